@@ -75,7 +75,7 @@ def passes(repeats: int) -> None:
         read=lambda: loops.read(X),
         blas=blas,
     )
-    stored = data.records[0].nbytes + data.records[1].nbytes
+    stored = data.records.numbers.nbytes + data.records.codes.nbytes
     gap = np.linalg.norm(_gradient(data, w) - blas()) / N
     assert gap <= data.problem.G * (N / block_rows(data.problem) + block_rows(data.problem)) * UNIT * 4
     print(f"{N} x {d} (6 numbers, 8 categories): {X.nbytes / 1e6:.0f} MB unfolded, {stored / 1e6:.0f} MB as stored")
@@ -98,7 +98,7 @@ def numbers(repeats: int) -> None:
         data = drawn(N, (1,) * d)
         w, loss = np.random.default_rng(2).standard_normal(d + 1) / 3, Logistic().compiled
         X = stored_numbers(data.records).astype(np.float64)
-        doubles = replace(data, records=(X.view(np.uint8), *data.records[1:11], False))
+        doubles = replace(data, records=data.records._replace(numbers=X.view(np.uint8), is_single=False).read_only())
         few = np.resize(np.arange(1024 // d), N)  # records of 8 KB, again and again: they stay in the first-level cache
         found = _together(
             repeats,
@@ -107,7 +107,7 @@ def numbers(repeats: int) -> None:
             double=partial(_gradient, doubles, w),
             read=partial(loops.read, X),
             bare=partial(loops.gradient, X, data.y, w),
-            cached=partial(kernels.sum_of_places, data.records, data.y, data.scale, few, w, loss),
+            cached=partial(kernels.gradient_sum, data.records, data.y, data.scale, few, w, loss),
         )
         reads = {name: f"{seconds / found['read']:.2f}" for name, seconds in found.items()}
         print(

@@ -120,8 +120,9 @@ class Problem:
 
     @property
     def compiled(self) -> "kernels.Slope | None":
-        """The limited slope as the loops know it; None for a loss of K outputs."""
-        return None if (found := self.loss.compiled) is None else (*found[:4], self.slope_bound)
+        """The limited slope for the compiled loops; None for a loss of several outputs."""
+        slope = self.loss.compiled
+        return None if slope is None else slope._replace(bound=self.slope_bound)
 
     @property
     def G(self) -> float:

@@ -158,7 +158,7 @@ def _margins(data: Data, rows: Places, W: Vector) -> Vector:
 def _parts(data: Data, rows: Places, bins: int) -> NDArray[np.int64]:
     """Which of the equal parts of its range each number lies in: (rows, p)."""
     numbers = numbers_of(data, rows, np.zeros(data.problem.d - 1))
-    return _part(numbers, columns_of(data), bins, rounding=_OF_SINGLES if data.records[11] else 0.0)
+    return _part(numbers, columns_of(data), bins, rounding=_OF_SINGLES if data.records.is_single else 0.0)
 
 
 def _part(
@@ -179,8 +179,8 @@ def _part(
 
 def _codes(data: Data, rows: Places) -> NDArray[np.int64]:
     """Each block's category, within it as `Data` has it: (rows, q)."""
-    stored, fields = data.records[1][rows], data.records[2]
-    codes = np.zeros((len(stored), len(fields)), dtype=np.int64)
-    for j, (first, size, _, _) in enumerate(fields.tolist()):
+    stored, categories = data.records.codes[rows], data.records.categories
+    codes = np.zeros((len(stored), len(categories)), dtype=np.int64)
+    for j, (first, size, _, _) in enumerate(categories.tolist()):
         codes[:, j] = stored[:, first : first + size].astype(np.int64) @ (256 ** np.arange(size))
     return codes

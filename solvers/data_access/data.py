@@ -74,7 +74,7 @@ class Data:
             if they are not of the problem's shape, or a feature is not among what is stored.
         """
         records, places = rows.records(problem), problem.places
-        if len(records[0]) != places or len(records[1]) != places or y.shape != (places,):
+        if len(records.numbers) != places or len(records.codes) != places or y.shape != (places,):
             raise Unsuitable("there must be n records and n targets, with the problem's n; of persons one a place")
         if (present is not None) != problem.unit.is_person or (present is not None and present.shape != (places,)):
             raise Unsuitable("which places hold a row is said of persons, for each of them")
@@ -84,7 +84,7 @@ class Data:
             broken |= outside(records, problem.columns)
         if not in_place or broken.any():
             records = emptied(records, broken)
-            norms = np.where(broken, math.sqrt(len(records[2]) + records[5]), norms)
+            norms = np.where(broken, math.sqrt(len(records.categories) + records.constant), norms)
         targets = np.require(problem.loss.targets(np.asarray(y)), requirements=["C", "A", "E"])
         scale = problem.row_norm / np.maximum(norms, problem.row_norm)
         if present is not None:
@@ -94,7 +94,7 @@ class Data:
     @property
     def is_sparse(self) -> bool:
         """Whether only entries of numbers are stored."""
-        return len(self.records[9]) > 0
+        return len(self.records.entry_index) > 0
 
     def present(self, places: Places = slice(None)) -> NDArray[np.bool_]:
         """Which of the places hold a row."""
@@ -162,9 +162,9 @@ def added(sums: Iterable[NDArray[Any]], pulse: Callable[[], object] = bool) -> N
 
 def outside(records: "kernels.Records", columns: Columns) -> NDArray[np.bool_]:
     """(n k,), whether a number of a record lies beyond its range."""
-    numbers, at = stored_numbers(records), records[3][:-1][columns.is_number]
+    numbers, at = stored_numbers(records), records.positions[:-1][columns.is_number]
     found = np.zeros(len(numbers), dtype=np.bool_)
-    if len(records[9]):  # 0 is in every range
+    if len(records.entry_index):  # 0 is in every range
         row, entry, values = entries_of(records, slice(0, len(numbers)))
         is_beyond = (values < columns.low[entry]) | (values > columns.high[entry])
         return np.bincount(row, is_beyond, minlength=len(numbers)) > 0

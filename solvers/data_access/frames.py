@@ -37,8 +37,9 @@ def met(problem: Problem, own: Frame, row_norm: float) -> Problem:
 
 
 def in_frame(data: Data, frame: Frame) -> "kernels.Records":
-    """The records as the loops see them in a frame, not shortened."""
-    return *data.records[:6], frame.center, frame.scale, frame.constant, *data.records[9:]
+    """Return the records as the loops read them in a frame, not shortened."""
+    framed = data.records._replace(center=frame.center, shrink=frame.scale, intercept=frame.constant)
+    return framed.read_only()
 
 
 def checked(frame: Frame, problem: Problem) -> Frame:

@@ -127,14 +127,15 @@ class Limited(Work):
     def on(self, data: Data) -> Sum:
         """Over a range of places."""
         records, y, loss = in_frame(data, self.frame), data.y, data.problem.loss
-        W, limit, inverse, classes = self.W, self.limit, _allowed(data, self.frame), loss.takes == "class"
+        W, limit, inverse = self.W, self.limit, _allowed(data, self.frame)
+        scalar_sum = kernels.logistic_sum if loss.takes == "class" else kernels.squared_sum
 
         def added(rows: Places) -> Vector:
             start, stop = range_of(rows)
             if loss.outputs > 1:
                 total: Vector = kernels.softmax_sum(records, y, inverse, limit, W, start, stop)
                 return total
-            one: Vector = kernels.scalar_sum(records, y, inverse, limit, W[0], classes, start, stop)
+            one: Vector = scalar_sum(records, y, inverse, limit, W[0], start, stop)
             return one[None]
 
         return added
@@ -156,7 +157,7 @@ def numbers_of(data: Data, rows: Places, center: Vector) -> Vector:
         row, entry, values = entries_of(records, slice(start, stop))
         stored[row, entry] = values
     else:
-        stored = stored_numbers(records)[rows][:, records[3][:-1][at]]
+        stored = stored_numbers(records)[rows][:, records.positions[:-1][at]]
     numbers: Vector = stored - center[at]
     return numbers * data.present(rows)[:, None]
 

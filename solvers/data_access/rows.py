@@ -1,4 +1,4 @@
-"""Records as they are stored, and where what they hold goes in a row."""
+"""Records as they are stored, and the layout of the rows that they stand for."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ from solvers.problem import Problem
 
 
 class Stored(Protocol):
-    """Rows in a form that the loops over records read."""
+    """Rows in a form that the compiled loops read."""
 
     def records(self, problem: Problem) -> "kernels.Records":
-        """What they take, see `kernels.records`; `Unsuitable` if the rows are not the problem's."""
+        """Return the rows for the compiled loops; raise `Unsuitable` if they are not the problem's."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,7 +36,7 @@ class Coded:
     places: tuple[int, ...]
 
     def records(self, problem: Problem) -> "kernels.Records":
-        """What the loops over records take: see `kernels.records`.
+        """Return the rows for the compiled loops.
 
         Raises
         ------
@@ -52,8 +52,8 @@ class Coded:
         if len(self.places) != len(widths):
             raise Unsuitable("there must be a place for each feature of the problem")
         stored = numbers.shape[1], codes.shape[1]
-        order: list[list[int] | range] = []
-        fields: list[tuple[int, int, int, int]] = []
+        positions: list[list[int] | range] = []
+        categories: list[tuple[int, int, int, int]] = []
         used: set[tuple[bool, int]] = set()  # a column of either matrix
         for place, length in zip(self.places, widths, strict=True):
             size = code_bytes(length) if length > 1 else 1
@@ -63,57 +63,76 @@ class Coded:
             if used & own:
                 raise Unsuitable("two features are one stored column")
             used |= own
-            order.append([place] if length == 1 else range(start, start + length))
+            positions.append([place] if length == 1 else range(start, start + length))
             if length > 1:
-                fields.append((place, size, start, length))
+                categories.append((place, size, start, length))
                 start += length
         if columns is not None:
-            order.append([start])
-        to = np.concatenate([np.array(part, dtype=np.int64) for part in order])
-        table, none = np.array(fields, dtype=np.int64).reshape(len(fields), 4), np.empty(0)
+            positions.append([start])
         constant = int(columns is not None)
-        rest = table, to, start + constant, constant, none, none, 1.0, to[:0], none
-        return numbers.view(np.uint8), codes, *rest, numbers.dtype == np.float32
+        return kernels.Records(
+            numbers=numbers.view(np.uint8),
+            codes=codes,
+            categories=np.array(categories, dtype=np.int64).reshape(len(categories), 4),
+            positions=np.concatenate([np.array(part, dtype=np.int64) for part in positions]),
+            size=start + constant,
+            constant=constant,
+            center=np.empty(0),
+            shrink=np.empty(0),
+            intercept=1.0,
+            entry_index=np.empty(0, np.int64),
+            entry_values=np.empty(0),
+            is_single=numbers.dtype == np.float32,
+        ).read_only()
 
 
 def stored_numbers(records: "kernels.Records") -> NDArray[np.floating[Any]]:
-    """(n, P), as they are stored."""
-    return records[0].view(np.float32) if records[11] else records[0].view(np.float64)
+    """Return the numbers as they are stored, (n, P)."""
+    return records.numbers.view(np.float32 if records.is_single else np.float64)
+
+
+def entry_offsets(records: "kernels.Records") -> NDArray[np.int64]:
+    """Return where the entries of each sparse row begin and end, (n + 1,)."""
+    return records.entry_index[: len(records.numbers) + 1]
 
 
 def emptied(records: "kernels.Records", broken: NDArray[np.bool_]) -> "kernels.Records":
-    """Return a copy in which broken records are zeros and the first of all categories.
+    """Return a copy in which broken records have zeros for numbers and the first level of every category.
 
     Every value is selected and copied, whichever records are broken: the work does not depend on the data.
     """
     numbers = np.where(broken[:, None], np.zeros((), stored_numbers(records).dtype), stored_numbers(records))
-    codes, values = np.where(broken[:, None], np.uint8(0), records[1]), records[10]
-    if len(records[9]):
-        values = np.where(np.repeat(broken, np.diff(records[9][: len(broken) + 1])), 0.0, values)
-    return numbers.view(np.uint8), codes, *records[2:10], values, records[11]
+    codes, values = np.where(broken[:, None], np.uint8(0), records.codes), records.entry_values
+    if len(records.entry_index):
+        values = np.where(np.repeat(broken, np.diff(entry_offsets(records))), 0.0, values)
+    return records._replace(numbers=numbers.view(np.uint8), codes=codes, entry_values=values).read_only()
 
 
-def taken(records: "kernels.Records", places: NDArray[np.int64]) -> "kernels.Records":
-    """A copy of the given ones; of place -1 an empty one, which has no entries."""
-    at, none = np.maximum(places, 0), places < 0
-    numbers, codes, pairs, values = records[0][at], records[1][at], records[9], records[10]
-    numbers[none], codes[none] = 0, 0
-    if len(pairs):
-        n = len(records[0])
-        counts = np.where(none, 0, (pairs[1 : n + 1] - pairs[:n])[at])
+def taken(records: "kernels.Records", rows: NDArray[np.int64]) -> "kernels.Records":
+    """Return a copy of the given rows; row -1 stands for an empty one, without entries."""
+    at, is_empty = np.maximum(rows, 0), rows < 0
+    numbers, codes = records.numbers[at], records.codes[at]
+    index, values = records.entry_index, records.entry_values
+    numbers[is_empty], codes[is_empty] = 0, 0
+    if len(index):
+        offsets = entry_offsets(records)
+        counts = np.where(is_empty, 0, np.diff(offsets)[at])
         ends = np.concatenate(([0], np.cumsum(counts)))
-        entries = np.arange(ends[-1]) + np.repeat(pairs[:n][at] - ends[:-1], counts)
-        pairs, values = np.concatenate((ends, pairs[n + 1 :][entries])), values[entries]
-    return numbers, codes, *records[2:9], pairs, values, records[11]
+        entries = np.arange(ends[-1]) + np.repeat(offsets[:-1][at] - ends[:-1], counts)
+        index, values = np.concatenate((ends, index[len(offsets) :][entries])), values[entries]
+    copied = records._replace(numbers=numbers, codes=codes, entry_index=index, entry_values=values)
+    return copied.read_only()
 
 
 def entries_of(
     records: "kernels.Records", rows: slice
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Of sparse rows each entry's row, counted from the first of these, its coordinate and its value."""
-    ends = records[9][rows.start : rows.stop + 1]
-    found = records[9][len(records[0]) + 1 :][ends[0] : ends[-1]], records[10][ends[0] : ends[-1]]
-    return np.repeat(np.arange(len(ends) - 1), np.diff(ends)), *found
+    """Return for each entry of some sparse rows its row, counted from the first of them, its position and its value."""
+    offsets = entry_offsets(records)
+    ends = offsets[rows.start : rows.stop + 1]
+    entries = slice(ends[0], ends[-1])
+    row_of = np.repeat(np.arange(len(ends) - 1), np.diff(ends))
+    return row_of, records.entry_index[len(offsets) :][entries], records.entry_values[entries]
 
 
 def code_bytes(codes: int) -> int:

@@ -42,13 +42,24 @@ class Sparse:
         self.check(n, d)
         if problem.columns is not None:
             raise Unsuitable("sparse rows are for columns that are not declared")
-        none, order = np.empty(0), np.arange(d)
-        table, rows = np.empty((0, 4), np.int64), (np.empty((n, 0), np.uint8), np.empty((n, 0), np.uint8))
-        return *rows, table, order, d, 0, none, none, 1.0, *self.entries(), False
+        return kernels.Records(
+            numbers=np.empty((n, 0), np.uint8),
+            codes=np.empty((n, 0), np.uint8),
+            categories=np.empty((0, 4), np.int64),
+            positions=np.arange(d),
+            size=d,
+            constant=0,
+            center=np.empty(0),
+            shrink=np.empty(0),
+            intercept=1.0,
+            entry_index=self.entry_index(),
+            entry_values=self.values,
+            is_single=False,
+        ).read_only()
 
-    def entries(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """As the last two of records have them."""
-        return np.concatenate((self.ends, self.coordinates)), self.values
+    def entry_index(self) -> NDArray[np.int64]:
+        """Return the offsets of rows and the coordinates of entries in one array, as `kernels.Records` has them."""
+        return np.concatenate((self.ends, self.coordinates))
 
     def check(self, n: int, d: int) -> None:
         """`Unsuitable` unless these are n rows of d columns."""
@@ -90,4 +101,10 @@ class SparseCoded:
         self.numbers.check(problem.n, p)
         layout = Coded(np.empty((0, p)), self.codes[:0], self.places).records(problem)
         codes = np.require(self.codes, requirements=["C", "A", "E"])
-        return np.empty((problem.n, 0), np.uint8), codes, *layout[2:9], *self.numbers.entries(), False
+        return layout._replace(
+            numbers=np.empty((problem.n, 0), np.uint8),
+            codes=codes,
+            entry_index=self.numbers.entry_index(),
+            entry_values=self.numbers.values,
+            is_single=False,
+        ).read_only()

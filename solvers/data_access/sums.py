@@ -46,9 +46,9 @@ class Gradients(Work):
             return lambda rows: _plain_sum(data, rows, self.w, self.anchor, self.limit)
         w = np.ascontiguousarray(self.w)
         if self.anchor is None:
-            return lambda rows: kernels.sum_of_places(records, y, scale, listed(rows), w, loss)
+            return lambda rows: kernels.gradient_sum(records, y, scale, listed(rows), w, loss)
         changes = (w, np.ascontiguousarray(self.anchor), loss, self.limit, self.curvature)
-        return lambda rows: kernels.sum_of_changes(records, y, scale, listed(rows), *changes)
+        return lambda rows: kernels.change_sum(records, y, scale, listed(rows), *changes)
 
 
 @dataclass(frozen=True, slots=True)

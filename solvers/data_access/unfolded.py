@@ -11,5 +11,5 @@ def rows_of(data: Data, places: slice | NDArray[np.int64] = slice(None)) -> NDAr
     """Scaled, (m, d)."""
     if isinstance(places, slice):
         places = np.arange(*places.indices(data.problem.places))
-    found: NDArray[np.float64] = kernels.rows(data.records, data.scale, places)
+    found: NDArray[np.float64] = kernels.dense_rows(data.records, data.scale, places)
     return found

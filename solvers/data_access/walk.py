@@ -1,12 +1,12 @@
-"""The compiled walk of small batches: many answers of one Poisson-sampled query, each asked for at the point before.
+"""The compiled walk of small batches: many answers of one Poisson-sampled query, each at the point that the last made.
 
     v_t = clipped sampled change + noise + snapshot while L ||w - anchor|| <= G, a sampled gradient + noise beyond
         (or a centred change + noise + snapshot)
     w <- prox(w - step v_t)
 
 Every batch and every normal variable is drawn before the walk and used at its own step, at the scale of that step's
-bound; a coordinate whose rounding double precision leaves open is decided by further bits, as everywhere. Sees data,
-counts nothing: only `PrivateOracle.walk` calls it, after the plan's meter has. Proof: docs/proofs/oracle.md.
+bound. Further bits decide a coordinate whose rounding double precision leaves undecided. The walk sees data and counts
+no answers: only `PrivateOracle.walk` calls it, after the plan's meter has counted. Proof: docs/proofs/oracle.md.
 """
 
 import math
@@ -27,60 +27,85 @@ from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2, NoRegularizer
 
-_SMALL = 32  # rows expected in a batch: beyond, the rows and not the calls take the time
+MOST_EXPECTED_ROWS = 32  # in a batch; with more, most time goes into rows, not into calls
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Walk:
-    """One problem's walk at one planned query and step."""
+    """The walk of one problem with one planned query and step length."""
 
     data: Data
     planned: PlannedQuery
     rate: float
-    loss: "kernels.Slope"
-    public: "kernels.Walk"
+    constants: "kernels.WalkConstants"
 
     @staticmethod
     def of(problem: Problem, data: Data, planned: PlannedQuery, step: float, centred: bool = False) -> "Walk | None":
-        """None unless all of it is compiled: batches, loss, regularizer and domain."""
+        """Return the walk, or None unless batches, loss, regularizer and domain are all compiled."""
         loss, mechanism = problem.compiled, planned.mechanism
         regularizer, domain = problem.regularizer, problem.domain
         if loss is None or not problem.is_smooth or not isinstance(mechanism, PoissonGaussian):
             return None
         size = mechanism.rate * problem.n * problem.unit.places
-        if size > _SMALL or not batch_sizes.fits(problem.n, int(mechanism.rate * 2.0**64)):
+        if size > MOST_EXPECTED_ROWS or not batch_sizes.fits(problem.n, int(mechanism.rate * 2.0**64)):
             return None
         if not isinstance(regularizer, NoRegularizer | L2) or not isinstance(domain, Free | L2Ball):
             return None
-        k, kept = fineness(planned.noise_multiplier, math.sqrt(problem.d))
-        radius = domain.radius if isinstance(domain, L2Ball) else math.inf
-        lattice = (planned.noise_multiplier, kept, float(k))
-        end = (step, 1 + step * problem.mu, radius)
-        changes = (problem.loss.curvature_bound if centred else 0.0, *centred_factors(problem))
-        public = (problem.L, problem.G, problem.row_norm, size, *sampled_factors(problem), *lattice, *end, *changes)
-        return Walk(data, planned, mechanism.rate, loss, public)
+        lattice_bits, lattice_share = fineness(planned.noise_multiplier, math.sqrt(problem.d))
+        row_rounding, sum_rounding = sampled_factors(problem)
+        centred_row_rounding, centred_sum_rounding = centred_factors(problem)
+        constants = kernels.WalkConstants(
+            loss=loss,
+            smoothness=float(problem.L),
+            gradient_bound=float(problem.G),
+            row_norm=float(problem.row_norm),
+            batch_size=float(size),
+            row_rounding=float(row_rounding),
+            sum_rounding=float(sum_rounding),
+            noise_multiplier=float(planned.noise_multiplier),
+            lattice_share=float(lattice_share),
+            lattice_bits=lattice_bits,
+            step=float(step),
+            shrinkage=float(1 + step * problem.mu),
+            radius=float(domain.radius) if isinstance(domain, L2Ball) else math.inf,
+            curvature=float(problem.loss.curvature_bound) if centred else 0.0,
+            centred_row_rounding=float(centred_row_rounding),
+            centred_sum_rounding=float(centred_sum_rounding),
+        )
+        return Walk(data, planned, mechanism.rate, constants)
 
     def __call__(self, noise: Noise, w: Vector, anchor: Vector, snapshot: Vector, count: int) -> Vector:
-        """The `count` points after w, shape (count, d)."""
+        """Return the `count` points after w, shape (count, d)."""
         problem, d = self.data.problem, self.data.problem.d
         ends, drawn = batches.poisson_batches(noise, problem.n, self.rate, count)
-        ends, places = problem.unit.places * ends, places_of(drawn, problem)
         tails = noise.tails(count * d)
-        points, rounded = np.empty((count, d)), np.empty(d)
-        w, anchor, snapshot = (np.array(v, dtype=np.float64) for v in (w, anchor, snapshot))
-        t, given = 0, False
-        while t < count:
-            arrays = (ends, places, tails.sizes, tails.negative, rounded, t, given, w, anchor, snapshot, points)
-            t, scale = kernels.walk(self.data.records, self.data.y, self.data.scale, self.loss, *arrays, self.public)
-            w = points[t - 1] if t > 0 else w
+        draws = kernels.WalkDraws(
+            batch_ends=kernels.read_only(problem.unit.places * ends),
+            rows=kernels.read_only(places_of(drawn, problem)),
+            magnitudes=kernels.read_only(tails.sizes),
+            is_negative=kernels.read_only(tails.negative),
+        )
+        examples = kernels.Examples(
+            self.data.records, kernels.read_only(self.data.y), kernels.read_only(self.data.scale)
+        )
+        start_from = kernels.WalkAnchor(
+            kernels.read_only(np.array(anchor, dtype=np.float64)),
+            kernels.read_only(np.array(snapshot, dtype=np.float64)),
+        )
+        points, rounded = np.empty((count + 1, d)), np.empty(d)
+        points[0] = w
+        start, scale = kernels.WalkStart(step=0, has_noise=False), 0.0
+        while start.step < count:
+            step, scale = kernels.walk(examples, draws, start_from, self.constants, points, rounded, start)
             if scale < 0:
                 raise Unsuitable("the walk has left the range of exact arithmetic")
-            if given := scale > 0:
-                _close(rounded, noise, tails, t * d, scale)
-        return points
+            if scale > 0:
+                _decide(rounded, noise, tails, step * d, scale)
+            start = kernels.WalkStart(step=step, has_noise=scale > 0)
+        return points[1:]
 
 
-def _close(rounded: Vector, noise: Noise, tails: Tails, first: int, scale: float) -> None:
-    """Decides what `kernels.round_tails` has left open."""
+def _decide(rounded: Vector, noise: Noise, tails: Tails, first: int, scale: float) -> None:
+    """Decide the coordinates that `kernels.round_tails` has left undecided."""
     for j in np.flatnonzero(np.isnan(rounded)):
         rounded[j] = noise.decide(tails, first + int(j), scale)

@@ -1,4 +1,4 @@
-"""How a loop is compiled: when its module is imported, for one signature, and from a cache where there is one.
+"""Compile loops when their module is imported, for one signature each, from a cache if there is one.
 
 Numba stamps what it caches with the file of the function alone, while a loop holds the code of all that it calls. So
 the name under which it is kept holds a digest of this whole folder: no loop outlives a change of what it is made of.
@@ -17,20 +17,29 @@ if numba.config.USING_SVML:
     raise ImportError("a vector math library may round a number by its place: unset it (NUMBA_DISABLE_INTEL_SVML=1)")
 
 ENTRIES: dict[str, Any] = {}
-"""Each loop that is compiled, by its name; it holds its one signature. `solvers.kernels.ENTRIES` are all there are."""
+"""Each compiled loop by its name, except those that only other loops call; `solvers.kernels.ENTRIES` has them all."""
 
 _OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": False}
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
 
-def compiled(signature: Any) -> Callable[[_Function], _Function]:
-    """Compile a loop for one signature now."""
+def compiled(signature: Any, allocates: bool = True, is_wrapper: bool = False) -> Callable[[_Function], _Function]:
+    """Compile a loop for one signature now.
+
+    Parameters
+    ----------
+    allocates : whether the loop makes arrays. One that does not counts no references to its arguments, which is several
+        times faster for a short loop over `Records`.
+    is_wrapper : whether the function becomes a part of the machine code of its callers
+    """
 
     def decorate(function: _Function) -> _Function:
         named = _named(function)
-        result: _Function = _kept(lambda **cache: numba.njit(signature, nogil=True, **cache, **_OPTIONS)(named))
-        ENTRIES[function.__name__] = result
+        options = {"nogil": True, "_nrt": allocates, "forceinline": is_wrapper, **_OPTIONS}
+        result: _Function = _kept(lambda **cache: numba.njit(signature, **cache, **options)(named))
+        if not function.__name__.startswith("_"):
+            ENTRIES[function.__name__] = result
         return result
 
     return decorate

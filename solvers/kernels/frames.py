@@ -1,4 +1,4 @@
-"""Compiled loops of released frames: how long records are in one."""
+"""The compiled loop for the norms of records in a released frame."""
 
 import math
 
@@ -6,42 +6,55 @@ import numpy as np
 
 from solvers.kernels.build import compiled
 from solvers.kernels.lanes import doubles, singles
-from solvers.kernels.records import RECORDS, Records, code
-from solvers.kernels.slopes import ANSWER, Vector
+from solvers.kernels.layout import BYTES, FIRST_BYTE, LEVELS, START, Records, Vector
+from solvers.kernels.records import RECORDS, code
+from solvers.kernels.slopes import ANSWER
 from solvers.kernels.sparse import from_center, spans
+
+
+@compiled(ANSWER(RECORDS, ANSWER, ANSWER))
+def _block_terms(records: Records, squares: Vector, center: Vector) -> Vector:
+    """Return for each position of a category's block what a record with that code adds to its squared norm."""
+    categories, table = records.categories, np.zeros(records.size)
+    for k in range(categories.shape[0]):
+        first, stop = categories[k, START], categories[k, START] + categories[k, LEVELS]
+        others = 0.0
+        for j in range(first, stop):
+            table[j] = others + squares[j] * ((1.0 - center[j]) * (1.0 - center[j]))
+            others += squares[j] * (center[j] * center[j])
+        others = 0.0
+        for j in range(stop - 1, first - 1, -1):
+            table[j] += others
+            others += squares[j] * (center[j] * center[j])
+    return table
 
 
 @compiled(ANSWER(RECORDS))
 def inverse_norms(records: Records) -> Vector:
-    """1 / ||z_i|| of every record in its frame: of terms of one sign, a table's entry for each category."""
-    numbers, codes, fields, places, size, _, center, scale, constant, pairs, values, single = records
-    squares, at = np.zeros(size), np.zeros(size)
-    for j in range(scale.shape[0]):
-        squares[places[j]], at[places[j]] = scale[j] * scale[j], center[j]
-    table = np.zeros(size)
-    for k in range(fields.shape[0]):
-        first, stop = fields[k, 2], fields[k, 2] + fields[k, 3]
-        others = 0.0
-        for j in range(first, stop):
-            table[j] = others + squares[j] * ((1.0 - at[j]) * (1.0 - at[j]))
-            others += squares[j] * (at[j] * at[j])
-        others = 0.0
-        for j in range(stop - 1, first - 1, -1):
-            table[j] += others
-            others += squares[j] * (at[j] * at[j])
-    p = fields[0, 2] if fields.shape[0] > 0 else size - 1  # a frame has a constant
-    p = p if pairs.shape[0] > 0 else 0
-    missing = spans(squares[:p] * (at[:p] * at[:p]))
-    short, long, inverse = singles(numbers), doubles(numbers), np.empty(numbers.shape[0])
-    for i in range(numbers.shape[0]):
+    """Return 1 / ||z_i|| of every record in its frame.
+
+    Only terms of one sign are added, so nothing cancels. Each category adds one entry of a table.
+    """
+    categories, index, constant = records.categories, records.entry_index, records.intercept
+    squares, center = np.zeros(records.size), np.zeros(records.size)
+    for j in range(records.shrink.shape[0]):
+        squares[records.positions[j]] = records.shrink[j] * records.shrink[j]
+        center[records.positions[j]] = records.center[j]
+    table = _block_terms(records, squares, center)
+    numbers_end = categories[0, START] if categories.shape[0] > 0 else records.size - 1  # a frame has a constant
+    numbers_end = numbers_end if index.shape[0] > 0 else 0
+    missing = spans(squares[:numbers_end] * (center[:numbers_end] * center[:numbers_end]))
+    n = records.numbers.shape[0]
+    short, long, inverse = singles(records.numbers), doubles(records.numbers), np.empty(n)
+    for i in range(n):
         total = constant * constant
-        for j in range(short.shape[1] if single else long.shape[1]):
-            far = (np.float64(short[i, j]) if single else long[i, j]) - at[j]
-            total += squares[j] * (far * far)
-        if pairs.shape[0] > 0:
-            total += from_center(missing, squares, at, pairs, values, numbers.shape[0], i)
-        for k in range(fields.shape[0]):
-            at_code = code(codes, np.uint64(fields[k, 0]), fields[k, 1], np.uint64(i))
-            total += table[np.uint64(fields[k, 2]) + at_code]
+        for j in range(short.shape[1] if records.is_single else long.shape[1]):
+            distance = (np.float64(short[i, j]) if records.is_single else long[i, j]) - center[j]
+            total += squares[j] * (distance * distance)
+        if index.shape[0] > 0:
+            total += from_center(missing, squares, center, records, i)
+        for k in range(categories.shape[0]):
+            own = code(records.codes, np.uint64(categories[k, FIRST_BYTE]), categories[k, BYTES], np.uint64(i))
+            total += table[np.uint64(categories[k, START]) + own]
         inverse[i] = 1.0 / math.sqrt(total)
     return inverse

@@ -12,17 +12,13 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
-from numpy.typing import NDArray
 
 from solvers.kernels.build import compiled
-
-Vector = NDArray[np.float64]
-Slope = tuple[int, float, float, float, float]
-"""A loss as numbers: where its derivative is, room for three parameters, the bound on its slope."""
+from solvers.kernels.layout import Slope, Vector
 
 MOST_PARAMETERS = 3
-SLOPE = types.Tuple((types.int64, types.float64, types.float64, types.float64, types.float64))
-PLACES = types.Array(types.int64, 1, "C", readonly=True)
+SLOPE = types.NamedTuple((types.int64, types.float64, types.float64, types.float64, types.float64), Slope)
+INDICES = types.Array(types.int64, 1, "C", readonly=True)
 NUMBERS = types.Array(types.float64, 1, "C", readonly=True)  # a writable array passes for one that is not
 ANSWER = types.Array(types.float64, 1, "C")
 
@@ -54,7 +50,7 @@ def slopes(m: Vector, loss: Slope, y: Vector, scale: Vector, count: int) -> None
         m[k] *= scale[k]
     call(loss, m, y, count)
     for k in range(count):
-        m[k] = min(max(m[k], -loss[4]), loss[4])
+        m[k] = min(max(m[k], -loss.bound), loss.bound)
 
 
 @compiled(types.float64(SLOPE, types.float64, types.float64))
@@ -62,7 +58,7 @@ def slope(loss: Slope, m: float, y: float) -> float:
     """df/dm at one margin, clipped to the slope's bound."""
     one = np.array([m])
     call(loss, one, np.array([y]), 1)
-    return min(max(float(one[0]), -loss[4]), loss[4])
+    return min(max(float(one[0]), -loss.bound), loss.bound)
 
 
 @compiled(ANSWER(SLOPE, NUMBERS, NUMBERS))

@@ -62,7 +62,7 @@ class OneMargin:
 def _compiled(loss: OneMargin) -> "kernels.Slope":
     given = [float(getattr(loss, field.name)) for field in fields(loss) if field.name != "name"]  # type: ignore[arg-type]
     a, b, c = given + [0.0] * (kernels.MOST_PARAMETERS - len(given))
-    return kernels.c_function(loss.derivative).address, a, b, c, loss.slope_bound
+    return kernels.Slope(kernels.c_function(loss.derivative).address, a, b, c, float(loss.slope_bound))
 
 
 def zero_or_within(value: object, name: str, least: float, most: float) -> float:

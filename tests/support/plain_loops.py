@@ -15,6 +15,28 @@ from solvers.columns import Columns
 Vector = NDArray[np.float64]
 
 
+def walk_constants(loss: kernels.Slope, batch_size: float) -> kernels.WalkConstants:
+    """Return constants of a walk for comparing two forms of its loop; no plan stands behind them."""
+    return kernels.WalkConstants(
+        loss=loss,
+        smoothness=0.25,
+        gradient_bound=1.0,
+        row_norm=1.0,
+        batch_size=batch_size,
+        row_rounding=1e-9,
+        sum_rounding=1e-9,
+        noise_multiplier=2.0,
+        lattice_share=1.0,
+        lattice_bits=20,
+        step=0.5,
+        shrinkage=1.0,
+        radius=1e6,
+        curvature=0.25,
+        centred_row_rounding=1e-9,
+        centred_sum_rounding=1e-9,
+    )
+
+
 def lanes(X: Vector, w: Vector) -> Vector:
     """Padded with zeros to a multiple of 8, column j to sum j mod 8, the sums by halves."""
     n, d = X.shape
@@ -83,19 +105,19 @@ class Unfolded:
 
     def put(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """In the place of the compiled ones, until the patch is undone."""
-        for name in ("margins_of", "weighted_sum", "sum_of_places", "sum_of_changes", "scalar_sum", "softmax_sum"):
+        sums = "gradient_sum", "change_sum", "logistic_sum", "squared_sum", "softmax_sum", "residual_sum"
+        for name in ("margins_of", "weighted_sum", *sums):
             monkeypatch.setattr(kernels, name, getattr(self, name))
-        monkeypatch.setattr(kernels, "residual_sum", self.residual_sum)
 
     def margins_of(self, records: kernels.Records, w: Vector, places: NDArray[np.int64]) -> Vector:
-        return margins(self._X[places], kernels.ENTRIES["inward"](records, w), self._columns)
+        return margins(self._X[places], kernels.ENTRIES["to_storage_order"](records, w), self._columns)
 
     def weighted_sum(self, records: kernels.Records, weights: Vector, places: NDArray[np.int64]) -> Vector:
         total = added(weights[:, None] * self._X[places])
-        found: Vector = kernels.ENTRIES["outward"](records, np.append(total, np.zeros(8)))
+        found: Vector = kernels.ENTRIES["from_storage_order"](records, np.append(total, np.zeros(8)))
         return found
 
-    def sum_of_places(
+    def gradient_sum(
         self,
         records: kernels.Records,
         y: Vector,
@@ -107,7 +129,7 @@ class Unfolded:
         slopes = self._slopes(self.margins_of(records, w, places) * scale[places], y[places], loss)
         return self.weighted_sum(records, slopes * scale[places], places)
 
-    def sum_of_changes(
+    def change_sum(
         self, records: kernels.Records, y: Vector, scale: Vector, places: NDArray[np.int64],
         w: Vector, anchor: Vector, loss: kernels.Slope, limit: float, curvature: float,
     ) -> Vector:  # fmt: skip
@@ -121,15 +143,21 @@ class Unfolded:
         change = self._slopes(m * to, own, loss) - self._slopes(before * to, own, loss)
         return self.weighted_sum(records, np.minimum(np.maximum(change, low), high) * to, places)
 
-    def scalar_sum(
-        self, records: kernels.Records, y: Vector, inverse: Vector, limit: float, w: Vector, classes: bool, *ends: int
+    def logistic_sum(
+        self, records: kernels.Records, y: Vector, inverse: Vector, limit: float, w: Vector, *ends: int
     ) -> Vector:
         places = np.arange(*ends)
         m, own, allowed = self.margins_of(records, w, places), y[places], limit * inverse[places]
-        if classes:
-            s = np.array([1 / (1 + kernels.exp(each)) for each in own * m])
-            m, own = -own * (s * np.minimum(1.0, allowed / np.maximum(s, 1 - s))), np.zeros(len(m))
-        return self.weighted_sum(records, np.clip(m - own, -allowed, allowed), places)
+        s = np.array([1 / (1 + kernels.exp(each)) for each in own * m])
+        slopes = -own * (s * np.minimum(1.0, allowed / np.maximum(s, 1 - s)))
+        return self.weighted_sum(records, np.clip(slopes, -allowed, allowed), places)
+
+    def squared_sum(
+        self, records: kernels.Records, y: Vector, inverse: Vector, limit: float, w: Vector, *ends: int
+    ) -> Vector:
+        places = np.arange(*ends)
+        residuals, allowed = self.margins_of(records, w, places) - y[places], limit * inverse[places]
+        return self.weighted_sum(records, np.clip(residuals, -allowed, allowed), places)
 
     def softmax_sum(
         self, records: kernels.Records, y: Vector, inverse: Vector, limit: float, W: Vector, *ends: int
@@ -148,6 +176,6 @@ class Unfolded:
         return float(added((gaps * (scale[places] > 0))[:, None])[0])
 
     def _slopes(self, m: Vector, y: Vector, loss: kernels.Slope) -> Vector:
-        bound = loss[-1]
+        bound = loss.bound
         found: Vector = np.clip(self._loss.slope(m, y), -bound, bound)
         return found

@@ -83,7 +83,7 @@ def test_no_record_of_singles_is_taken_for_one_that_was_not_declared(of: NumberC
     coded = open_coded(tmp_path / "made", tmp_path)
     columns = Columns(widths(tmp_path / "made"), (of.code_range,))
     data = Data.coded(coded, np.zeros(n), Problem(Squared(), n=n, d=2, row_norm=columns.row_norm, columns=columns))
-    rows = kernels.rows(data.records, data.scale, np.arange(n))
+    rows = kernels.dense_rows(data.records, data.scale, np.arange(n))
     assert np.array_equal(rows[:, 0], coded.numbers[:, 0].astype(float))
     assert (rows[:, 1] == 1).all()
 

@@ -72,8 +72,8 @@ def test_a_memory_map_of_the_service_is_read_in_place(tmp_path: Path) -> None:
     stored[:] = np.arange(300.0).reshape(100, 3)
     problem = Problem(Squared(), n=100, d=3, row_norm=1.0)
     data = Data.coded(inputs.plain(stored), np.zeros(100), problem, in_place=True)
-    assert np.shares_memory(data.records[0], stored)
-    assert type(data.records[0]) is np.ndarray
+    assert np.shares_memory(data.records.numbers, stored)
+    assert type(data.records.numbers) is np.ndarray
 
 
 @pytest.mark.parametrize("form", ["array", "declared", "table", "sparse"])
@@ -99,7 +99,7 @@ def test_broken_rows_make_no_other_copies(form: str) -> None:
             kept, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-        assert not np.shares_memory(data.records[0], rows)
+        assert not np.shares_memory(data.records.numbers, rows)
         return kept, peak
 
     work(slice(0))  # what is loaded at the first use is no work of the data

@@ -26,7 +26,7 @@ from solvers.losses.one_margin import OneMargin
 from solvers.problem import Problem
 from tests.support.members import LOSSES
 from tests.support.patience import PATIENCE
-from tests.support.plain_loops import added, margins, weighed
+from tests.support.plain_loops import added, margins, walk_constants, weighed
 
 Vector = NDArray[np.float64]
 ROOT = Path(__file__).parents[3]
@@ -80,24 +80,24 @@ def check_sums(loss: OneMargin, d: int, columns: Columns | None = None, n: int =
     records = plain(stored)
     if columns is not None:
         records = folded(stored, columns).records(Problem(Squared(), n=n, d=d, row_norm=1.0, columns=columns))
-    assert records[11] == (kind is np.float32)
+    assert records.is_single == (kind is np.float32)
     X = stored.astype(float)
-    np.testing.assert_array_equal(kernels.rows(records, scale, np.arange(n)), X * scale[:, None])
+    np.testing.assert_array_equal(kernels.dense_rows(records, scale, np.arange(n)), X * scale[:, None])
     slopes, coded = multipliers(X, y, scale, w, loss, columns), loss.compiled
     own = (slopes * scale)[:, None] * X
     stop = n - 10
     np.testing.assert_array_equal(
-        kernels.sum_of_places(records, y, scale, np.arange(17, stop), w, coded), added(own[17:stop])
+        kernels.gradient_sum(records, y, scale, np.arange(17, stop), w, coded), added(own[17:stop])
     )
     places = np.random.default_rng(4).permutation(n)[: n // 3 + 1]
-    np.testing.assert_array_equal(kernels.sum_of_places(records, y, scale, places, w, coded), added(own[places]))
+    np.testing.assert_array_equal(kernels.gradient_sum(records, y, scale, places, w, coded), added(own[places]))
     np.testing.assert_array_equal(kernels.margins_of(records, w, places), margins(X, w, columns)[places])
     weights = slopes[places]
     np.testing.assert_array_equal(kernels.weighted_sum(records, weights, places), added(weights[:, None] * X[places]))
     for limit in (1e-3, 0.1, 2.0):
         change = np.clip(slopes - multipliers(X, y, scale, anchor, loss, columns), -limit, limit) * scale
         np.testing.assert_array_equal(
-            kernels.sum_of_changes(records, y, scale, places, w, anchor, coded, limit, 0.0),
+            kernels.change_sum(records, y, scale, places, w, anchor, coded, limit, 0.0),
             added((change[:, None] * X)[places]),
         )
     rise, before = margins(X, w, columns), margins(X, anchor, columns)
@@ -107,7 +107,7 @@ def check_sums(loss: OneMargin, d: int, columns: Columns | None = None, n: int =
         most = curvature * (rise * scale)
         change = np.minimum(np.maximum(change, np.minimum(most, 0.0)), np.maximum(most, 0.0)) * scale
         np.testing.assert_array_equal(
-            kernels.sum_of_changes(records, y, scale, places, w, anchor, coded, 0.0, curvature),
+            kernels.change_sum(records, y, scale, places, w, anchor, coded, 0.0, curvature),
             added((change[:, None] * X)[places]),
         )
 
@@ -151,12 +151,9 @@ def test_limited_sums_over_coded_records_are_those_of_the_unfolded_rows_to_the_l
     problem, X = Problem(Squared(), n=n, d=d, row_norm=1.0, columns=columns), stored.astype(float)
     records, allowed, m = folded(stored, columns).records(problem), limit * inverse, margins(X, w, columns)
     s = np.array([1 / (1 + kernels.exp(each)) for each in y * m])
-    slopes = {
-        True: np.clip(-y * (s * np.minimum(1.0, allowed / np.maximum(s, 1 - s))), -allowed, allowed),
-        False: np.clip(m - y, -allowed, allowed),
-    }
-    for classes, t in slopes.items():
-        found = kernels.scalar_sum(records, y, inverse, limit, w, classes, start, stop)
+    logistic = np.clip(-y * (s * np.minimum(1.0, allowed / np.maximum(s, 1 - s))), -allowed, allowed)
+    for loop, t in ((kernels.logistic_sum, logistic), (kernels.squared_sum, np.clip(m - y, -allowed, allowed))):
+        found = loop(records, y, inverse, limit, w, start, stop)
         np.testing.assert_array_equal(found, added((t[:, None] * X)[start:stop]))
     rng = np.random.default_rng(5)
     W, labels = rng.standard_normal((3, d)), rng.integers(0, 3, n)
@@ -179,13 +176,19 @@ def test_singles_give_all_that_their_doubles_give_to_the_last_bit(widths: tuple[
     singles = unfolded(n, columns, kind=np.float32)
     rng, where = np.random.default_rng(3), np.arange(n)
     center, shrink, sizes = rng.uniform(-1, 1, d - 1), rng.uniform(0.5, 2, d - 1), rng.uniform(0, 9, 5 * d)
-    public = (0.25, 1.0, 1.0, 15.0, 1e-9, 1e-9, 2.0, 1.0, 20.0, 0.5, 1.0, 1e6, 0.25, 1e-9, 1e-9)
+    constants = walk_constants(Logistic().compiled, batch_size=15.0)
+    only = kernels.read_only
+    draws = kernels.WalkDraws(only(np.arange(6) * 15), only(where), only(sizes), only(sizes > 4))
     for X in (singles, singles.astype(float)):
-        records, points = folded(X, columns).records(problem), np.zeros((5, d))
-        framed = (*records[:6], center, shrink, 0.5, *records[9:])
-        given = np.arange(6) * 15, where, sizes, sizes > 4, np.zeros(d), 0, False
-        kernels.walk(framed, y, scale, Logistic().compiled, *given, w, anchor, w / 9, points, public)
-        assert (points != 0).any()
+        records, points = folded(X, columns).records(problem), np.zeros((6, d))
+        points[0] = w
+        framed = records._replace(center=center, shrink=shrink, intercept=0.5).read_only()
+        examples, from_anchor = (
+            kernels.Examples(framed, only(y), only(scale)),
+            kernels.WalkAnchor(only(anchor), only(w / 9)),
+        )
+        kernels.walk(examples, draws, from_anchor, constants, points, np.zeros(d), kernels.WalkStart(0, False))
+        assert (points[1:] != 0).any()
         found.append((kernels.norms(records, True), kernels.inverse_norms(framed), points))
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -211,7 +214,7 @@ def test_a_records_choice_of_columns_is_that_of_the_unfolded_rows() -> None:
     slopes = np.clip(Logistic().slope(margins(swapped, at, columns) * scale, y), -1, 1)
     np.testing.assert_array_equal(kernels.margins_of(records, w, np.arange(n)), margins(swapped, at, columns))
     np.testing.assert_array_equal(
-        kernels.sum_of_places(records, y, scale, np.arange(0, n), w, Logistic().compiled),
+        kernels.gradient_sum(records, y, scale, np.arange(0, n), w, Logistic().compiled),
         added((slopes * scale)[:, None] * own),
     )
 
@@ -235,13 +238,11 @@ def test_eight_at_a_time_and_one_by_one_are_the_same(count: int, kind: type) -> 
     X: NDArray[Any] = own_X.astype(kind)
     records, loss, places = plain(X), Logistic(), np.random.default_rng(2).permutation(60)[:count]
     own = (multipliers(X.astype(float), y, scale, w, loss) * scale)[:, None] * X
-    np.testing.assert_array_equal(
-        kernels.sum_of_places(records, y, scale, places, w, loss.compiled), added(own[places])
-    )
-    whole = kernels.scalar_sum(records, y, scale, 0.3, w, True, 5, 5 + count)
-    later = kernels.scalar_sum(plain(X[5:]), y[5:], scale[5:], 0.3, w, True, 0, count)
+    np.testing.assert_array_equal(kernels.gradient_sum(records, y, scale, places, w, loss.compiled), added(own[places]))
+    whole = kernels.logistic_sum(records, y, scale, 0.3, w, 5, 5 + count)
+    later = kernels.logistic_sum(plain(X[5:]), y[5:], scale[5:], 0.3, w, 0, count)
     np.testing.assert_array_equal(whole, later)
-    one_by_one = [kernels.scalar_sum(records, y, scale, 0.3, w, True, i, i + 1) for i in range(5, 5 + count)]
+    one_by_one = [kernels.logistic_sum(records, y, scale, 0.3, w, i, i + 1) for i in range(5, 5 + count)]
     np.testing.assert_array_equal(whole, added(np.array(one_by_one).reshape(count, 13)))
 
 
@@ -257,7 +258,7 @@ def test_a_records_slope_is_the_same_wherever_it_stands(d: int, kind: type) -> N
     X, y, scale, w, _ = drawn(64, d, seed=5)
     X = X.astype(kind)
     code = Logistic().compiled
-    alone = [kernels.sum_of_places(plain(X), y, scale, np.arange(i, i + 1), w, code) for i in range(64)]
+    alone = [kernels.gradient_sum(plain(X), y, scale, np.arange(i, i + 1), w, code) for i in range(64)]
     for shift in range(8):
         room: NDArray[Any] = np.zeros(64 * d + shift, kind)
         moved = room[shift:].reshape(64, d)
@@ -266,9 +267,7 @@ def test_a_records_slope_is_the_same_wherever_it_stands(d: int, kind: type) -> N
         for i in range(64):
             only = scale * (np.arange(64) == i)  # the others add zeros
             margin_scale = np.where(only > 0, only, 0.0)
-            np.testing.assert_array_equal(
-                kernels.sum_of_places(plain(moved), y, margin_scale, order, w, code), alone[i]
-            )
+            np.testing.assert_array_equal(kernels.gradient_sum(plain(moved), y, margin_scale, order, w, code), alone[i])
 
 
 @KINDS
@@ -279,8 +278,8 @@ def test_readonly_and_mapped_rows_need_no_other_compilation(tmp_path: Path, kind
     mapped = np.require(np.load(tmp_path / "X.npy", mmap_mode="r"), requirements=["C", "A", "E"])
     code = Logistic().compiled
     np.testing.assert_array_equal(
-        kernels.sum_of_places(plain(mapped), y, scale, np.arange(0, 50), w, code),
-        kernels.sum_of_places(plain(X), y, scale, np.arange(0, 50), w, code),
+        kernels.gradient_sum(plain(mapped), y, scale, np.arange(0, 50), w, code),
+        kernels.gradient_sum(plain(X), y, scale, np.arange(0, 50), w, code),
     )
 
 
@@ -308,7 +307,7 @@ def test_two_derivatives_of_one_file_are_two_in_the_cache() -> None:
         return 2.0 * m + y
 
     for derivative in (residual, steeper):
-        loss = build.c_function(derivative).address, 0.0, 0.0, 0.0, np.inf
+        loss = kernels.Slope(build.c_function(derivative).address, 0.0, 0.0, 0.0, np.inf)
         expected = [derivative(*at) for at in zip(m.tolist(), y.tolist(), strict=True)]
         np.testing.assert_array_equal(kernels.derivatives(loss, m, y), expected)
 
@@ -319,9 +318,9 @@ import numpy as np, solvers.kernels as k
 from solvers.losses import Logistic, Loss
 before = [len(f.signatures) for f in k.ENTRIES.values()]
 formulas = [k.c_function(kind.derivative) for kind in get_args(Loss) if kind.compiled is not None]
-some = np.ones((3, 16), np.uint8), np.ones((3, 0), np.uint8), np.ones((0, 4), int), np.arange(2), 2, 0
-some += np.ones(0), np.ones(0), 1.0, np.arange(0), np.ones(0), False
-k.sum_of_places(some, np.ones(3), np.ones(3), np.arange(0, 3), np.ones(2), Logistic().compiled)
+stored, layout = (np.ones((3, 16), np.uint8), np.ones((3, 0), np.uint8)), (np.ones((0, 4), int), np.arange(2), 2, 0)
+some = k.Records(*stored, *layout, np.ones(0), np.ones(0), 1.0, np.arange(0), np.ones(0), False).read_only()
+k.gradient_sum(some, np.ones(3), np.ones(3), np.arange(0, 3), np.ones(2), Logistic().compiled)
 hits, misses = (sum(sum(getattr(f.stats, n).values()) for f in k.ENTRIES.values()) for n in
                 ("cache_hits", "cache_misses"))
 assert before == [len(f.signatures) for f in k.ENTRIES.values()] == [1] * len(k.ENTRIES)
@@ -334,7 +333,7 @@ from solvers.kernels import slopes
 from solvers.kernels.build import ENTRIES, c_function
 from solvers.losses import Squared
 formulas = [c_function(Squared.derivative)]
-assert slopes.slope((formulas[0].address, 1.0, 0.0, 0.0, 1.0), 0.5, 1.0) == -0.5
+assert slopes.slope(slopes.Slope(formulas[0].address, 1.0, 0.0, 0.0, 1.0), 0.5, 1.0) == -0.5
 print(*(sum(sum(getattr(f.stats, n).values()) for f in ENTRIES.values()) for n in ("cache_hits", "cache_misses")),
       len(ENTRIES), sum(f.cache_hits for f in formulas), len(formulas))
 """
@@ -397,7 +396,7 @@ def test_no_jump_depends_on_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in {type(loss) for loss in LOSSES} - {Power, Quantile}:  # a level without smoothing is public
         formula = build.c_function.__wrapped__(kind.derivative)
         assert not value_jumps(formula.inspect_llvm()), kind
-    summed = ("margins", "entries", "add_records", "add_entries", "slopes", "scalar_sum", "softmax_sum", "residual_sum")
+    summed = ("margins", "add_records", "slopes", "logistic_sum", "squared_sum", "softmax_sum", "residual_sum")
     for name in (*summed, "from_center", "distances", "square_sums"):
         loop = kernels.ENTRIES[name]
         [signature] = loop.nopython_signatures

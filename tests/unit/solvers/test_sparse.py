@@ -83,9 +83,9 @@ def frame(seed: int = 3) -> Frame:
 def test_only_entries_of_numbers_and_codes_are_stored() -> None:
     X = rows()
     one, two = both(Logistic(), X)
-    assert one.records[0].shape == (N, 0)
-    assert one.records[10].tolist() == X[:, NUMBERS][X[:, NUMBERS] != 0].tolist()
-    assert np.array_equal(one.records[1], two.records[1])
+    assert one.records.numbers.shape == (N, 0)
+    assert one.records.entry_values.tolist() == X[:, NUMBERS][X[:, NUMBERS] != 0].tolist()
+    assert np.array_equal(one.records.codes, two.records.codes)
     assert np.array_equal(rows_of(one), rows_of(two))
     assert np.array_equal(rows_of(one), X)
     drawn = np.random.default_rng(1).integers(0, N, N)
@@ -105,7 +105,7 @@ def test_sums_are_those_of_the_unfolded_rows_in_their_own_order_to_the_last_bit(
     places = np.random.default_rng(4).permutation(N)[:77]
     assert np.array_equal(kernels.margins_of(data.records, w, places), margins[places])
     slopes = np.clip(Logistic().slope(margins, y), -1, 1)
-    found = kernels.sum_of_places(data.records, y, data.scale, places, w, Logistic().compiled)
+    found = kernels.gradient_sum(data.records, y, data.scale, places, w, Logistic().compiled)
     assert np.array_equal(found, added((slopes[:, None] * X)[places]))
 
 
@@ -251,7 +251,7 @@ def test_zeros_that_are_stored_are_none() -> None:
     X.data[::5] = np.where(X.data[::5] == 1, 1.0, 0.0)
     given = problem(Logistic())
     stored = Data.coded(inputs.records(X, given), targets(Logistic(), N), given)
-    assert (stored.records[10] != 0).all()
+    assert (stored.records.entry_values != 0).all()
     assert np.array_equal(rows_of(stored), rows_of(both(Logistic(), X.toarray())[1]))
 
 
@@ -293,7 +293,7 @@ def test_places_without_a_row_have_no_entries() -> None:
     ]
     assert np.array_equal(rows_of(made[0]), rows_of(made[1]))
     assert made[1].present().sum() == 3
-    assert len(made[1].records[10]) == 3  # 0.5 and 0.2, -0.5; the third row of person 7 is cut
+    assert len(made[1].records.entry_values) == 3  # 0.5 and 0.2, -0.5; the third row of person 7 is cut
     far = np.full(5, 0.7)
     for work in (MeanRow(), Spread(far, 2.0), Squares(far, 0.1), Squares(far, math.inf), Histograms(4)):
         assert np.allclose(made[1].total(work), made[0].total(work), rtol=1e-14, atol=0)
