@@ -44,3 +44,8 @@ def whole(value: object, name: str, least: int, most: int) -> int:
 def rate(value: object, name: str) -> float:
     """`value`, if it is the probability with which a record takes part: in [1e-9, 1]; else `OutOfRange`."""
     return within(value, name, LEAST_RATE, 1.0)
+
+
+def one_or_more(expected: float) -> bool:
+    """Return whether an expected number of records is at least 1, up to the rounding of the rate that it comes from."""
+    return expected >= 1 - 1e-9

@@ -24,7 +24,7 @@ from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event
 from accounting.noise import Noise
 from accounting.noise.draws import integer
 from accounting.numbers import finite
-from accounting.privacy import REPLACE_ONE, Relation, apart
+from accounting.privacy import REPLACE_ONE, Relation, Unit, apart
 
 Floats = NDArray[np.float64]
 MOST_CHOICES = 1 << 18
@@ -51,6 +51,10 @@ class Exponential(AbstractMechanism):
 
     name: Literal["exponential"] = "exponential"
     answers: ClassVar[int] = 1
+
+    def fits(self, n: int, unit: Unit) -> bool:  # noqa: ARG002
+        """Return true: nothing is sampled."""
+        return True
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """epsilon = k/z; rho(a) = a epsilon^2 / 8, the losses of one choice lying within epsilon of each other."""

@@ -17,7 +17,7 @@ from accounting.divergences import laplace, randomized_response
 from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
-from accounting.privacy import REPLACE_ONE, Relation, apart
+from accounting.privacy import REPLACE_ONE, Relation, Unit, apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,10 @@ class Laplace(AbstractMechanism):
 
     name: Literal["laplace"] = "laplace"
     answers: ClassVar[int] = 1
+
+    def fits(self, n: int, unit: Unit) -> bool:  # noqa: ARG002
+        """Return true: nothing is sampled."""
+        return True
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """epsilon = k/z, with the Renyi curve of one coordinate that moves by the whole sensitivity."""

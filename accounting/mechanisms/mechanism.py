@@ -16,7 +16,7 @@ from accounting.divergences import randomized_response
 from accounting.divergences.losses import GaussianLoss, Loss, Search
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
-from accounting.privacy import REPLACE_ONE, Relation
+from accounting.privacy import REPLACE_ONE, Relation, Unit
 
 Vector = NDArray[np.float64]
 Event = dict[str, Any]
@@ -83,6 +83,14 @@ class AbstractMechanism(ABC):
     @abstractmethod
     def answers(self) -> int:
         """How many answers one use gives, at most."""
+
+    @abstractmethod
+    def fits(self, n: int, unit: Unit) -> bool:
+        """Return whether a use may be accounted for like this on n records that are this unit, n being public.
+
+        Sampling from more records than there are, or in expected batches of less than one, would hide a record better
+        than the run did; so would an analysis for single rows of a record that has several.
+        """
 
     @abstractmethod
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
