@@ -4,6 +4,7 @@ import math
 
 from accounting.errors import OutOfRange
 
+LAST_DIGITS = 1e-9  # relative: what rounding changes of a rate times a number
 LEAST_RATE = 1e-9  # below it sampling is not worth its name, and the numerics of small rates end
 
 
@@ -44,8 +45,3 @@ def whole(value: object, name: str, least: int, most: int) -> int:
 def rate(value: object, name: str) -> float:
     """`value`, if it is the probability with which a record takes part: in [1e-9, 1]; else `OutOfRange`."""
     return within(value, name, LEAST_RATE, 1.0)
-
-
-def one_or_more(expected: float) -> bool:
-    """Return whether an expected number of records is at least 1, up to the rounding of the rate that it comes from."""
-    return expected >= 1 - 1e-9

@@ -114,7 +114,7 @@ def epsilon(mechanism: Allocation, noise_multiplier: float, delta: float, relati
     rising = round(math.log2(_RISING) * _EPSILONS)
     guess = gauss_epsilon(typical_deviation(mechanism, noise_multiplier, relation), delta)
     begin = round(math.log2(min(max(guess, 1e-9), _RISING)) * _EPSILONS)
-    k = _crossing(over, (-30 * _EPSILONS, math.inf), (rising + 1, -math.inf), begin)
+    k: float = _crossing(over, (-30 * _EPSILONS, math.inf), (rising + 1, -math.inf), begin)
     if k > rising:
         k = _first(over, rising)
     return 2 ** (k / _EPSILONS) if k < math.inf else math.inf

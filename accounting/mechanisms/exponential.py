@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from accounting.divergences import randomized_response
 from accounting.errors import OutOfRange
-from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event
+from accounting.mechanisms.mechanism import AbstractUnsampled, Curves, Event
 from accounting.noise import Noise
 from accounting.noise.draws import integer
 from accounting.numbers import finite
-from accounting.privacy import REPLACE_ONE, Relation, Unit, apart
+from accounting.privacy import REPLACE_ONE, Relation, apart
 
 Floats = NDArray[np.float64]
 MOST_CHOICES = 1 << 18
@@ -42,7 +42,7 @@ _ROUNDING = 1 + 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Exponential(AbstractMechanism):
+class Exponential(AbstractUnsampled):
     """epsilon = k / z for one choice: P(j) is proportional to e^(-score_j / (2 z b)).
 
     Reference: McSherry and Talwar 2007; docs/spec T10, 7. Deviation: weights are relative to the least
@@ -51,10 +51,6 @@ class Exponential(AbstractMechanism):
 
     name: Literal["exponential"] = "exponential"
     answers: ClassVar[int] = 1
-
-    def fits(self, n: int, unit: Unit) -> bool:  # noqa: ARG002
-        """Return true: nothing is sampled."""
-        return True
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """epsilon = k/z; rho(a) = a epsilon^2 / 8, the losses of one choice lying within epsilon of each other."""

@@ -10,12 +10,12 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event
-from accounting.privacy import REPLACE_ONE, Relation, Unit, apart
+from accounting.mechanisms.mechanism import AbstractGaussianNoise, AbstractUnsampled, Curves, Event
+from accounting.privacy import REPLACE_ONE, Relation, apart
 
 
 @dataclass(frozen=True, slots=True)
-class Gaussian(AbstractGaussianNoise):
+class Gaussian(AbstractUnsampled, AbstractGaussianNoise):
     """mu = k b / std = k / z for every answer.
 
     Reference: Dwork and Roth 2014, appendix A; Dong, Roth and Su 2022; docs/spec T1.
@@ -23,10 +23,6 @@ class Gaussian(AbstractGaussianNoise):
 
     name: Literal["gaussian"] = "gaussian"
     answers: ClassVar[int] = 1
-
-    def fits(self, n: int, unit: Unit) -> bool:  # noqa: ARG002
-        """Return true: nothing is sampled."""
-        return True
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """mu = k/z, exactly."""

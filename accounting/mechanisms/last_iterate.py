@@ -15,16 +15,16 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from accounting.mechanisms.gaussian import Gaussian
-from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event
+from accounting.mechanisms.mechanism import AbstractGaussianNoise, AbstractUnsampled, Curves, Event
 from accounting.numbers import whole, within
-from accounting.privacy import REPLACE_ONE, Relation, Unit, apart
+from accounting.privacy import REPLACE_ONE, Relation, apart
 
 MOST_STEPS = 1_000_000
 _UNIT = 2.0**-53
 
 
 @dataclass(frozen=True, slots=True)
-class LastIterate(AbstractGaussianNoise):
+class LastIterate(AbstractUnsampled, AbstractGaussianNoise):
     """One use is T hidden steps and one answer.
 
     Parameters
@@ -54,10 +54,6 @@ class LastIterate(AbstractGaussianNoise):
         """
         c = float(self.contraction)
         return _powers(c, self.steps) ** 2 / _powers(c * c, self.steps) * (1 + (8 * self.steps + 400) * _UNIT)
-
-    def fits(self, n: int, unit: Unit) -> bool:  # noqa: ARG002
-        """Return true: nothing is sampled."""
-        return True
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """mu = k sqrt(T_eff) / z of the last iterate."""

@@ -86,11 +86,7 @@ class AbstractMechanism(ABC):
 
     @abstractmethod
     def fits(self, n: int, unit: Unit) -> bool:
-        """Return whether a use may be accounted for like this on n records that are this unit, n being public.
-
-        Sampling from more records than there are, or in expected batches of less than one, would hide a record better
-        than the run did; so would an analysis for single rows of a record that has several.
-        """
+        """Return whether a use fits n records of this unit; otherwise it would hide each record better than it did."""
 
     @abstractmethod
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
@@ -111,6 +107,17 @@ class AbstractMechanism(ABC):
     @abstractmethod
     def perturb(self, value: Vector, noise_multiplier: float, bound: float, noise: Noise) -> Vector:
         """The private answer, shape (d,), to which each record adds at most `bound`."""
+
+
+class AbstractUnsampled(AbstractMechanism):
+    """A mechanism that draws no records and costs the same for every number and unit of them."""
+
+    __slots__ = ()
+
+    @final
+    def fits(self, n: int, unit: Unit) -> bool:  # noqa: ARG002
+        """Return true."""
+        return True
 
 
 class AbstractGaussianNoise(AbstractMechanism):

@@ -19,17 +19,17 @@ from scipy.special import erf
 
 from accounting.divergences.renyi_profile import RenyiLoss
 from accounting.mechanisms.gaussian import Gaussian
-from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event
+from accounting.mechanisms.mechanism import AbstractUnsampled, Curves, Event
 from accounting.noise import Noise
 from accounting.numbers import finite, within
-from accounting.privacy import REPLACE_ONE, Relation, Unit, apart
+from accounting.privacy import REPLACE_ONE, Relation, apart
 
 _ROUNDED_UP = 1 + 1e-12
 FINE = 31  # lattice steps in one std of b, as a power of two
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectivePerturbation(AbstractMechanism):
+class ObjectivePerturbation(AbstractUnsampled):
     """One minimizer; the noise multiplier is z = s / G, std of the linear term over a record's gradient bound.
 
     Parameters
@@ -45,10 +45,6 @@ class ObjectivePerturbation(AbstractMechanism):
 
     def __post_init__(self) -> None:
         within(self.curvature_ratio, "the curvature ratio", 1e-12, 1e6)
-
-    def fits(self, n: int, unit: Unit) -> bool:  # noqa: ARG002
-        """Return true: the curve holds for a record of any number of rows."""
-        return True
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """The postcondition's Renyi curve, and a pair over it: the determinant's ratio is no Gaussian's."""

@@ -39,7 +39,7 @@ class PoissonGaussian(AbstractGaussianNoise):
 
     def fits(self, n: int, unit: Unit) -> bool:  # noqa: ARG002
         """Return whether a batch holds one record or more in expectation."""
-        return numbers.one_or_more(self.rate * n)
+        return self.rate * n >= 1 - numbers.LAST_DIGITS
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """D_a(P || Q), and the loss of that pair; at q = 1 those of the Gaussian mechanism."""

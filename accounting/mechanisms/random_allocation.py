@@ -63,7 +63,7 @@ class RandomAllocation(AbstractGaussianNoise):
 
     def fits(self, n: int, unit: Unit) -> bool:  # noqa: ARG002
         """Return whether a slot holds one record or more in expectation."""
-        return numbers.one_or_more(self.normalizer(n))
+        return self.normalizer(n) >= 1 - numbers.LAST_DIGITS
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """rho(a) = a mu^2 / 2, mu = 2/z, under zero_out 1/z: a record is in one answer at most. Secret slots improve no

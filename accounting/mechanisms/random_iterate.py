@@ -17,11 +17,11 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from accounting.mechanisms.gaussian import Gaussian
-from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event
+from accounting.mechanisms.mechanism import AbstractGaussianNoise, AbstractUnsampled, Curves, Event
 from accounting.noise import Noise
 from accounting.noise.draws import below
 from accounting.numbers import whole
-from accounting.privacy import REPLACE_ONE, Relation, Unit, apart
+from accounting.privacy import REPLACE_ONE, Relation, apart
 
 MOST_STEPS = 100_000
 _ROUNDING = 1 + 1e-9  # of the curve, more than the error of its logarithms where they are used
@@ -33,7 +33,7 @@ _ROOT, _SAFE_EPSILON, _SAFE_DELTA = 1e-12, 1 + 1e-9, 1 - 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class RandomIterate(AbstractGaussianNoise):
+class RandomIterate(AbstractUnsampled, AbstractGaussianNoise):
     """One use is m answers, m uniform on {0..T-1}.
 
     Parameters
@@ -57,10 +57,6 @@ class RandomIterate(AbstractGaussianNoise):
     def horizon(self, noise: Noise) -> int:
         """m."""
         return below(noise, self.steps)
-
-    def fits(self, n: int, unit: Unit) -> bool:  # noqa: ARG002
-        """Return true: the number of answers is random, and no record is sampled."""
-        return True
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """The mixture's Renyi curve and its profile; mu_1 sqrt(T - 1) as if all answers were always given."""

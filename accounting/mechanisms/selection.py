@@ -17,16 +17,16 @@ from accounting.divergences.renyi_profile import RenyiLoss
 from accounting.divergences.selection import BestOf
 from accounting.errors import OutOfRange
 from accounting.mechanisms.gaussian import Gaussian
-from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event, Vector
+from accounting.mechanisms.mechanism import AbstractUnsampled, Curves, Event, Vector
 from accounting.noise import Noise, coins
 from accounting.numbers import whole
-from accounting.privacy import REPLACE_ONE, Relation, Unit, apart
+from accounting.privacy import REPLACE_ONE, Relation, apart
 
 MOST_RUNS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Selection(AbstractMechanism):
+class Selection(AbstractUnsampled):
     """One choice among N runs; the noise multiplier is that of a Gaussian answer that costs what one run may.
 
     Parameters
@@ -47,10 +47,6 @@ class Selection(AbstractMechanism):
     def answers(self) -> int:
         """Every run is made and gives its score, which only the choice sees."""
         return self.runs
-
-    def fits(self, n: int, unit: Unit) -> bool:  # noqa: ARG002
-        """Return true: it reads scores alone; its runs are plans of their own."""
-        return True
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """The postcondition's Renyi curve, a pair over it, and what it would cost to release all runs."""
