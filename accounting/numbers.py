@@ -4,6 +4,7 @@ import math
 
 from accounting.errors import OutOfRange
 
+LAST_DIGITS = 1e-9  # relative: what rounding changes of a rate times a number
 LEAST_RATE = 1e-9  # below it sampling is not worth its name, and the numerics of small rates end
 
 

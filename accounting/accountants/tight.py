@@ -19,6 +19,9 @@ Losses = tuple[tuple[Loss, int], ...]
 # Absolute error in delta granted to the float FFT that composes the masses: raising a transform to the power `count`
 # multiplies its rounding by it (3.1e-16 a use was measured against 80-bit arithmetic).
 _FFT_FLOOR, _FFT_USE = 1e-11, 1e-15
+# A verifier grants this share of the error: 4e-16 a use, still more than the rounding of its own FFT. What it does not
+# grant, 6e-12 + 6e-16 a use, exceeds the difference between the roundings of two processors, at most 2 * 3.1e-16 a use.
+VERIFIED = 0.4
 _FLOORS = 50  # delta must be so many times that error
 _MOST_LOSSES = 200_000
 _LARGEST_SHIFT = 20.0  # in noise stds; beyond it no plan of interest is private, and exponentials overflow
@@ -59,9 +62,12 @@ class PldAccountant:
     Parameters
     ----------
     coarseness : grid interval as a multiple of the one a receipt is checked with
+    granted : share of that error taken off delta; 1 to state an epsilon, `VERIFIED` to verify what another
+        processor stated
     """
 
     coarseness: float = 1.0
+    granted: float = 1.0
     name: ClassVar[str] = "pld"
     version: ClassVar[str] = "1"
 
@@ -72,7 +78,8 @@ class PldAccountant:
     def epsilon(self, plan: Plan, delta: float) -> float:
         """The epsilon this accountant certifies for the plan at delta; infinite where it does not support the plan."""
         grids = _grids(losses_of(plan), delta, self.coarseness)
-        return max((guard.epsilon(_composed(grid), delta - grid.error) for grid in grids), default=math.inf)
+        granted = self.granted
+        return max((guard.epsilon(_composed(grid), delta - granted * grid.error) for grid in grids), default=math.inf)
 
 
 @dataclass(frozen=True, slots=True)

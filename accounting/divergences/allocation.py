@@ -37,6 +37,12 @@ _LARGEST_SHIFT = 20.0  # as in tight.py
 _LARGEST_HIDDEN_SHIFT, _LARGEST_EPSILON = 8.0, 150.0
 _LAST_EPSILON = 600.0  # and no knot lies beyond this: what the profile is there counts as infinite loss
 _EPSILONS = 1 << 15  # of each power of two, the epsilons that `epsilon` answers
+# From this epsilon on the bounds may rise where rounding is most of them (found at 13 and above); there the first one
+# within delta is looked for, in steps of 2 % or more, within which -ln of a bound grows by about `_STEEPEST` times the
+# step in epsilon at most.
+_RISING, _STEEPEST = 8.0, 4.0
+_SCANNED = _EPSILONS >> 5
+Point = tuple[int, float]
 
 
 class Allocation(Protocol):
@@ -94,8 +100,10 @@ def _zeroed(c: float, q: float, gamma: float, slots: int, along: slot_sums.Along
 
 @lru_cache(maxsize=1024)
 def epsilon(mechanism: Allocation, noise_multiplier: float, delta: float, relation: Relation = REPLACE_ONE) -> float:
-    """An epsilon at which one use costs at most delta > 0, infinite if there is none: 0 or some 2^(k / 2^15), of which
-    the one before costs more. On another platform, whose last digits differ, it is the same but for ties.
+    """Return an epsilon at which one use costs at most delta > 0: 0, a power 2^(k / 2^15), or infinity.
+
+    It is infinite if no such epsilon was found. The power before it costs more. Another platform's last digits give the
+    same number, unless two bounds tie.
     """
 
     def over(k: int) -> float:
@@ -103,19 +111,47 @@ def epsilon(mechanism: Allocation, noise_multiplier: float, delta: float, relati
 
     if hockey_stick(mechanism, noise_multiplier, 0.0, relation) <= delta:
         return 0.0
-    least, last = -30 * _EPSILONS, math.floor(math.log2(_LAST_EPSILON) * _EPSILONS)
+    rising = round(math.log2(_RISING) * _EPSILONS)
     guess = gauss_epsilon(typical_deviation(mechanism, noise_multiplier, relation), delta)
-    k = min(max(round(math.log2(max(guess, 1e-9)) * _EPSILONS), least), last) if guess < math.inf else last
-    low, high, turn = (least, math.inf), (last + 1, -math.inf), 0
-    while high[0] - low[0] > 1:  # ln epsilon is bracketed by growing steps, then by regula falsi and bisection
+    begin = round(math.log2(min(max(guess, 1e-9), _RISING)) * _EPSILONS)
+    k: float = _crossing(over, (-30 * _EPSILONS, math.inf), (rising + 1, -math.inf), begin)
+    if k > rising:
+        k = _first(over, rising)
+    return 2 ** (k / _EPSILONS) if k < math.inf else math.inf
+
+
+def _first(over: Callable[[int], float], begin: int) -> float:
+    """Return the first k > begin with over(k) <= 0 that is found in small steps, infinity if there is none.
+
+    The profile falls as epsilon grows, so a bound at a smaller epsilon holds at all larger ones. The bound itself may
+    rise where rounding is most of it: any k with over(k) <= 0 is valid, and the first one is the least epsilon.
+    """
+    last = math.floor(math.log2(_LAST_EPSILON) * _EPSILONS)
+    low = high = (begin, over(begin))
+    while high[1] > 0:
+        if high[0] == last:
+            return math.inf
+        ahead = math.log2(1 + high[1] / _STEEPEST * 2 ** (-high[0] / _EPSILONS)) * _EPSILONS
+        k = min(high[0] + max(1, math.floor(ahead / _SCANNED)) * _SCANNED, last)
+        low, high = high, (k, over(k))
+    return _crossing(over, low, high, begin) if low[0] < high[0] else begin
+
+
+def _crossing(over: Callable[[int], float], low: Point, high: Point, begin: int) -> int:
+    """Return a k with over(k) <= 0 < over(k - 1) between two points (k, over(k)), the first positive, the last not.
+
+    An infinite value stands for one that was not evaluated; the search then begins at `begin`, with growing steps.
+    """
+    k, turn = min(max(begin, low[0] + 1), high[0] - 1), 0
+    while high[0] - low[0] > 1:
+        if not math.isinf(low[1]) and not math.isinf(high[1]):  # regula falsi, and every third time bisection
+            k = low[0] + round((high[0] - low[0]) * (low[1] / (low[1] - high[1]) if turn % 3 else 0.5))
+            k = min(max(k, low[0] + 1), high[0] - 1)
         found, turn = (k, over(k)), turn + 1
         low, high = (found, high) if found[1] > 0 else (low, found)
-        if math.isinf(low[1]) or math.isinf(high[1]):
-            k += round(found[1] * _EPSILONS / 8 + math.copysign(_EPSILONS * 2**turn / 64, found[1]))
-        else:
-            k = low[0] + round((high[0] - low[0]) * (low[1] / (low[1] - high[1]) if turn % 3 else 0.5))
+        k += round(found[1] * _EPSILONS / 8 + math.copysign(_EPSILONS * 2**turn / 64, found[1]))
         k = min(max(k, low[0] + 1), high[0] - 1)
-    return math.inf if high[0] > last else 2 ** (high[0] / _EPSILONS)
+    return high[0]
 
 
 def _known_slots(c: float, q: float, epsilon: float, ordered: bool) -> float:

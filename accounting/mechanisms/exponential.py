@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from accounting.divergences import randomized_response
 from accounting.errors import OutOfRange
-from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event
+from accounting.mechanisms.mechanism import AbstractUnsampled, Curves, Event
 from accounting.noise import Noise
 from accounting.noise.draws import integer
 from accounting.numbers import finite
@@ -42,7 +42,7 @@ _ROUNDING = 1 + 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Exponential(AbstractMechanism):
+class Exponential(AbstractUnsampled):
     """epsilon = k / z for one choice: P(j) is proportional to e^(-score_j / (2 z b)).
 
     Reference: McSherry and Talwar 2007; docs/spec T10, 7. Deviation: weights are relative to the least

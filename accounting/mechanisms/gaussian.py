@@ -10,12 +10,12 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event
+from accounting.mechanisms.mechanism import AbstractGaussianNoise, AbstractUnsampled, Curves, Event
 from accounting.privacy import REPLACE_ONE, Relation, apart
 
 
 @dataclass(frozen=True, slots=True)
-class Gaussian(AbstractGaussianNoise):
+class Gaussian(AbstractUnsampled, AbstractGaussianNoise):
     """mu = k b / std = k / z for every answer.
 
     Reference: Dwork and Roth 2014, appendix A; Dong, Roth and Su 2022; docs/spec T1.

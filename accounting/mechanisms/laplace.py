@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.divergences import laplace, randomized_response
-from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event
+from accounting.mechanisms.mechanism import AbstractUnsampled, Curves, Event
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
 from accounting.privacy import REPLACE_ONE, Relation, apart
 
 
 @dataclass(frozen=True, slots=True)
-class Laplace(AbstractMechanism):
+class Laplace(AbstractUnsampled):
     """epsilon = k b / scale = k / z for every answer.
 
     Reference: Dwork, McSherry, Nissim and Smith 2006; Mironov 2017, Proposition 6 (in one dimension;

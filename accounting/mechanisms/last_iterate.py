@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from accounting.mechanisms.gaussian import Gaussian
-from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event
+from accounting.mechanisms.mechanism import AbstractGaussianNoise, AbstractUnsampled, Curves, Event
 from accounting.numbers import whole, within
 from accounting.privacy import REPLACE_ONE, Relation, apart
 
@@ -24,7 +24,7 @@ _UNIT = 2.0**-53
 
 
 @dataclass(frozen=True, slots=True)
-class LastIterate(AbstractGaussianNoise):
+class LastIterate(AbstractUnsampled, AbstractGaussianNoise):
     """One use is T hidden steps and one answer.
 
     Parameters

@@ -16,7 +16,7 @@ from accounting.divergences import randomized_response
 from accounting.divergences.losses import GaussianLoss, Loss, Search
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
-from accounting.privacy import REPLACE_ONE, Relation
+from accounting.privacy import REPLACE_ONE, Relation, Unit
 
 Vector = NDArray[np.float64]
 Event = dict[str, Any]
@@ -85,6 +85,10 @@ class AbstractMechanism(ABC):
         """How many answers one use gives, at most."""
 
     @abstractmethod
+    def fits(self, n: int, unit: Unit) -> bool:
+        """Return whether a use fits n records of this unit; otherwise it would hide each record better than it did."""
+
+    @abstractmethod
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """What one use costs; under zero_out at most what it does under replace_one, which is always valid there."""
 
@@ -103,6 +107,17 @@ class AbstractMechanism(ABC):
     @abstractmethod
     def perturb(self, value: Vector, noise_multiplier: float, bound: float, noise: Noise) -> Vector:
         """The private answer, shape (d,), to which each record adds at most `bound`."""
+
+
+class AbstractUnsampled(AbstractMechanism):
+    """A mechanism that draws no records and costs the same for every number and unit of them."""
+
+    __slots__ = ()
+
+    @final
+    def fits(self, n: int, unit: Unit) -> bool:  # noqa: ARG002
+        """Return true."""
+        return True
 
 
 class AbstractGaussianNoise(AbstractMechanism):

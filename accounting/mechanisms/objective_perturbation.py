@@ -19,7 +19,7 @@ from scipy.special import erf
 
 from accounting.divergences.renyi_profile import RenyiLoss
 from accounting.mechanisms.gaussian import Gaussian
-from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event
+from accounting.mechanisms.mechanism import AbstractUnsampled, Curves, Event
 from accounting.noise import Noise
 from accounting.numbers import finite, within
 from accounting.privacy import REPLACE_ONE, Relation, apart
@@ -29,7 +29,7 @@ FINE = 31  # lattice steps in one std of b, as a power of two
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectivePerturbation(AbstractMechanism):
+class ObjectivePerturbation(AbstractUnsampled):
     """One minimizer; the noise multiplier is z = s / G, std of the linear term over a record's gradient bound.
 
     Parameters

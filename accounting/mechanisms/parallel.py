@@ -16,7 +16,7 @@ from accounting.mechanisms.laplace import Laplace
 from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event, Vector
 from accounting.noise import Noise
 from accounting.numbers import whole
-from accounting.privacy import REPLACE_ONE, Relation
+from accounting.privacy import REPLACE_ONE, Relation, Unit
 
 MOST_PARTS = 100_000
 Each = Gaussian | Laplace
@@ -45,6 +45,10 @@ class Parallel(AbstractMechanism):
     def answers(self) -> int:
         """One use is one answer a part."""
         return self.parts * self.each.answers
+
+    def fits(self, n: int, unit: Unit) -> bool:
+        """Return whether each part can have a record, and one answer fits."""
+        return self.parts <= n and self.each.fits(n, unit)
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """Those of one answer: a record is in one part."""

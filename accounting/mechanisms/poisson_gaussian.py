@@ -18,7 +18,7 @@ from accounting import numbers
 from accounting.divergences.sampled_gaussian import OppositeLoss, SampledLoss, opposite_renyi, sampled_renyi
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event
-from accounting.privacy import REPLACE_ONE, Relation, apart
+from accounting.privacy import REPLACE_ONE, Relation, Unit, apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,10 @@ class PoissonGaussian(AbstractGaussianNoise):
 
     def __post_init__(self) -> None:
         numbers.rate(self.rate, "sampling rate")
+
+    def fits(self, n: int, unit: Unit) -> bool:  # noqa: ARG002
+        """Return whether a batch holds one record or more in expectation."""
+        return self.rate * n >= 1 - numbers.LAST_DIGITS
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """D_a(P || Q), and the loss of that pair; at q = 1 those of the Gaussian mechanism."""

@@ -28,7 +28,7 @@ from accounting.divergences.losses import Masses, Search
 from accounting.errors import OutOfRange
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event
-from accounting.privacy import REPLACE_ONE, Relation, apart
+from accounting.privacy import REPLACE_ONE, Relation, Unit, apart
 
 MOST_SLOTS = 100_000
 Form = Literal["independent", "ordered"]
@@ -60,6 +60,10 @@ class RandomAllocation(AbstractGaussianNoise):
     def answers(self) -> int:
         """One use is one answer for each slot."""
         return self.slots
+
+    def fits(self, n: int, unit: Unit) -> bool:  # noqa: ARG002
+        """Return whether a slot holds one record or more in expectation."""
+        return self.normalizer(n) >= 1 - numbers.LAST_DIGITS
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """rho(a) = a mu^2 / 2, mu = 2/z, under zero_out 1/z: a record is in one answer at most. Secret slots improve no

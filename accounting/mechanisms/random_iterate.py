@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from accounting.mechanisms.gaussian import Gaussian
-from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event
+from accounting.mechanisms.mechanism import AbstractGaussianNoise, AbstractUnsampled, Curves, Event
 from accounting.noise import Noise
 from accounting.noise.draws import below
 from accounting.numbers import whole
@@ -33,7 +33,7 @@ _ROOT, _SAFE_EPSILON, _SAFE_DELTA = 1e-12, 1 + 1e-9, 1 - 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class RandomIterate(AbstractGaussianNoise):
+class RandomIterate(AbstractUnsampled, AbstractGaussianNoise):
     """One use is m answers, m uniform on {0..T-1}.
 
     Parameters

@@ -20,7 +20,7 @@ from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event, Ve
 from accounting.mechanisms.parallel import Parallel
 from accounting.noise import Noise
 from accounting.numbers import whole
-from accounting.privacy import REPLACE_ONE, Relation
+from accounting.privacy import REPLACE_ONE, Relation, Unit
 
 MOST_ROWS = 10**10
 
@@ -50,6 +50,10 @@ class Resampled(AbstractMechanism):
     def answers(self) -> int:
         """Those of the run."""
         return self.each.answers
+
+    def fits(self, n: int, unit: Unit) -> bool:
+        """Return whether the rows are exactly n, since more or fewer would cost less, and the run on them fits."""
+        return self.rows == n and self.each.fits(n, unit)
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:  # noqa: ARG002
         """Those of randomized response at this epsilon; under zero_out too, where the null record is one more."""

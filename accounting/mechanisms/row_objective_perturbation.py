@@ -26,7 +26,7 @@ from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event
 from accounting.mechanisms.objective_perturbation import ObjectivePerturbation
 from accounting.noise import Noise
 from accounting.numbers import within
-from accounting.privacy import REPLACE_ONE, Relation, apart
+from accounting.privacy import REPLACE_ONE, Relation, Unit, apart
 
 _LEAST_MU, _LEAST_DELTA = 1e-5, 1e-12  # as for one Gaussian: below these, cancellation would eat the margins
 _MOST_MU = 1e6
@@ -57,6 +57,10 @@ class RowObjectivePerturbation(AbstractMechanism):
     def answers(self) -> int:
         """One."""
         return 1
+
+    def fits(self, n: int, unit: Unit) -> bool:  # noqa: ARG002
+        """Return whether a record is one row."""
+        return unit.places == 1
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """Those of rows of any number, and the postcondition's profile."""

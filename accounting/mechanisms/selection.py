@@ -17,7 +17,7 @@ from accounting.divergences.renyi_profile import RenyiLoss
 from accounting.divergences.selection import BestOf
 from accounting.errors import OutOfRange
 from accounting.mechanisms.gaussian import Gaussian
-from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event, Vector
+from accounting.mechanisms.mechanism import AbstractUnsampled, Curves, Event, Vector
 from accounting.noise import Noise, coins
 from accounting.numbers import whole
 from accounting.privacy import REPLACE_ONE, Relation, apart
@@ -26,7 +26,7 @@ MOST_RUNS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Selection(AbstractMechanism):
+class Selection(AbstractUnsampled):
     """One choice among N runs; the noise multiplier is that of a Gaussian answer that costs what one run may.
 
     Parameters

@@ -22,7 +22,7 @@ from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event, Ve
 from accounting.mechanisms.without_replacement import WithoutReplacement, spread
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
-from accounting.privacy import REPLACE_ONE, Relation, apart
+from accounting.privacy import REPLACE_ONE, Relation, Unit, apart
 
 Part = tuple[WithoutReplacement | Gaussian, float]
 _MU_RANGE = (1e-9, 26.0)
@@ -88,6 +88,10 @@ class SvrgStep(AbstractMechanism):
         s = self.split(noise_multiplier)
         mean = min(2 * noise_multiplier * math.sqrt(1 - s) * self.rows / self.batch, _LARGEST)
         return (WithoutReplacement(self.batch, self.rows), noise_multiplier * math.sqrt(s)), (Gaussian(), mean)
+
+    def fits(self, n: int, unit: Unit) -> bool:  # noqa: ARG002
+        """Return whether a batch is drawn from no more records than there are."""
+        return self.rows <= n
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """Those of the two parts, added up; under replace_one 3/z-GDP for b = n."""

@@ -24,7 +24,7 @@ from accounting.divergences.losses import Masses, mass, reach, symmetric
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event, Vector
 from accounting.numbers import whole
-from accounting.privacy import REPLACE_ONE, Relation, apart
+from accounting.privacy import REPLACE_ONE, Relation, Unit, apart
 
 MOST_ROWS = 10**10
 _QUADRATURE = 1 + 1e-6  # covers the error of the quadrature below
@@ -165,6 +165,10 @@ class WithoutReplacement(AbstractGaussianNoise):
     def rate(self) -> float:
         """q = b/n, rounded up."""
         return 1.0 if self.batch == self.rows else math.nextafter(self.batch / self.rows, 1.0)
+
+    def fits(self, n: int, unit: Unit) -> bool:  # noqa: ARG002
+        """Return whether a batch is drawn from no more records than there are."""
+        return self.rows <= n
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """The pair's Renyi divergence and loss, under zero_out too; at b = n those of the Gaussian mechanism."""

@@ -7,7 +7,7 @@ epsilon again from the queries. Importing this module loads no numerical library
 """
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from accounting.errors import AccountingError, CodecError, ReceiptInvalid
@@ -30,14 +30,10 @@ from accounting.records.statement import Receipt, check
 
 if TYPE_CHECKING:
     from accounting.accountants import Accountant
-    from accounting.mechanisms import Mechanism
     from accounting.plan import Plan, ReleasePlan
 
-# Another processor's last digits, relative to the stated epsilon. An FFT's count in far tails: 2e-8 was seen. Its
-# pessimistic grid costs some 3e-4 of epsilon, so what holds within a third of that is still true.
-_LAST_DIGITS = {"pld": 1e-4}
 _ROOM = 12_000  # bytes of all but method, queries and event: eight texts of 256 characters, digests, numbers
-_FEW = 1e-9  # of accountants that compose no masses, and of numbers in an event tree
+_LAST_DIGITS = 1e-9  # relative: what another processor's elementary functions change of epsilon, and of an event tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,18 +214,20 @@ def verify(
 
 
 def recompute(receipt: Receipt) -> Recomputation:
-    """epsilon at the stated delta from the queries alone, by our accountants.
+    """Return an epsilon that the queries cost at the stated delta, from the queries alone.
 
-    Each of them bounds epsilon from above, so the first that stays within the stated epsilon settles it; if none does,
-    the least. Give it only receipts whose signature holds: made-up queries can be made costly to account for.
+    Each accountant bounds epsilon from above, so the first bound within the stated epsilon is returned, or the least
+    bound if none is within it. Call this only for receipts whose signature holds: forged queries can be made costly to
+    account for.
 
     Raises
     ------
     ReceiptInvalid
-        if the receipt is malformed, its event tree is not that of its queries, these are of other records than it
-        states, or no accountant covers them.
+        if the receipt is malformed, its event tree is not that of its queries, the queries cannot have run on the
+        records that it states, or no accountant covers them.
     """
-    from accounting.accountants import ACCOUNTANTS
+    from accounting.accountants import ACCOUNTANTS, PldAccountant
+    from accounting.accountants.tight import VERIFIED
 
     plan = plan_of(check(receipt))
     _check_records(receipt, plan)
@@ -237,8 +235,9 @@ def recompute(receipt: Receipt) -> Recomputation:
         _check_records(receipt, run)
     if not _same(receipt["event"], plan.event()):
         raise ReceiptInvalid("the queries and the event tree differ")
+    verifying = (replace(each, granted=VERIFIED) for each in ACCOUNTANTS if isinstance(each, PldAccountant))
     best: Recomputation | None = None
-    for accountant in ACCOUNTANTS:
+    for accountant in (*ACCOUNTANTS, *verifying):
         epsilon = _certified(accountant, plan, receipt["delta"])
         if epsilon is not None and (best is None or epsilon < best.epsilon):
             best = Recomputation(epsilon, accountant.name, accountant.version)
@@ -261,41 +260,14 @@ def plan_of(receipt: Receipt) -> "Plan":
 
 
 def _check_records(receipt: Receipt, plan: "Plan") -> None:
-    """`ReceiptInvalid` if a query is accounted for as of records of one row, and they are persons of several; or as
-    hiding records among others than there are, or in batches or parts of less than one of them.
-    """
-    from accounting.mechanisms import RowObjectivePerturbation
-
-    several = Unit(**receipt.get("unit", {})).places > 1
-    if several and any(isinstance(query.mechanism, RowObjectivePerturbation) for query in plan.queries):
-        raise ReceiptInvalid("a query is accounted for as if a record were one row, and here it is a person's")
-    n = receipt.get("rows") or receipt.get("persons") or 0
-    if not all(_is_of(query.mechanism, n) for query in plan.queries):
+    """Raise `ReceiptInvalid` unless every mechanism fits the records that the receipt states."""
+    n, unit = receipt.get("rows") or receipt.get("persons") or 0, Unit(**receipt.get("unit", {}))
+    wrong = [query.name for query in plan.queries if not query.mechanism.fits(n, unit)]
+    if wrong:
         raise ReceiptInvalid(
-            "a query is accounted for as of other records than the receipt states, or in batches or parts of less "
-            "than one of them"
+            f"the query {wrong[0]!r} is accounted for as of other records than the receipt states: of another number, "
+            "of batches or parts of less than one, or of single rows"
         )
-
-
-def _is_of(mechanism: "Mechanism", n: int) -> bool:
-    """Whether it can be of n records. From more of them, or thinner, each would be hidden better than it was; of rows
-    drawn with replacement, from fewer too. Batches and slots count what a method planned, of one record at least.
-    """
-    from accounting import mechanisms as known
-
-    match mechanism:
-        case known.Resampled(each=each, rows=rows):
-            return rows == n and _is_of(each, n)
-        case known.SvrgStep(rows=rows) | known.WithoutReplacement(rows=rows):
-            return rows <= n
-        case known.Parallel(parts=parts):
-            return parts <= n
-        case known.PoissonGaussian(rate=rate):
-            return rate * n >= 1 - _FEW
-        case known.RandomAllocation():
-            return mechanism.normalizer(n) >= 1 - _FEW
-        case _:
-            return True
 
 
 def _runs(method: dict[str, Any], plan: "Plan") -> "list[Plan]":
@@ -313,7 +285,7 @@ def _runs(method: dict[str, Any], plan: "Plan") -> "list[Plan]":
         trials = [plan_from_json(trial["plan"]) for trial in method["trials"]]
         spent = [trial.gdp() for trial in trials if trial.relation == plan.relation]
         is_all = type(repeats) is int and choice.mechanism.answers == repeats * len(spent)
-        most = apart(plan.relation) / choice.noise_multiplier * (1 + _FEW)
+        most = apart(plan.relation) / choice.noise_multiplier * (1 + _LAST_DIGITS)
     except (AccountingError, ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise ReceiptInvalid("the runs that were chosen among are not all stated") from error
     if not is_all or any(mu is None or not mu <= most for mu in spent):
@@ -322,7 +294,7 @@ def _runs(method: dict[str, Any], plan: "Plan") -> "list[Plan]":
 
 
 def _within(found: Recomputation, stated: float) -> bool:
-    return found.epsilon <= stated * (1 + _LAST_DIGITS.get(found.accountant, _FEW))
+    return found.epsilon <= stated * (1 + _LAST_DIGITS)
 
 
 def _same(found: Any, derived: Any) -> bool:
@@ -336,7 +308,7 @@ def _same(found: Any, derived: Any) -> bool:
     if isinstance(derived, list):
         return isinstance(found, list) and len(found) == len(derived) and all(map(_same, found, derived))
     if isinstance(derived, float):
-        return type(found) in (int, float) and math.isclose(found, derived, rel_tol=_FEW)
+        return type(found) in (int, float) and math.isclose(found, derived, rel_tol=_LAST_DIGITS)
     return type(found) is type(derived) and bool(found == derived)
 
 

@@ -14,7 +14,7 @@ const FEW = 1e-9; // relative: another processor's last digits, of numbers that 
 const refuse = (why) => {
   throw new Invalid(why);
 };
-const TOKENS = /"(?:[^"\\]|\\.)*"|:|-?[0-9][0-9.eE+-]*/g;
+const TOKENS = /[":]|\\.|-?[0-9][0-9.eE+-]*/g; // each of bounded length but for numbers: no match needs a deep stack
 
 /** The JSON value of a text: one value for each key, finite numbers, no integer beyond 2^53 - 1. */
 export function parse(text) {
@@ -24,11 +24,16 @@ export function parse(text) {
   } catch {
     refuse("the document is not JSON");
   }
-  const tokens = text.match(TOKENS) ?? [];
-  if (tokens.some((token) => /^-?[0-9]+$/.test(token) && !Number.isSafeInteger(Number(token)))) {
-    refuse("the document holds an integer beyond 2^53 - 1");
+  let [isQuoted, colons] = [false, 0];
+  for (const [token] of text.matchAll(TOKENS)) {
+    if (token === '"') isQuoted = !isQuoted;
+    if (isQuoted) continue;
+    if (token === ":") colons += 1;
+    if (/^-?[0-9]+$/.test(token) && !Number.isSafeInteger(Number(token))) {
+      refuse("the document holds an integer beyond 2^53 - 1");
+    }
   }
-  if (tokens.filter((token) => token === ":").length !== members(value, 0)) refuse("the document repeats a key");
+  if (colons !== members(value, 0)) refuse("the document repeats a key");
   return value;
 }
 
@@ -257,13 +262,16 @@ const MECHANISMS = {
   },
   selection: { own: { runs: whole(2, 256) }, event: (q) => best(q.runs, gaussian(q.noise_multiplier)) },
 };
-// Whether they can be asked of n records of k rows: of no more, in batches and parts of no less than one of them
-const isDrawn = (q, n) => q.rows <= n;
-const OF_RECORDS = {
-  svrg_step: isDrawn, without_replacement: isDrawn, parallel: (q, n) => q.parts <= n,
+// Whether a query may be accounted for like this on n records of up to k rows, as `fits` of each mechanism in Python has
+// it. All mechanisms are here: a query of any other one is refused, since nothing says of how many records it may be.
+const any = () => true;
+const ofNoMore = (q, n) => q.rows <= n;
+const FITS = {
+  gaussian: any, laplace: any, exponential: any, last_iterate: any, random_iterate: any, selection: any,
+  objective_perturbation: any, row_objective_perturbation: (q, n, k) => k === 1,
+  svrg_step: ofNoMore, without_replacement: ofNoMore, parallel: (q, n) => q.parts <= n,
   poisson_gaussian: (q, n) => q.rate * n >= 1 - FEW, random_allocation: (q, n) => (q.rate * n) / q.slots >= 1 - FEW,
-  resampled: (q, n) => q.rows === n && (q.each?.name !== "parallel" || q.each.parts <= n),
-  row_objective_perturbation: (q, n, k) => k === 1,
+  resampled: (q, n) => q.rows === n && (q.each?.name === "laplace" || (q.each?.name === "parallel" && q.each.parts <= n)),
 };
 const OF_A_QUERY = { name: NAME, count: whole(1, 1e9), mechanism: NAME, noise_multiplier: between(1e-3, 1e12) };
 
@@ -274,8 +282,9 @@ function query(said, { rows, persons, unit = {} }) {
   for (const [name, holds] of Object.entries({ ...OF_A_QUERY, ...own })) {
     if (!holds(said[name])) refuse(`a query's ${name} is not what it must be`);
   }
-  const isOf = Object.hasOwn(OF_RECORDS, said.mechanism) ? OF_RECORDS[said.mechanism] : () => true;
-  return isOf(said, rows ?? persons, unit.max_rows ?? 1) ? said : refuse("a query is of other records than it states");
+  if (!Object.hasOwn(FITS, said.mechanism)) refuse("a query's mechanism is not known here");
+  const fits = FITS[said.mechanism](said, rows ?? persons, unit.max_rows ?? 1);
+  return fits ? said : refuse("a query is of other records than the receipt states");
 }
 
 /** The queries of a plan of the receipt's records; `Invalid` if they are none. */

@@ -279,6 +279,36 @@ def test_the_room_and_where_a_search_may_end_are_no_more_together_than_they_were
 
 
 @pytest.mark.slow
+def test_a_larger_epsilon_is_not_certified_where_a_smaller_one_is() -> None:
+    """Where rounding is most of the bound it may rise: 1e-7 more noise was certified as 31.5 and not as 28.4."""
+    mechanism, delta = RandomAllocation(0.5, 100, "ordered"), 1.17446086431005e-6
+    less, more = (epsilon_of_one_use(mechanism, 0.4220200783841239 * (1 + share), delta) for share in (0.0, 1e-7))
+    assert more == pytest.approx(less, rel=1e-3)
+    assert less < 28.5
+    found = epsilon_of_one_use(RandomAllocation(1.0, 2), 0.5, 1e-6)  # 26.36, the last of five crossings, was found
+    assert exact_two_slots(1.0, 2.0, math.exp(found)) <= 1e-6
+    assert 16.86 < found < 18
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("slots", [2, 3])
+def test_a_larger_epsilon_needs_less_noise_where_rounding_dominates(slots: int) -> None:
+    asked = (Query("half_pass", 1, RandomAllocation(1.0, slots)),)
+    noise = [calibrate(asked, Privacy(e, 1e-6)).plan.queries[0].noise_multiplier for e in (14.0, 16.0, 20.0)]
+    assert noise[0] > noise[1] > noise[2]
+
+
+@pytest.mark.slow
+def test_a_search_that_ends_where_the_bound_jumps_leaves_room_for_other_platforms() -> None:
+    """The least noise for this epsilon lies at a jump from 18.4 to 19.5: a bound larger by 5 % would cost more."""
+    mechanism, promised = RandomAllocation(1.0, 20, "ordered"), Privacy(19.1328, 3.524e-9)
+    found = calibrate((Query("half_pass", 1, mechanism),), promised)
+    z = found.plan.queries[0].noise_multiplier
+    assert (found.epsilon <= promised.epsilon, found.delta) == (True, promised.delta)
+    assert epsilon_of_one_use(mechanism, z, promised.delta / 1.09) <= found.epsilon
+
+
+@pytest.mark.slow
 def test_no_number_is_lost_at_the_edges() -> None:
     for slots in (1, 7, 3000):
         for z in (0.06, 0.3, 5.0, 1e4):

@@ -23,7 +23,7 @@ from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event, Ve
 from accounting.noise import Noise
 from accounting.noise.draws import below
 from accounting.numbers import whole
-from accounting.privacy import REPLACE_ONE, Relation, apart
+from accounting.privacy import REPLACE_ONE, Relation, Unit, apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,9 @@ class Coin(AbstractMechanism):
 
     def __post_init__(self) -> None:
         whole(self.sides, "sides", 2, 2)
+
+    def fits(self, n: int, unit: Unit) -> bool:
+        return unit.places == 1
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         return Curves.of_pure(apart(relation) / noise_multiplier)
