@@ -1,7 +1,7 @@
 """What became of a file's values, counted for whoever sent it. Nothing of it is stored, logged or told to others."""
 
 import string
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -116,9 +116,9 @@ def _shown(values: pa.Array, where: pa.Array) -> Iterator[str]:
     """
     if pa.types.is_dictionary(values.type):
         indices = pc.unique(values.indices.take(where)).drop_null().to_pylist()
-        some = (values.dictionary.slice(index, 1) for index in indices)
+        some: Iterable[pa.Array] = (values.dictionary.slice(index, 1) for index in indices)
     else:
-        some = iter([values.take(where)])
+        some = [values.take(where)]
     for found in some:
         plain = found.cast(pa.string()) if pa.types.is_floating(found.type) else texts(found)  # nan and inf are shown
         cut = pc.binary_slice(
