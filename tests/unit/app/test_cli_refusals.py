@@ -2,12 +2,13 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.cli import purse
 
-COLUMNS = [
+COLUMNS: list[dict[str, Any]] = [
     {"name": "age", "type": "number", "lower": 0, "upper": 100},
     {"name": "income", "type": "category", "categories": ["low", "high"]},
 ]
