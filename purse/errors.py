@@ -3,8 +3,10 @@
 import re
 from collections.abc import Sequence
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
+from purse.unknown_fields import UNKNOWN_FIELD_TYPES, shown, unknown_field
 from purse.wire.base import Identifier
 from purse.wire.files import FileReport
 from purse.wire.jobs import JobState
@@ -32,11 +34,24 @@ class JobNotReleased(ClientError):
         self.error = error
 
 
-def faults(error: ValidationError, most: int = 5) -> str:
-    """What is wrong with a document, each with its field, in the sentences of whoever refused it."""
+def faults(error: ValidationError, most: int = 5, model: type[BaseModel] | None = None) -> str:
+    """Return what is wrong with a document, field by field.
+
+    Parameters
+    ----------
+    most : how many fields are named
+    model : whose error it is; an unknown field is then answered by the fields that the model has there
+    """
     found = error.errors(include_url=False, include_input=False)[:most]
-    told = [(".".join(map(str, each["loc"])), each["msg"].removeprefix("Value error, ")) for each in found]
+    told = [(".".join(shown(str(part)) for part in each["loc"]), fault(each, model)) for each in found]
     return "; ".join(": ".join(filter(None, each)) for each in told)
+
+
+def fault(error: ErrorDetails, model: type[BaseModel] | None = None) -> str:
+    """Return what is wrong with one field, without its place. Parameters as in `faults`."""
+    if error["type"] in UNKNOWN_FIELD_TYPES:
+        return unknown_field(model, error["loc"])
+    return error["msg"].removeprefix("Value error, ")
 
 
 class ProblemError(ClientError):

@@ -3,6 +3,7 @@
 import codecs
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,9 +23,10 @@ from app.sources.errors import SourceError, Unreadable
 from app.sources.text import Text
 from purse.dates import part
 from purse.wire.columns import NumberColumn
-from purse.wire.files import PLAIN, Dialect, Encoding
+from purse.wire.files import PLAIN, DatePart, Dialect, Encoding
 
 MOST_CATEGORIES: Final = 20
+_LONGEST_CATEGORY = 200  # characters, of `purse.wire.base.Name`
 _ENOUGH = 0.95  # of a column's values that are there
 _SAMPLE_BYTES = 2**20
 _DELIMITERS = (",", ";", "\t", "|")
@@ -60,14 +62,15 @@ class _Seen:
     words: set[str] = field(default_factory=set)
 
     def add(self, values: pa.Array) -> None:
-        """Some more; each distinct one is looked at once."""
-        if pa.types.is_dictionary(values.type):
-            values = values.dictionary_decode()
+        """Count more values; each distinct one is looked at once."""
         if dates.is_date(values.type):
             self.typed_dates += len(values) - values.null_count
             return
-        counted = pc.value_counts(values.drop_null())
+        is_dictionary = pa.types.is_dictionary(values.type)
+        counted = pc.value_counts((values.indices if is_dictionary else values).drop_null())
         known, counts = counted.field("values"), counted.field("counts")
+        if is_dictionary:  # whose repeated values are not written out: they may be long
+            known = values.dictionary.take(known)
         words = pc.ascii_trim_whitespace(texts(known)) if is_text(known.type) else texts(known)
         is_null = pc.is_in(pc.utf8_lower(words), pa.array(sorted(NULLS)))
         self.nulls |= set(words.filter(is_null).to_pylist()) if is_text(known.type) else set()
@@ -75,7 +78,8 @@ class _Seen:
         words, counts = words.filter(is_there), counts.filter(is_there)
         self.there += pc.sum(counts).as_py() or 0
         if len(self.words) <= MOST_CATEGORIES:
-            self.words |= set(words.slice(0, MOST_CATEGORIES + 1).to_pylist())
+            some = words.slice(0, MOST_CATEGORIES + 1)
+            self.words |= set(pc.utf8_slice_codeunits(some, 0, _LONGEST_CATEGORY + 1).to_pylist())
         weights = counts.to_numpy(zero_copy_only=False)
         for position, how in enumerate(_WRITTEN):
             _, fates = NumberEncoder(_ANY, Dialect(**how)).read(words)
@@ -168,15 +172,24 @@ def _read(file: Path) -> tuple[Dialect, list[_Seen]]:
 
 
 def _values(file: Path, dialect: Dialect, seen: Sequence[_Seen]) -> Iterator[list[pa.Array]]:
-    """All columns, some records at a time, by their places: two may have one name. What no server reads is missing."""
+    """Yield all columns, some records at a time, in the file's order; a column that no server reads is all null."""
     with file.open("rb") as source:
         is_parquet = source.read(len(parquet.MAGIC)) == parquet.MAGIC
-    if is_parquet:
-        for batch in pq.ParquetFile(file).iter_batches():
-            yield [column if parquet.is_read(column.type) else pa.nulls(len(column)) for column in batch.columns]
-    else:
+    if not is_parquet:
         for found in records.batches(file, [_Named(column.name) for column in seen], dialect):
             yield found.columns
+        return
+    schema = pq.read_schema(file)
+    counted = Counter(schema.names)
+    read = {
+        place: _Named(kind.name, "days" if dates.is_date(kind.type) else None)
+        for place, kind in enumerate(schema)
+        if parquet.is_read(kind.type) and counted[kind.name] == 1
+    }
+    for found in parquet.batches(file, [*read.values()], 2**62) if read else ():
+        columns = dict(zip(read, found.columns, strict=True))
+        nothing = pa.nulls(len(found.columns[0]))
+        yield [columns.get(place, nothing) for place in range(len(seen))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +197,7 @@ class _Named:
     """A column as the header has it."""
 
     name: str
-    date: None = None
+    date: DatePart | None = None
 
     @property
     def of(self) -> str:
@@ -199,7 +212,7 @@ def _column(seen: _Seen, how: int, form: int) -> dict[str, Any] | None:
         return number | {"date": "days"}
     if seen.is_number(how):
         return number
-    if 0 < len(seen.words) <= MOST_CATEGORIES:
+    if 0 < len(seen.words) <= MOST_CATEGORIES and max(map(len, seen.words)) <= _LONGEST_CATEGORY:
         return {"name": seen.name, "type": "category", "categories": sorted(seen.words)}
     return None
 

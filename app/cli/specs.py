@@ -5,6 +5,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from app.cli.common import Refusal, read_json
+from purse.errors import fault
+from purse.unknown_fields import shown
 from purse.wire.datasets import DatasetSpec
 
 
@@ -15,17 +17,17 @@ def read_spec(path: Path) -> tuple[DatasetSpec, bool]:
     try:
         spec = DatasetSpec.model_validate({"name": "schema", "budget": {"epsilon": 1.0, "delta": 0.0}, **fields})
     except ValidationError as error:
-        wrong = "; ".join(f"{_place(e['loc'], fields)}: {e['msg']}" for e in error.errors()[:5])
+        wrong = "; ".join(f"{_place(e['loc'], fields)}: {fault(e, DatasetSpec)}" for e in error.errors()[:5])
         raise Refusal(f"the schema is not complete: {wrong}") from None
     return spec, "budget" in fields
 
 
 def _place(where: tuple[int | str, ...], fields: dict[str, object]) -> str:
-    """The field, by its column's name where it is of one."""
+    """Return the place of a field; a field of a column by the column's name."""
     columns = fields.get("columns")
     if where[:1] == ("columns",) and len(where) > 2 and isinstance(columns, list) and isinstance(where[1], int):
         column = columns[where[1]]
         name = column.get("name") if isinstance(column, dict) else None
         if isinstance(name, str):
-            return f"{name!r}.{where[-1]}"
-    return ".".join(map(str, where))
+            return f"{name!r}.{shown(str(where[-1]))}"
+    return ".".join(shown(str(part)) for part in where)

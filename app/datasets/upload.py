@@ -18,6 +18,7 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 
 from app.http.body import parse_json
 from app.http.errors import ApiError, invalid
+from purse.unknown_fields import unknown
 from purse.wire.datasets import DatasetSpec
 
 MAX_SPEC_BYTES = 4 * 2**20
@@ -147,13 +148,15 @@ class _Parts:
     def _header_end(self) -> None:
         if self._name.lower() == b"content-disposition":
             _, options = parse_options_header(self._value)
-            part = options.get(b"name", b"").decode("latin-1")
-            self._part = part if part in _PARTS else None
+            name = options.get(b"name")
+            self._part = None if name is None else name.decode(errors="replace")
         self._name = self._value = b""
 
     def _headers_finished(self) -> None:
         if self._part is None:
-            raise _wrong("holds a part that is neither 'spec' nor 'file' nor 'upload'")
+            raise _wrong(f"holds a part without a name. Known parts: {', '.join(_PARTS)}.")
+        if self._part not in _PARTS:
+            raise _wrong(unknown(self._part, _PARTS, "part"), self._part)
         if self._part in self._seen:
             raise _wrong(f"holds the part {self._part!r} twice")
         self._seen.append(self._part)
@@ -187,5 +190,5 @@ def _too_large(part: str, most: int) -> ApiError:
     return ApiError("too_large", f"The part {part!r} may hold at most {most} bytes.")
 
 
-def _wrong(what: str) -> ApiError:
-    return invalid([{"type": "multipart", "loc": (), "msg": what}], "body")
+def _wrong(what: str, *part: str) -> ApiError:
+    return invalid([{"type": "multipart", "loc": part, "msg": what}], "body")

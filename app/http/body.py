@@ -2,7 +2,7 @@
 
 Refused on the bytes, before any model sees them: other content types, more than the limit, bytes that are not
 UTF-8, a byte order mark, what is not JSON, a repeated key at any depth, NaN and Infinity, numbers beyond the range
-of a double, nesting beyond 64, NUL and lone surrogates in strings. No error repeats what was sent.
+of a double, nesting beyond 64, NUL and lone surrogates in strings. No error repeats a value that was sent.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
-from pydantic import BaseModel, RootModel, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from app.http.errors import ApiError, invalid
 
@@ -67,10 +67,7 @@ def parse_json(model: type[M], raw: bytes | str, *, where: str = "body", max_byt
     try:
         return model.model_validate_json(text, strict=True)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)
-        if issubclass(model, RootModel):  # the first place is which of its members was meant
-            found = [{**each, "loc": each["loc"][1:]} for each in found]
-        raise invalid(found, where) from None
+        raise invalid(error.errors(include_url=False, include_input=False), where, model) from None
 
 
 async def read_body(request: Request, max_bytes: int) -> bytes:

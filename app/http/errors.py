@@ -1,12 +1,16 @@
 """One shape for every error that leaves the service: RFC 9457 problem details with a stable code.
 
-No exception's text reaches a caller, and no error repeats what the caller sent.
+No exception's text reaches a caller. An error repeats no value that the caller sent; of an unknown field it names the
+field, shortened and escaped.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import BaseModel, RootModel
+
+from purse.unknown_fields import UNKNOWN_FIELD_TYPES, shown, unknown_field
 from purse.wire.files import FileReport
 from purse.wire.problems import ProblemDetails, Remaining, Violation
 
@@ -189,7 +193,7 @@ class ApiError(Exception):
     Parameters
     ----------
     code : a key of `CODES`
-    detail : what went wrong and what to do; a function of public facts, never of the caller's input
+    detail : what went wrong and what to do; a function of public facts, never of a value that the caller sent
     violations : the fields that are wrong
     remaining : with budget_exhausted, what remains
     report : with unparsed_values, what became of the values: the one thing here that is read off a file
@@ -252,8 +256,6 @@ _RANGES = frozenset(
         "int_parsing_size",
     }
 )
-# Their last place is a name that the caller made up.
-_STRANGERS = frozenset({"extra_forbidden", "unexpected_keyword_argument", "no_such_attribute"})
 # Their text would repeat the input, or is a library's.
 _RETOLD = {
     "missing": "is needed and is not there",
@@ -261,24 +263,24 @@ _RETOLD = {
     "int_type": "must be a whole number, such as 10",
     "union_tag_invalid": "is not one of the names known here",
     "json_invalid": "is not JSON",
-    "extra_forbidden": "holds a field that is not known here",
-    "unexpected_keyword_argument": "holds a field that is not known here",
-    "no_such_attribute": "holds a field that is not known here",
 }
 _MOST_VIOLATIONS = 20
 
 
-def invalid(errors: Sequence[Mapping[str, Any]], root: str | None = None) -> ApiError:
-    """The problem that a list of pydantic errors amounts to; none of the caller's words come back.
+def invalid(
+    errors: Sequence[Mapping[str, Any]], root: str | None = None, model: type[BaseModel] | None = None
+) -> ApiError:
+    """Return the problem that a list of pydantic errors amounts to; it repeats names of fields and no values.
 
     Parameters
     ----------
     errors : `ValidationError.errors()`
     root : prefix of every path, such as "body"
+    model : whose errors they are; an unknown field is then answered by the fields that the model has there
 
-    Returns a ApiError out_of_range if some number or length is out of its declared range, else invalid_request.
+    Returns an ApiError out_of_range if some number or length is out of its declared range, otherwise invalid_request.
     """
-    violations = [_violation(error, root) for error in errors[:_MOST_VIOLATIONS]]
+    violations = [_violation(error, root, model) for error in errors[:_MOST_VIOLATIONS]]
     code = "out_of_range" if any(_is_range(error) for error in errors) else "invalid_request"
     return ApiError(code, "See `violations`.", violations=violations)
 
@@ -289,15 +291,16 @@ def _is_range(error: Mapping[str, Any]) -> bool:
     return error["type"] in _RANGES or type(cause).__name__ == "OutOfRange"
 
 
-def _violation(error: Mapping[str, Any], root: str | None) -> Violation:
-    kind = error["type"]
-    path = [*([root] if root else []), *error["loc"]]
-    if kind in _STRANGERS and len(path) > 1:
-        path.pop()
+def _violation(error: Mapping[str, Any], root: str | None, model: type[BaseModel] | None) -> Violation:
+    kind, loc = error["type"], error["loc"]
+    # a document of several kinds (`AnyRequest`): the first part of the path is the kind, which no field is called
+    path = loc[1:] if model is not None and issubclass(model, RootModel) else loc
     message = _RETOLD.get(kind) or str(error["msg"]).removeprefix("Value error, ")
+    if kind in UNKNOWN_FIELD_TYPES:
+        message = unknown_field(model, loc, root)
     if kind == "union_tag_invalid":
         message += ": " + error["ctx"]["expected_tags"].replace("'", "")
-    return Violation(where=".".join(str(part) for part in path), what=message)
+    return Violation(where=".".join(shown(str(part)) for part in (*([root] if root else []), *path)), what=message)
 
 
 _RETRY_AFTER = {

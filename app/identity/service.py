@@ -20,6 +20,10 @@ from purse.wire.problems import Violation
 from purse.wire.tokens import NewToken, Role, Token, TokenRequest
 
 TOKEN_FILE = "steward-token"
+_NO_ROLE = (
+    "None of your groups at the sign-on provider has a role here. Ask the operator to map one of your groups to a role "
+    "(PURSE_OIDC_ROLES), and to check that the groups claim is a string or a list of strings."
+)
 
 
 async def known(database: Database, shown: Arrival | str) -> Principal | None:
@@ -33,7 +37,7 @@ async def known(database: Database, shown: Arrival | str) -> Principal | None:
     if isinstance(shown, str):
         return await store.find(database, shown)
     if shown.role is None:
-        raise ApiError("forbidden", "None of your groups has a role here.")
+        raise ApiError("forbidden", _NO_ROLE)
     return await run_in_threadpool(_arrived, database, shown, shown.role)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from joserfc import jws
 from joserfc.errors import JoseError
 from joserfc.jws import JWSRegistry
-from joserfc.jwt import ClaimsOption, JWTClaimsRegistry
+from joserfc.jwt import JWTClaimsRegistry
 from pydantic import TypeAdapter
 
 from accounting.errors import CodecError
@@ -114,14 +114,12 @@ class SignOn:
         return is_token and header.get("alg") in self._settings.oidc_algorithms and "b64" not in header
 
     def _arrival(self, claims: Any, nonce: str | None) -> Arrival | None:
+        """Return the person of these claims, or None if a claim is missing, has another type, or does not hold."""
         if not isinstance(claims, dict):
             return None
         chosen, now = self._settings, self._clock.wall()
-        of_the_attempt: dict[str, ClaimsOption] = {}
-        if nonce is not None:  # an ID token that was made for us: others that we take may be another client's
-            several = isinstance(claims.get("aud"), list) and len(claims["aud"]) > 1
-            of_the_attempt["nonce"] = {"essential": True, "value": nonce}
-            of_the_attempt["azp"] = {"essential": several, "value": chosen.oidc_audience or ""}
+        if nonce is not None and not _is_of_attempt(claims, nonce, chosen.oidc_audience):
+            return None
         JWTClaimsRegistry(
             now=int(now),
             leeway=chosen.oidc_skew_seconds,
@@ -129,15 +127,32 @@ class SignOn:
             aud={"essential": True, "value": chosen.oidc_audience or ""},
             exp={"essential": True},
             iat={"essential": True},
-            **of_the_attempt,
         ).validate(claims)
         longest = chosen.max_token_lifetime
         end = min(claims["exp"], _LAST if longest is None else claims["iat"] + longest) + chosen.oidc_skew_seconds
         if end <= now:
             return None
-        groups = claims.get(chosen.oidc_groups_claim, ())
-        mine = {groups} if isinstance(groups, str) else {group for group in groups if isinstance(group, str)}
+        mine = _groups(claims.get(chosen.oidc_groups_claim))
         role = next((role for group, role in chosen.oidc_roles.items() if group in mine), None)
         datasets = {known for group in mine for known in chosen.oidc_grants.get(group, ())}
         subject = _TITLE.validate_python(claims[chosen.oidc_subject_claim], strict=True)
         return Arrival(self._issuer, subject, role, tuple(sorted(datasets)), stamp(end))
+
+
+def _is_of_attempt(claims: dict[str, Any], nonce: str, audience: str | None) -> bool:
+    """Return whether an ID token holds this sign-in's nonce and was issued to this service.
+
+    Both claims are strings. The JWT library also accepts a list that holds the expected string, so they are compared
+    here. `azp` may be missing if the token has a single audience: OpenID Connect Core 1.0, section 3.1.3.7.
+    """
+    audiences = claims.get("aud")
+    needs_azp = "azp" in claims or (isinstance(audiences, list) and len(audiences) > 1)
+    return claims.get("nonce") == nonce and (not needs_azp or claims.get("azp") == audience)
+
+
+def _groups(claim: Any) -> frozenset[str]:
+    """Return the groups in a claim that is a string or a list of strings; a claim of any other type gives no group."""
+    listed = [claim] if isinstance(claim, str) else claim
+    if not isinstance(listed, list) or not all(isinstance(group, str) for group in listed):
+        return frozenset()
+    return frozenset(listed)

@@ -9,6 +9,9 @@ import pyarrow as pa
 from app.sources.errors import Mismatch
 from purse.wire.files import DatePart
 
+MOST_TEXT_BYTES = 4 * 2**20
+"""The longest text in a Parquet file, and the longest record in a CSV file, in bytes of UTF-8."""
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:

@@ -14,13 +14,13 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import csv
 
-from app.sources.batch import Batch, Named, locate
+from app.sources.batch import MOST_TEXT_BYTES, Batch, Named, locate
 from app.sources.errors import Unreadable
 from app.sources.text import Text
 from purse.wire.files import PLAIN, Dialect
 
 # Bounds the memory, which is some seventy times this, and the longest record.
-BLOCK_BYTES = 4 * 2**20
+BLOCK_BYTES = MOST_TEXT_BYTES
 MOST_FILE_COLUMNS = 2**16
 
 _BOM = b"\xef\xbb\xbf"

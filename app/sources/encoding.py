@@ -9,6 +9,7 @@ A date is the number that the column asks of it. What is missing or does not par
 became of each value is said beside its code, for its uploader alone (`app.sources.tally`).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -26,6 +27,8 @@ from purse.wire.files import PLAIN, DatePart, Dialect
 
 Floats = NDArray[np.float64]
 Fates = NDArray[np.uint8]
+
+_PIECE_BYTES = 2**20  # of text that is copied at a time
 
 # All that is read as a number in text: what an Arrow cast takes, less nan and inf, which it also takes.
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
@@ -139,10 +142,36 @@ def encoder(column: Column, dialect: Dialect = PLAIN) -> Encoder:
 
 
 def _each(encoder: Encoder, values: pa.DictionaryArray) -> tuple[Floats, Fates]:
-    """Reads each distinct value once, which comes to the same, since a code depends on its value alone."""
-    codes, fates = encoder.read(values.dictionary)
-    at = values.indices.cast(pa.int64()).fill_null(len(codes)).to_numpy(zero_copy_only=False)
-    return np.append(codes, encoder.missing)[at], np.append(fates, np.uint8(Fate.MISSING))[at]
+    """Encode each distinct value once, a piece of the dictionary at a time; a code depends on its value alone."""
+    found = [encoder.read(piece) for piece in pieces(values.dictionary)]
+    codes = np.concatenate([*(part for part, _ in found), [encoder.missing]])
+    fates = np.concatenate([*(part for _, part in found), [np.uint8(Fate.MISSING)]])
+    at = values.indices.cast(pa.int64()).fill_null(len(codes) - 1).to_numpy(zero_copy_only=False)
+    return codes[at], fates[at]
+
+
+def pieces(values: pa.Array) -> Iterator[pa.Array]:
+    """Yield values in slices of at most 1 MiB of text or a single value, so that a copy of a slice is small.
+
+    Values of other types, which are short, are one slice.
+    """
+    if not is_text(values.type):
+        yield values
+        return
+    ends = np.cumsum(text_lengths(values))
+    start = 0
+    while start < len(values):
+        before = ends[start - 1] if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, before + _PIECE_BYTES, side="right")))
+        yield values.slice(start, stop - start)
+        start = stop
+
+
+def text_lengths(texts: pa.Array) -> NDArray[np.int64]:
+    """Return the length of each text in bytes, 0 for null; shape (len(texts),)."""
+    known = texts.cast(pa.string()) if pa.types.is_string_view(texts.type) else texts
+    lengths: NDArray[np.int64] = pc.binary_length(known).cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    return lengths
 
 
 def _there(values: pa.Array, dialect: Dialect) -> pa.Array:

@@ -4,6 +4,7 @@ headers, and a file's footer may say whatever its maker likes.
 Reference: parquet.thrift, PageHeader; Apache Thrift, the compact protocol.
 """
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ _INTEGERS = (4, 5, 6)
 _SHORT, _LONG = 2**15, 2**31  # what a decoder would cut off, and so read as another number, is refused
 _UNFOLDED, _PACKED = 2, 3  # fields of a page's header
 _ENCODINGS = {5: 2, 7: 2, 8: 4}  # fields of data, dictionary and second data page's own headers: there, the encoding
+_DICTIONARY, _VALUES = 7, 1  # the field of a dictionary page's own header; of every own header, the number of values
 _DEEPEST = 4
 _DAMAGED = Unreadable("The file begins like Parquet but a page of it is damaged.")
 
@@ -27,10 +29,14 @@ class Page:
     ----------
     unfolded : bytes in memory, before its values are decoded
     encodings : that it names of its values, numbers of parquet.thrift's: which one counts is the decoder's choice
+    values : how many values it announces
+    is_dictionary : whether it holds the distinct values of its column
     """
 
     unfolded: int
     encodings: tuple[int, ...]
+    values: int
+    is_dictionary: bool
 
 
 def pages(data: Any, start: int, length: int) -> Iterator[Page]:
@@ -56,11 +62,42 @@ def pages(data: Any, start: int, length: int) -> Iterator[Page]:
         unfolded, packed = header.get(_UNFOLDED), header.get(_PACKED)
         if not isinstance(unfolded, int) or not isinstance(packed, int) or min(unfolded, packed) < 0:
             raise _DAMAGED
-        own = [(header.get(field), place) for field, place in _ENCODINGS.items()]
-        yield Page(max(unfolded, packed), tuple(said[at] for said, at in own if isinstance(said, dict) and at in said))
+        own = {place: said for place in _ENCODINGS if isinstance(said := header.get(place), dict)}
+        encodings = tuple(said[_ENCODINGS[place]] for place, said in own.items() if _ENCODINGS[place] in said)
+        values = [said[_VALUES] for said in own.values() if isinstance(said.get(_VALUES), int)]
+        yield Page(max(unfolded, packed), encodings, max([0, *values]), _DICTIONARY in own)
         start = begin + packed
         if start > end:
             raise _DAMAGED
+
+
+class Window:
+    """The most bytes of one column's pages of which one batch can hold values.
+
+    Parameters
+    ----------
+    rows : of a batch
+
+    Attributes
+    ----------
+    most : bytes, of the pages that were added
+    """
+
+    def __init__(self, rows: int) -> None:
+        self._rows, self._pages = rows, deque[Page]()
+        self._unfolded = self._values = self.most = 0
+
+    def add(self, page: Page) -> None:
+        """Add the next page of the column."""
+        self._pages.append(page)
+        self._unfolded += page.unfolded
+        self._values += page.values
+        # the first and the last page are in one batch if the values between them leave room for one of each
+        while len(self._pages) > 1 and self._values - self._pages[0].values - page.values > self._rows - 2:
+            gone = self._pages.popleft()
+            self._unfolded -= gone.unfolded
+            self._values -= gone.values
+        self.most = max(self.most, self._unfolded)
 
 
 def _struct(data: Any, at: int, deepest: int) -> tuple[dict[int, Any], int]:
@@ -84,7 +121,7 @@ def _struct(data: Any, at: int, deepest: int) -> tuple[dict[int, Any], int]:
                     raise _DAMAGED
                 found[field] = value
         elif kind == _BINARY:
-            size, at = _unsigned(data, at)
+            size, at = unsigned(data, at)
             at += size
         elif kind in (_BYTE, _DOUBLE):
             at += 1 if kind == _BYTE else 8
@@ -94,11 +131,12 @@ def _struct(data: Any, at: int, deepest: int) -> tuple[dict[int, Any], int]:
 
 
 def _integer(data: Any, at: int) -> tuple[int, int]:
-    value, at = _unsigned(data, at)
+    value, at = unsigned(data, at)
     return (value >> 1) ^ -(value & 1), at
 
 
-def _unsigned(data: Any, at: int) -> tuple[int, int]:
+def unsigned(data: Any, at: int) -> tuple[int, int]:
+    """Return an unsigned integer of the compact protocol, and where what follows begins."""
     value = 0
     for shift in range(0, 70, 7):
         byte = data[at]

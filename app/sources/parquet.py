@@ -5,27 +5,33 @@ where the column says what of them is stored. Refused are nested columns, raw by
 """
 
 import mmap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from app.sources.batch import Batch, Named, locate
+from app.sources.batch import MOST_TEXT_BYTES, Batch, Named, locate
 from app.sources.dates import is_date
-from app.sources.encoding import is_text
+from app.sources.encoding import is_text, text_lengths
 from app.sources.errors import Mismatch, TooLarge, Unreadable
-from app.sources.pages import pages
+from app.sources.footer import check_footer
+from app.sources.pages import Page, Window, pages
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 MAGIC = b"PAR1"
 MOST_FOOTER_BYTES = 64 * 2**20
-MOST_ROW_GROUP_BYTES = 2**30  # of the declared columns, uncompressed
+# Of the declared columns, uncompressed, in one row group:
+MOST_ROW_GROUP_BYTES = 2**30
+MOST_PAGES_BYTES = 2**29  # of the largest page of each column: these are in memory at the same time
+MOST_TEXT_BYTES_AT_ONCE = 2**27  # of each dictionary, and of the text of one batch; Arrow holds some four times this
 MOST_PAGES = 2**20  # of the declared columns: each is looked at
-_DELTA_BYTE_ARRAY = 7  # of parquet.thrift
+_ENTRY_BYTES = 64  # beside its characters, what decoding and encoding one distinct text takes, about
+_UNBOUNDED = {6: "DELTA_LENGTH_BYTE_ARRAY", 7: "DELTA_BYTE_ARRAY"}  # of parquet.thrift; Arrow reads neither as needed
 _BATCH_ROWS = 2**16
 _BATCH_VALUES = 2**21
 _BUFFER_BYTES = 2**16
@@ -35,35 +41,39 @@ _NAMES = "The file has a column whose name is not UTF-8."
 
 
 def batches(path: Path, columns: Sequence[Named], most_rows: int) -> Iterator[Batch]:
-    """The declared columns of the file's records, batch by batch, in the file's order.
+    """Yield the declared columns of the file's records, batch by batch, in the file's order.
 
-    Text comes dictionary-encoded, so that one long value that is repeated a million times costs no more than once.
+    Text is dictionary-encoded: a long value that is repeated a million times takes the memory of one.
 
     Raises
     ------
     Unreadable
-        if the file is no Parquet.
+        if the file is not Parquet, or holds a text longer than MOST_TEXT_BYTES.
     Mismatch
-        if a declared column is not in the file, is there twice, or has a type that is not read.
+        if a declared column is not in the file, is there twice, or has a type or an encoding that is not read.
     TooLarge
-        if the footer announces more than `most_rows` rows, or a row group that unfolds to too much.
+        if the footer announces more than `most_rows` rows, or a row group unfolds to too much.
     """
     import pyarrow.parquet as pq  # late: a file that is none needs none of it
 
     with _damage(), pa.OSFile(str(path)) as file:
-        _check_footer_length(path)
+        _check_footer(path)
+        size = max(1, min(_BATCH_ROWS, _BATCH_VALUES // len(columns)))
         names, texts = _judge(pq.ParquetFile(file), columns, most_rows)
         with path.open("rb") as raw, mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            _check_row_groups(data, pq.ParquetFile(file).metadata, names, columns)
+            runs = _check_row_groups(data, pq.ParquetFile(file).metadata, names, columns, texts, size)
         opened = pq.ParquetFile(file, read_dictionary=texts, pre_buffer=False, buffer_size=_BUFFER_BYTES)
         for index, name in enumerate(names):
             if name in texts and not pa.types.is_dictionary(opened.schema_arrow.field(name).type):
                 raise Mismatch(index, columns[index].name, "has the name of a nested column too")
-        size = max(1, min(_BATCH_ROWS, _BATCH_VALUES // len(columns)))
-        done = 0
-        for batch in opened.iter_batches(batch_size=size, columns=list(dict.fromkeys(names)), use_threads=False):
-            yield Batch([batch.column(name) for name in names], lambda row: row + 1, done)
-            done += len(batch)
+        done, distinct = 0, list(dict.fromkeys(names))
+        for run in runs:
+            for batch in opened.iter_batches(batch_size=size, row_groups=run, columns=distinct, use_threads=False):
+                found = Batch([batch.column(name) for name in names], lambda row: row + 1, done)
+                for name in texts:
+                    _check_texts(batch.column(name), columns[names.index(name)].name, found)
+                yield found
+                done += len(batch)
 
 
 @contextmanager
@@ -76,17 +86,23 @@ def _damage() -> Iterator[None]:
         raise Unreadable(_DAMAGED) from None
 
 
-def _check_footer_length(path: Path) -> None:
+def _check_footer(path: Path) -> None:
     with path.open("rb") as file:
         size = file.seek(0, 2)
         if size < 12:
             raise Unreadable(_DAMAGED)
         file.seek(-8, 2)
         tail = file.read(8)
-    if tail[4:] != MAGIC:
-        raise Unreadable(_DAMAGED)
-    if int.from_bytes(tail[:4], "little") > min(size, MOST_FOOTER_BYTES):
-        raise TooLarge(f"The file's footer is longer than {MOST_FOOTER_BYTES} bytes.")
+        if tail[4:] != MAGIC:
+            raise Unreadable(_DAMAGED)
+        length = int.from_bytes(tail[:4], "little")
+        if length > min(size, MOST_FOOTER_BYTES):
+            raise TooLarge(f"The file's footer is longer than {MOST_FOOTER_BYTES} bytes: write fewer row groups.")
+        if length > size - 12:
+            raise Unreadable(_DAMAGED)
+        file.seek(-8 - length, 2)
+        footer = file.read(length)
+    check_footer(footer)
 
 
 def _judge(file: "pq.ParquetFile", columns: Sequence[Named], most_rows: int) -> tuple[list[str], list[str]]:
@@ -107,26 +123,114 @@ def _judge(file: "pq.ParquetFile", columns: Sequence[Named], most_rows: int) -> 
     return names, texts
 
 
-def _check_row_groups(data: Any, metadata: "pq.FileMetaData", names: Sequence[str], columns: Sequence[Named]) -> None:
-    wanted, looked = {name: index for index, name in enumerate(names)}, 0
+@dataclass(slots=True)
+class _RowGroup:
+    """What the declared columns of one row group unfold to.
+
+    Parameters
+    ----------
+    rows : of a batch
+    total : bytes of all pages
+    pages : bytes of the largest page of each column
+    text : bytes of text that are in memory at the same time: each column's dictionary, and its pages of one batch
+    """
+
+    rows: int
+    total: int = 0
+    pages: int = 0
+    text: int = 0
+
+    def add(self, found: Iterable[Page], is_text: bool) -> None:
+        """Add the pages of one column; raise `TooLarge` if the row group unfolds to too much."""
+        largest, window = 0, Window(self.rows)
+        for page in found:
+            self.total += page.unfolded
+            largest = max(largest, page.unfolded)
+            if page.is_dictionary:
+                self.text += is_text * (page.unfolded + _ENTRY_BYTES * page.values)
+            else:
+                window.add(page)
+            self._check(largest, window.most * is_text)
+        self.pages += largest
+        self.text += window.most * is_text
+
+    def _check(self, page: int, text: int) -> None:
+        """Raise `TooLarge` if it is too much, together with a column that is being added."""
+        limits = (
+            (self.total, MOST_ROW_GROUP_BYTES, "A row group unfolds"),
+            (self.pages + page, MOST_PAGES_BYTES, "The largest pages of a row group's columns together unfold"),
+            (self.text + text, MOST_TEXT_BYTES_AT_ONCE, "The text of a row group unfolds, where it is read at once,"),
+        )
+        for found, most, what in limits:
+            if found > most:
+                raise TooLarge(f"{what} to more than {most} bytes: write smaller row groups, pages and texts.")
+
+
+def _check_row_groups(
+    data: Any,
+    metadata: "pq.FileMetaData",
+    names: Sequence[str],
+    columns: Sequence[Named],
+    texts: Sequence[str],
+    rows: int,
+) -> list[list[int]]:
+    """Check what each row group unfolds to, by its pages' own headers; return which row groups are read together.
+
+    A batch may hold records of several row groups, and then holds the distinct texts of each of them: row groups that
+    follow each other are read together while all their text fits MOST_TEXT_BYTES_AT_ONCE.
+
+    Parameters
+    ----------
+    data : the file, by byte
+    names : of the declared columns, in the file
+    texts : those of them that are text
+    rows : of a batch
+    """
+    paths = [metadata.schema.column(place).path for place in range(metadata.num_columns)]
+    places = [place for place, path in enumerate(paths) if path in names]  # a chunk's own path is not believed
+    runs: list[list[int]] = []
+    looked = held = 0
+
+    def checked(chunk: "pq.ColumnChunkMetaData", index: int) -> Iterator[Page]:
+        nonlocal looked
+        for page in pages(data, _start(chunk), chunk.total_compressed_size):
+            looked += 1
+            if looked > MOST_PAGES:
+                raise TooLarge(f"At most {MOST_PAGES} pages are taken: write larger ones, in larger row groups.")
+            _check_encodings(page, index, columns[index].name)
+            yield page
+
     for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        total = 0
-        for position in range(group.num_columns):
-            chunk = group.column(position)
-            index = wanted.get(metadata.schema.column(position).path)  # the chunk's own word for it counts nowhere
-            if index is None or chunk.num_values <= 0:  # then no page is read
-                continue
-            for page in pages(data, _start(chunk), chunk.total_compressed_size):
-                looked, total = looked + 1, total + page.unfolded
-                if _DELTA_BYTE_ARRAY in page.encodings:
-                    what = "is DELTA_BYTE_ARRAY encoded, which can unfold without bound"
-                    raise Mismatch(index, columns[index].name, what)
-                if looked > MOST_PAGES:
-                    raise TooLarge(f"At most {MOST_PAGES} pages are taken: write larger ones, in larger row groups.")
-                if total > MOST_ROW_GROUP_BYTES:
-                    what = f"unfolds to more than {MOST_ROW_GROUP_BYTES} bytes"
-                    raise TooLarge(f"A row group {what}: write smaller row groups.")
+        group, found = metadata.row_group(number), _RowGroup(rows)
+        for place in places:
+            chunk = group.column(place) if place < group.num_columns else None
+            if chunk is not None and chunk.num_values > 0:  # otherwise no page is read
+                found.add(checked(chunk, names.index(paths[place])), paths[place] in texts)
+        held += found.text
+        if not runs or held > MOST_TEXT_BYTES_AT_ONCE:
+            runs.append([])
+            held = found.text
+        runs[-1].append(number)
+    return runs
+
+
+def _check_encodings(page: Page, index: int, name: str) -> None:
+    for encoding in page.encodings:
+        if encoding in _UNBOUNDED:
+            what = (
+                f"is {_UNBOUNDED[encoding]} encoded, which can unfold without bound: write it PLAIN or RLE_DICTIONARY"
+            )
+            raise Mismatch(index, name, what)
+
+
+def _check_texts(values: pa.DictionaryArray, name: str, batch: Batch) -> None:
+    """Raise `Unreadable` if a text is longer than MOST_TEXT_BYTES; the message names the column and the row."""
+    lengths = text_lengths(values.dictionary)
+    if lengths.max(initial=0) <= MOST_TEXT_BYTES:
+        return
+    at = values.indices.index(int(lengths.argmax())).as_py()
+    where = f"The column {name!r}" if at < 0 else f"Row {batch.line(at)} of the column {name!r}"
+    raise Unreadable(f"{where} holds a text longer than {MOST_TEXT_BYTES} bytes: shorten it, or leave the column out.")
 
 
 def _start(chunk: "pq.ColumnChunkMetaData") -> int:

@@ -7,7 +7,7 @@ takes to read, follows from n and k and not from how many rows there are. Proof:
 
 import hashlib
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from accounting.noise import Noise
-from app.sources.encoding import texts
+from app.sources.encoding import pieces, texts
 from app.sources.errors import TooLarge, Unreadable
 from app.sources.holdout import MOST_PLACES, lay_out
 from app.sources.ingest import Reading, batches, stage
@@ -51,22 +51,32 @@ class People:
         return np.concatenate(self._owners)
 
     def add(self, values: pa.Array, line: Callable[[int], int]) -> None:
-        """The names of some more rows, and on which line each is; `Unreadable` if one has none."""
+        """Add the names of more rows; `Unreadable` if a row has no name, or one that is not UTF-8.
+
+        Parameters
+        ----------
+        line : returns the line of the file that a row is on
+        """
         if pa.types.is_floating(values.type):
             values = pc.add(values.cast(pa.float64()), 0.0)  # of the two zeros one
         found = values if pa.types.is_dictionary(values.type) else pc.dictionary_encode(values)
-        try:
-            names = pc.ascii_trim_whitespace(texts(found.dictionary)).to_pylist()
-        except UnicodeDecodeError:  # Parquet promises text, and Arrow does not look
-            raise Unreadable(f"A row's name in {self.unit.column!r} is not UTF-8.") from None
-        at = found.indices.cast(pa.int64()).fill_null(len(names)).to_numpy(zero_copy_only=False)
-        nameless = np.flatnonzero(np.array([not name for name in (*names, None)])[at])
+        digests = [*self._digests(found.dictionary), None]  # the last one is that of null
+        at = found.indices.cast(pa.int64()).fill_null(len(digests) - 1).to_numpy(zero_copy_only=False)
+        nameless = np.flatnonzero(np.array([digest is None for digest in digests])[at])
         if len(nameless):
             where = f"Line {line(int(nameless[0]))} says nothing in {self.unit.column!r}"
             raise Unreadable(f"{where}, which must say whose it is.")
-        digests = (hashlib.blake2b(name.encode(), digest_size=_NAME_BYTES).digest() for name in names)
-        numbers = np.array([self._known.setdefault(digest, len(self._known)) for digest in digests], dtype=np.int64)
-        self._owners.append(numbers[at])
+        numbers = [-1 if digest is None else self._known.setdefault(digest, len(self._known)) for digest in digests]
+        self._owners.append(np.array(numbers, dtype=np.int64)[at])
+
+    def _digests(self, names: pa.Array) -> Iterator[bytes | None]:
+        """Yield the digest of each name, None of a blank one; a piece of the names at a time is decoded."""
+        try:
+            for piece in pieces(names):
+                for name in pc.ascii_trim_whitespace(texts(piece)).to_pylist():
+                    yield hashlib.blake2b(name.encode(), digest_size=_NAME_BYTES).digest() if name else None
+        except UnicodeDecodeError:  # a Parquet file claims that its text is UTF-8, and Arrow does not check
+            raise Unreadable(f"A row's name in {self.unit.column!r} is not UTF-8.") from None
 
 
 def ingest_persons(

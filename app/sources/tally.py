@@ -1,7 +1,7 @@
 """What became of a file's values, counted for whoever sent it. Nothing of it is stored, logged or told to others."""
 
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -20,7 +20,8 @@ from purse.wire.files import ColumnReport, FileReport, Outcome, OutcomeKind
 
 LOST = (Fate.CLAMPED, Fate.MISSING, Fate.UNPARSED)
 MOST_EXAMPLES, MOST_LETTERS = 4, 40
-_LOOKED_AT = 1000  # values of one kind in a block, for examples
+_EXAMPLE_BYTES = 2**10  # of a text: MOST_LETTERS letters, and white space before them
+_MOST_EXAMINED = 1000  # values of one fate in a batch, for examples
 
 
 @dataclass(slots=True)
@@ -32,15 +33,22 @@ class _Kind:
     examples: dict[str, None] = field(default_factory=dict)
 
     def add(self, where: NDArray[np.intp], position: int, batch: Batch) -> None:
-        """Some more, by their places in a batch."""
+        """Count more values of this fate.
+
+        Parameters
+        ----------
+        where : their places in the batch, one at least
+        position : the column's, in the batch
+        """
         if not self.count:
             self.line = batch.line(int(where[0]))
         self.count += len(where)
-        if len(self.examples) < MOST_EXAMPLES:
-            values = batch.columns[position].take(pa.array(where[:_LOOKED_AT]))
-            for text in _shown(values):
-                if len(self.examples) < MOST_EXAMPLES:
-                    self.examples[text] = None
+        if len(self.examples) == MOST_EXAMPLES:
+            return
+        for text in _shown(batch.columns[position], pa.array(where[:_MOST_EXAMINED])):
+            self.examples[text] = None
+            if len(self.examples) == MOST_EXAMPLES:
+                return
 
 
 class Tally:
@@ -101,11 +109,21 @@ def _what(column: Column, fate: Fate) -> OutcomeKind:
     return "not_a_number" if isinstance(column, NumberColumn) else "not_declared"
 
 
-def _shown(values: pa.Array) -> list[str]:
-    """Distinct values that are there, as text, shortened."""
+def _shown(values: pa.Array, where: pa.Array) -> Iterator[str]:
+    """Yield the values at these places as text, without nulls and blank texts, each cut to MOST_LETTERS letters.
+
+    Of a dictionary only distinct entries are looked at, one by one: entries may be long, and are not copied whole.
+    """
     if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    plain = values.cast(pa.string()) if pa.types.is_floating(values.type) else texts(values)  # nan and inf are shown
-    found = pc.unique(plain).drop_null().cast(pa.binary()).to_pylist()  # Parquet promises text, and Arrow does not look
-    words = (word.decode(errors="replace").strip(string.whitespace) for word in found)
-    return [word[:MOST_LETTERS] for word in words if word]
+        indices = pc.unique(values.indices.take(where)).drop_null().to_pylist()
+        some: Iterable[pa.Array] = (values.dictionary.slice(index, 1) for index in indices)
+    else:
+        some = [values.take(where)]
+    for found in some:
+        plain = found.cast(pa.string()) if pa.types.is_floating(found.type) else texts(found)  # nan and inf are shown
+        cut = pc.binary_slice(
+            plain.cast(pa.binary()), 0, _EXAMPLE_BYTES
+        )  # bytes: Arrow does not check that it is UTF-8
+        for word in pc.unique(cut).drop_null().to_pylist():
+            if text := word.decode(errors="replace").strip(string.whitespace):
+                yield text[:MOST_LETTERS]

@@ -135,7 +135,9 @@ def _of_fields(name: str, fields: Mapping[Any, Any]) -> NumberColumn:
     try:
         return NumberColumn.model_validate({"type": "number", "name": name, **plain})
     except ValidationError as error:
-        raise ValueError(f"what is declared of {name} is no column of numbers: {faults(error, 1)}") from None
+        raise ValueError(
+            f"what is declared of {name} is no column of numbers: {faults(error, 1, NumberColumn)}"
+        ) from None
 
 
 def _block(name: str, categories: Any) -> CategoryColumn:

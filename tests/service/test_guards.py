@@ -185,7 +185,7 @@ def test_no_number_anywhere_may_be_not_finite(
         {"loss": {"name": "logistic", "seed": 4711}},
         {"regularizer": {"name": "l2", "strength": 0.1, "seed": 4711}},
         {"domain": {"name": "free", "seed": 4711}},
-        {"canary4711": True},
+        {"canary": 4711},
         {"method": {"name": "canary4711"}},
         {"method": {"name": "hinge"}},
         {"method": "dp_gd"},
@@ -199,6 +199,39 @@ def test_no_seed_and_no_unknown_field(shared: Service, dataset: str, path: str, 
     _problem(shared.call("analyst", "POST", path, json=body), {"invalid_request"})
     seeded = shared.call("analyst", "POST", path, json=JOB | {"dataset": dataset}, params={"seed": "4711"})
     _problem(seeded, {"invalid_request"})
+
+
+@PRICED
+@pytest.mark.parametrize(
+    ("change", "where", "meant"),
+    [
+        ({"targett": 4711}, "body.targett", "target"),
+        ({"privacy": {"epsilon": 0.5, "dleta": 4711}}, "body.privacy.dleta", "delta"),
+        ({"method": {"name": "dp_gd", "stepss": 4711}}, "body.method.dp_gd.stepss", "steps"),
+        ({"method": {"name": "counts", "column": ["4711"]}, "columns": []}, "body.target", None),
+    ],
+)
+def test_an_unknown_field_is_named_and_its_value_is_not(
+    shared: Service, dataset: str, path: str, change: Any, where: str, meant: str | None
+) -> None:
+    response = shared.call("analyst", "POST", path, json=JOB | {"dataset": dataset} | change)
+    _problem(response, {"invalid_request"})
+    told = {violation["where"]: violation["what"] for violation in response.json()["violations"]}
+    assert f"`{where.rpartition('.')[2]}`" in told[where]
+    assert "Known fields: " in told[where]
+    assert meant is None or f"Did you mean `{meant}`?" in told[where]
+
+
+def test_an_unknown_query_parameter_is_named_and_its_value_is_not(shared: Service) -> None:
+    asked = [("limt", "4711"), ("\x1b[31m" + "x" * 5000, "4711"), ("order", "asc"), ("order", "desc")]
+    response = shared.call("analyst", "GET", "/v1/jobs", params=asked)
+    _problem(response, {"invalid_request"})
+    told = {violation["where"]: violation["what"] for violation in response.json()["violations"]}
+    unknown, strange, twice = told
+    assert (unknown, twice) == ("query.limt", "query.order")
+    assert "Known query parameters: " in told[unknown]
+    assert "Did you mean `limit`?" in told[unknown]
+    assert (len(strange) < 80, strange.isprintable()) == (True, True)
 
 
 @PRICED

@@ -1,7 +1,7 @@
 """Signing in on the pages by way of the provider: a code, and what of it is taken from whom."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 from typing import Any
@@ -139,6 +139,8 @@ def test_who_did_not_or_where_the_provider_has_no_such_page_signs_out_here(signe
         ({"aud": [AUDIENCE, "other"]}, 401),
         ({"aud": [AUDIENCE, "other"], "azp": "other"}, 401),
         ({"azp": "other"}, 401),
+        ({"azp": [AUDIENCE, "other"]}, 401),
+        ({"azp": {AUDIENCE: True}}, 401),
     ],
 )
 def test_a_token_for_several_was_made_for_this_service(
@@ -150,6 +152,16 @@ def test_a_token_for_several_was_made_for_this_service(
     assert arrive(signed, signs_in(there), cookie).status_code == status
     shown = {"Authorization": f"Bearer {idp.token(**said)}"}
     assert signed.client.get("/v1/datasets", headers=shown).status_code == 200
+
+
+@pytest.mark.parametrize("wrapped", [lambda nonce: [nonce], lambda nonce: [nonce, "other"], lambda nonce: {nonce: 1}])
+def test_a_nonce_that_is_not_a_string_signs_nobody_in(
+    signed: Service, idp: Provider, wrapped: Callable[[str], Any]
+) -> None:
+    there, cookie = leave(signed)
+    idp.person = {"nonce": wrapped(parse_qs(urlsplit(there).query)["nonce"][0])}
+    answer = arrive(signed, signs_in(there), cookie)
+    assert (answer.status_code, session_of(answer)) == (401, None)
 
 
 def test_nothing_of_one_sign_in_is_shown_to_the_provider_with_the_next(signed: Service, idp: Provider) -> None:
@@ -182,6 +194,8 @@ def test_a_code_is_good_once_in_the_browser_that_asked_for_it(signed: Service) -
     [
         {"nonce": None},
         {"nonce": "of another attempt"},
+        {"nonce": 5},
+        {"nonce": True},
         {"aud": "another service"},
         {"iss": "https://idp.example"},
         {"exp": 1.0},

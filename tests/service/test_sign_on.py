@@ -95,6 +95,26 @@ def test_who_has_no_role_is_nobody(ask: Callable[[str], httpx.Response], signed:
     assert ask(idp.token("analysts")).status_code == 200, "one group may come without a list"
 
 
+@pytest.mark.parametrize(
+    "claim",
+    [
+        {"stewards": False},
+        {"stewards": True},
+        ["analysts", 5],
+        ["analysts", ["stewards"]],
+        [{"name": "stewards"}],
+        5,
+        True,
+    ],
+)
+def test_a_groups_claim_of_another_type_gives_no_group(
+    ask: Callable[[str], httpx.Response], idp: Provider, claim: Any
+) -> None:
+    """The claim is a string or a list of strings; the keys of an object are not groups."""
+    refused = ask(idp.token(claim, sub="mallory"))
+    assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
+
+
 def _forged(idp: Provider, algorithm: str, signed: Callable[[bytes], bytes]) -> str:
     header = json.dumps({"alg": algorithm, "kid": idp.keys[0].kid}).encode()
     said = b".".join((urlsafe_b64encode(header), idp.token().split(".")[1].encode()))
@@ -150,7 +170,13 @@ REFUSED: dict[str, Callable[[Provider, Any], str]] = {
     "of a name that cannot be written": _with(sub="a\nda"),
     "of a name without end": _with(sub="a" * 201),
     "too long": _with(more="4711" * 2**11),
-    "groups that are none": _with(groups=5),
+    "issuers in a list": _with(iss=lambda idp: [idp.issuer]),
+    "audiences in an object": _with(aud={"purse": True}),
+    "audiences that are not all text": _with(aud=["purse", 4711]),
+    "an end that is true": _with(exp=True),
+    "a beginning that is text": _with(iat="soon"),
+    "subjects in a list": _with(sub=["ada"]),
+    "subjects in an object": _with(sub={"ada": True}),
 }
 
 

@@ -2,12 +2,13 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.cli import purse
 
-COLUMNS = [
+COLUMNS: list[dict[str, Any]] = [
     {"name": "age", "type": "number", "lower": 0, "upper": 100},
     {"name": "income", "type": "category", "categories": ["low", "high"]},
 ]
@@ -39,3 +40,18 @@ def test_it_says_what_to_give(
     code, out, err = purse(capsys, *command.split())
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert err.startswith(f"purse: {says}")
+
+
+def test_an_unknown_field_of_a_spec_is_named_with_the_known_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("people.csv").write_text("age,income\n40,low\n")
+    spec = {"columns": [COLUMNS[0] | {"uper": 4711}, COLUMNS[1]], "dialekt": {"delimiter": "4711"}}
+    Path("spec.json").write_text(json.dumps(spec))
+    code, _, err = purse(capsys, "check", "people.csv", "--spec", "spec.json")
+    assert code == 1
+    assert "'age'.uper: Unknown field `uper`. Known fields: name, type, lower, upper, " in err
+    assert "Did you mean `upper`?" in err
+    assert "dialekt: Unknown field `dialekt`." in err
+    assert "4711" not in err

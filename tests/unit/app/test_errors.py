@@ -1,5 +1,6 @@
-"""Problems: one table of codes, and nothing of the caller's input in any of them."""
+"""Problems: one table of codes, and none of the caller's values in any of them."""
 
+import json
 from typing import Annotated, Literal
 
 import pytest
@@ -41,7 +42,7 @@ class Request(Wire):
 def _problem(text: str) -> ApiError:
     with pytest.raises(ValidationError) as caught:
         Request.model_validate_json(text)
-    return invalid(caught.value.errors(), "body")
+    return invalid(caught.value.errors(), "body", Request)
 
 
 def test_a_name_that_is_none_is_answered_by_those_that_are() -> None:
@@ -86,10 +87,10 @@ def test_what_remains_is_in_the_document() -> None:
         ('{"checked": -2.0}', "invalid_request", "body.checked"),
         ('{"short": "canary_4711"}', "out_of_range", "body.short"),
         ('{"short": "C11"}', "invalid_request", "body.short"),
-        ('{"canary_4711": 1}', "invalid_request", "body"),
+        ('{"stranger": "canary_4711"}', "invalid_request", "body.stranger"),
         ('{"pet": {"name": "canary_4711"}}', "invalid_request", "body.pet"),
         ('{"pet": {"name": "cat", "lives": 4711}}', "out_of_range", "body.pet.cat.lives"),
-        ('{"pet": {"name": "cat", "canary_4711": 1}}', "invalid_request", "body.pet.cat"),
+        ('{"pet": {"name": "cat", "stranger": {"canary_4711": 4711}}}', "invalid_request", "body.pet.cat.stranger"),
         ("canary_4711", "invalid_request", "body"),
     ],
 )
@@ -101,6 +102,22 @@ def test_violation_names_the_place_and_never_the_value(text: str, code: str, whe
     said = problem.details().model_dump_json()
     assert CANARY not in said
     assert "4711" not in said
+
+
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [
+        ("x" * 5000, f"body.{'x' * 61}..."),
+        ("\u202e\x1b[31m\n", "body.\\u202e\\x1b[31m\\n"),
+        ("`a\\", "body.\\x60a\\\\"),
+        ("größe", "body.größe"),
+    ],
+)
+def test_the_name_of_an_unknown_field_is_escaped_and_cut(name: str, where: str) -> None:
+    (violation,) = _problem(json.dumps({name: 1})).violations or ()
+    assert violation.where == where
+    assert f"`{where.removeprefix('body.')}`" in violation.what
+    assert violation.what.isprintable()
 
 
 def test_violations_are_few() -> None:

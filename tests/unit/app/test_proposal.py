@@ -81,3 +81,14 @@ def test_of_what_cannot_be_unpacked_nothing_is_guessed(tmp_path: Path) -> None:
     assert hint(file, PLAIN) == ""
     with pytest.raises(Refusal, match="damaged"):
         drafted(file)
+
+
+def test_a_long_text_that_repeats_is_looked_at_once_and_left_out(tmp_path: Path) -> None:
+    repeated = pa.DictionaryArray.from_arrays(pa.array([0] * 1000, pa.int32()), pa.array(["x" * 2**20]))
+    file = tmp_path / "long.parquet"
+    pq.write_table(pa.table({"long": repeated, "x": pa.array(range(1000))}), file, compression="zstd")
+    before = pa.default_memory_pool().max_memory()
+    found = drafted(file)
+    assert found.left_out == ["long"]
+    assert [column["name"] for column in found.spec["columns"]] == ["x"]
+    assert pa.default_memory_pool().max_memory() - before < 2**27

@@ -1,4 +1,4 @@
-"""A file several times as long takes no more memory."""
+"""The memory that reading a file takes: no more for a longer file, and bounded for one that unfolds."""
 
 import json
 import subprocess
@@ -33,6 +33,25 @@ def peak(file: Path, columns: list[dict[str, Any]]) -> tuple[int, int]:
     command = [sys.executable, "-c", _PROGRAM, str(file), str(file) + "-columns", spec]
     rows, most = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return rows, most
+
+
+_CAUGHT = """
+import json, sys
+from app.sources.errors import SourceError
+try:
+    exec(sys.argv.pop(1))
+except SourceError as error:
+    status = dict(line.split(":", 1) for line in open("/proc/self/status").read().splitlines())
+    print(json.dumps([type(error).__name__, int(status["VmHWM"].split()[0]) * 1024]))
+"""
+
+
+def outcome(file: Path, column: dict[str, Any]) -> tuple[int | str, int]:
+    """Records read, or the error that refuses the file; and the process's peak memory in bytes."""
+    spec = {"name": "d", "columns": [column], "budget": {"epsilon": 1.0, "delta": 1e-6}, "max_unparsed": 1.0}
+    command = [sys.executable, "-c", _CAUGHT, _PROGRAM, str(file), str(file) + "-columns", json.dumps(spec)]
+    found, most = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return found, most
 
 
 def number(name: str) -> dict[str, Any]:
@@ -86,3 +105,81 @@ def test_parquet(tmp_path: Path) -> None:
         peaks.append(most)
     assert peaks[1] - peaks[0] < 45 * MiB
     assert peaks[1] < 400 * MiB
+
+
+WORD: dict[str, Any] = {"name": "x", "type": "category", "categories": ["a"]}
+
+
+def texts(count: int, size: int) -> pa.Array:
+    """Distinct texts of so many bytes each, which compress to almost nothing."""
+    return pa.array([f"{n:08d}" + "x" * (size - 8) for n in range(count)])
+
+
+def packed(file: Path, values: pa.Array, **how: Any) -> Path:
+    """A Parquet file of one column, zstd; its dictionary may be as large as it likes."""
+    pq.write_table(pa.table({"x": values}), file, compression="zstd", dictionary_pagesize_limit=2**30, **how)
+    assert file.stat().st_size < MiB
+    return file
+
+
+@pytest.mark.parametrize("column", [WORD, number("x")])
+def test_a_long_text_that_repeats_is_not_copied_for_each_of_its_rows(tmp_path: Path, column: dict[str, Any]) -> None:
+    """13 KiB of Parquet took 2.5 GB: examples of values that do not parse were written out, row by row."""
+    repeats = pa.array([0] * 1000, pa.int32())
+    longest = pa.DictionaryArray.from_arrays(repeats, texts(1, 4 * MiB))
+    rows, most = outcome(packed(tmp_path / "longest", longest), column)
+    assert rows == 1000
+    assert most < 350 * MiB
+    beyond = pa.DictionaryArray.from_arrays(repeats, texts(1, 16 * MiB))
+    error, most = outcome(packed(tmp_path / "beyond", beyond), column)
+    assert error == "Unreadable"
+    assert most < 350 * MiB
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [{}, {"use_dictionary": False}])
+def test_texts_that_unfold_too_far_in_one_row_group_are_not_decoded(tmp_path: Path, how: dict[str, Any]) -> None:
+    error, most = outcome(packed(tmp_path / "file", texts(60, 4 * MiB), **how), WORD)
+    assert error == "TooLarge"
+    assert most < 250 * MiB
+
+
+@pytest.mark.slow
+def test_the_texts_of_few_row_groups_are_in_memory_at_the_same_time(tmp_path: Path) -> None:
+    """A batch went on through row groups until it had its rows, and held the dictionary of each."""
+    with pq.ParquetWriter(
+        tmp_path / "file", pa.schema([("x", pa.string())]), compression="zstd", dictionary_pagesize_limit=2**30
+    ) as writer:
+        for _ in range(30):
+            writer.write_table(pa.table({"x": texts(12, 4 * MiB)}))
+    rows, most = outcome(tmp_path / "file", WORD)
+    assert rows == 360
+    assert most < 1000 * MiB
+
+
+def test_a_text_encoding_whose_lengths_unfold_without_bound_is_refused(tmp_path: Path) -> None:
+    """A page of 106 bytes says that it has 2^29 empty texts: their lengths alone took 2 GiB."""
+    table = pa.table({"x": ["y" * 100]}, schema=pa.schema([pa.field("x", pa.string(), nullable=False)]))
+    how: dict[str, Any] = {"column_encoding": {"x": "DELTA_LENGTH_BYTE_ARRAY"}, "compression": "none"}
+    pq.write_table(table, tmp_path / "file", use_dictionary=False, write_statistics=False, **how)
+    whole = (tmp_path / "file").read_bytes()
+    at = whole.index(b"y" * 100)
+    count = b"\x80\x80\x80\x80\x02"  # 2^29
+    said = count + b"\x01" + count + b"\0\0\0"
+    begin = at - 6  # the block's size, its parts and the values, the first length, the least difference, a width
+    (tmp_path / "file").write_bytes(whole[:begin] + said.ljust(at + 100 - begin, b"\0") + whole[at + 100 :])
+    error, most = outcome(tmp_path / "file", WORD)
+    assert error == "Mismatch"
+    assert most < 250 * MiB
+
+
+def test_a_footer_that_decodes_to_too_much_is_not_decoded(tmp_path: Path) -> None:
+    """Three bytes of it were a column chunk of 700 bytes: a footer of 64 MiB took 15 GB."""
+    chunks = b"\x19\xfc\xe8\x07" + b"\x26\0\0" * 1000  # a list of 1,000 column chunks
+    groups = (chunks + b"\x16\0\x16\0\0") * 700
+    schema = b"\x48\x01r\x15\x02\0" + b"\x15\x0a\x25\0\x18\x01x\0"  # a root and one double
+    footer = b"\x15\x02\x19\x2c" + schema + b"\x16\0\x19\xfc\xbc\x05" + groups + b"\0"
+    (tmp_path / "file").write_bytes(b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1")
+    error, most = outcome(tmp_path / "file", number("x"))
+    assert error == "TooLarge"
+    assert most < 250 * MiB

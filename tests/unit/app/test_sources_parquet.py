@@ -16,7 +16,7 @@ from app.sources import parquet
 from app.sources.errors import Mismatch, TooLarge, Unreadable
 from app.sources.ingest import Reading, stage
 from app.sources.matrix import Floats
-from app.sources.pages import pages
+from app.sources.pages import Page, Window, pages
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from tests.support.stored import stored_matrix
 
@@ -219,12 +219,6 @@ def test_a_long_text_that_repeats_costs_no_more_than_once(tmp_path: Path) -> Non
     assert pa.default_memory_pool().max_memory() - before < 2**27
 
 
-def test_the_text_encoding_that_unfolds_without_bound_is_refused(tmp_path: Path) -> None:
-    how: dict[str, Any] = {"use_dictionary": False, "column_encoding": {"c": "DELTA_BYTE_ARRAY"}}
-    with pytest.raises(Mismatch, match="DELTA_BYTE_ARRAY"):
-        read(tmp_path, pa.table({"c": ["red"] * 10}), [C], **how)
-
-
 def _varint(value: int, width: int = 0) -> bytes:
     """As the compact protocol says an integer, in so many bytes if it takes fewer."""
     said, value = bytearray(), value << 1
@@ -340,6 +334,41 @@ def test_so_many_pages_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyP
     table = pa.table({"x": np.arange(100.0)})
     with pytest.raises(TooLarge, match="At most 3 pages"):
         read(tmp_path, table, [X], row_group_size=20, use_dictionary=False)
+
+
+def test_the_pages_of_a_batch_are_those_that_its_rows_can_reach() -> None:
+    """Rows 2 to 4 of pages of one row are in one batch of three rows; pages of many rows meet in pairs."""
+    for rows, values, most in ((3, 1, 30), (3, 2, 20), (3, 100, 20), (1, 1, 10), (100, 1, 50)):
+        window = Window(rows)
+        for _ in range(5):
+            window.add(Page(10, (0,), values, is_dictionary=False))
+        assert window.most == most, (rows, values)
+
+
+@pytest.mark.parametrize("encoding", ["DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"])
+def test_a_refused_text_encoding_is_named(tmp_path: Path, encoding: str) -> None:
+    how: dict[str, Any] = {"use_dictionary": False, "column_encoding": {"c": encoding}}
+    with pytest.raises(Mismatch, match=f"'c' is {encoding} encoded"):
+        read(tmp_path, pa.table({"c": ["red"] * 10}), [C], **how)
+
+
+def test_a_text_that_is_too_long_is_refused_by_its_row_and_column(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "MOST_TEXT_BYTES", 100)
+    read(tmp_path, pa.table({"c": ["red", None, "x" * 100]}), [C])
+    (tmp_path / "long").mkdir()
+    with pytest.raises(Unreadable, match="Row 3 of the column 'c'") as caught:
+        read(tmp_path / "long", pa.table({"c": ["red", None, "x" * 101, "7"]}), [C])
+    assert "xx" not in caught.value.detail
+
+
+def test_row_groups_whose_texts_are_large_are_read_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "MOST_TEXT_BYTES_AT_ONCE", 2000)
+    words = [f"w{n}" for n in range(64)]
+    column = CategoryColumn(name="c", type="category", categories=words)
+    table = pa.table({"c": [words[n % 7] for n in range(100)]})
+    assert read(tmp_path, table, [column], row_group_size=9)[:, 0].tolist() == [n % 7 for n in range(100)]
 
 
 def test_csv_and_parquet_agree(tmp_path: Path) -> None:
