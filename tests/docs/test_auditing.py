@@ -46,9 +46,8 @@ def test_the_session_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     for step in offline:
         session.run(*step)
     exec(compile(PROGRAM, "auditing.md", "exec"), {})
-    stated, recomputed = re.findall(r"\d\.\d+", capsys.readouterr().out)
-    assert float(recomputed) == pytest.approx(float(stated), rel=1e-4)
-    assert [round(float(number), 6) for number in re.findall(r"\d\.\d+", SHOWN)] == [0.5, 0.5]
+    printed = [float(number) for number in re.findall(r"\d\.\d+", capsys.readouterr().out)]
+    assert printed == pytest.approx([float(number) for number in re.findall(r"\d\.\d+", SHOWN)], rel=1e-4)
 
 
 @pytest.mark.slow
