@@ -1,4 +1,4 @@
-"""Every setting of the service, from environment variables PURSE_*. Each has its line in docs/settings.md."""
+"""Settings of the service, read from environment variables PURSE_*. docs/settings.md lists them all."""
 
 import ipaddress
 import os
@@ -18,175 +18,206 @@ Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256
 
 
 class Settings(BaseSettings):
-    """What an operator may choose. Nothing here weakens a privacy promise."""
+    """Settings that an operator may choose. None of them weakens a privacy guarantee."""
 
     model_config = SettingsConfigDict(
         env_prefix="PURSE_", frozen=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True
     )
 
-    home: Annotated[Path, Field(description="Where all state lives: database, columns, keys. Mode 0700.")] = Path(
+    home: Annotated[Path, Field(description="Folder of all state: database, columns, keys. Mode 0700.")] = Path(
         "purse-data"
     )
     bootstrap_token: Annotated[
         SecretStr | None,
-        Field(description="A steward token of 32 characters or more, made valid at start; one is drawn if unset."),
+        Field(description="First steward token, 32 to 512 characters. Drawn at random if unset."),
     ] = None
     max_token_lifetime: Annotated[
         int | None,
-        Field(ge=60, description="The longest life of a token in seconds, for those too that ask for no end."),
+        Field(ge=60, description="Longest lifetime of any token, in seconds. No limit if unset."),
     ] = None
     oidc_issuer: Annotated[
-        str | None, Field(description="The provider of [sign-on](sign-on.md), exactly as its tokens name it; https.")
+        str | None,
+        Field(description="Issuer of the [sign-on](sign-on.md) provider, exactly as in its tokens (https)."),
     ] = None
     oidc_audience: Annotated[
-        str | None, Field(min_length=1, description="Whom its tokens must be for: this service's name there.")
+        str | None, Field(min_length=1, description="Required `aud` claim: this service's client id at the provider.")
     ] = None
     oidc_algorithms: Annotated[
-        tuple[Algorithm, ...], Field(min_length=1, description="The signatures taken, asymmetric ones alone; a list.")
+        tuple[Algorithm, ...],
+        Field(min_length=1, description="Accepted signature algorithms (asymmetric only), a list."),
     ] = ("RS256", "ES256")
     oidc_subject_claim: Annotated[
-        str, Field(min_length=1, description="The claim that names a person or program, for good.")
+        str, Field(min_length=1, description="Claim that permanently identifies a person or program.")
     ] = "sub"
-    oidc_groups_claim: Annotated[str, Field(min_length=1, description="The claim that lists their groups.")] = "groups"
+    oidc_groups_claim: Annotated[str, Field(min_length=1, description="Claim that lists a caller's groups.")] = "groups"
     oidc_roles: Annotated[
         dict[str, Role],
-        Field(description="Groups and their roles; the first that fits. Who has none is let in nowhere."),
+        Field(description="Roles by provider group. The first matching group decides; users without one get 403."),
     ] = {}
     oidc_grants: Annotated[
         dict[str, tuple[str, ...]],
-        Field(description="Groups and the datasets, by name or id, that their analysts know."),
+        Field(description="Datasets (names or ids) by provider group. Analysts in the group have access to them."),
     ] = {}
     oidc_redirect: Annotated[
         str | None,
-        Field(
-            description="`https://<this service>/pages/sign-in/return`, as it is registered there: signs in on pages."
-        ),
+        Field(description="`https://<this service>/pages/sign-in/return`, as registered. Enables sign-in on pages."),
     ] = None
     oidc_client_secret: Annotated[
-        SecretStr | None, Field(description="For a provider that wants one beside PKCE; no browser sees it.")
+        SecretStr | None,
+        Field(description="Client secret, if the provider requires one in addition to PKCE."),
     ] = None
     oidc_scopes: Annotated[
-        tuple[str, ...], Field(description="Scopes beside `openid` that a sign-in on pages asks for; a list.")
+        tuple[str, ...],
+        Field(description="Scopes that a sign-in on the pages requests in addition to `openid`, a list."),
     ] = ()
     oidc_skew_seconds: Annotated[
-        int, Field(ge=0, le=300, description="How far the provider's clock and ours may be apart.")
+        int,
+        Field(ge=0, le=300, description="Accepted difference between the two clocks, in seconds."),
     ] = 60
     oidc_stale_seconds: Annotated[
-        int, Field(ge=60, le=604_800, description="How long the keys last seen hold while the provider is away.")
+        int,
+        Field(ge=60, le=604_800, description="Seconds for which known keys stay valid if the provider is unreachable."),
     ] = 14_400
     metrics_token: Annotated[
         SecretStr | None,
-        Field(description="A monitor's token of 32 characters or more, for `GET /metrics` and nothing else."),
+        Field(description="Token for `GET /metrics` only, 32 to 512 characters."),
     ] = None
     storage_url: Annotated[
         str | None,
         Field(
-            description="Where datasets are kept as partitions: `file:///folder` or `s3://bucket/prefix`, credentials "
-            "left to each process's own environment."
+            description="Storage of partitioned datasets, `file:///folder` or `s3://bucket/prefix`, without "
+            "credentials."
         ),
     ] = None
-    host: Annotated[str, Field(description="The address to listen on.")] = "127.0.0.1"
+    host: Annotated[str, Field(description="Address to listen on.")] = "127.0.0.1"
     root_path: Annotated[
         str,
         Field(
-            pattern=r"^(/[A-Za-z0-9._~-]+)*$", description="The prefix under which a proxy shows the service: /purse."
+            pattern=r"^(/[A-Za-z0-9._~-]+)*$", description="Path prefix under which a proxy shows the service: /purse."
         ),
     ] = ""
     trusted_proxies: Annotated[
         str | None,
-        Field(description="Addresses and networks, by commas, whose X-Forwarded-For and -Proto are believed."),
+        Field(
+            description="Proxies (addresses, networks) whose X-Forwarded-For and -Proto headers are used, by commas."
+        ),
     ] = None
-    port: Annotated[int, Field(ge=0, le=65535, description="The port to listen on.")] = 8000
+    port: Annotated[int, Field(ge=0, le=65535, description="TCP port to listen on.")] = 8000
     database_url: Annotated[
         str | None,
-        Field(repr=False, description="postgresql://... or sqlite:///<file>; purse.sqlite3 in the home if unset."),
+        Field(
+            repr=False,
+            description="Database address: `postgresql://...` or `sqlite:///<file>`. `purse.sqlite3` in the home "
+            "if unset.",
+        ),
     ] = None
     epoch_file: Annotated[
         Path | None,
-        Field(description="Where each ledger's last head is kept, best on another disk; `epoch` in the home if unset."),
+        Field(description="File of each ledger's newest head, best on another disk. `epoch` in the home if unset."),
     ] = None
-    workers: Annotated[int, Field(ge=1, le=256, description="Local worker processes, if no scheduler is named.")] = 2
+    workers: Annotated[
+        int, Field(ge=1, le=256, description="Number of local worker processes, if no scheduler is set.")
+    ] = 2
     scheduler: Annotated[
-        str | None, Field(description="Address of a Dask scheduler to use instead of local processes.")
+        str | None,
+        Field(description="Address of a Dask scheduler (tls://...) to run jobs instead of local workers."),
     ] = None
     scheduler_ca: Annotated[
-        Path | None, Field(description="That scheduler's certificate authority, a PEM file; it speaks mutual TLS.")
+        Path | None, Field(description="Certificate authority of the scheduler's mutual TLS, a PEM file.")
     ] = None
-    scheduler_cert: Annotated[Path | None, Field(description="Our certificate for that scheduler, a PEM file.")] = None
-    scheduler_key: Annotated[Path | None, Field(description="The key of that certificate, a PEM file.")] = None
+    scheduler_cert: Annotated[Path | None, Field(description="Server's certificate for the scheduler, a PEM file.")] = (
+        None
+    )
+    scheduler_key: Annotated[Path | None, Field(description="Private key of that certificate, a PEM file.")] = None
     min_free_bytes: Annotated[
-        int, Field(ge=0, description="With less room on the home's disk it is not ready and starts no job.")
+        int,
+        Field(ge=0, description="Free bytes required on the home's disk. With less, no job starts."),
     ] = 2**28
     max_connections: Annotated[
-        int, Field(ge=4, le=100_000, description="The most connections open at once; the idle ones make room first.")
+        int,
+        Field(ge=4, le=100_000, description="Maximum number of open connections. Idle ones are closed first."),
     ] = 512
     max_requests: Annotated[
-        int, Field(ge=1, le=100_000, description="The most requests of one caller, or address, answered at once.")
+        int,
+        Field(ge=1, le=100_000, description="Maximum number of simultaneous requests of one caller or address."),
     ] = 128
     caller_rate: Annotated[
-        int, Field(ge=1, le=10**6, description="Requests a second of one caller; ten seconds of them at once.")
+        int, Field(ge=1, le=10**6, description="Requests per second of one caller, with bursts of ten seconds' worth.")
     ] = 100
     stranger_rate: Annotated[
-        int, Field(ge=1, le=10**6, description="The same of one address, for those without a valid token.")
+        int,
+        Field(
+            ge=1, le=10**6, description="Requests per second of one address without a valid token, with such bursts."
+        ),
     ] = 50
     total_rate: Annotated[
-        int, Field(ge=2, le=10**6, description="The same of all together; strangers have half of it.")
+        int,
+        Field(ge=2, le=10**6, description="Requests per second of all callers. Half at most without a valid token."),
     ] = 2000
     max_streams: Annotated[
-        int, Field(ge=1, le=100_000, description="The most event streams open at once; 8 of them for one caller.")
+        int, Field(ge=1, le=100_000, description="Maximum number of open event streams; 8 for one caller.")
     ] = 128
-    max_upload_bytes: Annotated[int, Field(ge=1, description="The largest file taken as a dataset.")] = 4 * 2**30
+    max_upload_bytes: Annotated[int, Field(ge=1, description="Maximum size of a file in bytes, also uncompressed.")] = (
+        4 * 2**30
+    )
     upload_seconds: Annotated[
         int,
-        Field(ge=60, le=2_592_000, description="How long an upload that is not yet a dataset waits for its next byte."),
+        Field(
+            ge=60, le=2_592_000, description="Seconds without new bytes after which an unfinished upload is deleted."
+        ),
     ] = 86_400
     max_gradient_evaluations: Annotated[
-        float, Field(gt=0, description="The most per-row gradients, or coordinates of noise, that one job may plan.")
+        float, Field(gt=0, description="Maximum number of per-row gradients, or noise coordinates, in a job.")
     ] = 1e11
-    max_answers: Annotated[int, Field(gt=0, description="The most private answers that one job may plan.")] = 200_000
+    max_answers: Annotated[int, Field(gt=0, description="Maximum number of private answers in one job.")] = 200_000
     max_queued_per_analyst: Annotated[
-        int, Field(ge=1, description="The most jobs of one analyst that wait, over all servers.")
+        int, Field(ge=1, description="Maximum number of one analyst's waiting jobs, over all servers.")
     ] = 1000
     max_queued_per_dataset: Annotated[
-        int, Field(ge=1, description="The most jobs on one dataset that wait, over all servers.")
+        int, Field(ge=1, description="Maximum number of a dataset's waiting jobs, over all servers.")
     ] = 10_000
     max_running_per_analyst: Annotated[
-        int | None, Field(ge=1, description="The most jobs of one analyst that run, over all servers; any if unset.")
+        int | None,
+        Field(ge=1, description="Maximum number of one analyst's running jobs, over all servers. No limit if unset."),
     ] = None
     max_running_per_dataset: Annotated[
-        int | None, Field(ge=1, description="The most jobs on one dataset that run, over all servers; any if unset.")
+        int | None,
+        Field(ge=1, description="Maximum number of a dataset's running jobs, over all servers. No limit if unset."),
     ] = None
     max_webhooks: Annotated[
-        int, Field(ge=0, le=100, description="The most [webhooks](webhooks.md) of one analyst; 0 for none.")
+        int,
+        Field(ge=0, le=100, description="Maximum number of [webhooks](webhooks.md) of one analyst. 0 disables them."),
     ] = 5
     webhook_hosts: Annotated[
         tuple[str, ...],
-        Field(description="Hosts that webhooks may reach at private addresses and without TLS; a list."),
+        Field(description="Hosts that webhooks may reach at private addresses or without TLS, a list."),
     ] = ()
     calculations: Annotated[
-        int, Field(ge=1, le=64, description="How many prices are calculated at once, each on a core of its own.")
+        int, Field(ge=1, le=64, description="Number of simultaneous price calculations; each uses one core.")
     ] = 2
     calculation_seconds: Annotated[
-        int, Field(ge=1, le=3600, description="The most CPU seconds that one price may take.")
+        int, Field(ge=1, le=3600, description="Maximum CPU time of one price calculation, in seconds.")
     ] = 60
-    lease_seconds: Annotated[float, Field(gt=0, le=3600, description="How long a silent server keeps its jobs.")] = 30.0
+    lease_seconds: Annotated[
+        float,
+        Field(gt=0, le=3600, description="Seconds after which others run a silent server's jobs."),
+    ] = 30.0
     renew_seconds: Annotated[
-        float, Field(gt=0, description="How often it says that it lives; at most half of that.")
+        float, Field(gt=0, description="Heartbeat interval in seconds; at most half of PURSE_LEASE_SECONDS.")
     ] = 10.0
     drain_seconds: Annotated[
-        float, Field(ge=0, le=86_400, description="How long a server that is told to stop lets its jobs go on.")
+        float, Field(ge=0, le=86_400, description="Seconds for which a stopping server lets jobs continue.")
     ] = 5.0
     log_level: Annotated[
-        Literal["debug", "info", "warning", "error"], Field(description="The least severity that is logged.")
+        Literal["debug", "info", "warning", "error"], Field(description="Lowest severity that is logged.")
     ] = "info"
     log_format: Annotated[
-        Literal["text", "json"], Field(description="A line of the log is text for people, or a JSON object.")
+        Literal["text", "json"], Field(description="Log format: `text`, or `json` (one object per line).")
     ] = "text"
     otlp_endpoint: Annotated[
         str | None,
         Field(
-            pattern="^https?://",
-            description="Where spans go by OTLP over HTTP, .../v1/traces; with the extra `tracing`.",
+            pattern="^https?://", description="OTLP/HTTP address for traces (.../v1/traces). Needs the extra `tracing`."
         ),
     ] = None
 

@@ -29,150 +29,177 @@ class Code:
 
 
 CODES: Mapping[str, Code] = {
-    "malformed_request": Code(400, "This is not an HTTP request", "Its bytes break the rules of HTTP/1.1."),
+    "malformed_request": Code(400, "The bytes are not an HTTP request", "The request breaks the rules of HTTP/1.1."),
     "invalid_request": Code(
         422,
         "The request is not valid",
-        "It is not the JSON, the field or the type that the schema names; `violations` says where.",
+        "The JSON, a field or a type differs from the schema. `violations` names the fields.",
     ),
     "out_of_range": Code(
         422,
         "A number is out of range",
-        "It is not finite, or outside the range in which theory and numerics hold: `violations` names both.",
+        "A number is not finite, or outside the range that the theory and the numerics support. `violations` "
+        "states the field and the range.",
     ),
     "unsupported_combination": Code(
-        422, "This combination is not covered", "The detail names the assumption of the theory that fails."
+        422,
+        "The combination is not supported",
+        "The detail names the assumption of the theory that the combination violates.",
     ),
     "method_filter_mismatch": Code(
         422,
-        "The method has no curve for the dataset's filter",
-        "Choose a method that the filter can charge; the detail names the reason.",
+        "The dataset's filter cannot charge the method",
+        "Choose another method. The detail states the reason.",
     ),
     "method_needs_one_machine": Code(
         422,
         "The method needs all rows on one machine",
-        "The dataset is kept as partitions; the detail names what the method does with its rows.",
+        "The dataset is stored as partitions. The detail states which step needs all rows.",
     ),
     "unreadable_file": Code(
         422,
         "The file cannot be read",
-        "It is empty, damaged, ragged or not what it says it is; `purse check` shows where, before it is sent.",
+        "The file is empty, damaged, or in another format than declared. `purse check` shows the position "
+        "before an upload.",
     ),
     "unparsed_values": Code(
         422,
-        "Too many values do not parse as declared",
-        "Of a column more than `max_unparsed`; `report` says what the file has instead, and what probably helps.",
+        "Too many values cannot be parsed as declared",
+        "In one column, more values than `max_unparsed` allows cannot be parsed. `report` states the causes "
+        "and likely remedies.",
     ),
     "unauthenticated": Code(
         401,
-        "A valid bearer token is needed",
-        "There is no token, an unknown one, or one that was revoked or has expired: ask a steward for another.",
+        "A valid bearer token is required",
+        "The token is missing, unknown, revoked or expired. Ask a steward for another one.",
     ),
     "forbidden": Code(
         403,
-        "Not allowed to this role",
-        "The token is valid; its role, or its scopes, may not do this: ask a steward for one that may.",
+        "The token does not allow this action",
+        "The token is valid, but its role or scopes do not allow this action. Ask a steward for another token.",
     ),
     "not_found": Code(
         404,
-        "There is no such thing",
-        "It is unknown to the service, or not to be seen with this token: look at the id, or ask for a grant.",
+        "The resource does not exist",
+        "The resource does not exist, or the token gives no access to it. Check the id, or ask a steward for a grant.",
     ),
-    "method_not_allowed": Code(405, "The path does not know this method", "The Allow header names those it knows."),
+    "method_not_allowed": Code(
+        405, "The path does not support this method", "The Allow header lists the supported methods."
+    ),
     "request_timeout": Code(
         408,
-        "The request arrives too slowly",
-        "Its head or its body kept the service waiting; send it again, and a large file in parts.",
+        "The request arrived too slowly",
+        "The server waited too long for the headers or the body. Send the request again, and large files in parts.",
     ),
     "budget_exhausted": Code(
-        409, "The dataset's budget does not admit this", "Nothing was charged; `remaining` says what would fit."
+        409, "The dataset's budget does not allow this", "Nothing was charged. `remaining` states what would still fit."
     ),
     "overallotted": Code(
         409,
-        "More would be allotted than there is",
-        "Reservations hold what their analysts have spent, and fit the budget beside what all others have.",
+        "The reservations exceed the budget",
+        "A reservation must cover what its analyst has already spent, and all reservations plus everyone "
+        "else's spending must fit in the budget.",
     ),
     "idempotency_conflict": Code(
-        409, "This Idempotency-Key stands for another request", "Use a new key for a new request."
+        409,
+        "The Idempotency-Key belongs to another request",
+        "The key was used with a different request. Use a new key for each new request.",
     ),
-    "name_taken": Code(409, "The name is taken", "It stands for something else already; choose another one."),
+    "name_taken": Code(409, "The name is already in use", "Choose another name."),
     "duplicate_dataset": Code(
         409,
-        "These values are already a dataset",
-        "Its budget would start anew on a second ledger; use the first, or its family.",
+        "The values are already registered",
+        "A second ledger would start a new budget for the same records. Use the existing dataset or its family.",
     ),
     "family_mismatch": Code(
         409,
-        "The family has promised something else",
-        "Datasets of one family have one budget, one relation and one unit; the detail names what differs.",
+        "The declaration differs from the family's",
+        "All datasets of a family have the same budget, neighbors and unit. The detail states the difference.",
     ),
     "already_charged": Code(
         409,
-        "Something is charged already",
-        "What was promised stands: a budget may only grow from here, and a name stays.",
+        "The ledger already has a charge",
+        "After the first charge, a name cannot change and a budget can only grow.",
     ),
     "dataset_frozen": Code(
-        409, "The dataset is frozen", "Its steward has stopped all spending, until further notice; nothing was charged."
+        409,
+        "The dataset is frozen",
+        "Nothing was charged. A steward has blocked all spending until the dataset is unfrozen.",
     ),
     "dataset_changed": Code(
-        409, "The budget changed while this was priced", "Ask again: nothing was charged, and the price may be another."
+        409, "The budget changed during pricing", "Nothing was charged. Send the request again; its price may differ."
     ),
     "dataset_deleted": Code(
-        409, "The dataset's values are deleted", "Nothing more is answered of it; its receipts and its ledger stay."
+        409, "The dataset's values are deleted", "The dataset accepts no more jobs. Its receipts and its ledger remain."
     ),
     "not_released": Code(
         409,
-        "The job has released nothing",
-        "Wait until it is done, if it is queued or running; one that failed or was cancelled releases nothing.",
+        "The job has not released anything",
+        "Wait if the job is queued or running. Failed and cancelled jobs release nothing.",
     ),
     "offset_mismatch": Code(
-        409, "The upload goes on at another byte", "`Upload-Offset` of a HEAD says at which; nothing was written."
+        409,
+        "The upload continues at another byte",
+        "Nothing was written. `Upload-Offset` in the answer to HEAD states the right byte.",
     ),
-    "upload_incomplete": Code(409, "The upload is not complete", "Bytes of it are missing: go on with it first."),
-    "already_finished": Code(409, "The job is already over", "A finished job cannot be cancelled."),
+    "upload_incomplete": Code(409, "The upload is not complete", "Send the missing bytes first."),
+    "already_finished": Code(409, "The job has already ended", "A job that has ended cannot be cancelled."),
     "last_steward": Code(
-        409, "This is the last steward token", "Make another steward token first: nobody could do so afterwards."
+        409,
+        "This is the last steward token",
+        "Make another steward token first. Without a steward token, no new tokens could be made.",
     ),
     "unsupported_version": Code(
-        412, "This version of the protocol is not spoken here", "`Tus-Version` names the one that is."
+        412, "The protocol version is not supported", "`Tus-Version` states the supported version."
     ),
-    "too_large": Code(413, "The request is too large", "Send less of it: the detail names the limit."),
+    "too_large": Code(413, "The request is too large", "Send a smaller request. The detail states the limit."),
     "unsupported_media_type": Code(
-        415, "The content type is not one of those taken here", "Send it as the type that the detail names."
+        415, "The content type is not accepted", "Use the content type that the detail states."
     ),
     "upload_busy": Code(
-        423, "The upload is in use", "Another request writes, registers or deletes it; try again when that is over."
+        423,
+        "The upload is in use",
+        "Another request is writing, registering or deleting this upload. Try again when it has finished.",
     ),
     "too_many_requests": Code(
         429,
-        "Too much at once for one caller",
-        "Wait for what you have asked for; `Retry-After` says when to try again.",
+        "Too many simultaneous requests",
+        "Wait for your earlier requests. `Retry-After` states when to try again.",
     ),
     "headers_too_large": Code(
-        431, "The request's headers are too large", "At most 16 KiB, its first line included, and at most 100 headers."
+        431,
+        "The request's headers are too large",
+        "The first line and the headers may have at most 16 KiB, and at most 100 headers.",
     ),
-    "overloaded": Code(503, "The service has too much to do", "`Retry-After` says when to try again."),
-    "not_ready": Code(503, "The service is not ready", "It is starting or stopping; try again in a few seconds."),
+    "overloaded": Code(503, "The service is overloaded", "`Retry-After` states when to try again."),
+    "not_ready": Code(
+        503, "The service is not ready", "The server is starting or stopping. Try again in a few seconds."
+    ),
     "sign_on_unavailable": Code(
         503,
-        "The provider of sign-on does not answer",
-        "Its tokens cannot be checked until it does; tokens of this service's own go on.",
+        "The sign-on provider does not answer",
+        "Tokens of the provider cannot be checked at the moment. Tokens of this service still work.",
     ),
     "database_unavailable": Code(
-        503, "The database does not answer", "What was committed stands; ask again, with the same Idempotency-Key."
+        503,
+        "The database does not answer",
+        "Committed changes are safe. Send the request again with the same Idempotency-Key.",
     ),
     "storage_unavailable": Code(
         503,
-        "Where partitions are stored cannot be reached",
-        "Nothing was registered. What was to be deleted is noted, and deleted at a start that reaches it.",
+        "The storage of partitions cannot be reached",
+        "Nothing was registered. Requested deletions are noted, and completed at the next start that reaches "
+        "the storage.",
     ),
     "dataset_damaged": Code(
-        503, "The dataset's values are not those registered", "The operator has to restore them; nothing was charged."
+        503,
+        "The stored values differ from those registered",
+        "Nothing was charged. The operator must restore the dataset.",
     ),
-    "disk_full": Code(
-        507, "The disk is full", "Nothing was changed and nothing charged; it is the operator's to make room."
+    "disk_full": Code(507, "The disk is full", "Nothing was changed or charged. The operator must free disk space."),
+    "internal": Code(
+        500, "An internal error occurred", "The server's log contains more information. Earlier charges remain."
     ),
-    "internal": Code(500, "Something failed inside", "The log knows more. What was charged before stays charged."),
 }
 
 _BY_STATUS = {

@@ -1,4 +1,4 @@
-"""docs/auditing.md is true: its session runs, line by line as shown, and its last commands with no server in reach."""
+"""docs/auditing.md: its session runs as shown, its last commands and its program without a server."""
 
 import re
 import shlex
@@ -7,14 +7,21 @@ from typing import Any
 
 import pytest
 
+from accounting import Privacy
+from accounting.calibration import calibrate
+from accounting.mechanisms import Gaussian
+from accounting.plan import Query
+from accounting.privacy import Relation
 from app.cli import main
 from purse import Client
+from tests.support import receipts
 from tests.support.console import blocks, steps
 from tests.support.live import live
 from tests.support.service import SPEC, people
 from tests.support.session import Session
 
 PAGE = Path(__file__).parents[2] / "docs" / "auditing.md"
+(PROGRAM,), (SHOWN,) = blocks(PAGE, "python"), blocks(PAGE, "text")
 OFFLINE = ("purse ledger verify", "purse receipt verify")
 
 
@@ -39,6 +46,26 @@ def test_the_session_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     assert len(offline) == 3
     for step in offline:
         session.run(*step)
+    exec(compile(PROGRAM, "auditing.md", "exec"), {})
+    printed = [float(number) for number in re.findall(r"\d\.\d+", capsys.readouterr().out)]
+    assert printed == pytest.approx([float(number) for number in re.findall(r"\d\.\d+", SHOWN)], rel=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
+def test_dp_accounting_alone_recomputes_epsilon(relation: Relation) -> None:
+    queries = (Query("means", 1, Gaussian(), 0.1), Query("gradient", 250, Gaussian(), 0.9))
+    release = calibrate(queries, Privacy(0.5, 1e-6), relation)
+    names: dict[str, Any] = {}
+    exec(compile(PROGRAM.partition("\nreceipt = ")[0], "auditing.md", "exec"), names)
+    receipt = receipts.make() | {
+        "neighbors": relation,
+        "queries": [
+            {"count": query.count, "mechanism": query.mechanism.name, "noise_multiplier": query.noise_multiplier}
+            for query in release.plan.queries
+        ],
+    }
+    assert names["recomputed_epsilon"](receipt) == pytest.approx(release.epsilon, rel=1e-3)
 
 
 OPERATIONS = PAGE.with_name("operations.md").read_text()

@@ -19,9 +19,9 @@ def test_a_page_is_as_it_is_written(name: str) -> None:
     assert text.startswith(f"# `{name}`: ")
     assert f"]({name}.svg)" in text
     assert re.findall("^## (.*)", text, re.MULTILINE)[:4] == [
-        "The promise",
-        "What it is good for",
-        "What it takes",
+        "Guarantee",
+        "When to use it",
+        "Supported problems",
         "Parameters",
     ]
     assert f"]({name}.md)" in (FOLDER / "README.md").read_text()

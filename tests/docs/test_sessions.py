@@ -150,7 +150,7 @@ def test_every_session_and_example_of_a_page_is_run_by_a_test() -> None:
         *how_tos,
     }
     python = {name for name, page in pages.items() if blocks(page, "python")}
-    assert python == {"python.md", "estimators.md", "webhooks.md"}
+    assert python == {"auditing.md", "python.md", "estimators.md", "webhooks.md"}
 
 
 def test_every_document_that_a_page_shows_is_one() -> None:

@@ -1,6 +1,6 @@
-"""What the pages of the methods say of the code: what is taken, parameters, what was measured, pictures.
+"""Write the generated part of docs/methods: supported problems, parameters, measurements and pictures.
 
-`tests.support.review` writes it below the line of each docs/methods/*.md that says so; above it is prose.
+`tests.support.review` writes it below the marked line of each page; the prose is above the line.
 """
 
 import re
@@ -66,9 +66,9 @@ def _takes(method: Any) -> Iterator[str]:
         tried = ((one, (*base[:place], one, *base[place + 1 :])) for one in choices[place])
         return ", ".join(f"`{one.name}`" for one, each in tried if _taken(method, *each))
 
-    yield from ("## What it takes", "", "| | |", "| --- | --- |")
+    yield from ("## Supported problems", "", "| | |", "| --- | --- |")
     yield from (f"| {part} | {names(i)} |" for i, part in enumerate(("losses", "regularizers", "domains")))
-    yield f"| delta = 0 | {'yes' if _taken(method, *pure) else 'no: its noise is Gaussian'} |"
+    yield f"| delta = 0 | {'yes' if _taken(method, *pure) else 'no, the noise is Gaussian'} |"
     yield ""
 
 
@@ -84,8 +84,8 @@ def _taken(method: Any, loss: Any, regularizer: Any, domain: Any, columns: Colum
 def _parameters(method: Any) -> Iterator[str]:
     """From the docstring, defaults from the fields."""
     section = (getdoc(method) or "").partition("Parameters\n----------\n")[2].partition("\n\n")[0]
-    yield from ("## Parameters", "", "What is left out is filled in from public facts, and the quote shows it.", "")
-    yield from ("| parameter | default | |", "| --- | --- | --- |")
+    yield from ("## Parameters", "", "Parameters left out are chosen from public facts, and the quote shows them.", "")
+    yield from ("| parameter | default | meaning |", "| --- | --- | --- |")
     defaults = {field.name: field for field in fields(method)}
     for found in re.finditer(r"^(\w[\w, ]*?) : (.*(?:\n .*)*)", section, re.MULTILINE):
         for name in found[1].split(", "):
@@ -103,14 +103,15 @@ def _cell(text: str) -> str:
 
 
 def _measured(method: str, found: Curves) -> Iterator[str]:
-    """Mean excess; in bold what is within a tenth of the least of all ways."""
+    """Yield the table of mean excess; a value is bold if the best of all methods is at least 90 % of it."""
     own = measured.of(method, found)
     if own:
-        yield from ("## What was measured", "")
-        yield "Mean excess training risk, untuned, without a penalty, at delta 1e-5; bold where no way of any method"
-        yield "has less than nine tenths of it. [How, and scores](../benchmarks/ours.md)."
+        yield from ("## Measurements", "")
+        yield "The table shows the mean excess training risk, without tuning or a penalty, at delta 1e-5. A value"
+        yield "is bold if the best result for that dataset and epsilon is at least 90 % of it."
+        yield "[Measurement and scores](../benchmarks/ours.md)."
         yield ""
-        yield "| dataset | way | " + " | ".join(f"epsilon {epsilon:g}" for epsilon in EPSILONS) + " |"
+        yield "| dataset | variant | " + " | ".join(f"epsilon {epsilon:g}" for epsilon in EPSILONS) + " |"
         yield "| --- | --- |" + " ---: |" * len(EPSILONS)
         for dataset, ways in own.items():
             least = [min(column) for column in zip(*found[dataset].values(), strict=True)]
@@ -123,8 +124,7 @@ def _measured(method: str, found: Curves) -> Iterator[str]:
 def _read_on(method: str) -> Iterator[str]:
     """Its proof, its code, its audit."""
     code = METHODS[method].__module__.replace(".", "/") + ".py"
-    yield from ("## Read on", "")
-    yield f"[The proof](../proofs/{method}.md), [the code](../../{code}), and what else its promise rests on"
-    yield f"([what to read](../reviewing.md)). Doubt it: `purse audit {method}` attacks it on its worst-case neighbors"
-    yield "([what that proved](../benchmarks/README.md))."
+    yield from ("## Further reading", "")
+    yield f"- [Proof](../proofs/{method}.md), [code](../../{code}) and [other files to review](../reviewing.md)"
+    yield f"- `purse audit {method}` attacks the method on its worst neighbors ([results](../benchmarks/README.md))."
     yield ""

@@ -1,8 +1,8 @@
-"""What a method's promise rests on: the files that its run, its door and its queries' mechanisms are made of.
+"""Find the files that each privacy guarantee depends on, and write docs/reviewing.md.
 
-A file rests on what it imports by name; a name that a package passes on is followed to the file that defines it. Of the
-mechanisms a method rests on those of its queries alone. `python -m tests.support.review` writes docs/reviewing.md,
-and what docs/methods says of the code.
+A method depends on its run, its oracle and the mechanisms of its queries. A file depends on the modules from which it
+imports names; a name that a package re-exports is followed to the file that defines it.
+`python -m tests.support.review` writes the page, and the generated part of docs/methods.
 """
 
 import ast
@@ -21,11 +21,13 @@ from solvers.problem import Problem
 from solvers.regularizers import L2
 from solvers.statistics import AnyCounting
 from tests.support import methods
+from tests.support.guarantees import ANSWER, ASIDE, COMPOSITION, LEDGER, NEIGHBORS, SPECIAL
+from tests.support.size import Module
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/reviewing.md"
 FLOORS = ("accounting", "solvers")
-MOST_FRAME, MOST_SLICE = 1300, 2775
+MOST_FRAME_LINES, MOST_SLICE_LINES = 760, 2200
 DOORS = {
     "oracle": "solvers.data_access.oracle",
     "allocated": "solvers.data_access.allocated",
@@ -39,26 +41,6 @@ HANDED = {
     "walks": "solvers.data_access.walk",
     "hides": "solvers.data_access.last_iterate",
     "tabulates": "solvers.data_access.lattice_sums",
-}
-# Not followed, and why a promise does not rest on them.
-ASIDE = {
-    "solvers.losses": "bounds are held by the contract tests of their union",
-    "solvers.regularizers": "as losses",
-    "solvers.domains": "as losses",
-    "solvers.potentials": "as losses",
-    "solvers.methods.defaults": "chooses steps from public facts, never noise",
-    "solvers.methods.checks": "refuses settings",
-    "solvers.methods.average": "a mean of answers",
-    "solvers.methods.path": "points made of answers",
-    "solvers.methods.run": "types, and how settings are read",
-    "solvers.doors": "types",
-    "solvers.data_access.summed": "types",
-    "solvers.kernels.digests": "a digest of sources, in the names of kept loops; test_kernels makes it again by itself",
-    "accounting.errors": "names",
-    "solvers.errors": "names",
-    "accounting.calibration": "looks for noise; what it finds is certified again, and by anybody from the receipt",
-    "accounting.accountants": "certify: held to slow references by the tests, and to one another",
-    "accounting.divergences": "as accountants",
 }
 FRAME = (
     "accounting.privacy",
@@ -131,9 +113,8 @@ def slice_of(roots: set[str]) -> set[str]:
 
 
 def lines(modules: set[str]) -> int:
-    """How many lines they have, blank ones aside."""
-    texts = [_file(module) for module in modules]
-    return sum(1 for file in texts if file for line in file.read_text().splitlines() if line.strip())
+    """Return how many lines of code the modules have, without blank lines, comments and docstrings."""
+    return sum(Module(file).code_lines for module in modules if (file := _file(module)) is not None)
 
 
 _PROBLEMS = [
@@ -188,60 +169,60 @@ def slices() -> dict[str, set[str]]:
 
 
 def page() -> str:
-    """docs/reviewing.md."""
+    """Return the text of docs/reviewing.md."""
     every = slices()
-    text = [_INTRODUCTION.format(frame=lines(set(FRAME)))]
-    text += [f"| [{_path(m)}](../{_path(m)}) | {lines({m})} |" for m in FRAME]
-    text += [
-        "",
-        "## Each method",
-        "",
-        "Beside the frame, each method rests on these files, and on the proofs of the same names.",
-        "",
-    ]
-    for name, modules in sorted(every.items()):
-        text += [
-            f"**`{name}`**, {lines(modules)} lines in all: " + _listed(modules) + ".",
-            "",
-        ]
-    standardised = {DOORS["standardised"], "accounting.mechanisms.gaussian"}
-    prepared = _listed(slice_of({"solvers.preparation.private", *standardised}))
-    statistics = {member.__module__ for member in get_args(AnyCounting)}
-    told = _listed(slice_of({*statistics, DOORS["counting"], *standardised}))
-    text += [
-        "## Rows privately standardised",
-        "",
-        "By default every method but `adaptive_gd` meets rows that private moments centred and scaled; beside the",
-        f"frame that rests on {prepared}, on `run` in",
-        "`solvers/solve.py`, and on [proofs/preparation.md](proofs/preparation.md).",
-        "",
-        "## Statistics",
-        "",
-        "Counts, means, quantiles, covariances, profiles and evaluations; beside the frame they rest on",
-        f"{told}, and on",
-        "[proofs/standardisation.md](proofs/standardisation.md), [proofs/statistics.md](proofs/statistics.md) and",
-        "[proofs/evaluation.md](proofs/evaluation.md). Of which records one is: `app/sources/holdout.py`, the",
-        "functions `parts` and `whole` of `app/datasets/store.py` and who calls them, `app/quotes/evaluations.py`.",
-        "Which job may standardise by a profile is decided in `app/quotes/pricing.py`.",
-        "",
-        "## Rows that are handed in",
-        "",
-        "Records as the service stores them enter by `Data.coded`. What `solve` is handed, arrays, tables",
-        f"or sparse rows, passes [{_path(INPUTS)}](../{_path(INPUTS)}) first, each record by itself, and where entries",
-        f"are stored [{_path(ENTRIES)}](../{_path(ENTRIES)}): {lines({INPUTS, ENTRIES})} lines.",
-        "",
-        "## Aside",
-        "",
-        "| not followed | why |",
+    core = [module for module in ANSWER if all(module in modules for modules in every.values())]
+    assert set(FRAME) <= set(core)
+    sections = [_INTRODUCTION, *_table(core, ANSWER)]
+    for door, title in _TITLES.items():
+        sections += _door(title, {name: every[name] for name in sorted(every) if _door_of(name) == door}, set(core))
+    standardised = slice_of({"solvers.preparation.private", DOORS["standardised"], "accounting.mechanisms.gaussian"})
+    counted = slice_of({*(member.__module__ for member in get_args(AnyCounting)), DOORS["counting"]})
+    prepared = [module for module in ANSWER if module in standardised and module not in core]
+    counting = [module for module in ANSWER if module in counted and module not in {*core, *prepared}]
+    sections += [_PREPARATION, *_table(prepared, ANSWER), _STATISTICS, *_table(counting, ANSWER)]
+    for introduction, files in (
+        (_SPECIAL, SPECIAL),
+        (_COMPOSITION, COMPOSITION),
+        (_LEDGER, LEDGER),
+        (_NEIGHBORS, NEIGHBORS),
+    ):
+        sections += [introduction, *_table(list(files), files)]
+    sections += [
+        _ASIDE,
+        "| module | reason |",
         "| --- | --- |",
         *(f"| `{m}` | {why} |" for m, why in ASIDE.items()),
         "",
     ]
-    return "\n".join(text)
+    return "\n".join(sections)
 
 
-def _listed(modules: set[str]) -> str:
-    return ", ".join(f"`{_path(m)}` {lines({m})}" for m in sorted(modules - set(FRAME)))
+def _door_of(method: str) -> str:
+    return next(_runs(m)[0][0].door for m in get_args(Method) if m.__dataclass_fields__["name"].default == method)
+
+
+def _door(title: str, every: dict[str, set[str]], core: set[str]) -> list[str]:
+    """Return the tables of methods with one oracle: what all of them need beside the core, then each method's own."""
+    common = [
+        module for module in ANSWER if all(module in modules for modules in every.values()) and module not in core
+    ]
+    if len(every) == 1:
+        common = []
+    text = [f"### {title}", ""]
+    if common:
+        text += ["All methods of this group need these files in addition to the core.", "", *_table(common, ANSWER)]
+    for name, modules in every.items():
+        own = [module for module in ANSWER if module in modules and module not in {*core, *common}]
+        assert modules == {*core, *common, *own}, name
+        text += [f"**`{name}`** ([proof](proofs/{name}.md), {lines(modules)} lines with the core)", ""]
+        text += _table(own, ANSWER)
+    return text
+
+
+def _table(modules: list[str], checks: dict[str, str]) -> list[str]:
+    rows = [f"| [{_path(m)}](../{_path(m)}) | {lines({m})} | {checks[m]} |" for m in modules]
+    return ["| file | lines | what to check |", "| --- | ---: | --- |", *rows, ""]
 
 
 def _path(module: str) -> str:
@@ -250,17 +231,83 @@ def _path(module: str) -> str:
     return str(file.relative_to(ROOT))
 
 
-_INTRODUCTION = """# What to read for which promise
+_TITLES = {
+    "oracle": "Methods that request noisy gradients",
+    "data": "Methods that read rows and release points",
+    "allocated": "Methods with secret slots",
+    "standardised": "Methods with private standardization of their own",
+}
 
-Written by `python -m tests.support.review`, from the imports; a test holds it. Lines are those that are not blank,
-docstrings included. Read [spec/](spec) first, then the frame, then the method's files beside [proofs/](proofs).
+_INTRODUCTION = """# What to review for each guarantee
 
-## The frame
+After reading this page you know which files each privacy guarantee depends on, in which order to
+read them, and what to check in each. The guarantees are:
 
-What makes an answer private and counts it, for every method: {frame} lines.
+1. [One answer is private.](#one-answer-is-private)
+2. [Answers compose to epsilon.](#answers-compose-to-epsilon)
+3. [The ledger never exceeds the budget.](#the-ledger-never-exceeds-the-budget)
+4. [A file's neighbors stay neighbors.](#a-files-neighbors-stay-neighbors)
 
-| file | lines |
-| --- | --- |"""
+Read the [specification](spec/README.md) first, and each file beside its [proof](proofs).
+`python -m tests.support.review` writes this page. For the first guarantee, the imports determine
+the files. Lines are lines of code, without blank lines, comments and docstrings.
+
+## One answer is private
+
+The law of an answer changes little if a record changes. Read the core once, because every method
+needs it. Then read the files that a method adds.
+
+### Core
+"""
+
+_PREPARATION = """### Private standardization
+
+By default, every method except `adaptive_gd` runs on rows standardized by private moments
+([proof](proofs/preparation.md)). `run` in `solvers/solve.py` connects both steps. In addition to
+the core, read these files.
+"""
+
+_STATISTICS = """### Statistics
+
+These files are for counts, means, quantiles, covariances, profiles and evaluations. Read them after
+the core and private standardization, beside the proofs of
+[standardization](proofs/standardisation.md), [statistics](proofs/statistics.md) and
+[evaluations](proofs/evaluation.md).
+"""
+
+_SPECIAL = """### Tunings and published forms
+
+Tunings train several models and release one of them ([proof](proofs/tunings.md)). The published form
+of `dp_svrg` draws batches without replacement ([proof](proofs/svrg_step.md)).
+"""
+
+_COMPOSITION = """## Answers compose to epsilon
+
+All answers of one job together are (epsilon, delta)-DP for the stated epsilon. Accountants certify
+this value, and a receipt contains all that is needed to compute it again. Read these files beside
+the proofs of the mechanisms.
+"""
+
+_LEDGER = """## The ledger never exceeds the budget
+
+All jobs on a dataset together stay within its budget, also if jobs run at the same time, fail or
+are chosen adaptively. Read these files beside the proofs of the [filters](proofs/filter.md) and
+[allotments](proofs/allotments.md), and the decision on the
+[job engine](decisions/0004-job-engine.md).
+"""
+
+_NEIGHBORS = """## A file's neighbors stay neighbors
+
+If two files differ in one record, the stored datasets must differ in this record only. Otherwise
+the guarantees above do not apply to the file. Read these files beside the proofs of
+[encoding](proofs/encoding.md) and [persons](proofs/persons.md). Stored records enter a job through
+`Data.coded`.
+"""
+
+_ASIDE = """## Modules outside the lists
+
+The tables of the first guarantee do not include these modules.
+"""
 
 
 if __name__ == "__main__":

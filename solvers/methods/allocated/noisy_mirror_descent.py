@@ -44,12 +44,12 @@ class NoisyMirrorDescent(Strict):
 
     Parameters
     ----------
-    passes : P, in [1, 1000]; by default from n, d, epsilon and delta
-    batch : b, the records of a slot, in expectation or exactly, in [1, n/2]; by default from n and d
-    step : eta, positive; by default from n, d, epsilon, delta, G and the domain
-    form : "independent": each record gets a slot by itself, half the noise; "ordered": exactly b records a slot, in
-        random order, as printed
-    potential : Phi; by default the one of the least bound
+    passes : P, number of half passes, in [1, 1000]. By default from n, d, epsilon and delta
+    batch : b, records in a slot, expected or exact, in [1, n/2]. By default from n and d
+    step : eta, positive. By default from n, d, epsilon, delta, G and the domain
+    form : "independent" or "ordered". Independent draws a slot for each record, which halves the noise. Ordered follows
+        the paper, with exactly b records in each slot and a random order
+    potential : Potential of the mirror step. By default the one with the smallest bound
 
     Reference: Arora, Marinov and Ullah 2020, Algorithm 1 and its mini-batch form; docs/spec 4, T5. Deviations: steps
     on a stale record, which are noise alone, are left out; the sum is divided by b, never by the random number of fresh

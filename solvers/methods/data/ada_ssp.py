@@ -43,7 +43,7 @@ class AdaSsp(Strict):
 
     Parameters
     ----------
-    rounds : T, in [1, 1000]; by default 5
+    rounds : T, in [1, 1000]. By default 5
 
     Reference: Wang 2018, Algorithm 2; Tang et al. 2023 for the rounds; docs/spec 10. Deviations: replace-one; exact
     Gaussian accounting; less of mu^2 for the eigenvalue and, where there are rounds, for X'X; the off-diagonal noise

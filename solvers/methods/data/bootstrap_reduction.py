@@ -29,7 +29,7 @@ class BootstrapReduction(Strict):
 
     Parameters
     ----------
-    inner : localization or output_perturbation; their noise is Laplace here
+    inner : Method for the drawn rows, localization or output_perturbation. Its noise is Laplace here
 
     Reference: Asi, Levy and Duchi 2021, Proposition 4; docs/spec 8.
     Deviations: no run is thrown away for a row drawn too often; e comes from a tighter theorem in place of

@@ -39,10 +39,10 @@ class EpochGrowth(Strict):
 
     Parameters
     ----------
-    kappa : a lower bound on the exponent, in (1, 100]: a public guess, never estimated. By default 2 for a smooth loss,
-        sharper than which no growth around an inner minimizer is, and 1.5 for any other, where it is a guess
-    epochs : T; by default as many as halvings of the distance that the proven bound still supports
-    phases, ratio, step, smoothing, steps, noise : those of the first epoch's localization
+    kappa : Lower bound on the growth exponent, in (1, 100], a public guess. By default 2 for a smooth loss, whose
+        growth around an inner minimizer cannot be sharper. By default 1.5 for other losses, where it is only a guess
+    epochs : T. By default the number of halvings of the distance that the proven bound supports
+    phases, ratio, step, smoothing, steps, noise : Parameter of the first epoch's localization
 
     Reference: Asi, Levy and Duchi 2021, Algorithm 2; docs/spec 6.
     Deviations: C in place of its part within 2^-e D of x, which is not needed (proof); T from the proven bound in place

@@ -41,9 +41,9 @@ class GrowthReduction(Strict):
 
     Parameters
     ----------
-    rounds : k, in [1, 40]
-    strength : s_1; rounds and strength minimize a proven bound on the empirical risk by default
-    steps : the most T_i, in [1, 100000]
+    rounds : k, in [1, 40]. By default the proven bound on the empirical risk is minimized
+    strength : s_1, positive. By default the same bound is minimized
+    steps : Largest number of steps in a round, in [1, 100000]
     noise : "gaussian", or "laplace", the default at delta = 0
 
     Reference: Asi, Levy and Duchi 2021, Proposition 3 at kappa = 2, the method within being output perturbation;

@@ -45,7 +45,7 @@ class InverseSensitivity(Strict):
 
     Parameters
     ----------
-    grid : cells (d = 1), or points along each axis; by default some 4096 points in all, fewer for many rows
+    grid : Number of cells (d = 1), or of points along each axis. By default about 4096 points, fewer for many rows
 
     Reference: Asi and Duchi 2020; Asi, Levy and Duchi 2021, equations (4) and (5). Deviations: half the printed
     exponent, which is 2 epsilon-DP; a grid; the proximal step's length for the gradient's norm, which also counts r

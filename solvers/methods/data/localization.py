@@ -40,11 +40,11 @@ class Localization(Strict):
 
     Parameters
     ----------
-    phases : k, in [1, 64]; each must hold 30 rows
-    ratio : q >= 1.1, by which eta falls from phase to phase
-    step : eta_1; phases, ratio and step minimize a proven bound by default
-    smoothing : h, the width of the envelope, in the margin's unit; 0 for a smooth loss
-    steps : the most T_i, in [1, 100000]
+    phases : k, in [1, 64]. Each phase needs at least 30 rows. By default the proven bound is minimized
+    ratio : q >= 1.1, factor by which eta decreases in each phase. By default the same bound is minimized
+    step : eta_1. By default the same bound is minimized
+    smoothing : h, width of the envelope in units of the margin. 0 for a smooth loss
+    steps : Largest number of steps in a phase, in [1, 100000]
     noise : "gaussian", or "laplace", the default at delta = 0
 
     Reference: Asi, Levy and Duchi 2021, Algorithm 1; docs/spec 5.

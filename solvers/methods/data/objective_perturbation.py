@@ -46,11 +46,11 @@ class ObjectivePerturbation(Strict):
 
     Parameters
     ----------
-    steps : T; by default, and at least, what the rate of Nesterov's method needs to come within r; up to 100000
-    ridge : added to r's strength, in [0, 1e6]; by default what keeps k ln(1 + L / (k n m)) within a tenth of epsilon;
-        what leaves it above nine tenths is refused
-    radius : r, positive; by default a hundredth of G / (n (L + m)), which is less than the noise in the objective moves
-        theta, and what the lattice of b and the rounding of a gradient allow
+    steps : T, up to 100000. By default, and at least, as many as Nesterov's method needs to come within the radius
+    ridge : Strength added to r, in [0, 1e6]. By default k ln(1 + L / (k n m)) is a tenth of epsilon. More than nine
+        tenths are refused
+    radius : Largest distance from the minimizer, positive. By default a hundredth of G / (n (L + m)), which is small
+        against the noise, plus the steps of the lattice and of rounding
 
     Reference: Kifer, Smith and Thakurta 2012; Iyengar et al. 2019 (AMP); Redberg, Koskela and Wang 2023;
     docs/spec 10.

@@ -40,9 +40,9 @@ class PhasedSgd(Strict):
 
     Parameters
     ----------
-    phases : k, in [1, 64]; each must hold 30 rows
-    ratio : q >= 1.1, by which eta falls from phase to phase
-    step : eta_1, at most 2/L; phases, ratio and step minimize a proven bound by default
+    phases : k, in [1, 64]. Each phase needs at least 30 rows. By default a proven bound is minimized
+    ratio : q >= 1.1, factor by which eta decreases in each phase. By default the same bound is minimized
+    step : eta_1, at most 2/L. By default the same bound is minimized
     noise : "gaussian", or "laplace", the default at delta = 0
 
     Reference: Feldman, Koren and Talwar 2020, Algorithm 1 (Phased-SGD); docs/spec 10.

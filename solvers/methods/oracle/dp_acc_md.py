@@ -37,9 +37,9 @@ class DpAccMd(Strict):
 
     Parameters
     ----------
-    steps : T, in [1, 100000]; by default from n, d, epsilon, delta, G, L, mu
-    step : eta, in (0, 1 / (2 L)]; by default from the same
-    potential : w; by default from C, r, d, n, R: `half_squared_l2`, or `half_squared_lp` on an l1 ball and
+    steps : T, in [1, 100000]. By default from n, d, epsilon, delta, G, L and mu
+    step : eta, in (0, 1 / (2 L)]. By default from the same values
+    potential : Potential of the mirror step. By default `half_squared_l2`, or `half_squared_lp` on an l1 ball and
         `negative_entropy` on a simplex of many coordinates
 
     Reference: Wang, Ye and Xu 2017, Algorithm 3; Allen-Zhu and Orecchia 2017; docs/spec 3. Deviations: the printed

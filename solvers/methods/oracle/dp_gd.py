@@ -66,9 +66,9 @@ class DpGd(Strict):
 
     Parameters
     ----------
-    steps : T, in [1, 100000]; by default from n, d, epsilon, delta, G, L, mu
-    step : eta, in (0, 1/L]; by default from the same
-    release : what leaves the run; "average" by default
+    steps : T, in [1, 100000]. By default from n, d, epsilon, delta, G, L and mu
+    step : eta, in (0, 1/L]. By default from the same values
+    release : Points that the run returns, `average` (the default), `last` or `random`
 
     Reference: Wang, Ye and Xu 2017, Algorithm 4 and Theorem 6.1 (noise); Su, Boyd and Candes 2016 (momentum).
     Bok, Su and Altschuler 2024 (last). Deviations: proximal and with momentum, so that T gradients go as far as about

@@ -31,18 +31,17 @@ class DpSvrg(Strict):
 
     Parameters
     ----------
-    epochs : T, in [1, 1000000]; by default 5
-    inner_steps : m per epoch, in [1, 1000000]; by default from n, d, epsilon, delta, G, L, mu
-    batch : b, expected size of a Poisson batch, or exact size if printed, in [1, n]; by default from the same
-    step : eta, in (0, 1/L]; by default from the same
-    form : safeguarded; or centred: from each change what half the curvature L in every direction would make of it is
-        taken, and added back for the whole batch: half the noise near the anchor, and a batch's size varies, so by
-        default where 3 d z^2 > b, z the noise multiplier of the changes in the limit of many, and the loss has one
-        margin; or printed: in each step the exact grad F(anchor) plus the mean change over b distinct
-        rows, with one noise, and no snapshots: what the paper writes, at the noise that it needs to be private
-    step_rule : fixed, or from the second epoch on eta = ||w_s - w_(s-1)||^2 / (M <w_s - w_(s-1), g_s - g_(s-1)>), M the
-        epoch's steps, from the two latest anchors and their noisy snapshots, kept within [eta / 4, 1 / (L (1 + 11/b))];
-        eta itself where these tell nothing. It helps where curvature along the way is far below L, or noise small
+    epochs : T, in [1, 1000000]. By default 5
+    inner_steps : m, steps of an epoch, in [1, 1000000]. By default from n, d, epsilon, delta, G, L and mu
+    batch : b, expected size of a Poisson batch (exact size if printed), in [1, n]. By default from the same values
+    step : eta, in (0, 1/L]. By default from the same values
+    form : "safeguarded", "centred" (the default for losses with one margin if 3 d z^2 > b, z being the changes' noise
+        multiplier for many answers) or "printed". Centred changes subtract the effect of curvature L/2 and add it back
+        for the whole batch, which halves the noise near the anchor. Printed follows the paper, with the exact
+        grad F(anchor) and b distinct rows in each step, at the noise that makes it private
+    step_rule : "fixed", or "barzilai_borwein" for eta = ||w_s - w_(s-1)||^2 / (M <w_s - w_(s-1), g_s - g_(s-1)>) from
+        the second epoch on. M is the epoch's number of steps, and eta is kept within [eta / 4, 1 / (L (1 + 11/b))].
+        This helps if the curvature along the path is far below L, or the noise is small
 
     Reference: Wang, Ye and Xu 2017, Algorithm 1, built as mechanism S of docs/spec 2.3 (as published it is not
     private at its own settings). Deviations: the snapshot is noised once, batches are Poisson, the safeguard, the last

@@ -33,9 +33,9 @@ class NoisySgd(Strict):
 
     Parameters
     ----------
-    steps : K, in [1, 1000000]; by default from n, d, epsilon, delta, G, L, mu
-    batch : b, expected size of a Poisson batch, in [1, n]; by default from the same
-    step : eta, positive, at most 1/L if the loss is smooth; by default from the same
+    steps : K, in [1, 1000000]. By default from n, d, epsilon, delta, G, L and mu
+    batch : b, expected size of a Poisson batch, in [1, n]. By default from the same values
+    step : eta, positive, at most 1/L if the loss is smooth. By default from the same values
 
     Reference: Bassily, Smith and Thakurta 2014, Algorithm 1; Abadi et al. 2016 (DP-SGD). Deviations: Poisson batches of
     any size with exact accounting, a constant step, the average of the second half, proximal steps; the scalar slope is

@@ -54,12 +54,12 @@ class AdaptiveGd(Strict):
 
     Parameters
     ----------
-    steps : T, in [1, 10000]; by default 250, and 2 d up to 500 where n mu* / d is at least 10; for classes also no less
-        than 8 / sqrt(eta sigma), up to 1000 or 5e9 / n: sigma = 2 C / (n mu*) is the noise of a gradient that is asked
-        for once, and momentum at that convexity takes 1 / sqrt(eta sigma) steps to forget
-    slope_limit : C for classes, a share of the largest slope, in [1e-6, 1]; by default .5 where n mu* / d < 200, else 1
-    residual_limit : the most that C is for numbers, in [1, 4]; by default n mu* / (1000 d), so that what is cut
-        weighs no more than noise does
+    steps : T, in [1, 10000]. By default 250, or 2 d up to 500 if n mu* / d >= 10. For classes at least 8 / sqrt(eta
+        sigma) up to 1000 or 5e9 / n, with sigma = 2 C / (n mu*) the noise of a single gradient, so that momentum
+        converges
+    slope_limit : C for classes, a share of the largest slope, in [1e-6, 1]. By default 0.5 if n mu* / d < 200, else 1
+    residual_limit : Largest C for numbers, in [1, 4]. By default n mu* / (1000 d), so that clipping matters less than
+        noise
 
     Reference: docs/spec 17, 18, 26.
     """
