@@ -88,7 +88,7 @@ ROUTERS = (  # looked through one after the other: what is asked most comes firs
     operations.router,
     documentation.router,
 )
-_AGAIN = 5.0  # seconds until workers that did not start are tried again
+_RETRY_SECONDS = 5.0  # until another attempt to start the calculating process, or the workers
 _LOG = logging.getLogger("purse.main")
 _DESCRIPTION = (
     "Differentially private models under a privacy budget: priced before they run, charged before the data is touched, "
@@ -146,6 +146,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(application: FastAPI) -> AsyncIterator[None]:
+        stopping = threading.Event()
         try:
             services = await run_in_threadpool(_start, settings, metrics, told, engine, calculators, clock, alone)
         except StartRefused as error:
@@ -153,12 +154,13 @@ def create_app(
             raise
         application.state.services = services
         metrics.watch(_watched(services))
-        warming = (services.ready, services.calculators, lambda: _begin_work(services))
+        warming = (services.ready, stopping, services.calculators, lambda: _begin_work(services))
         threading.Thread(target=_warm_up, args=warming, name="warm-up", daemon=True).start()
         try:
             async with watched(services.sign_on):
                 yield
         finally:
+            stopping.set()
             services.readiness.draining = True
             services.ready.clear()
             await run_in_threadpool(_stop, services, engine)
@@ -343,23 +345,30 @@ def _cluster(settings: Settings) -> Engine:
     return DaskEngine(settings)
 
 
-def _warm_up(ready: threading.Event, calculators: Calculators, begin_work: Callable[[], None]) -> None:
-    """A server whose accountants do not load never becomes ready; one whose workers do not start is not, until they do.
+def _warm_up(
+    ready: threading.Event, stopping: threading.Event, calculators: Calculators, begin_work: Callable[[], None]
+) -> None:
+    """Set `ready` once the calculating process answers and the workers run; try both again until the server stops.
 
-    Workers start last: they would take the processors from what a first request waits for, and a job can wait. They are
-    tried again: it may have been one that was killed as it started.
+    A process may have been killed while it started: by an operator, or for lack of memory. Workers start last because
+    they would take the processors from the calculating process, which the first requests wait for.
     """
-    if not calculators.is_warm():
-        _LOG.critical("the accountants do not load")
-        return
+
+    def wait(error: str) -> bool:
+        ready.clear()
+        _LOG.critical("%s; trying again in %g seconds", error, _RETRY_SECONDS)
+        return not stopping.wait(_RETRY_SECONDS)
+
+    while not calculators.is_warm():
+        if stopping.is_set() or not wait("the calculating process did not start"):
+            return
     ready.set()
     while True:
         try:
             begin_work()
         except Exception as error:
-            ready.clear()
-            _LOG.critical("the workers do not start: %s", type(error).__name__)
-            time.sleep(_AGAIN)
+            if not wait(f"the workers did not start: {type(error).__name__}"):
+                return
         else:
             ready.set()
             return
