@@ -23,7 +23,7 @@ from pydantic import SecretStr
 import app.main
 from app.http import handlers
 from app.http.middleware import Observed
-from app.operations import readiness
+from app.operations import readiness, warming
 from app.operations.logs import Lines
 from app.operations.metrics import Metrics
 from app.persistence.schema import NEWEST
@@ -199,11 +199,11 @@ def test_a_calculating_process_that_was_killed_as_it_started_is_started_again(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise the server accepts and charges jobs that no worker ever runs."""
-    monkeypatch.setattr(app.main, "_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(warming, "_RETRY_SECONDS", 0.0)
     warm, ready, begun = iter([False, False, True]), threading.Event(), threading.Event()
     calculators = InlineCalculators()
     calculators.is_warm = lambda: next(warm)  # type: ignore[method-assign]
-    app.main._warm_up(ready, threading.Event(), calculators, begun.set)
+    warming.warm_up(ready, threading.Event(), calculators, begun.set)
     assert ready.is_set()
     assert begun.is_set(), "the workers start once prices can be calculated"
     assert len(caplog.records) == 2
@@ -214,7 +214,7 @@ def test_a_server_that_stops_makes_no_further_attempt_to_start_processes() -> No
     stopping.set()
     never = _Cold(ever=False)
     never.gate.set()
-    app.main._warm_up(ready, stopping, never, pytest.fail)
+    warming.warm_up(ready, stopping, never, pytest.fail)
     assert not ready.is_set()
 
 
@@ -248,14 +248,14 @@ def test_a_server_whose_workers_do_not_start_is_not_ready_until_they_do(
 ) -> None:
     """Once a worker that was killed as it started left a server without any, for good."""
     ready, was_ready = threading.Event(), []
-    monkeypatch.setattr(app.main, "_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(warming, "_RETRY_SECONDS", 0.0)
 
     def fail_twice() -> None:
         was_ready.append(ready.is_set())
         if len(was_ready) < 3:
             raise OSError("no room")
 
-    app.main._warm_up(ready, threading.Event(), InlineCalculators(), fail_twice)
+    warming.warm_up(ready, threading.Event(), InlineCalculators(), fail_twice)
     assert was_ready == [True, False, False]
     assert ready.is_set()
     assert caplog.text.count("OSError") == 2

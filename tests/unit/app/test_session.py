@@ -37,12 +37,12 @@ sys.stdin.readline()
 for _ in range(int(sys.argv[4])):
     with database.write() if locked else unlocked.connect() as connection:
         value = connection.scalar(sa.text("select value from counter"))
-        connection.execute(sa.text("insert into marks values (1, :who), (1, :who)"), {"who": name})
+        connection.execute(sa.text("insert into marks (who) values (:who)"), {"who": name})
         time.sleep(0.001)
         while not locked and not connection.scalar(sa.text("select 1 from marks where who <> :who"), {"who": name}):
             time.sleep(0.001)
         connection.execute(sa.text("update counter set value = :value"), {"value": value + 1})
-        connection.execute(sa.text("insert into marks values (1, :who), (1, :who)"), {"who": name})
+        connection.execute(sa.text("insert into marks (who) values (:who)"), {"who": name})
 """
 
 
