@@ -253,8 +253,9 @@ def fail(error: Exception, command: str, as_json: bool = False) -> NoReturn:
     if not isinstance(error, ClientError | Refusal | OSError | TimeoutError | ValueError):
         raise error
     code, status, remaining, report = "failed", None, None, None
-    is_of_system = isinstance(error, OSError) and not isinstance(error, ClientError)
-    told = faults(error) if isinstance(error, ValidationError) else described(error) if is_of_system else str(error)
+    told = described(error) if isinstance(error, OSError) else str(error)
+    if isinstance(error, ValidationError):
+        told = faults(error)
     text = told.rstrip(".") or type(error).__name__
     text = "; ".join((text, *getattr(error, "__notes__", ()))).rstrip(".")
     if isinstance(error, ProblemError):

@@ -14,6 +14,7 @@ import hashlib
 import json
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -31,6 +32,7 @@ from app.persistence.session import Database
 from app.persistence.tables import checkpoints
 
 INTERVAL_SECONDS = 300.0  # between two looks for ledgers that have grown
+FIRST_SECONDS = 5.0  # until the first look, so that it does not slow down the start itself
 _RETRY_SECONDS = 5.0  # after the database did not answer
 MOST_UNSIGNED = 1000  # entries that a start verifies anyway: fewer take some 20 ms, and are not worth a checkpoint
 _LOG = logging.getLogger("purse.ledger")
@@ -115,7 +117,7 @@ class Checkpoints:
         return found if store.contains(connection, found.head, ledger) else None
 
     def _run(self) -> None:
-        wait = 0.0
+        wait = FIRST_SECONDS
         while not self._stopped.wait(wait):
             try:
                 self._check_unchecked()
@@ -141,7 +143,7 @@ class Checkpoints:
         while followed.sequence < signed.sequence:
             if self._stopped.is_set():
                 return False
-            limit = min(audit.PAGE, signed.sequence - followed.sequence)
+            began, limit = time.monotonic(), min(audit.PAGE, signed.sequence - followed.sequence)
             try:
                 with self._database.read() as connection:  # one page each: a long snapshot would hold up the database
                     page = store.entries(connection, ledger, followed.sequence, limit)
@@ -152,6 +154,7 @@ class Checkpoints:
                 raise LedgerInvalid(f"{ledger}: what is stored cannot be read") from None
             if not page:
                 raise LedgerInvalid(f"{ledger}: its entries end before its checkpoint")
+            self._stopped.wait(time.monotonic() - began)  # half of the time is for requests
         if followed.to_json() != signed.to_json():
             raise LedgerInvalid(f"{ledger}: its entries do not lead to its checkpoint")
         return True

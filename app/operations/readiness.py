@@ -18,7 +18,7 @@ REASONS: Final = {
     "starting": "it is starting",
     "draining": "it is stopping",
     "database": "its database cannot be written",
-    "ledgers": "an entry of a ledger was changed, so nothing is charged any more; see the log",
+    "ledgers": "a ledger does not hold, and nothing is charged any more: the log names it",
     "migrations": "its database is of another version",
     "keys": "its signing key is not there",
     "disk": "the disk is nearly full",

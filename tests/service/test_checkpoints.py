@@ -31,7 +31,8 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A checkpoint after each entry, and several pages in a ledger of five."""
+    """A checkpoint after each entry, several pages in a ledger of five, and a first look at once."""
+    monkeypatch.setattr(checkpoints, "FIRST_SECONDS", 0.0)
     monkeypatch.setattr(checkpoints, "MOST_UNSIGNED", 1)
     monkeypatch.setattr(audit, "PAGE", 2)
 

@@ -108,10 +108,18 @@ def _starting(service: Service) -> Iterator[None]:
     service.app.state.services.ready.set()
 
 
+@contextmanager
+def _unsound(service: Service) -> Iterator[None]:
+    service.database.is_closed_to_writes = True
+    yield
+    service.database.is_closed_to_writes = False
+
+
 _WRONG: dict[str, Callable[[Service], AbstractContextManager[None]]] = {
     "starting": _starting,
     "draining": _draining,
     "database": _read_only,
+    "ledgers": _unsound,
     "migrations": _of_another_version,
     "keys": _without_key,
     "disk": _full,
