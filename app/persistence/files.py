@@ -27,9 +27,10 @@ class StartRefused(RuntimeError):
 def described(error: OSError) -> str:
     """Return which file an error concerns, what is wrong with it and what to do; never the error's own text.
 
-    Errors of our own without a number (`app.persistence.dialect`) say all of that themselves.
+    Errors of our own (`app.persistence.dialect`) say all of that themselves. The numbers of `ssl.SSLError` are no
+    system's.
     """
-    if error.errno is None:
+    if error.errno is None or type(error).__module__ != "builtins":
         return str(error)
     advice = _ADVICE.get(error.errno)
     said = [str(error.filename)] if error.filename is not None else []
