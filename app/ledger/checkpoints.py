@@ -83,9 +83,14 @@ class Checkpoints:
         """End the thread, and make a last checkpoint unless a ledger is still to be verified."""
         self._stopped.set()
         self._thread.join()
-        if not self._unchecked:
-            with suppress(OSError):  # the database is away: the next start verifies more entries
-                self._sign()
+        if self._unchecked:
+            return
+        try:
+            self._sign()
+        except LedgerInvalid as error:
+            self._refuse(str(error))
+        except (AccountingError, OSError) as error:  # the next start verifies more entries
+            _LOG.warning("ledgers_not_verified %s", type(error).__name__)
 
     def _verify(self, connection: sa.Connection, ledger: str, published: Head | None) -> str | None:
         signed = self._load(connection, ledger)

@@ -132,6 +132,32 @@ def test_a_checkpoint_that_cannot_be_trusted_is_not_used(world: World, spoil: Ca
         _begun(world)
 
 
+def test_a_ledger_that_was_changed_meanwhile_is_reported_at_a_clean_stop(world: World) -> None:
+    told: list[str] = []
+    begun = _begun(world, told.append)
+    _change(world, "update analyst_spend set charges = charges + 1")
+    begun._unchecked.clear()
+    begun._stopped.set()  # the thread ends at once
+    begun.start()
+    begun.stop()
+    assert len(told) == 1
+    assert not _documents(world)
+
+
+def test_a_forged_checkpoint_that_suits_everything_else_is_refused(world: World) -> None:
+    """Budget given back in the checkpoint, the stored state and the analyst's sum alike: the signature is missing."""
+    _signed(world)
+    document = json.loads(_documents(world)[0][1])
+    cheap = ["1"] * len(document["state"]["spent"])
+    document["state"] |= {"charges": 1, "spent": cheap}
+    document["jobs"] = {}
+    _change(world, "update checkpoints set document = :forged", forged=json.dumps(document))
+    _change(world, "update ledgers set state = :forged", forged=json.dumps(document["state"]))
+    _change(world, "update analyst_spend set charges = 1, spent = :forged", forged=json.dumps(cheap))
+    with pytest.raises(UnsoundLedger):
+        _begun(world)
+
+
 def test_a_checkpoint_past_the_published_head_is_not_used(world: World) -> None:
     """Otherwise a published head might be looked for among entries that nobody has verified."""
     [(ledger, head)] = _heads(world).items()
