@@ -278,7 +278,7 @@ def test_while_it_is_away_requests_are_told_to_come_back_and_nothing_is_lost(
 
 def test_whoever_waits_too_long_for_a_ledger_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A writer that was stopped with the lock in hand; others' ledgers go on meanwhile."""
-    monkeypatch.setitem(postgres._WRITING, "lock_timeout", "300ms")
+    monkeypatch.setitem(postgres._WRITER_TIMEOUTS, "lock_timeout", "300ms")
     world = World.at(tmp_path / "home")
     first, second = world.dataset(), world.dataset()
     other = World.at(tmp_path / "home")
