@@ -16,7 +16,7 @@ from accounting.filter import Cost, Filter
 from accounting.privacy import Privacy
 from accounting.records.chain import GENESIS, MOST_ENTRIES, Entry, link
 from accounting.records.documents import fields, integer, text
-from accounting.records.entries import record
+from accounting.records.entries import EntryKind, record
 from accounting.records.events import (
     Cancelled,
     Charged,
@@ -129,6 +129,16 @@ def advance(state: LedgerState | None, event: LedgerEvent, at: str) -> tuple[Led
     OutOfRange
         if an external charge is larger than a ledger can hold.
     """
+    after, kind, body = recorded(state, event, at)
+    entry = link(after.sequence + 1, kind, body, after.head)
+    return replace(after, sequence=entry.sequence, head=entry.hash), entry
+
+
+def recorded(state: LedgerState | None, event: LedgerEvent, at: str) -> tuple[LedgerState, EntryKind, dict[str, Any]]:
+    """Return what `advance` does before the entry is hashed: the state, still at the last entry, and kind and body.
+
+    Raises as `advance` does. A verifier that has hashed the entry already compares kind and body with it.
+    """
     if isinstance(event, Opened):
         if state is not None:
             raise LedgerInvalid("the ledger is open already")
@@ -138,9 +148,7 @@ def advance(state: LedgerState | None, event: LedgerEvent, at: str) -> tuple[Led
     else:
         after = step(state, event)
     kind, body = record(event, after.whole)
-    body |= {"at": text(at, "at", 64)}
-    entry = link(after.sequence + 1, kind, body, after.head)
-    return replace(after, sequence=entry.sequence, head=entry.hash), entry
+    return after, kind, body | {"at": text(at, "at", 64)}
 
 
 def spent_epsilon(state: LedgerState) -> float:
