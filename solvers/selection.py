@@ -143,7 +143,7 @@ class Case:
     @property
     def evaluations(self) -> float:
         """Expected per-record gradients of dp_gd."""
-        return self.problem.unit.places * self.full_gradients.method.gradient_evaluations(self.prepared)
+        return self.problem.unit.slots * self.full_gradients.method.gradient_evaluations(self.prepared)
 
     @property
     def prepared(self) -> Problem:
@@ -177,7 +177,7 @@ def _takes_adaptive_gd(case: Case) -> bool:
     """Return whether adaptive_gd suits, and takes at most hours if another method could be charged."""
     if not case.suits_adaptive_gd or case.clips_residuals:
         return False
-    evaluations = case.problem.unit.places * case.fit(AdaptiveGd()).method.gradient_evaluations(case.problem)
+    evaluations = case.problem.unit.slots * case.fit(AdaptiveGd()).method.gradient_evaluations(case.problem)
     return not case.can_charge_renyi or evaluations <= _MOST_EVALUATIONS
 
 

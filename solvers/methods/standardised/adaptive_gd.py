@@ -8,7 +8,7 @@ import numpy as np
 
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
-from accounting.privacy import Privacy, apart
+from accounting.privacy import Privacy, sensitivity_factor
 from solvers.domains import Free
 from solvers.doors import Standardised
 from solvers.errors import Unsuitable
@@ -125,7 +125,7 @@ class AdaptiveGdRun(StandardisedRun):
         if problem.loss.takes == "class":
             gradient = {"gradient": (self._class_limit(problem) / problem.n, problem.size)}
             return gradient | moments.bounds(problem)
-        spread = _LARGEST_TARGET_DISTANCE / apart(problem.relation) / problem.n
+        spread = _LARGEST_TARGET_DISTANCE / sensitivity_factor(problem.relation) / problem.n
         return {
             "gradient": (self.residual_limit / problem.n, problem.size),
             **moments.bounds(problem),
@@ -203,7 +203,11 @@ class AdaptiveGdRun(StandardisedRun):
 
     def _distance_noise(self, oracle: Standardised, problem: Problem, query: str, largest: float) -> float:
         """Return the noise std of a mean of distances in [0, largest]."""
-        return oracle.planned(query).noise_multiplier * largest / (apart(problem.relation) * (problem.n * oracle.share))
+        return (
+            oracle.planned(query).noise_multiplier
+            * largest
+            / (sensitivity_factor(problem.relation) * (problem.n * oracle.share))
+        )
 
     def _class_limit(self, problem: Problem) -> float:
         """Return C for classes; a softmax slope has norm up to sqrt(2)."""
