@@ -11,6 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol, cast
 
 import numpy as np
 from scipy.special import gammaln, xlog1py, xlogy
@@ -24,19 +25,20 @@ from solvers.audit.counting import CountingAttacker
 from solvers.audit.standardised import StandardisedAttacker
 from solvers.centred import centres
 from solvers.data_access import frames, inputs
+from solvers.data_access.access import DataAccess
 from solvers.data_access.allocated import AllocatedOracle
-from solvers.data_access.counting import CountingOracle
 from solvers.data_access.data import Data
-from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.oracles import DataOracles, split
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.domains import Free
 from solvers.frame import Frame
 from solvers.methods import Run
+from solvers.moment_bounds import MOMENTS
+from solvers.oracles import FullBatch, Sampled
 from solvers.preparation import Preparation
-from solvers.preparation.moments import MOMENTS
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2, NoRegularizer
-from solvers.solve import AS_DECLARED, access_of, oracle_of, parted
+from solvers.solve import AS_DECLARED
 
 TestStatistic = Callable[[Vector], float]
 
@@ -85,6 +87,10 @@ def _gradients(problem: Problem, rows: Sequence[Row], points: Vector) -> Vector:
     return np.asarray(found.reshape(len(rows), len(points), problem.size))
 
 
+class AnyOracle(FullBatch, Sampled, Protocol):
+    """An oracle of full or of sampled gradients; a run requests only answers that its own oracle has."""
+
+
 class Attacker:
     """An oracle that answers through the real one, and scores its answers against both candidate rows.
 
@@ -93,7 +99,7 @@ class Attacker:
     """
 
     def __init__(
-        self, oracle: PrivateOracle, problem: Problem, plan: Plan, one: Row, two: Row, others: Row | None = None
+        self, oracle: AnyOracle, problem: Problem, plan: Plan, one: Row, two: Row, others: Row | None = None
     ) -> None:
         self._oracle, self._problem, self._plan, self._rows = oracle, problem, plan, (one, two)
         self._known = () if others is None else (others,)
@@ -291,6 +297,63 @@ def without(data: Data, mine: slice | int) -> Data:
     return replace(data, scale=scale)
 
 
+class Attackers:
+    """The oracles of a run, of which it opens one: an attacker that asks the real oracle and scores its answers."""
+
+    def __init__(
+        self, data: Data, plan: Plan, noise: Noise, rows: tuple[Row, Row], pair: Sequence[Data], others: Row | None
+    ) -> None:
+        self._oracles, self._plan = DataOracles(data, plan, noise), plan
+        self._rows, self._pair, self._others = rows, pair, others
+        self._attacker: Attacker | SlotAttacker | StandardisedAttacker | CountingAttacker | None = None
+
+    @property
+    def problem(self) -> Problem:
+        """The problem that the data were prepared for."""
+        return self._oracles.problem
+
+    @property
+    def score(self) -> float:
+        """ln of the law of all answers with one row over that with the other."""
+        if self._attacker is None:
+            raise ValueError("a method that sees the data has no transcript to attack: name a statistic")
+        return self._attacker.score
+
+    def full_batch(self, hides_steps: bool) -> Attacker:
+        """Open the oracle of full gradients."""
+        oracle = cast(AnyOracle, self._oracles.full_batch(hides_steps))
+        self._attacker = Attacker(oracle, self.problem, self._plan, *self._rows, self._others)
+        return self._attacker
+
+    def sampled(self, walks: bool) -> Attacker:
+        """Open the oracle of sampled gradients."""
+        oracle = cast(AnyOracle, self._oracles.sampled(walks))
+        self._attacker = Attacker(oracle, self.problem, self._plan, *self._rows, self._others)
+        return self._attacker
+
+    def allocated(self) -> SlotAttacker:
+        """Open the oracle of secret slots."""
+        self._attacker = SlotAttacker(self._oracles.allocated(), self.problem, self._plan, *self._rows)
+        return self._attacker
+
+    def standardised(self) -> StandardisedAttacker:
+        """Open the oracle of moments and limited gradients."""
+        self._attacker = StandardisedAttacker(self._oracles.standardised(), self.problem, self._plan, *self._pair)
+        return self._attacker
+
+    def counting(self) -> CountingAttacker:
+        """Open the oracle of counts and products."""
+        moments_plan, plan = split(self._plan, MOMENTS)
+        oracle = self._oracles.counting()
+        moments = StandardisedAttacker(oracle.moments, self.problem, moments_plan, *self._pair)
+        self._attacker = CountingAttacker(oracle, moments, self.problem, plan, *self._pair)
+        return self._attacker
+
+    def access(self, tabulates: bool) -> DataAccess:
+        """Open the data access, which has no transcript to attack."""
+        return self._oracles.access(tabulates)
+
+
 def scores(
     method: Run,
     problem: Problem,
@@ -333,42 +396,22 @@ def _score(
     preparation: Preparation = AS_DECLARED,
     others: Row | None = None,
 ) -> float:
-    first, rest = parted(plan, set(preparation.bounds(problem)))
+    moments_plan, method_plan = split(plan, set(preparation.bounds(problem)))
     met = preparation.prepared(problem)
     if met is not problem:
-        moments = StandardisedAttacker(StandardisedOracle(problem, data, first, noise), problem, first, *pair)
+        oracle = StandardisedOracle(problem, data, moments_plan, noise)
+        moments = StandardisedAttacker(oracle, problem, moments_plan, *pair)
         frame = preparation.frame(moments, problem)
-        if frame is None:  # the method makes its own, of moments that it is told
+        if frame is None:  # the method makes its own frame, of moments that are public to it
             data, pair = data.seen_by(met), [each.seen_by(met) for each in pair]
-            return _score(method, met, rest, data, rows, pair, noise, statistic)
+            return _score(method, met, method_plan, data, rows, pair, noise, statistic)
         prepared = frames.framed(data, frame, met.row_norm)
         framed = rows[0].framed(frame, met.row_norm), rows[1].framed(frame, met.row_norm)
-        found = _score(method, prepared.problem, rest, prepared, framed, pair, noise, statistic)
-        return found + (moments.score if statistic is None else 0.0)
-    if method.door == "data":
-        if statistic is None:
-            raise ValueError("a method that sees the data has no transcript to attack: name a statistic")
-        return statistic(method.run(access_of(method, data, plan, noise), problem))
-    if method.door == "standardised":
-        scoring = StandardisedAttacker(StandardisedOracle(problem, data, plan, noise), problem, plan, *pair)
-        model = method.run(scoring, problem)
-        return scoring.score if statistic is None else statistic(model)
-    if method.door == "counting":
-        first, plan = parted(plan, MOMENTS)
-        inner = StandardisedOracle(problem, data, first, noise)
-        told = StandardisedAttacker(inner, problem, first, *pair)
-        counting = CountingAttacker(CountingOracle(inner, problem, data, plan, noise), told, problem, plan, *pair)
-        answers = method.run(counting, problem)
-        return counting.score if statistic is None else statistic(answers)
-    if method.door == "allocated":
-        slots = SlotAttacker(AllocatedOracle(problem, data, plan, noise), problem, plan, *rows)
-        model = method.run(slots, problem)
-        return slots.score if statistic is None else statistic(model)
-    if method.door == "several":
-        raise ValueError("several runs are attacked one by one; what the choice costs, by exact calculation")
-    attacker = Attacker(oracle_of(method, data, plan, noise), problem, plan, *rows, others)
-    released = method.run(attacker, problem)
-    return attacker.score if statistic is None else statistic(released)
+        score = _score(method, prepared.problem, method_plan, prepared, framed, pair, noise, statistic)
+        return score + (moments.score if statistic is None else 0.0)
+    attackers = Attackers(data, plan, noise, rows, pair, others)
+    released = method.answer(attackers)
+    return attackers.score if statistic is None else statistic(released)
 
 
 def excess(one: Scores, two: Scores, plan: Plan, alarm: float = ALARM) -> float:

@@ -10,13 +10,13 @@ from accounting.mechanisms import Gaussian
 from accounting.plan import Query
 from accounting.privacy import Privacy, apart
 from solvers.domains import Free
-from solvers.doors import Standardised
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Softmax, Squared
 from solvers.methods.checks import check_count, check_delta
 from solvers.methods.defaults import budget_mu
 from solvers.methods.path import Path, Weight, following, scaled
 from solvers.methods.run import Bounds, StandardisedRun, Strict
+from solvers.oracles import Standardised
 from solvers.preparation import moments
 from solvers.problem import Problem, Vector
 
