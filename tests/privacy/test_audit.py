@@ -21,8 +21,9 @@ from accounting.mechanisms.mechanism import Curves
 from accounting.noise import Noise, batches
 from accounting.noise.lattice import Lattice
 from accounting.plan import Plan, PlannedQuery
-from solvers.audit.attack import AnyOracle, Attacker, Row, excess
+from solvers.audit.attack import excess
 from solvers.audit.bounds import epsilon_lower_bound, mu_lower_bound
+from solvers.audit.gradients import AnyOracle, Attacker, Row
 from solvers.data_access import inputs
 from solvers.data_access.data import Data
 from solvers.data_access.sampled import SampledOracle

@@ -15,13 +15,14 @@ import pytest
 from accounting import Privacy
 from accounting.noise import Noise
 from accounting.plan import Plan
-from accounting.privacy import REPLACE_ONE, Relation, Unit, apart
+from accounting.privacy import REPLACE_ONE, Relation, Unit, sensitivity_factor
 from solvers import plan as plan_of
 from solvers.audit import standardised
-from solvers.audit.attack import Row, _score, halved, neighbor
+from solvers.audit.attack import _score, halved, neighbor
 from solvers.audit.bounds import Scores
 from solvers.audit.cases import Case, attacked
 from solvers.audit.counting import CountingAttacker
+from solvers.audit.gradients import Row
 from solvers.audit.standardised import StandardisedAttacker, in_frame, limited
 from solvers.columns import Columns
 from solvers.data_access.counting import CountingOracle
@@ -91,7 +92,7 @@ def test_a_pair_moves_its_answer_as_far_as_noise_is_made_for_and_none_farther(
 
     def measured(attacker: StandardisedAttacker, query: str, answer: Vector, means: list[Vector], bound: float) -> None:
         moved = float(np.linalg.norm(means[0] - means[1]))
-        shares[query].append(moved * CODED.n / (apart(relation) * bound))
+        shares[query].append(moved * CODED.n / (sensitivity_factor(relation) * bound))
         scored(attacker, query, answer, means, bound)
 
     monkeypatch.setattr(standardised.StandardisedAttacker, "_scored", measured)
