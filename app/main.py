@@ -2,6 +2,7 @@
 
 import logging
 import os
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
@@ -88,6 +89,7 @@ ROUTERS = (  # looked through one after the other: what is asked most comes firs
     operations.router,
     documentation.router,
 )
+_SWITCH_SECONDS = 5e-4  # for which a thread keeps the interpreter from the event loop; ten times that by default
 _AGAIN = 5.0  # seconds until workers that did not start are tried again
 _LOG = logging.getLogger("purse.main")
 _DESCRIPTION = (
@@ -199,6 +201,7 @@ def _pages() -> tuple[APIRouter, ...]:
 def serve(settings: Settings, calculators: Calculators | None = None) -> None:
     """Runs the server until it is told to stop; `StartRefused` if its state is not one to go on from."""
     logs.install(settings.log_level, settings.log_format)
+    sys.setswitchinterval(_SWITCH_SECONDS)
     limits = Limits(connections=settings.max_connections)
     application = create_app(settings, calculators=calculators)
     place = {"host": settings.host, "port": settings.port}

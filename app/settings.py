@@ -124,7 +124,12 @@ class Settings(BaseSettings):
         int, Field(ge=1, le=100_000, description="The most requests of one caller, or address, answered at once.")
     ] = 128
     caller_rate: Annotated[
-        int, Field(ge=1, le=10**6, description="Requests a second of one caller; ten seconds of them at once.")
+        int,
+        Field(
+            ge=1,
+            le=10**6,
+            description="Requests a second of one caller; ten seconds of them at once. A dear one counts as several.",
+        ),
     ] = 100
     stranger_rate: Annotated[
         int, Field(ge=1, le=10**6, description="The same of one address, for those without a valid token.")
