@@ -10,7 +10,6 @@ from accounting.mechanisms import Gaussian
 from accounting.plan import Query
 from accounting.privacy import Privacy, sensitivity_factor
 from solvers.domains import Free
-from solvers.doors import Standardised
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Softmax, Squared
 from solvers.methods.checks import check_count, check_delta
@@ -18,6 +17,7 @@ from solvers.methods.defaults import budget_mu
 from solvers.methods.defaults.adaptive_gd import CLASSES, NUMBERS, SETTINGS, SHARES, ridge, steps_at
 from solvers.methods.path import L1Weight, Path, reallocated, scaled
 from solvers.methods.run import Bounds, StandardisedRun, Strict
+from solvers.oracles import Standardised
 from solvers.preparation import moments
 from solvers.problem import Problem, Vector
 
