@@ -73,7 +73,7 @@ class LedgerState:
     @property
     def is_exceeded(self) -> bool:
         """Whether charges from outside have passed the budget."""
-        return not self.whole and not self.filter.admits(self.filter.nothing, self.spent)
+        return not self.whole and not self.filter.admits(self.filter.zero_cost, self.spent)
 
     def to_json(self) -> dict[str, Any]:
         """`{filter, spent, charges, whole, sequence, head}`, `spent` in decimals; `frozen`, `rolled_back` if so."""
@@ -142,7 +142,7 @@ def recorded(state: LedgerState | None, event: LedgerEvent, at: str) -> tuple[Le
     if isinstance(event, Opened):
         if state is not None:
             raise LedgerInvalid("the ledger is open already")
-        after = LedgerState(event.filter, event.filter.nothing, 0, False, 0, GENESIS)
+        after = LedgerState(event.filter, event.filter.zero_cost, 0, False, 0, GENESIS)
     elif state is None:
         raise LedgerInvalid("the ledger is not open")
     else:
@@ -240,10 +240,10 @@ def _charge_external(state: LedgerState, cost: Cost, exceeds: bool) -> LedgerSta
 def _promise(state: LedgerState, rule: Filter) -> LedgerState:
     """The state under another filter; a job that took all of the last budget may fit within the new one."""
     if not state.is_charged:
-        return replace(state, filter=rule, spent=rule.nothing)
-    if not rule.raises(state.filter):
+        return replace(state, filter=rule, spent=rule.zero_cost)
+    if not rule.is_raise_of(state.filter):
         raise LedgerInvalid("after a charge a budget may only grow, its orders as they were")
-    whole = state.whole and not rule.admits(rule.nothing, state.spent)
+    whole = state.whole and not rule.admits(rule.zero_cost, state.spent)
     return replace(state, filter=rule, whole=whole)
 
 

@@ -91,7 +91,7 @@ def follow(connection: sa.Connection, dataset: str, followed: Replay) -> str | N
 def _wrong_sums(connection: sa.Connection, dataset: str, state: LedgerState) -> str | None:
     rows = connection.execute(sa.select(analyst_spend).where(analyst_spend.c.ledger_id == dataset)).all()
     parts = [cost_from_json(json.loads(row.spent)) for row in rows]
-    total = tuple(map(sum, zip(*parts, strict=True))) if parts else state.filter.nothing
+    total = tuple(map(sum, zip(*parts, strict=True))) if parts else state.filter.zero_cost
     if total != state.spent or sum(row.charges for row in rows) != state.charges:
         return "the analysts' parts are not the whole"
     return None

@@ -53,7 +53,7 @@ def cost_of(filter_: Filter, shares: list[int]) -> Cost:
 
 
 def total(filter_: Filter, costs: list[Cost]) -> Cost:
-    return tuple(sum(column) for column in zip(*costs, strict=True)) if costs else filter_.nothing
+    return tuple(sum(column) for column in zip(*costs, strict=True)) if costs else filter_.zero_cost
 
 
 def held(filter_: Filter, spent: Cost) -> bool:
