@@ -64,7 +64,7 @@ def sampled_bound(problem: Problem, size: float, bound: float, reach: float = 0.
     size : of the batch, in records
     """
     long, summing = sampled_factors(problem)
-    slopes = 0.0 if isinstance(problem.loss, OneMargin) else 2 * problem.places * _slopes_error(problem, reach)
+    slopes = 0.0 if isinstance(problem.loss, OneMargin) else 2 * problem.slots * _slopes_error(problem, reach)
     return (bound * long + bound * summing + slopes) / (size * problem.unit.slots)
 
 
@@ -76,7 +76,7 @@ def printed_bound(problem: Problem, batch: int, reach: float = 0.0) -> float:
 
 def sampled_factors(problem: Problem) -> tuple[float, float]:
     """The factors of `bound` in `sampled_bound`, which is their sum for a loss with a compiled slope."""
-    return problem.unit.slots * _long_rows(problem), 2 * problem.places * _summing(problem, problem.places, 1.0)
+    return problem.unit.slots * _long_rows(problem), 2 * problem.slots * _summing(problem, problem.slots, 1.0)
 
 
 def gradient_error(problem: Problem, records: int, reach: float) -> float:
@@ -96,7 +96,7 @@ def _unlike(problem: Problem, bound: float, reach: float) -> float:
     A compiled slope is a function of its row and w, bit for bit, so only the adding up is left. A slope that NumPy
     computes may depend on the row's place in its block, and is only known to be close to the exact one.
     """
-    summing = _summing(problem, problem.places, bound)
+    summing = _summing(problem, problem.slots, bound)
     return summing if isinstance(problem.loss, OneMargin) else summing + _slopes_error(problem, reach)
 
 

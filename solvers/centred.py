@@ -28,4 +28,4 @@ def centred_bound(problem: Problem, size: float, half: float) -> float:
 def centred_factors(problem: Problem) -> tuple[float, float]:
     """The factors of `half` in it: rows, lengths and margins of u are rounded; what is summed is twice as long."""
     long = problem.unit.slots * (1 + (8 * problem.d + 100) * UNIT * problem.stretch)
-    return long, 2 * (sampled_factors(problem)[1] + 8 * problem.places * UNIT)
+    return long, 2 * (sampled_factors(problem)[1] + 8 * problem.slots * UNIT)

@@ -93,7 +93,7 @@ def of_means(problem: Problem, moved: float, longest: float) -> float:
     moved : what a record adds to the exact sum, its rows' over k
     longest : the most that a term's norm can be
     """
-    places, most = problem.places, max(block_rows(problem), BLOCK)  # a piece of numbers has no more
+    places, most = problem.slots, max(block_rows(problem), BLOCK)  # a piece of numbers has no more
     least = min(block_rows(problem), unfolded_rows(problem.d))
     rounding = (min(most, places) + places / least + 16) * UNIT * longest
     return moved * SLIP / problem.n + 2 * rounding

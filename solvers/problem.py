@@ -48,7 +48,7 @@ class Problem:
         released frame, which says it. Only the rounding that noise must cover follows it
     moments : (means, variances, noise stds) of the declared columns if they were released before: see preparation
     relation : which datasets are neighbors
-    unit : what a record is: a row, or a person, whose places for rows may be empty
+    unit : what a record is: a row, or a person, whose slots for rows may be empty
 
     Raises
     ------
@@ -94,8 +94,8 @@ class Problem:
             raise Unsuitable("the domain is a single point: there is nothing to learn")
 
     @property
-    def places(self) -> int:
-        """n k, the places for rows: all that sums, and times, know of how many rows there are."""
+    def slots(self) -> int:
+        """n k, the number of slots for rows: sums and times depend on it, and never on the number of rows."""
         return self.n * self.unit.slots
 
     @property

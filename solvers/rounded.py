@@ -13,4 +13,4 @@ def lattice_error(problem: Problem) -> float:
 
 def lattice_bits(problem: Problem) -> int:
     """k: a block's sum stays below 2^53, where floats are exact integers, and the whole below 2^62."""
-    return min(36, 60 - problem.places.bit_length())
+    return min(36, 60 - problem.slots.bit_length())

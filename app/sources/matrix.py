@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from app.sources.singles import Singles, single
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from solvers.columns import Columns
-from solvers.data_access.inputs import in_bytes, places
+from solvers.data_access.inputs import in_bytes, offsets
 from solvers.data_access.rows import Coded, code_bytes
 
 Floats = NDArray[np.float64]
@@ -136,7 +136,7 @@ def widths(folder: Path) -> tuple[int, ...]:
 
 
 def open_coded(folder: Path, scratch: Path) -> Coded:
-    """The stored records, through read-only memory maps; `places` names every declared column.
+    """The stored records, through read-only memory maps; `offsets` names every declared column.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def mapped(folder: Path, declared: Sequence[int]) -> Coded:
     coded = Coded(
         _opened(folder / NUMBERS, numbers, np.float64, np.float32),
         _opened(folder / CODES, size, np.uint8),
-        places(Columns(tuple(declared))),
+        offsets(Columns(tuple(declared))),
     )
     if len(coded.numbers) != len(coded.codes):
         raise ValueError("there is not a code for each number")
@@ -182,7 +182,7 @@ def mapped(folder: Path, declared: Sequence[int]) -> Coded:
 
 
 def held(folder: Path) -> NDArray[np.bool_] | None:
-    """Which places of persons hold a row; None where records are rows."""
+    """Which slots of persons hold a row; None where records are rows."""
     path = folder / PRESENT
     return _opened(path, 1, np.uint8)[:, 0] > 0 if path.exists() else None
 
@@ -258,7 +258,7 @@ class Fingerprint:
 def decoded(coded: Coded, declared: Sequence[int], rows: slice = slice(None)) -> Floats:
     """Some records as doubles, a column for each declared one."""
     block = np.empty((len(coded.numbers[rows]), len(declared)))
-    for j, (place, width) in enumerate(zip(coded.places, declared, strict=True)):
+    for j, (place, width) in enumerate(zip(coded.offsets, declared, strict=True)):
         block[:, j] = coded.numbers[rows, place] if width == 1 else codes(coded, place, width, rows)
     return block
 

@@ -22,7 +22,7 @@ from app.sources.errors import TooLarge, Unreadable
 from app.sources.holdout import MOST_PLACES, lay_out
 from app.sources.ingest import Reading, batches, stage
 from purse.wire.datasets import PersonUnit
-from solvers.data_access.persons import places
+from solvers.data_access.persons import rows_by_slot
 
 _NAME_BYTES = 16  # of a digest, by which a person is known again: two names share one with a chance below 2^-60
 
@@ -99,7 +99,7 @@ def ingest_persons(
         raise Unreadable("The file has rows of more persons than the unit declares.")
     if n * unit.max_rows > most:
         raise TooLarge(f"With these columns persons times max_rows may be at most {most}.")
-    found = places(people.owners, n, unit.max_rows, Noise()).reshape(n, unit.max_rows)
+    found = rows_by_slot(people.owners, n, unit.max_rows, Noise()).reshape(n, unit.max_rows)
     lay_out(rows, folder, found, reading.columns, share, unit.max_rows)
     shutil.rmtree(rows)
     return n, known

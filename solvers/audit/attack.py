@@ -36,12 +36,12 @@ TestStatistic = Callable[[Vector], float]
 
 def neighbor(problem: Problem, row: Row, position: int = 0, others: Row | None = None) -> Data:
     """Rows all alike, zeros if none is named, but for one, or for all k of one person."""
-    X, y, k = np.zeros((problem.places, problem.d)), np.zeros(problem.places), problem.unit.slots
+    X, y, k = np.zeros((problem.slots, problem.d)), np.zeros(problem.slots), problem.unit.slots
     if others is not None:
         X[:], y[:] = others.x, others.y
     mine = slice(k * position, k * position + k)
     X[mine], y[mine] = row.x, row.y
-    found = inputs.of_arrays(X, y, problem, np.ones(problem.places, np.bool_) if problem.unit.is_person else None)
+    found = inputs.of_arrays(X, y, problem, np.ones(problem.slots, np.bool_) if problem.unit.is_person else None)
     return without(found, mine) if row.is_null else found
 
 

@@ -26,10 +26,10 @@ class StandardisedAttacker:
             raise Unsuitable("the columns must be declared")
         self._oracle, self._plan, self._n, self._unit = oracle, plan, problem.n, problem.unit
         held = [data.present() for data in (one, two)]
-        stored = [rows_of(replace(data, scale=np.ones(problem.places))) for data in (one, two)]
+        stored = [rows_of(replace(data, scale=np.ones(problem.slots))) for data in (one, two)]
         self._rows = [rows[where] for rows, where in zip(stored, held, strict=True)]
         self._targets = [data.y[where] for data, where in zip((one, two), held, strict=True)]
-        self._places, self._loss = problem.places, problem.loss
+        self._places, self._loss = problem.slots, problem.loss
         self._columns: Columns = problem.columns
         self._relation = problem.relation
         self.score = 0.0

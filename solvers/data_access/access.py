@@ -20,7 +20,7 @@ from solvers import kernels
 from solvers.bounds import Reads, unfolded_rows
 from solvers.data_access.data import Data
 from solvers.data_access.meter import Meter
-from solvers.data_access.summed import Places, Summed, Work
+from solvers.data_access.summed import Slots, Summed, Work
 from solvers.data_access.sums import gradient_sum
 from solvers.data_access.unfolded import rows_of
 from solvers.errors import Unsuitable
@@ -115,7 +115,7 @@ class DataAccess:
         """
         problem = self.__problem
         self.__reads(range(problem.n))
-        sums = self.__data.total(SecondMoments(limit), pulse=self.__meter.pulse) / problem.places
+        sums = self.__data.total(SecondMoments(limit), pulse=self.__meter.pulse) / problem.slots
         return sums[:-1], sums[-1]
 
     def planned(self, query: str) -> PlannedQuery:
@@ -200,10 +200,10 @@ class SecondMoments(Work):
 
     limit: float
 
-    def on(self, data: Data) -> Callable[[Places], NDArray[np.float64]]:
+    def on(self, data: Data) -> Callable[[Slots], NDArray[np.float64]]:
         """Over a piece."""
 
-        def work(rows: Places) -> NDArray[np.float64]:
+        def work(rows: Slots) -> NDArray[np.float64]:
             X = rows_of(data, rows)
             return np.vstack((X.T @ X, X.T @ np.clip(data.y[rows], -self.limit, self.limit)))
 

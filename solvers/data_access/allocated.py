@@ -14,7 +14,7 @@ from accounting.mechanisms import RandomAllocation
 from accounting.noise import Noise, batches, draws
 from accounting.plan import Plan, PlannedQuery
 from solvers.bounds import sampled_bound
-from solvers.data_access.data import Data, places_of
+from solvers.data_access.data import Data, slots_of
 from solvers.data_access.meter import Meter
 from solvers.data_access.sums import gradient_sum, reach
 from solvers.errors import Unsuitable
@@ -44,8 +44,8 @@ class AllocatedOracle:
         norm = reach(self.__problem, w)
         planned = self.__meter.take(query, RandomAllocation)
         records, size = self.__slot(planned)
-        places = places_of(np.sort(records), self.__problem)
-        value = gradient_sum(self.__data, places, w) / (size * self.__problem.unit.slots)
+        slots = slots_of(np.sort(records), self.__problem)
+        value = gradient_sum(self.__data, slots, w) / (size * self.__problem.unit.slots)
         return self.__meter.answer(planned, value, sampled_bound(self.__problem, size, self.__problem.G, norm))
 
     def transcript(self) -> Plan:

@@ -13,12 +13,12 @@ from solvers.columns import Columns
 from solvers.data_access.data import Data, listed
 from solvers.data_access.moment_sums import columns_of, numbers_of, range_of
 from solvers.data_access.rows import entries_of
-from solvers.data_access.summed import Places, Work
+from solvers.data_access.summed import Slots, Work
 from solvers.problem import Problem, Vector
 
 _OF_SINGLES = 2.0**-23  # what a double becomes another by, at most: an ulp, where its range ends between two singles
 _FAR = 30.0  # a score from there on is in the last bin
-Sum = Callable[[Places], NDArray[Any]]
+Sum = Callable[[Slots], NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,12 @@ class Histograms(Work):
         """In a piece."""
         first = self.bins * np.arange(columns_of(data).widths.count(1))
 
-        def counted(rows: Places) -> NDArray[Any]:
+        def counted(rows: Slots) -> NDArray[Any]:
             parts = _parts(data, rows, self.bins) + first
             here = np.repeat(data.present(rows), len(first)).astype(np.float64)
             return np.bincount(parts.ravel(), here, minlength=len(first) * self.bins)
 
-        def of_entries(rows: Places) -> NDArray[Any]:
+        def of_entries(rows: Slots) -> NDArray[Any]:
             row, entry, values = entries_of(data.records, slice(*range_of(rows)))
             here, size = data.present(rows).astype(np.float64), len(first) * self.bins
             zeros = _part(np.zeros(len(first)), columns_of(data), self.bins) + first
@@ -68,7 +68,7 @@ class Cells(Work):
         steps = np.cumprod([1, *sizes[:0:-1]])[::-1]
         is_number = np.array(widths) == 1
 
-        def counted(rows: Places) -> NDArray[Any]:
+        def counted(rows: Slots) -> NDArray[Any]:
             numbers, codes = _parts(data, rows, self.bins), _codes(data, rows)
             places = numbers @ steps[is_number] + codes @ steps[~is_number]
             return np.bincount(places, data.present(rows).astype(np.float64), minlength=int(np.prod(sizes)))
@@ -90,7 +90,7 @@ class Products(Work):
         upper = np.triu_indices(p)
         times = np.where(upper[0] == upper[1], 1.0, np.sqrt(2.0))
 
-        def added(rows: Places) -> Vector:
+        def added(rows: Slots) -> Vector:
             y = numbers_of(data, rows, self.center)
             return np.asarray((y.T @ y)[upper] * times)
 
@@ -122,7 +122,7 @@ class Scores(Work):
         """In a piece."""
         size, scored = moment_bounds.scored(data.problem, self.bins), _score(data.problem, self.bins, self.clip)
 
-        def counted(rows: Places) -> NDArray[Any]:
+        def counted(rows: Slots) -> NDArray[Any]:
             with np.errstate(all="ignore"):
                 margins = np.nan_to_num(_margins(data, rows, self.W), nan=0.0)
                 return np.bincount(scored(margins, data.y[rows]), data.present(rows).astype(np.float64), minlength=size)
@@ -143,7 +143,7 @@ def _bin(share: Vector, bins: int) -> NDArray[np.int64]:
     return np.clip(np.floor(share * bins), 0, bins - 1).astype(np.int64)
 
 
-def _margins(data: Data, rows: Places, W: Vector) -> Vector:
+def _margins(data: Data, rows: Slots, W: Vector) -> Vector:
     """(rows, K), feature by feature, or as loops have them: no record's has to do with another's."""
     if data.is_sparse:
         return np.column_stack([kernels.margins_of(data.records, w, listed(rows)) for w in W])
@@ -155,7 +155,7 @@ def _margins(data: Data, rows: Places, W: Vector) -> Vector:
     return found
 
 
-def _parts(data: Data, rows: Places, bins: int) -> NDArray[np.int64]:
+def _parts(data: Data, rows: Slots, bins: int) -> NDArray[np.int64]:
     """Which of the equal parts of its range each number lies in: (rows, p)."""
     numbers = numbers_of(data, rows, np.zeros(data.problem.d - 1))
     return _part(numbers, columns_of(data), bins, rounding=_OF_SINGLES if data.records.is_single else 0.0)
@@ -177,7 +177,7 @@ def _part(
     return np.asarray(np.clip(parts, 0, bins - 1).astype(np.int64))
 
 
-def _codes(data: Data, rows: Places) -> NDArray[np.int64]:
+def _codes(data: Data, rows: Slots) -> NDArray[np.int64]:
     """Each block's category, within it as `Data` has it: (rows, q)."""
     stored, categories = data.records.codes[rows], data.records.categories
     codes = np.zeros((len(stored), len(categories)), dtype=np.int64)

@@ -67,14 +67,14 @@ class CountingOracle:
 
     def products(self, query: str, center: Vector) -> Vector:
         """The mean of y y' + noise, y the numbers of x - m: its upper triangle, what is off the diagonal times sqrt(2),
-        so that its l2 norm is the matrix's own. Over places that hold a row, as `StandardisedOracle.means` told them.
+        so that its l2 norm is the matrix's own. Over slots that hold a row, as `StandardisedOracle.means` told them.
         """
         check_center(center, self.__problem)
         planned, slip = self.__meter.take(query, Gaussian), 1 + (self.__problem.d + 16) * UNIT  # of a sum of squares
         moved = slip * moment_bounds.products(self.__columns, center, self.__problem.relation)
         most = slip * float(moment_bounds.farthest(self.__columns, center).sum())
         bound = moment_bounds.of_means(self.__problem, moved, most)
-        mean = self.__data.total(Products(center)) / self.__problem.places
+        mean = self.__data.total(Products(center)) / self.__problem.slots
         return self.__meter.answer(planned, mean, bound) / self.moments.share
 
     def scores(self, query: str, weights: Vector, bins: int, clip: float) -> Vector:

@@ -16,7 +16,7 @@ from solvers import kernels
 from solvers.bounds import GROUP, piece_rows
 from solvers.columns import Columns
 from solvers.data_access.rows import Stored, cut, emptied, entries_of, stored_numbers, taken
-from solvers.data_access.summed import Places, Work
+from solvers.data_access.summed import Slots, Work
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
@@ -29,7 +29,7 @@ _MANY = 8  # blocks, from which on two threads gain more than they cost
 class Data:
     """n k rows with ||scale_i x_i||_2 <= R (to rounding) and targets that the loss knows. Make one with `Data.coded`.
 
-    Record p has the k places p k .. p k + k - 1; a place without a row has scale 0, and adds exactly 0 to every sum.
+    Record p has the k slots p k .. p k + k - 1; a place without a row has scale 0, and adds exactly 0 to every sum.
     Every row passes the same map, alone: a row that is not finite, or longer than 1e100, becomes zeros; one that is
     not laid out as the columns are declared becomes an empty one; a row longer
     than R is scaled to norm R; a target goes to the loss's nearest one. So replacing one record of the input replaces
@@ -63,7 +63,7 @@ class Data:
 
         Parameters
         ----------
-        present : (n k,), which places of persons hold a row; for them alone
+        present : (n k,), which slots of persons hold a row; for them alone
         in_place : whether the service coded the records itself, in files: then none is broken unless a file is
             damaged, and they are copied only in that case. All others are always copied, so that the time of a run
             does not show whether a record is broken.
@@ -73,11 +73,11 @@ class Data:
         Unsuitable
             if they are not of the problem's shape, or a feature is not among what is stored.
         """
-        records, places = rows.records(problem), problem.places
-        if len(records.numbers) != places or len(records.codes) != places or y.shape != (places,):
+        records, slots = rows.records(problem), problem.slots
+        if len(records.numbers) != slots or len(records.codes) != slots or y.shape != (slots,):
             raise Unsuitable("there must be n records and n targets, with the problem's n; of persons one a place")
-        if (present is not None) != problem.unit.is_person or (present is not None and present.shape != (places,)):
-            raise Unsuitable("which places hold a row is said of persons, for each of them")
+        if (present is not None) != problem.unit.is_person or (present is not None and present.shape != (slots,)):
+            raise Unsuitable("which slots hold a row is said of persons, for each of them")
         norms = kernels.norms(records, problem.columns is not None)
         broken = ~(norms <= _LARGEST_NORM)  # true for NaN, too
         if problem.columns is not None and problem.columns.ranges:
@@ -96,27 +96,27 @@ class Data:
         """Whether only entries of numbers are stored."""
         return len(self.records.entry_index) > 0
 
-    def present(self, places: Places = slice(None)) -> NDArray[np.bool_]:
-        """Which of the places hold a row."""
-        return self.scale[places] > 0
+    def present(self, slots: Slots = slice(None)) -> NDArray[np.bool_]:
+        """Which of the slots hold a row."""
+        return self.scale[slots] > 0
 
     def drawn(self, drawn: NDArray[np.int64]) -> "Data":
         """A copy of the given records."""
-        places = places_of(drawn, self.problem)
-        return Data(taken(self.records, places), self.y[places], self.scale[places], self.problem)
+        slots = slots_of(drawn, self.problem)
+        return Data(taken(self.records, slots), self.y[slots], self.scale[slots], self.problem)
 
-    def total(self, work: Work, places: Places | None = None, pulse: Callable[[], object] = bool) -> NDArray[Any]:
-        """The work's sum over some places, or all: over each group's in order, then of the groups' sums in order.
+    def total(self, work: Work, slots: Slots | None = None, pulse: Callable[[], object] = bool) -> NDArray[Any]:
+        """The work's sum over some slots, or all: over each group's in order, then of the groups' sums in order.
 
         Parameters
         ----------
         pulse : called at each piece; may raise
         """
-        return added(self.group_sums(work, slice(0, self.problem.places) if places is None else places, pulse))
+        return added(self.group_sums(work, slice(0, self.problem.slots) if slots is None else slots, pulse))
 
-    def group_sums(self, work: Work, places: Places, pulse: Callable[[], object] = bool) -> Iterator[NDArray[Any]]:
-        """Its sum over each group's part of the places, in order; of no places one sum."""
-        groups, parts = zip(*pieces(places, piece_rows(self.problem, work.reads, self.is_sparse)), strict=True)
+    def group_sums(self, work: Work, slots: Slots, pulse: Callable[[], object] = bool) -> Iterator[NDArray[Any]]:
+        """Its sum over each group's part of the slots, in order; of no slots one sum."""
+        groups, parts = zip(*pieces(slots, piece_rows(self.problem, work.reads, self.is_sparse)), strict=True)
         sums = zip(groups, of_each(work.on(self), parts), strict=True)
         for _, own in groupby(sums, lambda pair: pair[0]):
             yield added((part for _, part in own), pulse)
@@ -126,28 +126,28 @@ class Data:
         return replace(self, problem=problem)
 
 
-def places_of(records: NDArray[np.int64], problem: Problem) -> NDArray[np.int64]:
-    """The places of the given records, all k of each, record by record."""
+def slots_of(records: NDArray[np.int64], problem: Problem) -> NDArray[np.int64]:
+    """The slots of the given records, all k of each, record by record."""
     k = problem.unit.slots
     return records if k == 1 else (k * records[:, None] + np.arange(k)).ravel()
 
 
-def pieces(places: Places, size: int) -> list[tuple[int, Places]]:
-    """Places in order, cut where a group ends and into so many at most, each piece with its group's number."""
-    if isinstance(places, slice):
-        edges = range(places.start - places.start % GROUP, places.stop, GROUP)
-        parts = [(max(edge, places.start), min(edge + GROUP, places.stop)) for edge in edges]
+def pieces(slots: Slots, size: int) -> list[tuple[int, Slots]]:
+    """Slots in order, cut where a group ends and into so many at most, each piece with its group's number."""
+    if isinstance(slots, slice):
+        edges = range(slots.start - slots.start % GROUP, slots.stop, GROUP)
+        parts = [(max(edge, slots.start), min(edge + GROUP, slots.stop)) for edge in edges]
         return [(a // GROUP, slice(c, min(c + size, b))) for a, b in parts for c in range(a, b, size)]
-    if not len(places):
-        return [(0, places)]
-    groups = places // GROUP
-    ends = [0, *(1 + np.flatnonzero(groups[1:] != groups[:-1])).tolist(), len(places)]
-    return [(int(groups[a]), places[c : min(c + size, b)]) for a, b in pairwise(ends) for c in range(a, b, size)]
+    if not len(slots):
+        return [(0, slots)]
+    groups = slots // GROUP
+    ends = [0, *(1 + np.flatnonzero(groups[1:] != groups[:-1])).tolist(), len(slots)]
+    return [(int(groups[a]), slots[c : min(c + size, b)]) for a, b in pairwise(ends) for c in range(a, b, size)]
 
 
-def listed(places: Places) -> NDArray[np.int64]:
+def listed(slots: Slots) -> NDArray[np.int64]:
     """One by one."""
-    return np.arange(places.start, places.stop) if isinstance(places, slice) else places
+    return np.arange(slots.start, slots.stop) if isinstance(slots, slice) else slots
 
 
 def added(sums: Iterable[NDArray[Any]], pulse: Callable[[], object] = bool) -> NDArray[Any]:

@@ -93,7 +93,7 @@ def of_arrays(X: NDArray[np.float64], y: Vector, problem: Problem, present: NDAr
     Unsuitable
         if shapes or types are not the problem's.
     """
-    if X.shape != (problem.places, problem.d) or y.shape != (problem.places,):
+    if X.shape != (problem.slots, problem.d) or y.shape != (problem.slots,):
         raise Unsuitable("X must be of shape (n, d) and y of shape (n,), with the problem's n and d")
     if X.dtype != np.float64 or y.dtype != np.float64:
         raise Unsuitable("X and y must be float64")
@@ -182,7 +182,7 @@ def _folded(rows: Sparse, n: int, columns: Columns) -> SparseCoded:
     number &= held[row]
     ends = np.concatenate(([0], np.cumsum(np.bincount(row[number], minlength=n))))
     numbers = Sparse(ends, (np.cumsum(widths == 1) - 1)[feature[number]], values[number])
-    return SparseCoded(numbers, _bytes(codes, columns), places(columns))
+    return SparseCoded(numbers, _bytes(codes, columns), offsets(columns))
 
 
 def _table(X: Any, names: list[Any], problem: Problem) -> Coded:
@@ -213,7 +213,7 @@ def _table(X: Any, names: list[Any], problem: Problem) -> Coded:
 def _packed(numbers: Vector, codes: NDArray[Any], held: NDArray[np.bool_], columns: Columns) -> Coded:
     """Return records with codes in bytes, empty ones where `held` is false; the work does not depend on `held`."""
     numbers, codes = np.where(held[:, None], numbers, 0.0), np.where(held[:, None], codes, 0)
-    return Coded(numbers, _bytes(codes, columns), places(columns))
+    return Coded(numbers, _bytes(codes, columns), offsets(columns))
 
 
 def _bytes(codes: NDArray[Any], columns: Columns) -> NDArray[np.uint8]:
@@ -228,7 +228,7 @@ def in_bytes(codes: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
     return codes.astype("<i8").view(np.uint8).reshape(len(codes), 8)[:, :size]
 
 
-def places(columns: Columns) -> tuple[int, ...]:
+def offsets(columns: Columns) -> tuple[int, ...]:
     """Numbers and codes side by side, in the order declared."""
     number, byte, found = 0, 0, []
     for width in columns.widths:

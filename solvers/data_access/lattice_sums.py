@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from solvers.bounds import Reads
 from solvers.data_access.data import Data
-from solvers.data_access.summed import Places, Summed, Work
+from solvers.data_access.summed import Slots, Summed, Work
 from solvers.data_access.unfolded import rows_of
 from solvers.problem import Problem
 from solvers.rounded import lattice_bits
@@ -27,7 +27,7 @@ def lattice_mean_gradients(data: Summed, points: NDArray[np.float64], pulse: Cal
     problem = data.problem
     some = (points[j : j + _TOGETHER] for j in range(0, len(points), _TOGETHER))
     totals = np.concatenate([data.total(Rounded(part, lattice_bits(problem)), pulse=pulse) for part in some])
-    means: NDArray[np.float64] = totals.astype(np.float64) * (_unit(problem, lattice_bits(problem)) / problem.places)
+    means: NDArray[np.float64] = totals.astype(np.float64) * (_unit(problem, lattice_bits(problem)) / problem.slots)
     return means
 
 
@@ -40,11 +40,11 @@ class Rounded(Work):
     points: NDArray[np.float64]
     bits: int
 
-    def on(self, data: Data) -> Callable[[Places], NDArray[np.int64]]:
+    def on(self, data: Data) -> Callable[[Slots], NDArray[np.int64]]:
         """Over a piece."""
         problem, unit, bound = data.problem, _unit(data.problem, self.bits), data.problem.slope_bound
 
-        def work(rows: Places) -> NDArray[np.int64]:
+        def work(rows: Slots) -> NDArray[np.int64]:
             columns, y = rows_of(data, rows).T.copy(), data.y[rows]
             total = np.zeros(self.points.shape, dtype=np.int64)
             for j, w in enumerate(self.points):

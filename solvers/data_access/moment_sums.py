@@ -13,12 +13,12 @@ from solvers.columns import Columns
 from solvers.data_access.data import Data, listed
 from solvers.data_access.frames import in_frame
 from solvers.data_access.rows import entries_of, stored_numbers
-from solvers.data_access.summed import Places, Work
+from solvers.data_access.summed import Slots, Work
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
 from solvers.problem import Vector
 
-Sum = Callable[[Places], NDArray[Any]]
+Sum = Callable[[Slots], NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Spread(Work):
     def on(self, data: Data) -> Sum:
         """Over a piece."""
 
-        def added(rows: Places) -> Vector:
+        def added(rows: Slots) -> Vector:
             return np.array(np.minimum(_squared(data, rows, self.center), self.most).sum())
 
         return added
@@ -60,13 +60,13 @@ class Squares(Work):
     def on(self, data: Data) -> Sum:
         """Over a piece."""
 
-        def squares(rows: Places) -> Vector:
+        def squares(rows: Slots) -> Vector:
             values: Vector = numbers_of(data, rows, self.center) ** 2
             if self.short < np.inf:
                 values *= (self.short / np.maximum(values.sum(axis=1), self.short))[:, None]
             return np.asarray(values.sum(axis=0))
 
-        def of_entries(rows: Places) -> Vector:
+        def of_entries(rows: Slots) -> Vector:
             weights = data.present(rows).astype(np.float64)
             if self.short < np.inf:
                 weights *= self.short / np.maximum(_squared(data, rows, self.center), self.short)
@@ -87,7 +87,7 @@ class Targets(Work):
     def on(self, data: Data) -> Sum:
         """Over a piece."""
 
-        def added(rows: Places) -> Vector:
+        def added(rows: Slots) -> Vector:
             y = np.clip(data.y[rows], -1, 1)
             values = y if self.center is None else np.abs(y - self.center)
             return np.array((values * data.present(rows)).sum())
@@ -106,10 +106,10 @@ class Residuals(Work):
     most: float
 
     def on(self, data: Data) -> Sum:
-        """Over a range of places."""
+        """Over a range of slots."""
         records, y, here = in_frame(data, self.frame), data.y, data.scale
 
-        def added(rows: Places) -> Vector:
+        def added(rows: Slots) -> Vector:
             start, stop = range_of(rows)
             return np.array(kernels.residual_sum(records, y, here, self.w, self.most, start, stop))
 
@@ -125,12 +125,12 @@ class Limited(Work):
     limit: float
 
     def on(self, data: Data) -> Sum:
-        """Over a range of places."""
+        """Over a range of slots."""
         records, y, loss = in_frame(data, self.frame), data.y, data.problem.loss
         W, limit, inverse = self.W, self.limit, _allowed(data, self.frame)
         scalar_sum = kernels.logistic_sum if loss.takes == "class" else kernels.squared_sum
 
-        def added(rows: Places) -> Vector:
+        def added(rows: Slots) -> Vector:
             start, stop = range_of(rows)
             if loss.outputs > 1:
                 total: Vector = kernels.softmax_sum(records, y, inverse, limit, W, start, stop)
@@ -148,7 +148,7 @@ def columns_of(data: Data) -> Columns:
     return data.problem.columns
 
 
-def numbers_of(data: Data, rows: Places, center: Vector) -> Vector:
+def numbers_of(data: Data, rows: Slots, center: Vector) -> Vector:
     """The numbers of x - m, (rows, p); zeros where there is no row."""
     at, records = columns_of(data).is_number, data.records
     if data.is_sparse:
@@ -167,7 +167,7 @@ def _numbers(data: Data, center: Vector) -> Vector:
     return np.ascontiguousarray(center[columns_of(data).is_number])
 
 
-def _squared(data: Data, rows: Places, center: Vector) -> Vector:
+def _squared(data: Data, rows: Slots, center: Vector) -> Vector:
     """||y||^2 of each row, y the numbers of x - m; 0 where there is no row."""
     if data.is_sparse:
         found: Vector = kernels.distances(data.records, _numbers(data, center), *range_of(rows))
@@ -175,10 +175,10 @@ def _squared(data: Data, rows: Places, center: Vector) -> Vector:
     return np.asarray((numbers_of(data, rows, center) ** 2).sum(axis=1))
 
 
-def range_of(rows: Places) -> tuple[int, int]:
+def range_of(rows: Slots) -> tuple[int, int]:
     """Where it begins and ends; `Unsuitable` if it is no range."""
     if not isinstance(rows, slice):
-        raise Unsuitable("this is of ranges of places")
+        raise Unsuitable("this is of ranges of slots")
     return rows.start, rows.stop
 
 

@@ -1,9 +1,9 @@
-"""n places whose records no machine holds together: of each partition, a group of them, whoever has it makes the sums.
+"""n slots whose records no machine holds together: of each partition, a group of them, whoever has it makes the sums.
 
     total = ((s_0 + s_1) + s_2) + ..., s_g the sum over group g, made by the code and in the order of `Data.group_sums`
 
 Promise: the bits of `Data.total` on the same records, whoever made which sum, and however often. What travels is the
-work, which partition's places it is of, and the sum; noise is the door's, once. Proof: docs/proofs/partitions.md.
+work, which partition's slots it is of, and the sum; noise is the door's, once. Proof: docs/proofs/partitions.md.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 from solvers.bounds import GROUP
 from solvers.data_access import frames
 from solvers.data_access.data import Data, added, pieces
-from solvers.data_access.summed import Places, Work
+from solvers.data_access.summed import Slots, Work
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
 from solvers.problem import Problem
 
 _names = count()  # of frames, in this process
 
-Part = tuple[int, Places]
-"""A partition's number, and some of its own places, counted from its first."""
+Part = tuple[int, Slots]
+"""A partition's number, and some of its own slots, counted from its first."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,9 +63,9 @@ class Partitions(Protocol):
         ...
 
 
-def sum_of(data: Data, view: View, work: Work, places: Places) -> NDArray[Any]:
-    """The work's sum over some places of a partition."""
-    (found,) = view.of(data).group_sums(work, places)
+def sum_of(data: Data, view: View, work: Work, slots: Slots) -> NDArray[Any]:
+    """The work's sum over some slots of a partition."""
+    (found,) = view.of(data).group_sums(work, slots)
     return found
 
 
@@ -86,11 +86,11 @@ class Partitioned:
 
     def __post_init__(self) -> None:
         if self.problem.unit.is_person:
-            raise Unsuitable("partitions hold rows: a person's places may lie in two of them")
+            raise Unsuitable("partitions hold rows: a person's slots may lie in two of them")
 
-    def total(self, work: Work, places: Places | None = None, pulse: Callable[[], object] = bool) -> NDArray[Any]:
+    def total(self, work: Work, slots: Slots | None = None, pulse: Callable[[], object] = bool) -> NDArray[Any]:
         """See `Data.total`."""
-        some = slice(0, self.problem.places) if places is None else places
+        some = slice(0, self.problem.slots) if slots is None else slots
         parts = [(group, _within(group, own)) for group, own in pieces(some, GROUP)]
         return added(self.partitions.sums(View(self.problem, self.frame), work, parts, pulse))
 
@@ -105,12 +105,12 @@ class Partitioned:
         return replace(self, problem=problem)
 
 
-def _within(group: int, places: Places) -> Places:
+def _within(group: int, slots: Slots) -> Slots:
     """Counted from the group's first."""
     first = group * GROUP
-    if isinstance(places, slice):
-        return slice(places.start - first, places.stop - first)
-    return np.asarray(places - first)
+    if isinstance(slots, slice):
+        return slice(slots.start - first, slots.stop - first)
+    return np.asarray(slots - first)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,6 +128,6 @@ class Here:
         self, view: View, work: Work, parts: Sequence[Part], pulse: Callable[[], object]
     ) -> Iterator[NDArray[Any]]:
         """See `Partitions`."""
-        for number, places in parts:
+        for number, slots in parts:
             pulse()
-            yield sum_of(self.held[number], view, work, places)
+            yield sum_of(self.held[number], view, work, slots)

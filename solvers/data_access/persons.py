@@ -31,7 +31,7 @@ class _Placed:
         return self.placed
 
 
-def places(owners: NDArray[np.int64], n: int, k: int, noise: Noise) -> NDArray[np.int64]:
+def rows_by_slot(owners: NDArray[np.int64], n: int, k: int, noise: Noise) -> NDArray[np.int64]:
     """(n k,), for each place the row that it holds, -1 for none: person p's first k rows, then none, from place k pi(p)
     on, pi a uniform permutation of 0..n-1.
 
@@ -68,7 +68,7 @@ def of_persons(X: Any, y: Any, ids: Any, problem: Problem, noise: Noise) -> Data
     if len(names) > problem.n:
         raise Unsuitable("there are more persons than the problem's n")
     rows = replace(problem, n=len(named), unit=Unit())
-    found = places(owners.astype(np.int64), problem.n, problem.unit.slots, noise)
+    found = rows_by_slot(owners.astype(np.int64), problem.n, problem.unit.slots, noise)
     present, at = found >= 0, np.maximum(found, 0)
     targets: Vector = np.where(present, inputs.targets(y, rows)[at], 0.0)
     records = taken(inputs.records(X, rows).records(rows), found)
@@ -93,7 +93,7 @@ def _names(ids: Any) -> NDArray[Any]:
 
 def _without_rows(X: Any, y: Any, problem: Problem) -> Data:
     """All places empty, of records stored as those of X would be: a neighbor of what one person's rows make."""
-    one, none = replace(problem, n=1, unit=Unit()), np.zeros(problem.places, dtype=np.bool_)
+    one, none = replace(problem, n=1, unit=Unit()), np.zeros(problem.slots, dtype=np.bool_)
     if hasattr(X, "tocsr"):
         shape, blank = X.shape, type(X.tocsr())((1, problem.d), dtype=np.float64)
     elif (names := containers.column_names(X)) is not None:
@@ -102,5 +102,5 @@ def _without_rows(X: Any, y: Any, problem: Problem) -> Data:
         shape, blank = np.shape(X), np.zeros((1, problem.d))
     if shape not in ((0,), (0, problem.d)) or len(y):
         raise Unsuitable("X and y must have a row for each name of a person")
-    records = taken(inputs.records(blank, one).records(one), np.full(problem.places, -1))
-    return Data.coded(_Placed(records), np.zeros(problem.places), problem, none)
+    records = taken(inputs.records(blank, one).records(one), np.full(problem.slots, -1))
+    return Data.coded(_Placed(records), np.zeros(problem.slots), problem, none)

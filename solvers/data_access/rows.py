@@ -28,12 +28,12 @@ class Coded:
     ----------
     numbers : (n, P), float64 or float32
     codes : (n, B) uint8, a code's bytes side by side, the lowest first
-    places : for each feature of a row its column in `numbers` or, where it is a category, its first byte in `codes`
+    offsets : for each feature of a row its column in `numbers` or, where it is a category, its first byte in `codes`
     """
 
     numbers: NDArray[np.floating[Any]]
     codes: NDArray[np.uint8]
-    places: tuple[int, ...]
+    offsets: tuple[int, ...]
 
     def records(self, problem: Problem) -> "kernels.Records":
         """Return the rows for the compiled loops.
@@ -49,13 +49,13 @@ class Coded:
             raise Unsuitable("numbers are float64 or float32")
         columns, start = problem.columns, numbers.shape[1]
         widths = (1,) * problem.d if columns is None else columns.widths
-        if len(self.places) != len(widths):
+        if len(self.offsets) != len(widths):
             raise Unsuitable("there must be a place for each feature of the problem")
         stored = numbers.shape[1], codes.shape[1]
         positions: list[list[int] | range] = []
         categories: list[tuple[int, int, int, int]] = []
         used: set[tuple[bool, int]] = set()  # a column of either matrix
-        for place, length in zip(self.places, widths, strict=True):
+        for place, length in zip(self.offsets, widths, strict=True):
             size = code_bytes(length) if length > 1 else 1
             if not 0 <= place <= stored[length > 1] - size:
                 raise Unsuitable("a feature is not among the columns that are stored")

@@ -17,7 +17,7 @@ from accounting.plan import Plan
 from solvers import kernels
 from solvers.data_access.data import Data, listed
 from solvers.data_access.meter import Meter
-from solvers.data_access.summed import Places, Work
+from solvers.data_access.summed import Slots, Work
 from solvers.data_access.sums import reach
 from solvers.problem import Problem, Vector
 
@@ -43,7 +43,7 @@ class ScoreOracle:
         """The mean over records of the score + noise, about in [-1/2, 1/2].
 
         A row's is 1/2 where its class is told right, -1/2 where it is not; of a number 1/2 less how far off its code is
-        told, at most 1. A person's is the mean over the k places.
+        told, at most 1. A person's is the mean over the k slots.
 
         Parameters
         ----------
@@ -61,14 +61,14 @@ class Scores(Work):
 
     w: Vector
 
-    def on(self, data: Data) -> Callable[[Places], NDArray[Any]]:
+    def on(self, data: Data) -> Callable[[Slots], NDArray[Any]]:
         """In a piece."""
         points = np.ascontiguousarray(self.w.reshape(data.problem.outputs, data.problem.d))
 
-        def added(rows: Places) -> NDArray[Any]:
-            places = listed(rows)
-            y, scale = data.y[places], data.scale[places]
-            margins = np.stack([kernels.margins_of(data.records, point, places) for point in points]) * scale
+        def added(rows: Slots) -> NDArray[Any]:
+            slots = listed(rows)
+            y, scale = data.y[slots], data.scale[slots]
+            margins = np.stack([kernels.margins_of(data.records, point, slots) for point in points]) * scale
             return np.array(np.sum(_scored(data.problem, margins, y) * (scale > 0), dtype=np.int64))
 
         return added

@@ -80,12 +80,12 @@ class SparseCoded:
     Parameters
     ----------
     numbers : coordinates count the numbers, in the order declared
-    codes, places : as `Coded`, all that is stored
+    codes, offsets : as `Coded`, all that is stored
     """
 
     numbers: Sparse
     codes: NDArray[np.uint8]
-    places: tuple[int, ...]
+    offsets: tuple[int, ...]
 
     def records(self, problem: Problem) -> "kernels.Records":
         """See `Coded.records`.
@@ -99,7 +99,7 @@ class SparseCoded:
             raise Unsuitable("coded sparse rows are for columns that are declared")
         p = problem.columns.widths.count(1)
         self.numbers.check(problem.n, p)
-        layout = Coded(np.empty((0, p)), self.codes[:0], self.places).records(problem)
+        layout = Coded(np.empty((0, p)), self.codes[:0], self.offsets).records(problem)
         codes = np.require(self.codes, requirements=["C", "A", "E"])
         return layout._replace(
             numbers=np.empty((problem.n, 0), np.uint8),

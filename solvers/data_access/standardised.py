@@ -50,7 +50,7 @@ class StandardisedOracle:
 
     @property
     def share(self) -> float:
-        """The noisy share of places that hold a row, in (0, 1], as `means` has answered it; 1 before, and for rows."""
+        """The noisy share of slots that hold a row, in (0, 1], as `means` has answered it; 1 before, and for rows."""
         return self.__share
 
     def planned(self, query: str) -> PlannedQuery:
@@ -60,7 +60,7 @@ class StandardisedOracle:
     def means(self, query: str) -> Vector:
         """The mean row without its constant, (d - 1,), + noise; a replaced row moves it by the rows' diameter / n.
 
-        Of persons the constant is in the answer: its mean is the share of places that hold a row.
+        Of persons the constant is in the answer: its mean is the share of slots that hold a row.
         """
         planned, problem = self.__meter.take(query, Gaussian), self.__problem
         total, is_person = self.__data.total(MeanRow()), problem.unit.is_person
@@ -153,13 +153,13 @@ class StandardisedOracle:
         return farthest * (1 + (len(farthest) + 16) * UNIT)
 
     def __mean(self, planned: PlannedQuery, total: Vector, moved: float, longest: float) -> Vector:
-        """The answer as a mean over the places that hold a row."""
+        """The answer as a mean over the slots that hold a row."""
         return self.__answer(planned, total, moved, longest) / self.__share
 
     def __answer(self, planned: PlannedQuery, total: Vector, moved: float, longest: float) -> Vector:
         """total / (n k) made private: `moved` bounds what a row moves the exact total by; `longest` a term's norm."""
         moved = moment_bounds.of_means(self.__problem, moved, longest)
-        return self.__meter.answer(planned, total / self.__problem.places, moved)
+        return self.__meter.answer(planned, total / self.__problem.slots, moved)
 
 
 def _check_length(length: float) -> None:

@@ -1,4 +1,4 @@
-"""Places of which sums are to be had, and what is summed: types."""
+"""Slots of which sums are to be had, and what is summed: types."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -14,12 +14,12 @@ from solvers.problem import Problem
 if TYPE_CHECKING:
     from solvers.data_access.data import Data
 
-Places = slice | NDArray[np.int64]
-"""Some places: a range of them, or a batch in increasing order."""
+Slots = slice | NDArray[np.int64]
+"""Some slots: a range of them, or a batch in increasing order."""
 
 
 class Work(ABC):
-    """What is added up over places: a function of the records in a piece of them, and of public or private answers.
+    """What is added up over slots: a function of the records in a piece of them, and of public or private answers.
 
     It holds no data: where the records are elsewhere, it goes there.
     """
@@ -28,19 +28,19 @@ class Work(ABC):
     reads: ClassVar[Reads] = "records"
 
     @abstractmethod
-    def on(self, data: "Data") -> Callable[[Places], NDArray[Any]]:
-        """Its sum over a piece of the data's places."""
+    def on(self, data: "Data") -> Callable[[Slots], NDArray[Any]]:
+        """Its sum over a piece of the data's slots."""
 
 
 class Summed(Protocol):
-    """n k places of which sums are to be had: `Data`, or `partitioned.Partitioned`, whose records are elsewhere."""
+    """n k slots of which sums are to be had: `Data`, or `partitioned.Partitioned`, whose records are elsewhere."""
 
     @property
     def problem(self) -> Problem:
         """Whose R and loss the records were mapped by."""
         ...
 
-    def total(self, work: Work, places: Places | None = None, pulse: Callable[[], object] = bool) -> NDArray[Any]:
+    def total(self, work: Work, slots: Slots | None = None, pulse: Callable[[], object] = bool) -> NDArray[Any]:
         """See `Data.total`."""
         ...
 

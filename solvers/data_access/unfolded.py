@@ -7,9 +7,9 @@ from solvers import kernels
 from solvers.data_access.data import Data
 
 
-def rows_of(data: Data, places: slice | NDArray[np.int64] = slice(None)) -> NDArray[np.float64]:
+def rows_of(data: Data, slots: slice | NDArray[np.int64] = slice(None)) -> NDArray[np.float64]:
     """Scaled, (m, d)."""
-    if isinstance(places, slice):
-        places = np.arange(*places.indices(data.problem.places))
-    found: NDArray[np.float64] = kernels.dense_rows(data.records, data.scale, places)
+    if isinstance(slots, slice):
+        slots = np.arange(*slots.indices(data.problem.slots))
+    found: NDArray[np.float64] = kernels.dense_rows(data.records, data.scale, slots)
     return found

@@ -95,7 +95,7 @@ class AdaptiveGd(Strict):
         if problem.loss.takes == "class":
             sigma = 2 * limit * problem.loss.slope_bound / (ratio * problem.size)
             forgotten = _FORGOTTEN / math.sqrt(_eta(problem) * sigma)
-            steps = max(steps, math.ceil(min(forgotten, _LONG, _EVALUATIONS / problem.places)))
+            steps = max(steps, math.ceil(min(forgotten, _LONG, _EVALUATIONS / problem.slots)))
         return AdaptiveGdRun(self.steps or steps, limit, self.residual_limit or min(max(1.0, ratio / 1000), _WIDEST))
 
 

@@ -17,7 +17,7 @@ from solvers.data_access.frames import in_frame
 from solvers.data_access.meter import Meter
 from solvers.data_access.moment_sums import Limited, Sum
 from solvers.data_access.standardised import StandardisedOracle
-from solvers.data_access.summed import Places
+from solvers.data_access.summed import Slots
 from solvers.frame import Frame
 from solvers.losses import Logistic, Loss, Softmax, Squared
 from solvers.methods import AdaptiveGd
@@ -74,7 +74,7 @@ def limited_after_the_sum(work: Limited, data: Data) -> Sum:
     """Mutant: the sum is cut to what limited rows could add up to, and not its terms."""
     added = ON(replace(work, limit=1e50), data)
 
-    def cut(rows: Places) -> Vector:
+    def cut(rows: Slots) -> Vector:
         assert isinstance(rows, slice)
         total, most = added(rows), work.limit * (rows.stop - rows.start)
         return np.asarray(total * min(1.0, most / float(np.linalg.norm(total))))

@@ -56,7 +56,7 @@ def rows_of(columns: Columns, n: int = N) -> Vector:
 
 def answers_of(statistic: AnyStatistic, X: Vector, problem: Problem, privacy: Privacy = SURE) -> Vector:
     quote = plan(statistic, problem, privacy)
-    data = inputs.of_arrays(X, np.zeros(problem.places), problem)
+    data = inputs.of_arrays(X, np.zeros(problem.slots), problem)
     answers, transcript = run(quote.method, problem, data, quote.release, Noise(SeededBits(2)))
     assert quote.release.plan.covers(transcript)
     assert transcript.covers(quote.release.plan)
