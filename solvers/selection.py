@@ -1,4 +1,4 @@
-"""Method "auto": which method for which problem, from public facts."""
+"""Method "auto": the choice of a method for a problem, from public facts."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -30,29 +30,30 @@ from solvers.problem import Problem
 from solvers.regularizers import L2, NoRegularizer
 
 Currency = Literal["renyi", "gaussian"]
-"""What a filter can charge: every method that has a Renyi curve, or what is Gaussian-DP alone."""
+"""The costs that a filter can add up: those with a Renyi curve, or Gaussian-DP costs only."""
 
-_MANY_GRADIENTS = 1e10  # about where a run over all rows takes hours
-_NOISE_COST = 0.35  # of the defaults: what a unit of time costs dp_gd, in units of d sigma_1^2
-_WEAK = 1e-3  # the strongest l2 for which it hardly matters which coordinates it penalizes
-_MARGIN = 0.6
-_LIMIT, _FEW = 0.7, 80.0
-_LEAST_CURVATURE = 0.1  # of n mu epsilon: with L below it the determinant costs a tenth of epsilon, without a ridge
+_MANY_GRADIENTS = 1e10  # a run with more gradients takes hours
+_NOISE_COST = 0.35  # of a unit of time of dp_gd, in units of d sigma_1^2, as the defaults estimate it
+_WEAK_L2 = 1e-3  # with a weaker l2 it hardly matters which coordinates are penalized
+_COST_MARGIN = 0.6  # objective perturbation must cost less than this share of dp_gd
+_SLOPE_LIMIT = 0.7
+_LARGEST_LIMITED_RATIO = 80.0  # of n mu* / d: slopes are limited by default below it
+_LEAST_CURVATURE = 0.1  # of n mu epsilon: if L is below it, the determinant costs a tenth of epsilon without a ridge
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is asked for beside a method; None leaves it to the rules.
+    """The requested settings beside the method; None means the default rule.
 
     Parameters
     ----------
-    preparation : how rows are to be prepared
+    preparation : how rows are prepared
     slope_limit : c of `Problem`, in [1e-6, 1]
 
     Raises
     ------
     OutOfRange
-        if the limit is no such number.
+        if the limit is not a number in that range
     """
 
     preparation: AskedPreparation | None = None
@@ -63,7 +64,7 @@ class Wish:
             within(self.slope_limit, "slope_limit", 1e-6, 1)
 
     def limit(self, problem: Problem) -> float | None:
-        """The slope limit that was asked for, here or by the problem."""
+        """Return the slope limit that was requested, here or in the problem."""
         return problem.slope_limit if self.slope_limit is None and problem.slope_limit < 1 else self.slope_limit
 
 
@@ -72,20 +73,22 @@ WISHLESS = Wish()
 
 @dataclass(frozen=True, slots=True)
 class Auto(Strict):
-    """adaptive_gd where columns are declared, the loss is logistic, softmax or squared, the domain free and r at most a
-    weak l2, unless a limit for the slopes of numbers is asked for: it cuts residuals at a scale of its own;
-    elsewhere dp_gd, but
-    dp_svrg where dp_gd would take over 1e10 gradient evaluations;
-    dp_acc_md on an l1 ball with d above n, if r has no quadratic part;
-    objective_perturbation on a free domain where l2 is strong beside the noise;
-    for a loss that is not smooth noisy_sgd, or localization where the filter has no currency for it;
-    at delta = 0 output_perturbation, or localization for a loss that is not smooth.
+    """The choice of a method by these rules:
 
-    The tables of Wang, Ye and Xu 2017 would take dp_svrg for a strongly convex objective, dp_svrg_pp for any other and
-    dp_acc_md for d above n. Measured with valid noise (docs/proofs/forecast.md), the first two save gradients and not
-    risk, so dp_svrg is kept for runs where that matters; dp_acc_md has the lower risk where its potential is that of
-    the l1 ball (docs/benchmarks/wide.md); with the half squared l2 norm it is level with dp_gd on w8a and mostly behind
-    on the seven other sets of docs/benchmarks/ours.md, most where the target is a number.
+    - adaptive_gd if columns are declared, the loss is logistic, softmax or squared, the domain is free and r is at most
+      a weak l2. Exception: a requested slope limit for numbers, because adaptive_gd clips residuals at its own scale.
+    - Otherwise dp_gd, with these exceptions:
+    - dp_svrg if dp_gd would need over 1e10 gradient evaluations.
+    - dp_acc_md on an l1 ball with d above n, if r has no quadratic part.
+    - objective_perturbation on a free domain if l2 is strong relative to the noise.
+    - noisy_sgd for a loss that is not smooth, or localization if the filter cannot charge noisy_sgd.
+    - output_perturbation at delta = 0, or localization if the loss is not smooth.
+
+    The tables of Wang, Ye and Xu 2017 suggest dp_svrg for a strongly convex objective, dp_svrg_pp for any other and
+    dp_acc_md for d above n. Measured with valid noise (docs/proofs/forecast.md), the first two save gradients, not
+    risk, so dp_svrg is used only for large runs. dp_acc_md has the lower risk if its potential is that of the l1 ball
+    (docs/benchmarks/wide.md). With the half squared l2 norm it equals dp_gd on w8a, and is mostly behind on the seven
+    other datasets of docs/benchmarks/ours.md, most for number targets.
     """
 
     name: Literal["auto"] = "auto"
@@ -93,19 +96,18 @@ class Auto(Strict):
     def choose(
         self, problem: Problem, privacy: Privacy, *, currency: Currency = "renyi", wish: Wish = WISHLESS
     ) -> tuple["Fitted", str]:
-        """The method, resolved for rows as they will be prepared, and the reason.
+        """Return the method, resolved for prepared rows, and the reason.
 
         Parameters
         ----------
         problem, privacy : public facts
-        currency : what a dataset's filter can charge well
-        wish : what was asked for beside a method; one that standardises by itself is no choice where rows are to be
-            as declared
+        currency : the kind of cost that the dataset's filter can charge
+        wish : the other requested settings; if rows must be as declared, methods that standardise are left out
 
         Raises
         ------
         Unsuitable
-            if no method minimizes such a problem.
+            if no method solves such a problem
         """
         if privacy.is_pure:
             method, reason = _pure(problem)
@@ -114,21 +116,21 @@ class Auto(Strict):
             reason = f"{problem.loss.name} is not smooth: {_ROUGH[currency]}"
             return fit(wish, _NON_SMOOTH[currency], problem, privacy), reason
         check_loss("auto", problem)
-        k, cut = problem.unit.slots, problem.loss.takes == "number" and wish.limit(problem) is not None
+        k, is_cut = problem.unit.slots, problem.loss.takes == "number" and wish.limit(problem) is not None
         suits = _standardised(problem) and not isinstance(wish.preparation, Declared)
-        if suits and not cut:
+        if suits and not is_cut:
             adaptive = fit(wish, AdaptiveGd(), problem, privacy)
             if currency == "gaussian" or k * adaptive.method.gradient_evaluations(problem) <= _MANY_GRADIENTS:
                 return adaptive, _STANDARDISED
         full = fit(wish, DpGd(), problem, privacy)
         if not full.problem.is_convex:
-            return full, f"{not_convex(full.problem)} convex: plain full gradient steps are what still descends"
+            return full, f"{not_convex(full.problem)} convex: plain full gradient steps still descend"
         kind = f"smooth, {'strongly convex' if problem.mu > 0 else 'not strongly convex'}"
-        told = f", slope_limit {wish.limit(problem):g} {_CUT}" if suits and cut else ""
-        facts, met = f"{kind}, n = {problem.n}, d = {problem.size}{told}", full.preparation.prepared(full.problem)
+        limit = f", slope_limit {wish.limit(problem):g} {_CUT}" if suits and is_cut else ""
+        facts, met = f"{kind}, n = {problem.n}, d = {problem.size}{limit}", full.preparation.prepared(full.problem)
         evaluations = k * full.method.gradient_evaluations(met)
         if currency != "gaussian" and evaluations > _MANY_GRADIENTS:
-            reason = f"{facts}: dp_gd would take {evaluations:.2g} gradient evaluations; {_FEWER}"
+            reason = f"{facts}: dp_gd would take {evaluations:.2g} gradient evaluations; {_SVRG}"
             return fit(wish, DpSvrg(), problem, privacy), reason
         if problem.size > problem.n and HalfSquaredLp().refusal(problem) is None:
             return fit(wish, DpAccMd(), problem, privacy), f"{facts}, an l1 ball: {_SPARSE}"
@@ -139,9 +141,9 @@ class Auto(Strict):
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A method resolved for the rows that it will meet, how these are prepared and why so, and how slopes are limited.
+    """A method resolved for prepared rows, with their preparation and the reason for it.
 
-    `problem` is that of rows as they are declared, its slopes limited.
+    `problem` is the problem of rows as declared, with the slope limit of the run.
     """
 
     method: Run
@@ -151,88 +153,103 @@ class Fitted:
 
 
 def fit(wish: Wish, method: Method, problem: Problem, privacy: Privacy) -> Fitted:
-    """The method as wished; by default rows are privately standardised where that fits, else as declared.
+    """Return the method resolved with the requested settings.
 
-    By default slopes are limited to .7 of their bound where rows are privately standardised, the loss is convex, of one
-    margin and for classes, and n mu* / d < 80; else not (measured: docs/proofs/limited_slopes.md).
+    By default, rows are privately standardised if possible, otherwise used as declared. By default, slopes are limited
+    to 0.7 of their bound if rows are privately standardised, the loss is convex, for classes and of one margin, and
+    n mu* / d < 80. Otherwise they are not limited (measured: docs/proofs/limited_slopes.md).
 
     Raises
     ------
     Unsuitable
-        if what was asked for does not go with the method or the problem, or the method with the problem.
+        if a setting does not fit the method or the problem, or the method does not fit the problem
     """
-    asked, limit = wish.preparation, wish.limit(problem)
-    known = asked if isinstance(asked, ByProfile) else None
-    if known and (refusal := known.refusal(problem, privacy)):
+    requested, limit = wish.preparation, wish.limit(problem)
+    profile = requested if isinstance(requested, ByProfile) else None
+    if profile and (refusal := profile.refusal(problem, privacy)):
         raise Unsuitable(f"preparation profile does not fit: {refusal}")
     if method.standardises:
-        if isinstance(asked, Declared):
-            raise Unsuitable(f"{method.name} standardises by itself: preparation declared is not to be had with it")
+        if isinstance(requested, Declared):
+            raise Unsuitable(
+                f"preparation: {method.name} standardises by itself, so it cannot use rows as declared: leave out "
+                "preparation, or choose another method"
+            )
         run = _limited_by_itself(method, problem, limit).resolve(problem, privacy)
-        if known:
-            told = replace(known.coarsened(problem, privacy, run.queries(problem)), by_method=True)
-            return Fitted(run, problem, told, "asked for")
+        if profile:
+            coarse = replace(profile.coarsened(problem, privacy, run.queries(problem)), by_method=True)
+            return Fitted(run, problem, coarse, "asked for")
         return Fitted(run, problem, ByMethod(), f"{method.name} standardises by itself")
     refusal = Private.refusal(problem, privacy)
-    if refusal is None and not isinstance(asked, Declared):
-        limited = replace(problem, slope_limit=limit or _default_limit(method, problem, privacy))  # no limit is 0
-        met = Private().prepared(limited)  # a profile's are as long
+    if refusal is None and not isinstance(requested, Declared):
+        limited = replace(problem, slope_limit=limit or _default_limit(method, problem, privacy))  # a limit is never 0
+        met = Private().prepared(limited)  # rows standardised by a profile have the same norm
         run = method.resolve(met, privacy)
         own = run.queries(met)
-        if known:
-            told = known.coarsened(problem, privacy, own + Private().queries(problem, own))
-            return Fitted(run, limited, told, "asked for")
+        if profile:
+            coarse = profile.coarsened(problem, privacy, own + Private().queries(problem, own))
+            return Fitted(run, limited, coarse, "asked for")
         if all(q.mechanism.curves(1.0).pure is None for q in own):
-            return Fitted(run, limited, Private(), "asked for" if asked else "the default")
+            return Fitted(run, limited, Private(), "asked for" if requested else "the default")
         refusal = f"private moments are Gaussian answers, and {method.name} is priced as a pure mechanism here"
-    if isinstance(asked, Private):
+    if isinstance(requested, Private):
         raise Unsuitable(f"preparation private does not fit: {refusal}")
-    kept = problem if limit is None else replace(problem, slope_limit=limit)
-    return Fitted(method.resolve(kept, privacy), kept, Declared(), "asked for" if asked else str(refusal))
+    limited = problem if limit is None else replace(problem, slope_limit=limit)
+    return Fitted(method.resolve(limited, privacy), limited, Declared(), "asked for" if requested else str(refusal))
 
 
 def _default_limit(method: Method, problem: Problem, privacy: Privacy) -> float:
-    """c, from public facts."""
+    """Return the default of c, from public facts."""
     suited = method.limits_slopes and problem.loss.takes == "class" and problem.outputs == 1 and problem.is_convex
-    return _LIMIT if suited and problem.n * budget_mu(problem, privacy) < _FEW * problem.d else 1.0
+    return (
+        _SLOPE_LIMIT if suited and problem.n * budget_mu(problem, privacy) < _LARGEST_LIMITED_RATIO * problem.d else 1.0
+    )
 
 
 def _limited_by_itself(method: Method, problem: Problem, limit: float | None) -> Method:
-    """adaptive_gd has a limit of its own, which keeps log-odds; it cuts residuals at a released scale."""
+    """Return adaptive_gd with the limit as its own, or any other method as it is.
+
+    The own limit of adaptive_gd preserves log-odds. Residuals of numbers are clipped at a released scale instead.
+    """
     if limit is None or not isinstance(method, AdaptiveGd):
         return method
     if problem.loss.takes == "number" or method.slope_limit not in (None, limit):
-        raise Unsuitable("adaptive_gd limits slopes by itself: name its own slope_limit, for classes, and no other")
+        raise Unsuitable(
+            "slope_limit: adaptive_gd limits slopes by itself: set its own slope_limit, for classes only, and no other"
+        )
     return replace(method, slope_limit=limit)
 
 
 def _pure(problem: Problem) -> tuple[Method, str]:
-    """At delta = 0."""
+    """Return the method and the reason at delta = 0."""
     if problem.is_smooth and problem.is_convex:
         return OutputPerturbation(), "delta = 0: Laplace noise, on the minimizer of a problem with a ridge"
     return Localization(), "delta = 0: Laplace noise on regularized problems over disjoint rows"
 
 
 def _standardised(problem: Problem) -> bool:
-    """Whether adaptive_gd takes it, and means the same by r: penalties act on standardised coefficients there."""
+    """Return whether adaptive_gd accepts the problem and its r is weak.
+
+    adaptive_gd applies penalties to standardised coefficients, which only a weak r allows.
+    """
     columns = problem.columns
-    declared = columns is not None and problem.row_norm >= columns.row_norm and not are_narrow(columns)
-    weak = isinstance(problem.regularizer, NoRegularizer | L2) and problem.mu <= _WEAK
-    takes = isinstance(problem.loss, Logistic | Softmax | Squared)
-    return declared and weak and takes and isinstance(problem.domain, Free)
+    is_declared = columns is not None and problem.row_norm >= columns.row_norm and not are_narrow(columns)
+    is_weak = isinstance(problem.regularizer, NoRegularizer | L2) and problem.mu <= _WEAK_L2
+    is_accepted = isinstance(problem.loss, Logistic | Softmax | Squared)
+    return is_declared and is_weak and is_accepted and isinstance(problem.domain, Free)
 
 
 def _curved(problem: Problem, privacy: Privacy) -> bool:
-    """Whether the noise in a perturbed objective costs less, by a margin, than that of the gradients of dp_gd.
+    """Return whether the noise in a perturbed objective costs less, by a margin, than that of the gradients of dp_gd.
 
-    d (z G)^2 / (2 n^2 mu) bounds the first, with z = 1.15 * 2 / mu* about; the defaults' estimate, 0.35 d sigma_1^2 s,
-    is twice that of the second, or more, where it counts. Both have d sigma_1^2, sigma_1 = 2 G / (n mu*).
+    The first cost is at most d (z G)^2 / (2 n^2 mu) with z about 1.15 * 2 / mu*. The estimate of the defaults for the
+    second, 0.35 d sigma_1^2 s, is at least twice the true cost in the relevant cases. Both contain d sigma_1^2, with
+    sigma_1 = 2 G / (n mu*).
     """
     if problem.outputs > 1 or not isinstance(problem.domain, Free) or not isinstance(problem.regularizer, L2):
         return False
     if problem.mu <= 0 or _LEAST_CURVATURE * problem.n * problem.mu * privacy.epsilon < problem.L:
         return False
-    return 1.15**2 / (2 * problem.mu) < _MARGIN * _NOISE_COST * descent_time(problem, privacy)
+    return 1.15**2 / (2 * problem.mu) < _COST_MARGIN * _NOISE_COST * descent_time(problem, privacy)
 
 
 _NON_SMOOTH: dict[Currency, Method] = {"renyi": NoisySgd(), "gaussian": Localization()}
@@ -242,7 +259,7 @@ _ROUGH: dict[Currency, str] = {
 }
 _CUT = "(adaptive_gd takes none for numbers: it cuts residuals at a scale of its own)"
 _CURVED = "l2 is strong beside the noise: a perturbed objective loses less than noisy gradients"
-_FEWER = "dp_svrg takes several times fewer at about the same measured risk"
+_SVRG = "dp_svrg takes several times fewer at about the same measured risk"
 _WIDE = (
     "full gradients need the least noise; the published rates would take dp_acc_md for d above n: ask for it by name"
 )

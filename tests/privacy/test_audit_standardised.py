@@ -164,7 +164,7 @@ def test_a_profile_and_a_job_by_it_keep_the_sum_of_their_promises() -> None:
         counting = CountingAttacker(
             CountingOracle(door, CODED, pair[which], counted, noise), told, CODED, counted, *pair
         )
-        moments, _, _ = statistic.parted(CODED, statistic.run(counting, CODED))
+        moments, _, _ = statistic.unpack(CODED, statistic.run(counting, CODED))
         job = by(moments)
         return counting.score + _score(
             job.method, job.problem, rest, pair[which], rows, pair, noise, None, job.preparation

@@ -273,10 +273,10 @@ def test_a_wrong_type_or_shape_is_a_sentence(X: Any, said: str) -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"method": "dp_gd"}, "method: one of solvers.methods"),
-        ({"method": DpGd}, "not type"),
-        ({"problem": {"n": 3}}, "a Problem, not dict"),
-        ({"privacy": (1.0, 1e-4)}, "a Privacy, not tuple"),
+        ({"method": "dp_gd"}, "method has the type str"),
+        ({"method": DpGd}, "method has the type type"),
+        ({"problem": {"n": 3}}, "problem has the type dict"),
+        ({"privacy": (1.0, 1e-4)}, "privacy has the type tuple"),
     ],
     ids=str,
 )

@@ -198,8 +198,8 @@ def test_what_is_said_of_persons_must_fit() -> None:
     row = Problem(Squared(), n=3, d=1, row_norm=1.0)
     X, y = np.ones((3, 1)), np.ones(3)
     for problem, ids, what in (
-        (person, None, "persons are named"),
-        (row, [1, 1, 2], "persons are named"),
+        (person, None, "persons must be passed"),
+        (row, [1, 1, 2], "persons must be passed"),
         (person, [1, 2, 3], "more persons"),
         (person, [1.5, 2.5, 2.5], "whole numbers or text"),
         (person, [1, 2], "shape"),

@@ -87,7 +87,7 @@ class TestEach:
             plan(statistic, problem_of(columns), Privacy(1.0))
         with pytest.raises(Unsuitable, match="declared columns"):
             plan(statistic, replace(problem_of(columns), columns=None), PRIVACY)
-        with pytest.raises(Unsuitable, match="name a column"):
+        with pytest.raises(Unsuitable, match="no columns"):
             plan(statistic, problem_of(Columns(())), PRIVACY)
 
 
