@@ -18,7 +18,7 @@ from solvers.data_access.data import Data
 from solvers.data_access.oracles import DataOracles, counting_on, split
 from solvers.data_access.persons import of_persons
 from solvers.data_access.standardised import StandardisedOracle
-from solvers.data_access.summed import Elsewhere
+from solvers.data_access.summed import RemoteData
 from solvers.errors import RunFailed, Unsuitable
 from solvers.forecast import Forecast, forecast
 from solvers.methods import Method, Run
@@ -157,7 +157,7 @@ def plan(
 def run(
     method: Run | AnyCounting,
     problem: Problem,
-    data: Data | Elsewhere,
+    data: Data | RemoteData,
     release: ReleasePlan,
     noise: Noise | None = None,
     on_answer: Callable[[int], None] | None = None,

@@ -92,12 +92,12 @@ class StandardisedAttacker:
         self._scored_number(query, answer, away, (1 + abs(center)) / sensitivity_factor(self._relation))
         return answer
 
-    def residual(self, query: str, w: Vector, frame: Frame, most: float) -> float:
+    def residual(self, query: str, w: Vector, frame: Frame, limit: float) -> float:
         """The oracle's."""
-        answer, missed = self._oracle.residual(query, w, frame, most), []
+        answer, missed = self._oracle.residual(query, w, frame, limit), []
         for rows, y in zip(self._rows, self._targets, strict=True):
-            missed.append(np.minimum(np.abs(in_frame(rows, frame) @ w - y), most).sum())
-        self._scored_number(query, answer, missed, most / sensitivity_factor(self._relation))
+            missed.append(np.minimum(np.abs(in_frame(rows, frame) @ w - y), limit).sum())
+        self._scored_number(query, answer, missed, limit / sensitivity_factor(self._relation))
         return answer
 
     @property

@@ -1,4 +1,4 @@
-"""Rows as they are multiplied with w, unfolded: for what needs them so, a few at a time."""
+"""Unfolded rows, a few at a time, for computations that need them dense."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,8 +8,8 @@ from solvers.data_access.data import Data
 
 
 def rows_of(data: Data, slots: slice | NDArray[np.int64] = slice(None)) -> NDArray[np.float64]:
-    """Scaled, (m, d)."""
+    """Return the scaled rows of some slots, (m, d)."""
     if isinstance(slots, slice):
         slots = np.arange(*slots.indices(data.problem.slots))
-    found: NDArray[np.float64] = kernels.dense_rows(data.records, data.scale, slots)
-    return found
+    rows: NDArray[np.float64] = kernels.dense_rows(data.records, data.scale, slots)
+    return rows

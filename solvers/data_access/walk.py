@@ -1,4 +1,4 @@
-"""The compiled walk of small batches: many answers of one Poisson-sampled query, each at the point that the last made.
+"""The compiled walk of small batches: many answers of one Poisson-sampled query, each at the point after the last.
 
     v_t = clipped sampled change + noise + snapshot while L ||w - anchor|| <= G, a sampled gradient + noise beyond
         (or a centred change + noise + snapshot)

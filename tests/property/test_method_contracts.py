@@ -19,9 +19,8 @@ from accounting.records.receipt import recompute
 from solvers import Problem, plan
 from solvers.columns import Columns
 from solvers.data_access import access, allocated, inputs, lattice_sums, sampled, sums
-from solvers.data_access.data import Data, listed
+from solvers.data_access.data import Data, Slots, listed
 from solvers.data_access.meter import Meter
-from solvers.data_access.summed import Slots
 from solvers.domains import Free, LinfBall
 from solvers.errors import Unsuitable
 from solvers.losses import Hinge, Logistic, Squared

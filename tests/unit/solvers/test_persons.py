@@ -187,9 +187,9 @@ def test_nobody_s_rows_are_a_neighbor_of_one_person_s() -> None:
         found = solve(methods.DpGd(steps=2), problem, none, np.empty(0), Privacy(1.0, 1e-6), Declared(), persons=[])
         assert found.coefficients.shape == (problem.d,)
     for wrong in (np.ones((1, 2)), np.ones((0, 3)), sparse.csr_array((1, 2)), {"a": np.ones(1), "b": np.ones(1)}):
-        with pytest.raises(Unsuitable, match="a row for each name"):
+        with pytest.raises(Unsuitable, match="a row for each entry"):
             of_persons(wrong, np.empty(0), [], plain, Noise(SeededBits(4)))
-    with pytest.raises(Unsuitable, match="a row for each name"):
+    with pytest.raises(Unsuitable, match="a row for each entry"):
         of_persons(np.ones((0, 2)), np.ones(1), [], plain, Noise(SeededBits(4)))
 
 
@@ -200,8 +200,8 @@ def test_what_is_said_of_persons_must_fit() -> None:
     for problem, ids, what in (
         (person, None, "persons must be passed"),
         (row, [1, 1, 2], "persons must be passed"),
-        (person, [1, 2, 3], "more persons"),
-        (person, [1.5, 2.5, 2.5], "whole numbers or text"),
+        (person, [1, 2, 3], "more names"),
+        (person, [1.5, 2.5, 2.5], "whole number or a text"),
         (person, [1, 2], "shape"),
     ):
         with pytest.raises(Unsuitable, match=what):
