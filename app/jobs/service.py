@@ -14,6 +14,7 @@ from accounting.records.documents import canonical
 from accounting.records.events import Cancelled, Charged, Refunded
 from accounting.records.filters import cost_from_json, cost_to_json
 from accounting.records.ledger import share
+from app.datasets import names
 from app.datasets import store as datasets
 from app.http.errors import ApiError
 from app.http.lists import Paging
@@ -101,6 +102,8 @@ def get(database: Database, principal: Principal, job_id: str) -> Job:
 def page(database: Database, principal: Principal, asked: Paging, wanted: Wanted = ANY) -> Page[Job]:
     """The jobs that are wanted in the order of submission: own ones to an analyst, all to stewards and auditors."""
     with database.read() as connection:
+        if wanted.dataset is not None:
+            wanted = replace(wanted, dataset=names.identify(connection, wanted.dataset, principal))
         found = store.page(connection, asked, _own(principal), *wanted.among())
     return asked.page(Page[Job], found, JobRow.to_wire, lambda row: row.id)
 
@@ -172,8 +175,8 @@ def _reserve(
     standing = allotments.stands(connection, now.ledger_id, now.state, owner.id)
     quote = priced.quote(standing)
     job_id, at = new_id("job"), database.timestamp()
-    names = (owner.name, dataset.id, quote.method.name)
-    charged = None if priced.cost is None else Charged(job_id, priced.cost, priced.guarantee, *names)
+    origin = (owner.name, dataset.id, quote.method.name)
+    charged = None if priced.cost is None else Charged(job_id, priced.cost, priced.guarantee, *origin)
     after = None if charged is None else standing.after(charged)
     if charged is None or after is None:
         raise ApiError("budget_exhausted", remaining=pricing.remaining(standing))
