@@ -34,7 +34,9 @@ _UNTIL = Query(pattern=_TIME, description="Only those submitted before this UTC 
 class Wanted:
     """Those that suit all that is said. Times are of submissions, which no record decides."""
 
-    dataset: Annotated[DatasetReference | None, Query(description="Only jobs on this dataset, by its id or its name.")] = None
+    dataset: Annotated[
+        DatasetReference | None, Query(description="Only jobs on this dataset, by its id or its name.")
+    ] = None
     state: Annotated[JobState | None, Query(description="Only those that are told to be in this state.")] = None
     method: Annotated[
         str | None,

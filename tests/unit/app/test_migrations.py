@@ -383,7 +383,7 @@ def test_a_queued_job_of_revision_4_runs_under_its_charge(tmp_path: Path) -> Non
     run_out(world, dispatcher)
     states = {job: world.job(job).state for job in (done, cancelled, waiting, broken)}
     assert states == {done: "done", cancelled: "cancelled", waiting: "done", broken: "failed"}
-    receipt = json.loads(service.receipt(world.database, world.analyst, waiting))["receipt"]
+    receipt = json.loads(service.released(world.database, world.analyst, waiting, "receipt"))["receipt"]
     assert receipt["method"] == json.loads(OLD_PLAN)["method"]
     assert receipt["queries"] == json.loads(OLD_PLAN)["release_plan"]["plan"]["queries"]
     assert world.check() == {"done": 2, "cancelled": 1, "failed": 1}
