@@ -1,7 +1,7 @@
 """Which runs can do with sums over partitions, and which need all rows on one machine: from public facts."""
 
 from accounting.mechanisms import PoissonGaussian, RandomAllocation, Resampled, SvrgStep
-from accounting.noise.draws import is_few
+from accounting.noise.draws import is_sparse_draw
 from solvers.methods import Run
 from solvers.problem import Problem
 from solvers.statistics import AnyCounting
@@ -22,7 +22,7 @@ def needs_one_machine(run: Run | AnyCounting, problem: Problem) -> str | None:
             return "its secret slots are a list of all rows"
         if isinstance(mechanism, Resampled):
             return "it draws as many rows as there are, with replacement"
-        if isinstance(mechanism, SvrgStep) and not is_few(problem.n, mechanism.batch):
+        if isinstance(mechanism, SvrgStep) and not is_sparse_draw(problem.n, mechanism.batch):
             return "its batches are drawn from a list of all rows: take fewer than an eighth of them"
         if isinstance(mechanism, PoissonGaussian) and mechanism.rate * problem.n > MOST_DRAWN:
             return f"its batches hold more than {MOST_DRAWN} rows"

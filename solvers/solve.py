@@ -128,7 +128,7 @@ def plan(
     met = prepared.prepared(fitted.problem)
     own = chosen.queries(met)
     moments = prepared.queries(problem, own)
-    evaluations = problem.unit.places * (chosen.gradient_evaluations(met) + float(problem.n) * len(moments))
+    evaluations = problem.unit.slots * (chosen.gradient_evaluations(met) + float(problem.n) * len(moments))
     if evaluations > limits.evaluations:
         raise OutOfRange(f"the run would compute more than {limits.evaluations:g} per-row gradients, the most here")
     answers = sum(query.answers for query in own + moments)

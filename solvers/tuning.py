@@ -15,7 +15,7 @@ from accounting.errors import FilterMismatch, OutOfRange
 from accounting.mechanisms import Gaussian, Selection
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery, Query, ReleasePlan
-from accounting.privacy import Privacy, apart
+from accounting.privacy import Privacy, sensitivity_factor
 from solvers.data_access.data import Data
 from solvers.data_access.scores import ScoreOracle
 from solvers.errors import NeedsDelta, RunFailed
@@ -45,7 +45,7 @@ def plan(asked: Candidates, problem: Problem, privacy: Privacy, limits: Limits =
         raise NeedsDelta("a tuning's runs and scores are Gaussian, which need delta > 0")
     choice = Query(CHOICE, 1, Selection(len(asked.candidates) * asked.repeats))
     release = calibrate((choice,), privacy, problem.relation)
-    mu = apart(problem.relation) / release.plan.queries[0].noise_multiplier
+    mu = sensitivity_factor(problem.relation) / release.plan.queries[0].noise_multiplier
     each = Privacy(gauss_epsilon(mu * math.sqrt(1 - _SHARE), privacy.delta), privacy.delta)
     quotes = [
         plan_one(
@@ -85,7 +85,7 @@ def _trial(quote: Quote, mu: float) -> Trial:
     left = 0.0 if spent is None else (mu**2 - spent**2) * _BELOW
     if left <= 0:
         raise FilterMismatch(f"a tuning takes methods whose answers are Gaussian; {quote.method.name}'s are not")
-    score = PlannedQuery(SCORE, 1, Gaussian(), apart(problem.relation) / math.sqrt(left))
+    score = PlannedQuery(SCORE, 1, Gaussian(), sensitivity_factor(problem.relation) / math.sqrt(left))
     how = quote.method, problem.regularizer, problem.domain, quote.preparation, problem.slope_limit
     return Trial(*how, replace(planned, queries=(*planned.queries, score)))
 

@@ -114,7 +114,7 @@ def forecast(
 def _affordable(planned: list[Quote], runs: int) -> int:
     """How many records a run takes: n, or fewer where the noise can be that of n."""
     problem = planned[0].problem
-    n, k, columns = problem.n, problem.unit.places, problem.columns
+    n, k, columns = problem.n, problem.unit.slots, problem.columns
     assert columns is not None
     evaluations = runs * sum(quote.gradient_evaluations / n for quote in planned) + _STEPS * k
     answers = runs * sum(query.answers for quote in planned for query in quote.release.plan.queries)
@@ -154,7 +154,7 @@ def _scaled(quote: Quote, records: int) -> Quote:
 
 
 def _drawn(design: Design, problem: Problem, records: int, twin: Twin, seed: int, signal: float) -> Trial:
-    persons = twins.owners(seed, records, problem.unit.places) if problem.unit.is_person else None
+    persons = twins.owners(seed, records, problem.unit.slots) if problem.unit.is_person else None
     rows = range(records if persons is None else len(persons))
     fresh, (train, test) = range(rows.stop, rows.stop + TEST_ROWS), twin.parted
     planted = Planted.of(twin, design, seed, signal) if twin.sample is None else None

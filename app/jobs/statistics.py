@@ -56,7 +56,7 @@ def _rows(spec: JobSpec, answers: Answers) -> Rows:
 
 
 def _counts(spec: JobSpec, method: Counts, table: Table, answers: Answers) -> CountsResult:
-    places = spec.problem.unit.places  # a person's rows count 1/k each in the answer, and 1 in what is told of it
+    places = spec.problem.unit.slots  # a person's rows count 1/k each in the answer, and 1 in what is told of it
     std = places * stds_of(method, spec.problem, spec.release_plan.plan)["cells"]
     return CountsResult(
         name="counts",

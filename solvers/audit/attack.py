@@ -275,7 +275,7 @@ def _tilt(answer: Vector, mean: Vector, std: float) -> float:
 
 def neighbor(problem: Problem, row: Row, position: int = 0, others: Row | None = None) -> Data:
     """Rows all alike, zeros if none is named, but for one, or for all k of one person."""
-    X, y, k = np.zeros((problem.places, problem.d)), np.zeros(problem.places), problem.unit.places
+    X, y, k = np.zeros((problem.places, problem.d)), np.zeros(problem.places), problem.unit.slots
     if others is not None:
         X[:], y[:] = others.x, others.y
     mine = slice(k * position, k * position + k)

@@ -45,7 +45,7 @@ class AllocatedOracle:
         planned = self.__meter.take(query, RandomAllocation)
         records, size = self.__slot(planned)
         places = places_of(np.sort(records), self.__problem)
-        value = gradient_sum(self.__data, places, w) / (size * self.__problem.unit.places)
+        value = gradient_sum(self.__data, places, w) / (size * self.__problem.unit.slots)
         return self.__meter.answer(planned, value, sampled_bound(self.__problem, size, self.__problem.G, norm))
 
     def transcript(self) -> Plan:

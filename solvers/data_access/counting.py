@@ -94,5 +94,5 @@ class CountingOracle:
 
     def __counted(self, query: str, work: Work, moved: float) -> Vector:
         """Whole numbers below 2^53, which floats add up exactly."""
-        planned, k = self.__meter.take(query, Gaussian), self.__problem.unit.places
+        planned, k = self.__meter.take(query, Gaussian), self.__problem.unit.slots
         return self.__meter.answer(planned, self.__data.total(work), k * moved * moment_bounds.SLIP) / k

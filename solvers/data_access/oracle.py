@@ -89,7 +89,7 @@ class PrivateOracle:
         norm = reach(self.__problem, w)
         planned = self.__meter.take(query, PoissonGaussian)
         batch, size = self.__batch(planned)
-        value = gradient_sum(self.__data, batch, w) / (size * self.__problem.unit.places)
+        value = gradient_sum(self.__data, batch, w) / (size * self.__problem.unit.slots)
         return self.__meter.answer(planned, value, sampled_bound(self.__problem, size, self.__problem.G, norm))
 
     def sampled_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
@@ -106,7 +106,7 @@ class PrivateOracle:
         bound = 0.0 if distance == 0.0 else min(problem.G, problem.L * distance)
         if bound == 0.0:
             return self.__meter.count(np.zeros(problem.size))
-        (batch, size), k = self.__batch(planned), problem.unit.places
+        (batch, size), k = self.__batch(planned), problem.unit.slots
         value = gradient_sum(self.__data, batch, w, anchor, bound / problem.row_norm) / (size * k)
         return self.__meter.answer(planned, value, sampled_bound(problem, size, bound, norm))
 
@@ -125,7 +125,7 @@ class PrivateOracle:
         if not centres(problem, distance):
             return self.sampled_change(query, w, anchor)
         planned = self.__meter.take(query, PoissonGaussian)
-        (batch, size), k = self.__batch(planned), problem.unit.places
+        (batch, size), k = self.__batch(planned), problem.unit.slots
         sums = gradient_sum(self.__data, batch, moved, anchor, 0.0, problem.loss.curvature_bound)
         held = int(self.__data.total(Held(), batch))
         value = sums / (size * k) + center(problem, moved, held / (size * k))
@@ -143,7 +143,7 @@ class PrivateOracle:
         if not isinstance(mechanism, SvrgStep) or mechanism.rows != n:
             raise OutOfPlan(f"query {query!r} is planned for another number of rows")
         batch, widest = draws.distinct_rows(self.__meter.noise, n, mechanism.batch), 2 * self.__problem.G
-        places, k = places_of(batch, self.__problem), self.__problem.unit.places
+        places, k = places_of(batch, self.__problem), self.__problem.unit.slots
         change = gradient_sum(self.__data, places, w, anchor, widest / self.__problem.row_norm) / (mechanism.batch * k)
         bound = printed_bound(self.__problem, mechanism.batch, norm)
         return self.__meter.answer(planned, np.stack([change, self.__at_anchor(anchor)]), bound)

@@ -13,7 +13,7 @@ import numpy as np
 from accounting.mechanisms import Gaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
-from accounting.privacy import apart
+from accounting.privacy import sensitivity_factor
 from solvers import moment_bounds
 from solvers.bounds import UNIT
 from solvers.columns import Columns
@@ -45,7 +45,7 @@ class StandardisedOracle:
             raise Unsuitable("the data were prepared for another problem, or their columns are not declared")
         self.__problem, self.__data, self.__meter = problem, data, Meter(plan, noise, on_answer, problem.relation)
         self.__columns: Columns = problem.columns
-        self.__relation, self.__apart = problem.relation, apart(problem.relation)
+        self.__relation, self.__apart = problem.relation, sensitivity_factor(problem.relation)
         self.__share = 1.0
 
     @property

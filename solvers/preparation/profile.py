@@ -8,7 +8,7 @@ import numpy as np
 
 from accounting.divergences.gaussian import gauss_mu
 from accounting.plan import Query
-from accounting.privacy import Privacy, apart
+from accounting.privacy import Privacy, sensitivity_factor
 from solvers.doors import Standardised
 from solvers.frame import Frame
 from solvers.preparation.moments import Moments
@@ -65,7 +65,7 @@ class ByProfile:
         """
         weights, mu = {query.name: query.weight for query in private}, gauss_mu(privacy.epsilon, privacy.delta)
         total = sum(weights.values())
-        one = apart(problem.relation) * math.sqrt(total) / mu
+        one = sensitivity_factor(problem.relation) * math.sqrt(total) / mu
         moments = self.moments.coarsened(problem, lambda query: one / math.sqrt(weights[query]))
         return replace(self, moments=moments)
 

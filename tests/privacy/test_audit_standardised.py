@@ -15,7 +15,7 @@ import pytest
 from accounting import Privacy
 from accounting.noise import Noise
 from accounting.plan import Plan
-from accounting.privacy import REPLACE_ONE, Relation, Unit, apart
+from accounting.privacy import REPLACE_ONE, Relation, Unit, sensitivity_factor
 from solvers import plan as plan_of
 from solvers.audit import standardised
 from solvers.audit.attack import Row, _score, halved, neighbor
@@ -89,7 +89,7 @@ def test_a_pair_moves_its_answer_as_far_as_noise_is_made_for_and_none_farther(
 
     def measured(attacker: StandardisedAttacker, query: str, answer: Vector, means: list[Vector], bound: float) -> None:
         moved = float(np.linalg.norm(means[0] - means[1]))
-        shares[query].append(moved * CODED.n / (apart(relation) * bound))
+        shares[query].append(moved * CODED.n / (sensitivity_factor(relation) * bound))
         scored(attacker, query, answer, means, bound)
 
     monkeypatch.setattr(standardised.StandardisedAttacker, "_scored", measured)

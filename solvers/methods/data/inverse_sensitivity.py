@@ -68,7 +68,7 @@ class InverseSensitivity(Strict):
             large or too fine.
         """
         check_scalar("inverse_sensitivity", problem)
-        if problem.unit.places > 1:
+        if problem.unit.slots > 1:
             raise Unsuitable(
                 "inverse_sensitivity counts records of one gradient each; here a record is a person of several rows, "
                 "for whom its score is not proven"

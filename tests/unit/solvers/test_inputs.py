@@ -360,7 +360,7 @@ def test_categories_learned_from_the_data_are_refused() -> None:
         None,
         np.zeros(3, dtype=complex),
     ],
-    ids=repr,
+    ids=["text", "arrow text", "arrow table", "short", "column", "none", "complex"],
 )
 def test_targets_of_a_wrong_type_or_shape_too(y: Any) -> None:
     given = Problem(Squared(), n=3, d=2, row_norm=1.0)

@@ -97,7 +97,7 @@ def test_their_bounds_are_attained() -> None:
 @pytest.mark.parametrize("module", [moment_bounds, standardised])
 def test_mutant_half_of_the_distance_of_two_records_is_caught(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As under replace_one: too little for a count, a square or a distance that a null record has not."""
-    monkeypatch.setattr(module, "apart", lambda _relation: 2.0)
+    monkeypatch.setattr(module, "sensitivity_factor", lambda _relation: 2.0)
     center = np.array([-0.5, 0.2, 0.9, 0.0, 0.25])
     found = moved(Squared(), one_row((1.0, -1.0), 1), -1.0, center, 0.5, COLUMNS)
     assert any(far > bound for far, bound in found)
