@@ -93,9 +93,7 @@ def stage(file: Path, reading: Reading, folder: Path, people: "People | None" = 
         for block in encoded(file, reading, people):
             matrix.append(block)
     write_meta(folder, reading.columns, {"rows": matrix.rows})
-    known = fingerprint(folder)
-    assert known is not None
-    return matrix.rows, known
+    return matrix.rows, fingerprint(folder)
 
 
 def encoded(file: Path, reading: Reading, people: "People | None" = None) -> Iterator[Floats]:
