@@ -142,7 +142,8 @@ class ColumnReport(Wire):
 
     @property
     def _counts(self) -> dict[OutcomeKind, int]:
-        return {"clamped": 0, "missing": 0} | {outcome.what: outcome.count for outcome in self.outcomes}
+        counts: dict[OutcomeKind, int] = {"clamped": 0, "missing": 0}
+        return counts | {outcome.what: outcome.count for outcome in self.outcomes}
 
     def _share(self, count: int) -> float:
         there = self.parsed + sum(self._counts.values()) - self._counts["missing"]

@@ -189,9 +189,9 @@ def test_a_job_runs_and_is_released_as_it_was_priced(tmp_path: Path, monkeypatch
     seen = []
     load = Design.load
 
-    def loaded(design: Design, folder: Path, scratch: Path) -> Any:
+    def loaded(design: Design, folder: Path) -> Any:
         seen.append(design)
-        return load(design, folder, scratch)
+        return load(design, folder)
 
     monkeypatch.setattr(Design, "load", loaded)
     dispatcher = Dispatcher(world.settings, world.database, world.keys, InlineEngine())
