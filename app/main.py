@@ -2,6 +2,7 @@
 
 import logging
 import os
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
@@ -89,6 +90,7 @@ ROUTERS = (  # looked through one after the other: what is asked most comes firs
     operations.router,
     documentation.router,
 )
+_SWITCH_SECONDS = 5e-4  # a thread hands over the interpreter to the event loop after this time
 _LOG = logging.getLogger("purse.main")
 _DESCRIPTION = (
     "Differentially private models under a privacy budget: priced before they run, charged before the data is touched, "
@@ -130,15 +132,10 @@ def create_app(
     clock: Clock | None = None,
     alone: bool = False,
 ) -> FastAPI:
-    """The application on its home; nothing starts before the server does.
+    """Return the application for a home; nothing starts before the server does.
 
-    Parameters
-    ----------
-    settings : the operator's choices
-    engine : runs the jobs instead of the one that the settings name; whoever made it closes it
-    calculators : calculate prices instead of processes of our own
-    clock : a test's, instead of the machine's
-    alone : no other server may share the home meanwhile, and there are no pages: it serves one command
+    `engine`, `calculators` and `clock` replace those of the settings, in tests and for `purse fit`; their maker closes
+    them. With `alone`, no other server may share the home, and there are no pages.
     """
     forget_secrets()
     check_installation()
@@ -203,6 +200,7 @@ def _pages() -> tuple[APIRouter, ...]:
 def serve(settings: Settings, calculators: Calculators | None = None) -> None:
     """Runs the server until it is told to stop; `StartRefused` if its state is not one to go on from."""
     logs.install(settings.log_level, settings.log_format)
+    sys.setswitchinterval(_SWITCH_SECONDS)
     limits = Limits(connections=settings.max_connections)
     application = create_app(settings, calculators=calculators)
     place = {"host": settings.host, "port": settings.port}

@@ -3,6 +3,7 @@
 from accounting.mechanisms import PoissonGaussian, RandomAllocation, Resampled, SvrgStep
 from accounting.noise.draws import is_sparse_draw
 from solvers.methods import Run
+from solvers.methods.run import ChoosingRun, DataRun
 from solvers.problem import Problem
 from solvers.statistics import AnyCounting
 
@@ -12,9 +13,9 @@ MOST_DRAWN = 2**26
 
 def needs_one_machine(run: Run | AnyCounting, problem: Problem) -> str | None:
     """Why it does; None if sums over partitions are all that it asks for."""
-    if run.door == "several":
+    if isinstance(run, ChoosingRun):
         return "its runs are scored on one machine"
-    if run.door == "data" and run.in_order:
+    if isinstance(run, DataRun) and run.in_order:
         return "it takes a step a record, one after the other"
     for query in run.queries(problem):
         mechanism = query.mechanism

@@ -13,6 +13,9 @@ from solvers.bounds import BLOCK, UNIT, block_rows, unfolded_rows
 from solvers.columns import Columns
 from solvers.problem import Problem
 
+MOMENTS = {"means", "spread", "variances"}
+"""Names of the queries whose answers are private moments."""
+
 SLIP = 1 + 8 * UNIT  # of a difference, a product, a shortening
 
 

@@ -17,10 +17,11 @@ from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery, Query, ReleasePlan
 from accounting.privacy import Privacy, sensitivity_factor
 from solvers.data_access.data import Data
+from solvers.data_access.oracles import split
 from solvers.data_access.scores import ScoreOracle
 from solvers.errors import NeedsDelta, RunFailed
 from solvers.problem import Problem, Vector
-from solvers.solve import AS_DECLARED, Limits, Quote, parted
+from solvers.solve import AS_DECLARED, Limits, Quote
 from solvers.solve import plan as plan_one
 from solvers.solve import run as run_one
 from solvers.trials import CHOICE, SCORE, Candidates, Trial, Tuning
@@ -139,18 +140,18 @@ def _tried(
     nothing: an error that came out of any run but the chosen would tell of it. The machine's own faults come out.
     """
     problem = trial.problem(base)
-    last, rest = parted(trial.plan, {SCORE})
+    score_plan, run_plan = split(trial.plan, {SCORE})
     try:
         w, _ = run_one(
             trial.method,
             problem,
             data.seen_by(problem),
-            replace(release, plan=rest),
+            replace(release, plan=run_plan),
             noise,
             on_answer,
             trial.preparation,
         )
-        return ScoreOracle(problem, data.seen_by(problem), last, noise).score(SCORE, w), w
+        return ScoreOracle(problem, data.seen_by(problem), score_plan, noise).score(SCORE, w), w
     except (OSError, MemoryError):
         raise
     except Exception:

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import sqlalchemy as sa
 from fastapi import Depends, Path
-from fastapi.concurrency import run_in_threadpool
 
 from app.datasets import store
+from app.http.work import in_turn
 from app.identity.dependencies import Principal, caller, database
 from app.persistence.session import Database
 from app.persistence.tables import datasets
@@ -37,7 +37,7 @@ async def dataset_id(
     """Return the id of the dataset that the path states, see `identify`."""
     if _ISSUED_ID.fullmatch(dataset_id):  # without a thread, which only a query needs
         return dataset_id
-    return await run_in_threadpool(_identify, base, dataset_id, principal)
+    return await in_turn(_identify, base, dataset_id, principal)
 
 
 def _identify(base: Database, reference: str, principal: Principal) -> str:

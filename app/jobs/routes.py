@@ -18,6 +18,7 @@ from app.http.errors import responses
 from app.http.lists import Paging, paging
 from app.http.location import Locate
 from app.http.queries import strict_router
+from app.http.work import in_turn
 from app.identity.dependencies import Principal, Require, database, require
 from app.jobs import events, service
 from app.jobs.changes import Changes
@@ -116,9 +117,9 @@ async def submission(
 Submit = Annotated[Submission, Depends(submission)]
 
 
-def _visible(base: Base, principal: Analyst, job_id: Identifier) -> Job:
+async def _visible(base: Base, principal: Analyst, job_id: Identifier) -> Job:
     """Return a job that the caller may see; it is looked up before a stream begins."""
-    return service.get(base, principal, job_id)
+    return await in_turn(service.get, base, principal, job_id)
 
 
 async def stream_slot(request: Request, principal: Analyst) -> AsyncIterator[None]:

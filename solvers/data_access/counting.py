@@ -29,7 +29,7 @@ class CountingOracle:
     Parameters
     ----------
     moments : answers its own queries, of a plan of its own, about the same data
-    problem, data, plan, noise, on_answer : as `PrivateOracle`
+    problem, data, plan, noise, on_answer : as `FullBatchOracle`
     """
 
     __slots__ = ("__columns", "__data", "__meter", "__problem", "moments")

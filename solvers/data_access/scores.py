@@ -30,7 +30,7 @@ class ScoreOracle:
 
     Parameters
     ----------
-    problem, data, plan, noise : as `PrivateOracle`
+    problem, data, plan, noise : as `FullBatchOracle`
     """
 
     __slots__ = ("__data", "__meter", "__problem")

@@ -6,7 +6,7 @@
 
 Every batch and every normal variable is drawn before the walk and used at its own step, at the scale of that step's
 bound. Further bits decide a coordinate whose rounding double precision leaves undecided. The walk sees data and counts
-no answers: only `PrivateOracle.walk` calls it, after the plan's meter has counted. Proof: docs/proofs/oracle.md.
+no answers: only `SampledOracle.walk` calls it, after the plan's meter has counted. Proof: docs/proofs/oracle.md.
 """
 
 import math

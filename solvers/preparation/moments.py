@@ -15,11 +15,10 @@ from accounting.plan import Query
 from accounting.privacy import sensitivity_factor
 from solvers import moment_bounds
 from solvers.columns import Columns
-from solvers.doors import Standardised
 from solvers.errors import Unsuitable
+from solvers.oracles import Standardised
 from solvers.problem import Problem, Vector
 
-MOMENTS = {"means", "spread", "variances"}  # the queries that they are
 FARTHEST = 4.0  # the most that (x - m)^2 can be: numbers and means lie in [-1, 1]
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from accounting.divergences.gaussian import gauss_mu
 from accounting.plan import Query
 from accounting.privacy import Privacy, sensitivity_factor
-from solvers.doors import Standardised
 from solvers.frame import Frame
+from solvers.oracles import Standardised
 from solvers.preparation.moments import Moments
 from solvers.preparation.private import FLOOR, Private, framed
 from solvers.problem import Problem

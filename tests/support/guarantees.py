@@ -27,7 +27,8 @@ ANSWER = {
     "accounting.noise.batches": "Batches and slots are drawn independently of the data and stay secret.",
     "accounting.noise.draws": "Uniform choices are exact, because biased words are rejected.",
     "solvers.centred": "The bound of a centered change holds for every record.",
-    "solvers.data_access.oracle": "Every answer goes through the meter, with a bound that holds for every record.",
+    "solvers.data_access.full_batch": "Every answer goes through the meter, with a bound that holds for every record.",
+    "solvers.data_access.sampled": "Every answer goes through the meter, with a bound that holds for every record.",
     "solvers.data_access.sums": "Sums clip each record exactly as `solvers.bounds` assumes.",
     "solvers.data_access.access": "Only `release` returns a function of the data. Parallel parts are disjoint.",
     "solvers.data_access.unfolded": "Rows are expanded without any dependence between records.",
@@ -101,6 +102,7 @@ SPECIAL = {
 }
 
 COMPOSITION = {
+    "solvers.data_access.oracles": "A plan is opened once, so no two oracles answer from the same plan.",
     "accounting.accountants.pure": "Epsilons add up.",
     "accounting.divergences.gaussian": "The Gaussian profile is exact, and Rényi curves are converted as cited.",
     "accounting.divergences.losses": "Masses on the grid are pessimistic.",
@@ -192,7 +194,7 @@ ASIDE = {
     "solvers.methods.average": "An average of answers is post-processing.",
     "solvers.methods.path": "Points computed from answers are post-processing.",
     "solvers.methods.run": "The module contains types and reads settings.",
-    "solvers.doors": "The module contains only types.",
+    "solvers.oracles": "The module contains only types.",
     "solvers.data_access.summed": "The module contains only types.",
     "solvers.kernels.digests": "Digests only name compiled files, and `test_kernels` computes them independently.",
     "accounting.errors": "The module contains only error classes.",

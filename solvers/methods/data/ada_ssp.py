@@ -11,11 +11,11 @@ from accounting.plan import Query
 from accounting.privacy import Privacy, sensitivity_factor
 from solvers.bounds import UNIT, gradient_bound, unfolded_rows
 from solvers.domains import Free
-from solvers.doors import Access
 from solvers.errors import Unsuitable
 from solvers.losses import Squared
 from solvers.methods.checks import check_count, check_delta
 from solvers.methods.run import Bounds, DataRun, Strict
+from solvers.oracles import Access
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2, NoRegularizer
 

@@ -13,10 +13,10 @@ from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.bounds import UNIT
 from solvers.domains import Free, Simplex
-from solvers.doors import Access
 from solvers.errors import Unsuitable
 from solvers.methods.checks import check_count, check_scalar
 from solvers.methods.run import Bounds, DataRun, Strict
+from solvers.oracles import Access
 from solvers.problem import Problem, Vector
 from solvers.rounded import lattice_error
 

@@ -15,10 +15,10 @@ from accounting.plan import Query
 from accounting.privacy import Privacy, sensitivity_factor
 from solvers.bounds import UNIT, gradient_error
 from solvers.domains import Simplex
-from solvers.doors import Access
 from solvers.errors import NeedsDelta, RunFailed, Unsuitable
 from solvers.methods.checks import check_count, check_loss, check_scalar, check_step
 from solvers.methods.run import Bounds, DataRun, Strict
+from solvers.oracles import Access
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2, NoRegularizer
 

@@ -148,7 +148,7 @@ class TestPrice:
         assert by_default.preparation.name == "private"
         assert "standardised coefficients" in by_default.preparation.statement
         assert by_default.row_norm == 1.0
-        for asked, reason in (({"preparation": {"name": "declared"}}, "asked for"), ({"row_norm": 0.5}, "clipped")):
+        for asked, reason in (({"preparation": {"name": "declared"}}, "requested"), ({"row_norm": 0.5}, "clipped")):
             kept = quoted(method={"name": "dp_gd"}, **asked)
             assert kept.preparation is not None
             assert kept.preparation.name == "declared"
@@ -159,7 +159,7 @@ class TestPrice:
         code, text = refused(method={"name": "dp_gd"}, row_norm=0.5, preparation={"name": "private"})
         assert (code, "clipped" in text) == ("unsupported_combination", True)
         code, text = refused(method={"name": "adaptive_gd"}, preparation={"name": "declared"})
-        assert (code, "standardises by itself" in text) == ("unsupported_combination", True)
+        assert (code, "standardizes rows itself" in text) == ("unsupported_combination", True)
 
     def test_auto_keeps_a_slope_limit_for_numbers_and_says_how(self) -> None:
         quote = quoted(target="age", features=["sex", "color"], slope_limit=0.25)
