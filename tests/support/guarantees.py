@@ -177,7 +177,7 @@ NEIGHBORS = {
     "app.datasets.store": "Both parts of a holdout belong to disjoint records (`parts`, `whole`).",
     "app.datasets.values": "Changed values stop all jobs on the dataset.",
     "app.quotes.evaluations": "An evaluation reads the holdout set only.",
-    "app.quotes.pricing": "A profile is used only for its own dataset and declaration.",
+    "app.quotes.requests": "A profile is used only for its own dataset and declaration.",
     "solvers.data_access.containers": "Each value is read alone. Only type and shape decide how.",
     "solvers.data_access.inputs": "Arrays and frames passed to `solve` are converted record by record.",
     "solvers.data_access.sparse": "Stored entries of one row change no other row.",
