@@ -275,8 +275,7 @@ def _usual(file: Path, declared: Declared) -> float:
 
 def _count(file: Path, declared: Declared) -> int:
     """n, as the service will count it."""
-    from app.sources.ingest import Reading, batches
-    from app.sources.persons import count_persons
+    from app.sources.ingest import Reading, batches, count_persons
 
     reading = Reading(declared.columns, declared.dialect)
     try:

@@ -24,6 +24,7 @@ from solvers.data_access.rows import Coded, code_bytes
 
 Floats = NDArray[np.float64]
 
+FORMAT = 3  # of the stored records
 META, NUMBERS, CODES, PRESENT = "meta.json", "numbers.npy", "codes.npy", "present.npy"
 PARTITIONS = "partitions.json"
 """The file of a dataset whose records are stored elsewhere, see `app.sources.partitions`."""
@@ -124,6 +125,15 @@ class CodedWriter:
 def code_count(column: Column) -> int:
     """1 for a number, else how many codes a category has, "other" included."""
     return len(column.categories) + 1 if isinstance(column, CategoryColumn) else 1
+
+
+def write_meta(folder: Path, columns: Sequence[Column], size: dict[str, int]) -> None:
+    """Write the document that describes the records of a folder, durably."""
+    document = {"format": FORMAT, **size, "columns": [column.model_dump() for column in columns]}
+    with (folder / META).open("x", encoding="utf-8") as file:
+        json.dump(document, file, allow_nan=False)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def widths(folder: Path) -> tuple[int, ...]:
