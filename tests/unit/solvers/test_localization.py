@@ -25,7 +25,7 @@ from solvers.methods import EpochGrowth, Localization, PhasedSgd
 from solvers.methods.data.localization import LAW
 from solvers.methods.data.phased_sgd import sensitivity
 from solvers.methods.data.phases import Phases
-from solvers.methods.defaults.phases import Law, choose, risk
+from solvers.methods.defaults.phases import Law, RiskBound
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2, NoRegularizer
 from solvers.solve import run
@@ -147,17 +147,18 @@ def test_the_bound_of_a_schedule_is_the_sum_it_is_said_to_be(law: Law) -> None:
     total = law.reach * D**2 / (h * m) + law.drift * G**2 * sum(etas)
     total += sum(law.reach * a * (law.shift * G * e) ** 2 / (f * m) for e, f in itertools.pairwise(etas))
     total += G * math.sqrt(a) * law.shift * G * etas[-1]
-    assert risk(law, a, Phases(0, k, m, q, h), D, G) == pytest.approx(total)
+    assert RiskBound(law, a, D, G).risk(Phases(0, k, m, q, h)) == pytest.approx(total)
 
 
 def test_the_default_schedule_is_the_best_of_its_list_and_better_than_the_printed_one() -> None:
     a, n, D, G = 955.0, 100_000, 5.0, 1.0
-    best = choose(LAW, a, n, D, G)
-    least = risk(LAW, a, best, D, G)
+    bound = RiskBound(LAW, a, D, G)
+    best = bound.best_phases(n)
+    least = bound.risk(best)
     for factor in (0.9, 1.1):
-        assert risk(LAW, a, replace(best, step=best.step * factor), D, G) > least
-    printed = choose(LAW, a, n, D, G, count=12, ratio=16.0)
-    assert least < 0.6 * risk(LAW, a, printed, D, G)
+        assert bound.risk(replace(best, step=best.step * factor)) > least
+    printed = bound.best_phases(n, count=12, ratio=16.0)
+    assert least < 0.6 * bound.risk(printed)
 
 
 @pytest.mark.parametrize(
