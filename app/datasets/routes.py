@@ -3,25 +3,28 @@
 from collections.abc import AsyncIterator
 from typing import Annotated
 
-from fastapi import Depends, Request, Response
+from fastapi import Depends, Query, Request, Response
 from fastapi.concurrency import contextmanager_in_threadpool
 
+from accounting.records.entries import EntryKind
 from app.datasets import folders, service, spool
 from app.datasets.budgets import Answers
+from app.datasets.names import DatasetId
 from app.datasets.store import Wanted
 from app.datasets.upload import Upload, receive
 from app.http import conditional
 from app.http.errors import responses
-from app.http.lists import Paging, paging
+from app.http.lists import NUMBER, Paging, paging
 from app.http.location import Locate
 from app.http.queries import strict_router
 from app.identity.dependencies import Principal, database, require, settings
+from app.ledger import service as ledgers
 from app.ledger.routes import Keys
 from app.persistence.session import Database
 from app.settings import Settings
-from purse.wire.base import Identifier, Page
+from purse.wire.base import Name, Page
 from purse.wire.datasets import BudgetStatus, Dataset, Registered
-from purse.wire.receipts import LedgerHead
+from purse.wire.receipts import LedgerEntry, LedgerHead
 
 UPLOADS_EACH, UPLOADS = 4, 16  # received at once, of one steward and of all: each has its file on the disk
 router = strict_router(prefix="/v1/datasets", tags=["datasets"])
@@ -124,7 +127,7 @@ def listing(
 
 
 @router.get("/{dataset_id}", summary="Read a dataset's public facts", responses=responses("not_found"))
-def read(base: Base, principal: Anyone, dataset_id: Identifier) -> Dataset:
+def read(base: Base, principal: Anyone, dataset_id: DatasetId) -> Dataset:
     """The declaration, n, and the budget as it stands. Nothing here was read off the data, except n."""
     return service.get(base, dataset_id, principal)
 
@@ -144,7 +147,7 @@ async def answers(request: Request) -> Answers:
 async def budget(
     told: Annotated[Answers, Depends(answers)],
     principal: Anyone,
-    dataset_id: Identifier,
+    dataset_id: DatasetId,
     if_none_match: conditional.IfNoneMatch = None,
 ) -> Response:
     """What is spent and what remains. An analyst sees the total and their own part; steward and auditor see all.
@@ -155,8 +158,26 @@ async def budget(
     return conditional.respond(answer.body, if_none_match, answer.tag)
 
 
+@router.get("/{dataset_id}/ledger", summary="Read a dataset's ledger", responses=responses("not_found"))
+def ledger(
+    base: Base,
+    _principal: Annotated[Principal, Depends(require("steward", "auditor"))],
+    dataset_id: DatasetId,
+    asked: Annotated[Paging, Depends(paging(NUMBER, first="asc"))],
+    analyst: Annotated[
+        Name | None, Query(description="Only what this analyst's jobs did, by name or the id of the identity.")
+    ] = None,
+    kind: Annotated[EntryKind | None, Query(description="Only entries of this kind.")] = None,
+) -> Page[LedgerEntry]:
+    """Return every charge, refund and release as a hash chain that anyone can check, from its first entry on.
+
+    A cursor is a sequence number. Filtered entries are missing from the chain: check a whole chain.
+    """
+    return ledgers.page(base, dataset_id, asked, analyst, kind)
+
+
 @router.get("/{dataset_id}/ledger/head", summary="Read a ledger's head", responses=responses("not_found"))
-def head(base: Base, signing: Keys, principal: Anyone, dataset_id: Identifier) -> LedgerHead:
+def head(base: Base, signing: Keys, principal: Anyone, dataset_id: DatasetId) -> LedgerHead:
     """The newest entry's number and hash, signed; to an analyst, of their own newest release.
 
     Keep it elsewhere: a ledger that lacks it later was cut or rewritten.

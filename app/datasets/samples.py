@@ -14,6 +14,7 @@ from fastapi import Query, Request
 from fastapi.concurrency import run_in_threadpool
 
 from app.datasets import folders, service, store
+from app.datasets.names import DatasetId
 from app.datasets.routes import Anyone, Base, Chosen, Manager
 from app.datasets.store import DatasetRow
 from app.http.body import read_body
@@ -23,7 +24,7 @@ from app.identity.dependencies import Principal
 from app.persistence.session import Database
 from app.persistence.tables import samples
 from app.sources.twins import Floats, Sample
-from purse.wire.base import Identifier, Name
+from purse.wire.base import Name
 from purse.wire.datasets import DatasetSpec
 from purse.wire.files import FileReport
 from purse.wire.twins import FEWEST_SAMPLED, AttachedSample, PublicSample
@@ -58,7 +59,7 @@ async def attach(
     base: Base,
     chosen: Chosen,
     principal: Manager,
-    dataset_id: Identifier,
+    dataset_id: DatasetId,
     published: Annotated[Name, Query(description="Where these rows were published; whoever may use them is told.")],
 ) -> AttachedSample:
     """Rows that are public, such as another year's published file, in the place of those that were attached before.
@@ -77,7 +78,7 @@ async def attach(
 
 
 @router.get("", summary="Read what a public sample is", responses=responses("not_found"))
-def read(base: Base, principal: Anyone, dataset_id: Identifier) -> PublicSample:
+def read(base: Base, principal: Anyone, dataset_id: DatasetId) -> PublicSample:
     """What the steward says of it; its rows are drawn by `GET /v1/datasets/{dataset_id}/twin?source=sample`."""
     with base.read() as connection:
         found = described(connection, store.visible(connection, dataset_id, principal))
@@ -87,7 +88,7 @@ def read(base: Base, principal: Anyone, dataset_id: Identifier) -> PublicSample:
 
 
 @router.delete("", status_code=204, summary="Delete a public sample", responses=responses("not_found", "disk_full"))
-def delete(base: Base, principal: Manager, dataset_id: Identifier) -> None:
+def delete(base: Base, principal: Manager, dataset_id: DatasetId) -> None:
     """Its rows are gone; what was forecast with them is not taken back."""
     with base.write() as connection:
         store.lock(connection, dataset_id, principal)
@@ -127,7 +128,7 @@ def _read(body: bytes, file: Path, spec: DatasetSpec) -> tuple[Floats, FileRepor
         rows = np.concatenate(list(encoded(file, few)))
     if len(rows) < FEWEST_SAMPLED:
         raise ApiError("unreadable_file", f"A sample has {FEWEST_SAMPLED} rows at least.")
-    return rows, tally.report
+    return rows, tally.report.model_copy(update={"warnings": []})  # they are about protection; these rows are public
 
 
 def _put(database: Database, steward: Principal, dataset_id: str, rows: Floats, published: str) -> PublicSample:

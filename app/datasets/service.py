@@ -1,12 +1,10 @@
 """Registering datasets, and telling how their budgets stand."""
 
 import hashlib
-import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -29,6 +27,7 @@ from app.persistence.session import Database, new_id
 from app.settings import Settings
 from app.sources import partitions
 from app.sources.errors import Away, Mismatch, SourceError, TooLarge, Unparsed
+from app.sources.identifiers import identifying
 from app.sources.matrix import checksum
 from purse.wire.base import Page
 from purse.wire.datasets import Budget, Dataset, DatasetSpec, Registered
@@ -38,9 +37,6 @@ from purse.wire.receipts import LedgerHead
 
 # Each file that is being read may take some 300 MB.
 _reading = threading.BoundedSemaphore(2)
-_IDENTIFIERS = frozenset(
-    ("id", "ids", "uid", "uuid", "guid", "pid", "ssn", "nino", "mrn", "mail", "email", "phone", "passport", "user")
-) | {"username", "userid", "person", "patient", "customer", "client", "member", "subject", "participant"}
 
 
 def create(database: Database, settings: Settings, principal: Principal, upload: Upload) -> Registered:
@@ -247,23 +243,17 @@ def described(connection: sa.Connection, row: DatasetRow, principal: Principal) 
 
 
 def warnings(budget: Privacy, spec: DatasetSpec, n: int) -> list[str]:
-    """What a steward should think of again; a function of the declaration and of n."""
+    """Return what a steward should reconsider; a function of the declaration and of n."""
     found = []
     if budget.delta * n >= 1:
         found.append(
-            "delta is 1/n or more: such a promise would allow publishing some record whole. Far less than 1/n is usual."
+            "delta is 1/n or more: such a guarantee would allow publishing some records whole. Choose a delta far "
+            "below 1/n."
         )
-    named = next((column.name for column in spec.columns if _names_somebody(column.name)), None)
-    if spec.unit is None and named is not None:
+    names = [] if spec.unit is not None else list(identifying(column.name for column in spec.columns))
+    if names:
         found.append(
-            f"What is protected is one row, and {named!r} looks as if it named whose rows are whose: with several "
-            "rows of one person take that column for the `unit`, and a person is protected."
+            f"One row is protected, not one person, and the column {names[0]!r} looks like a person's identifier. If "
+            "a person can have several rows, declare that column as the `unit` instead, so that persons are protected."
         )
     return found
-
-
-@lru_cache(2**14)  # of some wide datasets: it is looked at whenever one of them is described
-def _names_somebody(column: str) -> bool:
-    """Return whether a column's name is one of an identifier's: patient_id, userId, SSN, e-mail."""
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", column).casefold()
-    return not _IDENTIFIERS.isdisjoint(re.findall(r"[a-z0-9]+", words)) or "email" in re.sub(r"[^a-z]", "", words)

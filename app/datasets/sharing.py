@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import Depends, Response
 
 from app.datasets import allotments, grants
+from app.datasets.names import DatasetId
 from app.http.body import json_body
 from app.http.errors import responses
 from app.http.lists import Paging, paging
@@ -12,7 +13,7 @@ from app.http.queries import strict_router
 from app.identity.dependencies import Principal, database, require
 from app.persistence.session import Database
 from purse.wire.allotments import Allotment, AllotmentRequest
-from purse.wire.base import Identifier, Name, Page
+from purse.wire.base import Name, Page
 from purse.wire.grants import Grant
 
 router = strict_router(prefix="/v1/datasets/{dataset_id}", tags=["grants"])
@@ -26,19 +27,19 @@ Listed = Annotated[Paging, Depends(paging())]
 @router.put(
     "/grants/{analyst}", summary="Grant a dataset", responses=responses("not_found", "invalid_request", "disk_full")
 )
-def give(base: Base, principal: Manager, dataset_id: Identifier, analyst: Name) -> Grant:
+def give(base: Base, principal: Manager, dataset_id: DatasetId, analyst: Name) -> Grant:
     """From now on the analyst, by name or id, sees the dataset and spends on it. A grant that is there stays."""
     return grants.give(base, principal, dataset_id, analyst)
 
 
 @router.get("/grants", summary="List grants", responses=responses("not_found", "invalid_request"))
-def listing(base: Base, _principal: Steward, dataset_id: Identifier, asked: Listed) -> Page[Grant]:
+def listing(base: Base, _principal: Steward, dataset_id: DatasetId, asked: Listed) -> Page[Grant]:
     """The analysts who know of the dataset, by when they got their first tokens."""
     return grants.page(base, dataset_id, asked)
 
 
 @router.get("/grants/{analyst}", summary="Read a grant", responses=responses("not_found"))
-def read(base: Base, _principal: Steward, dataset_id: Identifier, analyst: Name) -> Grant:
+def read(base: Base, _principal: Steward, dataset_id: DatasetId, analyst: Name) -> Grant:
     """Whether an analyst, by name or id, knows of the dataset; 404 if not."""
     return grants.get(base, dataset_id, analyst)
 
@@ -49,7 +50,7 @@ def read(base: Base, _principal: Steward, dataset_id: Identifier, analyst: Name)
     summary="Revoke a grant",
     responses=responses("not_found", "invalid_request", "disk_full"),
 )
-def revoke(base: Base, _principal: Manager, dataset_id: Identifier, analyst: Name) -> Response:
+def revoke(base: Base, _principal: Manager, dataset_id: DatasetId, analyst: Name) -> Response:
     """At once: the dataset is not there for the analyst. Jobs go on and stay the analyst's, with what they release."""
     grants.revoke(base, dataset_id, analyst)
     return Response(status_code=204)
@@ -63,7 +64,7 @@ def revoke(base: Base, _principal: Manager, dataset_id: Identifier, analyst: Nam
 def allot(
     base: Base,
     principal: Manager,
-    dataset_id: Identifier,
+    dataset_id: DatasetId,
     analyst: Name,
     body: Annotated[AllotmentRequest, Depends(json_body(AllotmentRequest))],
 ) -> Allotment:
@@ -75,13 +76,13 @@ def allot(
 
 
 @router.get("/allotments", summary="List allotments", responses=responses("not_found", "invalid_request"))
-def allotted(base: Base, principal: Steward, dataset_id: Identifier, asked: Listed) -> Page[Allotment]:
+def allotted(base: Base, principal: Steward, dataset_id: DatasetId, asked: Listed) -> Page[Allotment]:
     """What each analyst may spend of the budget, and how much of that is spent, by when they got their first tokens."""
     return allotments.page(base, principal, dataset_id, asked)
 
 
 @router.get("/allotments/{analyst}", summary="Read an allotment", responses=responses("not_found"))
-def allotment(base: Base, principal: Steward, dataset_id: Identifier, analyst: Name) -> Allotment:
+def allotment(base: Base, principal: Steward, dataset_id: DatasetId, analyst: Name) -> Allotment:
     """What the analyst, by name or id, may spend of the budget; 404 if nothing was said."""
     return allotments.get(base, principal, dataset_id, analyst)
 
@@ -92,7 +93,7 @@ def allotment(base: Base, principal: Steward, dataset_id: Identifier, analyst: N
     summary="Take an allotment back",
     responses=responses("not_found", "disk_full"),
 )
-def deallot(base: Base, principal: Manager, dataset_id: Identifier, analyst: Name) -> Response:
+def deallot(base: Base, principal: Manager, dataset_id: DatasetId, analyst: Name) -> Response:
     """From now on the analyst spends of what nobody has reserved. What was spent stays spent."""
     allotments.delete(base, principal, dataset_id, analyst)
     return Response(status_code=204)

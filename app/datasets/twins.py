@@ -8,6 +8,7 @@ from fastapi import Depends, Query, Request
 from fastapi.responses import StreamingResponse
 
 from app.datasets import profiles, samples, store
+from app.datasets.names import DatasetId
 from app.datasets.store import DatasetRow
 from app.http.errors import ApiError, responses
 from app.http.queries import strict_router
@@ -16,7 +17,6 @@ from app.identity.dependencies import Principal, database, require
 from app.persistence.session import Database
 from app.sources import twins
 from app.sources.twins import Twin
-from purse.wire.base import Identifier
 from purse.wire.problems import Violation
 from purse.wire.twins import MOST_TWIN_ROWS, MOST_TWIN_VALUES, USUAL_SOURCE, TwinNumber, TwinSource
 
@@ -42,7 +42,7 @@ def twin(
     base: Annotated[Database, Depends(database)],
     principal: Anyone,
     _place: Annotated[None, Depends(place)],
-    dataset_id: Identifier,
+    dataset_id: DatasetId,
     rows: Annotated[int, Query(ge=1, le=MOST_TWIN_ROWS, description="How many rows.")] = 1000,
     number: TwinNumber = 0,
     source: Annotated[

@@ -71,8 +71,8 @@ async def forecast(
 async def _forecast(
     base: Database, chosen: Settings, calculations: Pool, principal: Principal, body: ForecastRequest
 ) -> AccuracyForecast:
-    question, by = await in_turn(_asked, base, chosen, principal, body)
-    return _told(question, await calculations.answer(principal.id, question), body, by)
+    question, by, dataset_id = await in_turn(_asked, base, chosen, principal, body)
+    return _told(question, await calculations.answer(principal.id, question), body, by, dataset_id)
 
 
 def here(
@@ -88,8 +88,7 @@ def here(
     by: TwinSource = "sample" if sample else "profile" if drawn else "declaration"
     twin = drawn if isinstance(drawn, Twin) else Twin(declared(row.spec.columns), spec.dialect, sample)
     question = _question(pricing.ask(row, body.job, chosen), twin, body)
-    told = _told(question, forecasted(question), body, by)
-    return told.model_copy(update={"dataset": None})
+    return _told(question, forecasted(question), body, by)
 
 
 def sampled(file: Path, spec: DatasetSpec) -> Sample:
@@ -102,11 +101,11 @@ def sampled(file: Path, spec: DatasetSpec) -> Sample:
 
 def _asked(
     base: Database, chosen: Settings, principal: Principal, body: ForecastRequest
-) -> tuple[Forecast, TwinSource]:
+) -> tuple[Forecast, TwinSource, str]:
     asked = service.asked(base, chosen, principal, body.job)
     with base.read() as connection:
         twin, by = twins.of(connection, asked.dataset, body.source, "body.source")
-    return _question(asked, twin, body), by
+    return _question(asked, twin, body), by, asked.dataset.id
 
 
 def _question(asked: Asked, twin: Twin, body: ForecastRequest) -> Forecast:
@@ -115,14 +114,16 @@ def _question(asked: Asked, twin: Twin, body: ForecastRequest) -> Forecast:
     return Forecast(asked.question, asked.design, twin, *ways, asked.dataset.spec.storage == "partitions")
 
 
-def _told(question: Forecast, found: Answer, body: ForecastRequest, by: TwinSource) -> AccuracyForecast:
+def _told(
+    question: Forecast, found: Answer, body: ForecastRequest, by: TwinSource, dataset_id: str | None = None
+) -> AccuracyForecast:
     """The answer in words and spreads."""
     if isinstance(found, Refused):
         raise ApiError(found.code, found.detail)
     assert isinstance(found, Forecasted)
     problem, is_class = question.price.problem, question.design.classes is not None
     return AccuracyForecast(
-        dataset=body.dataset,
+        dataset=dataset_id,
         target=body.target,
         measure="accuracy" if is_class else "r2",
         source=by,

@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 
 from app.calculation.pool import Pool
-from app.datasets import models, profiles
+from app.datasets import models, names, profiles
 from app.datasets import store as datasets
 from app.http.errors import ApiError
 from app.http.work import in_turn
@@ -39,7 +39,7 @@ def asked(database: Database, settings: Settings, principal: Principal, request:
     with database.read() as connection:
         if isinstance(request, EvaluationRequest):
             return _evaluation(connection, settings, principal, request)
-        dataset = datasets.visible(connection, request.dataset, principal)
+        dataset = datasets.visible(connection, names.identify(connection, request.dataset, principal), principal)
         if dataset.data != "stored":
             raise ApiError("dataset_deleted")
         wanted = request.preparation if isinstance(request, JobRequest) else None

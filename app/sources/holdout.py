@@ -80,7 +80,7 @@ def lay_out(
 
 
 def _part(rows: Path, folder: Path, found: NDArray[np.int64], columns: Sequence[Column], k: int | None) -> None:
-    stored, n, found = open_coded(rows, rows), len(found), found.ravel()
+    stored, n, found = open_coded(rows), len(found), found.ravel()
     folder.mkdir()
     with (
         NumberWriter(folder / NUMBERS, stored.numbers.shape[1], ends(columns)) as numbers,

@@ -93,9 +93,7 @@ def stage(file: Path, reading: Reading, folder: Path, people: "People | None" = 
         for block in encoded(file, reading, people):
             matrix.append(block)
     write_meta(folder, reading.columns, {"rows": matrix.rows})
-    known = fingerprint(folder)
-    assert known is not None
-    return matrix.rows, known
+    return matrix.rows, fingerprint(folder)
 
 
 def encoded(file: Path, reading: Reading, people: "People | None" = None) -> Iterator[Floats]:
@@ -120,7 +118,14 @@ def encoded(file: Path, reading: Reading, people: "People | None" = None) -> Ite
     if rows == 0:
         raise Unreadable("The file has no records.")
     if reading.tally is not None:
-        reading.tally.check()
+        reading.tally.check(header(file, reading.dialect))
+
+
+def header(file: Path, dialect: Dialect) -> list[str]:
+    """Return the names of all columns of a file that was read before: CSV, perhaps packed, or Parquet."""
+    with file.open("rb") as opened:
+        is_parquet = opened.read(len(parquet.MAGIC)) == parquet.MAGIC
+    return parquet.names(file) if is_parquet else csv.names(file, dialect)
 
 
 def batches(file: Path, columns: Sequence[Named], reading: Reading) -> Iterator[Batch]:

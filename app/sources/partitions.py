@@ -115,7 +115,7 @@ def ingest(file: Path, reading: "Reading", folder: Path, place: str) -> tuple[in
 
     columns = reading.columns
     n = sum(len(batch.columns[0]) for batch in batches(file, columns[:1], reading))
-    known = Fingerprint([column.model_dump() for column in columns], n)
+    known = Fingerprint(n, len(columns))
     folder.mkdir()
     storage, found = Storage(place), []
     try:

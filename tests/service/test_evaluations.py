@@ -2,7 +2,6 @@
 
 import hashlib
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -197,7 +196,7 @@ def test_a_family_pays_for_both_parts_on_one_ledger(service: Service) -> None:
 
 
 @pytest.mark.parametrize("is_person", [False, True])
-def test_each_record_is_in_one_part_by_its_position_alone(service: Service, tmp_path: Path, is_person: bool) -> None:
+def test_each_record_is_in_one_part_by_its_position_alone(service: Service, is_person: bool) -> None:
     """Of rows: those at the positions that the rule says. Of persons: whole ones, the rest of their places empty."""
     lines = [f"p{i // 3},{i / 10},{'fm'[is_person]},low" for i in range(900)]
     file = ("who,age,sex,income\n" + "\n".join(lines) + "\n").encode()
@@ -206,7 +205,7 @@ def test_each_record_is_in_one_part_by_its_position_alone(service: Service, tmp_
     found = []
     for part in (made["id"], made["holdout"]):
         folder = service.home / "datasets" / part
-        ages = 50 * (open_coded(folder, tmp_path).numbers[:, 0].astype(float) + 1)
+        ages = 50 * (open_coded(folder).numbers[:, 0].astype(float) + 1)
         here = held(folder)
         found.append(np.round(ages if here is None else np.where(here, ages, -1), 1))
     exact = np.arange(900) / 10

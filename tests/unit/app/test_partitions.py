@@ -60,7 +60,7 @@ def test_partitions_hold_what_one_folder_holds(tmp_path: Path, place: str) -> No
     assert manifest.sha256 == checksum(folder)
     assert [part.rows for part in manifest.partitions] == [64, 64, 22]
     parts = [opened(manifest, i, tmp_path) for i in range(3)]
-    one = open_coded(whole, tmp_path)
+    one = open_coded(whole)
     assert {part.numbers.dtype for part in parts} == {one.numbers.dtype} == {np.dtype(np.float32)}
     assert np.array_equal(np.concatenate([part.numbers for part in parts]), one.numbers)
     assert np.array_equal(

@@ -80,7 +80,7 @@ def test_no_record_of_singles_is_taken_for_one_that_was_not_declared(of: NumberC
     low, high = of.ends
     (tmp_path / "file.csv").write_text(f"x\n{low}\n{high}\n{(low + high) / 2}\n")
     n, _ = ingest(tmp_path / "file.csv", Reading([of]), tmp_path / "made")
-    coded = open_coded(tmp_path / "made", tmp_path)
+    coded = open_coded(tmp_path / "made")
     columns = Columns(widths(tmp_path / "made"), (of.code_range,))
     data = Data.coded(coded, np.zeros(n), Problem(Squared(), n=n, d=2, row_norm=columns.row_norm, columns=columns))
     rows = kernels.dense_rows(data.records, data.scale, np.arange(n))
