@@ -118,7 +118,7 @@ def plan(
     ):
         if not isinstance(argument, kind):
             raise Unsuitable(f"{name} has the type {type(argument).__name__}: pass {hint}")
-    reason, wish = "asked for", Wish(preparation, slope_limit)
+    reason, wish = "requested", Wish(preparation, slope_limit)
     if isinstance(method, Auto):
         fitted, reason = method.choose(problem, privacy, currency=currency, wish=wish)
     elif isinstance(method, AnyCounting):
