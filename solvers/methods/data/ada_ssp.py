@@ -116,7 +116,7 @@ class AdaSspRun(DataRun):
         return float(problem.n) * (self.rounds + problem.d / 2)
 
     def run(self, access: Access, problem: Problem) -> Vector:
-        """The private model."""
+        """Return the private model."""
         bounds, d = self.bounds(problem), problem.d
         second, mixed = access.moments(_target_bound(problem))
         least = max(0.0, float(np.linalg.eigvalsh(second)[0]))
@@ -156,8 +156,8 @@ def _target_bound(problem: Problem) -> float:
 
 def _error(problem: Problem) -> float:
     """Relative to R^2 or R C: the rounding of a mean over n k rows, in the Frobenius norm, and of the rows' length."""
-    block = min(unfolded_rows(problem.d), problem.places)
-    return (block + problem.places / block + 4 * problem.d + 32) * UNIT * problem.d
+    block = min(unfolded_rows(problem.d), problem.slots)
+    return (block + problem.slots / block + 4 * problem.d + 32) * UNIT * problem.d
 
 
 def _eigenvalue_error(problem: Problem) -> float:
