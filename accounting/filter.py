@@ -122,12 +122,8 @@ class Filter:
     def cost(self, plan: AbstractComposition) -> Cost:
         """Return the plan's charge: at least its true cost, and at least 1 in every coordinate except the slack's.
 
-        Raises
-        ------
-        FilterMismatch
-            if the plan has no curve in this currency.
-        BudgetExhausted
-            if the charge is infinite or 2^62 units or more, which no budget of this service could hold.
+        Raises `FilterMismatch` if the plan has no curve in this currency, and `BudgetExhausted` if the charge is
+        infinite or 2^62 units or more, which no budget of this service could hold.
         """
         return _CURRENCIES[self.kind].cost(self, plan)
 
@@ -348,3 +344,6 @@ def _mu(square: int) -> float:
 def _float_above(value: Fraction) -> float:
     """Return a float above the value, since `float` rounds to nearest."""
     return math.nextafter(float(value), math.inf)
+
+
+__all__ = ["APPROXIMATIONS", "CHARGE_LIMIT_UNITS", "UNIT", "Cost", "Filter", "Kind", "filter_with"]

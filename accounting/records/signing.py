@@ -27,7 +27,7 @@ ALGORITHM: Final = "Ed25519"
 RECEIPT: Final = "privy-purse-receipt"
 HEAD: Final = "privy-purse-head"
 CHECKPOINT: Final = "privy-purse-checkpoint"
-LONGEST: Final = 100_000  # bytes of payload; joserfc reads back 128,000
+MOST_PAYLOAD_BYTES: Final = 100_000  # joserfc reads back 128,000
 _MOST_KEYS = 256
 
 Jwks = dict[str, Any]
@@ -96,7 +96,7 @@ def jwks(key: SigningKey) -> Jwks:
 def sign_json(document: Any, key: SigningKey, kind: Kind = RECEIPT) -> str:
     """The compact JWS of RFC8785(document); `ReceiptInvalid` if that is longer than 100,000 bytes."""
     payload = canonical(document)
-    if len(payload) > LONGEST:
+    if len(payload) > MOST_PAYLOAD_BYTES:
         raise ReceiptInvalid("the document is too long to be signed")
     header = {"alg": ALGORITHM, "kid": key.private.thumbprint(), "typ": kind}
     return jws.serialize_compact(header, payload, key.private, algorithms=[ALGORITHM])
@@ -173,7 +173,7 @@ def signed_by(message: bytes, signature: bytes, trusted: Any) -> bool:
 
 
 def _kid(signature: Any, kind: Kind) -> str:
-    if not isinstance(signature, str) or len(signature) > 2 * LONGEST or signature.count(".") != 2:
+    if not isinstance(signature, str) or len(signature) > 2 * MOST_PAYLOAD_BYTES or signature.count(".") != 2:
         raise ReceiptInvalid("the signature must be a compact JWS")
     try:
         header = fields(parse(urlsafe_b64decode(signature.split(".")[0].encode())), ("alg", "kid", "typ"), "the header")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import sqlalchemy as sa
 
-from accounting.records.allotments import Account, fit
+from accounting.records.allotments import Account, reservations_fit
 from app.datasets import store
 from app.datasets.grants import analyst_of, by_arrival
 from app.datasets.store import DatasetRow
@@ -78,7 +78,7 @@ def refuse_over(connection: sa.Connection, row: DatasetRow) -> None:
     said = ledger.rows(connection, row.ledger_id)
     allotted = {name: one.of(row.state.filter) for name, one in said.items()}
     reserved = any(one.is_reserved for one in allotted.values())
-    if reserved and not fit(row.state, ledger.accounts(connection, row.ledger_id), allotted):
+    if reserved and not reservations_fit(row.state, ledger.accounts(connection, row.ledger_id), allotted):
         raise ApiError("overallotted")
 
 

@@ -126,7 +126,7 @@ def test_each_order_keeps_97_percent_of_what_it_has_without_mu(epsilon: float) -
     assert all(m > 0.97 * t for m, t in zip(mixed.thresholds[1:], alone.thresholds, strict=False))
     for kind in KINDS:
         cost = mixed.cost(plan(kind, 0.2))
-        assert cost[-1] <= UNIT * charges.share(cost[:-1], mixed.thresholds[:-1])
+        assert cost[-1] <= UNIT * charges.smallest_share(cost[:-1], mixed.thresholds[:-1])
 
 
 def test_secret_slots_are_charged_by_an_approximation() -> None:
@@ -219,7 +219,7 @@ def test_a_plan_that_fits_no_ledger_exactly_may_take_more_of_the_slack() -> None
     narrow = Filter.open("gdp_rdp", Privacy(1.0, 1e-6))
     cost = narrow.cost(plan("allocation"))
     assert narrow.admits(narrow.zero_cost, cost)
-    assert cost[-1] > 0.99 * UNIT * charges.share(cost[:-1], narrow.thresholds[:-1])
+    assert cost[-1] > 0.99 * UNIT * charges.smallest_share(cost[:-1], narrow.thresholds[:-1])
     tiny = RULE.cost(calibrate(KINDS["allocation"], Privacy(0.05, 1e-6)).plan)
     assert jobs(RULE, tiny) > 1000, "by its curve, though no mu can be resolved"
 
