@@ -102,7 +102,7 @@ class ObjectivePerturbation(Strict):
     def _filled_in(self, problem: Problem, strong: float, ridge: float, std: float) -> "ObjectivePerturbationRun":
         """Radius and steps, for a b whose std is at most `std`."""
         farthest = (problem.G + std * (math.sqrt(problem.d) + _TAIL) / problem.n) / strong
-        lattice = 2.0**-mechanisms.objective_perturbation.FINE * std * math.sqrt(problem.d)
+        lattice = 2.0**-mechanisms.objective_perturbation.LATTICE_BITS * std * math.sqrt(problem.d)
         least = 2 * (_rounding(problem, strong, farthest) + lattice / problem.n) / strong
         radius = self.radius or _RADIUS * problem.G / (problem.n * (problem.L + strong)) + least
         if radius < least:
@@ -153,7 +153,7 @@ class ObjectivePerturbationRun(DataRun):
             raise OutOfPlan("query 'minimizer' is planned for records of one row, and a person has several here")
         b = access.release("minimizer", np.zeros(problem.d), _bound(problem))
         std = planned.mechanism.std(planned.noise_multiplier, _bound(problem), problem.d)
-        lattice = 2.0**-mechanisms.objective_perturbation.FINE * std * math.sqrt(problem.d)
+        lattice = 2.0**-mechanisms.objective_perturbation.LATTICE_BITS * std * math.sqrt(problem.d)
         w = self._minimize(access, problem, b, lattice)
         return problem.domain.project(access.release("approximation", w, self._off(problem)))
 
