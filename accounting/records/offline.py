@@ -91,7 +91,7 @@ def _mismatch(ledger: Sequence[Entry], stated: Receipt) -> str | None:
     if not _has_profile(ledger[: charge.sequence], stated):
         return "the ledger released no such profile before this charge"
     if not _is_registered(ledger, stated):
-        return "the ledger has another number or unit of records, or other neighbors"
+        return "the ledger has no such dataset, or other records or neighbors"
     if not _pays(_filter_at(ledger, charge), cost_from_json(charge.body["cost"]), plan_of(stated)):
         return "the ledger charged less than these queries cost"
     return None

@@ -342,5 +342,5 @@ def test_a_forged_filter_is_refused(forge) -> None:  # type: ignore[no-untyped-d
 
 @pytest.mark.parametrize("document", [None, "12", [], ["1"] * 99, [1], ["-1"], ["1" * 20], ["\u0661"]], ids=repr)
 def test_a_forged_charge_is_refused(document: Any) -> None:
-    with pytest.raises(CodecError, match="a charge is a short list"):
+    with pytest.raises(CodecError, match="decimal strings"):
         cost_from_json(document)
