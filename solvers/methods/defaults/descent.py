@@ -33,7 +33,7 @@ def answers_std(problem: Problem, privacy: Privacy) -> float:
 
 def distance(problem: Problem) -> float:
     """D, how far from the start the minimizer is looked for: half the domain's diameter, or the margin's if less."""
-    spanned = min(problem.size, problem.places * problem.outputs)
+    spanned = min(problem.size, problem.slots * problem.outputs)
     margin = _MARGIN * math.sqrt(spanned) * problem.loss.slope_bound / problem.row_norm
     return min(problem.domain.diameter(problem.size) / 2, margin)
 
