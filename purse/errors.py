@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from purse.text import loss
 from purse.unknown_fields import UNKNOWN_FIELD_TYPES, shown, unknown_field
 from purse.wire.base import Identifier
 from purse.wire.files import FileReport
@@ -14,6 +15,8 @@ from purse.wire.problems import ProblemDetails, Remaining, Violation
 
 UNKNOWN = "unexpected_response"
 _SECONDS = re.compile(r"[0-9]{1,9}")
+_REMAINING = re.compile(r" *`remaining`[^.]*\.?")  # a sentence that refers to the field, which is shown instead
+_SUBJECT = re.compile(r"^\w+ should ")  # how pydantic's messages begin
 
 
 class ClientError(Exception):
@@ -51,7 +54,9 @@ def fault(error: ErrorDetails, model: type[BaseModel] | None = None) -> str:
     """Return what is wrong with one field, without its place. Parameters as in `faults`."""
     if error["type"] in UNKNOWN_FIELD_TYPES:
         return unknown_field(model, error["loc"])
-    return error["msg"].removeprefix("Value error, ")
+    if error["type"] == "missing":
+        return "is required"
+    return _SUBJECT.sub("must ", error["msg"].removeprefix("Value error, "))
 
 
 class ProblemError(ClientError):
@@ -75,7 +80,8 @@ class ProblemError(ClientError):
         fields = "; ".join(f"{violation.where}: {violation.what}" for violation in violations)
         text = ": ".join(part for part in (code, fields or detail) if part)
         if remaining is not None:
-            text = f"{text.rstrip('.')}; what remains: epsilon {remaining.epsilon:.4g} at delta {remaining.delta:.3g}"
+            fitting = loss(remaining.epsilon, remaining.delta)
+            text = f"{_REMAINING.sub('', text).rstrip('.')}. The most that fits is {fitting}."
         super().__init__(text)
         self.code = code
         self.status = status

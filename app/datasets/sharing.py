@@ -1,4 +1,4 @@
-"""Who may know of a dataset, and what one of them may spend of its budget, for stewards."""
+"""Routes of grants and allotments, for stewards."""
 
 from typing import Annotated
 
@@ -28,19 +28,19 @@ Listed = Annotated[Paging, Depends(paging())]
     "/grants/{analyst}", summary="Grant a dataset", responses=responses("not_found", "invalid_request", "disk_full")
 )
 def give(base: Base, principal: Manager, dataset_id: DatasetId, analyst: Name) -> Grant:
-    """From now on the analyst, by name or id, sees the dataset and spends on it. A grant that is there stays."""
+    """Lets the analyst, by name or id, see the dataset and spend its budget. An existing grant stays as it is."""
     return grants.give(base, principal, dataset_id, analyst)
 
 
 @router.get("/grants", summary="List grants", responses=responses("not_found", "invalid_request"))
 def listing(base: Base, _principal: Steward, dataset_id: DatasetId, asked: Listed) -> Page[Grant]:
-    """The analysts who know of the dataset, by when they got their first tokens."""
+    """Returns the analysts who can see the dataset, ordered by the time of their first tokens."""
     return grants.page(base, dataset_id, asked)
 
 
 @router.get("/grants/{analyst}", summary="Read a grant", responses=responses("not_found"))
 def read(base: Base, _principal: Steward, dataset_id: DatasetId, analyst: Name) -> Grant:
-    """Whether an analyst, by name or id, knows of the dataset; 404 if not."""
+    """Returns an analyst's grant, by name or id; 404 if the analyst has none."""
     return grants.get(base, dataset_id, analyst)
 
 
@@ -51,7 +51,7 @@ def read(base: Base, _principal: Steward, dataset_id: DatasetId, analyst: Name) 
     responses=responses("not_found", "invalid_request", "disk_full"),
 )
 def revoke(base: Base, _principal: Manager, dataset_id: DatasetId, analyst: Name) -> Response:
-    """At once: the dataset is not there for the analyst. Jobs go on and stay the analyst's, with what they release."""
+    """Hides the dataset from the analyst at once. The analyst's jobs go on, and their releases remain readable."""
     grants.revoke(base, dataset_id, analyst)
     return Response(status_code=204)
 
@@ -68,32 +68,32 @@ def allot(
     analyst: Name,
     body: Annotated[AllotmentRequest, Depends(json_body(AllotmentRequest))],
 ) -> Allotment:
-    """From now on the analyst's jobs together spend at most this of the budget, in the place of what was said before.
+    """Limits what the analyst's jobs may together spend of the budget, instead of an earlier allotment.
 
-    It takes a grant to spend at all. The datasets of a family share allotments, as they share the budget.
+    Spending needs a grant as well. The datasets of a family share allotments, as they share the budget.
     """
     return allotments.put(base, principal, dataset_id, analyst, body)
 
 
 @router.get("/allotments", summary="List allotments", responses=responses("not_found", "invalid_request"))
 def allotted(base: Base, principal: Steward, dataset_id: DatasetId, asked: Listed) -> Page[Allotment]:
-    """What each analyst may spend of the budget, and how much of that is spent, by when they got their first tokens."""
+    """Returns what each analyst may spend and has spent, ordered by the time of their first tokens."""
     return allotments.page(base, principal, dataset_id, asked)
 
 
 @router.get("/allotments/{analyst}", summary="Read an allotment", responses=responses("not_found"))
 def allotment(base: Base, principal: Steward, dataset_id: DatasetId, analyst: Name) -> Allotment:
-    """What the analyst, by name or id, may spend of the budget; 404 if nothing was said."""
+    """Returns what the analyst, by name or id, may spend of the budget; 404 without an allotment."""
     return allotments.get(base, principal, dataset_id, analyst)
 
 
 @router.delete(
     "/allotments/{analyst}",
     status_code=204,
-    summary="Take an allotment back",
+    summary="Delete an allotment",
     responses=responses("not_found", "disk_full"),
 )
 def deallot(base: Base, principal: Manager, dataset_id: DatasetId, analyst: Name) -> Response:
-    """From now on the analyst spends of what nobody has reserved. What was spent stays spent."""
+    """Lets the analyst spend what nobody has reserved. Spending so far remains."""
     allotments.delete(base, principal, dataset_id, analyst)
     return Response(status_code=204)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from accounting.records.documents import canonical
-from accounting.records.events import Cancelled, Charged, Refunded
+from accounting.records.events import Cancelled, Refunded
 from accounting.records.filters import cost_from_json, cost_to_json
 from accounting.records.ledger import share
 from app.datasets import names
@@ -157,15 +157,14 @@ def _reserve(
     if now.state.frozen:
         raise ApiError("dataset_frozen")
     standing = allotments.stands(connection, now.ledger_id, now.state, owner.id)
-    quote = priced.quote(standing)
     job_id, at = new_id("job"), database.timestamp()
-    origin = (owner.name, dataset.id, quote.method.name)
-    charged = None if priced.cost is None else Charged(job_id, priced.cost, priced.guarantee, *origin)
-    after = None if charged is None else standing.after(charged)
+    charged = priced.charged(job_id, owner.name)
+    after = priced.admitted(standing, charged)
     if charged is None or after is None:
         raise ApiError("budget_exhausted", remaining=pricing.remaining(standing))
-    taken = share(after.state, charged.cost)  # of the whole budget, which tells of the charges of others
-    ledger.apply(connection, dataset.id, replace(charged, share=taken), at, owner.id)
+    quote = priced.quote(standing, after)
+    budget_share = share(after.state, charged.cost)  # of the whole budget, which depends on the charges of others
+    ledger.apply(connection, dataset.id, replace(charged, share=budget_share), at, owner.id)
     row = JobRow(
         id=job_id,
         number=store.next_number(connection),
@@ -176,7 +175,7 @@ def _reserve(
         idempotency_key=key,
         request_sha256=digest,
         quote=_text(quote.model_dump(mode="json")),
-        charge=_text({"cost": cost_to_json(charged.cost), "share": None if standing.sees_parts_only else taken}),
+        charge=_text({"cost": cost_to_json(charged.cost), "share": None if standing.sees_parts_only else budget_share}),
         state="queued",
         attempt=0,
         lost=0,

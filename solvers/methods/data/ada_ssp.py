@@ -165,8 +165,8 @@ def _target_bound(problem: Problem) -> float:
 
 def _error(problem: Problem) -> float:
     """Return the rounding of a mean over n k rows in the Frobenius norm, relative to R^2 or R C, and of row norms."""
-    block = min(unfolded_rows(problem.d), problem.places)
-    return (block + problem.places / block + 4 * problem.d + 32) * UNIT * problem.d
+    block = min(unfolded_rows(problem.d), problem.slots)
+    return (block + problem.slots / block + 4 * problem.d + 32) * UNIT * problem.d
 
 
 def _eigenvalue_error(problem: Problem) -> float:

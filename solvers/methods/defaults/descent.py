@@ -36,7 +36,7 @@ def answers_std(problem: Problem, privacy: Privacy) -> float:
 
 def distance(problem: Problem) -> float:
     """Return D, the assumed distance of the minimizer from the start: at most half the domain's diameter."""
-    spanned = min(problem.size, problem.places * problem.outputs)
+    spanned = min(problem.size, problem.slots * problem.outputs)
     margin = _MARGIN * math.sqrt(spanned) * problem.loss.slope_bound / problem.row_norm
     return min(problem.domain.diameter(problem.size) / 2, margin)
 

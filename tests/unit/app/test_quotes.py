@@ -57,7 +57,12 @@ def priced(
 
 def quoted(row: DatasetRow | None = None, **changes: Any) -> Quote:
     row = row or dataset()
-    return priced(row, **changes).quote(Standing(row.state))
+    return quote_of(priced(row, **changes), row)
+
+
+def quote_of(found: pricing.Priced, row: DatasetRow) -> Quote:
+    standing = Standing(row.state)
+    return found.quote(standing, found.admitted(standing, found.charged("", "")))
 
 
 def refused(row: DatasetRow | None = None, settings: Settings = SETTINGS, **changes: Any) -> tuple[str, str]:
@@ -218,7 +223,7 @@ class TestPrice:
     def test_what_remains_is_what_the_ledger_says_after_the_charge(self) -> None:
         row = dataset()
         found = priced(row)
-        quote = found.quote(Standing(row.state))
+        quote = quote_of(found, row)
         assert quote.fits
         assert quote.remaining.epsilon == 3.0
         assert found.cost is not None

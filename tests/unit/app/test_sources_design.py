@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from app.sources.design import Design, DesignError, Table
-from app.sources.ingest import Reading, ingest
+from app.sources.ingest import Reading, store
 from app.sources.matrix import (
     CODES,
     META,
@@ -58,7 +58,7 @@ def load(made: Design, folder: Path) -> tuple[Floats, Floats]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("data")
     (root / "upload").write_bytes(FILE)
-    assert ingest(root / "upload", Reading(spec().columns), root / "columns")[0] == 5
+    assert store(root / "upload", Reading(spec().columns), root / "columns")[0] == 5
     return root / "columns"
 
 
@@ -110,7 +110,7 @@ def test_a_missing_target_is_its_first_category_and_a_default_is_itself(folder: 
     assert first.classes == ("m", "f")
     declared = SEX | {"default": "m"}
     (tmp_path / "upload").write_bytes(FILE)
-    ingest(tmp_path / "upload", Reading(spec(AGE, declared, CITY).columns), tmp_path / "columns")
+    store(tmp_path / "upload", Reading(spec(AGE, declared, CITY).columns), tmp_path / "columns")
     made = design({}, AGE, declared, CITY)
     assert load(made, tmp_path / "columns")[1].tolist() == [-1.0, 1.0, 1.0, -1.0, 1.0]
 
@@ -144,14 +144,14 @@ def test_two_categories_may_be_told_apart_by_softmax(folder: Path) -> None:
 def test_a_declared_default_is_the_class_of_a_missing_target(tmp_path: Path) -> None:
     declared = CITY | {"default": "Lima"}
     (tmp_path / "upload").write_bytes(FILE)
-    ingest(tmp_path / "upload", Reading(spec(AGE, SEX, declared).columns), tmp_path / "columns")
+    store(tmp_path / "upload", Reading(spec(AGE, SEX, declared).columns), tmp_path / "columns")
     made = design({"target": "city"}, AGE, SEX, declared)
     assert load(made, tmp_path / "columns")[1].tolist() == [0.0, 1.0, 2.0, 2.0, 2.0]
 
 
 def test_only_the_target_declared_leaves_the_intercept(tmp_path: Path) -> None:
     (tmp_path / "upload").write_bytes(FILE)
-    ingest(tmp_path / "upload", Reading(spec(SEX).columns), tmp_path / "columns")
+    store(tmp_path / "upload", Reading(spec(SEX).columns), tmp_path / "columns")
     made = design({}, SEX)
     X, _ = load(made, tmp_path / "columns")
     assert (made.d, made.row_norm, X.tolist()) == (1, 1.0, [[1.0]] * 5)
@@ -175,7 +175,7 @@ def test_a_job_reads_the_stored_records_in_place(folder: Path, tmp_path: Path) -
     coded, _ = design({"features": ["city"]}).load(folder)
     assert isinstance(coded.numbers, np.memmap)
     assert isinstance(coded.codes, np.memmap)
-    assert (coded.codes.dtype, coded.codes.shape, coded.places) == (np.uint8, (5, 2), (1,))
+    assert (coded.codes.dtype, coded.codes.shape, coded.offsets) == (np.uint8, (5, 2), (1,))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -195,14 +195,14 @@ def test_codes_take_as_few_bytes_as_their_column_needs(tmp_path: Path) -> None:
     few = CITY | {"name": "few", "categories": [f"v{i}" for i in range(255)]}
     lines = [b"many,few,age"] + [b"v%d,v%d,%d" % (i % 301, i % 256, i % 100) for i in range(1000)]
     (tmp_path / "upload").write_bytes(b"\n".join(lines) + b"\n")
-    ingest(tmp_path / "upload", Reading(spec(few, AGE, many).columns), tmp_path / "columns")
+    store(tmp_path / "upload", Reading(spec(few, AGE, many).columns), tmp_path / "columns")
     stored = np.load(tmp_path / "columns" / CODES)
     assert (stored.dtype, stored.shape) == (np.uint8, (1000, 3))
     assert np.load(tmp_path / "columns" / NUMBERS).shape == (1000, 1)
     coded = open_coded(tmp_path / "columns")
     i = np.arange(1000)
-    assert np.array_equal(codes(coded, coded.places[0], 256), i % 256)
-    assert np.array_equal(codes(coded, coded.places[2], 301), i % 301)
+    assert np.array_equal(codes(coded, coded.offsets[0], 256), i % 256)
+    assert np.array_equal(codes(coded, coded.offsets[2], 301), i % 301)
 
 
 def test_a_stored_matrix_of_another_width_is_refused(folder: Path) -> None:
@@ -266,7 +266,7 @@ def test_what_does_not_fit_the_declaration_is_named(asked: dict[str, Any], field
 def test_a_single_category_may_be_the_positive_one(tmp_path: Path) -> None:
     one = CITY | {"name": "one", "categories": ["yes"]}
     (tmp_path / "upload").write_bytes(b"age,one\n1,yes\n2,no\n")
-    ingest(tmp_path / "upload", Reading(spec(AGE, one).columns), tmp_path / "columns")
+    store(tmp_path / "upload", Reading(spec(AGE, one).columns), tmp_path / "columns")
     made = design({"target": "one", "positive": "yes"}, AGE, one)
     assert made.classes == ("not yes", "yes")
     assert load(made, tmp_path / "columns")[1].tolist() == [1.0, 1.0]

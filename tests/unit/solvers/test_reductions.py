@@ -176,7 +176,7 @@ def test_drawn_rows_serve_their_own_query_alone_and_once() -> None:
         again.release("plain", np.zeros(2), 0.1)
     again.release("drawn", np.zeros(2), 0.1)
     for first in (access, again):
-        with pytest.raises(OutOfPlan, match="drawn once"):
+        with pytest.raises(OutOfPlan, match="drawn only once"):
             first.redrawn()
 
 
