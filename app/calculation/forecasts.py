@@ -23,8 +23,9 @@ from purse.prediction import number_scale
 from solvers.data_access.data import Data
 from solvers.data_access.frames import framed
 from solvers.data_access.sums import gradient_sum
-from solvers.doors import Standardised
 from solvers.losses.smoothing import smoothed
+from solvers.methods.run import FullBatchRun, StandardisedRun
+from solvers.oracles import Standardised
 from solvers.preparation import ByProfile, Declared
 from solvers.preparation.moments import Moments
 from solvers.preparation.private import ROW_NORM
@@ -140,7 +141,7 @@ def _affordable(planned: list[Quote], runs: int) -> int:
 
 def _is_scalable(quote: Quote) -> bool:
     gaussian = all(isinstance(query.mechanism, Gaussian) for query in quote.release.plan.queries)
-    return gaussian and quote.method.door in ("oracle", "standardised")
+    return gaussian and isinstance(quote.method, FullBatchRun | StandardisedRun)
 
 
 def _scaled(quote: Quote, records: int) -> Quote:
@@ -217,7 +218,7 @@ def _descended(data: Data) -> Vector:
     w = v = met.start
     t = 1.0
     for _ in range(_STEPS):
-        gradient = gradient_sum(data, slice(0, met.places), v) / met.places
+        gradient = gradient_sum(data, slice(0, met.slots), v) / met.slots
         before, w = w, met.prox(v - gradient / met.L, 1 / met.L)
         ahead = (1 + (1 + 4 * t * t) ** 0.5) / 2
         v, t = (w, 1.0) if gradient @ (w - before) > 0 else (w + (t - 1) / ahead * (w - before), ahead)

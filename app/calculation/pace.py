@@ -12,7 +12,7 @@ from accounting.mechanisms import Gaussian, PoissonGaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers.data_access import inputs
-from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.sampled import SampledOracle
 from solvers.losses import Logistic
 
 _ROWS = 32_768
@@ -47,7 +47,7 @@ class Pace:
         """
         answers = sum(query.answers for query in plan.queries)
         passes = sum(query.count for query in plan.queries if isinstance(query.mechanism, Gaussian))
-        full = float(problem.places) * passes
+        full = float(problem.slots) * passes
         weighted = full + self.scatter * max(0.0, evaluations - full)
         columns, entries = problem.columns, problem.d
         if columns is not None:
@@ -77,7 +77,7 @@ def _seconds(n: int, d: int) -> tuple[float, float]:
         PlannedQuery("full", _REPEATS, Gaussian(), 10.0),
         PlannedQuery("sampled", _REPEATS, PoissonGaussian(_RATE), 10.0),
     )
-    oracle = PrivateOracle(problem, inputs.of_arrays(rows, rows[:, 0].copy(), problem), Plan(queries), Noise())
+    oracle = SampledOracle(problem, inputs.of_arrays(rows, rows[:, 0].copy(), problem), Plan(queries), Noise())
     full = min(_timed(lambda: oracle.gradient("full", problem.start)) for _ in range(_REPEATS))
     return full, min(_timed(lambda: oracle.sampled_gradient("sampled", problem.start)) for _ in range(_REPEATS))
 

@@ -1,6 +1,6 @@
-"""Every method by its name: those that ask the oracle, and those that are reviewed because they see the data.
+"""The union of all methods. Methods in `data` see the data and are reviewed for it; the others use an oracle.
 
-`Method` is what a request may name, `Run` what its members resolve to. A method is one file and one line of the union.
+A request names a `Method`, which resolves to a `Run`. To add a method, add one file and one line in the union.
 """
 
 from typing import TYPE_CHECKING, Union, get_args, get_type_hints
@@ -20,7 +20,15 @@ from solvers.methods.oracle.dp_gd import DpGd as DpGd
 from solvers.methods.oracle.dp_svrg import DpSvrg as DpSvrg
 from solvers.methods.oracle.dp_svrg_pp import DpSvrgPp as DpSvrgPp
 from solvers.methods.oracle.noisy_sgd import NoisySgd as NoisySgd
-from solvers.methods.run import AllocatedRun, ChoosingRun, CountingRun, DataRun, OracleRun, StandardisedRun
+from solvers.methods.run import (
+    AllocatedRun,
+    ChoosingRun,
+    CountingRun,
+    DataRun,
+    FullBatchRun,
+    SampledRun,
+    StandardisedRun,
+)
 from solvers.methods.standardised.adaptive_gd import AdaptiveGd as AdaptiveGd
 
 Method = (
@@ -44,6 +52,6 @@ Method = (
 
 
 if TYPE_CHECKING:
-    Run = OracleRun | AllocatedRun | StandardisedRun | CountingRun | ChoosingRun | DataRun
-else:  # what their `resolve` says it returns: nothing to be listed twice
+    Run = FullBatchRun | SampledRun | AllocatedRun | StandardisedRun | CountingRun | ChoosingRun | DataRun
+else:  # the return types of `resolve`, so that no list has to be kept in step
     Run = Union[tuple(get_type_hints(method.resolve)["return"] for method in get_args(Method))]  # noqa: UP007

@@ -18,23 +18,26 @@ from accounting.plan import Plan
 from accounting.privacy import REPLACE_ONE, Relation, Unit, sensitivity_factor
 from solvers import plan as plan_of
 from solvers.audit import standardised
-from solvers.audit.attack import Row, _score, halved, neighbor
+from solvers.audit.attack import Attack, halved
 from solvers.audit.bounds import Scores
 from solvers.audit.cases import Case, attacked
 from solvers.audit.counting import CountingAttacker
+from solvers.audit.neighbors import Row, neighbor
 from solvers.audit.standardised import StandardisedAttacker, in_frame, limited
 from solvers.columns import Columns
 from solvers.data_access.counting import CountingOracle
 from solvers.data_access.moment_sums import Limited, Residuals
+from solvers.data_access.oracles import split
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.unfolded import rows_of
 from solvers.frame import Frame
 from solvers.losses import Logistic, Loss, Softmax, Squared
 from solvers.methods import AdaptiveGd, DpGd
+from solvers.moment_bounds import MOMENTS
 from solvers.preparation import ByProfile
-from solvers.preparation.moments import MOMENTS, Moments
+from solvers.preparation.moments import Moments
 from solvers.problem import Problem, Vector
-from solvers.solve import Quote, parted
+from solvers.solve import Quote
 from solvers.statistics import Profile
 from tests.support.audit import beyond, sources, violates
 
@@ -154,18 +157,17 @@ def test_a_profile_and_a_job_by_it_keep_the_sum_of_their_promises() -> None:
     together = replace(released, queries=released.queries + by(SOME).release.plan.queries)
 
     def scored(which: int, noisy: Plan, noise: Noise) -> float:
-        mine, rest = parted(noisy, {query.name for query in released.queries})
-        first, counted = parted(mine, MOMENTS)
+        mine, rest = split(noisy, {query.name for query in released.queries})
+        first, counted = split(mine, MOMENTS)
         door = StandardisedOracle(CODED, pair[which], first, noise)
         told = StandardisedAttacker(door, CODED, first, *pair)
         counting = CountingAttacker(
             CountingOracle(door, CODED, pair[which], counted, noise), told, CODED, counted, *pair
         )
-        moments, _, _ = statistic.parted(CODED, statistic.run(counting, CODED))
+        moments, _, _ = statistic.unpack(CODED, statistic.run(counting, CODED))
         job = by(moments)
-        return counting.score + _score(
-            job.method, job.problem, rest, pair[which], rows, pair, noise, None, job.preparation
-        )
+        attack = Attack(job.method, job.problem, rows, preparation=job.preparation)
+        return counting.score + attack.score(which, rest, noise)
 
     def caught(noisy: Plan) -> bool:
         noise = sources(8)

@@ -18,10 +18,9 @@ from accounting.privacy import Relation
 from accounting.records.receipt import recompute
 from solvers import Problem, plan
 from solvers.columns import Columns
-from solvers.data_access import access, allocated, inputs, last_iterate, lattice_sums, oracle, sums
-from solvers.data_access.data import Data, listed
+from solvers.data_access import access, allocated, inputs, lattice_sums, sampled, sums
+from solvers.data_access.data import Data, Slots, listed
 from solvers.data_access.meter import Meter
-from solvers.data_access.summed import Places
 from solvers.domains import Free, LinfBall
 from solvers.errors import Unsuitable
 from solvers.losses import Hinge, Logistic, Squared
@@ -164,7 +163,7 @@ def test_a_quote_states_every_query_with_its_noise(method: Method) -> None:
 
 
 class Counted:
-    """Per-record gradients as the doors compute them, and every bound that noise was made for."""
+    """Per-record gradients as the oracles compute them, and every bound that noise was made for."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.gradients = 0
@@ -172,9 +171,9 @@ class Counted:
         exact, lattice, one_pass = sums.gradient_sum, lattice_sums.lattice_mean_gradients, access.DataAccess.one_pass
         perturb = Meter.perturb
 
-        def gradient_sum(data: Data, places: Places, w: Vector, *anchor: Any) -> Vector:
-            self.gradients += len(listed(places)) * (2 if anchor else 1)
-            return exact(data, places, w, *anchor)
+        def gradient_sum(data: Data, slots: Slots, w: Vector, *anchor: Any) -> Vector:
+            self.gradients += len(listed(slots)) * (2 if anchor else 1)
+            return exact(data, slots, w, *anchor)
 
         def lattice_mean_gradients(data: Data, points: Vector, *rest: Any) -> Vector:
             self.gradients += len(points) * data.problem.n
@@ -188,7 +187,7 @@ class Counted:
             self.bounds.append((planned.name, bound, value.size if value.ndim == 1 else value.shape[1]))
             return perturb(meter, planned, value, bound)
 
-        for module in (access, allocated, oracle, last_iterate):
+        for module in (access, allocated, sampled, sums):
             patch.setattr(module, "gradient_sum", gradient_sum)
         patch.setattr(lattice_sums, "lattice_mean_gradients", lattice_mean_gradients)
         patch.setattr(access.DataAccess, "one_pass", passed)

@@ -12,7 +12,7 @@ from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from solvers import Problem, domains, losses, methods, plan, regularizers, solve
 from solvers.data_access import inputs
-from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.full_batch import FullBatchOracle
 from solvers.errors import RunFailed, Unsuitable
 from solvers.methods.oracle.dp_gd import DpGdRun
 from solvers.selection import Auto
@@ -65,13 +65,13 @@ def test_a_quote_is_a_function_of_public_facts() -> None:
     quote = plan(methods.DpSvrg(), PROBLEM, PRIVACY)
     assert quote == plan(methods.DpSvrg(), PROBLEM, PRIVACY)
     assert quote.method == methods.DpSvrg().resolve(PROBLEM, PRIVACY)
-    assert quote.reason == "asked for"
+    assert quote.reason == "requested"
     snapshot, change = quote.release.plan.queries
     size = change.mechanism.rate * 4000  # type: ignore[union-attr]
     assert quote.noise_stds == pytest.approx(
         [snapshot.noise_multiplier * PROBLEM.G / 4000, change.noise_multiplier * PROBLEM.G / size], rel=1e-3
     )
-    assert plan(Auto(), PROBLEM, PRIVACY).reason != "asked for"
+    assert plan(Auto(), PROBLEM, PRIVACY).reason != "requested"
 
 
 def test_integer_and_strided_arrays_are_taken() -> None:
@@ -93,11 +93,11 @@ def test_a_run_past_its_plan_releases_nothing(monkeypatch: pytest.MonkeyPatch) -
     quote, data = plan(methods.DpGd(steps=3), PROBLEM, PRIVACY), inputs.of_arrays(*rows(), PROBLEM)
     (query,) = quote.release.plan.queries
     beyond = Plan((PlannedQuery(query.name, 4, query.mechanism, query.noise_multiplier),))
-    monkeypatch.setattr(PrivateOracle, "transcript", lambda _: beyond)
+    monkeypatch.setattr(FullBatchOracle, "transcript", lambda _: beyond)
     with pytest.raises(RunFailed):
         run(quote.method, PROBLEM, data, quote.release, Noise(SeededBits(1)))
     quieter = Plan((PlannedQuery(query.name, 3, query.mechanism, query.noise_multiplier / 2),))
-    monkeypatch.setattr(PrivateOracle, "transcript", lambda _: quieter)
+    monkeypatch.setattr(FullBatchOracle, "transcript", lambda _: quieter)
     with pytest.raises(RunFailed):
         run(quote.method, PROBLEM, data, quote.release, Noise(SeededBits(1)))
 
