@@ -23,7 +23,7 @@ from solvers.methods import (
     OutputPerturbation,
 )
 from solvers.methods.checks import check_loss, not_convex
-from solvers.methods.defaults import descent_time
+from solvers.methods.defaults import NOISE_COST, descent_time
 from solvers.methods.run import Strict
 from solvers.potentials import HalfSquaredLp
 from solvers.preparation import Declared
@@ -36,7 +36,6 @@ Currency = Literal["renyi", "gaussian"]
 
 _MOST_EVALUATIONS = 1e10  # per-record gradients; a run of as many takes hours
 _WEAK_L2 = 1e-3  # up to this strength, it hardly matters which coordinates an l2 penalizes
-_NOISE_COST = 0.35  # of methods/defaults/descent.py: the cost of a unit of time, in units of d sigma_1^2
 _NOISE_OVER_GAUSSIAN = 1.15  # noise multiplier of a perturbed objective over that of one Gaussian answer, about
 _REQUIRED_GAIN = 0.6  # a perturbed objective is chosen if its noise costs at most this share of that of gradients
 _LEAST_CURVATURE = 0.1  # of n mu epsilon: if L is larger, the determinant costs over a tenth of epsilon without a ridge
@@ -153,7 +152,7 @@ def _takes_perturbed_objective(case: Case) -> bool:
         return False
     if _LEAST_CURVATURE * problem.n * problem.mu * privacy.epsilon < problem.L:
         return False
-    gradient_noise = _NOISE_COST * descent_time(problem, privacy)
+    gradient_noise = NOISE_COST * descent_time(problem, privacy)
     return _NOISE_OVER_GAUSSIAN**2 / (2 * problem.mu) < _REQUIRED_GAIN * gradient_noise
 
 
