@@ -244,7 +244,7 @@ def test_a_perturbed_objective_pays_for_the_rank_of_a_person() -> None:
 
 def test_a_rank_that_costs_too_much_is_refused() -> None:
     problem = Problem(Logistic(), L2(1e-5), n=10, d=2, row_norm=1.0, unit=Unit("person", 4096))
-    with pytest.raises(Unsuitable, match="nine tenths of epsilon"):
+    with pytest.raises(Unsuitable, match="ridge is too small"):
         plan(ObjectivePerturbation(ridge=0.0), problem, Privacy(1.0, 1e-6), preparation=Declared())
 
 
