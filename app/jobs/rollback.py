@@ -52,7 +52,7 @@ def accept(database: Database, settings: Settings, reason: str) -> Accepted:
         known = set(connection.scalars(sa.select(ledgers.c.id)))
     lacking: dict[str, Head | None]
     try:
-        epoch = Epoch.found(settings, database)
+        epoch = Epoch.read(settings, database)
         behind = epoch.ahead_of(database)
         lacking = {of: head for of, head in behind.items() if of in known}
         gone = {of: head for of, head in behind.items() if of not in known}
