@@ -1,4 +1,4 @@
-"""The preparation of rows and the slope limit that fit a method, as requested or by default."""
+"""The fit of a method to a problem: how its rows are prepared and its slopes limited, from public facts."""
 
 from dataclasses import dataclass, replace
 

@@ -1,4 +1,4 @@
-"""Method "auto": the choice of a method from public facts.
+"""Method "auto": the choice of a method for a problem, from public facts.
 
 `RULES` is the table of "auto": the first rule whose condition holds decides.
 """
