@@ -271,7 +271,7 @@ def _start(
             _tell_token(settings, written)
         lives = Lives(home, database.clock.boot)
         changes = Changes(database)
-        dispatcher = Dispatcher(settings, database, keys, running, lives.ended, told, changes.tell)
+        dispatcher = Dispatcher(settings, database, keys, running, lives.ended, told, changes.announce)
         if settings.scheduler is None:  # what runs on somebody else's cluster may outlive its server
             lives.begin(dispatcher.holder)
         dispatcher.start()

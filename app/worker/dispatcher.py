@@ -218,7 +218,7 @@ class Dispatcher:
         ready, soon = attempts.due(self._database, self._holder)
         for claim in ready:
             try:
-                said = attempts.tell(self._database, self._keys, claim)
+                said = attempts.publish(self._database, self._keys, claim)
             except (sa.exc.OperationalError, OSError):  # a full disk, say: later
                 raise
             except Exception as error:
@@ -309,5 +309,5 @@ def _say(claim: Claim, what: str, level: int = logging.INFO) -> None:
 
 def _word(outcome: Outcome) -> str:
     """To people, values that are damaged are a failure like any other."""
-    words = {"ok": outcome.output, "vanished": attempts.VANISHED, "full": attempts.FULL, "left": attempts.LEFT}
+    words = {"ok": outcome.output, "vanished": attempts.VANISHED, "full": attempts.FULL, "left": attempts.STOPPED}
     return words.get(outcome.kind, attempts.RAISED)
