@@ -56,7 +56,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "token": "Make, list, rotate and revoke bearer tokens.",
     "grant": "Say which analysts know of a dataset.",
     "allot": "Say what one analyst may spend of a dataset's budget.",
-    "webhook": "Have an address told of each job that is over.",
+    "webhook": "Send a message to an address when a job has ended.",
     "dataset": "Change, freeze or delete a dataset that is there, as its steward.",
     "charge": "Charge a dataset for what ran elsewhere on the same people.",
     "calibrate": "The least noise for a target, and who certifies it.",

@@ -58,9 +58,11 @@ def accept_rollback(
             lost = accept(database, settings, reason)
         except StartRefused as error:
             raise Refusal(str(error)) from None
-    if not lost.ledgers and not lost.gone:
+    if not lost.ledgers and not lost.missing:
         raise Refusal("every ledger holds the head that was published of it: there is nothing to accept")
     rows = [(of, "unknown" if head is None else str(head), "frozen") for of, head in lost.ledgers.items()]
-    rows += [(of, str(head), "gone: registered again, it needs an external charge") for of, head in lost.gone.items()]
+    rows += [
+        (of, str(head), "gone: registered again, it needs an external charge") for of, head in lost.missing.items()
+    ]
     told = [{"ledger": of, "lacks": lacks, "is": state} for of, lacks, state in rows]
     emit(told, json, lambda: table(("ledger", "lacks the head", "now"), rows))

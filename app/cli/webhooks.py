@@ -9,7 +9,7 @@ from purse.wire.base import Order
 
 Webhook = Annotated[str, typer.Argument(help="The webhook's id.")]
 
-group = typer.Typer(no_args_is_help=True, help="Have an address told of each job that is over.")
+group = typer.Typer(no_args_is_help=True, help="Send a message to an address when a job has ended.")
 
 
 @group.command("add")
@@ -18,7 +18,7 @@ def add(
     url: Url = DEFAULT_URL,
     json: Json = False,
 ) -> None:
-    """From now on the address is told of each of your jobs that is over: that it is, and nothing that was released.
+    """Register an address that gets a message when a job of yours ends. The message does not contain the release.
 
     \b
     Example:
@@ -26,7 +26,7 @@ def add(
     """
     with connect(url) as client:
         made = client.webhooks.create(address)
-    emit(made, json, lambda: note(f"{made.url} is told from now on; to end that: purse webhook delete {made.id}"))
+    emit(made, json, lambda: note(f"Webhook registered for {made.url}. To remove it: purse webhook delete {made.id}"))
 
 
 @group.command("list")
@@ -52,7 +52,7 @@ def list_webhooks(
 
 @group.command("delete")
 def delete(webhook: Webhook, url: Url = DEFAULT_URL, json: Json = False) -> None:
-    """It is told of nothing more.
+    """Remove a webhook and its waiting messages.
 
     \b
     Example:

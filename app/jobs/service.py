@@ -160,11 +160,11 @@ def _reserve(
     standing = allotments.stands(connection, now.ledger_id, now.state, owner.id)
     job_id, at = new_id("job"), database.timestamp()
     charged = priced.charged(job_id, owner.name)
-    after = priced.admitted(standing, charged)
-    if charged is None or after is None:
+    remainder = priced.admitted(standing, charged)
+    if charged is None or remainder is None:
         raise ApiError("budget_exhausted", remaining=pricing.remaining(standing))
-    quote = priced.quote(standing, after)
-    budget_share = share(after.state, charged.cost)  # of the whole budget, which depends on the charges of others
+    quote = priced.quote(standing, remainder)
+    budget_share = share(remainder.state, charged.cost)  # of the whole budget, which depends on the charges of others
     ledger.apply(connection, dataset.id, replace(charged, share=budget_share), at, owner.id)
     row = JobRow(
         id=job_id,
