@@ -103,7 +103,7 @@ def get(connection: sa.Connection, job_id: str, *visible: sa.ColumnElement[bool]
 
 def on(*job_ids: str, visible: sa.ColumnElement[bool] | None = None) -> sa.ColumnElement[bool]:
     """Return the condition, for `ledger.lock`, that selects the datasets of these jobs, as far as they are visible."""
-    condition = jobs.c.id.in_(job_ids)
+    condition: sa.ColumnElement[bool] = jobs.c.id.in_(job_ids)
     if visible is not None:
         condition &= visible
     return datasets.c.id.in_(sa.select(jobs.c.dataset_id).where(condition))
