@@ -20,7 +20,7 @@ from solvers.data_access.counting import CountingOracle
 from solvers.data_access.data import Data
 from solvers.data_access.oracle import PrivateOracle
 from solvers.data_access.persons import of_persons
-from solvers.data_access.standardised import StandardisedOracle
+from solvers.data_access.standardised import ReleasedMeans, StandardisedOracle
 from solvers.data_access.summed import Elsewhere, Summed
 from solvers.data_access.walk import Walk
 from solvers.errors import RunFailed, Unsuitable
@@ -81,6 +81,7 @@ class Release:
     accountant_version: str
     method: Run
     preparation: Preparation
+    means: ReleasedMeans | None = None
 
 
 def plan(
@@ -152,7 +153,23 @@ def run(
     on_answer: Callable[[int], None] | None = None,
     preparation: Preparation = AS_DECLARED,
 ) -> tuple[Vector, Plan]:
-    """The coefficients, for the rows of `data`, of one run, or a statistic's answers; and the transcript.
+    """Return the coefficients, or a statistic's answers, and the transcript of one run: see `run_with_means`."""
+    coefficients, transcript, _ = run_with_means(method, problem, data, release, noise, on_answer, preparation)
+    return coefficients, transcript
+
+
+def run_with_means(
+    method: Run | AnyCounting,
+    problem: Problem,
+    data: Data | Elsewhere,
+    release: ReleasePlan,
+    noise: Noise | None = None,
+    on_answer: Callable[[int], None] | None = None,
+    preparation: Preparation = AS_DECLARED,
+) -> tuple[Vector, Plan, ReleasedMeans | None]:
+    """Return the coefficients, or a statistic's answers, the transcript, and the means that the run released.
+
+    The means are an answer of the same plan, which the charge covers; None if the run asks for no means.
 
     The plan is parted by its queries' names: the preparation's door holds the one part, the method's door the other.
 
@@ -164,14 +181,16 @@ def run(
     noise = Noise() if noise is None else noise
     first, rest = parted(release.plan, set(preparation.bounds(problem)))
     frame, before, met = None, replace(first, queries=()), preparation.prepared(problem)
+    means: ReleasedMeans | None = None
     if problem.columns is not None:
         moments = StandardisedOracle(problem, data, first, noise, on_answer)
         frame, before = preparation.frame(moments, problem), moments.transcript()
+        means = moments.released_means
     if frame is not None:
         data = frames.framed(data, frame, met.row_norm) if isinstance(data, Data) else data.within(frame, met.row_norm)
     elif met is not problem:  # that the data are the problem's, the moments' door has seen
         data = data.seen_by(met)
-    coefficients, transcript = _answered(method, data, rest, noise, _after(before, on_answer))
+    coefficients, transcript, own_means = _answered(method, data, rest, noise, _after(before, on_answer))
     transcript = replace(transcript, queries=transcript.queries + before.queries)
     if not release.plan.covers(transcript):
         raise RunFailed("the run asked for more than its plan")
@@ -180,13 +199,13 @@ def run(
     size = method.size(problem) if isinstance(method, CountingRun) else problem.size
     if coefficients.shape != (size,) or not np.isfinite(coefficients).all():
         raise RunFailed("the run did not end in finite coefficients")
-    return coefficients, transcript
+    return coefficients, transcript, own_means or means
 
 
 def _answered(
     method: Run | AnyCounting, data: Summed, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None
-) -> tuple[Vector, Plan]:
-    """The method's answer through the door that it needs, and what was asked there."""
+) -> tuple[Vector, Plan, ReleasedMeans | None]:
+    """Return the method's answer through the oracle that it needs, the transcript, and the means released there."""
     problem = data.problem
     door: PrivateOracle | AllocatedOracle | StandardisedOracle | DataAccess
     if method.door == "counting":
@@ -194,22 +213,22 @@ def _answered(
         moments = StandardisedOracle(problem, data, first, noise, on_answer)
         counting = CountingOracle(moments, problem, data, rest, noise, _after(first, on_answer))
         answers, before = method.run(counting, problem), moments.transcript()
-        return answers, replace(before, queries=before.queries + counting.transcript().queries)
+        return answers, replace(before, queries=before.queries + counting.transcript().queries), None
     if method.door == "several":
         raise Unsuitable("several runs are made by solvers.tuning")
     if method.door == "oracle":
         door = oracle_of(method, data, plan, noise, on_answer)
-        return method.run(door, problem), door.transcript()
+        return method.run(door, problem), door.transcript(), None
     if method.door == "allocated":
         if not isinstance(data, Data):
             raise Unsuitable("secret slots need all rows on one machine")
         door = AllocatedOracle(problem, data, plan, noise, on_answer)
-        return method.run(door, problem), door.transcript()
+        return method.run(door, problem), door.transcript(), None
     if method.door == "standardised":
         door = StandardisedOracle(problem, data, plan, noise, on_answer)
-        return method.run(door, problem), door.transcript()
+        return method.run(door, problem), door.transcript(), door.released_means
     door = access_of(method, data, plan, noise, on_answer)
-    return method.run(door, problem), door.transcript()
+    return method.run(door, problem), door.transcript(), None
 
 
 def access_of(
@@ -273,7 +292,9 @@ def release(quote: Quote, X: Any, y: Any, persons: Any = None) -> Release:
     """What a quote promises, of the data, as `solve` has it: for who charges the quote in between."""
     problem, planned = quote.problem, quote.release
     data = data_of(problem, X, y, persons)
-    coefficients, transcript = run(quote.method, problem, data, planned, preparation=quote.preparation)
+    coefficients, transcript, means = run_with_means(
+        quote.method, problem, data, planned, preparation=quote.preparation
+    )
     return Release(
         coefficients,
         planned.epsilon,
@@ -285,6 +306,7 @@ def release(quote: Quote, X: Any, y: Any, persons: Any = None) -> Release:
         planned.accountant_version,
         quote.method,
         quote.preparation,
+        means,
     )
 
 

@@ -12,9 +12,10 @@ from pydantic import ValidationError
 
 from purse.errors import faults
 from purse.estimators.values import numbers, plain, plain_values
-from purse.prediction import encode, number_scale, width
+from purse.prediction import encode, number_scale
 from purse.values import as_text
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
+from purse.wire.models import width
 from solvers.columns import Columns
 
 Floats = NDArray[np.float64]

@@ -7,6 +7,7 @@ Proofs: docs/proofs/standardisation.md, docs/proofs/adaptive_gd.md.
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,6 +29,20 @@ from solvers.problem import Problem, Vector
 _RANGE = 1e-100, 1e100  # so that no square of a limit, a norm or its inverse underflows
 
 
+@dataclass(frozen=True, slots=True)
+class ReleasedMeans:
+    """Noisy means of a row's coordinates without its constant, as the oracle answered them.
+
+    Parameters
+    ----------
+    values : (d - 1,), one for each coordinate
+    noise_std : standard deviation of the noise in each of them
+    """
+
+    values: Vector
+    noise_std: float
+
+
 class StandardisedOracle:
     """Noisy answers about rows whose layout is public: their moments, and gradients in a released frame.
 
@@ -36,7 +51,7 @@ class StandardisedOracle:
     `means` releases with its own answer: then they are means over rows.
     """
 
-    __slots__ = ("__apart", "__columns", "__data", "__meter", "__problem", "__relation", "__share")
+    __slots__ = ("__apart", "__columns", "__data", "__meter", "__problem", "__relation", "__released_means", "__share")
 
     def __init__(
         self, problem: Problem, data: Summed, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None = None
@@ -47,6 +62,12 @@ class StandardisedOracle:
         self.__columns: Columns = problem.columns
         self.__relation, self.__apart = problem.relation, apart(problem.relation)
         self.__share = 1.0
+        self.__released_means: ReleasedMeans | None = None
+
+    @property
+    def released_means(self) -> ReleasedMeans | None:
+        """The last answer of `means` with the std of its noise; None before the first one."""
+        return self.__released_means
 
     @property
     def share(self) -> float:
@@ -67,11 +88,12 @@ class StandardisedOracle:
         total = total if is_person else total[:-1]
         moved = moment_bounds.means(self.__columns, problem.relation, problem.unit)
         answer = self.__answer(planned, total, moved, self.__columns.row_norm)
-        if not is_person:
-            return answer
-        least = planned.noise_multiplier * moved / problem.n
-        self.__share = min(1.0, max(float(answer[-1]), least))
-        return answer[:-1] / self.__share
+        noise_std = planned.noise_multiplier * moved / problem.n
+        if is_person:
+            self.__share = min(1.0, max(float(answer[-1]), noise_std))
+            answer = answer[:-1] / self.__share
+        self.__released_means = ReleasedMeans(answer, noise_std / self.__share)
+        return answer
 
     def spread(self, query: str, center: Vector) -> float:
         """The mean of ||y||^2 + noise, y the numbers of x - m: between 0 and the sum of `moment_bounds.farthest`."""

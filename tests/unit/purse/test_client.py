@@ -603,9 +603,9 @@ def test_prediction_by_softmax_is_a_probability_for_each_class() -> None:
     weighed = np.exp([[-0.5, 0.0, 0.0], [0.5, 0.0, 0.0]])
     assert predict(level, rows) == pytest.approx(weighed / weighed.sum(axis=1, keepdims=True), rel=1e-12)
     assert predict(level, []).shape == (0, 3)
-    with pytest.raises(ValueError, match="class for each"):
+    with pytest.raises(ValueError, match="link softmax"):
         predict(level.model_copy(update={"classes": ["a", "b"]}), rows)
-    with pytest.raises(ValueError, match="more than one margin"):
+    with pytest.raises(ValueError, match="several rows of coefficients"):
         predict(level.model_copy(update={"link": "logistic"}), rows)
     with pytest.raises(ValueError, match="coefficients"):
         predict(level.model_copy(update={"intercept": [0.0, 0.0]}), rows)
@@ -630,7 +630,7 @@ def test_prediction_of_a_number_is_in_its_own_units_and_extreme_margins_are_fini
     assert predict(steep.model_copy(update={"intercept": 5e3}), [NOBODY])[0] == 1.0
     with pytest.raises(ValueError, match="coefficients"):
         predict(MODEL.model_copy(update={"features": COLUMNS[:1]}), [NOBODY])
-    with pytest.raises(ValueError, match="number as its target"):
+    with pytest.raises(ValueError, match="link identity"):
         predict(number.model_copy(update={"target": COLUMNS[1]}), [NOBODY])
 
 
