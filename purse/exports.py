@@ -128,7 +128,11 @@ class _Graph:
         """Add the term of a category column: the coefficient of its value."""
         codes = {name: code for code, name in enumerate(column.categories)}
         default = len(codes) if column.default is None else codes[column.default]
-        lookup = {"keys_strings": list(codes), "values_int64s": list(codes.values()), "default_int64": default}
+        lookup: dict[str, Any] = {
+            "keys_strings": list(codes),
+            "values_int64s": list(codes.values()),
+            "default_int64": default,
+        }
         code = self.node("LabelEncoder", column.name, domain="ai.onnx.ml", **lookup)
         flat = self.node("Reshape", code, self.constant(np.array([-1])))
         return self.node("Gather", self.constant(weight.T.copy()), flat, axis=0)

@@ -263,9 +263,9 @@ def test_coefficients_in_units_make_the_same_margin(link: str) -> None:
     model = _model(link)
     value: dict[str, Any] = {"age": 13.0, "stays": 4.0, "sex": "m", "town": "b"}
     in_units = model.coefficients_in_units
-    margins = [in_units[name] for name in model.classes or ()] if link == "softmax" else [in_units]
+    margins: list[Any] = [in_units[name] for name in model.classes or ()] if link == "softmax" else [in_units]
     terms = {"age": 13.0, "stays": 4.0, "sex = m": 1.0, "town = b": 1.0, "intercept": 1.0}
-    sums = [sum(margin[term] * x for term, x in terms.items()) for margin in margins if isinstance(margin, dict)]
+    sums = [sum(margin[term] * x for term, x in terms.items()) for margin in margins]
     expected = margins_of(model, [value])[0]
     middle, half = (12.5, 22.5) if link == "identity" else (0.0, 1.0)
     assert sums == pytest.approx(middle + half * expected, rel=1e-12)
