@@ -100,7 +100,7 @@ kills: $(TESTING) ## heavy: 1,000 random faults of servers, workers, databases, 
 	@$(BIN)/python -m tests.heavy.kills --servers 2 --machines 2 --database postgres
 	@! $(BIN)/python -m tests.heavy.kills --servers 2 --unfenced 2>/dev/null
 
-attack: $(TESTING) ## heavy: how long others wait while one analyst asks for 100 of the dearest prices at once
+attack: $(TESTING) ## heavy: how long others wait while one analyst sends the dearest requests of every route; fails above one second
 	@$(BIN)/python -m tests.heavy.attack
 
 fuzz: $(TESTING) ## heavy: ten minutes of every route against the OpenAPI document, other requests each time

@@ -21,7 +21,7 @@ from accounting.divergences.gaussian import gauss_mu
 from accounting.errors import CalibrationFailed, OutOfRange, Unsupported
 from accounting.mechanisms import Mechanism
 from accounting.plan import MULTIPLIERS, Plan, PlannedQuery, Query, ReleasePlan
-from accounting.privacy import DELTA_RANGE, REPLACE_ONE, Privacy, Relation, apart
+from accounting.privacy import DELTA_RANGE, REPLACE_ONE, Privacy, Relation, sensitivity_factor
 from accounting.search import Found, Point, largest
 
 _CLOSE = 2e-4  # the search stops when epsilon is this close below the target, relatively
@@ -106,7 +106,7 @@ def _calibrate(queries: tuple[Query, ...], privacy: Privacy, relation: Relation,
 
 def _pure_multiplier(mechanism: Mechanism, epsilon: float, relation: Relation) -> float:
     """The z at which one use is epsilon-DP: 2 / epsilon (zero_out: 1 / epsilon), or more where one use costs more."""
-    low = high = apart(relation) / epsilon
+    low = high = sensitivity_factor(relation) / epsilon
     while (mechanism.curves(high, relation).pure or 0.0) > epsilon * _ROUNDED:
         low, high = high, high * 2
     while low < high / _ROUNDED:

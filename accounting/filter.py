@@ -78,13 +78,13 @@ class Filter:
         if kind == "gdp_rdp" and slack == 0.0:
             slack = min(privacy.delta, privacy.epsilon * _LITTLE) * _SLACK
         if kind not in SHARES or privacy.is_pure:
-            return checked(kind, privacy, (), (), slack)
+            return filter_with(kind, privacy, (), (), slack)
         rest = _rest(kind, privacy, slack)
         orders = thresholds.orders(kind, privacy.epsilon, rest, rest if kind == "rdp" else privacy.delta)
-        return checked(kind, privacy, orders, thresholds.weights(kind, len(orders)), slack)
+        return filter_with(kind, privacy, orders, thresholds.weights(kind, len(orders)), slack)
 
     @property
-    def nothing(self) -> Cost:
+    def zero_cost(self) -> Cost:
         """The empty sum of charges."""
         return (0,) * len(self.thresholds)
 
@@ -96,12 +96,12 @@ class Filter:
         OutOfRange
             if it is not larger: in epsilon, in delta, or in both.
         """
-        found = checked(self.kind, privacy, self.orders, self.weights, self.slack)
-        if not found.raises(self):
+        found = filter_with(self.kind, privacy, self.orders, self.weights, self.slack)
+        if not found.is_raise_of(self):
             raise OutOfRange("a budget may only grow: in epsilon, in delta, or in both")
         return found
 
-    def raises(self, before: "Filter") -> bool:
+    def is_raise_of(self, before: "Filter") -> bool:
         """Whether this is the filter of a larger promise, and what had to be fixed before any answer is as it was."""
         kept = all(getattr(self, name) == getattr(before, name) for name in ("kind", "orders", "weights", "slack"))
         grown = self.privacy.epsilon >= before.privacy.epsilon and self.privacy.delta >= before.privacy.delta
@@ -201,7 +201,7 @@ class Filter:
                 value = _up(max(Fraction(0), Fraction(budget) - Fraction(max(self._left(spent)), UNIT)))
             case _:
                 assert_never(self.kind)
-        return min(value, budget) if self.admits(self.nothing, spent) else value
+        return min(value, budget) if self.admits(self.zero_cost, spent) else value
 
     def remaining_epsilon(self, spent: Cost) -> float:
         """The largest epsilon, at the budget's delta, of one more job that is admitted, rounded down.
@@ -229,7 +229,7 @@ class Filter:
 
 
 @lru_cache(1024)  # each charge and each budget query reads its ledger's
-def checked(
+def filter_with(
     kind: Kind, privacy: Privacy, orders: tuple[float, ...], weights: tuple[float, ...], slack: float = 0.0
 ) -> Filter:
     """The filter with the thresholds that its parameters allow; `OutOfRange` if there is no such filter."""
@@ -284,4 +284,4 @@ def _up(value: Fraction) -> float:
     return math.nextafter(float(value), math.inf)
 
 
-__all__ = ["APPROXIMATIONS", "MOST", "UNIT", "Cost", "Filter", "Kind", "checked"]
+__all__ = ["APPROXIMATIONS", "MOST", "UNIT", "Cost", "Filter", "Kind", "filter_with"]

@@ -44,7 +44,7 @@ class Unit:
         return self.name == "person"
 
     @property
-    def places(self) -> int:
+    def slots(self) -> int:
         """k: for how many rows a record has room."""
         return self.max_rows or 1
 
@@ -63,7 +63,7 @@ which adds 0 to every answer. n is public and the same for both."""
 REPLACE_ONE: Relation = "replace_one"
 
 
-def apart(relation: Relation) -> float:
+def sensitivity_factor(relation: Relation) -> float:
     """How many per-record bounds an answer of a neighbor may be away: two steps where the null record lies between."""
     return 1.0 if relation == "zero_out" else 2.0
 

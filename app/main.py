@@ -2,10 +2,11 @@
 
 import logging
 import os
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -37,7 +38,7 @@ from app.http.routing import routes
 from app.http.server import configured
 from app.identity import code_flow
 from app.identity import routes as tokens
-from app.identity.home import open_database
+from app.identity.home import open_database, refusing
 from app.identity.service import ensure_steward
 from app.identity.sign_on import SignOn, watched
 from app.jobs import routes as jobs
@@ -45,8 +46,8 @@ from app.jobs.changes import Changes
 from app.jobs.leases import Holder
 from app.jobs.routes import STREAMS_EACH
 from app.ledger import routes as ledger
-from app.ledger.audit import refuse_unsound
-from app.ledger.epoch import Epoch
+from app.ledger.checkpoints import Checkpoints
+from app.ledger.epoch import Epoch, published
 from app.ledger.keys import SigningKeys
 from app.openapi import document as openapi
 from app.openapi import routes as documentation
@@ -56,6 +57,7 @@ from app.operations.draining import draining
 from app.operations.metrics import Metrics, Watched
 from app.operations.observers import job_tellers, tellers, traces_of
 from app.operations.readiness import Readiness
+from app.operations.warming import warm_up
 from app.pages.session import Session
 from app.persistence.clock import Clock
 from app.persistence.dialect import Unavailable
@@ -88,7 +90,7 @@ ROUTERS = (  # looked through one after the other: what is asked most comes firs
     operations.router,
     documentation.router,
 )
-_AGAIN = 5.0  # seconds until workers that did not start are tried again
+_SWITCH_SECONDS = 5e-4  # a thread hands over the interpreter to the event loop after this time
 _LOG = logging.getLogger("purse.main")
 _DESCRIPTION = (
     "Differentially private models under a privacy budget: priced before they run, charged before the data is touched, "
@@ -105,6 +107,7 @@ class Services:
     answers: Answers
     keys: SigningKeys
     epoch: Epoch
+    checkpoints: Checkpoints
     sign_on: SignOn | None
     engine: Engine
     dispatcher: Dispatcher
@@ -129,15 +132,10 @@ def create_app(
     clock: Clock | None = None,
     alone: bool = False,
 ) -> FastAPI:
-    """The application on its home; nothing starts before the server does.
+    """Return the application for a home; nothing starts before the server does.
 
-    Parameters
-    ----------
-    settings : the operator's choices
-    engine : runs the jobs instead of the one that the settings name; whoever made it closes it
-    calculators : calculate prices instead of processes of our own
-    clock : a test's, instead of the machine's
-    alone : no other server may share the home meanwhile, and there are no pages: it serves one command
+    `engine`, `calculators` and `clock` replace those of the settings, in tests and for `purse fit`; their maker closes
+    them. With `alone`, no other server may share the home, and there are no pages.
     """
     forget_secrets()
     check_installation()
@@ -146,19 +144,22 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(application: FastAPI) -> AsyncIterator[None]:
+        stopping = threading.Event()
         try:
-            services = await run_in_threadpool(_start, settings, metrics, told, engine, calculators, clock, alone)
+            with refusing(settings):
+                services = await run_in_threadpool(_start, settings, metrics, told, engine, calculators, clock, alone)
         except StartRefused as error:
             application.state.refused = error
             raise
         application.state.services = services
         metrics.watch(_watched(services))
-        warming = (services.ready, services.calculators, lambda: _begin_work(services))
-        threading.Thread(target=_warm_up, args=warming, name="warm-up", daemon=True).start()
+        warming = (services.ready, stopping, services.calculators, lambda: _begin_work(services))
+        threading.Thread(target=warm_up, args=warming, name="warm-up", daemon=True).start()
         try:
             async with watched(services.sign_on):
                 yield
         finally:
+            stopping.set()
             services.readiness.draining = True
             services.ready.clear()
             await run_in_threadpool(_stop, services, engine)
@@ -199,6 +200,7 @@ def _pages() -> tuple[APIRouter, ...]:
 def serve(settings: Settings, calculators: Calculators | None = None) -> None:
     """Runs the server until it is told to stop; `StartRefused` if its state is not one to go on from."""
     logs.install(settings.log_level, settings.log_format)
+    sys.setswitchinterval(_SWITCH_SECONDS)
     limits = Limits(connections=settings.max_connections)
     application = create_app(settings, calculators=calculators)
     place = {"host": settings.host, "port": settings.port}
@@ -211,7 +213,10 @@ def serve(settings: Settings, calculators: Calculators | None = None) -> None:
             server.handle_exit = draining(server.handle_exit, application, settings.drain_seconds)  # type: ignore[assignment]
             server.run()
     except SystemExit as ended:
-        raise application.state.refused or ended from None
+        refused = application.state.refused
+        if refused is not None and settings.log_format == "json":
+            _LOG.critical("start_refused: %s", refused)  # the command prints the sentence as text
+        raise refused or ended from None
     finally:
         stacks.removeFilter(is_told)
 
@@ -240,60 +245,79 @@ def _start(
     clock: Clock | None,
     alone: bool,
 ) -> Services:
-    os.umask(0o077)  # what is written from here on is the operator's alone
-    home = settings.make_home()
-    lock = attend(home, alone)
-    calculating = calculators or ForkedCalculators(settings.calculation_seconds)
-    calculating.start()
-    try:
+    """Start everything in order; if a step fails, stop what has been started and raise its error."""
+    with ExitStack() as begun:
+        os.umask(0o077)  # what is written from here on is the operator's alone
+        home = settings.make_home()
+        lock = begun.enter_context(attend(home, alone))
+        calculating = calculators or ForkedCalculators(settings.calculation_seconds)
+        begun.callback(calculating.close)
+        calculating.start()
         database = open_database(settings, clock)
-        refuse_unsound(database)
+        begun.callback(database.close)
         keys = SigningKeys.beside(home, database)
+        checkpoints = Checkpoints(database, keys, lambda wrong: _stop_spending(database, wrong))
+        checkpoints.verify(published(settings, database))
         epoch = Epoch.open(settings, database)
         running = engine or Coming(lambda: _cluster(settings))
+        if engine is None:
+            begun.callback(running.close)
         if settings.scheduler is not None and isinstance(running, Coming):
             running.start()  # somebody else's: a mistake in its address is told at once
-    except BaseException:
-        calculating.close()
-        lock.close()
-        raise
-    with database.write(alone="names") as connection:
-        sweep(home, connection)
-    written = ensure_steward(database, settings)
-    if written is not None:
-        _tell_token(settings, written)
-    lives = Lives(home, database.clock.boot)
-    changes = Changes(database)
-    dispatcher = Dispatcher(settings, database, keys, running, lives.ended, told, changes.tell)
-    if settings.scheduler is None:  # what runs on somebody else's cluster may outlive its server
-        lives.begin(dispatcher.holder)
-    dispatcher.start()
-    changes.start(dispatcher.wake)
-    courier = Courier(database, keys, settings.webhook_hosts)
-    courier.start()
-    threading.Thread(target=verify_quietly, args=(database, home), name="checksums", daemon=True).start()
-    ready = threading.Event()
-    return Services(
-        settings=settings,
-        database=database,
-        answers=Answers(database),
-        keys=keys,
-        epoch=epoch,
-        sign_on=None if settings.oidc_issuer is None else SignOn(settings, database.clock),
-        engine=running,
-        dispatcher=dispatcher,
-        changes=changes,
-        courier=courier,
-        calculators=calculating,
-        pool=Pool(calculating.ask, settings.calculations, metrics.priced),
-        streams=Places("event streams", STREAMS_EACH, settings.max_streams),
-        uploads=Places("uploads", datasets.UPLOADS_EACH, datasets.UPLOADS),
-        twins=Places("twins", twins.TWINS_EACH, twins.TWINS),
-        exchanges=Places("sign-ins", code_flow.EXCHANGES_EACH, code_flow.EXCHANGES),
-        ready=ready,
-        readiness=Readiness(settings, database, keys, ready, lambda: _slots(running)),
-        lives=lives,
-        lock=lock,
+        with database.write(alone="names") as connection:
+            sweep(home, connection)
+        written = ensure_steward(database, settings)
+        if written is not None:
+            _tell_token(settings, written)
+        lives = Lives(home, database.clock.boot)
+        changes = Changes(database)
+        dispatcher = Dispatcher(settings, database, keys, running, lives.ended, told, changes.tell)
+        if settings.scheduler is None:  # what runs on somebody else's cluster may outlive its server
+            lives.begin(dispatcher.holder)
+        dispatcher.start()
+        begun.callback(dispatcher.stop)
+        changes.start(dispatcher.wake)
+        begun.callback(changes.stop)
+        courier = Courier(database, keys, settings.webhook_hosts)
+        courier.start()
+        checkpoints.start()
+        begun.callback(checkpoints.stop)
+        threading.Thread(target=verify_quietly, args=(database, home), name="checksums", daemon=True).start()
+        ready = threading.Event()
+        services = Services(
+            settings=settings,
+            database=database,
+            answers=Answers(database),
+            keys=keys,
+            epoch=epoch,
+            checkpoints=checkpoints,
+            sign_on=None if settings.oidc_issuer is None else SignOn(settings, database.clock),
+            engine=running,
+            dispatcher=dispatcher,
+            changes=changes,
+            courier=courier,
+            calculators=calculating,
+            pool=Pool(calculating.ask, settings.calculations, metrics.priced),
+            streams=Places("event streams", STREAMS_EACH, settings.max_streams),
+            uploads=Places("uploads", datasets.UPLOADS_EACH, datasets.UPLOADS),
+            twins=Places("twins", twins.TWINS_EACH, twins.TWINS),
+            exchanges=Places("sign-ins", code_flow.EXCHANGES_EACH, code_flow.EXCHANGES),
+            ready=ready,
+            readiness=Readiness(settings, database, keys, ready, lambda: _slots(running)),
+            lives=lives,
+            lock=lock,
+        )
+        begun.pop_all()
+    return services
+
+
+def _stop_spending(database: Database, wrong: str) -> None:
+    """Refuse every write from now on, as a start on these ledgers is refused; readiness reports it."""
+    database.is_closed_to_writes = True
+    _LOG.critical(
+        "ledger_unsound: a ledger does not hold (%s), so nothing is charged any more: stop every server, and restore "
+        "home and database from one backup",
+        wrong,
     )
 
 
@@ -332,6 +356,7 @@ def _stop(services: Services, given: Engine | None) -> None:
     if given is None:
         services.engine.close()
     services.calculators.close()
+    services.checkpoints.stop()
     services.database.close()
     services.lives.end()
     services.lock.close()
@@ -341,28 +366,6 @@ def _cluster(settings: Settings) -> Engine:
     from app.worker.cluster import DaskEngine  # late: it is large, and a server is ready without it
 
     return DaskEngine(settings)
-
-
-def _warm_up(ready: threading.Event, calculators: Calculators, begin_work: Callable[[], None]) -> None:
-    """A server whose accountants do not load never becomes ready; one whose workers do not start is not, until they do.
-
-    Workers start last: they would take the processors from what a first request waits for, and a job can wait. They are
-    tried again: it may have been one that was killed as it started.
-    """
-    if not calculators.is_warm():
-        _LOG.critical("the accountants do not load")
-        return
-    ready.set()
-    while True:
-        try:
-            begin_work()
-        except Exception as error:
-            ready.clear()
-            _LOG.critical("the workers do not start: %s", type(error).__name__)
-            time.sleep(_AGAIN)
-        else:
-            ready.set()
-            return
 
 
 def _begin_work(services: Services) -> None:

@@ -142,7 +142,12 @@ class Settings(BaseSettings):
         Field(ge=1, le=100_000, description="Maximum number of simultaneous requests of one caller or address."),
     ] = 128
     caller_rate: Annotated[
-        int, Field(ge=1, le=10**6, description="Requests per second of one caller, with bursts of ten seconds' worth.")
+        int,
+        Field(
+            ge=1,
+            le=10**6,
+            description="Requests per second of one caller, with bursts of ten seconds' worth. Costly ones count more.",
+        ),
     ] = 100
     stranger_rate: Annotated[
         int,

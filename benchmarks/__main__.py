@@ -41,6 +41,7 @@ PARTS: dict[str, tuple[str, str, bool]] = {
     "small": ("trials", "small", False),
     "partitions": ("partitions", "report", False),
     "load": ("load", "report", False),
+    "start": ("start", "report", False),
     "descent": ("trials", "descent", False),
     "peers": ("peers", "report", False),  # with the environment that `make peers` makes
 }

@@ -18,7 +18,7 @@ from accounting.plan import Plan, PlannedQuery
 from benchmarks import loops
 from solvers import Problem, plan
 from solvers.data_access import inputs
-from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.sampled import SampledOracle
 from solvers.data_access.walk import Walk
 from solvers.losses import Hinge, Logistic
 from solvers.methods import DpGd, NoisyMirrorDescent
@@ -72,11 +72,11 @@ def gradients() -> None:
     problem = Problem(Logistic(), L2(1e-4), n=N, d=D, row_norm=8.0)
     data = inputs.of_arrays(X, y, problem)
     release = plan(DpGd(steps=1000), problem, Privacy(1.0, 1e-6)).release
-    oracle = PrivateOracle(problem, data, release.plan, Noise())
+    oracle = SampledOracle(problem, data, release.plan, Noise())
     w = generator.standard_normal(D)
     summed, read, door = together(X.sum, lambda: loops.read(X), lambda: oracle.gradient("gradient", w))
     print(
-        f"  PrivateOracle.gradient: {door / summed:.2f} x one read of the array by numpy's sum ({summed * 1e3:.0f} ms),"
+        f"  SampledOracle.gradient: {door / summed:.2f} x one read of the array by numpy's sum ({summed * 1e3:.0f} ms),"
     )
     print(f"    {door / read:.2f} x one by a compiled loop that may add in any order ({read * 1e3:.0f} ms)")
 
@@ -92,7 +92,7 @@ def steps() -> None:
     planned = Plan((PlannedQuery("change", count, PoissonGaussian(1 / n), multiplier),))
 
     def ours() -> None:
-        oracle = PrivateOracle(problem, data, planned, Noise(), walker=Walk.of)
+        oracle = SampledOracle(problem, data, planned, Noise(), walker=Walk.of)
         w = start
         for _ in range(0, count, 1000):
             points = oracle.walk("change", w, start, start, step, 1000)

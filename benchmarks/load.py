@@ -91,7 +91,7 @@ def report(_repeats: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder, token = Path(name), secrets.token_urlsafe(32)
         with _servers(folder, token, 1) as [server]:
-            who = _callers(server, token)
+            who = callers(server, token)
             _routes(server, who)
             small = _each(server, who)
             _streams(server, who)
@@ -151,14 +151,16 @@ def _is_warm(port: int, token: str) -> bool:
     return status in (200, 503) and b"starting" not in body
 
 
-def _call(server: Server, *asked: Any, **headers: str) -> Any:
+def call(server: Server, *asked: Any, **headers: str) -> Any:
+    """Make a request, and return what its answer holds."""
     status, _, body = client.once(server.port, request(*asked, **headers))
     if status >= 400:
         raise RuntimeError(f"{status}: {body.decode()}")
     return json.loads(body or b"null")
 
 
-def _callers(server: Server, token: str) -> Callers:
+def callers(server: Server, token: str) -> Callers:
+    """Register a dataset and make tokens of analysts who may use it."""
     spec = {"name": "rows", "columns": _COLUMNS, "budget": {"epsilon": 100.0, "delta": 1e-6}}
     lines = "x,y\n" + "1,a\n2,b\n" * 1000
     parts = (("spec", json.dumps(spec)), ("file", lines))
@@ -171,8 +173,8 @@ def _callers(server: Server, token: str) -> Callers:
     dataset = json.loads(client.once(server.port, sent)[2])["id"]
     analysts = []
     for number in range(ANALYSTS):
-        made = _call(server, "POST", "/v1/tokens", token, {"name": f"analyst {number}", "role": "analyst"})
-        _call(server, "PUT", f"/v1/datasets/{dataset}/grants/{made['identity']}", token)
+        made = call(server, "POST", "/v1/tokens", token, {"name": f"analyst {number}", "role": "analyst"})
+        call(server, "PUT", f"/v1/datasets/{dataset}/grants/{made['identity']}", token)
         analysts.append(made["token"])
     return Callers(token, tuple(analysts), dataset)
 
@@ -228,7 +230,7 @@ def _measured(what: str, servers: list[Server], made: Callable[[int], bytes]) ->
 def _each(server: Server, who: Callers) -> dict[str, float]:
     """Seconds of one request of each kind, alone: the median of some."""
     analyst, dataset = who.analysts[0], f"/v1/datasets/{who.dataset}"
-    [job, *_] = [_call(server, "POST", "/v1/jobs", analyst, who.job())["id"] for _ in range(100)]  # a full page
+    [job, *_] = [call(server, "POST", "/v1/jobs", analyst, who.job())["id"] for _ in range(100)]  # a full page
     asked: dict[str, Callable[[], tuple[Any, ...]]] = {
         "budget (analyst)": lambda: ("GET", f"{dataset}/budget", analyst),
         "budget (steward)": lambda: ("GET", f"{dataset}/budget", who.steward),
@@ -245,7 +247,7 @@ def _each(server: Server, who: Callers) -> dict[str, float]:
         took = []
         for _ in range(15):
             began = time.perf_counter()
-            _call(server, *made())
+            call(server, *made())
             took.append(time.perf_counter() - began)
         found[what] = median(took)
     return found
@@ -254,7 +256,7 @@ def _each(server: Server, who: Callers) -> dict[str, float]:
 def _streams(server: Server, who: Callers) -> None:
     """So many event streams at once: to open, to hold, to hear of a cancelled job."""
     jobs = [
-        (t, _call(server, "POST", "/v1/jobs", t, who.job())["id"]) for t in who.analysts for _ in range(STREAMS_EACH)
+        (t, call(server, "POST", "/v1/jobs", t, who.job())["id"]) for t in who.analysts for _ in range(STREAMS_EACH)
     ]
     asyncio.run(_followed(server, jobs))
 

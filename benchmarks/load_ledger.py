@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from accounting.privacy import Privacy
 from accounting.records.documents import canonical
-from accounting.records.events import Charged
+from accounting.records.events import Charged, Failed, Started
 from accounting.records.filters import cost_from_json, cost_to_json
 from accounting.records.ledger import advance
 from app.ledger import store as ledger
@@ -18,10 +18,14 @@ from app.persistence.tables import analyst_spend, jobs, ledger_entries, ledgers
 CHARGES, QUEUED = 100_000, 10_000
 
 
-def grow(home: Path, dataset: str, charges: int = CHARGES, queued: int = QUEUED) -> None:
-    """So many charges more on a dataset's ledger, each like its first job's; the last so many wait, the others failed.
+def grow(home: Path, dataset: str, charges: int = CHARGES, queued: int = QUEUED, *, ended: bool = False) -> None:
+    """Add so many charges to a dataset's ledger, each like its first job's; the last so many wait, the others failed.
 
     No server may run. The sums stay what the entries say.
+
+    Parameters
+    ----------
+    ended : whether each charge is followed by the entries of a job that started and failed
     """
     database = Database(f"sqlite:///{home / 'purse.sqlite3'}")
     with database.write() as connection:
@@ -33,8 +37,9 @@ def grow(home: Path, dataset: str, charges: int = CHARGES, queued: int = QUEUED)
         for number in range(1, charges + 1):
             job = new_id("job")
             charged = Charged(job, cost, Privacy(0.01, 1e-6), first.analyst, dataset, "dp_gd")
-            state, entry = advance(state, charged, first.created_at)
-            entries.append(entry.to_json() | {"ledger_id": dataset, "body": canonical(entry.body).decode()})
+            for event in (charged, Started(job, 1), Failed(job, 1)) if ended else (charged,):
+                state, entry = advance(state, event, first.created_at)
+                entries.append(entry.to_json() | {"ledger_id": dataset, "body": canonical(entry.body).decode()})
             added.append(_job(first, job, last + number, waits=number > charges - queued))
         mine = (analyst_spend.c.ledger_id == dataset) & (analyst_spend.c.owner_id == first.owner_id)
         before = connection.execute(sa.select(analyst_spend).where(mine)).one()

@@ -18,10 +18,10 @@ from benchmarks.datasets import Split, adult, bank, covertype, w8a
 from benchmarks.newton import minimize, objective
 from solvers import Problem, plan, solve
 from solvers.columns import Columns
-from solvers.doors import Standardised
 from solvers.losses import Logistic
 from solvers.methods import AdaptiveGd, DpAccMd, DpGd, DpSvrg, Method, NoisySgd
 from solvers.methods.standardised.adaptive_gd import AdaptiveGdRun
+from solvers.oracles import Standardised
 from solvers.preparation import private
 
 DELTA = 1e-5

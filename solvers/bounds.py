@@ -65,7 +65,7 @@ def sampled_bound(problem: Problem, size: float, bound: float, reach: float = 0.
     """
     long, summing = sampled_factors(problem)
     slopes = 0.0 if isinstance(problem.loss, OneMargin) else 2 * problem.places * _slopes_error(problem, reach)
-    return (bound * long + bound * summing + slopes) / (size * problem.unit.places)
+    return (bound * long + bound * summing + slopes) / (size * problem.unit.slots)
 
 
 def printed_bound(problem: Problem, batch: int, reach: float = 0.0) -> float:
@@ -76,12 +76,12 @@ def printed_bound(problem: Problem, batch: int, reach: float = 0.0) -> float:
 
 def sampled_factors(problem: Problem) -> tuple[float, float]:
     """The factors of `bound` in `sampled_bound`, which is their sum for a loss with a compiled slope."""
-    return problem.unit.places * _long_rows(problem), 2 * problem.places * _summing(problem, problem.places, 1.0)
+    return problem.unit.slots * _long_rows(problem), 2 * problem.places * _summing(problem, problem.places, 1.0)
 
 
 def gradient_error(problem: Problem, records: int, reach: float) -> float:
     """l2 distance of a computed mean gradient over so many records, at a w of norm `reach`, from the exact one."""
-    summing = _summing(problem, records * problem.unit.places, problem.G)
+    summing = _summing(problem, records * problem.unit.slots, problem.G)
     return problem.G * (_long_rows(problem) - 1) + summing + _slopes_error(problem, reach)
 
 

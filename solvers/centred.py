@@ -22,10 +22,10 @@ def centres(problem: Problem, distance: float) -> bool:
 def centred_bound(problem: Problem, size: float, half: float) -> float:
     """`sampled_bound` of a centred change, where a row adds up to half = (L/2) ||u|| before division."""
     long, summing = centred_factors(problem)
-    return (half * long + half * summing) / (size * problem.unit.places)
+    return (half * long + half * summing) / (size * problem.unit.slots)
 
 
 def centred_factors(problem: Problem) -> tuple[float, float]:
     """The factors of `half` in it: rows, lengths and margins of u are rounded; what is summed is twice as long."""
-    long = problem.unit.places * (1 + (8 * problem.d + 100) * UNIT * problem.stretch)
+    long = problem.unit.slots * (1 + (8 * problem.d + 100) * UNIT * problem.stretch)
     return long, 2 * (sampled_factors(problem)[1] + 8 * problem.places * UNIT)

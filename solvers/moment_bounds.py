@@ -8,10 +8,13 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.privacy import REPLACE_ONE, Relation, Unit, apart
+from accounting.privacy import REPLACE_ONE, Relation, Unit, sensitivity_factor
 from solvers.bounds import BLOCK, UNIT, block_rows, unfolded_rows
 from solvers.columns import Columns
 from solvers.problem import Problem
+
+MOMENTS = {"means", "spread", "variances"}
+"""Names of the queries whose answers are private moments."""
 
 SLIP = 1 + 8 * UNIT  # of a difference, a product, a shortening
 
@@ -36,12 +39,12 @@ def means(columns: Columns, relation: Relation = REPLACE_ONE, unit: Unit = Unit(
 
 def counts(columns: Columns, relation: Relation = REPLACE_ONE) -> float:
     """That of counts which hold a row once for each number: it leaves a cell, and enters another or none."""
-    return math.sqrt(columns.widths.count(1) / apart(relation))
+    return math.sqrt(columns.widths.count(1) / sensitivity_factor(relation))
 
 
 def cells(relation: Relation = REPLACE_ONE) -> float:
     """That of counts which hold a row once: it leaves a cell, and enters another or none."""
-    return math.sqrt(1 / apart(relation))
+    return math.sqrt(1 / sensitivity_factor(relation))
 
 
 def scored(problem: Problem, bins: int) -> int:
@@ -65,7 +68,7 @@ def variances(columns: Columns, center: NDArray[np.float64], radius: float, rela
     Coordinates lie in [0, farthest_j]; and y o y is nonnegative and no longer than radius^2, so that two of them are at
     most sqrt(2) radius^2 apart. Not shortened where the first bound is the lesser.
     """
-    k = apart(relation)
+    k = sensitivity_factor(relation)
     return min(math.hypot(*farthest(columns, center).tolist()), math.sqrt(k) * radius**2) / k
 
 

@@ -34,7 +34,7 @@ class Problem:
 
     Symbols: G = R c sup||f'|| bounds the l2 norm of one record's gradient; L = R^2 sup||f''|| is the smoothness of
     every record's loss, hence of F, and infinite if f is not smooth (a smooth r has its own constant and is not in it);
-    mu is the strong convexity of r; k = `unit.places`.
+    mu is the strong convexity of r; k = `unit.slots`.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Problem:
     def __post_init__(self) -> None:
         if type(self.n) is not int or not 1 <= self.n <= MAX_ROWS:
             raise Unsuitable(f"n must be an integer in [1, {MAX_ROWS}]")
-        if self.n * self.unit.places > MAX_ROWS:
+        if self.n * self.unit.slots > MAX_ROWS:
             raise Unsuitable(f"n times max_rows must not exceed {MAX_ROWS}")
         if type(self.d) is not int or not 1 <= self.d <= MAX_DIMENSION:
             raise Unsuitable(f"d must be an integer in [1, {MAX_DIMENSION}]")
@@ -96,7 +96,7 @@ class Problem:
     @property
     def places(self) -> int:
         """n k, the places for rows: all that sums, and times, know of how many rows there are."""
-        return self.n * self.unit.places
+        return self.n * self.unit.slots
 
     @property
     def outputs(self) -> int:

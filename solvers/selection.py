@@ -114,7 +114,7 @@ class Auto(Strict):
             reason = f"{problem.loss.name} is not smooth: {_ROUGH[currency]}"
             return fit(wish, _NON_SMOOTH[currency], problem, privacy), reason
         check_loss("auto", problem)
-        k, cut = problem.unit.places, problem.loss.takes == "number" and wish.limit(problem) is not None
+        k, cut = problem.unit.slots, problem.loss.takes == "number" and wish.limit(problem) is not None
         suits = _standardised(problem) and not isinstance(wish.preparation, Declared)
         if suits and not cut:
             adaptive = fit(wish, AdaptiveGd(), problem, privacy)

@@ -13,22 +13,17 @@ from accounting.mechanisms.mechanism import Event
 from accounting.noise import Noise
 from accounting.plan import Plan, ReleasePlan
 from accounting.privacy import Privacy
-from solvers.data_access import frames, inputs, last_iterate, lattice_sums
-from solvers.data_access.access import DataAccess
-from solvers.data_access.allocated import AllocatedOracle
-from solvers.data_access.counting import CountingOracle
+from solvers.data_access import frames, inputs
 from solvers.data_access.data import Data
-from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.oracles import DataOracles, counting_on, split
 from solvers.data_access.persons import of_persons
 from solvers.data_access.standardised import ReleasedMeans, StandardisedOracle
-from solvers.data_access.summed import Elsewhere, Summed
-from solvers.data_access.walk import Walk
+from solvers.data_access.summed import Elsewhere
 from solvers.errors import RunFailed, Unsuitable
 from solvers.forecast import Forecast, forecast
 from solvers.methods import Method, Run
-from solvers.methods.run import CountingRun, DataRun, OracleRun
+from solvers.methods.run import CountingRun
 from solvers.preparation import AskedPreparation, Declared, Preparation
-from solvers.preparation.moments import MOMENTS
 from solvers.problem import Problem, Vector
 from solvers.selection import Auto, Currency, Fitted, Wish, fit
 from solvers.statistics import AnyCounting
@@ -129,7 +124,7 @@ def plan(
     met = prepared.prepared(fitted.problem)
     own = chosen.queries(met)
     moments = prepared.queries(problem, own)
-    evaluations = problem.unit.places * (chosen.gradient_evaluations(met) + float(problem.n) * len(moments))
+    evaluations = problem.unit.slots * (chosen.gradient_evaluations(met) + float(problem.n) * len(moments))
     if evaluations > limits.evaluations:
         raise OutOfRange(f"the run would compute more than {limits.evaluations:g} per-row gradients, the most here")
     answers = sum(query.answers for query in own + moments)
@@ -179,88 +174,29 @@ def run_with_means(
         if the transcript is not covered by the plan or the result is not finite: then nothing is released.
     """
     noise = Noise() if noise is None else noise
-    first, rest = parted(release.plan, set(preparation.bounds(problem)))
-    frame, before, met = None, replace(first, queries=()), preparation.prepared(problem)
+    moments_plan, method_plan = split(release.plan, set(preparation.bounds(problem)))
     means: ReleasedMeans | None = None
+    frame, moments_transcript, met = None, replace(moments_plan, queries=()), preparation.prepared(problem)
     if problem.columns is not None:
-        moments = StandardisedOracle(problem, data, first, noise, on_answer)
-        frame, before = preparation.frame(moments, problem), moments.transcript()
+        moments = StandardisedOracle(problem, data, moments_plan, noise, on_answer)
+        frame, moments_transcript = preparation.frame(moments, problem), moments.transcript()
         means = moments.released_means
     if frame is not None:
         data = frames.framed(data, frame, met.row_norm) if isinstance(data, Data) else data.within(frame, met.row_norm)
-    elif met is not problem:  # that the data are the problem's, the moments' door has seen
+    elif met is not problem:  # StandardisedOracle has already checked that the data match the problem
         data = data.seen_by(met)
-    coefficients, transcript, own_means = _answered(method, data, rest, noise, _after(before, on_answer))
-    transcript = replace(transcript, queries=transcript.queries + before.queries)
+    oracles = DataOracles(data, method_plan, noise, counting_on(moments_transcript, on_answer))
+    coefficients = method.answer(oracles)
+    transcript = oracles.transcript()
+    transcript = replace(transcript, queries=transcript.queries + moments_transcript.queries)
     if not release.plan.covers(transcript):
-        raise RunFailed("the run asked for more than its plan")
+        raise RunFailed("the transcript of the run is not covered by its plan, so nothing is released")
     if frame is not None:
         coefficients = frame.raw(coefficients.reshape(-1, problem.d)).ravel()
     size = method.size(problem) if isinstance(method, CountingRun) else problem.size
     if coefficients.shape != (size,) or not np.isfinite(coefficients).all():
         raise RunFailed("the run did not end in finite coefficients")
-    return coefficients, transcript, own_means or means
-
-
-def _answered(
-    method: Run | AnyCounting, data: Summed, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None
-) -> tuple[Vector, Plan, ReleasedMeans | None]:
-    """Return the method's answer through the oracle that it needs, the transcript, and the means released there."""
-    problem = data.problem
-    door: PrivateOracle | AllocatedOracle | StandardisedOracle | DataAccess
-    if method.door == "counting":
-        first, rest = parted(plan, MOMENTS)
-        moments = StandardisedOracle(problem, data, first, noise, on_answer)
-        counting = CountingOracle(moments, problem, data, rest, noise, _after(first, on_answer))
-        answers, before = method.run(counting, problem), moments.transcript()
-        return answers, replace(before, queries=before.queries + counting.transcript().queries), None
-    if method.door == "several":
-        raise Unsuitable("several runs are made by solvers.tuning")
-    if method.door == "oracle":
-        door = oracle_of(method, data, plan, noise, on_answer)
-        return method.run(door, problem), door.transcript(), None
-    if method.door == "allocated":
-        if not isinstance(data, Data):
-            raise Unsuitable("secret slots need all rows on one machine")
-        door = AllocatedOracle(problem, data, plan, noise, on_answer)
-        return method.run(door, problem), door.transcript(), None
-    if method.door == "standardised":
-        door = StandardisedOracle(problem, data, plan, noise, on_answer)
-        return method.run(door, problem), door.transcript(), door.released_means
-    door = access_of(method, data, plan, noise, on_answer)
-    return method.run(door, problem), door.transcript(), None
-
-
-def access_of(
-    method: DataRun, data: Summed, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None = None
-) -> DataAccess:
-    """The access, with what the run asks for beside gradients."""
-    rounded = lattice_sums.lattice_mean_gradients if method.tabulates else None
-    return DataAccess(data.problem, data, plan, noise, on_answer, rounded)
-
-
-def oracle_of(
-    method: OracleRun, data: Summed, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None = None
-) -> PrivateOracle:
-    """The oracle, with those answers of many steps that the run asks for."""
-    walker = Walk.of if method.walks else None
-    hidden = last_iterate.last_iterate if method.hides else None
-    return PrivateOracle(data.problem, data, plan, noise, on_answer, walker, hidden)
-
-
-def parted(plan: Plan, names: set[str]) -> tuple[Plan, Plan]:
-    """The queries of these names, and the others."""
-    chosen = tuple(query for query in plan.queries if query.name in names)
-    rest = tuple(query for query in plan.queries if query not in chosen)
-    return replace(plan, queries=chosen), replace(plan, queries=rest)
-
-
-def _after(before: Plan, on_answer: Callable[[int], None] | None) -> Callable[[int], None] | None:
-    """Counts on from the answers before."""
-    if on_answer is None:
-        return None
-    given, hear = sum(query.answers for query in before.queries), on_answer
-    return lambda more: hear(given + more)
+    return coefficients, transcript, oracles.released_means or means
 
 
 def solve(

@@ -11,7 +11,7 @@ from accounting.mechanisms import Selection
 from accounting.mechanisms.selection import MOST_RUNS
 from accounting.numbers import whole
 from accounting.plan import Plan, Query
-from accounting.privacy import apart
+from accounting.privacy import sensitivity_factor
 from accounting.records.codec import plan_from_json, plan_to_json
 from solvers.domains import Domain
 from solvers.methods import Method, Run
@@ -81,7 +81,7 @@ class Trial(Strict):
         problem = self.problem(base)
         met = self.preparation.prepared(problem)
         passes = 1 + len(self.preparation.bounds(problem))
-        return base.unit.places * (self.method.gradient_evaluations(met) + float(base.n) * passes)
+        return base.unit.slots * (self.method.gradient_evaluations(met) + float(base.n) * passes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class Tuning(ChoosingRun):
         asked = tuple(Query(query.name, query.count, query.mechanism) for query in plan.queries)
         if asked != self._asked:
             raise OutOfRange("the plan is not of a choice among as many runs")
-        mu = apart(plan.relation) / plan.queries[0].noise_multiplier
+        mu = sensitivity_factor(plan.relation) / plan.queries[0].noise_multiplier
         for trial in self.trials:
             spent, last = trial.plan.gdp(), trial.plan.queries[-1]
             if spent is None or not spent <= mu or last.name != SCORE or trial.plan.relation != plan.relation:

@@ -15,12 +15,13 @@ from accounting.errors import FilterMismatch, OutOfRange
 from accounting.mechanisms import Gaussian, Selection
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery, Query, ReleasePlan
-from accounting.privacy import Privacy, apart
+from accounting.privacy import Privacy, sensitivity_factor
 from solvers.data_access.data import Data
+from solvers.data_access.oracles import split
 from solvers.data_access.scores import ScoreOracle
 from solvers.errors import NeedsDelta, RunFailed
 from solvers.problem import Problem, Vector
-from solvers.solve import AS_DECLARED, Limits, Quote, parted
+from solvers.solve import AS_DECLARED, Limits, Quote
 from solvers.solve import plan as plan_one
 from solvers.solve import run as run_one
 from solvers.trials import CHOICE, SCORE, Candidates, Trial, Tuning
@@ -45,7 +46,7 @@ def plan(asked: Candidates, problem: Problem, privacy: Privacy, limits: Limits =
         raise NeedsDelta("a tuning's runs and scores are Gaussian, which need delta > 0")
     choice = Query(CHOICE, 1, Selection(len(asked.candidates) * asked.repeats))
     release = calibrate((choice,), privacy, problem.relation)
-    mu = apart(problem.relation) / release.plan.queries[0].noise_multiplier
+    mu = sensitivity_factor(problem.relation) / release.plan.queries[0].noise_multiplier
     each = Privacy(gauss_epsilon(mu * math.sqrt(1 - _SHARE), privacy.delta), privacy.delta)
     quotes = [
         plan_one(
@@ -85,7 +86,7 @@ def _trial(quote: Quote, mu: float) -> Trial:
     left = 0.0 if spent is None else (mu**2 - spent**2) * _BELOW
     if left <= 0:
         raise FilterMismatch(f"a tuning takes methods whose answers are Gaussian; {quote.method.name}'s are not")
-    score = PlannedQuery(SCORE, 1, Gaussian(), apart(problem.relation) / math.sqrt(left))
+    score = PlannedQuery(SCORE, 1, Gaussian(), sensitivity_factor(problem.relation) / math.sqrt(left))
     how = quote.method, problem.regularizer, problem.domain, quote.preparation, problem.slope_limit
     return Trial(*how, replace(planned, queries=(*planned.queries, score)))
 
@@ -139,18 +140,18 @@ def _tried(
     nothing: an error that came out of any run but the chosen would tell of it. The machine's own faults come out.
     """
     problem = trial.problem(base)
-    last, rest = parted(trial.plan, {SCORE})
+    score_plan, run_plan = split(trial.plan, {SCORE})
     try:
         w, _ = run_one(
             trial.method,
             problem,
             data.seen_by(problem),
-            replace(release, plan=rest),
+            replace(release, plan=run_plan),
             noise,
             on_answer,
             trial.preparation,
         )
-        return ScoreOracle(problem, data.seen_by(problem), last, noise).score(SCORE, w), w
+        return ScoreOracle(problem, data.seen_by(problem), score_plan, noise).score(SCORE, w), w
     except (OSError, MemoryError):
         raise
     except Exception:

@@ -19,7 +19,7 @@ from accounting.divergences.gaussian import gauss_delta, gauss_epsilon
 from accounting.divergences.losses import Search
 from accounting.divergences.polygon import Knots
 from accounting.divergences.spline import spline
-from accounting.privacy import REPLACE_ONE, Relation, apart
+from accounting.privacy import REPLACE_ONE, Relation, sensitivity_factor
 
 Vector = NDArray[np.float64]
 
@@ -232,4 +232,4 @@ def typical_deviation(mechanism: Allocation, noise_multiplier: float, relation: 
     c = 1 / noise_multiplier
     square = min(c * c, 300.0)
     one = math.expm1(square) if relation == "zero_out" else 4 * math.sinh(square)
-    return min(math.sqrt(mechanism.rate**2 * one / mechanism.slots), apart(relation) * c)
+    return min(math.sqrt(mechanism.rate**2 * one / mechanism.slots), sensitivity_factor(relation) * c)

@@ -24,7 +24,7 @@ from accounting.mechanisms.mechanism import AbstractUnsampled, Curves, Event
 from accounting.noise import Noise
 from accounting.noise.draws import integer
 from accounting.numbers import finite
-from accounting.privacy import REPLACE_ONE, Relation, apart
+from accounting.privacy import REPLACE_ONE, Relation, sensitivity_factor
 
 Floats = NDArray[np.float64]
 MOST_CHOICES = 1 << 18
@@ -54,7 +54,7 @@ class Exponential(AbstractUnsampled):
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """epsilon = k/z; rho(a) = a epsilon^2 / 8, the losses of one choice lying within epsilon of each other."""
-        epsilon = apart(relation) / noise_multiplier
+        epsilon = sensitivity_factor(relation) / noise_multiplier
 
         def rdp(orders: Sequence[float]) -> Floats:
             narrow = np.asarray(orders, dtype=float) * (epsilon**2 / 8 * _ROUNDING)
@@ -64,7 +64,7 @@ class Exponential(AbstractUnsampled):
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
         """The z at which one choice spends mu^2."""
-        return apart(relation) / randomized_response.epsilon_of_gdp(math.sqrt(mu_squared))
+        return sensitivity_factor(relation) / randomized_response.epsilon_of_gdp(math.sqrt(mu_squared))
 
     def event(self, noise_multiplier: float) -> Event:
         """One choice as an event, epsilon as under replace_one; dp-accounting has no name for it."""

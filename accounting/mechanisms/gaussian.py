@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from accounting.mechanisms.mechanism import AbstractGaussianNoise, AbstractUnsampled, Curves, Event
-from accounting.privacy import REPLACE_ONE, Relation, apart
+from accounting.privacy import REPLACE_ONE, Relation, sensitivity_factor
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +26,11 @@ class Gaussian(AbstractUnsampled, AbstractGaussianNoise):
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """mu = k/z, exactly."""
-        return Curves.gaussian(apart(relation) / noise_multiplier)
+        return Curves.gaussian(sensitivity_factor(relation) / noise_multiplier)
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
         """The z at which one answer spends mu^2."""
-        return apart(relation) / math.sqrt(mu_squared)
+        return sensitivity_factor(relation) / math.sqrt(mu_squared)
 
     def event(self, noise_multiplier: float) -> Event:
         """One answer as an event."""

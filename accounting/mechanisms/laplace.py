@@ -17,7 +17,7 @@ from accounting.divergences import laplace, randomized_response
 from accounting.mechanisms.mechanism import AbstractUnsampled, Curves, Event
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
-from accounting.privacy import REPLACE_ONE, Relation, apart
+from accounting.privacy import REPLACE_ONE, Relation, sensitivity_factor
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,12 @@ class Laplace(AbstractUnsampled):
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """epsilon = k/z, with the Renyi curve of one coordinate that moves by the whole sensitivity."""
-        epsilon = apart(relation) / noise_multiplier
+        epsilon = sensitivity_factor(relation) / noise_multiplier
         return Curves.of_pure(epsilon, partial(laplace.renyi, epsilon))
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
         """The z at which one answer spends mu^2."""
-        return apart(relation) / randomized_response.epsilon_of_gdp(math.sqrt(mu_squared))
+        return sensitivity_factor(relation) / randomized_response.epsilon_of_gdp(math.sqrt(mu_squared))
 
     def event(self, noise_multiplier: float) -> Event:
         """One answer as an event; the multiplier is the scale over the per-record bound, in l1."""

@@ -17,7 +17,7 @@ from typing import ClassVar, Literal
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.mechanism import AbstractGaussianNoise, AbstractUnsampled, Curves, Event
 from accounting.numbers import whole, within
-from accounting.privacy import REPLACE_ONE, Relation, apart
+from accounting.privacy import REPLACE_ONE, Relation, sensitivity_factor
 
 MOST_STEPS = 1_000_000
 _UNIT = 2.0**-53
@@ -57,11 +57,11 @@ class LastIterate(AbstractUnsampled, AbstractGaussianNoise):
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """mu = k sqrt(T_eff) / z of the last iterate."""
-        return Curves.gaussian(apart(relation) / self._one(noise_multiplier))
+        return Curves.gaussian(sensitivity_factor(relation) / self._one(noise_multiplier))
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
         """The z at which the last iterate spends mu^2."""
-        return apart(relation) / math.sqrt(mu_squared) * math.sqrt(self.effective_steps)
+        return sensitivity_factor(relation) / math.sqrt(mu_squared) * math.sqrt(self.effective_steps)
 
     def event(self, noise_multiplier: float) -> Event:
         """One Gaussian answer of the same mu: that is all that leaves."""

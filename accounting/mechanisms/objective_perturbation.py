@@ -22,7 +22,7 @@ from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.mechanism import AbstractUnsampled, Curves, Event
 from accounting.noise import Noise
 from accounting.numbers import finite, within
-from accounting.privacy import REPLACE_ONE, Relation, apart
+from accounting.privacy import REPLACE_ONE, Relation, sensitivity_factor
 
 _ROUNDED_UP = 1 + 1e-12
 FINE = 31  # lattice steps in one std of b, as a power of two
@@ -48,12 +48,12 @@ class ObjectivePerturbation(AbstractUnsampled):
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """The postcondition's Renyi curve, and a pair over it: the determinant's ratio is no Gaussian's."""
-        curve = _Curve(self.curvature_ratio, apart(relation) / noise_multiplier)
+        curve = _Curve(self.curvature_ratio, sensitivity_factor(relation) / noise_multiplier)
         return Curves(curve, over=(RenyiLoss(curve, curve.mu),))
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
         """The z at which the linear term alone would spend mu^2."""
-        return apart(relation) / math.sqrt(mu_squared)
+        return sensitivity_factor(relation) / math.sqrt(mu_squared)
 
     def event(self, noise_multiplier: float) -> Event:
         """The minimizer of an objective whose random linear term is as noisy as the event within."""

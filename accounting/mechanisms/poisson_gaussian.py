@@ -18,7 +18,7 @@ from accounting import numbers
 from accounting.divergences.sampled_gaussian import OppositeLoss, SampledLoss, opposite_renyi, sampled_renyi
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event
-from accounting.privacy import REPLACE_ONE, Relation, Unit, apart
+from accounting.privacy import REPLACE_ONE, Relation, Unit, sensitivity_factor
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class PoissonGaussian(AbstractGaussianNoise):
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """D_a(P || Q), and the loss of that pair; at q = 1 those of the Gaussian mechanism."""
-        q, c, mu = self.rate, 1.0 / noise_multiplier, apart(relation) / noise_multiplier
+        q, c, mu = self.rate, 1.0 / noise_multiplier, sensitivity_factor(relation) / noise_multiplier
         if q == 1:
             return Curves.gaussian(mu)
         if relation == "zero_out":

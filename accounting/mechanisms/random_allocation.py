@@ -28,7 +28,7 @@ from accounting.divergences.losses import Masses, Search
 from accounting.errors import OutOfRange
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event
-from accounting.privacy import REPLACE_ONE, Relation, Unit, apart
+from accounting.privacy import REPLACE_ONE, Relation, Unit, sensitivity_factor
 
 MOST_SLOTS = 100_000
 Form = Literal["independent", "ordered"]
@@ -70,7 +70,7 @@ class RandomAllocation(AbstractGaussianNoise):
         Renyi curve at the orders that matter, where the chance of a lucky guess is what counts; they improve epsilon at
         a delta, hence the losses.
         """
-        mu, use = apart(relation) / noise_multiplier, (self, noise_multiplier)  # the mu of known slots
+        mu, use = sensitivity_factor(relation) / noise_multiplier, (self, noise_multiplier)  # the mu of known slots
         return Curves(
             Curves.gaussian(mu).rdp,
             gdp_bound=mu,

@@ -1,6 +1,6 @@
 """A uniformly random prefix of T - 1 Gaussian answers: m of them, m uniform on {0..T-1} and drawn without the data.
 
-Precondition: as `gaussian`, for each answer; m is drawn before the first, by `draws.below`; the answers beyond m are
+Precondition: as `gaussian`, for each answer; `draws.uniform_below` draws m before the first; the answers beyond m are
 never made. m itself may be public.
 Pseudo-code: m <- uniform {0..T-1}; answer m times.
 Postcondition: with mu_1 = 2/z, under zero_out 1/z, for every epsilon
@@ -19,9 +19,9 @@ from scipy.special import log_ndtr
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.mechanism import AbstractGaussianNoise, AbstractUnsampled, Curves, Event
 from accounting.noise import Noise
-from accounting.noise.draws import below
+from accounting.noise.draws import uniform_below
 from accounting.numbers import whole
-from accounting.privacy import REPLACE_ONE, Relation, apart
+from accounting.privacy import REPLACE_ONE, Relation, sensitivity_factor
 
 MOST_STEPS = 100_000
 _ROUNDING = 1 + 1e-9  # of the curve, more than the error of its logarithms where they are used
@@ -56,11 +56,11 @@ class RandomIterate(AbstractUnsampled, AbstractGaussianNoise):
 
     def horizon(self, noise: Noise) -> int:
         """m."""
-        return below(noise, self.steps)
+        return uniform_below(noise, self.steps)
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """The mixture's Renyi curve and its profile; mu_1 sqrt(T - 1) as if all answers were always given."""
-        one = apart(relation) / noise_multiplier
+        one = sensitivity_factor(relation) / noise_multiplier
         return Curves(
             lambda orders: np.array([self._rho(float(a), one**2 / 2) for a in orders]),
             gdp_bound=one * math.sqrt(self.steps - 1),
@@ -70,7 +70,7 @@ class RandomIterate(AbstractUnsampled, AbstractGaussianNoise):
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
         """The z at which T - 1 answers spend mu^2; one use spends a little less."""
-        return apart(relation) / math.sqrt(mu_squared) * math.sqrt(self.steps - 1)
+        return sensitivity_factor(relation) / math.sqrt(mu_squared) * math.sqrt(self.steps - 1)
 
     def event(self, noise_multiplier: float) -> Event:
         """Adaptive uses of the event within, uniformly 0 to T - 1 of them, the number drawn without the data."""

@@ -26,7 +26,7 @@ from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event
 from accounting.mechanisms.objective_perturbation import ObjectivePerturbation
 from accounting.noise import Noise
 from accounting.numbers import within
-from accounting.privacy import REPLACE_ONE, Relation, Unit, apart
+from accounting.privacy import REPLACE_ONE, Relation, Unit, sensitivity_factor
 
 _LEAST_MU, _LEAST_DELTA = 1e-5, 1e-12  # as for one Gaussian: below these, cancellation would eat the margins
 _MOST_MU = 1e6
@@ -60,7 +60,7 @@ class RowObjectivePerturbation(AbstractMechanism):
 
     def fits(self, n: int, unit: Unit) -> bool:  # noqa: ARG002
         """Return whether a record is one row."""
-        return unit.places == 1
+        return unit.slots == 1
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """Those of rows of any number, and the postcondition's profile."""
@@ -107,10 +107,10 @@ class Profile:
 
     def delta(self, epsilon: float, beside: float = 0.0) -> float:
         """At epsilon - shift = `epsilon` >= 0, beside answers of mu^2 = `beside` in all."""
-        own = (apart(self.relation) / self.noise_multiplier) ** 2
+        own = (sensitivity_factor(self.relation) / self.noise_multiplier) ** 2
         both = own + beside
         straight = _delta(both, epsilon)
-        if apart(self.relation) == 1:
+        if sensitivity_factor(self.relation) == 1:
             return 2 * straight
         least = math.sqrt(both + both**2 / 4)
         if beside == 0:
@@ -120,7 +120,10 @@ class Profile:
 
     def epsilon(self, delta: float, beside: float = 0.0) -> float:
         """Where the profile is delta, rounded up; infinite out of range."""
-        if delta < _LEAST_DELTA or apart(self.relation) / self.noise_multiplier + math.sqrt(beside) > _MOST_MU:
+        if (
+            delta < _LEAST_DELTA
+            or sensitivity_factor(self.relation) / self.noise_multiplier + math.sqrt(beside) > _MOST_MU
+        ):
             return math.inf
         wanted = delta * _SAFE_DELTA
         if self.delta(0.0, beside) <= wanted:

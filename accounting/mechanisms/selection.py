@@ -20,7 +20,7 @@ from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.mechanism import AbstractUnsampled, Curves, Event, Vector
 from accounting.noise import Noise, coins
 from accounting.numbers import whole
-from accounting.privacy import REPLACE_ONE, Relation, apart
+from accounting.privacy import REPLACE_ONE, Relation, sensitivity_factor
 
 MOST_RUNS = 256
 
@@ -50,14 +50,14 @@ class Selection(AbstractUnsampled):
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """The postcondition's Renyi curve, a pair over it, and what it would cost to release all runs."""
-        curve = BestOf(self.runs, apart(relation) / noise_multiplier)
+        curve = BestOf(self.runs, sensitivity_factor(relation) / noise_multiplier)
         return Curves(
             curve, gdp_bound=curve.mu * math.sqrt(self.runs), over=(RenyiLoss(curve, self._times * curve.mu),)
         )
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
         """The z at which one choice spends mu^2, about."""
-        return self._times * apart(relation) / math.sqrt(mu_squared)
+        return self._times * sensitivity_factor(relation) / math.sqrt(mu_squared)
 
     def event(self, noise_multiplier: float) -> Event:
         """The best of so many runs, each no more than the event within; dp-accounting has no name for it."""

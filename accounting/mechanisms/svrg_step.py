@@ -22,7 +22,7 @@ from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event, Ve
 from accounting.mechanisms.without_replacement import WithoutReplacement, spread
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
-from accounting.privacy import REPLACE_ONE, Relation, Unit, apart
+from accounting.privacy import REPLACE_ONE, Relation, Unit, sensitivity_factor
 
 Part = tuple[WithoutReplacement | Gaussian, float]
 _MU_RANGE = (1e-9, 26.0)
@@ -109,7 +109,7 @@ class SvrgStep(AbstractMechanism):
         from scipy.optimize import brentq  # late: few plans need it, and it is slow to load
 
         if self.batch == self.rows:
-            return 1.5 * apart(relation) / math.sqrt(mu_squared)
+            return 1.5 * sensitivity_factor(relation) / math.sqrt(mu_squared)
         q, (low, high) = self.batch / self.rows, _MU_RANGE
 
         def spent(log: float) -> float:

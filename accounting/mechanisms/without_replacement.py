@@ -24,7 +24,7 @@ from accounting.divergences.losses import Masses, mass, reach, symmetric
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event, Vector
 from accounting.numbers import whole
-from accounting.privacy import REPLACE_ONE, Relation, Unit, apart
+from accounting.privacy import REPLACE_ONE, Relation, Unit, sensitivity_factor
 
 MOST_ROWS = 10**10
 _QUADRATURE = 1 + 1e-6  # covers the error of the quadrature below
@@ -172,7 +172,7 @@ class WithoutReplacement(AbstractGaussianNoise):
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """The pair's Renyi divergence and loss, under zero_out too; at b = n those of the Gaussian mechanism."""
-        mu, known = 2.0 / noise_multiplier, apart(relation) / noise_multiplier
+        mu, known = 2.0 / noise_multiplier, sensitivity_factor(relation) / noise_multiplier
         if self.batch == self.rows:
             return Curves.gaussian(known)
         loss = WithoutReplacementLoss(self.rate, mu)
@@ -181,7 +181,7 @@ class WithoutReplacement(AbstractGaussianNoise):
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
         """The z at which one answer spends about mu^2: in the many-answer limit, 2 q^2 spread(2/z) = mu^2."""
         if self.batch == self.rows:
-            return apart(relation) / math.sqrt(mu_squared)
+            return sensitivity_factor(relation) / math.sqrt(mu_squared)
         return 2.0 / shift_of(mu_squared / (2 * self.rate**2))
 
     def event(self, noise_multiplier: float) -> Event:

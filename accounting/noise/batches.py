@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from accounting.errors import OutOfRange
 from accounting.noise import batch_sizes
-from accounting.noise.draws import completed, places
+from accounting.noise.draws import complete_distinct, uniform_indices
 from accounting.noise.source import Noise
 
 _TOGETHER = 1 << 24  # rows of which each has a draw of its own: no more are drawn for at once
@@ -55,10 +55,10 @@ def poisson_batches(noise: Noise, n: int, rate: float, count: int) -> tuple[NDAr
         raise OutOfRange("batches are drawn by their size only where they are small")
     sizes = batch_sizes.law(n, threshold).sizes(noise.words, count)
     ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    rows = places(noise, int(ends[-1]), n)
+    rows = uniform_indices(noise, int(ends[-1]), n)
     for k in batch_sizes.repeating(ends, rows):
         own = rows[ends[k] : ends[k + 1]]
-        rows[ends[k] : ends[k + 1]] = completed(noise, n, own, len(own))
+        rows[ends[k] : ends[k + 1]] = complete_distinct(noise, n, own, len(own))
     return ends, rows
 
 
@@ -68,6 +68,6 @@ def slots(noise: Noise, n: int, rate: float, count: int) -> tuple[NDArray[np.int
     Returns the rows with a slot, by slot, and count + 1 offsets: those of slot t are rows[offsets[t]:offsets[t+1]].
     """
     rows = poisson_rows(noise, n, rate)
-    slot = places(noise, len(rows), count)
+    slot = uniform_indices(noise, len(rows), count)
     by_slot = rows[np.argsort(slot.astype(np.uint16 if count <= 1 << 16 else np.uint32), kind="stable")]
     return by_slot, np.concatenate([[0], np.cumsum(np.bincount(slot, minlength=count))])

@@ -10,7 +10,7 @@ from accounting.errors import OutOfRange
 from accounting.noise.source import Noise
 
 
-def below(noise: Noise, total: int) -> int:
+def uniform_below(noise: Noise, total: int) -> int:
     """A uniform integer in [0, total): numbers of just enough bits are drawn until one is below.
 
     Each try succeeds with probability over 1/2.
@@ -33,7 +33,7 @@ def integer(noise: Noise, words: int) -> int:
     return int.from_bytes(noise.words(words).tobytes(), "little")
 
 
-def places(noise: Noise, count: int, limit: int) -> NDArray[np.int64]:
+def uniform_indices(noise: Noise, count: int, limit: int) -> NDArray[np.int64]:
     """`count` independent integers, uniform on 0..limit - 1: words past a multiple of limit are drawn again."""
     if not 1 <= limit < 1 << 40:
         raise OutOfRange("the number of places must lie in [1, 2^40)")
@@ -66,19 +66,19 @@ def distinct_rows(noise: Noise, n: int, count: int) -> NDArray[np.int64]:
     """
     if not 0 <= count <= n:
         raise OutOfRange("there are not so many rows")
-    if not is_few(n, count):
+    if not is_sparse_draw(n, count):
         return np.sort(ordered_rows(noise, n, count))
-    return completed(noise, n, np.empty(0, dtype=np.int64), count)
+    return complete_distinct(noise, n, np.empty(0, dtype=np.int64), count)
 
 
-def is_few(n: int, count: int) -> bool:
+def is_sparse_draw(n: int, count: int) -> bool:
     """Whether `distinct_rows` draws so many without a list of all n."""
     return count <= n // 8
 
 
-def completed(noise: Noise, n: int, rows: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+def complete_distinct(noise: Noise, n: int, rows: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     """The first `count` distinct values of a stream of uniform rows that begins with these."""
     found = np.unique(rows)
     while (missing := count - len(found)) > 0:
-        found = np.union1d(found, places(noise, missing, n))
+        found = np.union1d(found, uniform_indices(noise, missing, n))
     return found

@@ -128,12 +128,12 @@ class Standing:
     ----------
     state : of the whole ledger
     held : parts that a charge must fit as well, each with what is spent of it
-    is_apart : whether only the parts are told: what is outside of them is reserved, to this one or to others
+    sees_parts_only : whether only the parts are told: what is outside of them is reserved, to this one or to others
     """
 
     state: LedgerState
     held: tuple[tuple[Part, Account], ...] = ()
-    is_apart: bool = False
+    sees_parts_only: bool = False
 
     def holds(self, cost: Cost) -> bool:
         """Whether the parts hold this charge as well; the whole has a say of its own."""
@@ -154,17 +154,17 @@ class Standing:
     @property
     def account(self) -> Account:
         """The charges that are told of."""
-        return self.held[0][1] if self.is_apart else Account(self.state.spent, self.state.charges)
+        return self.held[0][1] if self.sees_parts_only else Account(self.state.spent, self.state.charges)
 
     @property
     def epsilon(self) -> float:
         """The budget's epsilon, or what the part guarantees at the budget's delta."""
         budget = self.state.filter.privacy
-        return self.held[0][0].epsilon(budget.delta) if self.is_apart else budget.epsilon
+        return self.held[0][0].epsilon(budget.delta) if self.sees_parts_only else budget.epsilon
 
     def spent_epsilon(self) -> float:
         """What the charges that are told of guarantee at the budget's delta."""
-        if not self.is_apart:
+        if not self.sees_parts_only:
             return spent_epsilon(self.state)
         return min(self.epsilon, self.state.filter.spent_epsilon(self.account.spent))
 
@@ -172,11 +172,11 @@ class Standing:
         """The largest epsilon, at the budget's delta, of one more Gaussian job (pure under `pure`) that is admitted."""
         parts = [part.remaining_epsilon(account.spent) for part, account in self.held]
         found = min(parts, default=math.inf)
-        return found if self.is_apart else min(found, remaining_epsilon(self.state))
+        return found if self.sees_parts_only else min(found, remaining_epsilon(self.state))
 
     def share(self, cost: Cost) -> float:
         """A live charge, or a sum of them, as a share of what is told of: of the whole budget, or of the part."""
-        return self.held[0][0].used(cost) if self.is_apart else share(self.state, cost)
+        return self.held[0][0].used(cost) if self.sees_parts_only else share(self.state, cost)
 
 
 def standing(
@@ -191,13 +191,13 @@ def standing(
     ----------
     accounts, allotments : by who spends
     """
-    own, nothing = allotments.get(who), Account(state.filter.nothing, 0)
+    own, nothing = allotments.get(who), Account(state.filter.zero_cost, 0)
     if own is not None and own.is_reserved:
-        return Standing(state, ((own.part, accounts.get(who, nothing)),), is_apart=True)
+        return Standing(state, ((own.part, accounts.get(who, nothing)),), sees_parts_only=True)
     cap = () if own is None else ((own.part, accounts.get(who, nothing)),)
     if not any(allotment.is_reserved for allotment in allotments.values()):
         return Standing(state, cap)
-    return Standing(state, (_pool(state.filter, accounts, allotments), *cap), is_apart=True)
+    return Standing(state, (_pool(state.filter, accounts, allotments), *cap), sees_parts_only=True)
 
 
 def fit(state: LedgerState, accounts: Mapping[str, Account], allotments: Mapping[str, Allotment]) -> bool:
@@ -213,7 +213,7 @@ def _pool(rule: Filter, accounts: Mapping[str, Account], allotments: Mapping[str
     top, slack = _tops(rule)
     rest = Part(rule, top - sum(p.top for p in reserved.values()), slack - sum(p.slack for p in reserved.values()))
     others = [account for who, account in accounts.items() if who not in reserved]
-    spent = tuple(map(sum, zip(rule.nothing, *(account.spent for account in others), strict=True)))
+    spent = tuple(map(sum, zip(rule.zero_cost, *(account.spent for account in others), strict=True)))
     return rest, Account(spent, sum(account.charges for account in others))
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from accounting.charges import Cost
 from accounting.errors import CodecError, OutOfRange
-from accounting.filter import MOST_ORDERS, Filter, checked
+from accounting.filter import MOST_ORDERS, Filter, filter_with
 from accounting.privacy import Privacy
 from accounting.records.documents import fields, number
 
@@ -39,7 +39,7 @@ def filter_from_json(document: Any) -> Filter:
         privacy = Privacy(node["epsilon"], node["delta"])
         slack = number(node["slack"], 0.0, 1.0, "slack")
         orders, weights = _floats(node["orders"], 1e9), _floats(node["weights"], 1.0)
-        limit = checked(node["kind"], privacy, orders, weights, slack)
+        limit = filter_with(node["kind"], privacy, orders, weights, slack)
     except OutOfRange as error:
         raise CodecError("no filter has these orders and weights for this budget") from error
     # another platform's logarithms may differ in the last unit, its root in the last 1e-12

@@ -16,7 +16,7 @@ from accounting.filter import Cost, Filter
 from accounting.privacy import Privacy
 from accounting.records.chain import GENESIS, MOST_ENTRIES, Entry, link
 from accounting.records.documents import fields, integer, text
-from accounting.records.entries import record
+from accounting.records.entries import EntryKind, record
 from accounting.records.events import (
     Cancelled,
     Charged,
@@ -73,7 +73,7 @@ class LedgerState:
     @property
     def is_exceeded(self) -> bool:
         """Whether charges from outside have passed the budget."""
-        return not self.whole and not self.filter.admits(self.filter.nothing, self.spent)
+        return not self.whole and not self.filter.admits(self.filter.zero_cost, self.spent)
 
     def to_json(self) -> dict[str, Any]:
         """`{filter, spent, charges, whole, sequence, head}`, `spent` in decimals; `frozen`, `rolled_back` if so."""
@@ -129,18 +129,26 @@ def advance(state: LedgerState | None, event: LedgerEvent, at: str) -> tuple[Led
     OutOfRange
         if an external charge is larger than a ledger can hold.
     """
+    after, kind, body = recorded(state, event, at)
+    entry = link(after.sequence + 1, kind, body, after.head)
+    return replace(after, sequence=entry.sequence, head=entry.hash), entry
+
+
+def recorded(state: LedgerState | None, event: LedgerEvent, at: str) -> tuple[LedgerState, EntryKind, dict[str, Any]]:
+    """Return what `advance` does before the entry is hashed: the state, still at the last entry, and kind and body.
+
+    Raises as `advance` does. A verifier that has hashed the entry already compares kind and body with it.
+    """
     if isinstance(event, Opened):
         if state is not None:
             raise LedgerInvalid("the ledger is open already")
-        after = LedgerState(event.filter, event.filter.nothing, 0, False, 0, GENESIS)
+        after = LedgerState(event.filter, event.filter.zero_cost, 0, False, 0, GENESIS)
     elif state is None:
         raise LedgerInvalid("the ledger is not open")
     else:
         after = step(state, event)
     kind, body = record(event, after.whole)
-    body |= {"at": text(at, "at", 64)}
-    entry = link(after.sequence + 1, kind, body, after.head)
-    return replace(after, sequence=entry.sequence, head=entry.hash), entry
+    return after, kind, body | {"at": text(at, "at", 64)}
 
 
 def spent_epsilon(state: LedgerState) -> float:
@@ -232,10 +240,10 @@ def _charge_external(state: LedgerState, cost: Cost, exceeds: bool) -> LedgerSta
 def _promise(state: LedgerState, rule: Filter) -> LedgerState:
     """The state under another filter; a job that took all of the last budget may fit within the new one."""
     if not state.is_charged:
-        return replace(state, filter=rule, spent=rule.nothing)
-    if not rule.raises(state.filter):
+        return replace(state, filter=rule, spent=rule.zero_cost)
+    if not rule.is_raise_of(state.filter):
         raise LedgerInvalid("after a charge a budget may only grow, its orders as they were")
-    whole = state.whole and not rule.admits(rule.nothing, state.spent)
+    whole = state.whole and not rule.admits(rule.zero_cost, state.spent)
     return replace(state, filter=rule, whole=whole)
 
 

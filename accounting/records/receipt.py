@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from accounting.errors import AccountingError, CodecError, ReceiptInvalid
-from accounting.privacy import REPLACE_ONE, Unit, apart
+from accounting.privacy import REPLACE_ONE, Unit, sensitivity_factor
 from accounting.records.chain import Entry, Head, from_lines, to_lines, verify_whole
 from accounting.records.documents import canonical, fields, parse
 from accounting.records.signing import (
@@ -285,7 +285,7 @@ def _runs(method: dict[str, Any], plan: "Plan") -> "list[Plan]":
         trials = [plan_from_json(trial["plan"]) for trial in method["trials"]]
         spent = [trial.gdp() for trial in trials if trial.relation == plan.relation]
         is_all = type(repeats) is int and choice.mechanism.answers == repeats * len(spent)
-        most = apart(plan.relation) / choice.noise_multiplier * (1 + _LAST_DIGITS)
+        most = sensitivity_factor(plan.relation) / choice.noise_multiplier * (1 + _LAST_DIGITS)
     except (AccountingError, ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise ReceiptInvalid("the runs that were chosen among are not all stated") from error
     if not is_all or any(mu is None or not mu <= most for mu in spent):

@@ -1,11 +1,16 @@
-"""A whole chain, followed from its first entry: where it leads to, if everything in it can have happened."""
+"""Verification of a chain: whether its entries follow from each other, and the state that they lead to.
 
-from collections.abc import Sequence
-from typing import assert_never
+A replay begins at the first entry, or at a checkpoint: the document of a replay that was stopped earlier.
+"""
 
-from accounting.errors import AccountingError, LedgerInvalid
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, assert_never
+
+from accounting.errors import AccountingError, CodecError, LedgerInvalid
 from accounting.filter import Cost
-from accounting.records.chain import Entry, verify_chain
+from accounting.records.chain import GENESIS, MOST_ENTRIES, Entry, Head
+from accounting.records.documents import fields, integer, text
 from accounting.records.entries import event_of
 from accounting.records.events import (
     Cancelled,
@@ -25,63 +30,153 @@ from accounting.records.events import (
     RolledBack,
     Started,
 )
-from accounting.records.ledger import LedgerState, advance
+from accounting.records.filters import cost_from_json, cost_to_json
+from accounting.records.ledger import LedgerState, recorded
+
+_VERSION = 1  # of the checkpoint document; a document of another version is not read
+_OPEN = ("charged", "started")  # stages in which a job may still take a step
+_DATA = ("stored", "deleted", "withdrawn")
 
 
-def replay(entries: Sequence[Entry]) -> LedgerState:
-    """The state that a whole chain leads to, by advancing through it; every entry must come out as it stands.
-
-    Unlike `advance`, this also follows each job (charged once, refunded what it was charged and only before it started,
-    released once at most) and each dataset (there once, and nothing after it was emptied).
+def replay(entries: Iterable[Entry]) -> LedgerState:
+    """Return the state that a whole chain leads to.
 
     Raises
     ------
     LedgerInvalid
-        if the chain breaks, an entry is no event, a job takes a step it cannot take, or a charge was entered that the
-        filter does not admit.
+        as `Replay.follow`, or if there is no entry.
     """
-    verify_chain(entries)
-    state: LedgerState | None = None
-    jobs: dict[str, tuple[str, Cost]] = {}
-    datasets: dict[str, bool] = {}
-    for entry in entries:
+    found = Replay()
+    found.follow(entries)
+    if found.state is None:
+        raise LedgerInvalid("there is no entry")
+    return found.state
+
+
+class Replay:
+    """A chain as far as it has been followed.
+
+    Unlike `advance`, it also follows each job (charged once, refunded what it was charged and only before it started,
+    released once at most) and each dataset (registered once, and nothing after it was emptied).
+    """
+
+    def __init__(self) -> None:
+        self.state: LedgerState | None = None
+        self.opened = ""  # the dataset of the first entry
+        self.datasets: dict[str, tuple[int, str]] = {}  # number of records; stored, deleted or withdrawn
+        self._jobs: dict[str, tuple[str, Cost]] = {}
+
+    @property
+    def sequence(self) -> int:
+        """The number of the last entry; 0 before the first."""
+        return 0 if self.state is None else self.state.sequence
+
+    @property
+    def head(self) -> Head:
+        """The head of the chain as far as it has been followed."""
+        return Head(self.sequence, GENESIS if self.state is None else self.state.head)
+
+    def follow(self, entries: Iterable[Entry]) -> None:
+        """Advance through the entries that come next; the replay is of no use after an error.
+
+        Raises
+        ------
+        LedgerInvalid
+            if the chain breaks, an entry is no event, a job takes a step it cannot take, or a charge was entered that
+            the filter does not admit.
+        """
+        for entry in entries:
+            self._follow(entry)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return `{version, state, opened, datasets, jobs}`: what is needed to go on from here.
+
+        Jobs that have ended are left out: none of them may take another step. That no job is charged a second time
+        after it has ended is seen only by a replay from the first entry; such a charge is counted like any other.
+        """
+        if self.state is None:
+            raise LedgerInvalid("there is no entry")
+        jobs = {job: [stage, cost_to_json(cost)] for job, (stage, cost) in self._jobs.items() if stage in _OPEN}
+        datasets = {dataset: list(said) for dataset, said in self.datasets.items()}
+        said = {"version": _VERSION, "state": self.state.to_json(), "opened": self.opened}
+        return said | {"datasets": datasets, "jobs": jobs}
+
+    @staticmethod
+    def from_json(document: Any) -> "Replay":
+        """Return the replay that `to_json` wrote; `CodecError` for anything else."""
+        node = fields(document, ("version", "state", "opened", "datasets", "jobs"), "a checkpoint")
+        if node["version"] != _VERSION:
+            raise CodecError(f"a checkpoint's version must be {_VERSION}")
+        found = Replay()
+        found.state, found.opened = LedgerState.from_json(node["state"]), text(node["opened"], "opened")
+        for dataset, (records, data) in _pairs(node["datasets"], _DATA, at=1):
+            found.datasets[dataset] = (integer(records, 0, MOST_ENTRIES, "records"), data)
+        for job, (stage, cost) in _pairs(node["jobs"], _OPEN, at=0):
+            found._jobs[job] = (stage, cost_from_json(cost))
+        return found
+
+    def _follow(self, entry: Entry) -> None:
+        before = self.head
+        if not _follows(entry, before):
+            raise LedgerInvalid(f"the chain breaks at entry {before.sequence + 1}")
         try:
             event = event_of(entry)
-            state, again = advance(state, event, entry.body["at"])
-            possible = again == entry and _follow(jobs, datasets, event)
+            after, kind, body = recorded(self.state, event, entry.body["at"])
+            possible = (kind, body) == (entry.kind, entry.body) and self._is_possible(event)
         except (AccountingError, KeyError, TypeError) as error:
             raise LedgerInvalid(f"entry {entry.sequence} does not follow from those before it") from error
         if not possible:
             raise LedgerInvalid(f"entry {entry.sequence} records what cannot have happened")
-    if state is None:
-        raise LedgerInvalid("there is no entry")
-    return state
+        self.state = replace(after, sequence=entry.sequence, head=entry.hash)
+
+    def _is_possible(self, event: LedgerEvent) -> bool:
+        """Whether the job or the dataset may take this step; notes where it then stands."""
+        match event:
+            case Opened(dataset=dataset, records=records) | Joined(dataset=dataset, records=records):
+                is_new = dataset not in self.datasets
+                self.opened = self.opened or dataset
+                self.datasets[dataset] = (records, "stored")
+                return is_new
+            case External(dataset=dataset):  # its values may be gone
+                return dataset in self.datasets
+            case Renamed(dataset=dataset):
+                return self._is_stored(dataset)
+            case Emptied(dataset=dataset, withdrawn=withdrawn):
+                was_stored = self._is_stored(dataset)
+                if was_stored:
+                    self.datasets[dataset] = (self.datasets[dataset][0], "withdrawn" if withdrawn else "deleted")
+                return was_stored
+            case RolledBack():  # an open job may have been released since: all of them have ended
+                self._jobs.update({job: ("ended", charged) for job, (_, charged) in self._jobs.items()})
+                return True
+            case Promised() | Frozen():
+                return True
+            case Charged(dataset=dataset) if dataset is not None and not self._is_stored(dataset):
+                return False
+            case _:
+                return _follow_job(self._jobs, event)
+
+    def _is_stored(self, dataset: str) -> bool:
+        return self.datasets.get(dataset, (0, ""))[1] == "stored"
 
 
-def _follow(jobs: dict[str, tuple[str, Cost]], datasets: dict[str, bool], event: LedgerEvent) -> bool:
-    """Whether the job, or the dataset (there, or emptied), may take this step; notes where it then stands."""
-    match event:
-        case Opened(dataset=dataset) | Joined(dataset=dataset):
-            known = dataset in datasets
-            datasets[dataset] = True
-            return not known
-        case External(dataset=dataset):  # its values may be gone
-            return dataset in datasets
-        case Renamed(dataset=dataset):
-            return datasets.get(dataset, False)
-        case Emptied(dataset=dataset):
-            was_there = datasets.get(dataset, False)
-            datasets[dataset] = False
-            return was_there
-        case RolledBack():  # what was open may have been released since: it is over
-            jobs.update({job: ("ended", charged) for job, (_, charged) in jobs.items()})
-            return True
-        case Promised() | Frozen():
-            return True
-        case Charged(dataset=dataset) if dataset is not None and not datasets.get(dataset, False):
-            return False
-        case _:
-            return _follow_job(jobs, event)
+def _follows(entry: Entry, before: Head) -> bool:
+    """Whether the entry hashes to its hash, names the hash before it and follows it by one."""
+    try:
+        is_next = (entry.sequence, entry.previous_hash) == (before.sequence + 1, before.hash)
+        return is_next and entry.hash == entry.digest()
+    except CodecError:
+        return False
+
+
+def _pairs(document: Any, words: tuple[str, ...], at: int) -> list[tuple[str, list[Any]]]:
+    """Return the items of an object whose values are lists of two, one of these words at that place."""
+    if not isinstance(document, dict):
+        raise CodecError("datasets and jobs of a checkpoint must be objects")
+    for value in document.values():
+        if not isinstance(value, list) or len(value) != 2 or value[at] not in words:
+            raise CodecError("a dataset or a job of a checkpoint is not as it would be written")
+    return list(document.items())
 
 
 def _follow_job(jobs: dict[str, tuple[str, Cost]], event: JobEvent) -> bool:

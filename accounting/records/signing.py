@@ -26,11 +26,13 @@ from accounting.records.documents import canonical, fields, parse
 ALGORITHM: Final = "Ed25519"
 RECEIPT: Final = "privy-purse-receipt"
 HEAD: Final = "privy-purse-head"
+CHECKPOINT: Final = "privy-purse-checkpoint"
 LONGEST: Final = 100_000  # bytes of payload; joserfc reads back 128,000
 _MOST_KEYS = 256
 
 Jwks = dict[str, Any]
-Kind = Literal["privy-purse-receipt", "privy-purse-head"]  # a signature of one kind is none of another
+# A signature of one kind is not accepted as one of another kind.
+Kind = Literal["privy-purse-receipt", "privy-purse-head", "privy-purse-checkpoint"]
 
 
 @dataclass(frozen=True, slots=True)

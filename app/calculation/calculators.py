@@ -5,12 +5,17 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from array import array
 from dataclasses import dataclass
 from typing import Protocol
 
-# As multiprocessing does: the child finds our packages where this process found them.
-_START = "import gc, sys; gc.disable(); sys.path[:] = {path!r}; from {module} import main; main({descriptor})"
+# The child finds our packages where this process found them, as in multiprocessing. The server handles the interrupt
+# from the keyboard; the child ignores it before it imports anything, so that an import does not end in a stack trace.
+_START = (
+    "import gc, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); gc.disable(); sys.path[:] = {path!r}; "
+    "from {module} import main; main({descriptor})"
+)
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
@@ -82,7 +87,7 @@ class Calculators(Protocol):
         ...
 
     def is_warm(self) -> bool:
-        """Waits until it is; False if it never will be."""
+        """Wait until questions can be answered; False if the attempt failed. The next call makes another attempt."""
         ...
 
     async def ask(self, question: bytes) -> bytes:
@@ -95,7 +100,7 @@ class Calculators(Protocol):
 
 
 class ForkedCalculators:
-    """One process that forks a child for each question.
+    """One process that forks a child for each question. A process that was killed is replaced by another.
 
     Parameters
     ----------
@@ -106,20 +111,29 @@ class ForkedCalculators:
     def __init__(self, seconds: int, begun: Begun | None = None) -> None:
         self._seconds = seconds
         self._begun = begun
-        self._starting = asyncio.Lock()
+        self._starting = threading.Lock()
+        self._has_warmed = self._is_closed = False
 
     def start(self) -> None:
-        """Returns at once; the process answers when it is warm."""
+        """Return at once; the process answers when it is warm."""
         if self._begun is None:
             self._begun = begin()
 
     def is_warm(self) -> bool:
-        """Waits until it is; False if the process has ended instead."""
-        assert self._begun is not None
-        return bool(self._begun.channel.recv(1))
+        """Wait until the process is warm; False if it ended instead. The next call then begins another process."""
+        with self._starting:
+            if self._is_closed:
+                return False
+            self.start()
+            assert self._begun is not None
+            if not self._has_warmed:
+                self._has_warmed = _hears(self._begun.channel)
+            if not self._has_warmed:
+                self._end()
+            return self._has_warmed
 
     async def ask(self, question: bytes) -> bytes:
-        """The child's answer. Closing the connection ends the child."""
+        """Return the child's answer. Closing the connection ends the child."""
         ours, theirs = socket.socketpair()
         with theirs:
             await self._hand_over(theirs)
@@ -136,24 +150,47 @@ class ForkedCalculators:
         return answer
 
     def close(self) -> None:
-        """Ends the process; children go with their connections."""
-        if self._begun is not None:
-            self._begun.end()
-            self._begun = None
+        """End the process for good; children end with their connections."""
+        self._is_closed = True
+        begun = self._begun
+        if begun is not None:
+            begun.process.kill()  # so that a thread in `is_warm` gets its answer and releases the lock
+        with self._starting:
+            self._end()
 
     async def _hand_over(self, connection: socket.socket) -> None:
-        async with self._starting:
-            try:
-                self._send(connection)
-            except BlockingIOError:
-                raise Lost from None  # not warm yet, and many have come and gone
-            except OSError:
-                await asyncio.to_thread(self.close)
-                await asyncio.to_thread(self.start)
-                if not await asyncio.to_thread(self.is_warm):
-                    raise Lost from None
-                self._send(connection)
+        begun = self._begun
+        try:
+            self._send(connection)
+        except BlockingIOError:
+            raise Lost from None  # not warm yet, and its queue is full
+        except OSError:
+            if not await asyncio.to_thread(self._replace, begun):
+                raise Lost from None
+            self._send(connection)
+
+    def _replace(self, lost: Begun | None) -> bool:
+        """Begin another process unless another thread did so already; whether it is warm."""
+        with self._starting:
+            if self._begun is lost:
+                self._end()
+        return self.is_warm()
+
+    def _end(self) -> None:
+        if self._begun is not None:
+            self._begun.end()
+        self._begun, self._has_warmed = None, False
 
     def _send(self, connection: socket.socket) -> None:
-        assert self._begun is not None
-        self._begun.hand_over(connection)
+        begun = self._begun
+        if begun is None:
+            raise ConnectionError("the calculating process has ended")
+        begun.hand_over(connection)
+
+
+def _hears(channel: socket.socket) -> bool:
+    """Wait for the byte that the process sends when it is warm; False if the process ended."""
+    try:
+        return bool(channel.recv(1))
+    except OSError:
+        return False

@@ -23,8 +23,9 @@ from purse.prediction import number_scale
 from solvers.data_access.data import Data
 from solvers.data_access.frames import framed
 from solvers.data_access.sums import gradient_sum
-from solvers.doors import Standardised
 from solvers.losses.smoothing import smoothed
+from solvers.methods.run import FullBatchRun, StandardisedRun
+from solvers.oracles import Standardised
 from solvers.preparation import ByProfile, Declared
 from solvers.preparation.moments import Moments
 from solvers.preparation.private import ROW_NORM
@@ -114,7 +115,7 @@ def forecast(
 def _affordable(planned: list[Quote], runs: int) -> int:
     """How many records a run takes: n, or fewer where the noise can be that of n."""
     problem = planned[0].problem
-    n, k, columns = problem.n, problem.unit.places, problem.columns
+    n, k, columns = problem.n, problem.unit.slots, problem.columns
     assert columns is not None
     evaluations = runs * sum(quote.gradient_evaluations / n for quote in planned) + _STEPS * k
     answers = runs * sum(query.answers for quote in planned for query in quote.release.plan.queries)
@@ -140,7 +141,7 @@ def _affordable(planned: list[Quote], runs: int) -> int:
 
 def _is_scalable(quote: Quote) -> bool:
     gaussian = all(isinstance(query.mechanism, Gaussian) for query in quote.release.plan.queries)
-    return gaussian and quote.method.door in ("oracle", "standardised")
+    return gaussian and isinstance(quote.method, FullBatchRun | StandardisedRun)
 
 
 def _scaled(quote: Quote, records: int) -> Quote:
@@ -154,7 +155,7 @@ def _scaled(quote: Quote, records: int) -> Quote:
 
 
 def _drawn(design: Design, problem: Problem, records: int, twin: Twin, seed: int, signal: float) -> Trial:
-    persons = twins.owners(seed, records, problem.unit.places) if problem.unit.is_person else None
+    persons = twins.owners(seed, records, problem.unit.slots) if problem.unit.is_person else None
     rows = range(records if persons is None else len(persons))
     fresh, (train, test) = range(rows.stop, rows.stop + TEST_ROWS), twin.parted
     planted = Planted.of(twin, design, seed, signal) if twin.sample is None else None

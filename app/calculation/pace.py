@@ -12,7 +12,7 @@ from accounting.mechanisms import Gaussian, PoissonGaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers.data_access import inputs
-from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.sampled import SampledOracle
 from solvers.losses import Logistic
 
 _ROWS = 32_768
@@ -77,7 +77,7 @@ def _seconds(n: int, d: int) -> tuple[float, float]:
         PlannedQuery("full", _REPEATS, Gaussian(), 10.0),
         PlannedQuery("sampled", _REPEATS, PoissonGaussian(_RATE), 10.0),
     )
-    oracle = PrivateOracle(problem, inputs.of_arrays(rows, rows[:, 0].copy(), problem), Plan(queries), Noise())
+    oracle = SampledOracle(problem, inputs.of_arrays(rows, rows[:, 0].copy(), problem), Plan(queries), Noise())
     full = min(_timed(lambda: oracle.gradient("full", problem.start)) for _ in range(_REPEATS))
     return full, min(_timed(lambda: oracle.sampled_gradient("sampled", problem.start)) for _ in range(_REPEATS))
 

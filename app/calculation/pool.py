@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -11,6 +11,7 @@ from app.calculation.calculators import Lost
 from app.calculation.questions import ANSWER, QUESTION, Answer, Question
 from app.http.errors import ApiError
 from app.http.places import Places
+from app.http.turns import Turns
 
 EACH, TOTAL = 8, 64  # calculations that run or wait, of one caller and of all
 _REMEMBERED = 2048  # answers; a few kilobytes each
@@ -22,14 +23,6 @@ class _Flight:
 
     task: asyncio.Task[Answer]
     waiting: int = 0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Turn:
-    """Somebody in the queue."""
-
-    who: str
-    granted: asyncio.Event
 
 
 class Pool:
@@ -49,12 +42,11 @@ class Pool:
         slots: int,
         priced: Callable[[float | None], None] = lambda _: None,
     ) -> None:
-        self._ask, self._slots, self._priced = ask, slots, priced
+        self._ask, self._priced = ask, priced
+        self._turns = Turns(slots, each=max(1, slots - 1))
         self._places = Places("calculations", EACH, TOTAL)
         self._known: OrderedDict[bytes, Answer] = OrderedDict()
         self._flights: dict[bytes, _Flight] = {}
-        self._queue: list[_Turn] = []
-        self._running: Counter[str] = Counter()
 
     def check(self, who: str) -> None:
         """`ApiError` if `who` may not begin another calculation now: cheap, and asked before anything is read."""
@@ -93,31 +85,11 @@ class Pool:
                     del self._flights[key]
 
     async def _calculate(self, who: str, text: bytes, key: bytes) -> Answer:
-        turn = _Turn(who, asyncio.Event())
-        self._queue.append(turn)
-        self._grant()
-        try:
-            await turn.granted.wait()
+        async with self._turns.taken(who):
             began = time.monotonic()
             found = ANSWER.validate_json(await self._ask(text))
             self._priced(time.monotonic() - began)
-        finally:
-            if turn.granted.is_set():
-                self._running -= Counter((who,))
-            else:
-                self._queue.remove(turn)
-            self._grant()
         self._known[key] = found
         if len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)
         return found
-
-    def _grant(self) -> None:
-        """Free slots go to the caller who has the fewest, the longest waiting first."""
-        while self._queue and self._running.total() < self._slots:
-            turn = min(self._queue, key=lambda turn: self._running[turn.who])
-            if self._running[turn.who] >= max(1, self._slots - 1):
-                return
-            self._queue.remove(turn)
-            self._running[turn.who] += 1
-            turn.granted.set()

@@ -12,6 +12,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NoReturn
 
 from accounting.accountants import guard
@@ -33,14 +34,13 @@ Work = Callable[[bytes, bytes], bytes]
 
 
 def main(descriptor: int) -> None:
-    """Serve the questions that arrive as connections on this socket, until its other end is closed.
+    """Serve the questions that arrive as connections on this socket, until the server closes its end or is killed.
 
     Parameters
     ----------
     descriptor : of the socket, inherited
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the keyboard's interrupt is the server's to answer
-    with socket.socket(fileno=descriptor) as channel:
+    with socket.socket(fileno=descriptor) as channel, suppress(ConnectionError):  # the server was killed
         warm_up()
         channel.sendall(WARM)
         load()
@@ -48,7 +48,13 @@ def main(descriptor: int) -> None:
 
 
 def fork_for_each(channel: socket.socket, work: Work) -> None:
-    """A child for each connection that arrives, until the channel's other end is closed."""
+    """Fork a child for each connection that arrives, until the channel's other end is closed.
+
+    Raises
+    ------
+    ConnectionError
+        if the process at the other end was killed before it had read everything that was sent to it.
+    """
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a child ended
     gc.freeze()
     gc.enable()
@@ -115,5 +121,7 @@ def calculated(limit: bytes, question: bytes) -> bytes:
 
 
 def _leave_with_caller(connection: socket.socket) -> None:
-    connection.recv(1)
+    """End this process as soon as the caller closes the connection, or is killed."""
+    with suppress(ConnectionError):
+        connection.recv(1)
     os._exit(0)

@@ -243,6 +243,7 @@ def fail(error: Exception, command: str, as_json: bool = False) -> NoReturn:
 
     from app.cli.common import Refusal
     from app.cli.reports import cures
+    from app.persistence.files import described
     from purse import ClientError, ProblemError
     from purse.errors import faults
     from purse.extras import lacking
@@ -252,7 +253,9 @@ def fail(error: Exception, command: str, as_json: bool = False) -> NoReturn:
     if not isinstance(error, ClientError | Refusal | OSError | TimeoutError | ValueError):
         raise error
     code, status, remaining, report = "failed", None, None, None
-    told = faults(error) if isinstance(error, ValidationError) else str(error)
+    told = described(error) if isinstance(error, OSError) else str(error)
+    if isinstance(error, ValidationError):
+        told = faults(error)
     text = told.rstrip(".") or type(error).__name__
     text = "; ".join((text, *getattr(error, "__notes__", ()))).rstrip(".")
     if isinstance(error, ProblemError):

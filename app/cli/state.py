@@ -106,7 +106,7 @@ def _running(settings: Settings, begun: Begun, port: socket.socket) -> Iterator[
         try:
             with portal.wrap_async_context_manager(_served(application, port)):
                 if not application.state.services.ready.wait(_STARTS_WITHIN):
-                    raise StartRefused("the accountants do not load: see `purse serve`")
+                    raise StartRefused("the calculating process did not start: `purse serve` logs why")
                 yield
         except StartRefused as error:
             raise Refusal(str(error)) from None

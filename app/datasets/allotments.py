@@ -90,7 +90,7 @@ def described(connection: sa.Connection, row: DatasetRow) -> Mapping[str, Allotm
     spent = ledger.accounts(connection, row.ledger_id)
     who = sa.select(identities.c.id, identities.c.name).where(identities.c.id.in_(said))
     names = {found.id: found.name for found in connection.execute(who)}
-    nothing = Account(row.state.filter.nothing, 0)
+    nothing = Account(row.state.filter.zero_cost, 0)
     return {name: _told(row, names[name], one, spent.get(name, nothing)) for name, one in said.items()}
 
 

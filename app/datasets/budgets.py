@@ -144,7 +144,7 @@ def _analysts(
     said = parts.described(connection, row)
     names = {who: spend.analyst for who, spend in spent.items()} | {who: part.analyst for who, part in said.items()}
     shown = [who for who in sorted(names, key=names.__getitem__) if principal.role != "analyst" or who == principal.id]
-    nothing = row.state.filter.nothing
+    nothing = row.state.filter.zero_cost
     return [_spent(standing, spent.get(who) or Spend(who, names[who], 0, nothing), said.get(who)) for who in shown]
 
 

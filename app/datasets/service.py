@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -252,16 +253,17 @@ def warnings(budget: Privacy, spec: DatasetSpec, n: int) -> list[str]:
         found.append(
             "delta is 1/n or more: such a promise would allow publishing some record whole. Far less than 1/n is usual."
         )
-    named = [column.name for column in spec.columns if _names_somebody(column.name)]
-    if spec.unit is None and named:
+    named = next((column.name for column in spec.columns if _names_somebody(column.name)), None)
+    if spec.unit is None and named is not None:
         found.append(
-            f"What is protected is one row, and {named[0]!r} looks as if it named whose rows are whose: with several "
+            f"What is protected is one row, and {named!r} looks as if it named whose rows are whose: with several "
             "rows of one person take that column for the `unit`, and a person is protected."
         )
     return found
 
 
+@lru_cache(2**14)  # of some wide datasets: it is looked at whenever one of them is described
 def _names_somebody(column: str) -> bool:
-    """Whether a column's name is one of an identifier's: patient_id, userId, SSN, e-mail."""
+    """Return whether a column's name is one of an identifier's: patient_id, userId, SSN, e-mail."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", column).casefold()
     return not _IDENTIFIERS.isdisjoint(re.findall(r"[a-z0-9]+", words)) or "email" in re.sub(r"[^a-z]", "", words)

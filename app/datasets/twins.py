@@ -11,6 +11,7 @@ from app.datasets import profiles, samples, store
 from app.datasets.store import DatasetRow
 from app.http.errors import ApiError, responses
 from app.http.queries import strict_router
+from app.http.work import in_turns
 from app.identity.dependencies import Principal, database, require
 from app.persistence.session import Database
 from app.sources import twins
@@ -61,7 +62,7 @@ def twin(
         most = MOST_TWIN_VALUES // len(drawn.laws)
         raise ApiError("out_of_range", f"With these columns a twin has at most {most} rows.")
     file = twins.csv_file(drawn, number, rows, found.spec.unit)
-    return StreamingResponse(file, headers={"Content-Type": f"text/csv; charset={drawn.dialect.encoding}"})
+    return StreamingResponse(in_turns(file), headers={"Content-Type": f"text/csv; charset={drawn.dialect.encoding}"})
 
 
 def of(

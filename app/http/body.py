@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Generic, NoReturn, TypeVar
 
 from fastapi import Request
-from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ValidationError
 
 from app.http.errors import ApiError, invalid
+from app.http.work import count_bytes, in_turn
 
 MAX_BODY_BYTES = 2**20
 _MAX_DEPTH = 64
@@ -40,7 +40,7 @@ class JsonBody(Generic[M]):
             raise ApiError("too_large", f"At most {_MOST_VALUES} values are taken here.")
         if len(raw) <= _SMALL:
             return parse_json(self.model, raw)
-        return await run_in_threadpool(parse_json, self.model, raw)
+        return await in_turn(parse_json, self.model, raw)
 
 
 def json_body(model: type[M]) -> JsonBody[M]:
@@ -80,6 +80,7 @@ async def read_body(request: Request, max_bytes: int) -> bytes:
         body += chunk
         if len(body) > max_bytes:
             raise _too_large(max_bytes)
+    count_bytes(len(body))
     return bytes(body)
 
 

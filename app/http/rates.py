@@ -21,6 +21,8 @@ from app.http.errors import ApiError
 from app.http.handlers import respond
 from app.http.places import Places
 from app.http.routing import own_path
+from app.http.turns import Turns
+from app.http.work import SLOTS, SLOTS_EACH, Account, charged_to
 from app.settings import Settings
 
 WINDOW = 10.0  # seconds of its rate that a bucket holds
@@ -74,10 +76,14 @@ class Buckets:
     def take(self, who: str, now: float) -> Taken:
         """One request of `who`, if there is room for it."""
         before = max(self._due.get(who) or now, now)
-        after = before + self._step
-        wait = after - now - WINDOW
+        wait = before + self._step - now - WINDOW
         if wait > 1e-9 * WINDOW:
             return Taken(wait, 0, before - now)
+        return self.charge(who, 1.0, now)
+
+    def charge(self, who: str, requests: float, now: float) -> Taken:
+        """Take so many requests of `who`, whether there is room for them or not: what they have cost is known late."""
+        after = max(self._due.get(who) or now, now) + requests * self._step
         self._due.put(who, after)
         return Taken(0.0, max(int((now + WINDOW - after) / self._step + 1e-6), 0), after - now)
 
@@ -100,6 +106,7 @@ class Limited:
         self._callers, self._strangers = Buckets(settings.caller_rate), Buckets(settings.stranger_rate)
         self._all, self._all_strangers = Buckets(settings.total_rate), Buckets(settings.total_rate * _STRANGERS)
         self._known = Recent[str]()
+        self._turns = Turns(SLOTS, SLOTS_EACH)
         self._places = Places("requests", settings.max_requests, settings.max_connections)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -111,7 +118,16 @@ class Limited:
         caller = self._known.get(shown)
         who, kind, own = (caller, "caller", self._callers) if caller else (address(scope), "address", self._strangers)
         taken = own.take(who, self._clock())
-        sending = self._telling(send, scope, shown, _fields(kind, own.quota, taken))
+
+        def charge(requests: float) -> None:
+            own.charge(who, requests, self._clock())
+
+        account = Account(who, self._turns, charge)
+
+        def fields() -> list[tuple[bytes, bytes]]:
+            return _fields(kind, own.quota, taken if taken.wait else own.charge(who, 0.0, self._clock()))
+
+        sending = self._telling(send, scope, shown, account, fields)
         try:
             self._refuse(taken, is_stranger=caller is None)
             self._places.take(who)
@@ -119,7 +135,8 @@ class Limited:
             await respond(refusal)(scope, receive, sending)
             return
         try:
-            await self._app(scope, receive, sending)
+            with charged_to(account):
+                await self._app(scope, receive, sending)
         finally:
             self._places.leave(who)
 
@@ -131,10 +148,19 @@ class Limited:
             if wait := bucket.take("", self._clock()).wait:
                 raise ApiError("overloaded", headers=_again(wait))
 
-    def _telling(self, send: Send, scope: Scope, shown: str, fields: list[tuple[bytes, bytes]]) -> Send:
+    def _telling(
+        self,
+        send: Send,
+        scope: Scope,
+        shown: str,
+        account: Account,
+        fields: Callable[[], list[tuple[bytes, bytes]]],
+    ) -> Send:
         async def sending(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                account.add(size=len(message.get("body", b"")))
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *fields]
+                message["headers"] = [*message["headers"], *fields()]
                 if message["status"] == 401:
                     self._known.drop(shown)
                 elif CALLER in scope:

@@ -4,13 +4,15 @@ Beside an empty database every dataset of a home would look abandoned; beside an
 data that is not there.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import sqlalchemy as sa
 
 from app.persistence.clock import Clock
 from app.persistence.dialect import Unavailable
-from app.persistence.files import StartRefused, write_whole
+from app.persistence.files import StartRefused, described, write_whole
 from app.persistence.session import Database, new_id
 from app.persistence.tables import datasets, service
 from app.settings import Settings
@@ -35,12 +37,27 @@ def open_database(settings: Settings, clock: Clock | None = None, *, upgrade: bo
         if the two belong to different services, or one of them has lost what the other one knows. `StartRefused` if the
         database does not answer, or is of another version.
     """
-    try:
+    with refusing(settings):
         return _opened(settings, clock, upgrade)
+
+
+@contextmanager
+def refusing(settings: Settings) -> Iterator[None]:
+    """Turn errors of the database and of files into `StartRefused`, whose message says what to do.
+
+    Parameters
+    ----------
+    settings : whose database the message names, without its password
+    """
+    try:
+        yield
     except Unavailable:
         raise StartRefused(
-            f"the database {_public(settings.database)} does not answer: see PURSE_DATABASE_URL"
+            f"the database {_public(settings.database)} does not answer: check that it runs and that "
+            "PURSE_DATABASE_URL is right, and try again"
         ) from None
+    except OSError as error:
+        raise StartRefused(described(error)) from None
 
 
 def _opened(settings: Settings, clock: Clock | None, upgrade: bool) -> Database:
@@ -63,7 +80,10 @@ def _opened(settings: Settings, clock: Clock | None, upgrade: bool) -> Database:
 def _agree(connection: sa.Connection, home: Path, url: str) -> None:
     file = home / IDENTITY_FILE
     stored = connection.scalar(sa.select(service.c.id))
-    written = file.read_text().strip() if file.exists() else None
+    try:
+        written = file.read_text("ascii").strip() if file.exists() else None
+    except ValueError:
+        raise Misplaced(f"{file} is damaged: restore home and database from one backup") from None
     if stored is not None and stored == written:
         return
     named = set(connection.scalars(sa.select(datasets.c.folder)))

@@ -23,7 +23,7 @@ def result(spec: JobSpec, answers: Floats) -> tuple[TwoClasses | ManyClasses | R
     assert isinstance(method, Evaluation)
     assert isinstance(design, Design)
     std = stds_of(method, problem, spec.release_plan.plan)["scores"]
-    places = problem.unit.places
+    places = problem.unit.slots
     counted = Counted(answers, std, None if problem.unit.is_person else problem.n, places)
     if not isinstance(design.target, CategoryColumn):
         return _residuals(method, design, counted), places * std

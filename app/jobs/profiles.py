@@ -23,7 +23,7 @@ def columns(spec: JobSpec, answers: NDArray[np.float64]) -> list[ColumnProfile]:
     stds = stds_of(method, problem, spec.release_plan.plan)
     rows = Rows(problem.n * share, problem.n * stds["means"] if problem.unit.is_person else 0.0)
     found, numbers, layout = [], iter(counts), problem.columns
-    places = problem.unit.places  # a person's rows count 1/k each in the answers, and 1 in what is told of them
+    places = problem.unit.slots  # a person's rows count 1/k each in the answers, and 1 in what is told of them
     assert layout is not None
     for column, start, width in zip(table.features, layout.starts.tolist(), layout.widths, strict=True):
         own = moments.at(range(start, start + width))

@@ -19,6 +19,7 @@ from app.http.errors import responses
 from app.http.lists import Paging, paging
 from app.http.location import Locate
 from app.http.queries import strict_router
+from app.http.work import in_turn
 from app.identity.dependencies import Principal, database, require, settings
 from app.jobs import events, service
 from app.jobs.changes import Changes
@@ -125,9 +126,9 @@ async def sender(
 Sending = Annotated[Sender, Depends(sender)]
 
 
-def _seen(base: Base, principal: Analyst, job_id: Identifier) -> Job:
-    """A job that the caller may see, looked up before a stream begins."""
-    return service.get(base, principal, job_id)
+async def _seen(base: Base, principal: Analyst, job_id: Identifier) -> Job:
+    """Return a job that the caller may see, looked up before a stream begins."""
+    return await in_turn(service.get, base, principal, job_id)
 
 
 async def place(request: Request, principal: Analyst) -> AsyncIterator[None]:

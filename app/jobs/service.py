@@ -189,7 +189,7 @@ def _reserve(
         idempotency_key=key,
         request_sha256=digest,
         quote=_text(quote.model_dump(mode="json")),
-        charge=_text({"cost": cost_to_json(charged.cost), "share": None if standing.is_apart else taken}),
+        charge=_text({"cost": cost_to_json(charged.cost), "share": None if standing.sees_parts_only else taken}),
         state="queued",
         attempt=0,
         lost=0,

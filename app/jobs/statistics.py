@@ -56,7 +56,7 @@ def _rows(spec: JobSpec, answers: Answers) -> Rows:
 
 
 def _counts(spec: JobSpec, method: Counts, table: Table, answers: Answers) -> CountsResult:
-    places = spec.problem.unit.places  # a person's rows count 1/k each in the answer, and 1 in what is told of it
+    places = spec.problem.unit.slots  # a person's rows count 1/k each in the answer, and 1 in what is told of it
     std = places * stds_of(method, spec.problem, spec.release_plan.plan)["cells"]
     return CountsResult(
         name="counts",
@@ -122,25 +122,33 @@ def _covariance(spec: JobSpec, method: Covariance, table: Table, answers: Answer
         means=means,
         covariance=(spread * np.outer(units, units)).tolist(),
         noise_std=(wide * np.outer(units, units)).tolist(),
-        correlation=[[_correlation(spread, _WIDER * wide, i, j) for j in range(p)] for i in range(p)],
+        correlation=_correlations(spread, _WIDER * wide),
     )
 
 
-def _correlation(spread: Answers, wide: Answers, i: int, j: int) -> Interval:
-    """S_ij / sqrt(S_ii S_jj), and its least and most where each of the three is within its own."""
-    if i == j:
-        return Interval(value=1.0, low=1.0, high=1.0)
+def _correlations(spread: Answers, wide: Answers) -> list[list[Interval]]:
+    """Return S_ij / sqrt(S_ii S_jj) for all i and j, and its least and most where each of the three is within its own.
+
+    Each matrix is made once, in O(p^2): a covariance may have hundreds of columns.
+    """
     low, high = spread - wide, spread + wide
-    most = math.sqrt(max(high[i, i], 0.0) * max(high[j, j], 0.0))
-    least = math.sqrt(max(low[i, i], 0.0) * max(low[j, j], 0.0))
-    middle = math.sqrt(max(spread[i, i], 0.0) * max(spread[j, j], 0.0))
-    ends = (_ratio(low[i, j], most if low[i, j] > 0 else least), _ratio(high[i, j], least if high[i, j] > 0 else most))
-    value = _ratio(spread[i, j], middle) if middle > 0 else 0.0
-    return Interval(value=value, low=ends[0], high=ends[1])
+    least, middle, most = (_roots(matrix) for matrix in (low, spread, high))
+    values = _ratios(spread, middle)
+    values[middle <= 0] = 0.0
+    lows, highs = _ratios(low, np.where(low > 0, most, least)), _ratios(high, np.where(high > 0, least, most))
+    for matrix in (values, lows, highs):
+        np.fill_diagonal(matrix, 1.0)
+    rows = zip(values.tolist(), lows.tolist(), highs.tolist(), strict=True)
+    return [[Interval(value=v, low=a, high=b) for v, a, b in zip(*row, strict=True)] for row in rows]
 
 
-def _ratio(covariance: float, root: float) -> float:
-    """In [-1, 1]."""
-    if root <= 0:
-        return math.copysign(1.0, covariance) if covariance else 0.0
-    return min(1.0, max(-1.0, covariance / root))
+def _roots(matrix: Answers) -> Answers:
+    """Return sqrt(M_ii M_jj), of M_ii from 0 on."""
+    roots = np.sqrt(np.maximum(np.diagonal(matrix), 0.0))
+    return np.outer(roots, roots)
+
+
+def _ratios(covariances: Answers, roots: Answers) -> Answers:
+    """Return the quotients in [-1, 1]: at an end of it where the root is 0 and the covariance is not."""
+    quotients = np.divide(covariances, roots, out=np.sign(covariances), where=roots > 0)
+    return np.clip(quotients, -1.0, 1.0)

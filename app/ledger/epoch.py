@@ -190,6 +190,14 @@ class Epoch:
         self._lines = 0
 
 
+def published(settings: Settings, database: Database) -> dict[str, Head]:
+    """Return the published heads by ledger; none if the file cannot be trusted, which `Epoch.open` then refuses."""
+    try:
+        return Epoch.found(settings, database).heads
+    except BelowEpoch:
+        return {}
+
+
 def shortfall(settings: Settings, database: Database) -> dict[str, str]:
     """By ledger, that it lacks the head that was published of it, if so; reads alone, whether a server runs or not."""
     try:

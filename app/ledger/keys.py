@@ -11,7 +11,7 @@ from accounting.records import receipt
 from accounting.records.chain import Entry
 from accounting.records.heads import sign_head
 from accounting.records.receipt import Jwks, Receipt, SigningKey
-from accounting.records.signing import sign_message
+from accounting.records.signing import CHECKPOINT, sign_json, sign_message
 from app.persistence.files import StartRefused
 from app.persistence.session import Database
 from app.persistence.tables import ledger_entries
@@ -29,11 +29,22 @@ class SigningKeys:
     Parameters
     ----------
     home : the folder that holds the key file (mode 0600); the file is made if it is not there
+
+    Raises
+    ------
+    KeyLost
+        if the file does not hold a key.
     """
 
     def __init__(self, home: Path) -> None:
         self._file, self._seen = home / KEY_FILE, (0, 0)
-        self._key = receipt.load_key(self._file)
+        try:
+            self._key = receipt.load_key(self._file)
+        except (ReceiptInvalid, IsADirectoryError):
+            raise KeyLost(
+                f"{self._file} is damaged: it does not hold a signing key. Restore it from a backup; or, if the key is "
+                "lost for good, move the file away and make another with `purse ledger new-key --is-lost`"
+            ) from None
 
     @staticmethod
     def beside(home: Path, database: Database) -> "SigningKeys":
@@ -70,6 +81,10 @@ class SigningKeys:
     def sign_head(self, dataset: str, newest: Entry) -> dict[str, Any]:
         """The ledger's head as of now, signed."""
         return sign_head(dataset, newest, self._now())
+
+    def sign_checkpoint(self, statement: dict[str, str]) -> str:
+        """Return the compact JWS of what a checkpoint states (`app.ledger.checkpoints`)."""
+        return sign_json(statement, self._now(), CHECKPOINT)
 
     def sign_message(self, message: bytes) -> bytes:
         """The signature of a message to somebody outside, which is none of a receipt or a head."""

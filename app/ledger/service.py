@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from fastapi.concurrency import run_in_threadpool
-
 from accounting.errors import ReceiptInvalid
 from accounting.records.chain import Entry
 from accounting.records.entries import EntryKind
@@ -13,6 +11,7 @@ from app.calculation.pool import Pool
 from app.calculation.questions import Recompute, Recomputed, Refused
 from app.http.errors import ApiError
 from app.http.lists import Paging
+from app.http.work import in_turn
 from app.ledger import store
 from app.ledger.keys import SigningKeys
 from app.persistence.session import Database
@@ -45,13 +44,13 @@ async def check(database: Database, keys: SigningKeys, pool: Pool, document: Rec
         invalid_request if the document is no receipt at all; too_many_requests, overloaded, out_of_range.
     """
     recomputed = None
-    if await run_in_threadpool(_read, is_signed, document, keys):  # what nobody has signed is not worth a calculation
+    if await in_turn(_read, is_signed, document, keys):  # what nobody has signed is not worth a calculation
         answer = await pool.answer(_STRANGER, Recompute(document.receipt))
         if isinstance(answer, Refused):
             raise ApiError(answer.code, answer.detail)
         assert isinstance(answer, Recomputed)
         recomputed = answer.found
-    return await run_in_threadpool(_report, database, keys, document, recomputed)
+    return await in_turn(_report, database, keys, document, recomputed)
 
 
 def _read(reading: Callable[..., T], document: ReceiptDocument, keys: SigningKeys, *more: Any) -> T:

@@ -14,10 +14,11 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from app.datasets import folders
-from app.identity.home import IDENTITY_FILE
-from app.ledger.keys import KEY_FILE
+from app.identity.home import IDENTITY_FILE, refusing
+from app.ledger.keys import KEY_FILE, SigningKeys
 from app.persistence.files import StartRefused
 from app.persistence.session import Database
+from app.persistence.sqlite import fault
 from app.persistence.tables import datasets
 from app.settings import Settings
 
@@ -37,8 +38,13 @@ def back_up(settings: Settings, target: Path, with_key: bool = True) -> int:
     Raises
     ------
     StartRefused
-        if there is something at `target`, or a dataset was deleted meanwhile.
+        if there is something at `target`, the database or the key is damaged, or a dataset was deleted meanwhile.
     """
+    with refusing(settings):
+        return _backed_up(settings, target, with_key)
+
+
+def _backed_up(settings: Settings, target: Path, with_key: bool) -> int:
     if target.exists():
         raise StartRefused(f"{target} is there already")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -47,6 +53,8 @@ def back_up(settings: Settings, target: Path, with_key: bool = True) -> int:
         named = _snapshot(settings, part)
         for file in (IDENTITY_FILE, *([KEY_FILE] if with_key else [])):
             shutil.copy2(settings.home / file, part / file)
+        if with_key:
+            SigningKeys(settings.home)  # raises `KeyLost` for a damaged key, whose copy would be of no use
         for folder in named:
             shutil.copytree(folders.path(settings.home, folder), folders.path(part, folder))
         _flush(part)
@@ -65,13 +73,19 @@ def _snapshot(settings: Settings, part: Path) -> list[str]:
     if url.drivername != "sqlite":
         with closing(Database(settings.database)) as database, database.read() as connection:
             return list(connection.scalars(named))
-    with (
-        closing(sqlite3.connect(f"file:{url.database}?mode=ro", uri=True)) as live,
-        closing(sqlite3.connect(part / DATABASE_FILE)) as copy,
-    ):
-        live.backup(copy)  # in one step: nobody's commit comes in between
-        copy.execute("PRAGMA journal_mode=DELETE")
-        return [row[0] for row in copy.execute(str(named.compile(compile_kwargs={"literal_binds": True})))]
+    try:
+        with (
+            closing(sqlite3.connect(f"file:{url.database}?mode=ro", uri=True)) as live,
+            closing(sqlite3.connect(part / DATABASE_FILE)) as copy,
+        ):
+            live.backup(copy)  # in one step: no commit can come in between
+            copy.execute("PRAGMA journal_mode=DELETE")
+            return [row[0] for row in copy.execute(str(named.compile(compile_kwargs={"literal_binds": True})))]
+    except sqlite3.Error as error:
+        meant = fault(error, str(url.database))
+        if meant is None:
+            raise
+        raise meant from None
 
 
 def _flush(folder: Path, deep: bool = True) -> None:

@@ -18,6 +18,7 @@ REASONS: Final = {
     "starting": "it is starting",
     "draining": "it is stopping",
     "database": "its database cannot be written",
+    "ledgers": "a ledger does not hold, and nothing is charged any more: the log names it",
     "migrations": "its database is of another version",
     "keys": "its signing key is not there",
     "disk": "the disk is nearly full",
@@ -80,6 +81,8 @@ class Readiness:
             return ["database"]
 
     def _ask(self) -> list[str]:
+        if self._database.is_closed_to_writes:
+            return ["ledgers"]
         found = [] if _writes(self._database) else ["migrations"]
         checks = {
             "keys": self._keys.is_kept,

@@ -11,6 +11,7 @@ from fastapi import Request
 from app.http.callers import while_connected
 from app.http.errors import CODES, ApiError
 from app.http.middleware import REQUEST
+from app.http.work import in_turn
 from purse.wire.problems import ProblemDetails
 
 _HERE = "http://api"
@@ -37,7 +38,8 @@ class Api:
         ApiError
             the route's own.
         """
-        return (await self.send("GET", path, params={k: v for k, v in query.items() if v is not None})).json()
+        answer = await self.send("GET", path, params={k: v for k, v in query.items() if v is not None})
+        return await in_turn(answer.json)
 
     async def send(self, method: str, path: str, **content: Any) -> httpx.Response:
         """One request; what is still being answered ends when the visitor has left.

@@ -21,7 +21,7 @@ Cursor = Annotated[str, Query(pattern="^[0-9]{1,15}$")]
 @router.get("/receipts")
 async def receipts(visit: Visiting) -> Response:
     """Checks what is dropped on it."""
-    return visit.page("receipt.html", job=None, document=None, keys=await visit.api.get("/v1/keys"))
+    return await visit.page("receipt.html", job=None, document=None, keys=await visit.api.get("/v1/keys"))
 
 
 @router.get("/jobs/{job_id}/receipt")
@@ -29,7 +29,7 @@ async def receipt(visit: Visiting, job_id: Identifier) -> Response:
     """A job's receipt, as it was signed."""
     document = (await visit.api.send("GET", f"/v1/jobs/{job_id}/receipt")).text
     service, keys = visit.root.removesuffix(PREFIX), await visit.api.get("/v1/keys")
-    return visit.page("receipt.html", job=job_id, document=document, keys=keys, service=service)
+    return await visit.page("receipt.html", job=job_id, document=document, keys=keys, service=service)
 
 
 @router.get("/datasets/{dataset_id}/ledger")
@@ -40,7 +40,7 @@ async def ledger(visit: Visiting, dataset_id: Identifier, cursor: Cursor | None 
     shown = await visit.api.get(f"{path}/ledger", cursor=cursor, limit=_SHOWN, order="desc")
     dataset, keys = await visit.api.get(path), await visit.api.get("/v1/keys")
     said = {"head": head, "keys": keys, "budget": dataset["budget"]}
-    return visit.page("ledger.html", dataset=dataset, shown=shown, said=said)
+    return await visit.page("ledger.html", dataset=dataset, shown=shown, said=said)
 
 
 @router.get("/datasets/{dataset_id}/ledger/entries")

@@ -14,6 +14,7 @@ Schema = Mapping[str, Any]
 Kind = Literal["number", "integer", "text", "numbers", "lines", "flag", "choice", "choices", "union", "group", "list"]
 _REF = "#/components/schemas/"
 _DEEPEST, _MOST_ITEMS = 6, 1000
+MOST_OPTIONS = 300  # of a field; a name out of more is typed, and several are typed one a line
 _TAB = "\\t"  # as it is typed, where the key goes on to the next field
 _LEFT_OUT = "If left out: "  # as descriptions tell a default that is an object
 _NULL = re.compile(r"\b(if) null\b", re.IGNORECASE)  # what a document says where a form is left empty
@@ -82,7 +83,8 @@ class Forms:
         Parameters
         ----------
         filled : what was filled in, by the names of controls
-        options : for a field of this name, what may be chosen though the schema takes any text
+        options : for a field of this name, what may be chosen though the schema takes any text; typed if there are
+            more than `MOST_OPTIONS`
         without : fields that somebody else fills in
         prefix : before all names
         """
@@ -112,7 +114,7 @@ class Forms:
         hint, _, left_out = node.get("description", "").partition(_LEFT_OUT)
         common: dict[str, Any] = {"hint": _NULL.sub(r"\1 left empty", hint.strip()), "required": is_required}
         common["value"] = filled.get(name, "")
-        if name in options:
+        if name in options and len(options[name]) <= MOST_OPTIONS:
             several = kinds[0].get("type") == "array"
             picked = [option for option in options[name] if f"{name}:{option}" in filled]
             value = "\n".join(picked) if several else common.pop("value")

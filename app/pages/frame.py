@@ -15,6 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from app.http.body import MAX_BODY_BYTES, read_body
 from app.http.errors import ApiError, invalid
+from app.http.work import in_turn
 from app.identity.dependencies import Principal, bearer, caller
 from app.pages import session, words
 from app.pages.api import Api, part
@@ -71,8 +72,8 @@ class Visit:
         """Whether a part of a page is asked for, by a page that is there."""
         return self.request.headers.get("hx-request") == "true"
 
-    def page(self, template: str, status: int = 200, **context: Any) -> HTMLResponse:
-        """A template as an answer; every value in it is text, whatever it looks like."""
+    async def page(self, template: str, status: int = 200, **context: Any) -> HTMLResponse:
+        """Return a template as an answer, written in the visitor's turn; every value in it is text."""
         role = self.principal.role if self.principal else None
         frame = {
             "root": self.root,
@@ -81,7 +82,8 @@ class Visit:
             "static": lambda name: self.root + address(name),
             "here": str(self.request.scope["path"]).removeprefix(str(self.request.scope.get("root_path", ""))),
         }
-        return HTMLResponse(_TEMPLATES.get_template(template).render(frame | context), status)
+        text = await in_turn(_TEMPLATES.get_template(template).render, frame | context)
+        return HTMLResponse(text, status)
 
     def go(self, path: str) -> Response:
         """On to another page, whatever made the request."""
@@ -91,17 +93,18 @@ class Visit:
 
     async def form(self) -> dict[str, str]:
         """The fields of a form that was sent; `ApiError` for too much, or for one twice."""
-        raw = await read_body(self.request, MAX_BODY_BYTES)
-        try:
-            pairs = parse_qsl(
-                raw.decode(), keep_blank_values=True, strict_parsing=bool(raw), max_num_fields=_MOST_FIELDS
-            )
-        except ValueError:
-            raise invalid([{"type": "form", "loc": (), "msg": "is no form"}], "body") from None
-        fields = dict(pairs)
-        if len(fields) < len(pairs):
-            raise invalid([{"type": "form", "loc": (), "msg": "holds a field twice"}], "body")
-        return fields
+        return await in_turn(_fields, await read_body(self.request, MAX_BODY_BYTES))
+
+
+def _fields(raw: bytes) -> dict[str, str]:
+    try:
+        pairs = parse_qsl(raw.decode(), keep_blank_values=True, strict_parsing=bool(raw), max_num_fields=_MOST_FIELDS)
+    except ValueError:
+        raise invalid([{"type": "form", "loc": (), "msg": "is no form"}], "body") from None
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        raise invalid([{"type": "form", "loc": (), "msg": "holds a field twice"}], "body")
+    return fields
 
 
 async def visiting(request: Request) -> Visit:
@@ -136,14 +139,14 @@ class PageRoute(APIRoute):
             try:
                 return await handler(request)
             except ApiError as error:
-                return _refused(request, error)
+                return await _refused(request, error)
             except RequestValidationError as error:
-                return _refused(request, invalid(error.errors()))
+                return await _refused(request, invalid(error.errors()))
 
         return handling
 
 
-def _refused(request: Request, error: ApiError) -> Response:
+async def _refused(request: Request, error: ApiError) -> Response:
     visit = Visit(request, getattr(request.state, "visitor", None))
     if error.code == "unauthenticated":
         if session.COOKIE not in request.cookies:  # another site's link shows none, and is not to sign anybody out
@@ -152,6 +155,6 @@ def _refused(request: Request, error: ApiError) -> Response:
         session.end(request, answer)
         return answer
     template = "problem_part.html" if visit.is_partial else "problem.html"
-    answer = visit.page(template, error.status, problem=error.details())
+    answer = await visit.page(template, error.status, problem=error.details())
     answer.headers.update(error.headers or {})
     return answer

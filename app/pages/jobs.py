@@ -10,6 +10,7 @@ from fastapi.responses import HTMLResponse
 
 from app.http.errors import ApiError
 from app.http.queries import strict_router
+from app.http.work import in_turn
 from app.pages import releases
 from app.pages.api import part as named
 from app.pages.forms import Field, Forms, document, numbers, without
@@ -47,8 +48,12 @@ class Sheet:
 
     @classmethod
     async def of(cls, visit: Visit, dataset_id: str, kind: Kind, filled: dict[str, str]) -> "Sheet":
-        """What the dataset's declaration and the schema make of what was filled in."""
+        """Return the form of the schema over the dataset's columns, with the values that were filled in."""
         dataset = await visit.api.get(f"/v1/datasets/{dataset_id}")
+        return await in_turn(cls._filled, visit, dataset, kind, filled)
+
+    @classmethod
+    def _filled(cls, visit: Visit, dataset: dict[str, Any], kind: Kind, filled: dict[str, str]) -> "Sheet":
         names = [column["name"] for column in dataset["columns"]]
         options = {"target": names, "features": names, "columns": names}
         target = next((column for column in dataset["columns"] if column["name"] == filled.get("target")), None)
@@ -72,9 +77,9 @@ class Sheet:
             place = f"/v1/models/{named(str(body.pop('model', '')))}/evaluations"
         return str((await self.visit.api.send("POST", place, json=body, headers=headers)).json()["id"])
 
-    def page(self, template: str, status: int = 200, key: str | None = None, **context: Any) -> HTMLResponse:
+    async def page(self, template: str, status: int = 200, key: str | None = None, **context: Any) -> HTMLResponse:
         """The form, or a part of it; `key` is that of a request that may have been done, else a fresh one."""
-        return self.visit.page(
+        return await self.visit.page(
             template,
             status,
             dataset=self.dataset,
@@ -93,7 +98,7 @@ async def new(
 ) -> Response:
     """An empty form; of an evaluation with the job that released the model, on the kept-out part of its dataset."""
     sheet = await Sheet.of(visit, dataset_id, kind, {"privacy.epsilon": "0.5", "model": model or ""} | _LISTED)
-    return sheet.page("job_form.html", problem=None)
+    return await sheet.page("job_form.html", problem=None)
 
 
 @router.post("/datasets/{dataset_id}/fields")
@@ -105,7 +110,7 @@ async def fields(visit: Visiting, dataset_id: Identifier, kind: AskedKind = "mod
         said[f"{place}.{max(numbers(said, place), default=-1) + 1}.method.name"] = ""
     if step == "remove":
         said = without(said, place)
-    return (await Sheet.of(visit, dataset_id, kind, said)).page("job_fields.html")
+    return await (await Sheet.of(visit, dataset_id, kind, said)).page("job_fields.html")
 
 
 @router.post("/datasets/{dataset_id}/quote")
@@ -115,8 +120,8 @@ async def quote(visit: Visiting, dataset_id: Identifier, kind: AskedKind = "mode
     try:
         priced = (await visit.api.send("POST", "/v1/quotes", json=sheet.document)).json()
     except ApiError as error:
-        return sheet.page("quote.html", quote=None, problem=error.details())
-    return sheet.page("quote.html", quote=priced, problem=None)
+        return await sheet.page("quote.html", quote=None, problem=error.details())
+    return await sheet.page("quote.html", quote=priced, problem=None)
 
 
 @router.post("/datasets/{dataset_id}/forecast")
@@ -128,8 +133,8 @@ async def forecast(visit: Visiting, dataset_id: Identifier) -> Response:
     try:
         told = (await visit.api.send("POST", "/v1/forecasts", json=asked)).json()
     except ApiError as error:
-        return sheet.page("forecast.html", forecast=None, problem=error.details())
-    return sheet.page("forecast.html", forecast=told, problem=None)
+        return await sheet.page("forecast.html", forecast=None, problem=error.details())
+    return await sheet.page("forecast.html", forecast=told, problem=None)
 
 
 @router.post("/datasets/{dataset_id}/jobs")
@@ -142,7 +147,7 @@ async def submit(visit: Visiting, dataset_id: Identifier, kind: AskedKind = "mod
         job = await sheet.submit(key)
     except ApiError as error:
         kept = None if error.code == "idempotency_conflict" else key
-        return sheet.page("job_form.html", error.status, kept, problem=error.details())
+        return await sheet.page("job_form.html", error.status, kept, problem=error.details())
     return visit.go(f"/jobs/{job}")
 
 
@@ -150,19 +155,19 @@ async def submit(visit: Visiting, dataset_id: Identifier, kind: AskedKind = "mod
 async def listing(visit: Visiting, cursor: Cursor = None, dataset: Identifier | None = None) -> Response:
     """The visitor's jobs, the newest first; a steward's and an auditor's are everybody's."""
     found = await visit.api.get("/v1/jobs", cursor=cursor, dataset=dataset)
-    return visit.page("jobs.html", found=found, dataset=dataset)
+    return await visit.page("jobs.html", found=found, dataset=dataset)
 
 
 @router.get("/jobs/{job_id}")
 async def show(visit: Visiting, job_id: Identifier) -> Response:
     """One job: its state, its price, and what it released."""
-    return visit.page("job.html", **await _known(visit, job_id))
+    return await visit.page("job.html", **await _known(visit, job_id))
 
 
 @router.get("/jobs/{job_id}/part")
 async def part(visit: Visiting, job_id: Identifier) -> Response:
     """The same without its frame, for a page that is open."""
-    return visit.page("job_part.html", **await _known(visit, job_id))
+    return await visit.page("job_part.html", **await _known(visit, job_id))
 
 
 @router.post("/jobs/{job_id}/cancel")
@@ -184,13 +189,13 @@ async def download(
 
 async def _known(visit: Visit, job_id: str) -> dict[str, Any]:
     job = await visit.api.get(f"/v1/jobs/{job_id}")
-    tables: list[releases.Table] = []
+    shown = releases.Shown()
     dataset: dict[str, Any] = {}
     if job["state"] == "done":
         release = await visit.api.send("GET", f"/v1/jobs/{job_id}/{job['kind']}")
         with suppress(ApiError):  # who has lost the grant keeps what was released
             dataset = await visit.api.get(f"/v1/datasets/{job['dataset']}")
         dates = {column["name"]: column.get("date") for column in dataset.get("columns", ())}
-        tables = releases.tables(job["kind"], release.content, dates)
+        shown = await in_turn(releases.shown, job["kind"], release.content, dates)
     kept_out = dataset.get("holdout") if job["kind"] == "model" else None
-    return {"job": job, "is_over": job["state"] in _OVER, "tables": tables, "kept_out": kept_out}
+    return {"job": job, "is_over": job["state"] in _OVER, "shown": shown, "kept_out": kept_out}

@@ -72,7 +72,7 @@ async def _done(visit: Visit, dataset_id: str, said: dict[str, str], method: str
 
 async def _page(visit: Visit, dataset_id: str, said: dict[str, str], error: ApiError | None = None) -> Response:
     place = f"/v1/datasets/{dataset_id}"
-    return visit.page(
+    return await visit.page(
         "people.html",
         200 if error is None else error.status,
         dataset=await visit.api.get(place),

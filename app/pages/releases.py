@@ -1,8 +1,12 @@
-"""What a job released, as tables: everything in them is published already."""
+"""What a job released, as tables: everything in them is published already.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+A page shows the first rows and columns of a large release; its file holds all of it.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, pairwise, product
+from typing import TypeVar
 
 from app.pages import words
 from app.pages.words import number
@@ -12,7 +16,11 @@ from purse.wire.evaluations import ManyClasses, Measured, ReleasedEvaluation, Re
 from purse.wire.profiles import ColumnProfile, DatasetProfile, Interval
 from purse.wire.statistics import Axis, CountsResult, CovarianceResult, MeansResult, QuantilesResult, ReleasedStatistic
 
-MOST_ROWS = 500  # that are shown; the file holds all
+MOST_ROWS, MOST_COLUMNS, MOST_CELLS = 500, 24, 2000  # shown of one table
+MOST_OF_PAGE = 5000  # cells: no further table is begun after so many
+MOST_BYTES = 2**21  # of a release that is read for a page: reading one keeps all other threads waiting
+
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +33,8 @@ class Table:
     heads : over its columns
     rows : a name, and cells
     lengths : of a bar for each row, from -1 to 1; none where there are no bars
-    left_out : rows that there are beyond those
+    left_out : further rows, which are not shown
+    columns_left_out : further columns, which are not shown
     """
 
     caption: str
@@ -33,63 +42,89 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     lengths: tuple[float, ...] = ()
     left_out: int = 0
+    columns_left_out: int = 0
 
 
-def tables(kind: str, content: bytes, dates: Mapping[str, str | None]) -> list[Table]:
-    """The tables of a released model, statistic or profile; `dates` are the columns that hold days or seconds."""
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a page shows of a release.
+
+    Parameters
+    ----------
+    tables : the first of its tables
+    is_all : whether there are no others
+    """
+
+    tables: tuple[Table, ...] = ()
+    is_all: bool = True
+
+
+def shown(kind: str, content: bytes, dates: Mapping[str, str | None]) -> Shown:
+    """Return the first tables of a release; `dates` are the columns that hold days or seconds."""
+    if len(content) > MOST_BYTES:
+        return Shown(is_all=False)
+    found: list[Table] = []
+    cells = 0
+    for table in _tables(kind, content, dates):
+        if cells >= MOST_OF_PAGE:
+            return Shown(tuple(found), is_all=False)
+        found.append(table)
+        cells += len(table.rows) * len(table.heads)
+    return Shown(tuple(found))
+
+
+def _tables(kind: str, content: bytes, dates: Mapping[str, str | None]) -> Iterator[Table]:
     match kind:
         case "statistic":
             return _statistic(ReleasedStatistic.model_validate_json(content), dates)
         case "evaluation":
-            return _evaluation(ReleasedEvaluation.model_validate_json(content))
+            return iter([_evaluation(ReleasedEvaluation.model_validate_json(content))])
         case "profile":
             return _profile(DatasetProfile.model_validate_json(content))
         case _:
             return _model(Model.model_validate_json(content))
 
 
-def _model(model: Model) -> list[Table]:
+def _model(model: Model) -> Iterator[Table]:
     if (best := model.tuning) is not None:
-        rows = [(f"candidate {best.candidate + 1}", number(best.score), number(best.noise_std))]
-        chosen = _table(f"The best of {best.runs} runs that counted", ("chosen", "score", "std of its noise"), rows)
-        return [chosen, *_model(model.model_copy(update={"tuning": None}))]
+        row = (f"candidate {best.candidate + 1}", number(best.score), number(best.noise_std))
+        yield _table(f"The best of {best.runs} runs that counted", ("chosen", "score", "std of its noise"), [row], 1)
     heads = (f"coefficient for {model.target.name}", "value")
     named = model.named
     classes = {name: of for name, of in named.items() if isinstance(of, dict)}
     if classes:
-        return [_bars(f"Class {name}", heads, list(of), list(of.values())) for name, of in classes.items()]
+        for name, of in classes.items():
+            yield _bars(f"Class {name}", heads, list(of), list(of.values()))
+        return
     values = [value for value in named.values() if isinstance(value, float)]
-    return [_bars("Coefficients of encoded values", heads, list(named), values)]
+    yield _bars("Coefficients of encoded values", heads, list(named), values)
 
 
-def _statistic(found: ReleasedStatistic, dates: Mapping[str, str | None]) -> list[Table]:
+def _statistic(found: ReleasedStatistic, dates: Mapping[str, str | None]) -> Iterator[Table]:
     match found.result:
         case CountsResult() as counts:
-            return _counts(counts)
+            yield _counts(counts)
         case MeansResult() as means:
-            numbers = [(one.column, between(one.mean, dates.get(one.column))) for one in means.numbers]
-            shares = [
-                _table(
-                    each.column.name,
-                    ("category", "share"),
-                    list(zip(_names(each.column), map(between, each.shares), strict=True)),
-                )
-                for each in means.categories
-            ]
-            return [*([_table("Means", ("column", "mean"), numbers)] if numbers else []), *shares]
+            if means.numbers:
+                numbers = ((one.column, between(one.mean, dates.get(one.column))) for one in means.numbers)
+                yield _table("Means", ("column", "mean"), numbers, len(means.numbers))
+            for each in means.categories:
+                names = _names(each.column)
+                shares = zip(names, map(between, each.shares), strict=True)
+                yield _table(each.column.name, ("category", "share"), shares, len(names))
         case QuantilesResult() as quantiles:
-            rows = [
+            rows = (
                 (one.column, number(q.share), between(q.at, dates.get(one.column)))
                 for one in quantiles.columns
                 for q in one.quantiles
-            ]
-            return [_table("Quantiles", ("column", "share", "at"), rows)]
+            )
+            count = sum(len(one.quantiles) for one in quantiles.columns)
+            yield _table("Quantiles", ("column", "share", "at"), rows, count)
         case CovarianceResult() as spread:
-            cells = [(name, *map(between, row)) for name, row in zip(spread.columns, spread.correlation, strict=True)]
-            return [_table("Correlation", ("", *spread.columns), cells)]
+            yield _grid("Correlation", spread.columns, spread.columns, spread.correlation, between)
 
 
-def _evaluation(found: ReleasedEvaluation) -> list[Table]:
+def _evaluation(found: ReleasedEvaluation) -> Table:
     measured: list[tuple[str, Measured | None]]
     match found.result:
         case TwoClasses() as two:
@@ -110,31 +145,28 @@ def _evaluation(found: ReleasedEvaluation) -> list[Table]:
         for name, one in measured
         if one is not None
     ]
-    return [_table("On the kept-out part, each with about 95 of 100", heads, rows)]
+    return _table("On the kept-out part, each with about 95 of 100", heads, rows, len(rows))
 
 
-def _counts(found: CountsResult) -> list[Table]:
+def _counts(found: CountsResult) -> Table:
     parts = [_parts(axis) for axis in found.axes]
     said = f"Rows in each cell, each within {number(found.within, 3)} of the exact number in 95 of 100 releases"
     if len(parts) == 2:
         first, second = parts
         rows = [found.counts[i : i + len(second)] for i in range(0, len(found.counts), len(second))]
-        return [_table(said, ("", *second), [(n, *map(_whole, row)) for n, row in zip(first, rows, strict=True)])]
-    names = [""]
-    for axis in parts:
-        names = [f"{name}, {part}" if name else part for name in names for part in axis]
-    return [_bars(said, (", ".join(axis.column.name for axis in found.axes), "rows"), names, found.counts)]
+        return _grid(said, first, second, rows, _whole)
+    names = [", ".join(cell) for cell in islice(product(*parts), MOST_ROWS)]
+    return _bars(said, (", ".join(axis.column.name for axis in found.axes), "rows"), names, found.counts)
 
 
-def _profile(found: DatasetProfile) -> list[Table]:
-    numbers = [_line(told) for told in found.columns if told.edges is not None]
-    heads = ("number", "mean", "std", "median", "5 %", "95 %")
-    categories = [
-        _bars(told.column.name, ("category", "rows"), _names(told.column), told.counts)
-        for told in found.columns
-        if told.edges is None
-    ]
-    return [*([_table("Numbers", heads, numbers)] if numbers else []), *categories]
+def _profile(found: DatasetProfile) -> Iterator[Table]:
+    numbers = [told for told in found.columns if told.edges is not None]
+    if numbers:
+        heads = ("number", "mean", "std", "median", "5 %", "95 %")
+        yield _table("Numbers", heads, map(_line, numbers), len(numbers))
+    for told in found.columns:
+        if told.edges is None:
+            yield _bars(told.column.name, ("category", "rows"), _names(told.column), told.counts)
 
 
 def _line(told: ColumnProfile) -> tuple[str, ...]:
@@ -167,11 +199,23 @@ def _whole(count: float) -> str:
     return f"{count:.0f}"
 
 
-def _bars(caption: str, heads: tuple[str, str], names: Sequence[str], values: Sequence[float]) -> Table:
+def _bars(caption: str, heads: tuple[str, str], names: Iterable[str], values: Sequence[float]) -> Table:
+    """Return a table with a bar for each row; of the names, as many as there are rows or as are shown."""
     longest = max(map(abs, values), default=0.0) or 1.0
-    made = _table(caption, heads, list(zip(names, map(number, values), strict=True)))
-    return Table(made.caption, heads, made.rows, tuple(v / longest for v in values[:MOST_ROWS]), made.left_out)
+    made = _table(caption, heads, zip(names, map(number, values), strict=False), len(values))
+    return replace(made, lengths=tuple(v / longest for v in values[: len(made.rows)]))
 
 
-def _table(caption: str, heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
-    return Table(caption, heads, tuple(rows[:MOST_ROWS]), left_out=max(len(rows) - MOST_ROWS, 0))
+def _grid(
+    caption: str, names: Sequence[str], heads: Sequence[str], values: Sequence[Sequence[V]], told: Callable[[V], str]
+) -> Table:
+    """Return a table of rows and columns; only what is shown of it is written."""
+    rows = ((name, *map(told, row[:MOST_COLUMNS])) for name, row in zip(names, values, strict=True))
+    made = _table(caption, ("", *heads[:MOST_COLUMNS]), rows, len(names))
+    return replace(made, columns_left_out=max(len(heads) - MOST_COLUMNS, 0))
+
+
+def _table(caption: str, heads: tuple[str, ...], rows: Iterable[tuple[str, ...]], count: int) -> Table:
+    """Return a table of the first of its `count` rows."""
+    most = min(MOST_ROWS, MOST_CELLS // len(heads))
+    return Table(caption, heads, tuple(islice(rows, most)), left_out=max(count - most, 0))

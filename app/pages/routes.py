@@ -9,6 +9,7 @@ from fastapi.responses import HTMLResponse
 from app.http.errors import NO_ROUTE, ApiError
 from app.http.handlers import respond
 from app.http.queries import strict_router
+from app.http.work import in_turn
 from app.pages.frame import PageRoute, Passing, Visiting
 from app.pages.session import PREFIX
 from purse.wire.base import Identifier
@@ -17,6 +18,7 @@ router = strict_router(include_in_schema=False, route_class=PageRoute, default_r
 rest = APIRouter(include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse)
 """What no other page has, whatever is asked of it: after them all."""
 
+_MOST_COLUMNS = 300  # shown on a dataset's page
 Cursor = Annotated[str | None, Query(max_length=64)]
 
 
@@ -31,7 +33,7 @@ def root(visit: Passing) -> Response:
 @router.get(PREFIX)
 async def datasets(visit: Visiting, cursor: Cursor = None) -> Response:
     """The datasets that the visitor knows of."""
-    return visit.page("datasets.html", found=await visit.api.get("/v1/datasets", cursor=cursor))
+    return await visit.page("datasets.html", found=await visit.api.get("/v1/datasets", cursor=cursor))
 
 
 @router.get(f"{PREFIX}/datasets/{{dataset_id}}")
@@ -39,7 +41,8 @@ async def dataset(visit: Visiting, dataset_id: Identifier) -> Response:
     """One dataset's public facts, its budget, and the jobs on it that the visitor may see."""
     found = await visit.api.get(f"/v1/datasets/{dataset_id}")
     jobs = await visit.api.get("/v1/jobs", dataset=dataset_id, limit=500)
-    return visit.page("dataset.html", dataset=found, jobs=jobs, methods=_by_method(jobs["items"]))
+    methods = await in_turn(_by_method, jobs["items"])
+    return await visit.page("dataset.html", dataset=found, jobs=jobs, methods=methods, most_columns=_MOST_COLUMNS)
 
 
 @rest.get(f"{PREFIX}/{{path:path}}")

@@ -25,9 +25,9 @@ Said = Annotated[str, Query(max_length=4096)]
 
 
 @router.get("/sign-in")
-def sign_in(visit: Passing, ended: bool = False) -> Response:
+async def sign_in(visit: Passing, ended: bool = False) -> Response:
     """Asks for a token, or leads to the provider; says so if what was shown is one no longer."""
-    return _asked(visit, ended=ended)
+    return await _asked(visit, ended=ended)
 
 
 @router.post("/sign-in")
@@ -55,15 +55,15 @@ async def come_back(visit: Passing, state: Said = "", code: Said = "", iss: Said
     try:
         attempt = Attempt(session.remembered(visit.request))
         token = await _flow(visit).token(attempt, state, code, iss, address(visit.request.scope))
-        answer = await _entered(visit, visit.page("signed_in.html"), token, is_led=True)
+        answer = await _entered(visit, await visit.page("signed_in.html"), token, is_led=True)
     except ApiError as error:
-        answer = _asked(visit, error)
+        answer = await _asked(visit, error)
     session.forget(visit.request, answer)
     return answer
 
 
 @router.post("/sign-out")
-def signed_out(visit: Passing) -> Response:
+async def signed_out(visit: Passing) -> Response:
     """The browser forgets the token; whoever signed in at the provider goes on to sign out there, where that can be.
 
     By a page that goes on by itself: a form's answer may lead to no other site.
@@ -74,7 +74,7 @@ def signed_out(visit: Passing) -> Response:
     if there is None:
         answer = visit.go("/sign-in")
     else:
-        answer = visit.page("signed_out.html", there=there, provider=urlsplit(there).hostname)
+        answer = await visit.page("signed_out.html", there=there, provider=urlsplit(there).hostname)
     session.end(visit.request, answer)
     return answer
 
@@ -85,17 +85,17 @@ async def _entered(visit: Visit, answer: Response, token: str, is_led: bool = Fa
         session.begin(visit.request, answer, token, is_led)
         await Api(visit.request, f"Bearer {token}").get("/v1/datasets", limit=1)
     except ApiError as error:
-        return _asked(visit, error)
+        return await _asked(visit, error)
     return answer
 
 
-def _asked(visit: Visit, refused: ApiError | None = None, *, ended: bool = False) -> Response:
+async def _asked(visit: Visit, refused: ApiError | None = None, *, ended: bool = False) -> Response:
     """The page that asks."""
     chosen = visit.request.app.state.services.settings
     provider = urlsplit(chosen.oidc_issuer).hostname if chosen.oidc_redirect else None
     if refused is None:
-        return visit.page("sign_in.html", refused=None, ended=ended, provider=provider)
-    answer = visit.page("sign_in.html", refused.status, refused=refused.details(), ended=False, provider=provider)
+        return await visit.page("sign_in.html", refused=None, ended=ended, provider=provider)
+    answer = await visit.page("sign_in.html", refused.status, refused=refused.details(), ended=False, provider=provider)
     answer.headers.update(refused.headers)
     return answer
 

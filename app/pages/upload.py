@@ -12,6 +12,7 @@ from fastapi.responses import HTMLResponse
 
 from app.http.errors import ApiError
 from app.http.queries import strict_router
+from app.http.work import in_turn
 from app.pages.forms import Field, Forms, document, filled, numbers, without
 from app.pages.frame import PageRoute, Visit, Visiting, stewards
 from app.pages.session import PREFIX
@@ -66,9 +67,9 @@ class Editor:
         columns = [{"type": kind} | document(fields) for kind, fields in self.columns]
         return document(self.fields) | {"columns": columns}
 
-    def page(self, visit: Visit, template: str) -> HTMLResponse:
-        """The editor, or a part of it."""
-        return visit.page(
+    async def page(self, visit: Visit, template: str) -> HTMLResponse:
+        """Return the editor, or a part of it."""
+        return await visit.page(
             template,
             first=[field for field in self.fields if field.name in _FIRST],
             more=[field for field in self.fields if field.name not in _FIRST],
@@ -82,13 +83,13 @@ class Editor:
 @router.get("")
 async def empty(visit: Visiting) -> Response:
     """An empty declaration."""
-    return Editor.of(visit, {"columns.0.name": ""}).page(visit, "upload.html")
+    return await _written(visit, {"columns.0.name": ""}, "upload.html")
 
 
 @router.post("/spec")
 async def spec(visit: Visiting) -> Response:
     """What is filled in, as JSON."""
-    return Editor.of(visit, await visit.form()).page(visit, "spec.html")
+    return await _written(visit, await visit.form(), "spec.html")
 
 
 @router.post("/editor")
@@ -98,7 +99,8 @@ async def editor(visit: Visiting) -> Response:
     step, _, which = said.pop("step", "").partition(":")
     pasted = said.pop("spec", "")
     if step == "paste":
-        return _pasted(visit, pasted)
+        made = await in_turn(_pasted, visit, pasted)
+        return await (_noted(visit, made) if isinstance(made, str) else made.page(visit, "editor.html"))
     if step == "remove":
         said = without(said, f"columns.{which}")
     wanted = said.pop("header", "").split("\n") if step == "header" else [""] if step == "add" else []
@@ -109,7 +111,7 @@ async def editor(visit: Visiting) -> Response:
     begin = max(numbers(said, "columns"), default=-1) + 1
     fresh = [name.strip() for name in wanted if name.strip() not in ("", *known) or step == "add"]
     said |= {f"columns.{begin + i}.name": name for i, name in enumerate(fresh[:_MOST_COLUMNS])}
-    return Editor.of(visit, said).page(visit, "editor.html")
+    return await _written(visit, said, "editor.html")
 
 
 @router.post("")
@@ -117,11 +119,16 @@ async def upload(visit: Visiting) -> Response:
     """The visitor's own body goes on to the interface, as it arrives."""
     made = (await visit.api.passed("POST", "/v1/datasets")).json()
     report = FileReport.model_validate_json(json.dumps(made["report"]))
-    return visit.page("uploaded.html", 201, dataset=made, report=report)
+    return await visit.page("uploaded.html", 201, dataset=made, report=report)
 
 
-def _pasted(visit: Visit, text: str) -> HTMLResponse:
-    """The editor with this declaration in it, where it holds all of that; else why it does not."""
+async def _written(visit: Visit, said: dict[str, str], template: str) -> HTMLResponse:
+    """Return the editor, or a part of it, as far as it is filled in."""
+    return await (await in_turn(Editor.of, visit, said)).page(visit, template)
+
+
+def _pasted(visit: Visit, text: str) -> Editor | str:
+    """Return the editor with this declaration in it, or why the editor cannot hold it."""
     try:
         found = json.loads(text)
         made = Editor.of(visit, filled(found)) if isinstance(found, dict) else None
@@ -130,9 +137,12 @@ def _pasted(visit: Visit, text: str) -> HTMLResponse:
     except ApiError:
         made = None
     if made is not None and made.document == found:
-        return made.page(visit, "editor.html")
-    why = "This is no JSON object." if found is None else "This says more than the editor can: send it as it is."
-    answer = visit.page("note.html", note=why)
+        return made
+    return "This is no JSON object." if found is None else "This says more than the editor can: send it as it is."
+
+
+async def _noted(visit: Visit, why: str) -> HTMLResponse:
+    answer = await visit.page("note.html", note=why)
     answer.headers.update({"HX-Retarget": "#note", "HX-Reswap": "innerHTML"})
     return answer
 

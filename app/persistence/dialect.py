@@ -19,6 +19,10 @@ class Unavailable(OSError):
         super().__init__("the database does not answer")
 
 
+class Unusable(OSError):
+    """The database was found and cannot be used; the message says what to do."""
+
+
 class Dialect(Protocol):
     """One kind of database.
 
@@ -53,7 +57,7 @@ class Dialect(Protocol):
         ...
 
     def meaning(self, error: sa.exc.SQLAlchemyError) -> OSError | None:
-        """A full disk, or `Unavailable`; None for what is a mistake of the program."""
+        """Return a full disk, `Unavailable` or `Unusable`; None if the error is a mistake of the program."""
         ...
 
 

@@ -10,7 +10,7 @@ from app.persistence.tables import metadata
 if TYPE_CHECKING:
     from alembic.config import Config
 
-NEWEST = "0024"
+NEWEST = "0025"
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _VERSION = sa.Table(  # as Alembic makes it
     "alembic_version",

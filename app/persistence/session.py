@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from app.persistence.clock import Clock, SystemClock, stamp
-from app.persistence.dialect import Alone, Dialect
+from app.persistence.dialect import Alone, Dialect, Unavailable
 from app.persistence.files import StartRefused
 from app.persistence.schema import create, is_current, upgrade
 
@@ -36,6 +36,7 @@ class Database:
 
     def __init__(self, url: str, clock: Clock | None = None) -> None:
         self.clock = clock or SystemClock()
+        self.is_closed_to_writes = False  # `write` then raises `Unavailable`: what is stored must not be gone on from
         self.after_commit: Callable[[dict[Any, Any]], None] | None = None
         self._dialect = _dialect(sa.make_url(url))
         self._writer, self._reader = self._dialect.writer, self._dialect.reader
@@ -50,6 +51,8 @@ class Database:
         a mistake of the program: RuntimeError. A full disk is an OSError, and so is `Unavailable`: whether a commit
         that it cut off took place is then to be asked of the database.
         """
+        if self.is_closed_to_writes:
+            raise Unavailable
         with self._meaning(), self._once(), self._dialect.turn(), self._writer.begin() as connection:
             connection.info.clear()  # of a block that was rolled back
             if alone is not None:

@@ -20,12 +20,22 @@ import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 
-from app.persistence.dialect import Alone, continue_job_numbers, json_at, next_job_number
+from app.persistence.dialect import Alone, Unavailable, Unusable, continue_job_numbers, json_at, next_job_number
 from app.persistence.files import locked
 
 _BUSY_MILLISECONDS = 60_000
 _LOOK = 0.3  # seconds between two looks for what others have committed
 _NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
+# Primary codes, the last byte of an error's code.
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_CLOSED_TO_US = (
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_AUTH,
+    sqlite3.SQLITE_IOERR,
+)
 
 
 class Sqlite:
@@ -34,7 +44,8 @@ class Sqlite:
     upgrades_at_start = True
 
     def __init__(self, url: sa.URL) -> None:
-        self._turn = Turn(Path(url.database or ""))
+        self._file = url.database or ""
+        self._turn = Turn(Path(self._file))
         self.writer = _engine(url, "BEGIN IMMEDIATE", ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"))
         self.reader = _engine(url, "BEGIN", ("query_only=ON",))
 
@@ -69,9 +80,30 @@ class Sqlite:
                     yield None
 
     def meaning(self, error: sa.exc.SQLAlchemyError) -> OSError | None:
-        if getattr(getattr(error, "orig", None), "sqlite_errorcode", None) in _NO_ROOM:
-            return OSError(errno.ENOSPC, "no room for the database")
+        return fault(getattr(error, "orig", None), self._file)
+
+
+def fault(error: object, file: str) -> OSError | None:
+    """Return what an error of the driver says about the file; None if it is a mistake of the program."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:
         return None
+    primary = code & 0xFF
+    if code in _NO_ROOM:
+        return OSError(errno.ENOSPC, "no room for the database")
+    if primary in _BUSY:
+        return Unavailable()
+    if primary in _DAMAGED:
+        return Unusable(
+            f"the database {file} is damaged, or is not an SQLite database: stop every server on it, and restore home "
+            "and database from the newest backup"
+        )
+    if primary in _CLOSED_TO_US:
+        return Unusable(
+            f"the database {file} cannot be opened, read or written: check that it is a file on a disk that works, and "
+            "that the user who runs this command may read and write it and its folder"
+        )
+    return None
 
 
 class Turn:

@@ -159,6 +159,15 @@ sa.Index("ix_ledger_entries_promises", *_PLACE, sqlite_where=PROMISES, postgresq
 EXTERNAL = sa.literal_column("kind") == sa.literal_column("'external'")
 sa.Index("ix_ledger_entries_external", *_PLACE, sqlite_where=EXTERNAL, postgresql_where=EXTERNAL)
 
+# A replay of a ledger up to some entry, signed by the service's key (app.ledger.checkpoints).
+checkpoints = sa.Table(
+    "checkpoints",
+    metadata,
+    sa.Column("ledger_id", sa.ForeignKey("ledgers.id"), primary_key=True),
+    sa.Column("document", sa.Text, nullable=False),
+    sa.Column("signature", sa.Text, nullable=False),
+)
+
 # Each life of each dispatcher, on which boot of which machine, and a counter that it moves while it lives
 # (app.jobs.leases).
 holders = sa.Table(

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import numpy as np
 from fastapi import Depends, Request
-from fastapi.concurrency import run_in_threadpool
 
 from accounting.records.events import Opened
 from accounting.records.ledger import advance
@@ -21,6 +20,7 @@ from app.http.body import json_body
 from app.http.callers import while_connected
 from app.http.errors import ApiError, responses
 from app.http.queries import strict_router
+from app.http.work import in_turn
 from app.identity.dependencies import Principal, database, require, settings
 from app.persistence.session import Database
 from app.quotes import pricing, service
@@ -71,7 +71,7 @@ async def forecast(
 async def _forecast(
     base: Database, chosen: Settings, calculations: Pool, principal: Principal, body: ForecastRequest
 ) -> AccuracyForecast:
-    question, by = await run_in_threadpool(_asked, base, chosen, principal, body)
+    question, by = await in_turn(_asked, base, chosen, principal, body)
     return _told(question, await calculations.answer(principal.id, question), body, by)
 
 

@@ -149,7 +149,7 @@ class Priced:
         """As the ledger reads it right after the charge, or would, if there were room; of what is told of."""
         if self.cost is None:
             return None
-        if after is None and not standing.is_apart:
+        if after is None and not standing.sees_parts_only:
             total = tuple(a + b for a, b in zip(standing.state.spent, self.cost, strict=True))
             part = standing.state.filter.share(self.cost, total)
         else:

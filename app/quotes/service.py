@@ -1,12 +1,12 @@
 """Quotes: a request is read, its noise is calculated elsewhere, and the ledger says what would remain."""
 
 import sqlalchemy as sa
-from fastapi.concurrency import run_in_threadpool
 
 from app.calculation.pool import Pool
 from app.datasets import models, profiles
 from app.datasets import store as datasets
 from app.http.errors import ApiError
+from app.http.work import in_turn
 from app.identity.store import Principal
 from app.ledger import allotments
 from app.persistence.session import Database
@@ -24,14 +24,14 @@ async def price(database: Database, settings: Settings, pool: Pool, principal: P
     ApiError
         not_found, too_many_requests, overloaded, and what `pricing` raises.
     """
-    found = await run_in_threadpool(asked, database, settings, principal, request)
+    found = await in_turn(asked, database, settings, principal, request)
     return pricing.priced(found, await pool.answer(principal.id, found.question))
 
 
 async def quote(database: Database, settings: Settings, pool: Pool, principal: Principal, request: Requested) -> Quote:
     """The price of a request as the dataset's ledger stands; touches no data."""
     priced = await price(database, settings, pool, principal, request)
-    return await run_in_threadpool(_quoted, database, principal, priced)
+    return await in_turn(_quoted, database, principal, priced)
 
 
 def asked(database: Database, settings: Settings, principal: Principal, request: Requested) -> Asked:

@@ -77,11 +77,12 @@ def _become() -> None:
 
 
 def _serve(channel: socket.socket) -> None:
-    """Until the other end is closed, also by a kill of the command."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the keyboard's interrupt is the command's to answer
-    channel.sendall(WARM)  # what a price needs beside is loaded when it is needed, and the loops that the job takes
-    load(every=False)
-    fork_for_each(channel, _work)
+    """Serve the channel until the command closes its end or is killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command handles the interrupt from the keyboard
+    with contextlib.suppress(ConnectionError):  # the command was killed
+        channel.sendall(WARM)  # everything else that a price or a job needs is loaded on first use
+        load(every=False)
+        fork_for_each(channel, _work)
 
 
 def _work(first: bytes, second: bytes) -> bytes:

@@ -11,6 +11,7 @@ import logging
 import os
 import shutil
 import signal
+import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -40,9 +41,24 @@ class Channel:
     key: Path
 
     def security(self, role: str) -> Security:
-        """Dask's, as `client`, `scheduler` or `worker`. FileNotFoundError for a file that is not there."""
+        """Return what Dask needs as `client`, `scheduler` or `worker`.
+
+        Raises
+        ------
+        OSError
+            if a file cannot be read.
+        ValueError
+            if the files do not hold an authority, a certificate and its key.
+        """
         for file in (self.ca, self.certificate, self.key):
             file.open("rb").close()
+        try:
+            ssl.create_default_context(cafile=self.ca).load_cert_chain(self.certificate, self.key)
+        except ssl.SSLError:
+            raise ValueError(
+                f"{self.ca}, {self.certificate} and {self.key} must be an authority, a certificate and its key, as PEM "
+                "files: make them with `purse worker certificate`"
+            ) from None
         own: dict[str, Any] = {f"tls_{role}_cert": str(self.certificate), f"tls_{role}_key": str(self.key)}
         return Security(tls_ca_file=str(self.ca), require_encryption=True, **own)
 

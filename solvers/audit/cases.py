@@ -16,9 +16,10 @@ from accounting.noise import Noise
 from accounting.plan import Plan
 from accounting.privacy import REPLACE_ONE, Privacy, Relation, Unit
 from solvers import methods
-from solvers.audit.attack import Row, TestStatistic, halved, scores
+from solvers.audit.attack import TestStatistic, halved, scores
 from solvers.audit.bounds import DELTAS, Scores, epsilon_lower_bound
 from solvers.audit.exact import law
+from solvers.audit.gradients import Row
 from solvers.columns import Columns
 from solvers.domains import LinfBall
 from solvers.losses import Absolute, Logistic, Softmax, Squared

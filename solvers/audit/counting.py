@@ -91,7 +91,7 @@ class CountingAttacker:
         return parts
 
     def _counted(self, query: str, answer: Vector, counts: list[Vector], bound: float) -> None:
-        k = self._problem.unit.places
+        k = self._problem.unit.slots
         self._scored(query, answer, [count / k for count in counts], bound)
 
     def _scored(self, query: str, answer: Vector, means: list[Vector], bound: float) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.plan import Plan, PlannedQuery
-from accounting.privacy import apart
+from accounting.privacy import sensitivity_factor
 from solvers import moment_bounds
 from solvers.columns import Columns
 from solvers.data_access.data import Data
@@ -53,14 +53,14 @@ class StandardisedAttacker:
         """The oracle's."""
         answer, most = self._oracle.spread(query, center), float(moment_bounds.farthest(self._columns, center).sum())
         squares = [(self._numbers(x, center) ** 2).sum() for x in self._rows]
-        self._scored_number(query, answer, squares, most / apart(self._relation))
+        self._scored_number(query, answer, squares, most / sensitivity_factor(self._relation))
         return answer
 
     def variances(self, query: str, center: Vector, radius: float) -> Vector:
         """The oracle's."""
         answer, means = self._oracle.variances(query, center, radius), []
         longest = float(np.linalg.norm(moment_bounds.farthest(self._columns, center)))
-        cut = longest > np.sqrt(apart(self._relation)) * radius**2
+        cut = longest > np.sqrt(sensitivity_factor(self._relation)) * radius**2
         for rows in self._rows:
             squares = self._numbers(rows, center) ** 2
             short = radius**2 / np.maximum(squares.sum(axis=1), radius**2) if cut else np.ones(len(rows))
@@ -89,7 +89,7 @@ class StandardisedAttacker:
         """The oracle's."""
         answer = self._oracle.target_spread(query, center)
         away = [np.abs(y.clip(-1, 1) - center).sum() for y in self._targets]
-        self._scored_number(query, answer, away, (1 + abs(center)) / apart(self._relation))
+        self._scored_number(query, answer, away, (1 + abs(center)) / sensitivity_factor(self._relation))
         return answer
 
     def residual(self, query: str, w: Vector, frame: Frame, most: float) -> float:
@@ -97,7 +97,7 @@ class StandardisedAttacker:
         answer, missed = self._oracle.residual(query, w, frame, most), []
         for rows, y in zip(self._rows, self._targets, strict=True):
             missed.append(np.minimum(np.abs(in_frame(rows, frame) @ w - y), most).sum())
-        self._scored_number(query, answer, missed, most / apart(self._relation))
+        self._scored_number(query, answer, missed, most / sensitivity_factor(self._relation))
         return answer
 
     @property

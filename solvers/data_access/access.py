@@ -73,7 +73,7 @@ class DataAccess:
         data = self.__seen_by(problem)
         self.__reads(rows)
         self.__meter.pulse()
-        k = self.__problem.unit.places
+        k = self.__problem.unit.slots
         return gradient_sum(data, slice(k * rows.start, k * rows.stop), w) / (k * len(rows))
 
     def one_pass(self, rows: range, start: Vector, step: float) -> Vector:
@@ -85,7 +85,7 @@ class DataAccess:
         loss = problem.compiled
         if loss is None:
             raise Unsuitable("one record a step needs a loss of one margin")
-        few, k = min(_PULSE, unfolded_rows(problem.d)), problem.unit.places
+        few, k = min(_PULSE, unfolded_rows(problem.d)), problem.unit.slots
         first, last = k * rows.start, k * (rows.stop - 1)
         moved = np.zeros(problem.d)
         for place in range(first, last):
@@ -132,7 +132,7 @@ class DataAccess:
         """
         if self.__drawn:
             raise OutOfPlan("rows are drawn once in a run")
-        rows, data = draws.places(self.__meter.noise, self.__problem.n, self.__problem.n), self.__here()
+        rows, data = draws.uniform_indices(self.__meter.noise, self.__problem.n, self.__problem.n), self.__here()
         access = DataAccess(self.__problem, data, self.__meter.plan, self.__meter.noise)
         access.__data = data.drawn(rows)
         access.__meter = self.__meter

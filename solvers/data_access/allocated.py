@@ -1,7 +1,7 @@
 """AllocatedOracle: gradients over the secret slots of a random allocation, no record in two of one use.
 
 Precondition: the data are `Data` of the problem. The plan, n, the rate and the number of slots are public.
-Promise: as `PrivateOracle`. Proofs: docs/proofs/oracle.md, docs/proofs/random_allocation.md.
+Promise: as `FullBatchOracle`. Proofs: docs/proofs/oracle.md, docs/proofs/random_allocation.md.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from solvers.problem import Problem, Vector
 
 
 class AllocatedOracle:
-    """Noisy answers over slots. Parameters as `PrivateOracle`."""
+    """Noisy answers over slots. Parameters as `FullBatchOracle`."""
 
     __slots__ = ("__allocated", "__data", "__meter", "__problem")
 
@@ -39,13 +39,13 @@ class AllocatedOracle:
 
         The first answer of each use allocates the rows to the slots 1..T, in secret; the t-th is over slot t, so that
         no row is in two answers of one use. b = q n / T is fixed, whatever a slot really holds. Raises as
-        `PrivateOracle.gradient`, with the random allocation.
+        `FullBatchOracle.gradient`, with the random allocation.
         """
         norm = reach(self.__problem, w)
         planned = self.__meter.take(query, RandomAllocation)
         records, size = self.__slot(planned)
         places = places_of(np.sort(records), self.__problem)
-        value = gradient_sum(self.__data, places, w) / (size * self.__problem.unit.places)
+        value = gradient_sum(self.__data, places, w) / (size * self.__problem.unit.slots)
         return self.__meter.answer(planned, value, sampled_bound(self.__problem, size, self.__problem.G, norm))
 
     def transcript(self) -> Plan:

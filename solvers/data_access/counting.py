@@ -29,7 +29,7 @@ class CountingOracle:
     Parameters
     ----------
     moments : answers its own queries, of a plan of its own, about the same data
-    problem, data, plan, noise, on_answer : as `PrivateOracle`
+    problem, data, plan, noise, on_answer : as `FullBatchOracle`
     """
 
     __slots__ = ("__columns", "__data", "__meter", "__problem", "moments")
@@ -94,5 +94,5 @@ class CountingOracle:
 
     def __counted(self, query: str, work: Work, moved: float) -> Vector:
         """Whole numbers below 2^53, which floats add up exactly."""
-        planned, k = self.__meter.take(query, Gaussian), self.__problem.unit.places
+        planned, k = self.__meter.take(query, Gaussian), self.__problem.unit.slots
         return self.__meter.answer(planned, self.__data.total(work), k * moved * moment_bounds.SLIP) / k

@@ -128,7 +128,7 @@ class Data:
 
 def places_of(records: NDArray[np.int64], problem: Problem) -> NDArray[np.int64]:
     """The places of the given records, all k of each, record by record."""
-    k = problem.unit.places
+    k = problem.unit.slots
     return records if k == 1 else (k * records[:, None] + np.arange(k)).ravel()
 
 

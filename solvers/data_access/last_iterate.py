@@ -17,7 +17,7 @@ from accounting.errors import OutOfPlan
 from accounting.mechanisms import LastIterate
 from solvers.data_access.meter import Meter
 from solvers.data_access.summed import Summed
-from solvers.data_access.sums import gradient_sum
+from solvers.data_access.sums import mean_gradient
 from solvers.hidden_steps import contraction, reach, step_bound
 from solvers.problem import Vector
 
@@ -36,7 +36,7 @@ def last_iterate(data: Summed, meter: Meter, query: str, steps: int, step: float
     w, limit, bound = problem.start, reach(problem, step), step_bound(problem, step)
     for _ in range(steps):
         meter.pulse()
-        gradient = gradient_sum(data, slice(0, problem.places), w) / problem.places
+        gradient = mean_gradient(data, w)
         y = meter.perturb(planned, w - step * gradient, bound)
         w = problem.prox(pulled_back(y, limit), step)
     return meter.count(w)

@@ -68,7 +68,7 @@ def of_persons(X: Any, y: Any, ids: Any, problem: Problem, noise: Noise) -> Data
     if len(names) > problem.n:
         raise Unsuitable("there are more persons than the problem's n")
     rows = replace(problem, n=len(named), unit=Unit())
-    found = places(owners.astype(np.int64), problem.n, problem.unit.places, noise)
+    found = places(owners.astype(np.int64), problem.n, problem.unit.slots, noise)
     present, at = found >= 0, np.maximum(found, 0)
     targets: Vector = np.where(present, inputs.targets(y, rows)[at], 0.0)
     records = taken(inputs.records(X, rows).records(rows), found)

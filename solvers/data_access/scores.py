@@ -30,7 +30,7 @@ class ScoreOracle:
 
     Parameters
     ----------
-    problem, data, plan, noise : as `PrivateOracle`
+    problem, data, plan, noise : as `FullBatchOracle`
     """
 
     __slots__ = ("__data", "__meter", "__problem")
@@ -50,7 +50,7 @@ class ScoreOracle:
         w : (size,), as released, in the coordinates of rows as declared
         """
         reach(self.__problem, w)
-        planned, k = self.__meter.take(query, Gaussian), self.__problem.unit.places
+        planned, k = self.__meter.take(query, Gaussian), self.__problem.unit.slots
         total = float(self.__data.total(Scores(w))) / (2 * _STEPS)  # exactly; by k after the noise
         return float(self.__meter.answer(planned, np.array([total]), k * BOUND)[0]) / (k * self.__problem.n)
 

@@ -1,7 +1,7 @@
 """StandardisedOracle: private moments, and gradients of limited slopes in coordinates that they centre and scale.
 
 Precondition: the data are `Data` of a problem whose columns are declared. The plan and n are public.
-Promise: as `PrivateOracle`: all answers together are as private as the plan, however the questions are chosen.
+Promise: as `FullBatchOracle`: all answers together are as private as the plan, however the questions are chosen.
 Proofs: docs/proofs/standardisation.md, docs/proofs/adaptive_gd.md.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 from accounting.mechanisms import Gaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
-from accounting.privacy import apart
+from accounting.privacy import sensitivity_factor
 from solvers import moment_bounds
 from solvers.bounds import UNIT
 from solvers.columns import Columns
@@ -44,11 +44,11 @@ class ReleasedMeans:
 
 
 class StandardisedOracle:
-    """Noisy answers about rows whose layout is public: their moments, and gradients in a released frame.
+    """Private moments of rows whose layout is public, and gradients in a released frame.
 
-    Every answer is one use of the Gaussian mechanism over all rows. Parameters as `PrivateOracle`. Where a record is a
-    person, sums are divided by n k, and means of what is not a gradient by the share of places that hold a row, which
-    `means` releases with its own answer: then they are means over rows.
+    Every answer is one use of the Gaussian mechanism over all rows. Parameters as `FullBatchOracle`. If a record is a
+    person, sums are divided by n k. Means of anything but gradients are also divided by the share of slots that hold a
+    row, which `means` releases with its answer; so they are means over rows.
     """
 
     __slots__ = ("__apart", "__columns", "__data", "__meter", "__problem", "__relation", "__released_means", "__share")
@@ -60,7 +60,7 @@ class StandardisedOracle:
             raise Unsuitable("the data were prepared for another problem, or their columns are not declared")
         self.__problem, self.__data, self.__meter = problem, data, Meter(plan, noise, on_answer, problem.relation)
         self.__columns: Columns = problem.columns
-        self.__relation, self.__apart = problem.relation, apart(problem.relation)
+        self.__relation, self.__apart = problem.relation, sensitivity_factor(problem.relation)
         self.__share = 1.0
         self.__released_means: ReleasedMeans | None = None
 

@@ -30,6 +30,12 @@ def gradient_sum(
     return data.total(Gradients(w, anchor, limit, curvature), places)
 
 
+def mean_gradient(data: Summed, w: Vector) -> Vector:
+    """Return the exact grad F(w), without noise: only for answers that add noise to it."""
+    places = data.problem.places
+    return gradient_sum(data, slice(0, places), w) / places
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Gradients(Work):
     """The sum that `gradient_sum` says."""
@@ -52,8 +58,8 @@ class Gradients(Work):
 
 
 @dataclass(frozen=True, slots=True)
-class Held(Work):
-    """How many of the places hold a row."""
+class RowCount(Work):
+    """The number of slots that hold a row."""
 
     def on(self, data: Data) -> Callable[[Places], NDArray[np.int64]]:
         """In a piece."""

@@ -6,7 +6,7 @@
 
 Every batch and every normal variable is drawn before the walk and used at its own step, at the scale of that step's
 bound. Further bits decide a coordinate whose rounding double precision leaves undecided. The walk sees data and counts
-no answers: only `PrivateOracle.walk` calls it, after the plan's meter has counted. Proof: docs/proofs/oracle.md.
+no answers: only `SampledOracle.walk` calls it, after the plan's meter has counted. Proof: docs/proofs/oracle.md.
 """
 
 import math
@@ -46,7 +46,7 @@ class Walk:
         regularizer, domain = problem.regularizer, problem.domain
         if loss is None or not problem.is_smooth or not isinstance(mechanism, PoissonGaussian):
             return None
-        size = mechanism.rate * problem.n * problem.unit.places
+        size = mechanism.rate * problem.n * problem.unit.slots
         if size > MOST_EXPECTED_ROWS or not batch_sizes.fits(problem.n, int(mechanism.rate * 2.0**64)):
             return None
         if not isinstance(regularizer, NoRegularizer | L2) or not isinstance(domain, Free | L2Ball):
@@ -80,7 +80,7 @@ class Walk:
         ends, drawn = batches.poisson_batches(noise, problem.n, self.rate, count)
         tails = noise.tails(count * d)
         draws = kernels.WalkDraws(
-            batch_ends=kernels.read_only(problem.unit.places * ends),
+            batch_ends=kernels.read_only(problem.unit.slots * ends),
             rows=kernels.read_only(places_of(drawn, problem)),
             magnitudes=kernels.read_only(tails.sizes),
             is_negative=kernels.read_only(tails.negative),

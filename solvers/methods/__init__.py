@@ -20,7 +20,15 @@ from solvers.methods.oracle.dp_gd import DpGd as DpGd
 from solvers.methods.oracle.dp_svrg import DpSvrg as DpSvrg
 from solvers.methods.oracle.dp_svrg_pp import DpSvrgPp as DpSvrgPp
 from solvers.methods.oracle.noisy_sgd import NoisySgd as NoisySgd
-from solvers.methods.run import AllocatedRun, ChoosingRun, CountingRun, DataRun, OracleRun, StandardisedRun
+from solvers.methods.run import (
+    AllocatedRun,
+    ChoosingRun,
+    CountingRun,
+    DataRun,
+    FullBatchRun,
+    SampledRun,
+    StandardisedRun,
+)
 from solvers.methods.standardised.adaptive_gd import AdaptiveGd as AdaptiveGd
 
 Method = (
@@ -44,6 +52,6 @@ Method = (
 
 
 if TYPE_CHECKING:
-    Run = OracleRun | AllocatedRun | StandardisedRun | CountingRun | ChoosingRun | DataRun
+    Run = FullBatchRun | SampledRun | AllocatedRun | StandardisedRun | CountingRun | ChoosingRun | DataRun
 else:  # what their `resolve` says it returns: nothing to be listed twice
     Run = Union[tuple(get_type_hints(method.resolve)["return"] for method in get_args(Method))]  # noqa: UP007

@@ -5,10 +5,11 @@ Its JSON is its fields and its name, as a request's method has them, every one f
 
 from abc import ABC, abstractmethod
 from dataclasses import Field, dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, final
 
 from accounting.plan import Query
-from solvers.doors import Access, Allocated, Counting, Oracle, Standardised
+from solvers.errors import Unsuitable
+from solvers.oracles import Access, Allocated, Counting, FullBatch, Oracles, Sampled, Standardised
 from solvers.problem import Problem, Vector
 
 UNFINISHED = "What is proven of this method is without a regularizer, and for steps that are not cut short."
@@ -61,6 +62,10 @@ class Run(Strict, ABC):
     def gradient_evaluations(self, problem: Problem) -> float:
         """Expected per-record gradients."""
 
+    @abstractmethod
+    def answer(self, oracles: Oracles) -> Vector:
+        """Open the oracle that the run needs, and return the run's result."""
+
     def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> float | str:
         """A proven bound on E[F(w) + r(w)] - min over C of F + r, f convex; or the sentence why there is none.
 
@@ -77,71 +82,110 @@ class Run(Strict, ABC):
         return None
 
 
-class OracleRun(Run):
-    """A run that sees answers, never data."""
+class FullBatchRun(Run):
+    """A run that sees private gradients over all records, never data."""
 
     __slots__ = ()
-    door: ClassVar[Literal["oracle"]] = "oracle"
-    walks: ClassVar[bool] = False  # whether it asks for whole walks, which are compiled where they can be
-    hides: ClassVar[bool] = False  # whether it asks for the last of steps that stay hidden
+    hides: ClassVar[bool] = False  # whether it requests the last of steps that stay hidden
 
     @abstractmethod
-    def run(self, oracle: Oracle, problem: Problem) -> Vector:
-        """The private model."""
+    def run(self, oracle: FullBatch, problem: Problem) -> Vector:
+        """Return the private model."""
+
+    @final
+    def answer(self, oracles: Oracles) -> Vector:
+        """Return the private model."""
+        return self.run(oracles.full_batch(self.hides), oracles.problem)
+
+
+class SampledRun(Run):
+    """A run that sees private gradients over random batches, never data."""
+
+    __slots__ = ()
+    walks: ClassVar[bool] = False  # whether it requests whole walks, which are compiled if possible
+
+    @abstractmethod
+    def run(self, oracle: Sampled, problem: Problem) -> Vector:
+        """Return the private model."""
+
+    @final
+    def answer(self, oracles: Oracles) -> Vector:
+        """Return the private model."""
+        return self.run(oracles.sampled(self.walks), oracles.problem)
 
 
 class AllocatedRun(Run):
-    """A run that sees answers over the slots of a random allocation, never data."""
+    """A run that sees private gradients over secret slots, never data."""
 
     __slots__ = ()
-    door: ClassVar[Literal["allocated"]] = "allocated"
 
     @abstractmethod
     def run(self, oracle: Allocated, problem: Problem) -> Vector:
-        """The private model."""
+        """Return the private model."""
+
+    @final
+    def answer(self, oracles: Oracles) -> Vector:
+        """Return the private model."""
+        return self.run(oracles.allocated(), oracles.problem)
 
 
 class StandardisedRun(Run):
-    """A run that sees answers about rows whose layout is declared, never data."""
+    """A run that sees private moments and gradients of declared columns, never data."""
 
     __slots__ = ()
-    door: ClassVar[Literal["standardised"]] = "standardised"
 
     @abstractmethod
     def run(self, oracle: Standardised, problem: Problem) -> Vector:
-        """The private model."""
+        """Return the private model."""
+
+    @final
+    def answer(self, oracles: Oracles) -> Vector:
+        """Return the private model."""
+        return self.run(oracles.standardised(), oracles.problem)
 
 
 class CountingRun(Run):
-    """A run that sees counts and moments of declared columns, never data, and makes no model."""
+    """A run that sees private counts and moments of declared columns, never data, and makes no model."""
 
     __slots__ = ()
-    door: ClassVar[Literal["counting"]] = "counting"
 
     @abstractmethod
     def size(self, problem: Problem) -> int:
-        """How many numbers `run` gives."""
+        """Return how many numbers `run` returns."""
 
     @abstractmethod
     def run(self, oracle: Counting, problem: Problem) -> Vector:
-        """The answers, flat."""
+        """Return the answers, flat."""
+
+    @final
+    def answer(self, oracles: Oracles) -> Vector:
+        """Return the answers, flat."""
+        return self.run(oracles.counting(), oracles.problem)
 
 
 class ChoosingRun(Run):
-    """Several runs, each through a door of its own, the best of which is released: `solvers.tuning` makes them."""
+    """Several runs with an oracle each, the best of which is released; `solvers.tuning` makes them."""
 
     __slots__ = ()
-    door: ClassVar[Literal["several"]] = "several"
+
+    @final
+    def answer(self, oracles: Oracles) -> Vector:
+        """Raise `Unsuitable`, because several runs need several oracles."""
+        raise Unsuitable(f"{self.name} consists of several runs, which share no oracle: use solvers.tuning.run")
 
 
 class DataRun(Run):
     """A run that sees data, and is reviewed for it."""
 
     __slots__ = ()
-    door: ClassVar[Literal["data"]] = "data"
-    tabulates: ClassVar[bool] = False  # whether it asks for the mean gradient at a table of points, of rounded ones
-    in_order: ClassVar[bool] = False  # whether it takes a step a record, one after the other
+    tabulates: ClassVar[bool] = False  # whether it requests the mean of rounded gradients at a table of points
+    in_order: ClassVar[bool] = False  # whether it takes one step for each record, one after the other
 
     @abstractmethod
     def run(self, access: Access, problem: Problem) -> Vector:
-        """The private model."""
+        """Return the private model."""
+
+    @final
+    def answer(self, oracles: Oracles) -> Vector:
+        """Return the private model."""
+        return self.run(oracles.access(self.tabulates), oracles.problem)

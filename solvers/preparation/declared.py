@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from accounting.plan import Query
-from solvers.doors import Standardised
 from solvers.frame import Frame
+from solvers.oracles import Standardised
 from solvers.problem import Problem
 
 

@@ -12,14 +12,13 @@ import numpy as np
 
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
-from accounting.privacy import apart
+from accounting.privacy import sensitivity_factor
 from solvers import moment_bounds
 from solvers.columns import Columns
-from solvers.doors import Standardised
 from solvers.errors import Unsuitable
+from solvers.oracles import Standardised
 from solvers.problem import Problem, Vector
 
-MOMENTS = {"means", "spread", "variances"}  # the queries that they are
 FARTHEST = 4.0  # the most that (x - m)^2 can be: numbers and means lie in [-1, 1]
 
 
@@ -105,7 +104,7 @@ def queries(problem: Problem, means: float, spread: float, variances: float) -> 
 
 def bounds(problem: Problem) -> dict[str, tuple[float, int]]:
     """Of each of them its per-record bound at its largest, m an end of each range, rounding aside; its coordinates."""
-    columns, n, k = columns_of(problem), problem.n, apart(problem.relation)
+    columns, n, k = columns_of(problem), problem.n, sensitivity_factor(problem.relation)
     numbers, widest = int(columns.is_number.sum()), (columns.high - columns.low) ** 2
     moved = moment_bounds.means(columns, problem.relation, problem.unit)
     every = {
@@ -154,7 +153,7 @@ def answered(oracle: Standardised, problem: Problem) -> Moments:
     v = center * (1 - center)
     radius = 0.0
     if numbers.any():
-        most = float(moment_bounds.farthest(columns, center).sum()) / apart(problem.relation)
+        most = float(moment_bounds.farthest(columns, center).sum()) / sensitivity_factor(problem.relation)
         least = oracle.planned("spread").noise_multiplier * most / n
         spread = min(max(oracle.spread("spread", center), least), FARTHEST * int(numbers.sum()))
         radius = _radius(spread)

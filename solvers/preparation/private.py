@@ -8,8 +8,8 @@ import numpy as np
 
 from accounting.plan import Query
 from accounting.privacy import Privacy
-from solvers.doors import Standardised
 from solvers.frame import Frame
+from solvers.oracles import Standardised
 from solvers.preparation import moments
 from solvers.problem import Problem, Vector
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from accounting.divergences.gaussian import gauss_mu
 from accounting.plan import Query
-from accounting.privacy import Privacy, apart
-from solvers.doors import Standardised
+from accounting.privacy import Privacy, sensitivity_factor
 from solvers.frame import Frame
+from solvers.oracles import Standardised
 from solvers.preparation.moments import Moments
 from solvers.preparation.private import FLOOR, Private, framed
 from solvers.problem import Problem
@@ -65,7 +65,7 @@ class ByProfile:
         """
         weights, mu = {query.name: query.weight for query in private}, gauss_mu(privacy.epsilon, privacy.delta)
         total = sum(weights.values())
-        one = apart(problem.relation) * math.sqrt(total) / mu
+        one = sensitivity_factor(problem.relation) * math.sqrt(total) / mu
         moments = self.moments.coarsened(problem, lambda query: one / math.sqrt(weights[query]))
         return replace(self, moments=moments)
 

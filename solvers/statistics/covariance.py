@@ -8,8 +8,8 @@ import numpy as np
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
 from solvers import moment_bounds
-from solvers.doors import Counting
 from solvers.methods.run import Bounds
+from solvers.oracles import Counting
 from solvers.preparation import moments
 from solvers.problem import Problem, Vector
 from solvers.statistics.statistic import Statistic, categories_refused, means, numbers, with_share

@@ -9,8 +9,8 @@ from pydantic import Field
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
 from solvers import moment_bounds
-from solvers.doors import Counting
 from solvers.methods.run import Bounds
+from solvers.oracles import Counting
 from solvers.problem import Problem, Vector
 from solvers.statistics.statistic import Statistic
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from accounting.plan import Query
-from solvers.doors import Counting
 from solvers.methods.run import Bounds
+from solvers.oracles import Counting
 from solvers.preparation import moments
 from solvers.problem import Problem, Vector
 from solvers.statistics.statistic import Statistic, means, with_share

@@ -7,9 +7,9 @@ import numpy as np
 
 from accounting.plan import Query
 from accounting.privacy import Privacy
-from solvers.doors import Counting
 from solvers.errors import NeedsDelta, Unsuitable
 from solvers.methods.run import CountingRun, Start
+from solvers.oracles import Counting
 from solvers.preparation import moments
 from solvers.problem import Problem, Vector
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.console import blocks
 from tests.support.live import live
 from tests.support.patience import PATIENCE
-from tests.support.session import blocks
 
 PAGE = Path(__file__).parents[2] / "docs/http.md"
 

@@ -8,6 +8,7 @@ from tests.support import prose
 
 ROOT = Path(__file__).parents[2]
 PAGES: tuple[str, ...] = (
+    "CHANGELOG.md",
     "CONTRIBUTING.md",
     "docs/architecture.md",
     "docs/auditing.md",

@@ -7,7 +7,7 @@ solver visits: the clipped residual at y = +1 and y = -1. Runs use a seeded sour
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -21,18 +21,19 @@ from accounting.mechanisms.mechanism import Curves
 from accounting.noise import Noise, batches
 from accounting.noise.lattice import Lattice
 from accounting.plan import Plan, PlannedQuery
-from solvers.audit.attack import Attacker, Row, excess
+from solvers.audit.attack import excess
 from solvers.audit.bounds import epsilon_lower_bound, mu_lower_bound
+from solvers.audit.gradients import AnyOracle, Attacker, Row
 from solvers.data_access import inputs
 from solvers.data_access.data import Data
-from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.sampled import SampledOracle
 from solvers.data_access.sums import gradient_sum
 from solvers.losses import Softmax, Squared
 from solvers.methods.oracle.dp_acc_md import DpAccMdRun
 from solvers.methods.oracle.dp_gd import DpGdRun
 from solvers.methods.oracle.dp_svrg import DpSvrgRun
 from solvers.methods.oracle.dp_svrg_pp import DpSvrgPpRun
-from solvers.methods.run import OracleRun
+from solvers.methods.run import FullBatchRun, SampledRun
 from solvers.potentials import HalfSquaredL2
 from solvers.problem import Problem
 from tests.support.audit import Attack, beyond, seeded_attack, violates
@@ -63,18 +64,18 @@ def rows(problem: Problem, length: float = 1.0) -> tuple[Row, Row]:
     return Row(x, 1.0), Row(x, -1.0)
 
 
-def planned(method: OracleRun, problem: Problem) -> Plan:
+def planned(method: FullBatchRun | SampledRun, problem: Problem) -> Plan:
     return calibrate(method.queries(problem), PROMISE).plan
 
 
-def is_caught(method: OracleRun, problem: Problem, runs: int = RUNS, length: float = 1.0) -> bool:
+def is_caught(method: FullBatchRun | SampledRun, problem: Problem, runs: int = RUNS, length: float = 1.0) -> bool:
     """Whether an audit finds more than is promised."""
     plan = planned(method, problem)
     return violates(seeded_attack(method, problem, plan, *rows(problem, length), 1), runs, beyond(plan))
 
 
 @pytest.mark.parametrize("method", [GD, ACC], ids=["dp_gd", "dp_acc_md"])
-def test_full_gradients_keep_their_promise_and_no_more(method: OracleRun) -> None:
+def test_full_gradients_keep_their_promise_and_no_more(method: FullBatchRun | SampledRun) -> None:
     """The bound stays under mu*, and comes near it: the audit has power."""
     found = scores(method, PROBLEM, planned(method, PROBLEM), *rows(PROBLEM), 1700, 2)
     bound, promised = mu_lower_bound(*found), gauss_mu(PROMISE.epsilon, PROMISE.delta)
@@ -110,7 +111,7 @@ def test_softmax_keeps_its_promise_and_a_mutant_with_half_the_noise_does_not() -
     [(FAR, WIDE), (NEAR, PROBLEM), (PP_NEAR, WIDE)],
     ids=["far", "flat", "pp near"],
 )
-def test_dp_svrg_keeps_its_promise(method: OracleRun, problem: Problem) -> None:
+def test_dp_svrg_keeps_its_promise(method: FullBatchRun | SampledRun, problem: Problem) -> None:
     """Farther than FAR goes an audit's case of dp_svrg_pp, whose steps are the same."""
     assert not is_caught(method, problem)
 
@@ -128,8 +129,8 @@ def test_the_audit_of_dp_svrg_reaches_the_worst_case() -> None:
     data = inputs.of_arrays(np.zeros((40, 300)), np.zeros(40), WIDE)
     for seed in range(50):
         plan = planned(FAR, WIDE)
-        oracle = PrivateOracle(WIDE, data, plan, Noise(SeededBits(seed)))
-        FAR.run(Watching(oracle, WIDE, plan, *rows(WIDE)), WIDE)
+        oracle = SampledOracle(WIDE, data, plan, Noise(SeededBits(seed)))
+        FAR.run(Watching(cast(AnyOracle, oracle), WIDE, plan, *rows(WIDE)), WIDE)
     assert len(asked) >= 4 * 50
     assert asked.count("worst") > 0.8 * len(asked)
 
@@ -157,7 +158,7 @@ def half_noise(lattice: Lattice, value: Any, noise: Noise) -> Any:
 @pytest.mark.parametrize(
     ("method", "problem", "runs"), [(GD, PROBLEM, RUNS), (FARTHER, WIDE, 700)], ids=["dp_gd", "dp_svrg"]
 )
-def test_mutant_half_the_noise_is_caught(method: OracleRun, problem: Problem, runs: int) -> None:
+def test_mutant_half_the_noise_is_caught(method: FullBatchRun | SampledRun, problem: Problem, runs: int) -> None:
     """In the one line that adds it; half of what each method plans is seen in tests/privacy/test_audit_cases.py."""
     with mutated(Lattice, "perturb", half_noise):
         assert is_caught(method, problem, runs)
@@ -197,7 +198,7 @@ def test_mutant_one_query_too_many_is_refused_and_caught() -> None:
 
 def _printed_acc_md(method: DpAccMdRun, oracle: Any, problem: Problem) -> Any:
     """Algorithm 3 as printed: noise in the z-step alone, and y, which is released, from the exact gradient."""
-    exact: PrivateOracle = oracle._oracle
+    exact: SampledOracle = oracle._oracle
     steps, step = method.steps, method.step
     y = z = problem.start
     for k in range(steps):
@@ -244,14 +245,14 @@ def test_mutant_batch_that_is_not_fresh_is_caught() -> None:
 
 def test_mutant_division_by_the_batch_is_caught() -> None:
     """The printed mini-batch form divides by the random number of records: a record alone is then the whole answer."""
-    original = inside(PrivateOracle, "batch")
+    original = inside(SampledOracle, "batch")
 
-    def over_own_size(self: PrivateOracle, query: PlannedQuery) -> Any:
+    def over_own_size(self: SampledOracle, query: PlannedQuery) -> Any:
         batch, _ = original(self, query)
         return batch, float(max(len(batch), 1))
 
     assert _farthest() == pytest.approx(1 / 8, rel=1e-3)
-    with mutated(PrivateOracle, hidden(PrivateOracle, "batch"), over_own_size):
+    with mutated(SampledOracle, hidden(SampledOracle, "batch"), over_own_size):
         assert _farthest() > 1.5 / 8
 
 
@@ -260,7 +261,7 @@ def _farthest() -> float:
     plan = Plan((PlannedQuery("change", 200, PoissonGaussian(0.2), 1e-6),))
     X, y = np.zeros((40, 2)), np.zeros(40)
     X[0], y[0] = [1.0, 0.0], 1.0
-    oracle = PrivateOracle(PROBLEM, inputs.of_arrays(X, y, PROBLEM), plan, Noise(SeededBits(4)))
+    oracle = SampledOracle(PROBLEM, inputs.of_arrays(X, y, PROBLEM), plan, Noise(SeededBits(4)))
     return max(float(np.linalg.norm(oracle.sampled_gradient("change", np.zeros(2)))) for _ in range(200))
 
 

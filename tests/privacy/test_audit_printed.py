@@ -18,15 +18,16 @@ from accounting.mechanisms import SvrgStep, WithoutReplacement
 from accounting.noise import Noise
 from accounting.noise.draws import distinct_rows
 from accounting.plan import Plan, PlannedQuery, Query
-from solvers.audit.attack import Row, excess
+from solvers.audit.attack import excess
 from solvers.audit.bounds import DELTAS, Scores, epsilon_lower_bound
+from solvers.audit.gradients import Row
 from solvers.data_access import inputs
 from solvers.data_access.data import Data
-from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.sampled import SampledOracle
 from solvers.losses import Squared
 from solvers.methods.oracle.dp_svrg import DpSvrgRun
 from solvers.methods.oracle.dp_svrg_pp import DpSvrgPpRun
-from solvers.methods.run import OracleRun
+from solvers.methods.run import SampledRun
 from solvers.problem import Problem
 from tests.support.audit import Attack, beyond, seeded_attack, source, violates
 from tests.support.seeded import SeededBits
@@ -97,7 +98,7 @@ def test_a_batch_drawn_afresh_costs_more_than_one_batch_asked_often() -> None:
 def test_the_oracle_draws_every_batch_afresh() -> None:
     """Nearly noiseless: over many answers at batch 1 the odd row is drawn about every fortieth time."""
     plan = Plan((PlannedQuery("step", 4000, SvrgStep(1, 40), 1e-4),))
-    oracle = PrivateOracle(PROBLEM, alike(PROBLEM, odd=True), plan, Noise(SeededBits(2)))
+    oracle = SampledOracle(PROBLEM, alike(PROBLEM, odd=True), plan, Noise(SeededBits(2)))
     anchor, w = np.zeros(2), np.array([0.5, 0.0])
     answers = np.array([oracle.printed_change("step", w, anchor)[0] for _ in range(4000)])
     drawn = answers < -0.72  # the mean at the anchor is -39/40, a change is 1/2 for all rows but the odd one
@@ -106,7 +107,7 @@ def test_the_oracle_draws_every_batch_afresh() -> None:
 
 
 ROWS = (Row(np.array([1.0, 0.0]), 1.0), Row(np.array([1.0, 0.0]), -1.0))
-PRINTED: list[OracleRun] = [
+PRINTED: list[SampledRun] = [
     DpSvrgRun(epochs=2, inner_steps=3, batch=8, step=0.05, form="printed"),
     DpSvrgPpRun(epochs=2, inner_steps=1, batch=8, step=0.05, form="printed"),
     DpSvrgRun(epochs=1, inner_steps=4, batch=40, step=0.05, form="printed"),
@@ -114,7 +115,7 @@ PRINTED: list[OracleRun] = [
 
 
 @pytest.mark.parametrize("method", PRINTED, ids=["dp_svrg", "dp_svrg_pp", "all rows"])
-def test_the_printed_form_keeps_its_promise(method: OracleRun) -> None:
+def test_the_printed_form_keeps_its_promise(method: SampledRun) -> None:
     plan = calibrate(method.queries(PROBLEM), PROMISE).plan
     assert not violates(seeded_attack(method, PROBLEM, plan, *ROWS, 1), 400, beyond(plan))
 
@@ -131,7 +132,7 @@ def alike(problem: Problem, *, odd: bool) -> Data:
 class Watcher:
     """The printed steps' attacker: the farthest that any answer is from what rows all alike would give."""
 
-    def __init__(self, oracle: PrivateOracle) -> None:
+    def __init__(self, oracle: SampledOracle) -> None:
         self._oracle, self.farthest = oracle, -math.inf
 
     def printed_change(self, query: str, w: NDArray[np.float64], anchor: NDArray[np.float64]) -> Any:
@@ -145,7 +146,7 @@ def watched(problem: Problem, method: DpSvrgRun, plan: Plan) -> Attack:
     sides = [(alike(problem, odd=odd), source(10, odd)) for odd in (True, False)]
 
     def score(data: Data, noise: Noise) -> float:
-        watcher = Watcher(PrivateOracle(problem, data, plan, noise))
+        watcher = Watcher(SampledOracle(problem, data, plan, noise))
         method.run(watcher, problem)  # type: ignore[arg-type]
         return watcher.farthest
 

@@ -23,6 +23,7 @@ from solvers import plan
 from solvers.audit.bounds import epsilon_lower_bound
 from solvers.data_access import inputs
 from solvers.data_access.access import DataAccess
+from solvers.data_access.oracles import DataOracles
 from solvers.domains import LinfBall
 from solvers.losses import Absolute, HuberHinge, Logistic
 from solvers.methods import InverseSensitivity, OutputPerturbation
@@ -32,7 +33,6 @@ from solvers.methods.data.output_perturbation import OutputPerturbationRun
 from solvers.methods.run import Bounds
 from solvers.problem import Problem
 from solvers.regularizers import L2
-from solvers.solve import access_of
 from tests.support.seeded import SeededBits
 
 Array = NDArray[np.float64]
@@ -55,7 +55,7 @@ def law(method: InverseSensitivity, problem: Problem, X: Array, y: Array) -> lis
 
     quote = plan(method, problem, Privacy(EPSILON))
     with mutated(Exponential, "perturb", watched):
-        quote.method.run(access_of(quote.method, inputs.of_arrays(X, y, problem), quote.release.plan, Noise()), problem)  # type: ignore[arg-type, union-attr]
+        quote.method.answer(DataOracles(inputs.of_arrays(X, y, problem), quote.release.plan, Noise()))
     return found
 
 

@@ -15,26 +15,29 @@ import pytest
 from accounting import Privacy
 from accounting.noise import Noise
 from accounting.plan import Plan
-from accounting.privacy import REPLACE_ONE, Relation, Unit, apart
+from accounting.privacy import REPLACE_ONE, Relation, Unit, sensitivity_factor
 from solvers import plan as plan_of
 from solvers.audit import standardised
-from solvers.audit.attack import Row, _score, halved, neighbor
+from solvers.audit.attack import _score, halved, neighbor
 from solvers.audit.bounds import Scores
 from solvers.audit.cases import Case, attacked
 from solvers.audit.counting import CountingAttacker
+from solvers.audit.gradients import Row
 from solvers.audit.standardised import StandardisedAttacker, in_frame, limited
 from solvers.columns import Columns
 from solvers.data_access.counting import CountingOracle
 from solvers.data_access.moment_sums import Limited, Residuals
+from solvers.data_access.oracles import split
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.unfolded import rows_of
 from solvers.frame import Frame
 from solvers.losses import Logistic, Loss, Softmax, Squared
 from solvers.methods import AdaptiveGd, DpGd
+from solvers.moment_bounds import MOMENTS
 from solvers.preparation import ByProfile
-from solvers.preparation.moments import MOMENTS, Moments
+from solvers.preparation.moments import Moments
 from solvers.problem import Problem, Vector
-from solvers.solve import Quote, parted
+from solvers.solve import Quote
 from solvers.statistics import Profile
 from tests.support.audit import beyond, sources, violates
 
@@ -89,7 +92,7 @@ def test_a_pair_moves_its_answer_as_far_as_noise_is_made_for_and_none_farther(
 
     def measured(attacker: StandardisedAttacker, query: str, answer: Vector, means: list[Vector], bound: float) -> None:
         moved = float(np.linalg.norm(means[0] - means[1]))
-        shares[query].append(moved * CODED.n / (apart(relation) * bound))
+        shares[query].append(moved * CODED.n / (sensitivity_factor(relation) * bound))
         scored(attacker, query, answer, means, bound)
 
     monkeypatch.setattr(standardised.StandardisedAttacker, "_scored", measured)
@@ -154,8 +157,8 @@ def test_a_profile_and_a_job_by_it_keep_the_sum_of_their_promises() -> None:
     together = replace(released, queries=released.queries + by(SOME).release.plan.queries)
 
     def scored(which: int, noisy: Plan, noise: Noise) -> float:
-        mine, rest = parted(noisy, {query.name for query in released.queries})
-        first, counted = parted(mine, MOMENTS)
+        mine, rest = split(noisy, {query.name for query in released.queries})
+        first, counted = split(mine, MOMENTS)
         door = StandardisedOracle(CODED, pair[which], first, noise)
         told = StandardisedAttacker(door, CODED, first, *pair)
         counting = CountingAttacker(

@@ -11,8 +11,8 @@ import pytest
 
 from solvers import plan
 from solvers.audit import CASES
-from solvers.audit.attack import Attacker
 from solvers.audit.cases import Case
+from solvers.audit.gradients import Attacker
 from solvers.data_access import walk
 from solvers.problem import Vector
 from tests.privacy.test_audit import mutated

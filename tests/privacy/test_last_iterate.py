@@ -27,6 +27,7 @@ from solvers.data_access import inputs
 from solvers.data_access import last_iterate as hidden
 from solvers.data_access.data import Data
 from solvers.data_access.meter import Meter
+from solvers.data_access.oracles import DataOracles
 from solvers.data_access.sums import gradient_sum
 from solvers.domains import LinfBall
 from solvers.hidden_steps import contraction, step_bound
@@ -34,7 +35,6 @@ from solvers.losses import HuberHinge
 from solvers.methods.oracle.dp_gd import DpGdRun
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2
-from solvers.solve import oracle_of
 from tests.privacy.test_audit import half_noise, mutated
 from tests.support.audit import Attack, source, violates
 
@@ -62,7 +62,7 @@ def attacked(problem: Problem, plan: Plan, steps: int, score: Callable[[Vector],
 
     def attack(runs: int) -> Scores:
         one, two = (
-            np.array([score(method.run(oracle_of(method, data, plan, noise), problem)) for _ in range(runs)])
+            np.array([score(method.answer(DataOracles(data, plan, noise))) for _ in range(runs)])
             for data, noise in sides
         )
         return one, two

@@ -17,7 +17,7 @@ from scipy import stats
 from accounting.errors import OutOfRange
 from accounting.noise import batch_sizes
 from accounting.noise.batches import poisson_batches, poisson_rows, slots
-from accounting.noise.draws import ordered_rows, places
+from accounting.noise.draws import ordered_rows, uniform_indices
 from accounting.noise.source import _GAUSSIAN, Noise
 from tests.support.seeded import ScriptedBits, SeededBits
 
@@ -308,7 +308,7 @@ def test_slots_are_uniform_and_exact() -> None:
 
 def test_slot_numbers_reject_the_incomplete_multiple() -> None:
     """2^64 - 1 lies past the last whole multiple of 10 and is drawn again; 19 stands for 9."""
-    found = places(Noise(ScriptedBits([2**64 - 1, 19, 7])), 2, 10)
+    found = uniform_indices(Noise(ScriptedBits([2**64 - 1, 19, 7])), 2, 10)
     assert list(found) == [7, 9]
 
 

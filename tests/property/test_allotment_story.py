@@ -44,7 +44,7 @@ class Story(RuleBasedStateMachine):
         self.state, _ = advance(None, Opened("d1", 100, filter_), AT)
 
     def accounts(self) -> dict[str, Account]:
-        columns = {who: zip(self.rule.nothing, *jobs.values(), strict=True) for who, jobs in self.live.items()}
+        columns = {who: zip(self.rule.zero_cost, *jobs.values(), strict=True) for who, jobs in self.live.items()}
         return {who: Account(tuple(map(sum, c)), len(self.live[who])) for who, c in columns.items()}
 
     def stands(self, who: str) -> Standing:
@@ -52,7 +52,7 @@ class Story(RuleBasedStateMachine):
 
     def told(self, who: str) -> tuple[object, ...]:
         found = self.stands(who)
-        return found.account, found.epsilon, found.spent_epsilon(), found.remaining_epsilon(), found.is_apart
+        return found.account, found.epsilon, found.spent_epsilon(), found.remaining_epsilon(), found.sees_parts_only
 
     def unchanged_for(self, acting: str) -> dict[str, tuple[object, ...]]:
         """To whom nothing may change by what this one spends, and what they are told."""
@@ -80,7 +80,7 @@ class Story(RuleBasedStateMachine):
         self.jobs += 1
         job = Charged(f"job{self.jobs}", cost, OWN)
         quiet, found = self.unchanged_for(who), self.stands(who)
-        if found.is_apart:  # the own part alone decides: the whole filter never says no
+        if found.sees_parts_only:  # the own part alone decides: the whole filter never says no
             assert (found.after(job) is not None) == found.holds(cost)
         after = found.after(job)
         if after is None:

@@ -109,7 +109,7 @@ def test_no_adaptive_player_breaks_the_promise(jobs: tuple[Pair, ...]) -> None:
     rule = Filter.open("gdp_rdp", BUDGET)
     costs = [rule.cost(job) for job in jobs]
     for job, cost in zip(jobs, costs, strict=True):
-        assert rule.admits(rule.nothing, cost)
+        assert rule.admits(rule.zero_cost, cost)
         assert (cost[-1] > 0) == (job.rare > 0)
     found = most(jobs, costs, rule.admits)
     assert BUDGET.delta / 100 < found <= BUDGET.delta

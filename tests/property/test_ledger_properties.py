@@ -13,6 +13,7 @@ from accounting.charges import NEVER
 from accounting.errors import BudgetExhausted, LedgerFrozen, LedgerInvalid
 from accounting.filter import UNIT, Cost, Filter
 from accounting.records.chain import Entry, Head, verify_chain
+from accounting.records.documents import canonical, parse
 from accounting.records.events import (
     Cancelled,
     Charged,
@@ -29,7 +30,7 @@ from accounting.records.events import (
     Started,
 )
 from accounting.records.ledger import LedgerState, advance, remaining_epsilon, spent_epsilon
-from accounting.records.replay import replay
+from accounting.records.replay import Replay, replay
 
 AT = "2026-01-02T03:04:05Z"
 MODEL = "ab" * 32
@@ -52,7 +53,7 @@ def cost_of(filter_: Filter, shares: list[int]) -> Cost:
 
 
 def total(filter_: Filter, costs: list[Cost]) -> Cost:
-    return tuple(sum(column) for column in zip(*costs, strict=True)) if costs else filter_.nothing
+    return tuple(sum(column) for column in zip(*costs, strict=True)) if costs else filter_.zero_cost
 
 
 def held(filter_: Filter, spent: Cost) -> bool:
@@ -217,6 +218,17 @@ class Story(RuleBasedStateMachine):
     def the_past_replays_to_the_present(self) -> None:
         assert replay(self.entries) == self.state
         assert LedgerState.from_json(self.state.to_json()) == self.state
+
+    @invariant()
+    def a_checkpoint_and_the_entries_after_it_replay_to_the_present(self) -> None:
+        whole = Replay()
+        whole.follow(self.entries)
+        for cut in {1, len(self.entries) // 2, len(self.entries) - 1} - {0}:
+            begun = Replay()
+            begun.follow(self.entries[:cut])
+            after = Replay.from_json(parse(canonical(begun.to_json())))
+            after.follow(self.entries[cut:])
+            assert (after.state, after.to_json()) == (self.state, whole.to_json())
 
 
 Story.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)

@@ -177,7 +177,7 @@ def test_the_default_filter_has_a_charge_for_it(
     assert 0 <= cost[-1] <= UNIT
     assert RULE.pays(cost, plan)
     assert share(RULE.curve(less), RULE.curve(RULE.thresholds)) <= share(RULE.curve(cost), RULE.curve(RULE.thresholds))
-    if RULE.admits(RULE.nothing, cost):
+    if RULE.admits(RULE.zero_cost, cost):
         assert certify(plan, RULE.privacy.delta)[0] <= RULE.privacy.epsilon * 1.02
 
 

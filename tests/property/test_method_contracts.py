@@ -18,7 +18,7 @@ from accounting.privacy import Relation
 from accounting.records.receipt import recompute
 from solvers import Problem, plan
 from solvers.columns import Columns
-from solvers.data_access import access, allocated, inputs, last_iterate, lattice_sums, oracle, sums
+from solvers.data_access import access, allocated, inputs, lattice_sums, sampled, sums
 from solvers.data_access.data import Data, listed
 from solvers.data_access.meter import Meter
 from solvers.data_access.summed import Places
@@ -164,7 +164,7 @@ def test_a_quote_states_every_query_with_its_noise(method: Method) -> None:
 
 
 class Counted:
-    """Per-record gradients as the doors compute them, and every bound that noise was made for."""
+    """Per-record gradients as the oracles compute them, and every bound that noise was made for."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.gradients = 0
@@ -188,7 +188,7 @@ class Counted:
             self.bounds.append((planned.name, bound, value.size if value.ndim == 1 else value.shape[1]))
             return perturb(meter, planned, value, bound)
 
-        for module in (access, allocated, oracle, last_iterate):
+        for module in (access, allocated, sampled, sums):
             patch.setattr(module, "gradient_sum", gradient_sum)
         patch.setattr(lattice_sums, "lattice_mean_gradients", lattice_mean_gradients)
         patch.setattr(access.DataAccess, "one_pass", passed)

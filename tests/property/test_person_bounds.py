@@ -12,7 +12,7 @@ from accounting import Unit
 from accounting.mechanisms import Gaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
-from accounting.privacy import Relation, apart
+from accounting.privacy import Relation, sensitivity_factor
 from solvers import Problem, moment_bounds
 from solvers.bounds import gradient_bound, gradient_error, sampled_bound
 from solvers.centred import centred_bound
@@ -58,7 +58,7 @@ def test_the_bound_of_persons_means_is_the_farthest_that_two_can_be(columns: Col
     others = [null] if relation == "zero_out" else ends
     most = max(float(np.linalg.norm(one - other)) for one in ends for other in others)
     bound = moment_bounds.means(columns, relation, Unit("person", 2))
-    assert bound * apart(relation) == pytest.approx(most, rel=1e-12)
+    assert bound * sensitivity_factor(relation) == pytest.approx(most, rel=1e-12)
 
 
 def rounding(problem: Problem) -> dict[str, float]:

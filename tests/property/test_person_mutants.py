@@ -12,11 +12,11 @@ from accounting.mechanisms import Gaussian, Mechanism, PoissonGaussian, RandomAl
 from accounting.noise import Noise, draws
 from accounting.plan import Plan, PlannedQuery
 from solvers import Problem, bounds, methods, plan
-from solvers.data_access import access, allocated, data, inputs, oracle, persons, sums, walk
+from solvers.data_access import access, allocated, data, inputs, persons, sampled, sums, walk
 from solvers.data_access.allocated import AllocatedOracle
 from solvers.data_access.data import places_of
 from solvers.data_access.meter import Meter
-from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.sampled import SampledOracle
 from solvers.losses import Squared
 from solvers.preparation import Declared
 from solvers.problem import Vector
@@ -54,7 +54,7 @@ def test_a_batch_s_sum_over_its_persons_alone_is_seen(method: methods.Method, mo
 
 def test_a_mean_over_persons_without_the_weight_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = sums.gradient_sum
-    for module in (oracle, access):
+    for module in (sampled, access, sums):
         monkeypatch.setattr(module, "gradient_sum", lambda *given: K * whole(*given))
     assert found(methods.DpGd(steps=2))
     assert found(methods.OutputPerturbation(steps=3, ridge=0.5))
@@ -85,7 +85,7 @@ def held_by_person(monkeypatch: pytest.MonkeyPatch) -> list[Vector]:
         "whole": Gaussian(),
     }
     wanted = Plan(tuple(PlannedQuery(name, 8, mechanism, 1.0) for name, mechanism in queries.items()))
-    door = PrivateOracle(OWN, all_of, wanted, Noise(SeededBits(1)))
+    door = SampledOracle(OWN, all_of, wanted, Noise(SeededBits(1)))
     w = np.zeros(N)
     for _ in range(4):
         door.sampled_gradient("sampled", w)
@@ -118,7 +118,7 @@ def by_rows(right: Places) -> Places:
 def test_batches_slots_and_draws_hold_whole_persons(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = held_by_person(monkeypatch)
     assert whole_persons(honest, honest)
-    for module in (data, oracle, allocated, walk):
+    for module in (data, sampled, allocated, walk):
         monkeypatch.setattr(module, "places_of", by_rows(places_of))
     assert not whole_persons(held_by_person(monkeypatch), honest)
 
@@ -145,4 +145,4 @@ def test_problems_of_other_units_do_not_share_data() -> None:
     rows_of_it = replace(OWN, n=N * K, unit=Unit())
     made = inputs.of_arrays(np.zeros((N * K, N)), np.zeros(N * K), rows_of_it)
     with pytest.raises(Exception, match="another problem"):
-        PrivateOracle(OWN, made, Plan(()), Noise(SeededBits(1)))
+        SampledOracle(OWN, made, Plan(()), Noise(SeededBits(1)))

@@ -17,9 +17,9 @@ from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers import Problem, plan
 from solvers.data_access import inputs
-from solvers.data_access.allocated import AllocatedOracle
 from solvers.data_access.meter import Meter
-from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.oracles import DataOracles
+from solvers.data_access.sampled import SampledOracle
 from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall
 from solvers.losses import HuberHinge, Logistic, Loss, Quantile, Softmax, Squared
 from solvers.methods import DpGd, DpSvrg, Method, NoisyMirrorDescent
@@ -162,7 +162,7 @@ def _values(problem: Problem, X: Vector, y: Vector, w: Vector, anchor: Vector) -
 
     plan_ = Plan((PlannedQuery("f", 9, Gaussian(), 1.0), PlannedQuery("b", 9, PoissonGaussian(0.5), 1.0)))
     noise = Scripted(SeededBits(1))
-    oracle = PrivateOracle(problem, inputs.of_arrays(X, y, problem), plan_, noise)
+    oracle = SampledOracle(problem, inputs.of_arrays(X, y, problem), plan_, noise)
     put(oracle, "meter", Revealing(plan_, noise))
     with own_batches():
         oracle.gradient("f", w)
@@ -230,10 +230,9 @@ def test_a_plan_without_the_last_answer_stops_every_method(method: Method) -> No
     *others, last = quote.release.plan.queries
     if last.count > 1:
         others.append(PlannedQuery(last.name, last.count - 1, last.mechanism, last.noise_multiplier))
-    door: Any = {"oracle": PrivateOracle, "allocated": AllocatedOracle}[quote.method.door]
     data = inputs.of_arrays(*dataset("plain", 60, 4), problem)
     with pytest.raises(OutOfPlan):
-        quote.method.run(door(problem, data, Plan(tuple(others)), Noise(SeededBits(2))), problem)  # type: ignore[union-attr]
+        quote.method.answer(DataOracles(data, Plan(tuple(others)), Noise(SeededBits(2))))
 
 
 @pytest.mark.slow

@@ -97,7 +97,7 @@ def test_a_server_does_not_start_on_one(world: World, make_service: MakeService)
 
 
 def test_a_ledger_of_several_pages_is_read_to_its_end(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit, "_PAGE", 2)
+    monkeypatch.setattr(audit, "PAGE", 2)
     assert list(verify(world.database).values()) == [None, None]
     CHANGES["the end cut off"](world)  # type: ignore[misc]
     first, second = verify(world.database).values()

@@ -4,8 +4,11 @@ import asyncio
 import itertools
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import httpx
@@ -34,6 +37,7 @@ from tests.support.patience import PATIENCE, eventually
 from tests.support.service import JOB, SPEC, people
 
 T = TypeVar("T")
+ROOT = Path(__file__).parents[2]
 RULE = Filter.open("rdp", Privacy(3.0, 1e-6))
 SMALL = Problem(
     losses.Squared(), regularizer=regularizers.L2(0.1), domain=domains.L2Ball(1.0), n=100_000, d=2, row_norm=1.0
@@ -138,6 +142,36 @@ def test_a_process_that_is_killed_is_started_again(calculators: ForkedCalculator
     before.wait(PATIENCE)
     assert isinstance(asyncio.run(asked(calculators, price(DpGd(steps=77)))), CalculatedPrice)
     assert process(calculators).pid != before.pid
+
+
+def test_a_process_that_is_killed_before_it_is_warm_is_replaced_at_the_next_attempt() -> None:
+    made = ForkedCalculators(seconds=SECONDS)
+    made.start()
+    try:
+        process(made).kill()
+        assert not made.is_warm()
+        assert made.is_warm()
+        assert isinstance(asyncio.run(asked(made, price(DpGd()))), CalculatedPrice)
+    finally:
+        made.close()
+    assert not made.is_warm(), "a closed one begins no other process"
+
+
+@pytest.mark.parametrize("is_warm", [False, True])
+def test_the_process_ends_without_a_stack_trace_when_its_server_is_killed(is_warm: bool) -> None:
+    """Before it was warm, it wrote to a closed channel; warm, it read from one whose other end had unread bytes."""
+    script = f"""
+import os, signal, socket
+from app.calculation.calculators import begin
+begun = begin()
+if {is_warm}:
+    begun.channel.recv(1, socket.MSG_PEEK)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    killed = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE
+    )  # returns once the calculating process has closed the standard error that it inherited
+    assert killed.stderr == ""
 
 
 def test_it_has_one_thread_no_setting_and_no_file_of_ours(calculators: ForkedCalculators) -> None:

@@ -133,10 +133,11 @@ def test_every_route_is_public_by_name_or_has_a_rule() -> None:
 
 
 def test_every_route_refuses_what_it_does_not_know() -> None:
-    """But for what a provider leads back to, which may say more (RFC 6749, 4.1.2), and what is no address at all."""
+    """Exceptions: probes and metrics, the provider's redirect (RFC 6749, 4.1.2), and the pages' answer to any path."""
     every = routes((*ROUTERS, *PAGES))
     others = {route.path for route in every if refuse_unknown not in [each.call for each in dependants(route)]}
-    assert others == {"/pages/sign-in/return", "/pages/{path:path}"}
+    probes = {"/health/live", "/health/ready", "/metrics"}
+    assert others == probes | {"/pages/sign-in/return", "/pages/{path:path}"}
 
 
 @pytest.mark.parametrize(("method", "route"), EVERY, ids=_named)

@@ -23,7 +23,7 @@ from pydantic import SecretStr
 import app.main
 from app.http import handlers
 from app.http.middleware import Observed
-from app.operations import readiness
+from app.operations import readiness, warming
 from app.operations.logs import Lines
 from app.operations.metrics import Metrics
 from app.persistence.schema import NEWEST
@@ -42,6 +42,14 @@ CANARY = "canary4711"
 def test_live_and_ready(shared: Service) -> None:
     assert shared.client.get("/health/live").json() == {"status": "ok"}
     assert shared.client.get("/health/ready").json() == {"status": "ok"}
+
+
+def test_probes_and_metrics_ignore_unknown_query_parameters(shared: Service) -> None:
+    """A probe answered 422, which the OpenAPI document did not name, to a query that somebody appended."""
+    paths = shared.client.get("/openapi.json").json()["paths"]
+    for path in ("/health/live", "/health/ready", "/metrics"):
+        assert shared.call("steward", "GET", f"{path}?zzz=1&zzz=2").status_code == 200
+        assert "422" not in paths[path]["get"]["responses"]
 
 
 @contextmanager
@@ -100,10 +108,18 @@ def _starting(service: Service) -> Iterator[None]:
     service.app.state.services.ready.set()
 
 
+@contextmanager
+def _unsound(service: Service) -> Iterator[None]:
+    service.database.is_closed_to_writes = True
+    yield
+    service.database.is_closed_to_writes = False
+
+
 _WRONG: dict[str, Callable[[Service], AbstractContextManager[None]]] = {
     "starting": _starting,
     "draining": _draining,
     "database": _read_only,
+    "ledgers": _unsound,
     "migrations": _of_another_version,
     "keys": _without_key,
     "disk": _full,
@@ -187,12 +203,27 @@ def test_ready_waits_for_the_warm_up(tmp_path: Any) -> None:
         assert client.get("/health/ready").status_code == 200
 
 
-def test_a_server_whose_accountants_do_not_load_never_becomes_ready(caplog: pytest.LogCaptureFixture) -> None:
-    never, ready = _Cold(ever=False), threading.Event()
+def test_a_calculating_process_that_was_killed_as_it_started_is_started_again(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the server accepts and charges jobs that no worker ever runs."""
+    monkeypatch.setattr(warming, "_RETRY_SECONDS", 0.0)
+    warm, ready, begun = iter([False, False, True]), threading.Event(), threading.Event()
+    calculators = InlineCalculators()
+    calculators.is_warm = lambda: next(warm)  # type: ignore[method-assign]
+    warming.warm_up(ready, threading.Event(), calculators, begun.set)
+    assert ready.is_set()
+    assert begun.is_set(), "the workers start once prices can be calculated"
+    assert len(caplog.records) == 2
+
+
+def test_a_server_that_stops_makes_no_further_attempt_to_start_processes() -> None:
+    ready, stopping = threading.Event(), threading.Event()
+    stopping.set()
+    never = _Cold(ever=False)
     never.gate.set()
-    app.main._warm_up(ready, never, pytest.fail)
+    warming.warm_up(ready, stopping, never, pytest.fail)
     assert not ready.is_set()
-    assert "the accountants do not load" in caplog.text
 
 
 @pytest.mark.slow
@@ -225,17 +256,17 @@ def test_a_server_whose_workers_do_not_start_is_not_ready_until_they_do(
 ) -> None:
     """Once a worker that was killed as it started left a server without any, for good."""
     ready, was_ready = threading.Event(), []
-    monkeypatch.setattr(app.main, "_AGAIN", 0.0)
+    monkeypatch.setattr(warming, "_RETRY_SECONDS", 0.0)
 
     def fail_twice() -> None:
         was_ready.append(ready.is_set())
         if len(was_ready) < 3:
             raise OSError("no room")
 
-    app.main._warm_up(ready, InlineCalculators(), fail_twice)
+    warming.warm_up(ready, threading.Event(), InlineCalculators(), fail_twice)
     assert was_ready == [True, False, False]
     assert ready.is_set()
-    assert caplog.text.count("the workers do not start: OSError") == 2
+    assert caplog.text.count("OSError") == 2
 
 
 def test_an_engine_that_is_just_starting_is_closed_once_it_runs() -> None:

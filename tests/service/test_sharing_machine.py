@@ -181,7 +181,7 @@ class Sharing(RuleBasedStateMachine):
     def accounts(self) -> dict[str, Account]:
         found = {}
         for who, live in self.live.items():
-            spent = tuple(map(sum, zip(self.filter.nothing, *live.values(), strict=True)))
+            spent = tuple(map(sum, zip(self.filter.zero_cost, *live.values(), strict=True)))
             found[who] = Account(spent, len(live))
         return found
 

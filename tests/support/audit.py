@@ -8,9 +8,10 @@ import numpy as np
 from accounting.calibration import certify
 from accounting.noise import Noise
 from accounting.plan import Plan
-from solvers.audit.attack import Row, TestStatistic
+from solvers.audit.attack import TestStatistic
 from solvers.audit.attack import scores as attack
 from solvers.audit.bounds import ALARM, DELTAS, Scores, epsilon_lower_bound
+from solvers.audit.gradients import Row
 from solvers.methods import Run
 from solvers.problem import Problem
 from tests.support.seeded import SeededBits

@@ -1,4 +1,4 @@
-"""A noise whose batches a test sees or writes, where the doors would draw them."""
+"""A noise whose batches a test sees or writes, where the oracles would draw them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +24,7 @@ class OwnBatches(Noise):
 
 @contextmanager
 def own_batches() -> Iterator[None]:
-    """Within, the doors take the batches of an `OwnBatches` from it."""
+    """Within, the oracles take the batches of an `OwnBatches` from it."""
 
     def rows(noise: Noise, n: int, rate: float) -> NDArray[np.int64]:
         return noise.poisson_rows(n, rate) if isinstance(noise, OwnBatches) else _rows(noise, n, rate)

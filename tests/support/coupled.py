@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from accounting.mechanisms import Exponential, SvrgStep
 from accounting.noise import Noise
 from accounting.plan import PlannedQuery
-from accounting.privacy import apart
+from accounting.privacy import sensitivity_factor
 from solvers.data_access import frames, inputs
 from solvers.data_access.data import Data
 from solvers.data_access.meter import Meter
@@ -72,7 +72,7 @@ def complaints_of_each(
         if (planned.name, bound) != (name, stated):
             found.append(f"{name}: its bound depends on the data")
         # objective_perturbation's "approximation" is of a minimizer that moves, at the price of its own mechanism
-        most = [apart(problem.relation) * bound]
+        most = [sensitivity_factor(problem.relation) * bound]
         if isinstance(planned.mechanism, SvrgStep):
             most.append(most[0] * planned.mechanism.batch / (2 * planned.mechanism.rows))
         norm = np.inf if isinstance(planned.mechanism, Exponential) else 2
@@ -81,7 +81,7 @@ def complaints_of_each(
             found.append(f"{name}: moved by more than its bound says")
         return answer.copy()
 
-    problem, k = quote.problem, quote.problem.unit.places
+    problem, k = quote.problem, quote.problem.unit.slots
     at = slice(7 * k, 7 * k + k)
 
     def ended(perturb: Callable[..., Vector], other: Other, present: NDArray[np.bool_] | None) -> Vector:

@@ -5,7 +5,7 @@ three lists are the files of one guarantee each, in reading order.
 """
 
 ANSWER = {
-    "accounting.privacy": "Epsilon and delta are in range. `apart` is 2 under replace_one and 1 under zero_out.",
+    "accounting.privacy": "Epsilon and delta are in range. The sensitivity factor is 2, or 1 under zero_out.",
     "accounting.numbers": "Each check refuses NaN, infinities, wrong types and values out of range.",
     "accounting.plan": "A plan covers a transcript only if every query, count and noise multiplier was planned.",
     "accounting.mechanisms.mechanism": "Cost, noise and record of a mechanism use the same noise multiplier.",
@@ -27,7 +27,8 @@ ANSWER = {
     "accounting.noise.batches": "Batches and slots are drawn independently of the data and stay secret.",
     "accounting.noise.draws": "Uniform choices are exact, because biased words are rejected.",
     "solvers.centred": "The bound of a centered change holds for every record.",
-    "solvers.data_access.oracle": "Every answer goes through the meter, with a bound that holds for every record.",
+    "solvers.data_access.full_batch": "Every answer goes through the meter, with a bound that holds for every record.",
+    "solvers.data_access.sampled": "Every answer goes through the meter, with a bound that holds for every record.",
     "solvers.data_access.sums": "Sums clip each record exactly as `solvers.bounds` assumes.",
     "solvers.data_access.access": "Only `release` returns a function of the data. Parallel parts are disjoint.",
     "solvers.data_access.unfolded": "Rows are expanded without any dependence between records.",
@@ -52,15 +53,15 @@ ANSWER = {
     "solvers.rounded": "The lattice of rounded gradients has the step stated in the proof.",
     "solvers.preparation.moments": "Moments are released with noise, then clamped to their possible range.",
     "solvers.preparation.private": "Rows are standardized by released moments and clipped to norm 1.",
-    "accounting.mechanisms.gaussian": "The std is z times the bound, and the sensitivity is `apart` times the bound.",
-    "accounting.mechanisms.laplace": "The bound is in l1, and epsilon is `apart` / z.",
+    "accounting.mechanisms.gaussian": "The std is z times the bound, and the sensitivity its factor times the bound.",
+    "accounting.mechanisms.laplace": "The bound is in l1, and epsilon is the sensitivity factor / z.",
     "accounting.mechanisms.poisson_gaussian": "The dominating pairs match the relation, in both orders.",
     "accounting.mechanisms.random_allocation": "The profile holds for independent and ordered slots.",
     "accounting.mechanisms.random_iterate": "The number of answers is drawn before the first answer, without the data.",
     "accounting.mechanisms.last_iterate": "The cost assumes contracting steps whose iterates stay hidden.",
     "accounting.mechanisms.parallel": "A use costs one answer only if all positions are disjoint.",
     "accounting.mechanisms.resampled": "The sample is drawn again for each use and stays secret.",
-    "accounting.mechanisms.exponential": "Every score moves by at most `apart` times the bound, rounding included.",
+    "accounting.mechanisms.exponential": "Every score moves by at most the sensitivity, rounding included.",
     "accounting.mechanisms.objective_perturbation": "Curvature and slope bounds hold for every record.",
     "accounting.mechanisms.row_objective_perturbation": "The tighter profile applies only to one row per record.",
     "solvers.methods.data.descent": "The minimizer's sensitivity holds after every number of steps.",
@@ -101,6 +102,7 @@ SPECIAL = {
 }
 
 COMPOSITION = {
+    "solvers.data_access.oracles": "A plan is opened once, so no two oracles answer from the same plan.",
     "accounting.accountants.pure": "Epsilons add up.",
     "accounting.divergences.gaussian": "The Gaussian profile is exact, and Rényi curves are converted as cited.",
     "accounting.divergences.losses": "Masses on the grid are pessimistic.",
@@ -192,7 +194,7 @@ ASIDE = {
     "solvers.methods.average": "An average of answers is post-processing.",
     "solvers.methods.path": "Points computed from answers are post-processing.",
     "solvers.methods.run": "The module contains types and reads settings.",
-    "solvers.doors": "The module contains only types.",
+    "solvers.oracles": "The module contains only types.",
     "solvers.data_access.summed": "The module contains only types.",
     "solvers.kernels.digests": "Digests only name compiled files, and `test_kernels` computes them independently.",
     "accounting.errors": "The module contains only error classes.",

@@ -10,7 +10,7 @@ from solvers.problem import Problem, Vector
 
 
 class QuietOracle:
-    """Answers of `PrivateOracle` with the noise left out; batches are drawn with a fixed seed.
+    """Answers of `SampledOracle` with the noise left out; batches are drawn with a fixed seed.
 
     Fields: asked counts the answers by query; points holds every w that a gradient over all rows was asked at.
     """

@@ -17,6 +17,7 @@ from solvers.domains import LinfBall
 from solvers.errors import Unsuitable
 from solvers.losses import Absolute, Logistic, Squared
 from solvers.methods import DpGd, Method, Run
+from solvers.methods.run import AllocatedRun, CountingRun, DataRun, FullBatchRun, SampledRun, StandardisedRun
 from solvers.problem import Problem
 from solvers.regularizers import L2
 from solvers.statistics import AnyCounting
@@ -28,15 +29,16 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/reviewing.md"
 FLOORS = ("accounting", "solvers")
 MOST_FRAME_LINES, MOST_SLICE_LINES = 760, 2200
-DOORS = {
-    "oracle": "solvers.data_access.oracle",
-    "allocated": "solvers.data_access.allocated",
-    "data": "solvers.data_access.access",
-    "standardised": "solvers.data_access.standardised",
-    "counting": "solvers.data_access.counting",
+ORACLES: dict[type[Any], str] = {
+    FullBatchRun: "solvers.data_access.full_batch",
+    SampledRun: "solvers.data_access.sampled",
+    DataRun: "solvers.data_access.access",
+    AllocatedRun: "solvers.data_access.allocated",
+    StandardisedRun: "solvers.data_access.standardised",
+    CountingRun: "solvers.data_access.counting",
 }
 INPUTS, ENTRIES = "solvers.data_access.inputs", "solvers.data_access.sparse"
-# Handed to the door of a run that asks for them, and to no other: `solve.oracle_of`, `solve.access_of`.
+# Handed only to the oracle of a run that requests them: `solvers.data_access.oracles`.
 HANDED = {
     "walks": "solvers.data_access.walk",
     "hides": "solvers.data_access.last_iterate",
@@ -162,7 +164,7 @@ def slices() -> dict[str, set[str]]:
     found = {}
     for method in get_args(Method):
         run, _ = _runs(method)[0]
-        roots = {method.__module__, DOORS[run.door], "accounting.mechanisms.mechanism", *_mechanisms(method)}
+        roots = {method.__module__, ORACLES[_base(run)], "accounting.mechanisms.mechanism", *_mechanisms(method)}
         roots |= {module for asks, module in HANDED.items() if getattr(run, asks, False)}
         found[str(method.__dataclass_fields__["name"].default)] = slice_of(roots) | set(FRAME)
     return found
@@ -174,10 +176,10 @@ def page() -> str:
     core = [module for module in ANSWER if all(module in modules for modules in every.values())]
     assert set(FRAME) <= set(core)
     sections = [_INTRODUCTION, *_table(core, ANSWER)]
-    for door, title in _TITLES.items():
-        sections += _door(title, {name: every[name] for name in sorted(every) if _door_of(name) == door}, set(core))
-    standardised = slice_of({"solvers.preparation.private", DOORS["standardised"], "accounting.mechanisms.gaussian"})
-    counted = slice_of({*(member.__module__ for member in get_args(AnyCounting)), DOORS["counting"]})
+    for base, title in _TITLES.items():
+        sections += _group(title, {name: every[name] for name in sorted(every) if _base_of(name) == base}, set(core))
+    standardised = slice_of({"solvers.preparation.private", ORACLES[StandardisedRun], "accounting.mechanisms.gaussian"})
+    counted = slice_of({*(member.__module__ for member in get_args(AnyCounting)), ORACLES[CountingRun]})
     prepared = [module for module in ANSWER if module in standardised and module not in core]
     counting = [module for module in ANSWER if module in counted and module not in {*core, *prepared}]
     sections += [_PREPARATION, *_table(prepared, ANSWER), _STATISTICS, *_table(counting, ANSWER)]
@@ -198,11 +200,16 @@ def page() -> str:
     return "\n".join(sections)
 
 
-def _door_of(method: str) -> str:
-    return next(_runs(m)[0][0].door for m in get_args(Method) if m.__dataclass_fields__["name"].default == method)
+def _base(run: Any) -> type[Any]:
+    """Return the base class of a run, which says which oracle it opens."""
+    return next(base for base in ORACLES if isinstance(run, base))
 
 
-def _door(title: str, every: dict[str, set[str]], core: set[str]) -> list[str]:
+def _base_of(method: str) -> type[Any]:
+    return next(_base(_runs(m)[0][0]) for m in get_args(Method) if m.__dataclass_fields__["name"].default == method)
+
+
+def _group(title: str, every: dict[str, set[str]], core: set[str]) -> list[str]:
     """Return the tables of methods with one oracle: what all of them need beside the core, then each method's own."""
     common = [
         module for module in ANSWER if all(module in modules for modules in every.values()) and module not in core
@@ -232,10 +239,11 @@ def _path(module: str) -> str:
 
 
 _TITLES = {
-    "oracle": "Methods that request noisy gradients",
-    "data": "Methods that read rows and release points",
-    "allocated": "Methods with secret slots",
-    "standardised": "Methods with private standardization of their own",
+    FullBatchRun: "Methods that request gradients over all records",
+    SampledRun: "Methods that request gradients over random batches",
+    DataRun: "Methods that read rows and release points",
+    AllocatedRun: "Methods with secret slots",
+    StandardisedRun: "Methods with private standardization of their own",
 }
 
 _INTRODUCTION = """# What to review for each guarantee

@@ -288,12 +288,12 @@ def _check_ledger(connection: sa.Connection, ledger_id: str, entries: Sequence[E
     refunded = {e.body["job"] for e in entries if e.kind == "refunded"}
     live = [cost for job, cost in charged.items() if job not in refunded]
     live += [cost_from_json(e.body["cost"]) for e in entries if e.kind == "external"]
-    total = tuple(map(sum, zip(*live, strict=True))) if live else state.filter.nothing
+    total = tuple(map(sum, zip(*live, strict=True))) if live else state.filter.zero_cost
     assert state.spent == total, "the cached sum is the sum of the live charges"
     assert state.charges == len(live)
     mine = connection.execute(sa.select(analyst_spend).where(analyst_spend.c.ledger_id == ledger_id)).all()
     parts = [cost_from_json(json.loads(row.spent)) for row in mine]
-    assert (tuple(map(sum, zip(*parts, strict=True))) if parts else state.filter.nothing) == total
+    assert (tuple(map(sum, zip(*parts, strict=True))) if parts else state.filter.zero_cost) == total
     assert sum(row.charges for row in mine) == len(live)
     assert sorted(jobs) == sorted(charged), "every charge has its job, and every job its charge"
     if not state.whole and live and not any(e.kind == "external" and e.body["exceeds"] for e in entries):

@@ -10,12 +10,12 @@ from accounting.mechanisms.random_allocation import MOST_SLOTS, Form
 from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.bounds import sampled_bound
-from solvers.doors import Allocated
 from solvers.errors import Unsuitable
 from solvers.methods.average import Average
 from solvers.methods.checks import check_count, check_delta, check_step, not_convex
 from solvers.methods.defaults import distance
 from solvers.methods.run import AllocatedRun, Bounds, Start, Strict
+from solvers.oracles import Allocated
 from solvers.potentials import POTENTIALS, Potential
 from solvers.problem import Problem, Vector
 

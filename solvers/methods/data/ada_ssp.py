@@ -8,14 +8,14 @@ import numpy as np
 
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
-from accounting.privacy import Privacy, apart
+from accounting.privacy import Privacy, sensitivity_factor
 from solvers.bounds import UNIT, gradient_bound, unfolded_rows
 from solvers.domains import Free
-from solvers.doors import Access
 from solvers.errors import Unsuitable
 from solvers.losses import Squared
 from solvers.methods.checks import check_count, check_delta
 from solvers.methods.run import Bounds, DataRun, Strict
+from solvers.oracles import Access
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2, NoRegularizer
 
@@ -102,7 +102,7 @@ class AdaSspRun(DataRun):
 
     def bounds(self, problem: Problem) -> Bounds:
         """Each query's per-record bound and its number of coordinates."""
-        d, square, error, k = problem.d, problem.row_norm**2, 2 * _error(problem), apart(problem.relation)
+        d, square, error, k = problem.d, problem.row_norm**2, 2 * _error(problem), sensitivity_factor(problem.relation)
         mixed = problem.row_norm * _target_bound(problem)
         found = {
             "least_eigenvalue": (square / k / problem.n + (error + 2 * _eigenvalue_error(problem)) * square, 1),

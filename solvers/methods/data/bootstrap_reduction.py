@@ -7,11 +7,11 @@ from accounting.divergences.resampling import run_epsilon
 from accounting.mechanisms import Laplace, Parallel, Resampled
 from accounting.plan import Query
 from accounting.privacy import REPLACE_ONE, Privacy
-from solvers.doors import Access
 from solvers.errors import Unsuitable
 from solvers.methods.data.localization import Localization, LocalizationRun
 from solvers.methods.data.output_perturbation import OutputPerturbation, OutputPerturbationRun
 from solvers.methods.run import UNFINISHED, Bounds, DataRun, Start, Strict
+from solvers.oracles import Access
 from solvers.problem import Problem, Vector
 
 

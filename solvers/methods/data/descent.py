@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from solvers.bounds import UNIT, gradient_error
 from solvers.domains import Free, L1Ball, L2Ball, LinfBall, Simplex
-from solvers.doors import Access
 from solvers.errors import Unsuitable
+from solvers.oracles import Access
 from solvers.problem import Problem, Vector
 
 _SHORTER = 1 - 1e-9  # eta stays below 2 / (L + 2 s) however it is rounded

@@ -9,7 +9,6 @@ import numpy as np
 from accounting.numbers import finite
 from accounting.plan import Query
 from accounting.privacy import Privacy
-from solvers.doors import Access
 from solvers.errors import Unsuitable
 from solvers.losses.smoothing import bias, smoothed
 from solvers.methods.checks import check_convex, check_count, check_ratio, check_smoothing, check_step
@@ -19,6 +18,7 @@ from solvers.methods.data.phases import NoiseName
 from solvers.methods.defaults import distance
 from solvers.methods.defaults import phases as schedule
 from solvers.methods.run import Bounds, DataRun, Start, Strict
+from solvers.oracles import Access
 from solvers.problem import Problem, Vector
 
 MOST_EPOCHS = 1_000

@@ -9,13 +9,13 @@ import numpy as np
 from accounting.mechanisms import Gaussian, Laplace
 from accounting.plan import Query
 from accounting.privacy import Privacy
-from solvers.doors import Access
 from solvers.methods.checks import check_count, check_loss, check_step
 from solvers.methods.data.descent import CLOSE, Piece
 from solvers.methods.data.phases import NoiseName, bound, noise_for
 from solvers.methods.defaults import distance
 from solvers.methods.defaults.phases import spread
 from solvers.methods.run import UNFINISHED, Bounds, DataRun, Start, Strict
+from solvers.oracles import Access
 from solvers.problem import Problem, Vector
 from solvers.regularizers import NoRegularizer
 

@@ -13,10 +13,10 @@ from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.bounds import UNIT
 from solvers.domains import Free, Simplex
-from solvers.doors import Access
 from solvers.errors import Unsuitable
 from solvers.methods.checks import check_count, check_scalar
 from solvers.methods.run import Bounds, DataRun, Strict
+from solvers.oracles import Access
 from solvers.problem import Problem, Vector
 from solvers.rounded import lattice_error
 
@@ -68,7 +68,7 @@ class InverseSensitivity(Strict):
             large or too fine.
         """
         check_scalar("inverse_sensitivity", problem)
-        if problem.unit.places > 1:
+        if problem.unit.slots > 1:
             raise Unsuitable(
                 "inverse_sensitivity counts records of one gradient each; here a record is a person of several rows, "
                 "for whom its score is not proven"

@@ -7,7 +7,6 @@ import numpy as np
 
 from accounting.plan import Query
 from accounting.privacy import Privacy
-from solvers.doors import Access
 from solvers.losses.smoothing import bias, smoothed
 from solvers.methods.checks import check_convex, check_count, check_ratio, check_smoothing, check_step
 from solvers.methods.data import phases as cuts
@@ -16,6 +15,7 @@ from solvers.methods.data.phases import NoiseName
 from solvers.methods.defaults import distance
 from solvers.methods.defaults import phases as schedule
 from solvers.methods.run import Bounds, DataRun, Start, Strict
+from solvers.oracles import Access
 from solvers.problem import Problem, Vector
 
 LAW = schedule.Law(reach=1.0, drift=1.0, shift=1.0)

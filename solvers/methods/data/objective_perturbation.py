@@ -12,13 +12,13 @@ from accounting.errors import OutOfPlan
 from accounting.mechanisms import Gaussian, Mechanism
 from accounting.numbers import finite
 from accounting.plan import Query
-from accounting.privacy import Privacy, apart
+from accounting.privacy import Privacy, sensitivity_factor
 from solvers.bounds import UNIT, gradient_error
 from solvers.domains import Simplex
-from solvers.doors import Access
 from solvers.errors import NeedsDelta, RunFailed, Unsuitable
 from solvers.methods.checks import check_count, check_loss, check_scalar, check_step
 from solvers.methods.run import Bounds, DataRun, Strict
+from solvers.oracles import Access
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2, NoRegularizer
 
@@ -87,7 +87,7 @@ class ObjectivePerturbation(Strict):
         ridge = _least_ridge(problem, privacy, _DETERMINANT) if self.ridge is None else self.ridge
         if problem.mu + ridge <= 0:
             raise Unsuitable("objective_perturbation needs a strongly convex objective: l2, or a ridge above 0")
-        k = problem.unit.places
+        k = problem.unit.slots
         cost = k * math.log1p(problem.L / (k * problem.n * (problem.mu + ridge))) / privacy.epsilon
         if cost > _MOST:
             least = _least_ridge(problem, privacy, _MOST)
@@ -129,7 +129,7 @@ class ObjectivePerturbationRun(DataRun):
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
         """The minimizer, and the noise that hides the solver's distance from it."""
-        k = problem.unit.places
+        k = problem.unit.slots
         rank_one = problem.L / (problem.n * self._strong(problem)) * (1 + 1e-9)
         if k == 1:
             minimizer: Mechanism = mechanisms.RowObjectivePerturbation(rank_one)
@@ -149,7 +149,7 @@ class ObjectivePerturbationRun(DataRun):
     def run(self, access: Access, problem: Problem) -> Vector:
         """The private model."""
         planned = access.planned("minimizer")
-        if isinstance(planned.mechanism, mechanisms.RowObjectivePerturbation) and problem.unit.places > 1:
+        if isinstance(planned.mechanism, mechanisms.RowObjectivePerturbation) and problem.unit.slots > 1:
             raise OutOfPlan("query 'minimizer' is planned for records of one row, and a person has several here")
         b = access.release("minimizer", np.zeros(problem.d), _bound(problem))
         std = planned.mechanism.std(planned.noise_multiplier, _bound(problem), problem.d)
@@ -184,12 +184,12 @@ class ObjectivePerturbationRun(DataRun):
 
     def _off(self, problem: Problem) -> float:
         """The per-record bound of w given theta: both runs may miss it by r, whatever the neighbors are."""
-        return 2 * self.radius / apart(problem.relation)
+        return 2 * self.radius / sensitivity_factor(problem.relation)
 
 
 def _least_ridge(problem: Problem, privacy: Privacy, share: float) -> float:
     """The one with which the ratio of determinants, k ln(1 + L / (k n m)), costs at most this share of epsilon."""
-    allowed = problem.unit.places * math.expm1(share * privacy.epsilon / problem.unit.places)
+    allowed = problem.unit.slots * math.expm1(share * privacy.epsilon / problem.unit.slots)
     return max(0.0, problem.L / (problem.n * allowed) - problem.mu)
 
 

@@ -10,13 +10,13 @@ from accounting.mechanisms import Gaussian, Laplace
 from accounting.numbers import finite
 from accounting.plan import Query
 from accounting.privacy import Privacy
-from solvers.doors import Access
 from solvers.errors import Unsuitable
 from solvers.methods.checks import check_count, check_loss
 from solvers.methods.data.descent import Piece
 from solvers.methods.data.phases import NoiseName, bound, noise_for
 from solvers.methods.defaults.phases import balanced_ridge
 from solvers.methods.run import Bounds, DataRun, Strict
+from solvers.oracles import Access
 from solvers.problem import Problem, Vector
 
 MOST_STEPS = 100_000

@@ -8,7 +8,6 @@ import numpy as np
 from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.bounds import UNIT, gradient_error
-from solvers.doors import Access
 from solvers.errors import Unsuitable
 from solvers.methods.checks import check_convex, check_count, check_loss, check_ratio, check_scalar, check_step
 from solvers.methods.data import phases as cuts
@@ -17,6 +16,7 @@ from solvers.methods.data.phases import NoiseName
 from solvers.methods.defaults import distance
 from solvers.methods.defaults import phases as schedule
 from solvers.methods.run import Bounds, DataRun, Start, Strict
+from solvers.oracles import Access
 from solvers.problem import Problem, Vector
 
 LAW = schedule.Law(reach=0.5, drift=0.5, shift=2.0)

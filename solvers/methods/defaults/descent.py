@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from accounting.divergences.gaussian import gauss_mu
-from accounting.privacy import Privacy, apart
+from accounting.privacy import Privacy, sensitivity_factor
 from solvers.methods.checks import check_delta
 from solvers.problem import Problem
 
@@ -16,7 +16,7 @@ _BEARABLE = 0.25  # the share of the untrained model's loss that noise may cost
 
 def budget_mu(problem: Problem, privacy: Privacy) -> float:
     """mu* as noise has it: 2 / z of one Gaussian answer at the whole budget; under zero_out twice the budget's own."""
-    return gauss_mu(privacy.epsilon, privacy.delta) * 2 / apart(problem.relation)
+    return gauss_mu(privacy.epsilon, privacy.delta) * 2 / sensitivity_factor(problem.relation)
 
 
 def answers_std(problem: Problem, privacy: Privacy) -> float:

@@ -13,7 +13,7 @@ Phi being the risk over the distribution that the rows are drawn from, r Lipschi
 import math
 from dataclasses import dataclass
 
-from accounting.privacy import Privacy, apart
+from accounting.privacy import Privacy, sensitivity_factor
 from solvers.errors import Unsuitable
 from solvers.methods.data.phases import MOST_PHASES, NoiseName, Phases
 from solvers.methods.defaults.descent import budget_mu, distance
@@ -40,7 +40,7 @@ def spread(noise: NoiseName, privacy: Privacy, problem: Problem) -> float:
     """
     d = problem.size
     if noise == "laplace":
-        return d * d / 2 * (apart(problem.relation) / privacy.epsilon) ** 2
+        return d * d / 2 * (sensitivity_factor(problem.relation) / privacy.epsilon) ** 2
     return d / budget_mu(problem, privacy) ** 2
 
 

@@ -9,11 +9,11 @@ from accounting.mechanisms import Gaussian
 from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.bounds import gradient_bound
-from solvers.doors import Oracle
 from solvers.errors import Unsuitable
 from solvers.methods.checks import check_count, check_loss, check_step
 from solvers.methods.defaults import accelerated_step, accelerated_steps, descent_time, distance, mirror_time
-from solvers.methods.run import Bounds, OracleRun, Start, Strict
+from solvers.methods.run import Bounds, FullBatchRun, Start, Strict
+from solvers.oracles import FullBatch
 from solvers.potentials import POTENTIALS, HalfSquaredL2, Potential
 from solvers.problem import Problem, Vector
 
@@ -84,7 +84,7 @@ class DpAccMd(Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class DpAccMdRun(OracleRun):
+class DpAccMdRun(FullBatchRun):
     """Its sizes as `DpAccMd` has them."""
 
     steps: int
@@ -111,7 +111,7 @@ class DpAccMdRun(OracleRun):
         missed = 4 * self.potential.bregman(problem, start.distance) / (self.step * (self.steps + 1) ** 2)
         return missed + weights * noise / (2 * (1 / self.step - self.potential.smoothness(problem)))
 
-    def run(self, oracle: Oracle, problem: Problem) -> Vector:
+    def run(self, oracle: FullBatch, problem: Problem) -> Vector:
         """The private model."""
         y = z = problem.start
         for k in range(self.steps):

@@ -11,13 +11,13 @@ from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.bounds import gradient_bound
 from solvers.domains import Free
-from solvers.doors import Oracle
 from solvers.errors import Unsuitable
 from solvers.hidden_steps import contraction, step_bound
 from solvers.methods.average import Average
 from solvers.methods.checks import check_count, check_loss, check_smooth, check_step
 from solvers.methods.defaults import accelerated_step, accelerated_steps, descent_time
-from solvers.methods.run import Bounds, OracleRun, Start, Strict
+from solvers.methods.run import Bounds, FullBatchRun, Start, Strict
+from solvers.oracles import FullBatch
 from solvers.potentials.half_squared_l2 import directions
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2
@@ -120,7 +120,7 @@ class DpGd(Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class DpGdRun(OracleRun):
+class DpGdRun(FullBatchRun):
     """Its sizes as `DpGd` has them."""
 
     steps: int
@@ -174,7 +174,7 @@ class DpGdRun(OracleRun):
         noise = self.step * directions(problem) * noise_std**2 * np.cumsum((t + 2) ** 2 / 4)
         return float(np.average(4 / (t + 2) ** 2 * (missed + noise), weights=t))
 
-    def run(self, oracle: Oracle, problem: Problem) -> Vector:
+    def run(self, oracle: FullBatch, problem: Problem) -> Vector:
         """The private model."""
         if self.release == "last":
             return oracle.last_iterate("last_iterate", self.steps, self.step)

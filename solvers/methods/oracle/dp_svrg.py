@@ -6,12 +6,12 @@ from typing import ClassVar, Literal
 
 from accounting.plan import Query
 from accounting.privacy import Privacy
-from solvers.doors import Oracle
 from solvers.methods.average import Average
 from solvers.methods.checks import check_count, check_forms, check_loss, check_step
 from solvers.methods.defaults import batches
 from solvers.methods.oracle import variance_reduced
-from solvers.methods.run import Bounds, OracleRun, Start, Strict
+from solvers.methods.run import Bounds, SampledRun, Start, Strict
+from solvers.oracles import Sampled
 from solvers.problem import Problem, Vector
 
 MOST_STEPS = 1_000_000
@@ -84,7 +84,7 @@ class DpSvrg(Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class DpSvrgRun(OracleRun):
+class DpSvrgRun(SampledRun):
     """Its sizes as `DpSvrg` has them."""
 
     epochs: int
@@ -112,7 +112,7 @@ class DpSvrgRun(OracleRun):
         """None is proven."""
         return variance_reduced.UNPROVEN
 
-    def run(self, oracle: Oracle, problem: Problem) -> Vector:
+    def run(self, oracle: Sampled, problem: Problem) -> Vector:
         """The private model."""
         w, mean, total = problem.start, Average(), self.epochs * self.inner_steps
         estimates = variance_reduced.Estimates(oracle, problem, self.form, self.step_rule, self.step, self.batch)

@@ -8,11 +8,11 @@ from accounting.mechanisms import PoissonGaussian
 from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.bounds import sampled_bound
-from solvers.doors import Oracle
 from solvers.methods.average import Average
 from solvers.methods.checks import check_count, check_step
 from solvers.methods.defaults import answers_std, batches, distance
-from solvers.methods.run import Bounds, OracleRun, Strict
+from solvers.methods.run import Bounds, SampledRun, Strict
+from solvers.oracles import Sampled
 from solvers.problem import Problem, Vector
 
 MOST_STEPS = 1_000_000
@@ -76,7 +76,7 @@ class NoisySgd(Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class NoisySgdRun(OracleRun):
+class NoisySgdRun(SampledRun):
     """Its sizes as `NoisySgd` has them."""
 
     steps: int
@@ -96,7 +96,7 @@ class NoisySgdRun(OracleRun):
         """K b, in expectation."""
         return float(self.steps) * self.batch
 
-    def run(self, oracle: Oracle, problem: Problem) -> Vector:
+    def run(self, oracle: Sampled, problem: Problem) -> Vector:
         """The private model."""
         w, mean = problem.start, Average()
         for t in range(self.steps):

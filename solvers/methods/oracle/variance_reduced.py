@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from accounting.mechanisms import Gaussian, PoissonGaussian, SvrgStep
 from accounting.plan import Query
 from solvers.bounds import gradient_bound, printed_bound, sampled_bound
-from solvers.doors import Oracle
 from solvers.methods.defaults.batches import SNAPSHOT_SHARE, Form, barzilai_borwein, longest_step
 from solvers.methods.run import Bounds
+from solvers.oracles import Sampled
 from solvers.problem import Problem, Vector
 
 StepRule = Literal["fixed", "barzilai_borwein"]
@@ -51,7 +51,7 @@ class Estimates:
     __slots__ = ("_anchor", "_form", "_longest", "_oracle", "_problem", "_rule", "_snapshot", "_step")
 
     def __init__(
-        self, oracle: Oracle, problem: Problem, form: Form, step_rule: StepRule, step: float, batch: int
+        self, oracle: Sampled, problem: Problem, form: Form, step_rule: StepRule, step: float, batch: int
     ) -> None:
         self._oracle, self._problem, self._form, self._rule = oracle, problem, form, step_rule
         self._step, self._longest = step, max(step, longest_step(problem, batch))

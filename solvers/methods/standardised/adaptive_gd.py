@@ -8,15 +8,15 @@ import numpy as np
 
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
-from accounting.privacy import Privacy, apart
+from accounting.privacy import Privacy, sensitivity_factor
 from solvers.domains import Free
-from solvers.doors import Standardised
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Softmax, Squared
 from solvers.methods.checks import check_count, check_delta
 from solvers.methods.defaults import budget_mu
 from solvers.methods.path import Path, Weight, following, scaled
 from solvers.methods.run import Bounds, StandardisedRun, Strict
+from solvers.oracles import Standardised
 from solvers.preparation import moments
 from solvers.problem import Problem, Vector
 
@@ -126,7 +126,7 @@ class AdaptiveGdRun(StandardisedRun):
         found = {"gradient": (limit / problem.n, problem.size)} | moments.bounds(problem)
         if problem.loss.takes == "class":
             return found
-        spreads = dict.fromkeys(_TARGET, (2 / apart(problem.relation) / problem.n, 1))
+        spreads = dict.fromkeys(_TARGET, (2 / sensitivity_factor(problem.relation) / problem.n, 1))
         return found | spreads | {"target_mean": (1 / problem.n, 1)}
 
     def gradient_evaluations(self, problem: Problem) -> float:
@@ -164,7 +164,11 @@ class AdaptiveGdRun(StandardisedRun):
         center, v = moments.ask(oracle, problem, floor=1 + 2 * far)
         share, n = oracle.share, problem.n * oracle.share
         mean = min(max(oracle.target_mean("target_mean"), -1.0), 1.0)
-        least = oracle.planned("target_spread").noise_multiplier * (1 + abs(mean)) / (apart(problem.relation) * n)
+        least = (
+            oracle.planned("target_spread").noise_multiplier
+            * (1 + abs(mean))
+            / (sensitivity_factor(problem.relation) * n)
+        )
         spread = min(max(oracle.target_spread("target_spread", mean), least), 2.0)
         path = Path(problem, scaled(center, v, 1 - 0.25 * (far + farther)), mean)
         wide, again, eta = max(0.7, math.sqrt(signal / 20)), self._at(_RESIDUALS), 0.5
@@ -177,7 +181,7 @@ class AdaptiveGdRun(StandardisedRun):
             path.move(at, gradient + np.minimum(penalties, 1 / eta) * at, eta, t)
             if t in again:
                 most = min(2.0, 4.5 * limit / wide)
-                least = oracle.planned("residual").noise_multiplier * most / (apart(problem.relation) * n)
+                least = oracle.planned("residual").noise_multiplier * most / (sensitivity_factor(problem.relation) * n)
                 scale = min(max(oracle.residual("residual", path.mean_in_frame, path.frame, most), least), spread)
                 limit = min(self.residual_limit, 1.25 * wide * scale)
         return path.raw_mean

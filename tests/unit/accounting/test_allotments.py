@@ -41,7 +41,7 @@ class TestAPart:
         """Its coordinate is the one with the most room for them."""
         rule = RULES[name]
         whole = Part.of(rule, 1.0)
-        assert whole.remaining_epsilon(rule.nothing) == rule.remaining_epsilon(rule.nothing)
+        assert whole.remaining_epsilon(rule.zero_cost) == rule.remaining_epsilon(rule.zero_cost)
         assert whole.epsilon(rule.privacy.delta) <= rule.privacy.epsilon
 
     def test_of_a_half_admits_half_as_many(self, name: str) -> None:
@@ -65,7 +65,7 @@ class TestAPart:
         assert found == sorted(found)
         assert found[-1] <= rule.privacy.epsilon
         for share, epsilon in zip((0.1, 0.5), (found[2], found[3]), strict=True):
-            assert Part.of(rule, share).remaining_epsilon(rule.nothing) <= epsilon
+            assert Part.of(rule, share).remaining_epsilon(rule.zero_cost) <= epsilon
 
     @pytest.mark.parametrize("share", [0.3, 0.6, 0.99])
     def test_is_found_again_by_what_it_guarantees(self, name: str, share: float) -> None:

@@ -16,7 +16,7 @@ from accounting.accountants import PldAccountant
 from accounting.calibration import calibrate
 from accounting.divergences.gaussian import gauss_epsilon, gauss_mu
 from accounting.errors import BudgetExhausted, CodecError, FilterMismatch, OutOfRange
-from accounting.filter import MOST, UNIT, Cost, Filter, checked
+from accounting.filter import MOST, UNIT, Cost, Filter, filter_with
 from accounting.mechanisms import Gaussian, PoissonGaussian
 from accounting.mechanisms.mechanism import Curves
 from accounting.plan import AbstractComposition, Plan, PlannedQuery, Query
@@ -104,7 +104,7 @@ def test_delta_must_suit_the_kind(kind: str, delta: float) -> None:
 
 def test_a_budget_without_a_positive_threshold_is_refused() -> None:
     with pytest.raises(OutOfRange, match="too small"):
-        checked("rdp", Privacy(1.0, 1e-6), (10.0,), (0.5,))
+        filter_with("rdp", Privacy(1.0, 1e-6), (10.0,), (0.5,))
 
 
 def test_gdp_and_pure_thresholds() -> None:
@@ -165,7 +165,7 @@ def test_charges_that_are_no_numbers_are_refused(value: float) -> None:
 def test_vectors_of_another_filter_are_refused(bad: Cost) -> None:
     rule = Filter.open("rdp", Privacy(1.0, 1e-6))
     with pytest.raises(OutOfRange):
-        rule.admits(rule.nothing, bad)
+        rule.admits(rule.zero_cost, bad)
     with pytest.raises(OutOfRange):
         rule.admits(bad, (1, 1))
     with pytest.raises(OutOfRange):
@@ -197,7 +197,7 @@ def test_methods_without_a_curve_do_not_fit() -> None:
 
 def test_pure_charges_add_up() -> None:
     rule = Filter.open("pure", Privacy(1.0))
-    spent, cost = rule.nothing, rule.cost(Curve(epsilon=0.3))
+    spent, cost = rule.zero_cost, rule.cost(Curve(epsilon=0.3))
     for _ in range(3):
         assert rule.admits(spent, cost)
         spent = add(spent, cost)
@@ -210,7 +210,7 @@ def test_pure_charges_add_up() -> None:
 
 
 def fill(rule: Filter, cost: Cost) -> tuple[int, Cost]:
-    spent, jobs = rule.nothing, 0
+    spent, jobs = rule.zero_cost, 0
     while rule.admits(spent, cost):
         spent, jobs = add(spent, cost), jobs + 1
     return jobs, spent
@@ -248,7 +248,7 @@ def test_a_mixed_budget_keeps_its_promise() -> None:
         PlannedQuery("change", 100, PoissonGaussian(0.01), 5.0),
         PlannedQuery("gradient", 10, Gaussian(), 150.0),
     ]
-    spent, run = rule.nothing, list[PlannedQuery]()
+    spent, run = rule.zero_cost, list[PlannedQuery]()
     while rule.admits(spent, cost := rule.cost(Plan((jobs[len(run) % 2],)))):
         spent = add(spent, cost)
         run.append(jobs[len(run) % 2])
@@ -281,7 +281,7 @@ def test_nothing_remains_when_the_budget_is_full() -> None:
         assert rule.remaining_epsilon(tuple(t + 5 for t in rule.thresholds)) == 0.0
         assert rule.spent_epsilon(rule.thresholds) == pytest.approx(1.0, rel=1e-8)
         assert rule.spent_epsilon(rule.thresholds) <= 1.0
-        assert rule.spent_epsilon(rule.nothing) == 0.0
+        assert rule.spent_epsilon(rule.zero_cost) == 0.0
 
 
 def test_spent_is_the_best_order_of_the_union_bound() -> None:

@@ -71,8 +71,8 @@ def test_a_charge_may_state_its_share_and_then_states_the_right_one() -> None:
     with pytest.raises(LedgerInvalid, match="share"):
         run(replace(told, share=0.2))
     whole, _ = run(replace(Charged("a", cost(1.5), BUDGET), share=1.0))
-    assert (share(whole, cost(1.5)), share(whole, RULE.nothing)) == (1.0, 0.0)
-    assert share(opened()[0], RULE.nothing) == 0.0
+    assert (share(whole, cost(1.5)), share(whole, RULE.zero_cost)) == (1.0, 0.0)
+    assert share(opened()[0], RULE.zero_cost) == 0.0
 
 
 def test_a_new_ledger_is_empty() -> None:
@@ -122,7 +122,7 @@ def test_an_empty_ledger_admits_one_job_for_the_whole_budget() -> None:
     """Asking for exactly the budget is admitted although its Renyi curve does not fit; then nothing else is."""
     plan = calibrate((Query("gradient", 50, Gaussian()),), BUDGET).plan
     whole = RULE.cost(plan)
-    assert not RULE.admits(RULE.nothing, whole)
+    assert not RULE.admits(RULE.zero_cost, whole)
     state, entries = run(Charged("a", whole, BUDGET))
     assert (state.whole, state.spent, state.charges) == (True, whole, 1)
     assert entries[-1].body["whole"] is True
@@ -490,7 +490,7 @@ def test_a_charged_ledger_takes_no_other_filter_than_a_larger_one(rule: Filter) 
     with pytest.raises(LedgerInvalid):
         run(charge("a", 0.3), Promised(rule, "eve"))
     empty, _ = run(charge("a", 0.3), Refunded("a", cost(0.3), False), Promised(rule, "eve"))
-    assert (empty.filter, empty.spent) == (rule, rule.nothing)
+    assert (empty.filter, empty.spent) == (rule, rule.zero_cost)
 
 
 @pytest.mark.parametrize("smaller", [Privacy(1.0, 1e-6), Privacy(0.9, 1e-5), Privacy(2.0, 1e-7)])

@@ -25,7 +25,7 @@ from accounting.divergences.gaussian import gauss_delta, gauss_mu
 from accounting.divergences.losses import Masses
 from accounting.divergences.renyi_profile import RenyiLoss
 from accounting.errors import BudgetExhausted, CodecError, LedgerInvalid, OutOfRange
-from accounting.filter import Filter, checked
+from accounting.filter import Filter, filter_with
 from accounting.mechanisms import (
     Gaussian,
     Laplace,
@@ -140,7 +140,7 @@ def test_secret_slots_are_charged_by_an_approximation() -> None:
 def test_every_kind_has_a_charge(kind: str) -> None:
     cost = RULE.cost(plan(kind))
     assert len(cost) == len(RULE.thresholds)
-    assert RULE.admits(RULE.nothing, cost)
+    assert RULE.admits(RULE.zero_cost, cost)
     assert min(RULE.curve(cost)) >= 1
     assert (cost[-1] == 0) == (kind in ("gaussian", "pure", "iterate"))
     assert cost[0] < charges.NEVER
@@ -218,7 +218,7 @@ def test_a_plan_whose_tails_are_out_of_reach_is_charged_unsampled() -> None:
 def test_a_plan_that_fits_no_ledger_exactly_may_take_more_of_the_slack() -> None:
     narrow = Filter.open("gdp_rdp", Privacy(1.0, 1e-6))
     cost = narrow.cost(plan("allocation"))
-    assert narrow.admits(narrow.nothing, cost)
+    assert narrow.admits(narrow.zero_cost, cost)
     assert cost[-1] > 0.99 * UNIT * charges.share(cost[:-1], narrow.thresholds[:-1])
     tiny = RULE.cost(calibrate(KINDS["allocation"], Privacy(0.05, 1e-6)).plan)
     assert jobs(RULE, tiny) > 1000, "by its curve, though no mu can be resolved"
@@ -354,7 +354,7 @@ def test_shares_add_up_and_say_what_fits() -> None:
     spent = tuple(map(sum, zip(*costs, strict=True)))
     parts = [RULE.share(cost, spent) for cost in costs]
     assert sum(parts) == pytest.approx(RULE.share(spent, spent), rel=1e-12)
-    assert RULE.share(RULE.nothing, spent) == 0.0
+    assert RULE.share(RULE.zero_cost, spent) == 0.0
     assert RULE.share(spent, spent) == min(s / t for s, t in zip(spent, TOPS, strict=False))
 
 
@@ -365,7 +365,7 @@ def test_spent_is_what_the_charges_guarantee() -> None:
             read = RULE.spent_epsilon(RULE.cost(plan(kind, epsilon)))
             assert epsilon * (1 - 1e-3) <= read <= epsilon * 1.05
     assert RULE.spent_epsilon(RULE.thresholds) <= 3.0
-    assert RULE.spent_epsilon(RULE.nothing) == 0.0
+    assert RULE.spent_epsilon(RULE.zero_cost) == 0.0
     beyond = RULE.spent_epsilon((*TOPS, 17 * UNIT))
     assert 3.0 < beyond < math.inf, "charges from outside may use up all of delta"
     narrow = Filter.open("gdp_rdp", Privacy(1.0, 1e-12))
@@ -424,11 +424,11 @@ def test_a_stored_threshold_is_trusted_for_the_last_digits_alone(k: int) -> None
 def test_a_larger_promise_keeps_what_charges_were_counted_in() -> None:
     """A charge's d is a number of parts of the slack: under a smaller slack the same number would mean less."""
     larger = RULE.raised(Privacy(4.0, 1e-5))
-    assert larger.raises(RULE)
+    assert larger.is_raise_of(RULE)
     for slack, weights in ((RULE.slack / 2, RULE.weights), (RULE.slack, (0.5, 0.3, 0.2))):
-        other = checked("gdp_rdp", larger.privacy, RULE.orders, weights, slack)
+        other = filter_with("gdp_rdp", larger.privacy, RULE.orders, weights, slack)
         assert all(now >= then for now, then in zip(other.thresholds, RULE.thresholds, strict=True))
-        assert not other.raises(RULE)
+        assert not other.is_raise_of(RULE)
 
 
 def test_spent_counts_what_was_taken_of_the_slack() -> None:

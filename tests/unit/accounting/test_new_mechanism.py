@@ -21,9 +21,9 @@ import numpy as np
 from accounting.divergences import randomized_response
 from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event, Vector
 from accounting.noise import Noise
-from accounting.noise.draws import below
+from accounting.noise.draws import uniform_below
 from accounting.numbers import whole
-from accounting.privacy import REPLACE_ONE, Relation, Unit, apart
+from accounting.privacy import REPLACE_ONE, Relation, Unit, sensitivity_factor
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,13 @@ class Coin(AbstractMechanism):
         whole(self.sides, "sides", 2, 2)
 
     def fits(self, n: int, unit: Unit) -> bool:
-        return unit.places == 1
+        return unit.slots == 1
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
-        return Curves.of_pure(apart(relation) / noise_multiplier)
+        return Curves.of_pure(sensitivity_factor(relation) / noise_multiplier)
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
-        return apart(relation) / randomized_response.epsilon_of_gdp(mu_squared**0.5)
+        return sensitivity_factor(relation) / randomized_response.epsilon_of_gdp(mu_squared**0.5)
 
     def event(self, noise_multiplier: float) -> Event:
         return {"type": "RandomizedResponseDpEvent", "noise_multiplier": noise_multiplier, "sides": self.sides}
@@ -53,7 +53,7 @@ class Coin(AbstractMechanism):
         return 0.0
 
     def perturb(self, value: Vector, noise_multiplier: float, bound: float, noise: Noise) -> Vector:
-        kept = below(noise, 1 << 40) < (1 << 40) / (1 + np.exp(-2.0 / noise_multiplier))
+        kept = uniform_below(noise, 1 << 40) < (1 << 40) / (1 + np.exp(-2.0 / noise_multiplier))
         return value if kept else 1 - value
 '''
 

@@ -20,7 +20,7 @@ from accounting.filter import UNIT, Filter
 from accounting.mechanisms import Exponential, Gaussian, Laplace, Mechanism
 from accounting.mechanisms.exponential import _position, weights
 from accounting.noise import Noise
-from accounting.noise.draws import below
+from accounting.noise.draws import uniform_below
 from accounting.noise.lattice import Lattice
 from accounting.plan import Plan, PlannedQuery, Query
 from accounting.records.codec import plan_from_json, plan_to_json
@@ -319,7 +319,7 @@ def test_choices_have_the_law() -> None:
 @pytest.mark.parametrize("total", [1, 2, 3, 5, 1000, 2**64 + 1])
 def test_uniform_integers_below_any_total(total: int) -> None:
     noise = Noise(SeededBits(7))
-    draws = [below(noise, total) for _ in range(3000)]
+    draws = [uniform_below(noise, total) for _ in range(3000)]
     assert all(0 <= draw < total for draw in draws)
     tenths = np.bincount([draw * min(total, 10) // total for draw in draws], minlength=min(total, 10))
     if total in (1, 2, 5, 1000, 2**64 + 1):
@@ -330,7 +330,7 @@ def test_uniform_integers_below_any_total(total: int) -> None:
 
 def test_nothing_to_choose_from_is_refused() -> None:
     with pytest.raises(OutOfRange):
-        below(Noise(SeededBits(1)), 0)
+        uniform_below(Noise(SeededBits(1)), 0)
     for scores in (np.array([]), np.array([math.nan]), np.array([math.inf, 0.0]), np.zeros((2, 2))):
         with pytest.raises(OutOfRange):
             weights(scores, 2.0, 0.5)

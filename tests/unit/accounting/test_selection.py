@@ -138,7 +138,7 @@ def test_filters_charge_it_or_say_that_they_cannot() -> None:
     assert plan.gdp() is None
     assert plan.pure() is None
     rule = Filter.open("rdp", Privacy(3.0, 1e-6))
-    assert rule.admits(rule.nothing, rule.cost(plan))
+    assert rule.admits(rule.zero_cost, rule.cost(plan))
     kinds: tuple[tuple[Kind, float], ...] = (("gdp", 1e-6), ("pure", 0.0))
     for kind, delta in kinds:
         with pytest.raises(FilterMismatch):

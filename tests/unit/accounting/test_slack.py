@@ -39,7 +39,7 @@ def test_the_slack_is_taken_off_delta() -> None:
     assert RULE.thresholds[-1] == APPROXIMATIONS == 16
     assert RULE.curve(RULE.thresholds) == pytest.approx(rest.thresholds, rel=1e-12)
     assert all(t <= w for t, w in zip(RULE.thresholds, Filter.open("rdp", BUDGET).thresholds, strict=False))
-    assert len(RULE.nothing) == len(RULE.orders) + 1
+    assert len(RULE.zero_cost) == len(RULE.orders) + 1
     assert SLACK / APPROXIMATIONS * APPROXIMATIONS == SLACK
 
 
@@ -173,7 +173,7 @@ def test_books_gauges_and_json() -> None:
 def test_an_empty_ledger_still_admits_one_job_whole() -> None:
     dear = calibrate((Query("half_pass", 1, MECHANISM),), Privacy(3.0, 1e-6)).plan
     state, _ = advance(None, Opened("d1", 1000, RULE), "t")
-    assert not RULE.admits(RULE.nothing, RULE.cost(dear))
+    assert not RULE.admits(RULE.zero_cost, RULE.cost(dear))
     state, _ = advance(state, Charged("j", RULE.cost(dear), Privacy(3.0, 1e-6)), "t")
     assert (state.whole, spent_epsilon(state), remaining_epsilon(state)) == (True, 3.0, 0.0)
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.main import create_app
-from app.pages.forms import Field, Forms, document, filled, without
+from app.pages.forms import MOST_OPTIONS, Field, Forms, document, filled, without
 from app.settings import Settings
 from app.wire import JobRequest, StatisticRequest, TuningRequest
 
@@ -115,3 +115,13 @@ def test_the_server_of_one_command_has_no_pages(tmp_path: Path) -> None:
     assert all(path == "/" or path.startswith("/pages") for path in pages)
     assert alone < every
     assert "/v1/jobs" in alone
+
+
+def test_of_more_names_than_a_form_lists_those_meant_are_typed(forms: Forms) -> None:
+    names = [f"column {number}" for number in range(MOST_OPTIONS + 1)]
+    few = _by_name(forms.fields("JobRequest", {}, {"target": names[1:], "features": names[1:]}))
+    assert (few["target"].kind, few["features"].kind) == ("choice", "choices")
+    said = {"target": names[0], "features": f"{names[1]}\n{names[2]}\n", "privacy.epsilon": "0.5"}
+    many = forms.fields("JobRequest", said, {"target": names, "features": names})
+    assert [_by_name(many)[name].options for name in ("target", "features")] == [(), ()]
+    assert document(many) == {"target": names[0], "features": names[1:3], "privacy": {"epsilon": 0.5}}

@@ -16,6 +16,7 @@ from app.cli.common import Refusal
 from app.worker import cluster, joining, task
 from app.worker.certificates import issue
 from app.worker.engine import FAILED, LEFT, Place
+from tests.support.cli import purse
 
 
 class TestCertificates:
@@ -54,6 +55,20 @@ class TestCertificates:
         self._meet(tmp_path / "ours", tmp_path / "ours")
         with pytest.raises(ssl.SSLError):
             self._meet(tmp_path / "ours", tmp_path / "others")
+
+    @pytest.mark.parametrize("damaged", ["ca.pem", "one.pem", "one-key.pem"])
+    def test_a_damaged_file_is_refused_with_a_sentence(
+        self, tmp_path: Path, damaged: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)  # a worker makes its scratch folder there
+        issue(tmp_path, "one", 1)
+        (tmp_path / damaged).write_text("")
+        files = zip(("--ca", "--cert", "--key"), ("ca.pem", "one.pem", "one-key.pem"), strict=True)
+        named = [word for option, file in files for word in (option, str(tmp_path / file))]
+        for command in (("scheduler",), ("worker", "--scheduler", "tls://127.0.0.1:1", "--data", str(tmp_path))):
+            code, _, err = purse(capsys, *command, *named)
+            assert (code, err.count("\n")) == (1, 1)
+            assert damaged in err
 
     def test_none_is_replaced(self, tmp_path: Path) -> None:
         before = issue(tmp_path, "w", 30)[0].read_bytes()

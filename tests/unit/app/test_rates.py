@@ -46,6 +46,17 @@ def test_a_full_bucket_gives_what_it_says_and_no_more() -> None:
     assert not buckets.take("eve", 0.0).wait, "each has its own"
 
 
+def test_what_a_request_has_cost_is_owed_and_waited_for() -> None:
+    buckets = Buckets(10)
+    assert not buckets.take("ada", 0.0).wait
+    assert buckets.charge("ada", 149.0, 0.0).left == 0, "fifty more than there were"
+    refused = buckets.take("ada", 0.0)
+    assert abs(refused.wait - 5.1) < 1e-6
+    assert buckets.take("ada", 5.0).wait
+    assert not buckets.take("ada", 5.2).wait
+    assert not buckets.take("eve", 0.0).wait, "each pays for its own"
+
+
 def test_tables_do_not_grow() -> None:
     table = Recent[int](most=3)
     for number in range(5):

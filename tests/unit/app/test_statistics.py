@@ -72,6 +72,36 @@ def test_counts_of_persons_are_of_rows() -> None:
     assert 6 * found.noise_std < min(exact[:2]) / 4  # so that no other unit would pass
 
 
+class Counted(np.ndarray[Any, Any]):
+    """An array that counts the operations on arrays."""
+
+    made = 0
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *given: Any, **named: Any) -> Any:
+        Counted.made += 1
+        bare = [one.view(np.ndarray) if isinstance(one, Counted) else one for one in given]
+        named["out"] = tuple(one.view(np.ndarray) for one in named["out"]) if "out" in named else None
+        found = getattr(ufunc, method)(*bare, **named)
+        return found.view(Counted) if isinstance(found, np.ndarray) else found
+
+
+def test_correlations_of_many_columns_are_made_by_a_few_operations_on_matrices() -> None:
+    """One on the whole matrix for each of its entries takes minutes of the server at 512 columns."""
+    p = 20
+    factor = RNG.normal(size=(p, p))
+    spread, wide = factor @ factor.T / p, np.full((p, p), 0.1)
+    spread[4], spread[:, 4] = 0.0, 0.0
+    Counted.made = 0
+    found = statistics._correlations(spread.view(Counted), wide.view(Counted))
+    assert 0 < Counted.made < p
+    for i in range(p):
+        for j in range(p):
+            root = np.sqrt(max(spread[i, i], 0) * max(spread[j, j], 0))
+            exact = 1.0 if i == j else np.clip(spread[i, j] / root, -1, 1) if root else 0.0
+            assert found[i][j].value == pytest.approx(exact)
+            assert -1 <= found[i][j].low <= found[i][j].value <= found[i][j].high <= 1
+
+
 def test_covariances_are_in_the_columns_units() -> None:
     found = told(spec_of({"name": "covariance"}, ["paid", "age"], 90.0), ["paid", "age"])
     assert isinstance(found, CovarianceResult)

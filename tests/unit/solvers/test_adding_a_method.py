@@ -18,8 +18,8 @@ from accounting.mechanisms import Gaussian
 from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.bounds import gradient_bound
-from solvers.doors import Oracle
-from solvers.methods.run import Bounds, OracleRun, Strict
+from solvers.oracles import FullBatch
+from solvers.methods.run import Bounds, FullBatchRun, Strict
 from solvers.problem import Problem, Vector
 
 
@@ -40,7 +40,7 @@ class OneStep(Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class OneStepRun(OracleRun):
+class OneStepRun(FullBatchRun):
     step: float
     name: Literal["one_step"] = "one_step"
 
@@ -53,7 +53,7 @@ class OneStepRun(OracleRun):
     def gradient_evaluations(self, problem: Problem) -> float:
         return float(problem.n)
 
-    def run(self, oracle: Oracle, problem: Problem) -> Vector:
+    def run(self, oracle: FullBatch, problem: Problem) -> Vector:
         return problem.prox(-self.step * oracle.gradient("gradient", problem.start), self.step)
 '''
 

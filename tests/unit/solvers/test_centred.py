@@ -15,11 +15,11 @@ from accounting.plan import Plan, PlannedQuery
 from solvers import Problem, plan
 from solvers.centred import centred_bound, centres
 from solvers.columns import Columns
-from solvers.data_access import inputs, oracle
+from solvers.data_access import inputs, sampled
 from solvers.data_access.data import Data
 from solvers.data_access.frames import framed
 from solvers.data_access.meter import Meter
-from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.sampled import SampledOracle
 from solvers.data_access.sums import gradient_sum
 from solvers.data_access.walk import Walk
 from solvers.errors import Unsuitable
@@ -66,10 +66,10 @@ def _own() -> Iterator[None]:
         yield
 
 
-def asked(data: Data) -> tuple[PrivateOracle, Scripted, Revealing]:
+def asked(data: Data) -> tuple[SampledOracle, Scripted, Revealing]:
     noise = Scripted(SeededBits(1))
     queries = Plan((PlannedQuery("change", 10**6, PoissonGaussian(RATE), 1.0),))
-    found, meter = PrivateOracle(data.problem, data, queries, noise), Revealing(queries, noise)
+    found, meter = SampledOracle(data.problem, data, queries, noise), Revealing(queries, noise)
     meter.bounds = []
     put(found, "meter", meter)
     return found, noise, meter
@@ -168,7 +168,7 @@ def test_the_bound_holds_in_a_frame_too() -> None:
 
 def test_mutant_the_half_without_the_center_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half the noise on a plain change: a record whose gradient moves by L u shows."""
-    monkeypatch.setattr(oracle, "center", lambda _problem, moved, _share: 0.0 * moved)
+    monkeypatch.setattr(sampled, "center", lambda _problem, moved, _share: 0.0 * moved)
     assert max(joins(Logistic(), seed, 0.1, *aligned(seed)) for seed in range(8)) > 1.5
 
 
@@ -187,7 +187,7 @@ def unclipped(monkeypatch: pytest.MonkeyPatch) -> None:
     def without(data: Data, pieces: Any, w: Vector, *more: Any) -> Vector:
         return gradient_sum(data, pieces, w, *(*more[:2], 1e300) if len(more) == 3 else more)
 
-    monkeypatch.setattr(oracle, "gradient_sum", without)
+    monkeypatch.setattr(sampled, "gradient_sum", without)
 
 
 def test_mutant_the_clip_forgotten_is_caught_where_slopes_round(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,7 +219,7 @@ def test_the_clip_keeps_the_bound_for_a_loss_that_only_says_it_is_convex(monkeyp
     def plain(data: Data, pieces: Any, moved: Vector, anchor: Vector, *_: float) -> Vector:
         return gradient_sum(data, pieces, anchor + moved, anchor, 1e300)
 
-    monkeypatch.setattr(oracle, "gradient_sum", plain)
+    monkeypatch.setattr(sampled, "gradient_sum", plain)
     assert max(joins(*case) for case in cases) > 2.5
 
 
@@ -254,7 +254,7 @@ def test_it_is_refused_where_its_theorem_fails(loss: Loss) -> None:
     data = inputs.of_arrays(np.ones((N, D)), np.ones(N), problem)
     at = np.zeros(problem.size)
     queries = Plan((PlannedQuery("change", 9, PoissonGaussian(RATE), 1.0),))
-    found = PrivateOracle(problem, data, queries, Noise(SeededBits(1)), walker=Walk.of)
+    found = SampledOracle(problem, data, queries, Noise(SeededBits(1)), walker=Walk.of)
     with pytest.raises(Unsuitable, match="centred"):
         found.centred_change("change", at + 1e-3, at)
     with pytest.raises(Unsuitable, match="centred"):

@@ -12,7 +12,7 @@ from accounting.calibration import calibrate
 from accounting.noise import Noise
 from solvers import Problem, plan, solve
 from solvers.data_access import inputs
-from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.oracles import DataOracles
 from solvers.domains import Domain, Free, L2Ball
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Squared
@@ -21,7 +21,7 @@ from solvers.methods.oracle.dp_acc_md import DpAccMdRun
 from solvers.methods.oracle.dp_gd import DpGdRun
 from solvers.methods.oracle.dp_svrg import DpSvrgRun
 from solvers.methods.oracle.dp_svrg_pp import DpSvrgPpRun
-from solvers.methods.run import OracleRun, Start
+from solvers.methods.run import FullBatchRun, SampledRun, Start
 from solvers.potentials import HalfSquaredL2
 from solvers.problem import Vector
 from solvers.regularizers import L2, NoRegularizer
@@ -31,7 +31,7 @@ from tests.support.seeded import SeededBits
 
 N, D = 300, 4
 PRIVACY = Privacy(1.0, 1e-6)
-LONG: tuple[OracleRun, ...] = (
+LONG: tuple[FullBatchRun | SampledRun, ...] = (
     DpGdRun(steps=3000, step=0.99),
     DpAccMdRun(steps=2000, step=1.0, potential=HalfSquaredL2()),
     DpSvrgRun(epochs=40, inner_steps=40, batch=60, step=0.5),
@@ -41,7 +41,7 @@ DEFAULTS = (DpGd(), DpAccMd(), DpSvrg(), DpSvrgPp())
 RATES = {"dp_svrg": 0.2, "dp_svrg_pp": 0.2}
 
 
-def names(method: Method | OracleRun) -> str:
+def names(method: Method | FullBatchRun | SampledRun) -> str:
     return method.name
 
 
@@ -84,7 +84,7 @@ def optimum(task: Problem) -> float:
     "task", [problem(), problem(L2Ball(1.0), 0.0), problem(L2Ball(0.5))], ids=["l2", "ball", "both"]
 )
 @pytest.mark.parametrize("method", LONG, ids=names)
-def test_with_exact_answers_it_reaches_the_optimum(method: OracleRun, task: Problem) -> None:
+def test_with_exact_answers_it_reaches_the_optimum(method: FullBatchRun | SampledRun, task: Problem) -> None:
     X, y = rows()
     found = method.run(QuietOracle(task, X, y, RATES.get(method.name, 1.0)), task)
     assert objective(task, found) - optimum(task) < 2e-5
@@ -93,17 +93,17 @@ def test_with_exact_answers_it_reaches_the_optimum(method: OracleRun, task: Prob
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", LONG, ids=names)
-def test_hardly_private_it_reaches_the_optimum_through_the_real_oracle(method: OracleRun) -> None:
+def test_hardly_private_it_reaches_the_optimum_through_the_real_oracle(method: FullBatchRun | SampledRun) -> None:
     """epsilon = 100 on these 300 rows would be noise; an oracle with a plan of tiny multipliers is all but exact."""
     X, y = rows()
     task = problem()
     short = replace(method, steps=300) if isinstance(method, DpGdRun | DpAccMdRun) else method
     release = calibrate(short.queries(task), PRIVACY).plan
     quiet = replace(release, queries=tuple(replace(q, noise_multiplier=1e-4) for q in release.queries))
-    oracle = PrivateOracle(task, inputs.of_arrays(X, y, task), quiet, Noise(SeededBits(1)))
-    found = short.run(oracle, task)
+    oracles = DataOracles(inputs.of_arrays(X, y, task), quiet, Noise(SeededBits(1)))
+    found = short.answer(oracles)
     assert objective(task, found) - optimum(task) < 1e-3
-    assert quiet.covers(oracle.transcript())
+    assert quiet.covers(oracles.transcript())
 
 
 @pytest.mark.parametrize("method", DEFAULTS, ids=names)
@@ -112,7 +112,7 @@ def test_it_asks_for_exactly_what_it_planned(method: Method, task: Problem) -> N
     quote = plan(method, task, PRIVACY)
     assert None not in [getattr(quote.method, field) for field in quote.method.__dataclass_fields__]
     oracle = QuietOracle(task, np.zeros((task.n, task.d)), np.zeros(task.n))
-    assert quote.method.door == "oracle"
+    assert isinstance(quote.method, FullBatchRun | SampledRun)
     quote.method.run(oracle, task)
     assert oracle.asked == {q.name: q.count for q in quote.release.plan.queries}
     assert asked(quote.method).resolve(task, PRIVACY) == quote.method

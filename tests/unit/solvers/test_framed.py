@@ -19,7 +19,7 @@ from solvers.data_access.access import DataAccess
 from solvers.data_access.data import Data
 from solvers.data_access.frames import framed
 from solvers.data_access.lattice_sums import lattice_mean_gradients
-from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.sampled import SampledOracle
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.sums import gradient_sum
 from solvers.data_access.unfolded import rows_of
@@ -87,13 +87,13 @@ def test_the_rows_and_their_sums_are_those_written_out(loss: Loss) -> None:
 
 def test_readers_that_unfold_see_the_same_rows() -> None:
     implicit, explicit = pair(Squared(0.5), frame())
-    doors = [DataAccess(data.problem, data, Plan(()), Noise(SeededBits(1))) for data in (implicit, explicit)]
+    accesses = [DataAccess(data.problem, data, Plan(()), Noise(SeededBits(1))) for data in (implicit, explicit)]
     w = np.random.default_rng(1).standard_normal(D)
-    one, two = (door.one_pass(range(3, 250), w, 0.3) for door in doors)
+    one, two = (access.one_pass(range(3, 250), w, 0.3) for access in accesses)
     assert np.allclose(one, two, rtol=0, atol=1e-11)
-    for one, two in zip(*(door.moments(0.5) for door in doors), strict=True):
+    for one, two in zip(*(access.moments(0.5) for access in accesses), strict=True):
         assert np.allclose(one, two, rtol=0, atol=1e-12)
-    one, two = (door.mean_gradient(range(5, 99), w) for door in doors)
+    one, two = (access.mean_gradient(range(5, 99), w) for access in accesses)
     assert np.allclose(one, two, rtol=0, atol=1e-12)
     one, two = (lattice_mean_gradients(data, w[None], lambda: None) for data in (implicit, explicit))
     assert np.allclose(one, two, rtol=0, atol=1e-7)  # a lattice's step, where a rounding crosses its middle
@@ -108,12 +108,12 @@ def test_a_walk_in_a_frame_is_asking_one_by_one() -> None:
     recorded, anchor, step = Recorded(5), np.full(D, 0.1), 0.02
     snapshot = np.linspace(-0.2, 0.2, D)
     with own_batches():
-        points = PrivateOracle(given, implicit, queries, recorded, walker=Walk.of).walk(
+        points = SampledOracle(given, implicit, queries, recorded, walker=Walk.of).walk(
             "change", anchor, anchor, snapshot, step, 60
         )
         assert points is not None
         replayed = Replayed(recorded)
-        plain, w = PrivateOracle(given, implicit, queries, replayed), anchor
+        plain, w = SampledOracle(given, implicit, queries, replayed), anchor
         for point in points:
             distance = kernels.length(w - anchor)
             if distance == 0:
@@ -162,7 +162,7 @@ def test_noise_follows_the_stretch() -> None:
     assert implicit.problem.stretch > 1e6
     plain = replace(implicit.problem, stretch=1.0)
     assert gradient_bound(implicit.problem) > gradient_bound(plain) * (1 + 1e-12)
-    oracle = PrivateOracle(
+    oracle = SampledOracle(
         implicit.problem, implicit, Plan((PlannedQuery("full", 1, Gaussian(), 1.0),)), Noise(SeededBits(1))
     )
     assert np.isfinite(oracle.gradient("full", np.zeros(D))).all()

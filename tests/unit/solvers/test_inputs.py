@@ -19,7 +19,7 @@ from solvers.bounds import gradient_bound, gradient_error
 from solvers.columns import Columns
 from solvers.data_access import inputs
 from solvers.data_access.data import Data
-from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.sampled import SampledOracle
 from solvers.data_access.sparse import Sparse, SparseCoded
 from solvers.data_access.sums import gradient_sum
 from solvers.data_access.unfolded import rows_of
@@ -360,7 +360,7 @@ def test_categories_learned_from_the_data_are_refused() -> None:
         None,
         np.zeros(3, dtype=complex),
     ],
-    ids=repr,
+    ids=["text", "arrow text", "arrow table", "short", "column", "none", "complex"],
 )
 def test_targets_of_a_wrong_type_or_shape_too(y: Any) -> None:
     given = Problem(Squared(), n=3, d=2, row_norm=1.0)
@@ -382,7 +382,7 @@ def test_sparse_answers_come_through_the_door() -> None:
     given = problem(Logistic())
     plan = Plan((PlannedQuery("full", 1, Gaussian(), 1.0),))
     answers = [
-        PrivateOracle(given, made(X, given), plan, Noise(SeededBits(1))).gradient("full", np.zeros(D))
+        SampledOracle(given, made(X, given), plan, Noise(SeededBits(1))).gradient("full", np.zeros(D))
         for X in (sparse(), sparse().toarray())
     ]
     assert np.allclose(answers[0], answers[1], rtol=0, atol=1e-9)

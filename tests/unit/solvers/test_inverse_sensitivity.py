@@ -14,6 +14,7 @@ from accounting.noise import Noise
 from solvers import plan, solve
 from solvers.data_access import inputs
 from solvers.data_access.lattice_sums import Rounded, lattice_mean_gradients
+from solvers.data_access.oracles import DataOracles
 from solvers.data_access.sums import gradient_sum
 from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall, Simplex
 from solvers.errors import Unsuitable
@@ -23,7 +24,6 @@ from solvers.methods.data.inverse_sensitivity import InverseSensitivityRun
 from solvers.problem import Problem
 from solvers.regularizers import L1, L2, NoRegularizer, Regularizer
 from solvers.rounded import lattice_error
-from solvers.solve import access_of
 from tests.reference.median import least_slope
 from tests.support.operations import operations
 from tests.support.seeded import ScriptedBits, SeededBits
@@ -44,9 +44,9 @@ def scored(
     monkeypatch.setattr(Exponential, "perturb", least)
     quote = plan(method, problem, Privacy(1.0))
     assert isinstance(quote.method, InverseSensitivityRun)
-    access = access_of(quote.method, inputs.of_arrays(X, y, problem), quote.release.plan, Noise(SeededBits(1)))
-    point = quote.method.run(access, problem)
-    assert access.transcript() == quote.release.plan
+    oracles = DataOracles(inputs.of_arrays(X, y, problem), quote.release.plan, Noise(SeededBits(1)))
+    point = quote.method.answer(oracles)
+    assert oracles.transcript() == quote.release.plan
     return seen[0][0], seen[0][1], point
 
 
@@ -236,7 +236,7 @@ def worked(problem: Problem, grid: int, X: Array, y: Array) -> Counter[tuple[str
     """What a run does, draws and all."""
     quote = plan(InverseSensitivity(grid=grid), problem, Privacy(1.0))
     data, noise = inputs.of_arrays(X, y, problem), Noise(ScriptedBits([5, 6, 1 << 63]))
-    return operations(lambda: quote.method.run(access_of(quote.method, data, quote.release.plan, noise), problem))  # type: ignore[arg-type, union-attr]
+    return operations(lambda: quote.method.answer(DataOracles(data, quote.release.plan, noise)))
 
 
 @pytest.mark.slow

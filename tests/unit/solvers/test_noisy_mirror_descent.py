@@ -17,7 +17,7 @@ from solvers import Problem, plan, solve
 from solvers.bounds import sampled_bound
 from solvers.data_access import inputs
 from solvers.data_access.allocated import AllocatedOracle
-from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.full_batch import FullBatchOracle
 from solvers.domains import L1Ball, L2Ball, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import Absolute, Hinge, Logistic, Quantile, Sigmoid, Squared
@@ -101,7 +101,7 @@ def test_a_begun_use_counts_whole() -> None:
         oracle.allocated_gradient("half_pass", np.zeros(2))
     assert oracle.transcript().queries[0].count == 2
     with pytest.raises(OutOfPlan):
-        PrivateOracle(problem, data, planned, Noise(SeededBits(1))).gradient("half_pass", np.zeros(2))
+        FullBatchOracle(problem, data, planned, Noise(SeededBits(1))).gradient("half_pass", np.zeros(2))
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""PrivateOracle: what it answers, with what bound it makes it private, and what it refuses."""
+"""FullBatchOracle and SampledOracle: what they answer, with what bound they make it private, and what they refuse."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from accounting.plan import Plan, PlannedQuery
 from solvers import Problem
 from solvers.bounds import BLOCK, gradient_bound, gradient_error, sampled_bound
 from solvers.data_access import inputs
-from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.sampled import SampledOracle
 from solvers.data_access.unfolded import rows_of
 from solvers.domains import L2Ball
 from solvers.errors import Unsuitable
@@ -30,14 +30,14 @@ RATE = 0.25
 
 def made(
     problem: Problem, X: Vector, y: Vector, multiplier: float = QUIET, count: int = 1000, seed: int = 1
-) -> PrivateOracle:
+) -> SampledOracle:
     plan = Plan(
         (
             PlannedQuery("full", count, Gaussian(), multiplier),
             PlannedQuery("batch", count, PoissonGaussian(RATE), multiplier),
         )
     )
-    return PrivateOracle(problem, inputs.of_arrays(X, y, problem), plan, Noise(SeededBits(seed)))
+    return SampledOracle(problem, inputs.of_arrays(X, y, problem), plan, Noise(SeededBits(seed)))
 
 
 @pytest.fixture
@@ -196,8 +196,6 @@ def test_past_the_plan_there_is_no_answer(rows: tuple[Problem, Vector, Vector]) 
     ):
         with pytest.raises(OutOfPlan, match="another mechanism"):
             call()
-    with pytest.raises(OutOfPlan, match="hides no steps"):
-        fresh.last_iterate("full", 3, 0.1)
     assert fresh.transcript() == Plan(())
 
 
@@ -245,7 +243,7 @@ def test_data_of_another_problem_are_refused(rows: tuple[Problem, Vector, Vector
     problem, X, y = rows
     other = Problem(Logistic(), domain=L2Ball(1.0), n=40, d=3, row_norm=1.0)
     with pytest.raises(Unsuitable, match="another problem"):
-        PrivateOracle(problem, inputs.of_arrays(X, y, other), Plan(()), Noise(SeededBits(1)))
+        SampledOracle(problem, inputs.of_arrays(X, y, other), Plan(()), Noise(SeededBits(1)))
 
 
 @pytest.mark.parametrize("d", [7, 40])

@@ -187,7 +187,7 @@ def test_a_ridge_so_weak_that_its_curvature_costs_all_of_epsilon_is_refused() ->
 @pytest.mark.parametrize("privacy", [Privacy(0.05, 1e-12), Privacy(1.0, 1e-2), Privacy(4.5, 1e-6)])
 def test_steps_are_enough_for_the_noise_whatever_the_ridge(unit: Unit, privacy: Privacy) -> None:
     """They are counted before the noise is chosen, for a bound on it that a weak ridge had passed."""
-    flat, k = Problem(Logistic(), L2(0.0), n=1000, d=3, row_norm=1.0, unit=unit), unit.places
+    flat, k = Problem(Logistic(), L2(0.0), n=1000, d=3, row_norm=1.0, unit=unit), unit.slots
     for share in (0.01, 0.1, 0.5, 0.8, 0.899):
         ridge = flat.L / (flat.n * k * math.expm1(share * privacy.epsilon / k))
         quoted = plan(ObjectivePerturbation(ridge=ridge), flat, privacy, preparation=Declared())

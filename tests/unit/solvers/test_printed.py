@@ -14,11 +14,10 @@ from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers import Problem, plan
 from solvers.bounds import gradient_bound
-from solvers.data_access import inputs
-from solvers.data_access import oracle as oracles
+from solvers.data_access import inputs, sums
 from solvers.data_access.data import Data
 from solvers.data_access.meter import Meter
-from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.sampled import SampledOracle
 from solvers.domains import L2Ball
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Softmax, Squared
@@ -43,7 +42,7 @@ def rows(n: int, d: int, seed: int = 5) -> tuple[Vector, Vector]:
     return rng.uniform(-1, 1, (n, d)), np.where(rng.random(n) < 0.5, 1.0, -1.0)
 
 
-def revealing(problem: Problem, data: Data, batch: int, count: int = 9) -> tuple[PrivateOracle, list[Any]]:
+def revealing(problem: Problem, data: Data, batch: int, count: int = 9) -> tuple[SampledOracle, list[Any]]:
     """An oracle whose answers go out without noise, and what they were made from."""
     calls: list[Any] = []
 
@@ -55,7 +54,7 @@ def revealing(problem: Problem, data: Data, batch: int, count: int = 9) -> tuple
     plan_ = Plan(
         (PlannedQuery("step", count, SvrgStep(batch, problem.n), 1.0), PlannedQuery("full", 1, Gaussian(), 1.0))
     )
-    oracle = PrivateOracle(problem, data, plan_, Noise(SeededBits(4)))
+    oracle = SampledOracle(problem, data, plan_, Noise(SeededBits(4)))
     put(oracle, "meter", Revealing(plan_, Noise(SeededBits(4))))
     return oracle, calls
 
@@ -74,14 +73,14 @@ def test_the_anchors_gradient_is_summed_once_for_each_anchor(monkeypatch: pytest
     X, y = rows(6, 2)
     oracle, _ = revealing(PROBLEM, inputs.of_arrays(X, y, PROBLEM), 2)
     passes: list[Vector] = []
-    original = vars(oracles)["gradient_sum"]
+    original = vars(sums)["gradient_sum"]
 
     def counting(data: Data, pieces: Any, w: Vector, *rest: Any) -> Vector:
         if not rest:
             passes.append(w.copy())
         return original(data, pieces, w, *rest)
 
-    monkeypatch.setattr(oracles, "gradient_sum", counting)
+    monkeypatch.setattr(sums, "gradient_sum", counting)
     first, second = np.zeros(2), np.ones(2)
     anchor = first.copy()
     for _ in range(3):
@@ -130,7 +129,7 @@ def test_what_the_oracle_refuses() -> None:
         oracle.printed_change("step", w, w)
     wrong = Plan((PlannedQuery("step", 1, SvrgStep(2, 7), 1.0),))
     with pytest.raises(OutOfPlan, match="rows"):
-        PrivateOracle(PROBLEM, data, wrong, Noise(SeededBits(1))).printed_change("step", w, w)
+        SampledOracle(PROBLEM, data, wrong, Noise(SeededBits(1))).printed_change("step", w, w)
 
 
 @pytest.mark.parametrize("made", [DpSvrgRun, DpSvrgPpRun])

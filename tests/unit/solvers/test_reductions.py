@@ -13,7 +13,7 @@ from accounting.divergences.resampling import LARGEST, epsilon_of, run_epsilon
 from accounting.errors import OutOfPlan, OutOfRange
 from accounting.mechanisms import Gaussian, Laplace, Parallel, Resampled
 from accounting.noise import Noise
-from accounting.noise.draws import places
+from accounting.noise.draws import uniform_indices
 from accounting.plan import Plan, PlannedQuery
 from accounting.records.codec import plan_from_json, plan_to_json
 from solvers import plan
@@ -154,12 +154,12 @@ def test_no_mechanism_on_three_rows_beats_the_price_and_one_beats_the_plain_epsi
 
 
 def test_drawn_rows_are_uniform_and_words_past_the_last_multiple_are_drawn_again() -> None:
-    rows = places(Noise(SeededBits(3)), 50_000, 50_000)
+    rows = uniform_indices(Noise(SeededBits(3)), 50_000, 50_000)
     assert (rows.min(), rows.max()) <= (5, 49_999)
     counts = np.bincount(rows % 10, minlength=10)
     assert np.abs(counts - 5_000).max() < 6 * math.sqrt(5_000)
     past = 2**64 - 1  # 2^64 = 3 * k + 1: the very last word is one too many
-    assert list(places(Noise(ScriptedBits([past, 4, 5, 2])), 3, 3)) == [2, 1, 2]
+    assert list(uniform_indices(Noise(ScriptedBits([past, 4, 5, 2])), 3, 3)) == [2, 1, 2]
 
 
 def test_drawn_rows_serve_their_own_query_alone_and_once() -> None:
@@ -223,4 +223,4 @@ def test_a_bootstrap_sample_is_of_two_rows_or_more_and_its_noise_pure() -> None:
 @pytest.mark.parametrize("limit", [0, 2**40])
 def test_rows_are_drawn_of_a_sensible_number(limit: int) -> None:
     with pytest.raises(OutOfRange, match="number of places"):
-        places(Noise(SeededBits(1)), 3, limit)
+        uniform_indices(Noise(SeededBits(1)), 3, limit)

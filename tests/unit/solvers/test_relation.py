@@ -20,8 +20,9 @@ from solvers.columns import Columns
 from solvers.data_access import inputs, standardised
 from solvers.data_access.access import DataAccess
 from solvers.data_access.counting import CountingOracle
+from solvers.data_access.full_batch import FullBatchOracle
 from solvers.data_access.meter import Meter
-from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.sampled import SampledOracle
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.domains import LinfBall
 from solvers.frame import Frame
@@ -97,7 +98,7 @@ def test_their_bounds_are_attained() -> None:
 @pytest.mark.parametrize("module", [moment_bounds, standardised])
 def test_mutant_half_of_the_distance_of_two_records_is_caught(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As under replace_one: too little for a count, a square or a distance that a null record has not."""
-    monkeypatch.setattr(module, "apart", lambda _relation: 2.0)
+    monkeypatch.setattr(module, "sensitivity_factor", lambda _relation: 2.0)
     center = np.array([-0.5, 0.2, 0.9, 0.0, 0.25])
     found = moved(Squared(), one_row((1.0, -1.0), 1), -1.0, center, 0.5, COLUMNS)
     assert any(far > bound for far, bound in found)
@@ -144,7 +145,7 @@ def test_every_method_is_tried() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(SIZED))
-def test_every_method_runs_by_its_problems_relation_and_through_no_other_door(name: str) -> None:
+def test_every_method_runs_by_its_problems_relation(name: str) -> None:
     """Its noise is at most that of replace_one; a plan of the other relation is refused."""
     method, far = SIZED[name]
     near = replace(far, relation="zero_out")
@@ -180,14 +181,14 @@ def test_every_method_runs_by_its_problems_relation_and_through_no_other_door(na
 
 
 @pytest.mark.parametrize("relation", ["zero_out", "replace_one"])
-def test_doors_take_plans_of_their_problems_neighbors_alone(relation: Any) -> None:
+def test_oracles_refuse_plans_of_other_neighbors(relation: Any) -> None:
     problem = Problem(Logistic(), n=4, d=2, row_norm=1.0, relation=relation)
     data = inputs.of_arrays(np.eye(4)[:, :2], np.ones(4), problem)
     other = "replace_one" if relation == "zero_out" else "zero_out"
-    for door in (PrivateOracle, DataAccess):
-        door(problem, data, Plan((), relation), Noise())
+    for oracle in (FullBatchOracle, SampledOracle, DataAccess):
+        oracle(problem, data, Plan((), relation), Noise())
         with pytest.raises(OutOfPlan, match="neighbors"):
-            door(problem, data, Plan((), other), Noise())  # type: ignore[arg-type]
+            oracle(problem, data, Plan((), other), Noise())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("relation", "steps"), [("zero_out", 1), ("replace_one", 2)])

@@ -17,7 +17,7 @@ from solvers import Problem, domains, methods, plan, regularizers, solve
 from solvers.bounds import block_rows, gradient_bound, sampled_bound
 from solvers.data_access import inputs
 from solvers.data_access.meter import Meter
-from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.sampled import SampledOracle
 from solvers.data_access.sums import clip
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Softmax
@@ -205,10 +205,10 @@ class Unmasking(Meter):
         return value
 
 
-def unmasked(problem: Problem, X: Floats, y: Floats) -> tuple[PrivateOracle, Unmasking]:
+def unmasked(problem: Problem, X: Floats, y: Floats) -> tuple[SampledOracle, Unmasking]:
     queries = (PlannedQuery("full", 9, Gaussian(), 1.0), PlannedQuery("batch", 9, PoissonGaussian(1.0), 1.0))
     plan_, noise = Plan(queries), Noise(SeededBits(1))
-    oracle, meter = PrivateOracle(problem, inputs.of_arrays(X, y, problem), plan_, noise), Unmasking(plan_, noise)
+    oracle, meter = SampledOracle(problem, inputs.of_arrays(X, y, problem), plan_, noise), Unmasking(plan_, noise)
     put(oracle, "meter", meter)
     return oracle, meter
 

@@ -12,7 +12,7 @@ from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from solvers import Problem, domains, losses, methods, plan, regularizers, solve
 from solvers.data_access import inputs
-from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.full_batch import FullBatchOracle
 from solvers.errors import RunFailed, Unsuitable
 from solvers.methods.oracle.dp_gd import DpGdRun
 from solvers.selection import Auto
@@ -93,11 +93,11 @@ def test_a_run_past_its_plan_releases_nothing(monkeypatch: pytest.MonkeyPatch) -
     quote, data = plan(methods.DpGd(steps=3), PROBLEM, PRIVACY), inputs.of_arrays(*rows(), PROBLEM)
     (query,) = quote.release.plan.queries
     beyond = Plan((PlannedQuery(query.name, 4, query.mechanism, query.noise_multiplier),))
-    monkeypatch.setattr(PrivateOracle, "transcript", lambda _: beyond)
+    monkeypatch.setattr(FullBatchOracle, "transcript", lambda _: beyond)
     with pytest.raises(RunFailed):
         run(quote.method, PROBLEM, data, quote.release, Noise(SeededBits(1)))
     quieter = Plan((PlannedQuery(query.name, 3, query.mechanism, query.noise_multiplier / 2),))
-    monkeypatch.setattr(PrivateOracle, "transcript", lambda _: quieter)
+    monkeypatch.setattr(FullBatchOracle, "transcript", lambda _: quieter)
     with pytest.raises(RunFailed):
         run(quote.method, PROBLEM, data, quote.release, Noise(SeededBits(1)))
 

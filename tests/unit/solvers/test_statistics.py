@@ -19,9 +19,9 @@ from solvers.data_access import inputs
 from solvers.data_access.count_sums import Cells, Products
 from solvers.data_access.data import Data
 from solvers.data_access.rows import Coded
-from solvers.doors import Counting
 from solvers.errors import NeedsDelta, Unsuitable
 from solvers.losses import Squared
+from solvers.oracles import Counting
 from solvers.problem import Vector
 from solvers.solve import run
 from solvers.statistics import AnyStatistic, Counts, Covariance, Means, Quantiles

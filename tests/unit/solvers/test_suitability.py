@@ -14,7 +14,7 @@ from accounting.privacy import Privacy
 from solvers import plan, solve
 from solvers.bounds import gradient_bound, gradient_error, sampled_bound
 from solvers.data_access import inputs
-from solvers.data_access.oracle import PrivateOracle
+from solvers.data_access.sampled import SampledOracle
 from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall, Simplex
 from solvers.errors import Unsuitable
 from solvers.losses import Absolute, Hinge, Huber, HuberHinge, Logistic, Loss, Power, Quantile, Sigmoid, Squared
@@ -205,6 +205,6 @@ class TestOracleWithoutSmoothness:
     def test_an_answer_is_finite(self) -> None:
         problem = _problem(Hinge())
         planned = Plan((PlannedQuery("gradient", 2, Gaussian(), 1.0),))
-        oracle = PrivateOracle(problem, inputs.of_arrays(*_data(problem), problem), planned, Noise(SeededBits(7)))
+        oracle = SampledOracle(problem, inputs.of_arrays(*_data(problem), problem), planned, Noise(SeededBits(7)))
         for w in (np.zeros(3), np.full(3, 1e10)):
             assert np.isfinite(oracle.gradient("gradient", w)).all()

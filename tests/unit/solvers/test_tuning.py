@@ -14,7 +14,7 @@ from accounting.errors import FilterMismatch, OutOfPlan, OutOfRange, ReceiptInva
 from accounting.mechanisms import Gaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
-from accounting.privacy import Relation, Unit, apart
+from accounting.privacy import Relation, Unit, sensitivity_factor
 from accounting.records import receipt
 from accounting.records.codec import plan_to_json
 from solvers import Problem, tuning
@@ -65,7 +65,7 @@ def rows() -> tuple[Vector, Vector]:
 @pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
 def test_each_run_and_its_score_cost_what_the_choice_says_of_one(relation: Relation) -> None:
     quote = tuning.plan(ASKED, replace(PROBLEM, relation=relation), PRIVACY)
-    mu = apart(relation) / quote.release.plan.queries[0].noise_multiplier
+    mu = sensitivity_factor(relation) / quote.release.plan.queries[0].noise_multiplier
     assert (quote.release.epsilon <= PRIVACY.epsilon, quote.release.plan.relation) == (True, relation)
     for trial in tuned(quote).trials:
         spent, score = trial.plan.gdp(), replace(trial.plan, queries=trial.plan.queries[-1:]).gdp()
@@ -222,7 +222,7 @@ def test_refusals_name_the_reason(rows: tuple[Vector, Vector]) -> None:
 
 
 def score(data: Data, w: Vector) -> float:
-    return float(data.total(Scores(w))) / 2**17 / data.problem.unit.places
+    return float(data.total(Scores(w))) / 2**17 / data.problem.unit.slots
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
-"""One way out: a door shows a method its documented operations and nothing else."""
+"""One way out: an oracle shows a method its documented operations and nothing else."""
 
 import ast
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import MethodType
@@ -21,23 +22,32 @@ from accounting.mechanisms import (
 )
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
+from solvers.columns import Columns
 from solvers.data_access import inputs
 from solvers.data_access.access import DataAccess
 from solvers.data_access.allocated import AllocatedOracle
 from solvers.data_access.data import Data
+from solvers.data_access.full_batch import FullBatchOracle
 from solvers.data_access.meter import Meter
-from solvers.data_access.oracle import PrivateOracle
-from solvers.doors import Access, Allocated, Oracle
+from solvers.data_access.oracles import DataOracles
+from solvers.data_access.sampled import SampledOracle
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Softmax, Squared
 from solvers.methods import Run
+from solvers.methods.run import AllocatedRun, DataRun, FullBatchRun, SampledRun, StandardisedRun
+from solvers.oracles import Access, Allocated, FullBatch, Sampled
 from solvers.problem import Problem
 from tests.support.inside import inside
 from tests.support.seeded import SeededBits
 
 PROBLEM = Problem(Squared(), n=6, d=2, row_norm=1.0)
 PLAN = Plan((PlannedQuery("gradient", 1, Gaussian(), 1.0),))
-DOORS = [(PrivateOracle, Oracle), (AllocatedOracle, Allocated), (DataAccess, Access)]
+ORACLES: list[tuple[Any, Any]] = [
+    (FullBatchOracle, FullBatch),
+    (SampledOracle, Sampled),
+    (AllocatedOracle, Allocated),
+    (DataAccess, Access),
+]
 SOURCES = sorted(Path(solvers.methods.__file__).parent.rglob("*.py"))
 
 
@@ -45,22 +55,22 @@ def public(kind: type) -> set[str]:
     return {name for name in dir(kind) if not name.startswith("_")}
 
 
-@pytest.mark.parametrize(("kind", "documented"), DOORS, ids=["oracle", "allocated", "access"])
+@pytest.mark.parametrize(("kind", "documented"), ORACLES, ids=["full_batch", "sampled", "allocated", "access"])
 def test_a_malicious_method_finds_the_documented_operations_and_nothing_behind_them(kind: Any, documented: Any) -> None:
-    door = kind(PROBLEM, inputs.of_arrays(np.ones((6, 2)), np.ones(6), PROBLEM), PLAN, Noise(SeededBits(1)))
-    assert public(type(door)) == public(documented) | {"transcript"}
-    assert not hasattr(door, "__dict__")  # nor can anything be left there
-    for name in public(type(door)):
-        assert isinstance(getattr(door, name), MethodType)
+    oracle = kind(PROBLEM, inputs.of_arrays(np.ones((6, 2)), np.ones(6), PROBLEM), PLAN, Noise(SeededBits(1)))
+    assert public(type(oracle)) == public(documented) | {"transcript"}
+    assert not hasattr(oracle, "__dict__")  # nor can anything be left there
+    for name in public(type(oracle)):
+        assert isinstance(getattr(oracle, name), MethodType)
     for name in ("data", "meter", "noise", "plan", "_data", "_meter", "_noise"):
-        assert not hasattr(door, name)
-    assert isinstance(inside(door, "data"), Data)  # they are there, under a name of the class's own
-    assert isinstance(inside(door, "meter"), Meter)
+        assert not hasattr(oracle, name)
+    assert isinstance(inside(oracle, "data"), Data)  # they are there, under a name of the class's own
+    assert isinstance(inside(oracle, "meter"), Meter)
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: p.stem)
 def test_no_method_writes_a_name_that_is_private_to_another_object(path: Path) -> None:
-    """Nor reads attributes by name, nor goes from a bound operation back to its door."""
+    """Nor reads attributes by name, nor goes from a bound operation back to its oracle."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Attribute) and node.attr.startswith("_"):
             assert isinstance(node.value, ast.Name), ast.unparse(node)
@@ -80,13 +90,51 @@ def test_what_hides_by_drawing_or_by_steps_releases_no_value(mechanism: Mechanis
         access.release("value", np.zeros(2), 1.0)
 
 
+FOLDERS: dict[str, Any] = {
+    "oracle": (FullBatchRun, SampledRun),
+    "allocated": AllocatedRun,
+    "standardised": StandardisedRun,
+    "data": DataRun,
+}
+
+
 @pytest.mark.parametrize("run", get_args(Run), ids=lambda run: run.__name__)
-def test_a_run_has_the_door_of_its_folder(run: Any) -> None:
-    assert run.door == run.__module__.split(".")[2]
+def test_a_run_opens_the_oracle_of_its_folder(run: Any) -> None:
+    assert issubclass(run, FOLDERS[run.__module__.split(".")[2]])
 
 
-@pytest.mark.parametrize("kind", [kind for kind, _ in DOORS])
-def test_no_door_opens_to_the_data_of_another_problem(kind: Any) -> None:
+@pytest.mark.parametrize(
+    "second",
+    [
+        lambda oracles: oracles.full_batch(False),
+        lambda oracles: oracles.sampled(False),
+        lambda oracles: oracles.allocated(),
+        lambda oracles: oracles.standardised(),
+        lambda oracles: oracles.counting(),
+        lambda oracles: oracles.access(False),
+    ],
+)
+@pytest.mark.parametrize("first", [lambda oracles: oracles.full_batch(True), lambda oracles: oracles.counting()])
+def test_a_plan_is_opened_once(first: Callable[[DataOracles], object], second: Callable[[DataOracles], object]) -> None:
+    """A second oracle of the same plan would answer its queries a second time."""
+    problem = replace(PROBLEM, d=2, columns=Columns((1,)))
+    data = inputs.of_arrays(np.ones((6, 2)), np.ones(6), problem)
+    oracles = DataOracles(data, PLAN, Noise(SeededBits(1)))
+    first(oracles)
+    with pytest.raises(OutOfPlan, match="once"):
+        second(oracles)
+
+
+def test_hidden_steps_and_tables_are_for_runs_that_declare_them() -> None:
+    data = inputs.of_arrays(np.ones((6, 2)), np.ones(6), PROBLEM)
+    with pytest.raises(OutOfPlan, match="hidden steps"):
+        DataOracles(data, PLAN, Noise(SeededBits(1))).full_batch(False).last_iterate("gradient", 3, 0.1)
+    with pytest.raises(OutOfPlan, match="table"):
+        DataOracles(data, PLAN, Noise(SeededBits(1))).access(False).mean_gradients(np.zeros((1, 2)))
+
+
+@pytest.mark.parametrize("kind", [kind for kind, _ in ORACLES])
+def test_no_oracle_takes_the_data_of_another_problem(kind: Any) -> None:
     other = replace(PROBLEM, row_norm=2.0)
     with pytest.raises(Unsuitable, match="another problem"):
         kind(other, inputs.of_arrays(np.ones((6, 2)), np.ones(6), PROBLEM), PLAN, Noise(SeededBits(1)))

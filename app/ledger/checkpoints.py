@@ -1,0 +1,203 @@
+"""Signed checkpoints of ledgers, so that a start need not verify every ledger from its first entry.
+
+A checkpoint is the replay of a ledger up to some entry, signed by the service's key: whoever can write to the database
+and does not have the key cannot make one. A start takes the replay from the checkpoint and verifies the entries after
+it. A thread then verifies the entries before it, from the first one, and compares the replays.
+
+A checkpoint is not used if it is missing or damaged, if the current key did not sign it, if the ledger does not contain
+its head, as after a rollback, or if the head that was published last (`app.ledger.epoch`) is older. The ledger is then
+verified from its first entry. So the published head is always among the entries that were verified before the start:
+a rollback is detected as it is without checkpoints.
+"""
+
+import hashlib
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import sqlalchemy as sa
+
+from accounting.errors import AccountingError, LedgerInvalid
+from accounting.records.chain import Head
+from accounting.records.documents import canonical, parse
+from accounting.records.replay import Replay
+from accounting.records.signing import CHECKPOINT, check_json
+from app.ledger import audit, store
+from app.ledger.keys import SigningKeys
+from app.persistence.session import Database
+from app.persistence.tables import checkpoints
+
+INTERVAL_SECONDS = 300.0  # between two looks for ledgers that have grown
+FIRST_SECONDS = 5.0  # until the first look, so that it does not slow down the start itself
+_RETRY_SECONDS = 5.0  # after the database did not answer
+MOST_UNSIGNED = 1000  # entries that a start verifies anyway: fewer take some 20 ms, and are not worth a checkpoint
+_LOG = logging.getLogger("purse.ledger")
+
+
+class Checkpoints:
+    """The checkpoints of a service's ledgers.
+
+    Parameters
+    ----------
+    database, keys : the service's
+    refused : called once, with a sentence, if a ledger turns out not to hold while the server runs
+    """
+
+    def __init__(self, database: Database, keys: SigningKeys, refused: Callable[[str], None]) -> None:
+        self._database, self._keys, self._refused = database, keys, refused
+        self._followed: dict[str, dict[str, Any]] = {}  # by ledger, the replay to its end when it was last looked at
+        self._stored: dict[str, int] = {}  # by ledger, the sequence number of its checkpoint
+        self._unchecked: dict[str, Replay] = {}  # checkpoints whose ledgers were not yet verified from the first entry
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="checkpoints", daemon=True)
+
+    def verify(self, published: Mapping[str, Head]) -> None:
+        """Verify every ledger: from its checkpoint, or from the first entry where that does not succeed.
+
+        Parameters
+        ----------
+        published : by ledger, the head that was published last
+
+        Raises
+        ------
+        UnsoundLedger
+            if a ledger does not hold.
+        """
+        with self._database.read() as connection:
+            every = audit.known(connection)
+        found = {}
+        for ledger in every:
+            with self._database.read() as connection:
+                found[ledger] = self._verify(connection, ledger, published.get(ledger))
+        audit.refuse(found)
+
+    def start(self) -> None:
+        """Begin the thread that verifies whole ledgers and makes checkpoints; after `verify`."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread, and make a last checkpoint unless a ledger is still to be verified."""
+        self._stopped.set()
+        self._thread.join()
+        if self._unchecked:
+            return
+        try:
+            self._sign()
+        except LedgerInvalid as error:
+            self._refuse(str(error))
+        except (AccountingError, OSError) as error:  # the next start verifies more entries
+            _LOG.warning("ledgers_not_verified %s", type(error).__name__)
+
+    def _verify(self, connection: sa.Connection, ledger: str, published: Head | None) -> str | None:
+        signed = self._load(connection, ledger)
+        if signed is not None and published is not None and published.sequence >= signed.sequence:
+            followed = Replay.from_json(signed.to_json())
+            if audit.follow(connection, ledger, followed) is None:
+                self._unchecked[ledger], self._stored[ledger] = signed, signed.sequence
+                self._followed[ledger] = followed.to_json()
+                return None
+        followed = Replay()
+        wrong = audit.follow(connection, ledger, followed)
+        if wrong is None:
+            self._followed[ledger] = followed.to_json()
+        return wrong
+
+    def _load(self, connection: sa.Connection, ledger: str) -> Replay | None:
+        """Return the replay of a ledger's checkpoint; None if there is no checkpoint that may be used."""
+        row = connection.execute(sa.select(checkpoints).where(checkpoints.c.ledger_id == ledger)).one_or_none()
+        if row is None:
+            return None
+        try:
+            document = parse(row.document)
+            current = {"keys": self._keys.jwks()["keys"][:1]}  # a retired key may have been retired because it leaked
+            if check_json(_statement(ledger, document), row.signature, current, CHECKPOINT) is not None:
+                return None
+            found = Replay.from_json(document)
+        except AccountingError:
+            return None
+        return found if store.contains(connection, found.head, ledger) else None
+
+    def _run(self) -> None:
+        wait = FIRST_SECONDS
+        while not self._stopped.wait(wait):
+            try:
+                self._check_unchecked()
+                self._sign()
+                wait = INTERVAL_SECONDS
+            except LedgerInvalid as error:
+                self._refuse(str(error))
+                return
+            except (AccountingError, OSError) as error:
+                _LOG.warning("ledgers_not_verified %s", type(error).__name__)
+                wait = _RETRY_SECONDS
+
+    def _check_unchecked(self) -> None:
+        """Verify from the first entry what a start took from checkpoints; `LedgerInvalid` if it does not hold."""
+        for ledger, signed in list(self._unchecked.items()):
+            if not self._is_led_to(ledger, signed):
+                return
+            del self._unchecked[ledger]
+
+    def _is_led_to(self, ledger: str, signed: Replay) -> bool:
+        """Whether all entries up to a checkpoint were verified and lead to it; False if the server stops meanwhile."""
+        followed = Replay()
+        while followed.sequence < signed.sequence:
+            if self._stopped.is_set():
+                return False
+            began, limit = time.monotonic(), min(audit.PAGE, signed.sequence - followed.sequence)
+            try:
+                with self._database.read() as connection:  # one page each: a long snapshot would hold up the database
+                    page = store.entries(connection, ledger, followed.sequence, limit)
+                followed.follow(page)
+            except LedgerInvalid as error:
+                raise LedgerInvalid(f"{ledger}: {error}") from None
+            except ValueError:
+                raise LedgerInvalid(f"{ledger}: what is stored cannot be read") from None
+            if not page:
+                raise LedgerInvalid(f"{ledger}: its entries end before its checkpoint")
+            self._stopped.wait(time.monotonic() - began)  # half of the time is for requests
+        if followed.to_json() != signed.to_json():
+            raise LedgerInvalid(f"{ledger}: its entries do not lead to its checkpoint")
+        return True
+
+    def _sign(self) -> None:
+        """Make checkpoints of the ledgers that have grown by enough, once their new entries are verified."""
+        if self._unchecked:
+            return
+        made = {}
+        with self._database.read() as connection:
+            for ledger in audit.known(connection):
+                before = self._followed.get(ledger)
+                followed = Replay() if before is None else Replay.from_json(before)
+                wrong = audit.follow(connection, ledger, followed)
+                if wrong is not None:
+                    raise LedgerInvalid(f"{ledger}: {wrong}")
+                self._followed[ledger] = followed.to_json()
+                if followed.sequence - self._stored.get(ledger, 0) >= MOST_UNSIGNED:
+                    made[ledger] = followed
+        if made:
+            with self._database.write(alone="names") as connection:
+                for ledger, followed in made.items():
+                    self._store(connection, ledger, followed.to_json())
+            self._stored |= {ledger: followed.sequence for ledger, followed in made.items()}
+
+    def _store(self, connection: sa.Connection, ledger: str, document: dict[str, Any]) -> None:
+        signature = self._keys.sign_checkpoint(_statement(ledger, document))
+        connection.execute(sa.delete(checkpoints).where(checkpoints.c.ledger_id == ledger))
+        values = {"ledger_id": ledger, "document": json.dumps(document), "signature": signature}
+        connection.execute(sa.insert(checkpoints).values(**values))
+
+    def _refuse(self, wrong: str) -> None:
+        """Stop all spending, and let the next start verify every entry: it then refuses to start."""
+        with suppress(OSError), self._database.write(alone="names") as connection:
+            connection.execute(sa.delete(checkpoints))
+        self._refused(wrong)
+
+
+def _statement(ledger: str, document: Any) -> dict[str, str]:
+    """Return what is signed: of which ledger this is the checkpoint, and its hash, since a document may be long."""
+    return {"ledger": ledger, "sha256": hashlib.sha256(canonical(document)).hexdigest()}

@@ -1,0 +1,132 @@
+"""DataOracles: the oracles of one plan on one dataset, of which a run opens one.
+
+Guarantee: a plan is opened once, so no two oracles answer from the same plan.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from accounting.errors import OutOfPlan
+from accounting.noise import Noise
+from accounting.plan import Plan
+from solvers.data_access import last_iterate, lattice_sums
+from solvers.data_access.access import DataAccess
+from solvers.data_access.allocated import AllocatedOracle
+from solvers.data_access.counting import CountingOracle
+from solvers.data_access.data import Data
+from solvers.data_access.full_batch import FullBatchOracle
+from solvers.data_access.sampled import SampledOracle
+from solvers.data_access.standardised import ReleasedMeans, StandardisedOracle
+from solvers.data_access.summed import Summed
+from solvers.data_access.walk import Walk
+from solvers.errors import Unsuitable
+from solvers.moment_bounds import MOMENTS
+from solvers.problem import Problem
+
+_Oracle = FullBatchOracle | SampledOracle | AllocatedOracle | StandardisedOracle | CountingOracle | DataAccess
+OnAnswer = Callable[[int], None]
+
+
+class DataOracles:
+    """The oracles of `solvers.oracles.Oracles` on real data.
+
+    Parameters
+    ----------
+    data : the records of one problem
+    plan : the queries that may be answered
+    noise : the randomness
+    on_answer : called after each answer with the number of answers so far; it may raise to stop the run
+    """
+
+    __slots__ = ("__data", "__noise", "__on_answer", "__opened", "__plan")
+
+    def __init__(self, data: Summed, plan: Plan, noise: Noise, on_answer: OnAnswer | None = None) -> None:
+        self.__data, self.__plan, self.__noise, self.__on_answer = data, plan, noise, on_answer
+        self.__opened: tuple[_Oracle, ...] = ()
+
+    @property
+    def problem(self) -> Problem:
+        """The problem that the data were prepared for."""
+        return self.__data.problem
+
+    @property
+    def released_means(self) -> ReleasedMeans | None:
+        """The noisy means that the run's own oracle answered; None if it answered no means."""
+        own = (oracle.released_means for oracle in self.__opened if isinstance(oracle, StandardisedOracle))
+        return next(own, None)
+
+    def full_batch(self, hides_steps: bool) -> FullBatchOracle:
+        """Open the oracle of full gradients, with or without hidden steps."""
+        data, plan = self.__open()
+        hidden_steps = last_iterate.last_iterate if hides_steps else None
+        oracle = FullBatchOracle(data.problem, data, plan, self.__noise, self.__on_answer, hidden_steps)
+        self.__opened = (oracle,)
+        return oracle
+
+    def sampled(self, walks: bool) -> SampledOracle:
+        """Open the oracle of sampled gradients, with or without compiled walks."""
+        data, plan = self.__open()
+        walker = Walk.of if walks else None
+        oracle = SampledOracle(data.problem, data, plan, self.__noise, self.__on_answer, walker)
+        self.__opened = (oracle,)
+        return oracle
+
+    def allocated(self) -> AllocatedOracle:
+        """Open the oracle of secret slots; raise `Unsuitable` if the records are on several machines."""
+        data, plan = self.__open()
+        if not isinstance(data, Data):
+            raise Unsuitable("secret slots need a list of all rows: keep the dataset on one machine")
+        oracle = AllocatedOracle(data.problem, data, plan, self.__noise, self.__on_answer)
+        self.__opened = (oracle,)
+        return oracle
+
+    def standardised(self) -> StandardisedOracle:
+        """Open the oracle of moments and limited gradients."""
+        data, plan = self.__open()
+        oracle = StandardisedOracle(data.problem, data, plan, self.__noise, self.__on_answer)
+        self.__opened = (oracle,)
+        return oracle
+
+    def counting(self) -> CountingOracle:
+        """Open the oracle of counts and products, whose moments have their own part of the plan."""
+        data, plan = self.__open()
+        first, remaining = split(plan, MOMENTS)
+        moments = StandardisedOracle(data.problem, data, first, self.__noise, self.__on_answer)
+        on_answer = counting_on(first, self.__on_answer)
+        oracle = CountingOracle(moments, data.problem, data, remaining, self.__noise, on_answer)
+        self.__opened = (moments, oracle)
+        return oracle
+
+    def access(self, tabulates: bool) -> DataAccess:
+        """Open the data access, with or without tables of gradients."""
+        data, plan = self.__open()
+        rounded = lattice_sums.lattice_mean_gradients if tabulates else None
+        access = DataAccess(data.problem, data, plan, self.__noise, self.__on_answer, rounded)
+        self.__opened = (access,)
+        return access
+
+    def transcript(self) -> Plan:
+        """Return what was really answered."""
+        queries = (query for oracle in self.__opened for query in oracle.transcript().queries)
+        return replace(self.__plan, queries=tuple(queries))
+
+    def __open(self) -> tuple[Summed, Plan]:
+        """Return the data and the plan, the first time only."""
+        if self.__opened:
+            raise OutOfPlan("a plan is opened once: a second oracle would answer its queries again")
+        return self.__data, self.__plan
+
+
+def split(plan: Plan, names: set[str]) -> tuple[Plan, Plan]:
+    """Return the plan of the queries with these names, and the plan of all other queries."""
+    chosen = tuple(query for query in plan.queries if query.name in names)
+    remaining = tuple(query for query in plan.queries if query not in chosen)
+    return replace(plan, queries=chosen), replace(plan, queries=remaining)
+
+
+def counting_on(answered: Plan, on_answer: OnAnswer | None) -> OnAnswer | None:
+    """Return a callback that adds the answers of an earlier plan to the number that it is called with."""
+    if on_answer is None:
+        return None
+    count, report = sum(query.answers for query in answered.queries), on_answer
+    return lambda more: report(count + more)

@@ -1,0 +1,191 @@
+"""The oracles: what a method can see of the data.
+
+Most methods see private answers only. Methods that are reviewed like a mechanism see the data through `Access`. This
+module contains only types; `solvers.data_access` implements them.
+"""
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.plan import PlannedQuery
+from solvers.frame import Frame
+from solvers.problem import Problem, Vector
+
+
+class FullBatch(Protocol):
+    """Private gradients over all records; see `solvers.data_access.full_batch.FullBatchOracle`."""
+
+    def gradient(self, query: str, w: Vector) -> Vector:
+        """Return a noisy mean gradient over all records."""
+
+    def horizon(self, query: str) -> int:
+        """Return how many answers the query allows."""
+
+    def last_iterate(self, query: str, steps: int, step: float) -> Vector:
+        """Return the last point of noisy proximal gradient steps, whose other points stay hidden."""
+
+
+class Sampled(Protocol):
+    """Private gradients over random batches; see `solvers.data_access.sampled.SampledOracle`."""
+
+    def gradient(self, query: str, w: Vector) -> Vector:
+        """Return a noisy mean gradient over all records."""
+
+    def sampled_gradient(self, query: str, w: Vector) -> Vector:
+        """Return a noisy mean gradient over a fresh random batch."""
+
+    def sampled_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
+        """Return the noisy mean of grad f_i(w) - grad f_i(anchor) over a fresh random batch."""
+
+    def centred_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
+        """Return an estimate of the same mean with half the noise.
+
+        The change that half the curvature would cause is subtracted from each record and added back exactly.
+        """
+
+    def printed_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
+        """Return the mean of grad f_i(w) - grad f_i(anchor) over a batch, plus grad F(anchor), with one noise."""
+
+    def walk(
+        self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int, centred: bool = False
+    ) -> NDArray[np.float64] | None:
+        """Return `count` points of a variance-reduced walk, shape (count, d), or None if it is not compiled.
+
+        Each point uses one answer.
+        """
+
+
+class Allocated(Protocol):
+    """Private gradients over secret slots; see `solvers.data_access.allocated.AllocatedOracle`."""
+
+    def allocated_gradient(self, query: str, w: Vector) -> Vector:
+        """Return a noisy mean gradient over the next slot of a random allocation."""
+
+
+class Standardised(Protocol):
+    """Private moments and limited gradients; see `solvers.data_access.standardised.StandardisedOracle`."""
+
+    def planned(self, query: str) -> PlannedQuery:
+        """Return the query with its planned noise."""
+        ...
+
+    @property
+    def share(self) -> float:
+        """The noisy share of slots that hold a row."""
+        ...
+
+    def means(self, query: str) -> Vector:
+        """Return the noisy mean row without the constant."""
+        ...
+
+    def spread(self, query: str, center: Vector) -> float:
+        """Return the noisy mean squared distance of the numbers from the center."""
+        ...
+
+    def variances(self, query: str, center: Vector, radius: float) -> Vector:
+        """Return the noisy mean squared difference of each number from the center."""
+        ...
+
+    def target_mean(self, query: str) -> float:
+        """Return the noisy mean target."""
+        ...
+
+    def target_spread(self, query: str, center: float) -> float:
+        """Return the noisy mean distance of the target from a number."""
+        ...
+
+    def residual(self, query: str, w: Vector, frame: Frame, most: float) -> float:
+        """Return the noisy mean of min(|residual|, most)."""
+        ...
+
+    def gradient(self, query: str, w: Vector, frame: Frame, limit: float) -> Vector:
+        """Return the noisy mean gradient in the frame; each record's gradient has at most the norm `limit`."""
+        ...
+
+
+class Counting(Protocol):
+    """Private counts and products; see `solvers.data_access.counting.CountingOracle`."""
+
+    @property
+    def moments(self) -> Standardised:
+        """The oracle of the columns' moments."""
+        ...
+
+    def histograms(self, query: str, bins: int) -> Vector:
+        """Return noisy counts of each number in equal parts of its range."""
+        ...
+
+    def cells(self, query: str, bins: int) -> Vector:
+        """Return noisy counts of rows in the cells of all columns together."""
+        ...
+
+    def products(self, query: str, center: Vector) -> Vector:
+        """Return noisy mean products of the numbers' differences from the center."""
+        ...
+
+    def scores(self, query: str, weights: Vector, bins: int, clip: float) -> Vector:
+        """Return noisy counts of records by their target and by the prediction of a public model."""
+        ...
+
+
+class Access(Protocol):
+    """Exact values for reviewed methods; see `solvers.data_access.access.DataAccess`.
+
+    A run may return only functions of the answers of `release`.
+    """
+
+    def mean_gradient(self, rows: range, w: Vector, problem: Problem | None = None) -> Vector:
+        """Return the mean gradient over the records with these indices, without noise."""
+
+    def mean_gradients(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the mean of rounded gradients over all records at each point, (m, d), without noise."""
+
+    def one_pass(self, rows: range, start: Vector, step: float) -> Vector:
+        """Return the mean of the points of one gradient step for each record, without noise."""
+
+    def moments(self, limit: float) -> tuple[NDArray[np.float64], Vector]:
+        """Return X'X/n and X'y/n, the targets clipped, without noise."""
+
+    def planned(self, query: str) -> PlannedQuery:
+        """Return the query with its planned noise."""
+
+    def redrawn(self) -> "Access":
+        """Return an access to as many records, drawn from these with replacement."""
+
+    def release(self, query: str, value: Vector, bound: float) -> Vector:
+        """Return `value` with noise. A replaced record may move it by 2 `bound` at most, a null one by `bound`."""
+
+
+class Oracles(Protocol):
+    """The oracles of one plan on one dataset, of which a run opens the one that it needs."""
+
+    @property
+    def problem(self) -> Problem:
+        """The problem that the data were prepared for."""
+        ...
+
+    def full_batch(self, hides_steps: bool) -> FullBatch:
+        """Open the oracle of full gradients, with or without hidden steps."""
+        ...
+
+    def sampled(self, walks: bool) -> Sampled:
+        """Open the oracle of sampled gradients, with or without compiled walks."""
+        ...
+
+    def allocated(self) -> Allocated:
+        """Open the oracle of secret slots."""
+        ...
+
+    def standardised(self) -> Standardised:
+        """Open the oracle of moments and limited gradients."""
+        ...
+
+    def counting(self) -> Counting:
+        """Open the oracle of counts and products."""
+        ...
+
+    def access(self, tabulates: bool) -> Access:
+        """Open the data access, with or without tables of gradients."""
+        ...

@@ -1,0 +1,271 @@
+"""The dearest legal request of every route that an analyst may call: what `tests.heavy.attack` sends."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import cycle
+from typing import Any
+from urllib.parse import quote
+
+from fastapi.routing import APIRoute
+
+from app.http.body import MAX_BODY_BYTES
+from app.http.routing import dependants, routes
+from app.identity.dependencies import Require
+from app.main import ROUTERS
+from app.pages.frame import stewards
+from app.pages.routers import PAGES
+from app.pages.session import COOKIE, is_page
+from app.pages.static_files import address
+from tests.support.server import Server
+from tests.support.service import JOB, SPEC, people
+
+COLUMNS, MOST_COVARIANCES, LISTED_JOBS = 4000, 512, 500
+NAMES = tuple(f"a column with a name of some length, number {number}" for number in range(COLUMNS))
+BUDGET = {"epsilon": 100.0, "delta": 1e-6}
+_PREPARING = 6  # connections that submit the jobs to be listed
+_WAIT = 600.0  # seconds for the jobs whose releases are requested
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the requests name.
+
+    Parameters
+    ----------
+    token : the analyst's
+    people, wide, census : datasets: of 20,000 rows, of 4,000 columns, and with a holdout set
+    jobs : finished jobs of the analyst, by the kind of their release
+    receipt : of the largest release
+    webhook : of the analyst
+    """
+
+    token: str
+    people: str
+    wide: str
+    census: str
+    jobs: dict[str, str]
+    receipt: dict[str, Any]
+    webhook: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One request, as httpx takes it."""
+
+    method: str
+    route: str
+    path: str
+    options: dict[str, Any]
+
+
+def callable_routes() -> list[tuple[str, str]]:
+    """Method and path of every route that an analyst may call."""
+    found = []
+    for route in routes((*ROUTERS, *PAGES)):
+        if _is_for_analysts(route):
+            found += [(method, route.path) for method in sorted(route.methods or ())]
+    return found
+
+
+def _is_for_analysts(route: APIRoute) -> bool:
+    called = [dependant.call for dependant in dependants(route)]
+    return stewards not in called and all("analyst" in call.roles for call in called if isinstance(call, Require))
+
+
+def prepare(server: Server) -> Facts:
+    """Datasets, releases and a full list of jobs, all made over HTTP."""
+    made = {"people": server.upload(SPEC | {"budget": BUDGET}, people(20_000))}
+    made["wide"] = server.upload(_wide_spec(), _wide_file())
+    made["census"] = server.upload(SPEC | {"name": "census", "holdout": 0.2, "budget": BUDGET}, people(2_000, 7))
+    sample: dict[str, Any] = {"content": people(1000, 3), "params": {"published": "last year's file"}}
+    headers = {"Content-Type": "application/octet-stream"}
+    server.client.put(f"/v1/datasets/{made['people']}/sample", headers=headers, **sample).raise_for_status()
+    token = server.client.post("/v1/tokens", json={"name": "greedy", "role": "analyst"}).json()["token"]
+    for dataset in made.values():
+        server.client.put(f"/v1/datasets/{dataset}/grants/greedy").raise_for_status()
+    steward, server.client.headers["Authorization"] = server.client.headers["Authorization"], f"Bearer {token}"
+    try:
+        hook = server.client.post("/v1/webhooks", json={"url": "https://hooks.example/jobs"}).json()["id"]
+        jobs = _released(server, made)
+        with ThreadPoolExecutor(_PREPARING) as threads:
+            list(threads.map(lambda _: _listed(server, made["people"]), range(LISTED_JOBS)))
+        receipt = server.client.get(f"/v1/jobs/{jobs['statistic']}/receipt").json()
+    finally:
+        server.client.headers["Authorization"] = steward
+    return Facts(token, **made, jobs=jobs, receipt=receipt, webhook=hook)
+
+
+def _listed(server: Server, dataset: str) -> None:
+    """Submit a job and cancel it, so that it is listed and does not run during the calm."""
+    body = JOB | {"dataset": dataset, "privacy": {"epsilon": 1e-3}}
+    job = _patient(server, "POST", "/v1/jobs", json=body)
+    _patient(server, "DELETE", f"/v1/jobs/{job['id']}")
+
+
+def _patient(server: Server, method: str, path: str, **options: Any) -> Any:
+    """The answer, once the analyst's rate admits the request."""
+    while (answer := server.client.request(method, path, **options)).status_code == 429:
+        time.sleep(float(answer.headers["Retry-After"]))
+    return answer.json() if answer.status_code < 300 else None
+
+
+def _released(server: Server, made: dict[str, str]) -> dict[str, str]:
+    """Finished jobs of each kind, the largest releases there are."""
+    wide, census = made["wide"], made["census"]
+    covariance = {"dataset": wide, "columns": NAMES[:MOST_COVARIANCES], "method": {"name": "covariance"}}
+    bodies = {
+        "statistic": ("/v1/statistics", covariance | {"privacy": {"epsilon": 5.0}}),
+        "profile": ("/v1/statistics", {"dataset": wide, "method": {"name": "profile"}, "privacy": {"epsilon": 5.0}}),
+        "model": ("/v1/jobs", {"dataset": wide, "target": NAMES[0], "privacy": {"epsilon": 5.0}}),
+        "trained": ("/v1/jobs", JOB | {"dataset": census, "privacy": {"epsilon": 5.0}}),
+    }
+    jobs = {}
+    for kind, (path, body) in bodies.items():
+        answer = server.client.post(path, json=body)
+        assert answer.status_code == 202, answer.text
+        jobs[kind] = answer.json()["id"]
+    for kind, job in jobs.items():
+        state = server.finished(job, _WAIT)["state"]
+        assert state == "done", (kind, state)
+    asked = server.client.post(f"/v1/models/{jobs['trained']}/evaluations", json={"privacy": {"epsilon": 5.0}})
+    jobs["evaluation"] = asked.json()["id"]
+    assert server.finished(jobs["evaluation"], _WAIT)["state"] == "done"
+    return jobs
+
+
+def _wide_spec() -> dict[str, Any]:
+    columns = [{"name": name, "type": "number", "lower": 0, "upper": 100} for name in NAMES]
+    return {"name": "wide", "columns": columns, "budget": BUDGET}
+
+
+def _wide_file() -> bytes:
+    header = ",".join(f'"{name}"' for name in NAMES)
+    lines = (",".join(str((row * 7 + column) % 101) for column in range(COLUMNS)) for row in range(200))
+    return "\n".join([header, *lines, ""]).encode()
+
+
+def requests(facts: Facts, routes_wanted: list[tuple[str, str]]) -> Iterator[Sent]:
+    """The requests of these routes, one after the other for ever; KeyError if a route has none."""
+    made = requests_by_route(facts)
+    makers = [(route, made[route]) for route in routes_wanted]
+    for number, ((method, route), make) in enumerate(cycle(makers)):
+        path, options = make(number)
+        headers = {"Authorization": f"Bearer {facts.token}"}
+        if is_page(route):
+            headers = {"Cookie": f"{COOKIE}={quote(facts.token, safe='')}", "Sec-Fetch-Site": "same-origin"}
+        yield Sent(method, route, path, {**options, "headers": headers | options.get("headers", {})})
+
+
+Maker = Callable[[int], tuple[str, dict[str, Any]]]
+
+
+def requests_by_route(facts: Facts) -> dict[tuple[str, str], Maker]:
+    """A maker of requests for each route: it takes a number, and no two numbers give a request of one price."""
+    return _reading(facts) | _asking(facts) | _pages(facts)
+
+
+def _reading(facts: Facts) -> dict[tuple[str, str], Maker]:
+    jobs, wide = facts.jobs, facts.wide
+    return {
+        ("GET", "/v1/datasets"): _get("/v1/datasets?limit=200"),
+        ("GET", "/v1/datasets/{dataset_id}"): _get(f"/v1/datasets/{wide}"),
+        ("GET", "/v1/datasets/{dataset_id}/budget"): _get(f"/v1/datasets/{wide}/budget"),
+        ("GET", "/v1/datasets/{dataset_id}/ledger/head"): _get(f"/v1/datasets/{wide}/ledger/head"),
+        ("GET", "/v1/datasets/{dataset_id}/twin"): _get(f"/v1/datasets/{wide}/twin?rows=500"),
+        ("GET", "/v1/datasets/{dataset_id}/sample"): _get(f"/v1/datasets/{facts.people}/sample"),
+        ("GET", "/v1/jobs"): _get(f"/v1/jobs?limit={LISTED_JOBS}"),
+        ("GET", "/v1/jobs/{job_id}"): _get(f"/v1/jobs/{jobs['model']}"),
+        ("GET", "/v1/jobs/{job_id}/events"): _get(f"/v1/jobs/{jobs['model']}/events"),
+        ("GET", "/v1/jobs/{job_id}/model"): _get(f"/v1/jobs/{jobs['model']}/model"),
+        ("GET", "/v1/jobs/{job_id}/statistic"): _get(f"/v1/jobs/{jobs['statistic']}/statistic"),
+        ("GET", "/v1/jobs/{job_id}/evaluation"): _get(f"/v1/jobs/{jobs['evaluation']}/evaluation"),
+        ("GET", "/v1/jobs/{job_id}/profile"): _get(f"/v1/jobs/{jobs['profile']}/profile"),
+        ("GET", "/v1/jobs/{job_id}/receipt"): _get(f"/v1/jobs/{jobs['statistic']}/receipt"),
+        ("DELETE", "/v1/jobs/{job_id}"): _get(f"/v1/jobs/{jobs['model']}"),
+        ("GET", "/v1/webhooks"): _get(f"/v1/webhooks?limit={LISTED_JOBS}"),
+        ("GET", "/v1/webhooks/{webhook_id}"): _get(f"/v1/webhooks/{facts.webhook}"),
+        ("DELETE", "/v1/webhooks/{webhook_id}"): _get("/v1/webhooks/hook_of_nobody"),
+        ("GET", "/v1/keys"): _get("/v1/keys"),
+        ("GET", "/health/live"): _get("/health/live"),
+        ("GET", "/health/ready"): _get("/health/ready"),
+        ("GET", "/metrics"): _get("/metrics"),
+        ("GET", "/docs"): _get("/docs"),
+        ("GET", "/docs/try.js"): _get("/docs/try.js"),
+        ("GET", "/openapi.json"): _get("/openapi.json"),
+    }
+
+
+def _asking(facts: Facts) -> dict[tuple[str, str], Maker]:
+    """Bodies of 1 MiB, each of another price."""
+    wide_job = {"dataset": facts.wide, "target": NAMES[0], "features": NAMES[1:]}
+    covariance = {"dataset": facts.wide, "columns": NAMES[:MOST_COVARIANCES], "method": {"name": "covariance"}}
+    tuning = JOB | {"dataset": facts.people, "candidates": [{"method": {"name": "dp_gd"}}] * 16}
+    forecast = {"dataset": facts.people, "target": "income"}  # of more runs it would take more than a forecast may
+    evaluation = f"/v1/models/{facts.jobs['trained']}/evaluations"
+    calibration = {"mechanism": {"name": "poisson_gaussian", "rate": 1e-3}, "count": 10_000, "delta": 1e-6}
+    return {
+        ("POST", "/v1/quotes"): lambda n: _post("/v1/quotes", (wide_job, covariance)[n % 2] | _privacy(n)),
+        ("POST", "/v1/jobs"): lambda n: _post("/v1/jobs", wide_job | _privacy(n)),
+        ("POST", "/v1/statistics"): lambda n: _post("/v1/statistics", covariance | _privacy(n)),
+        ("POST", "/v1/tunings"): lambda n: _post("/v1/tunings", tuning | _privacy(n)),
+        ("POST", "/v1/models/{job_id}/evaluations"): lambda n: _post(evaluation, _privacy(n)),
+        ("POST", "/v1/forecasts"): lambda n: _post("/v1/forecasts", forecast | {"twin": n}),
+        ("POST", "/v1/calibrations"): lambda n: _post("/v1/calibrations", calibration | {"epsilon": 1 + 1e-6 * n}),
+        ("POST", "/v1/receipts/verify"): lambda _: _post("/v1/receipts/verify", facts.receipt),
+        ("POST", "/v1/webhooks"): lambda n: _post("/v1/webhooks", {"url": f"https://hooks.example/{n % 5}"}),
+    }
+
+
+def _pages(facts: Facts) -> dict[tuple[str, str], Maker]:
+    wide, jobs = f"/pages/datasets/{facts.wide}", facts.jobs
+    part = "/pages/datasets/{dataset_id}"
+    tried = f"/pages/datasets/{facts.people}/forecast"
+    form = {"target": NAMES[0], "features": "\n".join(NAMES[1:])}
+    return {
+        ("GET", "/"): _get("/"),
+        ("GET", "/pages"): _get("/pages"),
+        ("GET", "/pages/static/{digest}/{name}"): _get(f"/pages{address('uplot.min.js')}"),
+        ("GET", part): _get(wide),
+        ("GET", f"{part}/new"): lambda n: _get(f"{wide}/new?kind={('model', 'statistic', 'tuning')[n % 3]}")(n),
+        ("POST", f"{part}/fields"): lambda n: _submit(f"{wide}/fields", form, n),
+        ("POST", f"{part}/quote"): lambda n: _submit(f"{wide}/quote", form, n),
+        ("POST", f"{part}/forecast"): lambda n: _submit(tried, {"target": "income", "twin": str(n)}, n),
+        ("POST", f"{part}/jobs"): lambda n: _submit(f"{wide}/jobs", form, n),
+        ("GET", f"{part}/ledger"): _get(f"{wide}/ledger"),
+        ("GET", f"{part}/ledger/entries"): _get(f"{wide}/ledger/entries"),
+        ("GET", "/pages/jobs"): _get("/pages/jobs"),
+        ("GET", "/pages/jobs/{job_id}"): lambda n: _get(f"/pages/jobs/{list(jobs.values())[n % len(jobs)]}")(n),
+        ("GET", "/pages/jobs/{job_id}/part"): _get(f"/pages/jobs/{jobs['statistic']}/part"),
+        ("POST", "/pages/jobs/{job_id}/cancel"): lambda n: _submit(f"/pages/jobs/{jobs['model']}/cancel", {}, n),
+        ("GET", "/pages/jobs/{job_id}/files/{name}"): _get(f"/pages/jobs/{jobs['statistic']}/files/statistic"),
+        ("GET", "/pages/jobs/{job_id}/receipt"): _get(f"/pages/jobs/{jobs['statistic']}/receipt"),
+        ("GET", "/pages/receipts"): _get("/pages/receipts"),
+        ("GET", "/pages/sign-in"): _get("/pages/sign-in"),
+        ("POST", "/pages/sign-in"): lambda n: _submit("/pages/sign-in", {"token": facts.token}, n),
+        ("GET", "/pages/sign-in/provider"): _get("/pages/sign-in/provider"),
+        ("GET", "/pages/sign-in/return"): _get("/pages/sign-in/return"),
+        ("POST", "/pages/sign-out"): lambda n: _submit("/pages/sign-out", {}, n),
+        ("GET", "/pages/{path:path}"): _get("/pages/nowhere"),
+    }
+
+
+def _get(path: str) -> Maker:
+    return lambda _: (path, {})
+
+
+def _privacy(number: int) -> dict[str, Any]:
+    return {"privacy": {"epsilon": 0.01 + 1e-7 * number}}
+
+
+def _post(path: str, body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The body as JSON, filled up with spaces to as much as is taken."""
+    text = json.dumps(body).encode()
+    return path, {"content": text.ljust(MAX_BODY_BYTES), "headers": {"Content-Type": "application/json"}}
+
+
+def _submit(path: str, form: dict[str, str], number: int) -> tuple[str, dict[str, Any]]:
+    said = form | {"privacy.epsilon": str(0.01 + 1e-7 * number)}
+    return path, {"data": said, "headers": {"HX-Request": "true"}}

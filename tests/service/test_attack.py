@@ -1,0 +1,63 @@
+"""Dear requests: `make attack` leaves out no route that an analyst may call, and what is dear is done in turns."""
+
+import pytest
+
+from app.http.turns import Turns
+from app.pages.forms import MOST_OPTIONS
+from tests.heavy.attack import GROUPS
+from tests.heavy.dearest import Facts, callable_routes, requests, requests_by_route
+from tests.service.test_pages import visit
+from tests.support.service import SPEC, Service
+
+RELEASED = dict.fromkeys(("statistic", "model", "profile", "trained", "evaluation"), "job_a")
+FACTS = Facts("token", "ds_people", "ds_wide", "ds_census", RELEASED, {}, "hook_a")
+
+
+def test_every_route_that_an_analyst_may_call_has_its_dearest_request() -> None:
+    known = callable_routes()
+    assert set(requests_by_route(FACTS)) == set(known)
+    sent = requests(FACTS, known)
+    assert [(one.method, one.route) for one, _ in zip(sent, known, strict=False)] == known
+    assert all(any(group(route) for name, group in GROUPS.items() if name != "every route") for route in known)
+
+
+@pytest.fixture(scope="module")
+def wide(shared: Service) -> str:
+    """A dataset of more columns than a page lists."""
+    names = [f"c{number}" for number in range(MOST_OPTIONS + 10)]
+    columns = [{"name": name, "type": "number", "lower": 0, "upper": 9} for name in names]
+    rows = "\n".join([",".join(names), *(",".join(str(row % 10) for _ in names) for row in range(50))])
+    made = shared.upload({"name": "wide", "columns": columns, "budget": SPEC["budget"]}, rows.encode())
+    assert made.status_code == 201, made.text
+    return str(made.json()["id"])
+
+
+@pytest.mark.parametrize("path", ["/v1/jobs", "/v1/datasets/{}", "/pages/datasets/{}", "/pages/datasets/{}/new"])
+def test_lists_and_pages_are_written_in_their_callers_turn(
+    shared: Service, wide: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, take = list[str](), Turns.take
+
+    async def noted(turns: Turns, who: str) -> None:
+        taken.append(who)
+        await take(turns, who)
+
+    token = shared.tokens["analyst"]
+    visit(shared, token, "/pages")  # the token is known from here on
+    monkeypatch.setattr(Turns, "take", noted)
+    shown = {"Authorization": f"Bearer {token}"}  # of which a page takes no notice
+    assert visit(shared, token, path.format(wide), headers=shown).status_code == 200
+    assert taken
+    assert len(set(taken)) == 1
+
+
+def test_a_form_and_a_page_of_many_columns_are_bounded(shared: Service, wide: str) -> None:
+    token = shared.tokens["analyst"]
+    page = visit(shared, token, f"/pages/datasets/{wide}").text
+    assert page.count('<tr><th scope="row"><bdi>c') == MOST_OPTIONS
+    form = visit(shared, token, f"/pages/datasets/{wide}/new").text
+    assert '<option value="c0"' not in form
+    assert "features:c0" not in form
+    filled = {"target": "c0", "features": "c1\nc2", "privacy.epsilon": "0.5"}
+    quoted = visit(shared, token, f"/pages/datasets/{wide}/quote", "POST", data=filled)
+    assert "of the budget" in quoted.text

@@ -1,0 +1,238 @@
+"""A start from a signed checkpoint leads to the state of a whole replay, and no tampering gets past it for long."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from accounting.filter import Filter
+from accounting.privacy import Privacy
+from accounting.records.chain import Head
+from accounting.records.documents import canonical, parse
+from accounting.records.events import Joined, Opened
+from accounting.records.ledger import advance
+from accounting.records.receipt import rotate_key
+from accounting.records.replay import Replay
+from app import main
+from app.ledger import audit, checkpoints, store
+from app.ledger.audit import UnsoundLedger
+from app.ledger.checkpoints import Checkpoints
+from app.ledger.keys import SigningKeys
+from tests.service.conftest import MakeService
+from tests.support.patience import PATIENCE, until
+from tests.support.world import World
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkpoint after each entry, several pages in a ledger of five, and a first look at once."""
+    monkeypatch.setattr(checkpoints, "FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(checkpoints, "MOST_UNSIGNED", 1)
+    monkeypatch.setattr(audit, "PAGE", 2)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """A ledger with a released and a queued job, whose checkpoint is two entries old."""
+    world = World.at(tmp_path / "home")
+    dataset = world.dataset()
+    world.release(dataset)
+    _signed(world)
+    world.submit(dataset, privacy={"epsilon": 0.2})
+    yield world
+    world.database.close()
+
+
+def _begun(world: World, refused: Callable[[str], None] = pytest.fail) -> Checkpoints:
+    """As a start does it."""
+    made = Checkpoints(world.database, SigningKeys(world.settings.home), refused)
+    made.verify(_heads(world))
+    return made
+
+
+def _heads(world: World) -> dict[str, Head]:
+    """As they were published, if every commit was."""
+    with world.database.read() as connection:
+        return {ledger: store.head(connection, ledger) for ledger in audit.known(connection)}
+
+
+def _signed(world: World) -> None:
+    """As a clean stop leaves it."""
+    made = _begun(world)
+    made.start()
+    until(lambda: not made._unchecked)
+    made.stop()
+
+
+def _documents(world: World) -> list[tuple[str, str, str]]:
+    with world.database.read() as connection:
+        return [tuple(row) for row in connection.execute(sa.text("select * from checkpoints order by 1"))]
+
+
+def _change(world: World, statement: str, **values: object) -> None:
+    with world.database.write() as connection:
+        assert connection.execute(sa.text(statement), values).rowcount > 0
+
+
+def test_a_start_follows_only_what_comes_after_the_checkpoint(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, read = audit.verify(world.database), list[int]()
+    entries = store.entries
+
+    def noted(connection: sa.Connection, dataset: str, after: int = 0, limit: int = 100) -> object:
+        read.append(after)
+        return entries(connection, dataset, after, limit)
+
+    monkeypatch.setattr(store, "entries", noted)
+    begun = _begun(world)
+    assert min(read) == 4
+    assert set(whole.values()) == {None}
+    [followed] = begun._followed.values()
+    monkeypatch.undo()
+    [ledger] = whole
+    replay = Replay()
+    with world.database.read() as connection:
+        replay.follow(store.entries(connection, ledger))
+    assert followed == replay.to_json()
+
+
+def _forged(document: str) -> str:
+    said = json.loads(document)
+    spent = ["1"] * len(said["state"]["spent"])
+    return json.dumps(said | {"state": said["state"] | {"spent": spent}})
+
+
+UNUSABLE: dict[str, Callable[[World], None]] = {
+    "missing": lambda world: _change(world, "delete from checkpoints"),
+    "damaged": lambda world: _change(world, "update checkpoints set document = '{'"),
+    "forged": lambda world: _change(
+        world, "update checkpoints set document = :forged", forged=_forged(_documents(world)[0][1])
+    ),
+    "of another signature": lambda world: _change(world, "update checkpoints set signature = 'a.b.c'"),
+    "of a key that was replaced": lambda world: _rotate(world),
+}
+
+
+def _rotate(world: World) -> None:
+    rotate_key(world.settings.home / "signing-key.json")
+
+
+@pytest.mark.parametrize("spoil", UNUSABLE.values(), ids=UNUSABLE)
+def test_a_checkpoint_that_cannot_be_trusted_is_not_used(world: World, spoil: Callable[[World], None]) -> None:
+    spoil(world)
+    begun = _begun(world)
+    assert not begun._unchecked, "every ledger was verified from its first entry"
+    _change(world, "update ledger_entries set body = replace(body, 'job_', 'jab_') where sequence = 2")
+    with pytest.raises(UnsoundLedger):
+        _begun(world)
+
+
+def test_a_ledger_that_was_changed_meanwhile_is_reported_at_a_clean_stop(world: World) -> None:
+    told: list[str] = []
+    begun = _begun(world, told.append)
+    _change(world, "update analyst_spend set charges = charges + 1")
+    begun._unchecked.clear()
+    begun._stopped.set()  # the thread ends at once
+    begun.start()
+    begun.stop()
+    assert len(told) == 1
+    assert not _documents(world)
+
+
+def test_a_forged_checkpoint_that_suits_everything_else_is_refused(world: World) -> None:
+    """Budget given back in the checkpoint, the stored state and the analyst's sum alike: the signature is missing."""
+    _signed(world)
+    document = json.loads(_documents(world)[0][1])
+    cheap = ["1"] * len(document["state"]["spent"])
+    document["state"] |= {"charges": 1, "spent": cheap}
+    document["jobs"] = {}
+    _change(world, "update checkpoints set document = :forged", forged=json.dumps(document))
+    _change(world, "update ledgers set state = :forged", forged=json.dumps(document["state"]))
+    _change(world, "update analyst_spend set charges = 1, spent = :forged", forged=json.dumps(cheap))
+    with pytest.raises(UnsoundLedger):
+        _begun(world)
+
+
+def test_a_checkpoint_past_the_published_head_is_not_used(world: World) -> None:
+    """Otherwise a published head might be looked for among entries that nobody has verified."""
+    [(ledger, head)] = _heads(world).items()
+    for published in ({}, {ledger: replace(head, sequence=3)}):
+        begun = Checkpoints(world.database, SigningKeys(world.settings.home), pytest.fail)
+        begun.verify(published)
+        assert not begun._unchecked
+
+
+def test_a_checkpoint_from_the_future_of_a_restored_database_is_not_used(world: World) -> None:
+    before = _documents(world)
+    _signed(world)
+    assert before != _documents(world)
+    newest = json.loads(_documents(world)[0][1])["state"]["sequence"]
+    with world.database.write() as connection:  # the entries and states of an older copy, beside the newer checkpoint
+        connection.execute(sa.text("delete from ledger_entries where sequence = :last"), {"last": newest})
+    with pytest.raises(UnsoundLedger):
+        _begun(world)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        r"""update ledgers set state = replace(state, '"charges"\:2', '"charges"\:1')""",
+        "update analyst_spend set charges = charges + 1",
+        "delete from ledger_entries where sequence = 5",
+        "update ledger_entries set body = replace(body, 'job_', 'jab_') where sequence = 5",
+    ],
+)
+def test_what_comes_after_a_checkpoint_is_verified_before_the_start(world: World, statement: str) -> None:
+    _change(world, statement)
+    with pytest.raises(UnsoundLedger):
+        _begun(world)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "update ledger_entries set body = replace(body, 'job_', 'jab_') where sequence = 2",
+        "update ledger_entries set body = '{' where sequence = 2",
+        "delete from ledger_entries where sequence = 2",
+    ],
+)
+def test_a_tampered_older_entry_is_found_while_the_server_runs(world: World, statement: str) -> None:
+    _change(world, statement)
+    told, is_told = list[str](), threading.Event()
+
+    def refused(wrong: str) -> None:
+        told.append(wrong)
+        is_told.set()
+
+    begun = _begun(world, refused)
+    begun.start()
+    assert is_told.wait(PATIENCE)
+    begun.stop()
+    assert len(told) == 1
+    assert not _documents(world), "the next start verifies every entry"
+    with pytest.raises(UnsoundLedger):
+        _begun(world)
+
+
+def test_a_server_that_finds_it_writes_nothing_any_more_and_says_so(tmp_path: Path, make_service: MakeService) -> None:
+    with make_service(tmp_path / "home") as service:
+        dataset = service.upload().json()["id"]
+        main._stop_spending(service.database, f"{dataset}: the chain breaks at entry 1")
+        refused = service.call("steward", "POST", "/v1/tokens", json={"name": "ada", "role": "analyst"})
+        assert (refused.status_code, refused.json()["code"]) == (503, "database_unavailable")
+        until(lambda: "ledgers" in service.client.get("/health/ready").text)
+
+
+def test_the_opening_dataset_is_known_after_a_checkpoint_whatever_it_is_called() -> None:
+    """Canonical JSON sorts keys: the order of the datasets is lost."""
+    followed, state = Replay(), None
+    for event in (Opened("d2", 5, Filter.open("pure", Privacy(1.0, 0.0)), "family"), Joined("d1", 5, "eve")):
+        state, entry = advance(state, event, "2026-01-01T00:00:00.000Z")
+        followed.follow([entry])
+    again = Replay.from_json(parse(canonical(followed.to_json())))
+    assert (followed.opened, again.opened) == ("d2", "d2")

@@ -1,0 +1,90 @@
+"""Fair turns: how many run at once, and who is next."""
+
+import asyncio
+
+from app.http.turns import Turns
+
+
+async def _settled() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+class Work:
+    """Pieces of work that run until they are told to end; `ran` names their callers in the order of their starts."""
+
+    def __init__(self, slots: int, each: int) -> None:
+        self.turns = Turns(slots, each)
+        self.ran: list[str] = []
+        self._ends: list[asyncio.Event] = []
+
+    def begin(self, who: str) -> "asyncio.Task[None]":
+        return asyncio.create_task(self._work(who))
+
+    async def end_one(self) -> None:
+        """Ends the piece that has run for longest."""
+        self._ends.pop(0).set()
+        await _settled()
+
+    async def _work(self, who: str) -> None:
+        async with self.turns.taken(who):
+            self.ran.append(who)
+            end = asyncio.Event()
+            self._ends.append(end)
+            await end.wait()
+
+
+def test_a_caller_with_one_request_waits_for_one_turn_of_another_only() -> None:
+    async def main() -> None:
+        work = Work(slots=1, each=1)
+        tasks = [work.begin("greedy") for _ in range(10)]
+        await _settled()
+        await work.end_one()
+        tasks.append(work.begin("modest"))
+        await _settled()
+        await work.end_one()
+        assert work.ran == ["greedy", "greedy", "modest"]
+        tasks.append(work.begin("modest"))
+        await _settled()
+        await work.end_one()
+        await work.end_one()
+        assert work.ran[3:] == ["greedy", "modest"], "in turns"
+        for task in tasks:
+            task.cancel()
+
+    asyncio.run(main())
+
+
+def test_one_caller_has_so_many_slots_and_another_finds_one_free() -> None:
+    async def main() -> None:
+        work = Work(slots=2, each=1)
+        tasks = [work.begin("greedy") for _ in range(10)]
+        await _settled()
+        assert work.ran == ["greedy"]
+        tasks.append(work.begin("modest"))
+        await _settled()
+        assert work.ran == ["greedy", "modest"]
+        for task in tasks:
+            task.cancel()
+
+    asyncio.run(main())
+
+
+def test_whoever_leaves_gives_back_a_slot_or_a_place_in_the_queue() -> None:
+    async def main() -> None:
+        work = Work(slots=1, each=1)
+        first, second, third = (work.begin("ada") for _ in range(3))
+        await _settled()
+        second.cancel()
+        await _settled()
+        first.cancel()
+        await _settled()
+        assert work.ran == ["ada", "ada"]
+        third.cancel()
+        await _settled()
+        last = work.begin("eve")
+        await _settled()
+        assert work.ran[-1] == "eve"
+        last.cancel()
+
+    asyncio.run(main())

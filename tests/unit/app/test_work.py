@@ -1,0 +1,108 @@
+"""The server's work for a request: one piece at a time of one caller, and charged by what it has cost."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from app.http.asgi import ASGIApp, Receive, Scope, Send
+from app.http.rates import Limited
+from app.http.turns import Turns
+from app.http.work import BYTES_EACH, SECONDS_EACH, Account, charged_to, in_turn, in_turns
+from app.settings import Settings
+
+QUOTA = 50 * 10  # of an address, with the default settings
+WHERE: Scope = {"type": "http", "path": "/", "headers": [], "client": ("192.0.2.7", 1)}
+
+
+def _busy(pieces: int) -> None:
+    began = time.thread_time()
+    while time.thread_time() - began < pieces * SECONDS_EACH:
+        pass
+
+
+async def _left(limited: Limited) -> int:
+    """How many requests an answer says are left."""
+    told: dict[bytes, bytes] = {}
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            told.update(message["headers"])
+
+    await limited(dict(WHERE), asyncio.sleep, send)  # type: ignore[arg-type]
+    return int(told[b"ratelimit"].partition(b"r=")[2].partition(b";")[0])
+
+
+def _answering(size: int, pieces: int) -> ASGIApp:
+    async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await in_turn(_busy, pieces)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": bytes(size)})
+
+    return app
+
+
+def test_a_request_counts_as_what_it_has_cost_and_as_one_at_least() -> None:
+    charged: list[float] = []
+    account = Account("ada", Turns(1, 1), charged.append)
+    account.add(seconds=0.4 * SECONDS_EACH, size=BYTES_EACH // 2)
+    assert not charged, "admission has charged one"
+    account.add(size=BYTES_EACH)
+    account.add(seconds=2 * SECONDS_EACH)
+    assert abs(sum(charged) - 2.9) < 1e-9
+
+
+def test_the_rate_of_a_caller_pays_for_processor_time() -> None:
+    async def main() -> None:
+        limited = Limited(_answering(10, pieces=20), Settings(), clock=lambda: 0.0)
+        assert await _left(limited) <= QUOTA - 20, "the answer itself says so"
+
+    asyncio.run(main())
+
+
+def test_the_rate_of_a_caller_pays_for_the_bytes_of_an_answer() -> None:
+    async def main() -> None:
+        limited = Limited(_answering(30 * BYTES_EACH, pieces=0), Settings(), clock=lambda: 0.0)
+        await _left(limited)
+        assert await _left(limited) <= QUOTA - 30
+
+    asyncio.run(main())
+
+
+def test_a_caller_who_has_left_holds_the_slot_until_the_thread_ends() -> None:
+    async def main() -> None:
+        began, end, turns = threading.Event(), threading.Event(), Turns(1, 1)
+
+        def hold() -> None:
+            began.set()
+            end.wait()
+
+        with charged_to(Account("ada", turns, lambda _: None)):
+            first = asyncio.create_task(in_turn(hold))
+            await asyncio.to_thread(began.wait)
+            first.cancel()
+            second = asyncio.create_task(in_turn(lambda: "done"))
+            await asyncio.sleep(0.05)
+            assert first.cancelled()
+            assert not second.done()
+            end.set()
+            assert await second == "done"
+
+    asyncio.run(main())
+
+
+def test_each_piece_of_a_stream_is_made_in_a_turn_and_charged() -> None:
+    async def main() -> None:
+        charged: list[float] = []
+
+        def pieces() -> Iterator[bytes]:
+            for piece in (b"a", b"b"):
+                _busy(2)
+                yield piece
+
+        with charged_to(Account("ada", Turns(1, 1), charged.append)):
+            assert [piece async for piece in in_turns(pieces())] == [b"a", b"b"]
+        assert sum(charged) >= 3
+
+    asyncio.run(main())
