@@ -21,7 +21,7 @@ class Table:
     def to_frame(self) -> Any:
         """Return the table as a DataFrame of pandas; NotInstalled without pandas."""
         with needing("to_frame"):
-            from pandas import DataFrame
+            from pandas import DataFrame  # type: ignore[import-untyped]
         return DataFrame(list(self.rows), columns=list(self.headings))
 
     def to_html(self, caption: str) -> str:

@@ -1,4 +1,4 @@
-"""A value as an uploaded file has it: text, and text read as a number."""
+"""Values as an uploaded file holds them: text, and text read as a number."""
 
 import math
 import re
@@ -21,25 +21,25 @@ def as_number(value: object, dialect: Dialect = PLAIN) -> float:
             case str():
                 text = value.strip(SPACE)
                 if not dialect.is_plain:
-                    text = _plainly_written(text, dialect)
+                    text = _with_point(text, dialect)
                 return float(text) if _NUMBER.fullmatch(text) else math.nan
-            case np.timedelta64() | np.complexfloating():  # NumPy makes a number of one, with a warning of the other
+            case np.timedelta64() | np.complexfloating():  # NumPy would convert both, the second one with a warning
                 return math.nan
             case int() | float() | Decimal() | np.number() | np.bool_():
                 return float(value)
-    except Exception:  # too large, a signaling NaN, or whatever a class of the caller's raises
+    except Exception:  # too large, a signaling NaN, or an error of the caller's own class
         return math.nan
     return math.nan
 
 
 def grouped(dialect: Dialect) -> tuple[str, str]:
-    """What a number whose digits stand in groups looks like, and the mark between them, as regular expressions."""
+    """Return regular expressions of a number with groups of digits, and of the mark between the groups."""
     mark = _SPACES if dialect.thousands == " " else f"[{dialect.thousands}]"
     return rf"^[+-]?[0-9]{{1,3}}({mark}[0-9]{{3}})+([{dialect.decimal}][0-9]*)?([eE][+-]?[0-9]+)?$", mark
 
 
-def _plainly_written(text: str, dialect: Dialect) -> str:
-    """With a decimal point alone; what would be a number only if it were not in this dialect is none."""
+def _with_point(text: str, dialect: Dialect) -> str:
+    """Return a number of this dialect with a decimal point and without groups; text of another dialect is no number."""
     if dialect.thousands is not None:
         form, mark = grouped(dialect)
         text = re.sub(mark, "", text) if re.fullmatch(form, text) else text
@@ -47,7 +47,7 @@ def _plainly_written(text: str, dialect: Dialect) -> str:
 
 
 def as_text(value: object) -> str:
-    """The value as text: true and false, 1 for 1.0, nothing for what is missing."""
+    """Return the value as text: true and false, 1 for 1.0, an empty string for a missing value."""
     match value:
         case None:
             return ""
@@ -60,6 +60,7 @@ def as_text(value: object) -> str:
 
 
 def _shortest(value: Any) -> str:
+    """Return the shortest text that reads back as the same float; an empty string if it is not finite."""
     if not math.isfinite(value):
         return ""
     if value == 0 or 1e-6 <= abs(value) < 1e10:

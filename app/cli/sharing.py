@@ -1,7 +1,7 @@
 """purse grant and purse allot: set, list, revoke."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -76,7 +76,7 @@ def allot(
     """
     said = {"share": share, "epsilon": epsilon, "delta": delta, "mode": "reserved" if reserved else "shared"}
     with connect(url) as client:
-        asked = {name: value for name, value in said.items() if value is not None}
+        asked: Any = {name: value for name, value in said.items() if value is not None}
         found = client.datasets.allot(dataset, analyst, **asked)
     emit(found, json, lambda: show_allotments([found]))
 

@@ -522,7 +522,7 @@ def test_wrong_and_missing_keywords_are_named_with_the_callers_class() -> None:
         with pytest.raises(TypeError, match=r"^Client\.quote\(\) missing .*'privacy'"):
             purse.quote(dataset="ds_a")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"^AsyncClient\.forecast\(\): Unknown keyword `wnated`"):
-        AsyncClient("http://x").forecast(dataset="d", target="y", wnated=0.9)  # type: ignore[call-arg]
+        _ = AsyncClient("http://x").forecast(dataset="d", target="y", wnated=0.9)  # type: ignore[call-arg]
 
 
 def test_signatures_list_every_option_and_these_are_the_fields_of_the_requests() -> None:

@@ -100,7 +100,7 @@ def test_a_column_that_is_unknown_or_missing_is_an_error_that_names_it() -> None
         predict(model, [ROWS[0], {key: value for key, value in ROWS[1].items() if key != "town"}])
     assert predict(model, [{**ROWS[0], "y": "high"}]) == predict(model, ROWS[:1])  # the target may be there
     assert predict(model, []).shape == (0,)
-    with pytest.raises(ValueError, match=r"put one row into a list$"):
+    with pytest.raises(ValueError, match="put it into a list"):
         predict(model, ROWS[0])  # type: ignore[arg-type]
 
 
@@ -187,7 +187,7 @@ def test_dates_are_read_as_they_were_trained_on() -> None:
 def test_a_frame_that_the_dialect_cannot_say_is_refused_with_its_line(dialect: Dialect, text: str) -> None:
     pd = pytest.importorskip("pandas")
     for frame, line in ((pd.DataFrame({"town": ["x", text]}), 3), (pd.DataFrame({text: ["x"]}), 1)):
-        with pytest.raises(ValueError, match=f"^line {line} of the frame has text that the declared encoding, or"):
+        with pytest.raises(ValueError, match=f"^line {line} of the frame has text"):
             as_csv(frame, dialect)
 
 
@@ -196,7 +196,7 @@ def test_what_pandas_calls_missing_is_missing() -> None:
     pandas = pytest.importorskip("pandas", reason="pandas is not installed: frames of it are not tried")
     frame = pandas.DataFrame({"n": pandas.array([1, None], dtype="Int64"), 2: ["x", None]})
     assert columns(frame) == {"n": [1, None], "2": ["x", None]}
-    with pytest.raises(ValueError, match="twice"):
+    with pytest.raises(ValueError, match="same name"):
         columns(pandas.DataFrame([[1, 2]], columns=["a", "a"]))
 
 
