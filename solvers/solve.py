@@ -112,7 +112,7 @@ def plan(
     ):
         if not isinstance(given, kind):
             raise Unsuitable(f"{what}, not {type(given).__name__}")
-    reason, wish = "asked for", Wish(preparation, slope_limit)
+    reason, wish = "requested", Wish(preparation, slope_limit)
     if isinstance(method, Auto):
         fitted, reason = method.choose(problem, privacy, currency=currency, wish=wish)
     elif isinstance(method, AnyCounting):

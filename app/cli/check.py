@@ -11,7 +11,7 @@ from rich.console import Console
 from app.cli.common import Json, Refusal, Sheet, emit, note
 from app.cli.reports import cures, show
 from app.cli.specs import read_spec
-from app.sources.errors import SourceError, Unparsed
+from app.sources.errors import SourceError, Unparsed, refusals
 from purse.excel import readable
 from purse.wire.datasets import DatasetSpec
 from purse.wire.files import FileReport
@@ -85,7 +85,7 @@ def _counted(file: Path, spec: DatasetSpec, shows: bool) -> FileReport:
 
 def _show(report: FileReport) -> None:
     show(report)
-    for line in cures(report):
+    for line in (*(reason for column in report.refused for reason in refusals(column)), *cures(report)):
         sys.stdout.write(f"{line}\n")
 
 

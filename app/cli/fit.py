@@ -30,7 +30,7 @@ from purse.wire.columns import Column, settled
 from purse.wire.datasets import Budget, BudgetStatus, Dataset, DatasetSpec, PersonUnit
 from purse.wire.files import PLAIN, Dialect
 
-_READING = ("dialect", "max_unparsed", "targets")
+_READING = ("dialect", "max_unparsed", "max_clamped", "targets")
 _LARGEST = 1e-6  # of deltas that nobody stated
 
 
@@ -41,7 +41,7 @@ class Declared:
     columns: list[Column]
     budget: Budget | None = None
     unit: PersonUnit | None = None
-    reading: dict[str, Any] = field(default_factory=dict)  # how the file is read: dialect, max_unparsed, targets
+    reading: dict[str, Any] = field(default_factory=dict)  # the fields of _READING that the schema file states
 
     @property
     def dialect(self) -> Dialect:
@@ -275,8 +275,7 @@ def _usual(file: Path, declared: Declared) -> float:
 
 def _count(file: Path, declared: Declared) -> int:
     """n, as the service will count it."""
-    from app.sources.ingest import Reading, batches
-    from app.sources.persons import count_persons
+    from app.sources.ingest import Reading, batches, count_persons
 
     reading = Reading(declared.columns, declared.dialect)
     try:

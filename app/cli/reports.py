@@ -18,7 +18,8 @@ def show(report: FileReport) -> None:
 
 
 def cures(report: FileReport) -> Iterator[str]:
-    """A line for each kind of values that can be helped."""
+    """Yield a line for each warning, and one for each kind of values that has a likely remedy."""
+    yield from (f"warning: {warning}" for warning in report.warnings)
     for column in report.columns:
         for outcome in column.outcomes:
             if outcome.cure is not None:

@@ -145,7 +145,7 @@ class Design:
         by_class = w.reshape(self.outputs, self.d)
         return by_class[:, :-1].tolist(), by_class[:, -1].tolist()
 
-    def load(self, folder: Path, scratch: Path) -> tuple[Coded, Floats]:
+    def load(self, folder: Path) -> tuple[Coded, Floats]:
         """The features of n records, as they are stored, and y (n,), from a dataset's folder. For the worker, after
         "started".
 
@@ -154,7 +154,7 @@ class Design:
         ValueError
             if what is stored is not what is declared.
         """
-        return self.read(open_coded(folder, scratch), widths(folder))
+        return self.read(open_coded(folder), widths(folder))
 
     def read(self, stored: Coded, declared: Sequence[int]) -> tuple[Coded, Floats]:
         """The same of records of these widths; `ValueError` as `load`."""
@@ -229,9 +229,9 @@ class Table:
         """What the declaration implies."""
         return self.columns.row_norm
 
-    def load(self, folder: Path, scratch: Path) -> tuple[Coded, Floats]:
+    def load(self, folder: Path) -> tuple[Coded, Floats]:
         """The n records, and zeros for targets. For the worker, after "started"; `ValueError` as `Design.load`."""
-        return self.read(open_coded(folder, scratch), widths(folder))
+        return self.read(open_coded(folder), widths(folder))
 
     def read(self, stored: Coded, declared: Sequence[int]) -> tuple[Coded, Floats]:
         """The same of records of these widths."""

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import sqlalchemy as sa
 
@@ -215,24 +214,6 @@ class TestValues:
         assert (code, json.loads(out)[dataset]) == (1, "its values are not those that were stored")
         file.unlink()
         assert purse(capsys, *ask)[0] == 1
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("is_older", [True, False])
-    def test_an_older_dataset_gets_its_checksum(self, world: World, is_older: bool) -> None:
-        """And is known by its doubles. Singles do not tell what they were: theirs is left as it was noted."""
-        for file in (world.settings.home / "datasets").glob("*/numbers.npy"):
-            if is_older:
-                np.save(file, np.load(file).astype(float))
-        with world.database.write() as connection:
-            connection.execute(sa.text("delete from stored_values"))
-            connection.execute(sa.text("update datasets set content_sha256 = id"))
-        assert all(values.verify(world.database, world.settings.home).values())
-        with world.database.read() as connection:
-            assert connection.scalar(sa.text("select count(*) from stored_values")) == 2
-            unknown = connection.scalar(sa.text("select count(*) from datasets where content_sha256 = id"))
-            assert unknown == (0 if is_older else 2)
-        self._change(world)
-        assert not all(values.verify(world.database, world.settings.home).values())
 
 
 @pytest.mark.slow

@@ -70,7 +70,7 @@ class NoisyMirrorDescent(Strict):
         check_step("noisy_mirror_descent: step", self.step)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "NoisyMirrorDescentRun":
-        """Every open field filled from public facts.
+        """Return the run, with every open setting chosen from public facts.
 
         Raises
         ------
@@ -120,7 +120,7 @@ class NoisyMirrorDescent(Strict):
 
 @dataclass(frozen=True, slots=True)
 class NoisyMirrorDescentRun(AllocatedRun):
-    """Its sizes as `NoisyMirrorDescent` has them."""
+    """Resolved settings of `NoisyMirrorDescent`."""
 
     passes: int
     batch: int
@@ -143,11 +143,11 @@ class NoisyMirrorDescentRun(AllocatedRun):
         return float(self.queries(problem)[0].answers) * self.batch
 
     def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
-        """None is proven."""
+        """Return why no bound is proven."""
         return _FRESH if self.passes == 1 else _AGAIN
 
     def run(self, oracle: Allocated, problem: Problem) -> Vector:
-        """The private model."""
+        """Return the private model."""
         w, mean, steps = problem.start, Average(), self.queries(problem)[0].answers
         for t in range(steps):
             if 2 * (t + 1) > steps:

@@ -116,7 +116,7 @@ class AdaSspRun(DataRun):
         return float(problem.n) * (self.rounds + problem.d / 2)
 
     def run(self, access: Access, problem: Problem) -> Vector:
-        """The private model."""
+        """Return the private model."""
         bounds, d = self.bounds(problem), problem.d
         second, mixed = access.moments(_target_bound(problem))
         least = max(0.0, float(np.linalg.eigvalsh(second)[0]))

@@ -40,7 +40,7 @@ class BootstrapReduction(Strict):
     name: Literal["bootstrap_reduction"] = "bootstrap_reduction"
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "BootstrapReductionRun":
-        """Every open field filled from public facts.
+        """Return the run, with every open setting chosen from public facts.
 
         Raises
         ------
@@ -55,7 +55,7 @@ class BootstrapReduction(Strict):
 
 @dataclass(frozen=True, slots=True)
 class BootstrapReductionRun(DataRun):
-    """Its sizes as `BootstrapReduction` has them."""
+    """Resolved settings of `BootstrapReduction`."""
 
     inner: LocalizationRun | OutputPerturbationRun
     name: Literal["bootstrap_reduction"] = "bootstrap_reduction"
@@ -85,5 +85,5 @@ class BootstrapReductionRun(DataRun):
         return UNFINISHED
 
     def run(self, access: Access, problem: Problem) -> Vector:
-        """The private model."""
+        """Return the private model."""
         return self.inner.run(access.redrawn(), problem)

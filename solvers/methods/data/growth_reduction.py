@@ -64,7 +64,7 @@ class GrowthReduction(Strict):
         check_step("growth_reduction: strength", self.strength)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "GrowthReductionRun":
-        """Every open field filled from public facts.
+        """Return the run, with every open setting chosen from public facts.
 
         Raises
         ------
@@ -84,7 +84,7 @@ class GrowthReduction(Strict):
 
 @dataclass(frozen=True, slots=True)
 class GrowthReductionRun(DataRun):
-    """Its sizes as `GrowthReduction` has them."""
+    """Resolved settings of `GrowthReduction`."""
 
     rounds: int
     strength: float
@@ -115,7 +115,7 @@ class GrowthReductionRun(DataRun):
         return s * start.distance**2 / 2 + _errors(problem, a, k) / s
 
     def run(self, access: Access, problem: Problem) -> Vector:
-        """The private model."""
+        """Return the private model."""
         x = problem.start
         for i in range(self.rounds):
             piece = self._piece(problem, i)

@@ -59,7 +59,7 @@ class InverseSensitivity(Strict):
         check_count("inverse_sensitivity: grid", self.grid, MOST_CHOICES)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "InverseSensitivityRun":
-        """Every open field filled from public facts.
+        """Return the run, with every open setting chosen from public facts.
 
         Raises
         ------
@@ -91,7 +91,7 @@ class InverseSensitivity(Strict):
 
 @dataclass(frozen=True, slots=True)
 class InverseSensitivityRun(DataRun):
-    """Its sizes as `InverseSensitivity` has them."""
+    """Resolved settings of `InverseSensitivity`."""
 
     grid: int
     name: Literal["inverse_sensitivity"] = "inverse_sensitivity"

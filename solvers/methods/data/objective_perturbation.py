@@ -70,7 +70,7 @@ class ObjectivePerturbation(Strict):
         check_step("objective_perturbation: radius", self.radius)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "ObjectivePerturbationRun":
-        """Every open field filled from public facts.
+        """Return the run, with every open setting chosen from public facts.
 
         Raises
         ------
@@ -120,7 +120,7 @@ class ObjectivePerturbation(Strict):
 
 @dataclass(frozen=True, slots=True)
 class ObjectivePerturbationRun(DataRun):
-    """Its sizes as `ObjectivePerturbation` has them."""
+    """Resolved settings of `ObjectivePerturbation`."""
 
     steps: int
     ridge: float
@@ -147,7 +147,7 @@ class ObjectivePerturbationRun(DataRun):
         return float(self.steps + 1) * problem.n
 
     def run(self, access: Access, problem: Problem) -> Vector:
-        """The private model."""
+        """Return the private model."""
         planned = access.planned("minimizer")
         if isinstance(planned.mechanism, mechanisms.RowObjectivePerturbation) and problem.unit.slots > 1:
             raise OutOfPlan("query 'minimizer' is planned for records of one row, and a person has several here")

@@ -57,7 +57,7 @@ class OutputPerturbation(Strict):
             raise Unsuitable("output_perturbation: ridge must lie in [0, 1e6]")
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "OutputPerturbationRun":
-        """Every open field filled from public facts.
+        """Return the run, with every open setting chosen from public facts.
 
         Raises
         ------
@@ -76,7 +76,7 @@ class OutputPerturbation(Strict):
 
 @dataclass(frozen=True, slots=True)
 class OutputPerturbationRun(DataRun):
-    """Its sizes as `OutputPerturbation` has them."""
+    """Resolved settings of `OutputPerturbation`."""
 
     steps: int
     ridge: float
@@ -101,7 +101,7 @@ class OutputPerturbationRun(DataRun):
         return math.exp(self.steps * math.log1p(-piece.gap)) * piece.reach(start) + piece.rounding(start)
 
     def run(self, access: Access, problem: Problem) -> Vector:
-        """The private model."""
+        """Return the private model."""
         w = self._piece(problem).minimize(access, problem.start, problem.start, self.steps)
         return problem.domain.project(access.release("minimizer", w, self.bounds(problem)["minimizer"][0]))
 

@@ -57,7 +57,7 @@ class DpAccMd(Strict):
         check_step("dp_acc_md: step", self.step)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "DpAccMdRun":
-        """Every open field filled from public facts.
+        """Return the run, with every open setting chosen from public facts.
 
         Raises
         ------
@@ -85,7 +85,7 @@ class DpAccMd(Strict):
 
 @dataclass(frozen=True, slots=True)
 class DpAccMdRun(FullBatchRun):
-    """Its sizes as `DpAccMd` has them."""
+    """Resolved settings of `DpAccMd`."""
 
     steps: int
     step: float
@@ -112,7 +112,7 @@ class DpAccMdRun(FullBatchRun):
         return missed + weights * noise / (2 * (1 / self.step - self.potential.smoothness(problem)))
 
     def run(self, oracle: FullBatch, problem: Problem) -> Vector:
-        """The private model."""
+        """Return the private model."""
         y = z = problem.start
         for k in range(self.steps):
             tau = 2 / (k + 2)

@@ -90,7 +90,7 @@ class DpGd(Strict):
             raise Unsuitable("dp_gd: a random iterate needs at least 2 steps to choose from")
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "DpGdRun":
-        """Every open field filled from public facts.
+        """Return the run, with every open setting chosen from public facts.
 
         Raises
         ------
@@ -121,7 +121,7 @@ class DpGd(Strict):
 
 @dataclass(frozen=True, slots=True)
 class DpGdRun(FullBatchRun):
-    """Its sizes as `DpGd` has them."""
+    """Resolved settings of `DpGd`."""
 
     steps: int
     step: float
@@ -175,7 +175,7 @@ class DpGdRun(FullBatchRun):
         return float(np.average(4 / (t + 2) ** 2 * (missed + noise), weights=t))
 
     def run(self, oracle: FullBatch, problem: Problem) -> Vector:
-        """The private model."""
+        """Return the private model."""
         if self.release == "last":
             return oracle.last_iterate("last_iterate", self.steps, self.step)
         steps, step = oracle.horizon("gradient") if self.release == "random" else self.steps, self.step

@@ -64,7 +64,7 @@ class DpSvrg(Strict):
         check_forms("dp_svrg", self.form, self.step_rule)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "DpSvrgRun":
-        """Every open field filled from public facts.
+        """Return the run, with every open setting chosen from public facts.
 
         Raises
         ------
@@ -85,7 +85,7 @@ class DpSvrg(Strict):
 
 @dataclass(frozen=True, slots=True)
 class DpSvrgRun(SampledRun):
-    """Its sizes as `DpSvrg` has them."""
+    """Resolved settings of `DpSvrg`."""
 
     epochs: int
     inner_steps: int
@@ -109,11 +109,11 @@ class DpSvrgRun(SampledRun):
         return float(self.epochs) * (problem.n + 2.0 * self.inner_steps * self.batch)
 
     def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
-        """None is proven."""
+        """Return why no bound is proven."""
         return variance_reduced.UNPROVEN
 
     def run(self, oracle: Sampled, problem: Problem) -> Vector:
-        """The private model."""
+        """Return the private model."""
         w, mean, total = problem.start, Average(), self.epochs * self.inner_steps
         estimates = variance_reduced.Estimates(oracle, problem, self.form, self.step_rule, self.step, self.batch)
         for epoch in range(self.epochs):

@@ -59,7 +59,7 @@ class DpSvrgPp(Strict):
         check_forms("dp_svrg_pp", self.form, self.step_rule)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "DpSvrgPpRun":
-        """Every open field filled from public facts.
+        """Return the run, with every open setting chosen from public facts.
 
         Raises
         ------
@@ -82,7 +82,7 @@ class DpSvrgPp(Strict):
 
 @dataclass(frozen=True, slots=True)
 class DpSvrgPpRun(SampledRun):
-    """Its sizes as `DpSvrgPp` has them."""
+    """Resolved settings of `DpSvrgPp`."""
 
     epochs: int
     inner_steps: int
@@ -107,11 +107,11 @@ class DpSvrgPpRun(SampledRun):
         return float(self.epochs) * problem.n + 2.0 * _steps(self.epochs, self.inner_steps) * self.batch
 
     def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
-        """None is proven."""
+        """Return why no bound is proven."""
         return variance_reduced.UNPROVEN
 
     def run(self, oracle: Sampled, problem: Problem) -> Vector:
-        """The private model."""
+        """Return the private model."""
         w = anchor = problem.start
         estimates = variance_reduced.Estimates(oracle, problem, self.form, self.step_rule, self.step, self.batch)
         for length in _lengths(self.epochs, self.inner_steps):

@@ -53,7 +53,7 @@ class NoisySgd(Strict):
         check_step("noisy_sgd: step", self.step)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "NoisySgdRun":
-        """Every open field filled from public facts.
+        """Return the run, with every open setting chosen from public facts.
 
         Raises
         ------
@@ -77,7 +77,7 @@ class NoisySgd(Strict):
 
 @dataclass(frozen=True, slots=True)
 class NoisySgdRun(SampledRun):
-    """Its sizes as `NoisySgd` has them."""
+    """Resolved settings of `NoisySgd`."""
 
     steps: int
     batch: int
@@ -97,7 +97,7 @@ class NoisySgdRun(SampledRun):
         return float(self.steps) * self.batch
 
     def run(self, oracle: Sampled, problem: Problem) -> Vector:
-        """The private model."""
+        """Return the private model."""
         w, mean = problem.start, Average()
         for t in range(self.steps):
             w = problem.prox(w - self.step * oracle.sampled_gradient("gradient", w), self.step)

@@ -21,7 +21,7 @@ from solvers.data_access.summed import Places
 from solvers.frame import Frame
 from solvers.losses import Logistic, Loss, Softmax, Squared
 from solvers.methods import AdaptiveGd
-from solvers.methods.path import Weight, following
+from solvers.methods.path import L1Weight, reallocated
 from solvers.methods.standardised import adaptive_gd
 from tests.support.coupled import complaints_of_each
 
@@ -172,9 +172,9 @@ def test_noise_that_is_re_allocated_by_exact_gradients_is_caught(loss: str, monk
 
     def by_exact(mean: Vector, v: Vector, center: Vector) -> Frame:
         """Mutant: noise goes where exact gradients have been small."""
-        return following(np.mean(exact, axis=0).reshape(mean.shape), v, center)
+        return reallocated(np.mean(exact, axis=0).reshape(mean.shape), v, center)
 
-    monkeypatch.setattr(adaptive_gd, "following", by_exact)
+    monkeypatch.setattr(adaptive_gd, "reallocated", by_exact)
     assert any(what in each for each in told(loss) for what in LEAKED)
 
 
@@ -182,15 +182,15 @@ def test_noise_that_is_re_allocated_by_exact_gradients_is_caught(loss: str, monk
 def test_an_l1_whose_weight_is_learned_from_exact_gradients_is_caught(
     loss: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    exact, learn = overheard(monkeypatch), Weight.learn
+    exact, learn = overheard(monkeypatch), L1Weight.learn
     weights: list[float] = []
 
-    def by_exact(weight: Weight, gradient: Vector, along: Vector) -> None:
+    def by_exact(weight: L1Weight, gradient: Vector, direction: Vector) -> None:
         """Mutant: what a gradient says is heard without its noise."""
-        learn(weight, exact[-1], along)
+        learn(weight, exact[-1], direction)
         weights.append(weight.value)
-        assert gradient.shape == along.shape
+        assert gradient.shape == direction.shape
 
-    monkeypatch.setattr(Weight, "learn", by_exact)
+    monkeypatch.setattr(L1Weight, "learn", by_exact)
     assert "the result is no function of the answers" in told(loss)
     assert len(set(weights)) > STEPS / 2  # not held at an end of its range

@@ -232,13 +232,13 @@ def test_where_it_does_not_fit_the_declared_coding_stands_and_the_reason_is_told
         assert quote.met == quote.problem == problem
         with pytest.raises(Unsuitable, match=why):
             plan(method, problem, privacy, preparation=Private())
-        assert plan(method, problem, privacy, preparation=Declared()).preparation_reason == "asked for"
+        assert plan(method, problem, privacy, preparation=Declared()).preparation_reason == "requested"
 
 
 def test_a_method_that_standardises_by_itself_says_so_and_cannot_be_kept_from_it() -> None:
     for asked in (None, Private()):
         assert plan(AdaptiveGd(), PROBLEM, PRIVACY, preparation=asked).preparation == ByMethod()
-    with pytest.raises(Unsuitable, match="standardises by itself"):
+    with pytest.raises(Unsuitable, match="standardizes rows itself"):
         plan(AdaptiveGd(), PROBLEM, PRIVACY, preparation=Declared())
 
 

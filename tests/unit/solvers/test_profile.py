@@ -212,7 +212,7 @@ class TestByProfile:
         if quote.release.plan.gdp() is not None:
             assert quote.release.plan.gdp() == pytest.approx(gauss_mu(1.0, 1e-6), rel=1e-6)
         assert quote.preparation.name == "profile"
-        assert quote.preparation_reason == "asked for"
+        assert quote.preparation_reason == "requested"
         assert quote.release.epsilon <= 1.0
 
     @pytest.mark.parametrize("method", [DpGd(), AdaptiveGd()], ids=lambda method: str(method.name))
