@@ -59,7 +59,7 @@ class Private(BaseEstimator):  # type: ignore[misc]
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         if "__init__" in vars(cls):
-            cls.__init__ = explained(cls.__init__)
+            cls.__init__ = explained(cls.__init__)  # type: ignore[method-assign]
 
     def _fit(self, X: Any, y: Any, loss: Loss, targets: Callable[[], Floats], persons: Any) -> Floats:
         """Return the coefficients of encoded rows, (K, d), after shapes, plan and charge are settled in this order."""

@@ -39,6 +39,10 @@ def _rows(n: int = 400, p: int = 3) -> tuple[Any, Any]:
     return X, (X @ np.arange(1, p + 1) > 0).astype(int)
 
 
+def _svc(**more: Any) -> Any:
+    return purse.PrivateLinearSVC(**more)
+
+
 def _logistic(**more: Any) -> Any:
     return purse.PrivateLogisticRegression(**({"bounds": (-1, 1), "classes": [0, 1], "method": "dp_gd"} | more))
 
@@ -195,7 +199,7 @@ def test_an_accountant_is_refused_in_a_fork_of_its_process(monkeypatch: pytest.M
 def test_a_parameter_of_scikit_learn_is_refused_with_what_to_use_instead(name: str) -> None:
     assert "random_state" not in purse.PrivateLogisticRegression().get_params()
     with pytest.raises(TypeError, match=rf"^PrivateLinearSVC does not have {name}: "):
-        purse.PrivateLinearSVC(**{name: 1})
+        _svc(**{name: 1})
 
 
 @pytest.mark.parametrize("estimator", ["PrivateLogisticRegression", "PrivateLinearRegression"])
