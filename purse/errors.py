@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
+from purse.text import loss
 from purse.unknown_fields import UNKNOWN_FIELD_TYPES, shown, unknown_field
 from purse.violations import plain_message
 from purse.wire.base import Identifier
@@ -15,6 +16,7 @@ from purse.wire.problems import ProblemDetails, Remaining, Violation
 
 UNKNOWN: Final = "unexpected_response"
 _SECONDS: Final = re.compile(r"[0-9]{1,9}")
+_REMAINING: Final = re.compile(r" *`remaining`[^.]*\.?")  # a sentence about the field, whose value is shown instead
 
 
 class ClientError(Exception):
@@ -77,8 +79,8 @@ class ProblemError(ClientError):
         fields = "; ".join(f"{violation.where}: {violation.what}" for violation in violations)
         message = ": ".join(part for part in (code, fields or detail) if part)
         if remaining is not None:
-            budget = f"epsilon {remaining.epsilon:.4g} at delta {remaining.delta:.3g}"
-            message = f"{message.rstrip('.')}; what remains: {budget}"
+            fitting = loss(remaining.epsilon, remaining.delta)
+            message = f"{_REMAINING.sub('', message).rstrip('.')}. The most that fits is {fitting}."
         super().__init__(message)
         self.code = code
         self.status = status

@@ -9,7 +9,6 @@ from purse.wire import models
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.files import PLAIN, Dialect
 from purse.wire.models import width
-from purse.wire.neighbors import lines
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,7 +38,7 @@ class Model(Tabular, models.Model):
     """margin = intercept + sum over features of coefficient * encoded value; the fields are those of its JSON."""
 
     def __repr__(self) -> str:
-        privacy = f"epsilon {self.privacy.epsilon:.6g} at delta {self.privacy.delta:.3g}"
+        privacy = text.loss(self.privacy.epsilon, self.privacy.delta)
         return f"<model of {self.target.name} by {len(self.features)} columns, {privacy}>"
 
     def __str__(self) -> str:
@@ -185,14 +184,14 @@ class Model(Tabular, models.Model):
             half_widths = self._laid_out(self.intervals.half_widths, self.intervals.intercept)
             heads = self.classes if self.link == "softmax" and self.classes else ["coefficient"]
             pairs = list(zip(margins, half_widths, strict=True))
-            note = f"+- at {self.intervals.level:g}: {self.intervals.statement}\n"
+            note = text.paragraph(f"+- at {self.intervals.level:g}: {self.intervals.statement}")
             return [h for head in heads for h in (head, "+-")], [column for pair in pairs for column in pair], [note]
         if self.link == "softmax" and self.classes:
             return list(self.classes), list(margins), ["Coefficients are of encoded values.\n"]
         unit = "the target" if self.link == "identity" else "the margin"
-        note = (
-            "coefficient: of encoded values, numbers in [-1, 1]. in units: change of "
-            f"{unit} per unit of the column, inside its declared range.\n"
+        note = text.paragraph(
+            f"coefficient: of encoded values, numbers in [-1, 1]. in units: change of {unit} per unit of the column, "
+            "inside its declared range."
         )
         return ["coefficient", "in units"], [margins[0], self._in_units(margins[0])], [note]
 
@@ -202,12 +201,12 @@ class Model(Tabular, models.Model):
         facts: list[tuple[str, object]] = [
             ("model", f"{self.loss} loss, link {self.link}{positive}"),
             ("predicts", self.target.name),
-            ("privacy", f"epsilon {privacy.epsilon:.6g} at delta {privacy.delta:.3g}"),
-            *lines(privacy.neighbors, privacy.epsilon, privacy.delta),
+            ("privacy", text.loss(privacy.epsilon, privacy.delta)),
+            ("neighbors", privacy.neighbors),
         ]
         if self.tuning is not None:
             best = self.tuning
-            score = f"noisy score {best.score:.6g} on the training rows"
+            score = f"noisy score {best.score:.4g} on the training rows"
             facts.append(("best of", f"{best.runs} runs, of candidate {best.candidate}, {score}"))
         if unsupported := self.unsupported_categories:
             count = sum(map(len, unsupported.values()))

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 _MESSAGES: Final = {
-    "missing": "is required but missing",
+    "missing": "is required",
     "float_type": "must be a number, such as 0.5",
     "finite_number": "must be a finite number: NaN and infinity are not accepted",
     "int_type": "must be a whole number, such as 10",

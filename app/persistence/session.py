@@ -119,7 +119,7 @@ class Database:
             if at_start and not self._dialect.upgrades_at_start:
                 raise StartRefused(
                     "the database does not have the schema of this version, and other servers may use it: stop every "
-                    "server on it, then run `purse migrate`"
+                    "server on it, then run `purse server migrate`"
                 )
             upgrade(connection)
 

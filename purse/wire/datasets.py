@@ -187,7 +187,7 @@ class DatasetSpec(Wire):
     @property
     def kept_out(self) -> "DatasetSpec":
         """The declaration of the part that is kept out."""
-        return self.model_copy(update={"name": f"{self.name} (kept out)", "holdout": None})
+        return self.model_copy(update={"name": f"{self.name} (holdout)", "holdout": None})
 
     def most_unparsed(self, name: str) -> float:
         """The largest part of a column's values that may not parse."""

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from app.cli import state
-from app.cli.common import Refusal
+from app.cli.output import Refusal
 from app.datasets import values
 from app.http.errors import ApiError
 from app.http.lists import Paging
@@ -144,7 +144,7 @@ def test_an_error_of_the_dispatchers_is_told_by_its_name_and_does_not_end_it(
 def test_purse_ledger_verify_says_the_same(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     ask = ("ledger", "verify", "--home", str(world.settings.home))
     code, out, _ = purse(capsys, *ask)
-    assert (code, out.count("holds")) == (0, 2)
+    assert (code, out.count("valid")) == (0, 2)
     CHANGES["another head"](world)  # type: ignore[misc]
     code, out, _ = purse(capsys, *ask, "--json")
     assert code == 1
@@ -211,7 +211,7 @@ class TestValues:
         dataset, file, _ = self._change(world)
         ask = ("ledger", "verify", "--home", str(world.settings.home), "--json")
         code, out, _ = purse(capsys, *ask)
-        assert (code, json.loads(out)[dataset]) == (1, "its values are not those that were stored")
+        assert (code, json.loads(out)[dataset]) == (1, "its values are not the ones that were stored")
         file.unlink()
         assert purse(capsys, *ask)[0] == 1
 
@@ -225,4 +225,4 @@ def test_a_head_that_no_ledger_of_the_home_contains_is_told(world: World, capsys
     ask = ("ledger", "verify", "--home", str(world.settings.home), "--head")
     assert purse(capsys, *ask, str(newest.head))[0] == 0
     code, out, _ = purse(capsys, *ask, f"{newest.sequence + 1}:{newest.hash}")
-    assert (code, out.count("holds"), "no ledger here contains it" in out) == (1, 2, True)
+    assert (code, out.count("valid"), "no ledger contains it" in out) == (1, 2, True)

@@ -54,7 +54,7 @@ def test_a_model_is_quoted_evaluated_and_receipted_on_what_was_kept_out(service:
     made = registered(service, "hospital")
     part = call(service, "GET", f"datasets/{made['holdout']}").json()
     assert (made["rows"], part["rows"], part["holdout_of"]) == (N - N // 5, N // 5, made["id"])
-    assert (part["name"], made["holdout_of"], part["holdout"]) == ("hospital (kept out)", None, None)
+    assert (part["name"], made["holdout_of"], part["holdout"]) == ("hospital (holdout)", None, None)
     assert part["budget"]["epsilon"] == made["budget"]["epsilon"]
     model = trained(service, made["id"])
     before = call(service, "GET", f"datasets/{made['id']}/budget").json()

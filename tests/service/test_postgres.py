@@ -322,11 +322,11 @@ def test_without_room_it_says_so(tmp_path: Path) -> None:
 
 
 def test_a_start_does_not_upgrade_a_database_that_other_servers_may_use(cluster: Cluster) -> None:
-    """Our tables are created beside another application's only by `purse migrate`."""
+    """Our tables are created beside another application's only by `purse server migrate`."""
     database = Database(cluster.emptied())
     with database.write() as connection:
         connection.execute(sa.text("create table another_application (id integer)"))
-    with pytest.raises(StartRefused, match="purse migrate"):
+    with pytest.raises(StartRefused, match="purse server migrate"):
         database.migrate(at_start=True)
     database.migrate()
     database.migrate(at_start=True)

@@ -19,13 +19,13 @@ COLUMNS: list[dict[str, Any]] = [
     [
         (
             "check people.csv --spec schema.json --target incme",
-            "--target incme: no declared column; there are age, income",
+            "--target incme is not a declared column. Declared columns: age, income.",
         ),
-        ("check people.csv", "name either --spec FILE or --propose"),
-        ("check people.csv --propose --spec schema.json", "name either --spec FILE or --propose"),
+        ("check people.csv", "Give either --spec FILE or --propose."),
+        ("check people.csv --propose --spec schema.json", "Give either --spec FILE or --propose."),
         (
             "receipt verify people.csv --keys schema.json --model schema.json",
-            "--model schema.json: no model, profile, statistic or evaluation as a job released it",
+            "--model schema.json: not a model, profile, statistic or evaluation.",
         ),
         ("token create ada --role analyst --scope manage --local", "the scopes of this role are read, quote, submit"),
     ],
