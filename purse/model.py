@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from purse.frames import Rows
 
 MAX_SHOWN: Final = 10
+MAX_COMPLETE: Final = 20  # a model with more coefficients shows the MAX_SHOWN largest
 INTERCEPT: Final = "intercept"
 
 
@@ -23,7 +24,7 @@ class Coefficients(dict[str, float]):
     """Coefficients of one margin by term: a column, or "column = category"; the intercept comes last."""
 
     def largest(self, count: int = MAX_SHOWN) -> "Coefficients":
-        """Return the intercept and the `count` other coefficients that are largest in absolute value, in order."""
+        """Return the `count` coefficients that are largest in absolute value and the intercept; all if they are few."""
         return Coefficients({term: self[term] for term in largest([self], count)})
 
     def __repr__(self) -> str:
@@ -216,7 +217,12 @@ class Model(Tabular, models.Model):
 
 
 def largest(margins: Sequence[Coefficients], count: int) -> list[str]:
-    """Return the `count` terms with the largest coefficient in any margin, in the model's order, and the intercept."""
+    """Return the terms to show, in the model's order, the intercept last.
+
+    These are the `count` terms with the largest coefficient in any margin, or all if there are at most MAX_COMPLETE.
+    """
+    if len(margins[0]) <= MAX_COMPLETE:
+        return list(margins[0])
     size = {term: max(abs(margin[term]) for margin in margins) for term in margins[0] if term != INTERCEPT}
     chosen = set(sorted(size, key=lambda term: -size[term])[:count])
     return [term for term in margins[0] if term in chosen or term == INTERCEPT]

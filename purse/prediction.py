@@ -46,7 +46,7 @@ def predict(model: Model, rows: Rows, dialect: Dialect = PLAIN) -> NDArray[Any]:
     -----
     UnsupportedCategory
         if rows hold categories of `model.unsupported_categories`, whose coefficient is 0. A model without released
-        means (preparation declared, tunings) cannot detect this.
+        means (preparation declared) cannot detect this.
     """
     return of_margins(model, margins_of(model, rows, dialect))
 

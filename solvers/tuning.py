@@ -19,11 +19,12 @@ from accounting.privacy import Privacy, sensitivity_factor
 from solvers.data_access.data import Data
 from solvers.data_access.oracles import split
 from solvers.data_access.scores import ScoreOracle
+from solvers.data_access.standardised import ReleasedMeans
 from solvers.errors import NeedsDelta, RunFailed
 from solvers.problem import Problem, Vector
 from solvers.solve import AS_DECLARED, Limits, Quote
 from solvers.solve import plan as plan_one
-from solvers.solve import run as run_one
+from solvers.solve import run_with_means as run_one
 from solvers.trials import CHOICE, SCORE, Candidates, Trial, Tuning
 
 _ANY = Limits()
@@ -99,7 +100,22 @@ def run(
     noise: Noise | None = None,
     on_answer: Callable[[int], None] | None = None,
 ) -> tuple[Vector, Plan]:
-    """The chosen run's candidate, its score and its coefficients, (2 + size,), and the transcript. Every run is made.
+    """Return the chosen run's candidate, score and coefficients, (2 + size,), and the transcript."""
+    output, transcript, _ = run_with_means(tuning, problem, data, release, noise, on_answer)
+    return output, transcript
+
+
+def run_with_means(
+    tuning: Tuning,
+    problem: Problem,
+    data: Data,
+    release: ReleasePlan,
+    noise: Noise | None = None,
+    on_answer: Callable[[int], None] | None = None,
+) -> tuple[Vector, Plan, ReleasedMeans | None]:
+    """Return the result of `run`, and the means that the chosen run released, if it did. Every run is made.
+
+    The means are part of a run's output, which the choice is between: its plan holds their query.
 
     Parameters
     ----------
@@ -113,14 +129,16 @@ def run(
     tuning.check(release.plan)
     noise, (chosen,) = Noise() if noise is None else noise, release.plan.queries
     outputs: list[Vector] = []
+    means: list[ReleasedMeans | None] = []
     for i, trial in tuning.runs:
-        score, w = _tried(trial, problem, data, release, noise, _runs_made(len(outputs), on_answer))
+        score, w, own_means = _tried(trial, problem, data, release, noise, _runs_made(len(outputs), on_answer))
         outputs.append(np.concatenate(([float(i), score], w)))
+        means.append(own_means)
     scores = np.array([output[1] for output in outputs])
     best = int(chosen.mechanism.perturb(scores, chosen.noise_multiplier, 1.0, noise)[0])
     if scores[best] == -math.inf:
         raise RunFailed("the chosen run failed")
-    return outputs[best], release.plan
+    return outputs[best], release.plan, means[best]
 
 
 def _runs_made(count: int, on_answer: Callable[[int], None] | None) -> Callable[[int], None] | None:
@@ -135,14 +153,16 @@ def _tried(
     release: ReleasePlan,
     noise: Noise,
     on_answer: Callable[[int], None] | None,
-) -> tuple[float, Vector]:
-    """One run's score and coefficients; a run that fails, whatever raised, has a score below all others and releases
-    nothing: an error that came out of any run but the chosen would tell of it. The machine's own faults come out.
+) -> tuple[float, Vector, ReleasedMeans | None]:
+    """Return one run's score, coefficients and means.
+
+    A run that fails has a score below all others and releases nothing, because an error from a run that is not chosen
+    would reveal its result. Only faults of the machine are raised.
     """
     problem = trial.problem(base)
     score_plan, run_plan = split(trial.plan, {SCORE})
     try:
-        w, _ = run_one(
+        w, _, means = run_one(
             trial.method,
             problem,
             data.seen_by(problem),
@@ -151,8 +171,8 @@ def _tried(
             on_answer,
             trial.preparation,
         )
-        return ScoreOracle(problem, data.seen_by(problem), score_plan, noise).score(SCORE, w), w
+        return ScoreOracle(problem, data.seen_by(problem), score_plan, noise).score(SCORE, w), w, means
     except (OSError, MemoryError):
         raise
     except Exception:
-        return -math.inf, np.zeros(problem.size)
+        return -math.inf, np.zeros(problem.size), None

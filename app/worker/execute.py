@@ -133,7 +133,9 @@ def _data(job: Payload, payload: str, scratch: Path, spread: Spread | None) -> I
 def _run(spec: JobSpec, data: Data | Partitioned, on_answer: Callable[[int], None] | None) -> str:
     means: ReleasedMeans | None = None
     if isinstance(spec.method, Tuning) and isinstance(data, Data):
-        coefficients, transcript = tuning.run(spec.method, spec.problem, data, spec.release_plan, on_answer=on_answer)
+        coefficients, transcript, means = tuning.run_with_means(
+            spec.method, spec.problem, data, spec.release_plan, on_answer=on_answer
+        )
     else:
         coefficients, transcript, means = run_with_means(
             spec.method, spec.problem, data, spec.release_plan, on_answer=on_answer, preparation=spec.preparation

@@ -105,7 +105,7 @@ def explicit_signature(method: Callable[..., Any]) -> Signature:
     return original.replace(parameters=parameters)
 
 
-def check_arguments(name: str, expected: Signature, *args: Any, **keywords: Any) -> None:
+def check_arguments(name: str, expected: Signature, /, *args: Any, **keywords: Any) -> None:
     """Raise a TypeError that names the method and its wrong or missing argument."""
     try:
         expected.bind(*args, **keywords)

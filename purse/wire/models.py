@@ -141,7 +141,7 @@ class Model(Wire):
         Field(
             description="The private means that training standardised rows by. A category whose share is below two "
             "standard deviations of its noise has coefficient 0: no released number tells it from a category without "
-            "rows. Null if the run released no means, as with preparation declared and for tunings.",
+            "rows. Null if the run released no means, as with preparation declared.",
             exclude_if=lambda means: means is None,  # models of earlier versions keep their digests
         ),
     ] = None

@@ -521,6 +521,8 @@ def test_wrong_and_missing_keywords_are_named_with_the_callers_class() -> None:
             purse.jobs.submit(dataset="ds_a", target="y", privacy=1.0, slop_limit=1.0)  # type: ignore[call-arg]
         with pytest.raises(TypeError, match=r"^Client\.quote\(\) missing .*'privacy'"):
             purse.quote(dataset="ds_a")  # type: ignore[call-arg]
+    with _client(lambda _request: httpx.Response(500)) as purse, pytest.raises(ProblemError):
+        purse.tokens.create(name="ada", role="analyst")  # a keyword that the check of keywords uses itself
     with pytest.raises(TypeError, match=r"^AsyncClient\.forecast\(\): Unknown keyword `wnated`"):
         _ = AsyncClient("http://x").forecast(dataset="d", target="y", wnated=0.9)  # type: ignore[call-arg]
 
