@@ -25,7 +25,7 @@ from solvers.methods import (
     Run,
 )
 from solvers.methods.checks import check_loss, not_convex
-from solvers.methods.defaults import budget_mu, descent_time
+from solvers.methods.defaults import NOISE_COST, budget_mu, descent_time
 from solvers.methods.run import Strict
 from solvers.potentials import HalfSquaredLp
 from solvers.preparation import AskedPreparation, ByMethod, ByProfile, Declared, Preparation, Private
@@ -40,7 +40,6 @@ _REQUESTED = "requested"  # the reason for a preparation that the request names
 _MOST_EVALUATIONS = 1e10  # per-record gradients; a run of as many takes hours
 _WEAK_L2 = 1e-3  # up to this strength, it hardly matters which coordinates an l2 penalizes
 _DEFAULT_SLOPE_LIMIT, _LIMIT_BELOW_SIGNAL = 0.7, 80.0  # measured: docs/proofs/limited_slopes.md
-_NOISE_COST = 0.35  # of methods/defaults/descent.py: the cost of a unit of time, in units of d sigma_1^2
 _NOISE_OVER_GAUSSIAN = 1.15  # noise multiplier of a perturbed objective over that of one Gaussian answer, about
 _REQUIRED_GAIN = 0.6  # a perturbed objective is chosen if its noise costs at most this share of that of gradients
 _LEAST_CURVATURE = 0.1  # of n mu epsilon: if L is larger, the determinant costs over a tenth of epsilon without a ridge
@@ -200,7 +199,7 @@ def _takes_perturbed_objective(case: Case) -> bool:
         return False
     if _LEAST_CURVATURE * problem.n * problem.mu * privacy.epsilon < problem.L:
         return False
-    gradient_noise = _NOISE_COST * descent_time(problem, privacy)
+    gradient_noise = NOISE_COST * descent_time(problem, privacy)
     return _NOISE_OVER_GAUSSIAN**2 / (2 * problem.mu) < _REQUIRED_GAIN * gradient_noise
 
 

@@ -20,9 +20,10 @@ from app.http.protocol import BoundedProtocol, Limits
 from app.http.server import configured
 from app.identity import service
 from app.identity.home import IDENTITY_FILE, open_database
-from app.main import check_free, create_app
+from app.main import create_app
 from app.persistence.files import StartRefused
 from app.persistence.session import Database
+from app.services import check_free
 from app.settings import Settings
 from app.worker.forked import ForkedEngine
 from purse.errors import fault

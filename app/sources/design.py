@@ -161,11 +161,11 @@ class Design:
         used = tuple(declared[p] for p in (*self.positions, self.target_position) if p < len(declared))
         if len(declared) != self.stored or used != (*self.widths, code_count(self.target)):
             raise ValueError("the stored matrix is not of the declared width")
-        features = Coded(stored.numbers, stored.codes, tuple(stored.places[p] for p in self.positions))
+        features = Coded(stored.numbers, stored.codes, tuple(stored.offsets[p] for p in self.positions))
         return features, self._labels(stored, declared[self.target_position])
 
     def _labels(self, stored: Coded, width: int) -> Floats:
-        place = stored.places[self.target_position]
+        place = stored.offsets[self.target_position]
         if not isinstance(self.target, CategoryColumn):
             return stored.numbers[:, place].astype(np.float64)
         return self.labels(codes(stored, place, width))
@@ -238,7 +238,7 @@ class Table:
         places = range(len(declared)) if self.positions is None else self.positions
         if tuple(declared[p] for p in places if p < len(declared)) != self.columns.widths:
             raise ValueError("the stored matrix is not of the declared width")
-        used = Coded(stored.numbers, stored.codes, tuple(stored.places[p] for p in places))
+        used = Coded(stored.numbers, stored.codes, tuple(stored.offsets[p] for p in places))
         return used, np.zeros(len(stored.numbers))
 
 

@@ -36,7 +36,7 @@ from app.sources.tally import Tally
 from purse.wire.columns import Column
 from purse.wire.datasets import DatasetSpec, PersonUnit
 from purse.wire.files import PLAIN, Dialect
-from solvers.data_access.persons import places
+from solvers.data_access.persons import rows_by_slot
 
 _ZIP = b"PK\x03\x04"
 
@@ -213,7 +213,7 @@ def _person_slots(people: People, most_slots: int) -> np.ndarray[tuple[int, int]
         raise Unreadable("The file has rows of more persons than the unit declares.")
     if n * unit.max_rows > most_slots:
         raise TooLarge(f"With these columns, persons times max_rows may be at most {most_slots}.")
-    slots = places(people.owners, n, unit.max_rows, Noise())
+    slots = rows_by_slot(people.owners, n, unit.max_rows, Noise())
     return slots.reshape(n, unit.max_rows)
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from app.sources.singles import Singles, single
 from purse.wire.columns import CategoryColumn, Column
 from solvers.columns import Columns
-from solvers.data_access.inputs import in_bytes, places
+from solvers.data_access.inputs import in_bytes, offsets
 from solvers.data_access.rows import Coded, code_bytes
 
 Floats = NDArray[np.float64]
@@ -143,7 +143,7 @@ def widths(folder: Path) -> tuple[int, ...]:
 
 
 def open_coded(folder: Path) -> Coded:
-    """Return the stored records through read-only memory maps; `places` names every declared column.
+    """Return the stored records through read-only memory maps; `offsets` names every declared column.
 
     Raises
     ------
@@ -166,7 +166,7 @@ def mapped(folder: Path, declared: Sequence[int]) -> Coded:
     coded = Coded(
         _opened(folder / NUMBERS, numbers, np.float64, np.float32),
         _opened(folder / CODES, size, np.uint8),
-        places(Columns(tuple(declared))),
+        offsets(Columns(tuple(declared))),
     )
     if len(coded.numbers) != len(coded.codes):
         raise ValueError("there is not a code for each number")
@@ -174,7 +174,7 @@ def mapped(folder: Path, declared: Sequence[int]) -> Coded:
 
 
 def held(folder: Path) -> NDArray[np.bool_] | None:
-    """Which places of persons hold a row; None where records are rows."""
+    """Which slots of persons hold a row; None where records are rows."""
     path = folder / PRESENT
     return _opened(path, 1, np.uint8)[:, 0] > 0 if path.exists() else None
 
@@ -240,8 +240,8 @@ class Fingerprint:
 def decoded(coded: Coded, declared: Sequence[int], rows: slice = slice(None)) -> Floats:
     """Some records as doubles, a column for each declared one."""
     block = np.empty((len(coded.numbers[rows]), len(declared)))
-    for j, (place, width) in enumerate(zip(coded.places, declared, strict=True)):
-        block[:, j] = coded.numbers[rows, place] if width == 1 else codes(coded, place, width, rows)
+    for j, (offset, width) in enumerate(zip(coded.offsets, declared, strict=True)):
+        block[:, j] = coded.numbers[rows, offset] if width == 1 else codes(coded, offset, width, rows)
     return block
 
 

@@ -27,7 +27,7 @@ from app.worker.engine import AWAY, DAMAGED, FAILED, FULL, Place
 from purse.wire.base import Wire
 from solvers import tuning
 from solvers.data_access.data import Data
-from solvers.data_access.partitioned import Here, Partitioned, Partitions
+from solvers.data_access.partitioned import LocalPartitions, Partitioned, Partitions
 from solvers.data_access.standardised import ReleasedMeans
 from solvers.solve import run_with_means
 from solvers.trials import Tuning
@@ -124,7 +124,7 @@ def _data(job: Payload, payload: str, scratch: Path, spread: Spread | None) -> I
     if manifest.rows != spec.problem.n:
         raise Damaged("There are not as many records as were registered.")
     if spread is None:
-        yield Partitioned(spec.problem, Here([prepared(spec, manifest, i, scratch) for i in range(count)]))
+        yield Partitioned(spec.problem, LocalPartitions([prepared(spec, manifest, i, scratch) for i in range(count)]))
         return
     with spread(payload, count) as partitions:
         yield Partitioned(spec.problem, partitions)

@@ -25,7 +25,7 @@ class CountingAttacker:
             raise Unsuitable("columns: the attack on counts needs declared columns, so set Problem.columns")
         self._oracle, self._plan, self._problem, self.moments = oracle, plan, problem, moments
         self._columns: Columns = problem.columns
-        stored = [rows_of(replace(data, scale=np.ones(problem.places))) for data in (one, two)]
+        stored = [rows_of(replace(data, scale=np.ones(problem.slots))) for data in (one, two)]
         self._rows = [rows[data.present(), :-1] for rows, data in zip(stored, (one, two), strict=True)]
         self._targets = [data.y[data.present()] for data in (one, two)]
         self._own = 0.0
@@ -66,7 +66,7 @@ class CountingAttacker:
         means = []
         for rows in self._rows:
             centered = (rows - center)[:, is_number]
-            means.append((centered.T @ centered)[upper] * weights / problem.places)
+            means.append((centered.T @ centered)[upper] * weights / problem.slots)
         bound = moment_bounds.products(self._columns, center, problem.relation)
         self._scored(query, answer * self.moments.share, means, bound / problem.n)
         return answer

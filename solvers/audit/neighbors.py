@@ -59,12 +59,12 @@ class Neighbors:
 
 def neighbor(problem: Problem, row: Row, position: int = 0, other_rows: Row | None = None) -> Data:
     """Return records that are all like `other_rows`, except one at `position`, or all rows of one person."""
-    X, y, slots = np.zeros((problem.places, problem.d)), np.zeros(problem.places), problem.unit.slots
+    X, y, k = np.zeros((problem.slots, problem.d)), np.zeros(problem.slots), problem.unit.slots
     if other_rows is not None:
         X[:], y[:] = other_rows.x, other_rows.y
-    own = slice(slots * position, slots * position + slots)
+    own = slice(k * position, k * position + k)
     X[own], y[own] = row.x, row.y
-    present = np.ones(problem.places, np.bool_) if problem.unit.is_person else None
+    present = np.ones(problem.slots, np.bool_) if problem.unit.is_person else None
     data = inputs.of_arrays(X, y, problem, present)
     return without(data, own) if row.is_null else data
 

@@ -25,10 +25,10 @@ class StandardisedAttacker:
         if problem.columns is None:
             raise Unsuitable("columns: the attack on moments needs declared columns, so set Problem.columns")
         self._oracle, self._plan, self._n, self._unit = oracle, plan, problem.n, problem.unit
-        unscaled = [replace(data, scale=np.ones(problem.places)) for data in (one, two)]
+        unscaled = [replace(data, scale=np.ones(problem.slots)) for data in (one, two)]
         self._rows = [rows_of(stored)[data.present()] for stored, data in zip(unscaled, (one, two), strict=True)]
         self._targets = [data.y[data.present()] for data in (one, two)]
-        self._places, self._loss = problem.places, problem.loss
+        self._slots, self._loss = problem.slots, problem.loss
         self._columns: Columns = problem.columns
         self._relation = problem.relation
         self.score = 0.0
@@ -45,7 +45,7 @@ class StandardisedAttacker:
     def means(self, query: str) -> Vector:
         """Return the answer, and score it."""
         answer, bound = self._oracle.means(query), moment_bounds.means(self._columns, self._relation, self._unit)
-        self._scored(query, answer * self.share, [x[:, :-1].sum(axis=0) / self._places for x in self._rows], bound)
+        self._scored(query, answer * self.share, [x[:, :-1].sum(axis=0) / self._slots for x in self._rows], bound)
         return answer
 
     def spread(self, query: str, center: Vector) -> float:
@@ -64,7 +64,7 @@ class StandardisedAttacker:
         for rows in self._rows:
             squares = self._numbers(rows, center) ** 2
             short = radius**2 / np.maximum(squares.sum(axis=1), radius**2) if cut else np.ones(len(rows))
-            means.append((squares * short[:, None]).sum(axis=0) / self._places)
+            means.append((squares * short[:, None]).sum(axis=0) / self._slots)
         bound = moment_bounds.variances(self._columns, center, radius, self._relation)
         self._scored(query, answer * self.share, means, bound)
         return answer
@@ -75,7 +75,7 @@ class StandardisedAttacker:
         for rows, y in zip(self._rows, self._targets, strict=True):
             z = in_frame(rows, frame)
             t = limited(self._loss, z @ w.reshape(-1, z.shape[1]).T, y, limit / np.linalg.norm(z, axis=1))
-            means.append((t.T @ z).ravel() / self._places)
+            means.append((t.T @ z).ravel() / self._slots)
         self._scored(query, answer, means, limit)
         return answer
 
@@ -116,7 +116,7 @@ class StandardisedAttacker:
 
     def _scored_number(self, query: str, answer: float, sums: list[float], bound: float) -> None:
         """Score one number, a mean over the slots that contain a row."""
-        means = [np.array([total / self._places]) for total in sums]
+        means = [np.array([total / self._slots]) for total in sums]
         self._scored(query, np.array([answer * self.share]), means, bound)
 
 

@@ -164,7 +164,7 @@ def test_a_profile_and_a_job_by_it_keep_the_sum_of_their_promises() -> None:
         counting = CountingAttacker(
             CountingOracle(door, CODED, pair[which], counted, noise), told, CODED, counted, *pair
         )
-        moments, _, _ = statistic.parted(CODED, statistic.run(counting, CODED))
+        moments, _, _ = statistic.unpack(CODED, statistic.run(counting, CODED))
         job = by(moments)
         attack = Attack(job.method, job.problem, rows, preparation=job.preparation)
         return counting.score + attack.score(which, rest, noise)

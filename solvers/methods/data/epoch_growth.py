@@ -28,15 +28,16 @@ _SMOOTH_KAPPA, _NON_SMOOTH_KAPPA = 2.0, 1.5
 
 @dataclass(frozen=True, slots=True)
 class EpochGrowth(Strict):
-    """min_w E f(w; z) + r(w), which grows like its minimum + (lambda/kappa) ||w - w*||^kappa with both unknown, by
-    T epochs of localization on floor(n/T) rows each. Epoch e starts at the point of the previous one, with steps
+    """Epochs of localization with halved steps, for risks that grow fast around the minimizer.
+
+    min_w E f(w; z) + r(w), which is at least its minimum + (lambda/kappa) ||w - w*||^kappa with both unknown, by T
+    epochs of localization on floor(n/T) rows each. Epoch e starts at the point of the previous one, with steps
     2^-e eta.
 
     Precondition: as for `localization`. Only the rate needs growth; privacy does not.
     Pseudo-code: for e = 0..T-1: x = localize(rows of epoch e, from x, step 2^-e, envelope of width 2^-e smoothing).
     Postcondition: no row is in two phases of any epochs, so the run costs one release: 2/z-GDP, or 2/z-DP with Laplace
-    noise.
-    Proof: docs/proofs/epoch_growth.md.
+    noise. Proof: docs/proofs/epoch_growth.md.
 
     Parameters
     ----------
@@ -46,8 +47,8 @@ class EpochGrowth(Strict):
     phases, ratio, step, smoothing, steps, noise : Parameter of the first epoch's localization
 
     Reference: Asi, Levy and Duchi 2021, Algorithm 2; docs/spec 6.
-    Deviations: C in place of its part within 2^-e D of x, which is not needed (proof); T from the proven bound in place
-    of ceil(2 ln n / (kappa - 1)), which is several times as many; localization's own.
+    Deviations: C instead of its part within 2^-e D of x, which is not needed (proof); T from the proven bound instead
+    of ceil(2 ln n / (kappa - 1)), which is several times as many; those of localization.
     """
 
     kappa: float | None = None

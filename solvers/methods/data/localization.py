@@ -24,18 +24,20 @@ _MOST_DEFAULT_STEPS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Localization(Strict):
-    """min_w E f(w; z) + r(w) by k regularized problems of m = floor(n/k) rows each, no row in two of them:
+    """Localization: regularized problems on disjoint rows, each pulled to the previous release.
+
+    min_w E f(w; z) + r(w) by k problems of m = floor(n/k) rows each, no row in two of them:
 
         x^_i ~ argmin over C of F_i(w) + r(w) + ||w - x_(i-1)||^2 / (eta_i m),    x_i = project_C(x^_i + noise_i),
 
-    eta_i = step ratio^(1-i), x_0 public; Gaussian noise of std z G eta_i / 2 in each coordinate, or Laplace noise of
-    scale z sqrt(d) G eta_i / 2, rounding aside.
+    with eta_i = step ratio^(1-i) and a public x_0. Rounding aside, the noise is Gaussian with std z G eta_i / 2 in each
+    coordinate, or Laplace with scale z sqrt(d) G eta_i / 2.
 
-    Precondition: f convex with gradients bounded by proof. One that is not smooth is replaced by its envelope of width
-    `smoothing`, which has the same bound.
+    Precondition: f convex with gradients bounded by proof. If f is not smooth, its envelope of width `smoothing`
+    replaces it, which has the same bound.
     Pseudo-code: for i = 1..k: T_i proximal gradient steps on phase i from x_(i-1); release; project on C.
-    Postcondition: replacing a record of phase i moves x^_i by at most G eta_i, whatever T_i, and moves no other, so the
-    run costs one release: 2/z-GDP, or 2/z-DP with Laplace noise. Proof: docs/proofs/localization.md.
+    Postcondition: replacing a record of phase i moves x^_i by at most G eta_i for every T_i, and moves no other point.
+    So the run costs one release: 2/z-GDP, or 2/z-DP with Laplace noise. Proof: docs/proofs/localization.md.
 
     Parameters
     ----------
@@ -47,9 +49,9 @@ class Localization(Strict):
     noise : "gaussian", or "laplace", the default at delta = 0
 
     Reference: Asi, Levy and Duchi 2021, Algorithm 1; docs/spec 5.
-    Deviations: sensitivity G eta_i (printed 4 G eta_i); projection on C, not on the ball around x_(i-1), which never
-    binds; x_i is projected before it is used; k, q and eta_1 from the bound in docs/proofs/phases.md in place of
-    ceil(ln n), 16 and constants left open; T_i fixed in place of "the output of the optimization algorithm".
+    Deviations: sensitivity G eta_i (printed 4 G eta_i); projection on C instead of the ball around x_(i-1), which never
+    binds; x_i is projected before it is used; k, q and eta_1 from the bound in docs/proofs/phases.md instead of
+    ceil(ln n), 16 and unspecified constants; a fixed T_i instead of "the output of the optimization algorithm".
     """
 
     phases: int | None = None

@@ -19,21 +19,23 @@ from solvers.oracles import Access
 from solvers.problem import Problem, Vector
 
 LAW = schedule.Law(reach=0.5, drift=0.5, shift=2.0)
-_SHORTER = 1 - 1e-9  # eta stays below 2 / L however it is rounded
+_STEP_MARGIN = 1 - 1e-9  # keeps eta below 2 / L after rounding
 
 
 @dataclass(frozen=True, slots=True)
 class PhasedSgd(Strict):
-    """min_w E f(w; z) + r(w) by k passes over m = floor(n/k) rows each, no row in two of them:
+    """Phased SGD: one pass of single-record steps in each phase, averaged and released.
+
+    min_w E f(w; z) + r(w) by k passes over m = floor(n/k) rows each, no row in two of them:
 
         w_j = prox_(eta_i r, C)(w_(j-1) - eta_i grad f_j(w_(j-1))),   x_i = project_C(mean of w_0..w_(m-1) + noise_i),
 
-    from w_0 = x_(i-1), eta_i = step ratio^(1-i) <= 2/L; Gaussian noise of std z G eta_i in each coordinate, or Laplace
-    noise of scale z sqrt(d) G eta_i, rounding aside.
+    from w_0 = x_(i-1), with eta_i = step ratio^(1-i) <= 2/L. Rounding aside, the noise is Gaussian with std z G eta_i
+    in each coordinate, or Laplace with scale z sqrt(d) G eta_i.
 
     Precondition: f convex and smooth with gradients bounded by proof.
-    Pseudo-code: for i = 1..k: one step a row of phase i, in order; release the mean of the points; project on C.
-    Postcondition: replacing a record of phase i moves the mean by at most 2 G eta_i, and moves no other, so the run
+    Pseudo-code: for i = 1..k: one step for each row of phase i, in order; release the mean of the points; project on C.
+    Postcondition: replacing a record of phase i moves the mean by at most 2 G eta_i, and moves no other. So the run
     costs one release: 2/z-GDP, or 2/z-DP with Laplace noise. Proof: docs/proofs/phased_sgd.md. The bound is false for
     losses that are not smooth.
 
@@ -46,7 +48,7 @@ class PhasedSgd(Strict):
 
     Reference: Feldman, Koren and Talwar 2020, Algorithm 1 (Phased-SGD); docs/spec 10.
     Deviations: equal phases, with k, q and eta_1 from the bound in docs/proofs/phases.md (the paper: n/2^i rows and
-    q = 4); proximal steps, which take a regularizer.
+    q = 4); proximal steps, which allow a regularizer.
     """
 
     phases: int | None = None
@@ -73,7 +75,7 @@ class PhasedSgd(Strict):
         check_scalar("phased_sgd", problem)
         check_convex("phased_sgd", problem)
         noise = cuts.noise_for("phased_sgd", self.noise, privacy)
-        longest = 2 / problem.L * _SHORTER
+        longest = 2 / problem.L * _STEP_MARGIN
         if self.step is not None and self.step > longest:
             raise Unsuitable(
                 f"phased_sgd: step must be below 2/L = {2 / problem.L:.6g} here, because its privacy depends on it"

@@ -95,7 +95,7 @@ class SettingsRule:
             return steps
         noise = 2 * slope_limit * problem.loss.slope_bound / (signal * problem.size)
         forgetting = self.forgetting / math.sqrt(CLASSES.step(problem) * noise)
-        by_size = self.most_evaluations / problem.places
+        by_size = self.most_evaluations / problem.slots
         return max(steps, math.ceil(min(forgetting, self.most_steps_by_forgetting, by_size)))
 
 

@@ -26,7 +26,7 @@ LEAST_ROWS = 30  # of a phase
 _RATIOS = (2.0, 4.0, 8.0, 16.0)  # candidates for q
 _BIAS_SHARE = 0.25  # smoothing may add this share of the proven risk
 _SMOOTHING_RANGE = (1e-4, 100.0)
-_MOST_RIDGE = 1e6
+MOST_RIDGE = 1e6
 _NEARER = 4.0  # minimizers are nearer than `distance` by this factor, and a ridge pays for its bias in full
 
 
@@ -182,4 +182,4 @@ def balanced_ridge(problem: Problem, privacy: Privacy, noise: NoiseName) -> floa
     """
     variance = spread(noise, privacy, problem) * (2 * problem.G / problem.n) ** 2
     strength = math.cbrt(2 * problem.L * variance / (distance(problem) / _NEARER) ** 2)
-    return min(_MOST_RIDGE, max(0.0, strength - problem.mu))
+    return min(MOST_RIDGE, max(0.0, strength - problem.mu))

@@ -64,7 +64,7 @@ def test_partitions_hold_what_one_folder_holds(tmp_path: Path, place: str) -> No
     assert {part.numbers.dtype for part in parts} == {one.numbers.dtype} == {np.dtype(np.float32)}
     assert np.array_equal(np.concatenate([part.numbers for part in parts]), one.numbers)
     assert np.array_equal(
-        np.concatenate([codes(part, part.places[2], 3) for part in parts]), codes(one, one.places[2], 3)
+        np.concatenate([codes(part, part.offsets[2], 3) for part in parts]), codes(one, one.offsets[2], 3)
     )
     assert sorted(path.name for path in tmp_path.iterdir() if path.name != "store") == ["parted", "people.csv", "whole"]
 

@@ -16,7 +16,7 @@ from solvers import kernels
 from solvers.columns import Columns
 from solvers.data_access.count_sums import Cells, Histograms
 from solvers.data_access.data import Data
-from solvers.data_access.inputs import places
+from solvers.data_access.inputs import offsets
 from solvers.data_access.rows import Coded
 from solvers.losses import Squared
 from solvers.problem import Problem
@@ -97,7 +97,7 @@ def test_a_number_on_the_end_of_a_part_is_counted_in_the_next_one(
     of = column(lower, upper, lower if settled else None, upper - lower if settled else None)
     columns, x = Columns((1,), (of.code_range,)), np.arange(lower, upper + 1.0)
     within, n = ends([of]), len(x)
-    coded = Coded(single(NumberEncoder(of).code(x)[:, None], within), np.empty((n, 0), np.uint8), places(columns))
+    coded = Coded(single(NumberEncoder(of).code(x)[:, None], within), np.empty((n, 0), np.uint8), offsets(columns))
     data = Data.coded(coded, np.zeros(n), Problem(Squared(), n=n, d=2, row_norm=columns.row_norm, columns=columns))
     expected = np.bincount(np.minimum(((x - lower) * bins) // (upper - lower), bins - 1).astype(int), minlength=bins)
     for work in (Histograms(bins), Cells(bins)):

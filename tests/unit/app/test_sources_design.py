@@ -175,7 +175,7 @@ def test_a_job_reads_the_stored_records_in_place(folder: Path, tmp_path: Path) -
     coded, _ = design({"features": ["city"]}).load(folder)
     assert isinstance(coded.numbers, np.memmap)
     assert isinstance(coded.codes, np.memmap)
-    assert (coded.codes.dtype, coded.codes.shape, coded.places) == (np.uint8, (5, 2), (1,))
+    assert (coded.codes.dtype, coded.codes.shape, coded.offsets) == (np.uint8, (5, 2), (1,))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -201,8 +201,8 @@ def test_codes_take_as_few_bytes_as_their_column_needs(tmp_path: Path) -> None:
     assert np.load(tmp_path / "columns" / NUMBERS).shape == (1000, 1)
     coded = open_coded(tmp_path / "columns")
     i = np.arange(1000)
-    assert np.array_equal(codes(coded, coded.places[0], 256), i % 256)
-    assert np.array_equal(codes(coded, coded.places[2], 301), i % 301)
+    assert np.array_equal(codes(coded, coded.offsets[0], 256), i % 256)
+    assert np.array_equal(codes(coded, coded.offsets[2], 301), i % 301)
 
 
 def test_a_stored_matrix_of_another_width_is_refused(folder: Path) -> None:
