@@ -128,7 +128,8 @@ def run_with_means(
 ) -> tuple[Vector, Plan, ReleasedMeans | None]:
     """Return the result of `run`, and the means that the chosen run released, if it did.
 
-    All runs are made, whatever their scores are. The means are part of a run's output, which the choice is between: its plan holds their query.
+    All runs are made, whatever their scores are. The means are part of the output of each run, as the score and the
+    coefficients are, and the plan of the run contains their query.
 
     Parameters
     ----------
