@@ -1,5 +1,6 @@
 """Plain sentences for pydantic's errors: what a field must be, without the value and without a library's words."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -7,11 +8,15 @@ _MESSAGES: Final = {
     "missing": "is required",
     "float_type": "must be a number, such as 0.5",
     "finite_number": "must be a finite number: NaN and infinity are not accepted",
+    "float_parsing": "must be a number, such as 0.5",
     "int_type": "must be a whole number, such as 10",
+    "int_parsing": "must be a whole number, such as 10",
     "int_from_float": "must be a whole number, such as 10",
     "int_parsing_size": "must be a whole number with fewer digits",
-    "string_type": "must be text in quotes",
+    "string_type": "must be text",
     "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "enum": "must be {expected}",
     "list_type": "must be a list",
     "tuple_type": "must be a list",
     "dict_type": "must be an object with named fields",
@@ -31,6 +36,7 @@ _MESSAGES: Final = {
     "string_too_long": "must have at most {max_length} characters",
     "json_invalid": "must be valid JSON",
 }
+_SUBJECT: Final = re.compile(r"^\w+ should ")  # how pydantic's other messages begin
 _PATTERNS: Final = {
     r"^[^\x00-\x1f\x7f]+$": "must not contain control characters such as tabs and line ends",
     r"^[a-z0-9_]{1,64}$": "must be an identifier: 1 to 64 lower-case letters, digits and underscores",
@@ -55,4 +61,4 @@ def plain_message(error: Mapping[str, Any]) -> str:
     if kind in _MESSAGES:
         values = {name: str(value).replace("'", "") for name, value in context.items()}
         return _MESSAGES[kind].format_map(values)
-    return str(error["msg"]).removeprefix("Value error, ")
+    return _SUBJECT.sub("must ", str(error["msg"]).removeprefix("Value error, "))

@@ -9,7 +9,7 @@ from rich import progress
 from rich.console import Console
 
 from app.cli.options import Explain, Json, OldestFirst, Sheet
-from app.cli.output import Output, loss, neighbors, percent, read_json
+from app.cli.output import Output, Refusal, loss, neighbors, percent, read_json
 from app.cli.reports import cures, outcomes
 from app.cli.sharing import allotment_table
 from purse import Client, text
@@ -50,6 +50,8 @@ def upload(
        "budget": {"epsilon": 3.0, "delta": 1e-6}}
     """
     declared = read_json(spec)
+    if not isinstance(declared, dict):
+        raise Refusal(f"{spec} is not a spec. It must contain a JSON object with name, columns and budget.")
     with (
         readable(file, dialect_of(declared), sheet) as plain,
         progress.open(

@@ -8,6 +8,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from app.cli.table import SECTIONS, SUMMARIES
 
+_EXAMPLE: Final = "\b\nExample"  # where a docstring's examples begin
 DEFAULTS: Final[Mapping[str, str]] = {"jobs": "list", "worker": "run"}
 """The command of a group that runs if the command line names none."""
 
@@ -28,7 +29,17 @@ class Overview(TyperGroup):
         )
 
 
-class DefaultGroup(TyperGroup):
+class Group(TyperGroup):
+    """A group of commands, whose help begins with an example of each."""
+
+    def format_help_text(self, _ctx: Any, formatter: Any) -> None:
+        """Write the first example of each command, then the summary."""
+        examples = (_examples(command.help or "")[1:2] for command in self.commands.values())
+        lines = [line for first in examples for line in first if not line.endswith("\\")]
+        _write_help(formatter, ["Examples:", *lines] if lines else [], f"{self.help}.")
+
+
+class DefaultGroup(Group):
     """A group with a default command, such as `purse jobs` for `purse jobs list`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -47,10 +58,19 @@ class ExampleFirst(TyperCommand):
 
     def format_help_text(self, _ctx: Any, formatter: Any) -> None:
         """Write the example of the docstring, then the rest of it."""
-        text, _, example = inspect.cleandoc(self.help or "").partition("\b\nExample")
-        if example:
-            lines = f"Example{example}".rstrip().splitlines()
-            formatter.write("\n" + "".join(f"  {line}".rstrip() + "\n" for line in lines))
-        formatter.write_paragraph()
-        with formatter.indentation():
-            formatter.write_text(text.strip())
+        text = inspect.cleandoc(self.help or "").partition(_EXAMPLE)[0]
+        _write_help(formatter, _examples(self.help or ""), text.strip())
+
+
+def _examples(docstring: str) -> list[str]:
+    """Return the lines of the examples, their heading first; empty if the docstring has none."""
+    _, mark, lines = inspect.cleandoc(docstring).partition(_EXAMPLE)
+    return f"Example{lines}".rstrip().splitlines() if mark else []
+
+
+def _write_help(formatter: Any, examples: list[str], text: str) -> None:
+    if examples:
+        formatter.write("\n" + "".join(f"  {line}".rstrip() + "\n" for line in examples))
+    formatter.write_paragraph()
+    with formatter.indentation():
+        formatter.write_text(text)

@@ -78,7 +78,7 @@ def worker(
 
     \b
     Examples:
-      purse worker certificate --out certificates worker-1
+      purse worker run --scheduler tls://10.0.0.5:8786 --data /mnt/purse/datasets
       purse worker run --scheduler tls://10.0.0.5:8786 --ca ca.pem --cert worker-1.pem --key worker-1-key.pem \\
         --data /mnt/purse/datasets --scratch /var/tmp/purse
     """

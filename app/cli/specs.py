@@ -1,5 +1,6 @@
 """Declarations in files: a spec, or the list of its columns."""
 
+import re
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -8,6 +9,8 @@ from app.cli.output import Refusal, read_json
 from purse.errors import fault
 from purse.unknown_fields import shown
 from purse.wire.datasets import DatasetSpec
+
+_ALTERNATIVE = re.compile(r"constrained-|(?:dict|list)\[")  # how pydantic names an alternative of a field's type
 
 
 def read_spec(path: Path) -> tuple[DatasetSpec, bool]:
@@ -18,12 +21,13 @@ def read_spec(path: Path) -> tuple[DatasetSpec, bool]:
         spec = DatasetSpec.model_validate({"name": "schema", "budget": {"epsilon": 1.0, "delta": 0.0}, **fields})
     except ValidationError as error:
         faults = "; ".join(f"{_field(e['loc'], fields)}: {fault(e, DatasetSpec)}" for e in error.errors()[:5])
-        raise Refusal(f"the schema is not complete: {faults}") from None
+        raise Refusal(f"{path} is not a complete declaration. Correct these fields: {faults}") from None
     return spec, "budget" in fields
 
 
 def _field(location: tuple[int | str, ...], fields: dict[str, object]) -> str:
     """Return the name of a field. A field of a column begins with the column's name."""
+    path = [str(part) for part in location if not _ALTERNATIVE.match(str(part))]
     columns = fields.get("columns")
     if (
         location[:1] == ("columns",)
@@ -34,5 +38,5 @@ def _field(location: tuple[int | str, ...], fields: dict[str, object]) -> str:
         column = columns[location[1]]
         name = column.get("name") if isinstance(column, dict) else None
         if isinstance(name, str):
-            return f"{name!r}.{shown(str(location[-1]))}"
-    return ".".join(shown(str(part)) for part in location)
+            return ".".join((repr(name), *map(shown, path[3:])))  # path[2] is the column's type
+    return ".".join(map(shown, path))

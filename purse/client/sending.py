@@ -6,6 +6,7 @@ their result at once: on any thread, and beside a running loop too.
 """
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -27,6 +28,7 @@ TIMEOUT: Final = 60.0  # seconds
 _MAX_ATTEMPTS: Final = 4
 _FIRST_PAUSE_SECONDS: Final = 0.2
 _MAX_PAUSE_SECONDS: Final = 60.0  # a server that asks for a longer wait gets no retry
+_ERROR_NUMBER: Final = re.compile(r"^\[Errno -?[0-9]+\] ")
 
 
 class Driver(Protocol):
@@ -135,7 +137,7 @@ class Sender:
                 return _checked(call, await self.driver.request(call.method, call.path, **_arguments(call)))
             except httpx.TransportError as error:
                 if not attempts:
-                    cause = str(error) or type(error).__name__
+                    cause = _ERROR_NUMBER.sub("", str(error)) or type(error).__name__
                     raise Unreachable(
                         f"The server did not answer: {cause}. Check that it is running and that PURSE_URL is right."
                     ) from error

@@ -31,13 +31,7 @@ _SHORTEST, _LONGEST = 1e-100, 1e100  # so that no square of a limit, a norm or i
 
 @dataclass(frozen=True, slots=True)
 class ReleasedMeans:
-    """Noisy means of a row's coordinates without its constant, as the oracle answered them.
-
-    Parameters
-    ----------
-    values : (d - 1,), one for each coordinate
-    noise_std : standard deviation of the noise in each of them
-    """
+    """The answer of `means`: `values`, (d - 1,), each with noise of standard deviation `noise_std`."""
 
     values: Vector
     noise_std: float
@@ -51,16 +45,7 @@ class StandardisedOracle:
     row, which `means` releases with its answer; so they are means over rows.
     """
 
-    __slots__ = (
-        "__columns",
-        "__data",
-        "__factor",
-        "__meter",
-        "__problem",
-        "__relation",
-        "__released_means",
-        "__share",
-    )
+    __slots__ = ("__columns", "__data", "__factor", "__means", "__meter", "__problem", "__relation", "__share")
 
     def __init__(
         self, problem: Problem, data: Summed, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None = None
@@ -71,12 +56,12 @@ class StandardisedOracle:
         self.__columns: Columns = problem.columns
         self.__relation, self.__factor = problem.relation, sensitivity_factor(problem.relation)
         self.__share = 1.0
-        self.__released_means: ReleasedMeans | None = None
+        self.__means: ReleasedMeans | None = None
 
     @property
     def released_means(self) -> ReleasedMeans | None:
         """The last answer of `means` with the std of its noise; None before the first one."""
-        return self.__released_means
+        return self.__means
 
     @property
     def share(self) -> float:
@@ -101,7 +86,7 @@ class StandardisedOracle:
         if is_person:
             self.__share = min(1.0, max(float(answer[-1]), noise_std))
             answer = answer[:-1] / self.__share
-        self.__released_means = ReleasedMeans(answer, noise_std / self.__share)
+        self.__means = ReleasedMeans(answer, noise_std / self.__share)
         return answer
 
     def spread(self, query: str, center: Vector) -> float:

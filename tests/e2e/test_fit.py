@@ -71,7 +71,7 @@ def test_without_a_schema_there_is_a_template_and_only_the_header_is_read(people
     (people.parent / "template.json").write_text(out)
     code, out, err = fit("--epsilon", "1", "--schema", str(people.parent / "template.json"))
     assert (code, out) == (1, "")
-    assert "not complete" in err
+    assert "not a complete declaration" in err
     assert not (people.parent / "home").exists()
 
 

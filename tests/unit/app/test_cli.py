@@ -132,6 +132,14 @@ def test_the_help_of_a_command_begins_with_an_example_and_then_its_summary(comma
     assert "--json" in out
 
 
+@pytest.mark.parametrize("words", ["stats", "dataset", "dataset sample", "server", "ledger", "worker"])
+def test_the_help_of_a_group_begins_with_examples(words: str, run: Run) -> None:
+    code, out, _ = run(*words.split(), "--help")
+    assert code == 0
+    assert re.match(rf"Usage: .*\n\n  Examples:\n +purse (?:{words}|serve) ", out)
+    assert SUMMARIES[words] in out
+
+
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command.alias], ids=lambda c: c.alias)
 def test_a_former_name_is_the_same_command(command: Command, run: Run) -> None:
     former, present = (run(*words.split(), "--help") for words in (command.alias, command.words))
