@@ -17,7 +17,7 @@ from solvers.data_access import frames, inputs
 from solvers.data_access.data import Data
 from solvers.data_access.oracles import DataOracles, counting_on, split
 from solvers.data_access.persons import of_persons
-from solvers.data_access.standardised import ReleasedMeans, StandardisedOracle
+from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.summed import RemoteData
 from solvers.errors import RunFailed, Unsuitable
 from solvers.forecast import Forecast, forecast
@@ -192,7 +192,7 @@ def run_with_means(
     """
     noise = Noise() if noise is None else noise
     moments_plan, method_plan = split(release.plan, set(preparation.bounds(problem)))
-    means: ReleasedMeans | None = None
+    means: tuple[Vector, float] | None = None
     frame, moments_transcript, met = None, replace(moments_plan, queries=()), preparation.prepared(problem)
     if problem.columns is not None:
         moments = StandardisedOracle(problem, data, moments_plan, noise, on_answer)
@@ -213,7 +213,8 @@ def run_with_means(
     size = method.size(problem) if isinstance(method, CountingRun) else problem.size
     if coefficients.shape != (size,) or not np.isfinite(coefficients).all():
         raise RunFailed("the result of the run has a wrong shape or is not finite, so nothing is released")
-    return coefficients, transcript, oracles.released_means or means
+    means = oracles.released_means or means
+    return coefficients, transcript, None if means is None else ReleasedMeans(*means)
 
 
 def solve(

@@ -16,12 +16,12 @@ from solvers.data_access.counting import CountingOracle
 from solvers.data_access.data import Data
 from solvers.data_access.full_batch import FullBatchOracle
 from solvers.data_access.sampled import SampledOracle
-from solvers.data_access.standardised import ReleasedMeans, StandardisedOracle
+from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.summed import Summed
 from solvers.data_access.walk import Walk
 from solvers.errors import Unsuitable
 from solvers.moment_bounds import MOMENTS
-from solvers.problem import Problem
+from solvers.problem import Problem, Vector
 
 _Oracle = FullBatchOracle | SampledOracle | AllocatedOracle | StandardisedOracle | CountingOracle | DataAccess
 OnAnswer = Callable[[int], None]
@@ -50,8 +50,8 @@ class DataOracles:
         return self.__data.problem
 
     @property
-    def released_means(self) -> ReleasedMeans | None:
-        """The noisy means that the run's own oracle answered; None if it answered no means."""
+    def released_means(self) -> tuple[Vector, float] | None:
+        """The noisy means that the run's own oracle answered, and the std of their noise; None without means."""
         own = (oracle.released_means for oracle in self.__opened if isinstance(oracle, StandardisedOracle))
         return next(own, None)
 

@@ -7,7 +7,6 @@ Proofs: docs/proofs/standardisation.md, docs/proofs/adaptive_gd.md.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -29,14 +28,6 @@ from solvers.problem import Problem, Vector
 _SHORTEST, _LONGEST = 1e-100, 1e100  # so that no square of a limit, a norm or its inverse underflows
 
 
-@dataclass(frozen=True, slots=True)
-class ReleasedMeans:
-    """The answer of `means`: `values`, (d - 1,), each with noise of standard deviation `noise_std`."""
-
-    values: Vector
-    noise_std: float
-
-
 class StandardisedOracle:
     """Private moments of rows whose layout is public, and gradients in a released frame.
 
@@ -56,10 +47,10 @@ class StandardisedOracle:
         self.__columns: Columns = problem.columns
         self.__relation, self.__factor = problem.relation, sensitivity_factor(problem.relation)
         self.__share = 1.0
-        self.__means: ReleasedMeans | None = None
+        self.__means: tuple[Vector, float] | None = None
 
     @property
-    def released_means(self) -> ReleasedMeans | None:
+    def released_means(self) -> tuple[Vector, float] | None:
         """The last answer of `means` with the std of its noise; None before the first one."""
         return self.__means
 
@@ -86,7 +77,7 @@ class StandardisedOracle:
         if is_person:
             self.__share = min(1.0, max(float(answer[-1]), noise_std))
             answer = answer[:-1] / self.__share
-        self.__means = ReleasedMeans(answer, noise_std / self.__share)
+        self.__means = (answer, noise_std / self.__share)
         return answer
 
     def spread(self, query: str, center: Vector) -> float:
