@@ -20,12 +20,13 @@ from solvers.data_access.persons import of_persons
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.summed import RemoteData
 from solvers.errors import RunFailed, Unsuitable
+from solvers.fitting import Fitted, Wish, fit
 from solvers.forecast import Forecast, forecast
 from solvers.methods import Method, Run
 from solvers.methods.run import CountingRun
 from solvers.preparation import AskedPreparation, Declared, Preparation
 from solvers.problem import Problem, Vector
-from solvers.selection import Auto, Currency, Fitted, Wish, fit
+from solvers.selection import Auto, Currency
 from solvers.statistics import AnyCounting
 from solvers.trials import Tuning
 
@@ -67,6 +68,20 @@ class Quote:
     noise_stds: tuple[float, ...]
     gradient_evaluations: float
     forecast: Forecast
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReleasedMeans:
+    """Noisy means of a row's coordinates without its constant, as the run's oracle answered them.
+
+    Parameters
+    ----------
+    values : (d - 1,), one for each coordinate
+    noise_std : standard deviation of the noise in each of them
+    """
+
+    values: Vector
+    noise_std: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
