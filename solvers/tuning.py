@@ -19,10 +19,9 @@ from accounting.privacy import Privacy, sensitivity_factor
 from solvers.data_access.data import Data
 from solvers.data_access.oracles import split
 from solvers.data_access.scores import ScoreOracle
-from solvers.data_access.standardised import ReleasedMeans
 from solvers.errors import NeedsDelta, RunFailed
 from solvers.problem import Problem, Vector
-from solvers.solve import AS_DECLARED, Limits, Quote
+from solvers.solve import AS_DECLARED, Limits, Quote, ReleasedMeans
 from solvers.solve import plan as plan_one
 from solvers.solve import run_with_means as run_one
 from solvers.trials import CHOICE, SCORE, Candidates, Trial, Tuning
