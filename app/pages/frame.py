@@ -40,8 +40,19 @@ _TEMPLATES = Environment(
     lstrip_blocks=True,
     auto_reload=False,
 )
-_TEMPLATES.filters |= {"number": words.number, "percent": words.percent, "bounds": words.bounds}
-_TEMPLATES.filters |= {"place": words.place, "part": part, "log10": math.log10}
+_FILTERS = (
+    words.number,
+    words.large,
+    words.rounded_down,
+    words.duration,
+    words.percent,
+    words.day,
+    words.minute,
+    words.bounds,
+    words.place,
+    part,
+)
+_TEMPLATES.filters |= {function.__name__: function for function in _FILTERS} | {"log10": math.log10}
 
 
 @dataclass(frozen=True, slots=True)

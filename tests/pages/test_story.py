@@ -41,7 +41,7 @@ def _declare(page: Page, file: Path) -> str:
     expect(declared).to_have_value(re.compile('"targets": '))
     assert json.loads(declared.input_value()) == story.SPEC
     page.get_by_role("button", name="Upload and register").click()
-    report = page.get_by_role("region", name="What became of the values")
+    report = page.get_by_role("region", name="How the values were read")
     expect(report.get_by_role("row", name="kosten")).to_have_text(re.compile(r"kosten\s*8,000\s*–\s*0 %"))
     return str(page.get_by_role("link", name=story.SPEC["name"]).get_attribute("href")).rpartition("/")[2]
 
