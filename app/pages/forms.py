@@ -272,9 +272,9 @@ def _text(value: Any) -> str:
 def _read(field: Field) -> Any:
     match field.kind:
         case "number" | "integer":
-            return _number(field.value)
+            return read_number(field.value)
         case "numbers":
-            return [_number(part.strip()) for part in field.value.split(",")]
+            return [read_number(part.strip()) for part in field.value.split(",")]
         case "flag":
             return {"true": True, "false": False}.get(field.value, field.value)
         case "choices":
@@ -285,7 +285,8 @@ def _read(field: Field) -> Any:
             return "\t" if field.value == _TYPED_TAB else field.value
 
 
-def _number(text: str) -> int | float | str:
+def read_number(text: str) -> int | float | str:
+    """Return the finite number that a text is, or the text itself."""
     try:
         value = float(text)
     except ValueError:

@@ -63,7 +63,7 @@ def test_the_story_begins_on_a_page_and_ends_where_an_auditor_finds_it_again(
     with Visitor.arrived(browser, server.url, told["auditor"]) as visitor:
         page = visitor.page
         page.goto(f"/pages/datasets/{told['dataset']}/ledger")
-        expect(page.locator("[data-at=state]")).to_contain_text("and the server says the same.")
+        expect(page.locator("[data-at=state]")).to_contain_text("and the server states the same.")
         for name, share in told["shares"].items():
             row = page.get_by_role("region", name="Shares by analyst").get_by_role("row", name=name)
             shown = row.get_by_role("cell").last.inner_text().removesuffix(" %")
