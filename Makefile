@@ -22,10 +22,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
 
-demo: $(RUNTIME) ## a real dataset, two private models, their receipts, a refusal; then stops
+demo: $(RUNTIME) ## a real dataset, two private models, their receipts and a refusal; then stops
 	@$(BIN)/purse demo
 
-story: $(RUNTIME) ## a hospital's file as it is: checked, asked, evaluated, audited, refused; then stops
+story: $(RUNTIME) ## a hospital's file: checked, counted, trained on, evaluated, audited; then stops
 	@$(BIN)/python -P -m app.demo.story
 
 serve: $(RUNTIME) ## the server on 127.0.0.1:8000, its state in $PURSE_HOME (./purse-data)
@@ -38,7 +38,7 @@ ALONE := env OPENBLAS_NUM_THREADS=1
 
 SUITE := $(ALONE) $(BIN)/python -m pytest $(PARALLEL)
 
-quick: $(TESTING) ## the suite without what takes long: under a minute on two idle cores
+quick: $(TESTING) ## the fast part of the suite, for daily work
 	@$(SUITE) -q -m 'not slow'
 
 test: $(TESTING) ## the whole suite, the heavy part aside

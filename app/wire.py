@@ -13,7 +13,7 @@ from accounting.plan import MAX_COUNT
 from accounting.privacy import Relation
 from accounting.records.outside import OutsideEvent
 from purse.wire import jobs
-from purse.wire.base import Delta, Epsilon, Identifier, Name, Title, Wire
+from purse.wire.base import DatasetReference, Delta, Epsilon, Identifier, Name, Title, Wire
 from purse.wire.datasets import MAX_COLUMNS
 from purse.wire.forecasts import EPSILONS, MOST_EPSILONS, MOST_TRIES
 from purse.wire.twins import USUAL_SOURCE, TwinNumber, TwinSource
@@ -97,7 +97,7 @@ AskedRowNorm = Annotated[
 class JobRequest(Wire):
     """Train one private model. Only dataset, target and privacy are required; there is no seed to give."""
 
-    dataset: Identifier
+    dataset: DatasetReference
     target: Annotated[Name, Field(description="The declared column to predict.")]
     positive: AskedPositive = None
     features: AskedFeatures = None
@@ -174,7 +174,7 @@ class StatisticRequest(Wire):
     standardise by it, free.
     """
 
-    dataset: Identifier
+    dataset: DatasetReference
     columns: Annotated[
         list[Name] | None,
         Field(
@@ -229,7 +229,7 @@ class TuningRequest(Wire):
     those that count is released. What it costs is less than all tries and more than one.
     """
 
-    dataset: Identifier
+    dataset: DatasetReference
     target: Annotated[Name, Field(description="The declared column to predict.")]
     positive: AskedPositive = None
     features: AskedFeatures = None

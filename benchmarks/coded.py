@@ -23,7 +23,7 @@ from solvers.columns import Columns
 from solvers.data_access import data as reading
 from solvers.data_access import frames
 from solvers.data_access.data import Data
-from solvers.data_access.inputs import in_bytes, places
+from solvers.data_access.inputs import in_bytes, offsets
 from solvers.data_access.rows import Coded, code_bytes, stored_numbers
 from solvers.data_access.sums import gradient_sum
 from solvers.data_access.unfolded import rows_of
@@ -50,7 +50,7 @@ def drawn(n: int, widths: tuple[int, ...], seed: int = 1) -> Data:
     rng, columns = np.random.default_rng(seed), Columns(widths)
     codes = [in_bytes(rng.integers(0, w, n), code_bytes(w)) for w in widths if w > 1]
     numbers = rng.uniform(-1, 1, (n, widths.count(1))).astype(np.float32)
-    coded = Coded(numbers, np.hstack([np.empty((n, 0), np.uint8), *codes]), places(columns))
+    coded = Coded(numbers, np.hstack([np.empty((n, 0), np.uint8), *codes]), offsets(columns))
     problem = Problem(Logistic(), n=n, d=columns.d, row_norm=columns.row_norm, columns=columns)
     return Data.coded(coded, np.where(rng.random(n) < 0.3, 1.0, -1.0), problem)
 
@@ -161,11 +161,11 @@ def memory() -> None:
 
 
 def _gradient(data: Data, w: Floats, *, threads: bool = False) -> Floats:
-    before, reading._MANY = reading._MANY, 8 if threads else 10**9
+    before, reading._LEAST_PIECES_FOR_THREADS = reading._LEAST_PIECES_FOR_THREADS, 8 if threads else 10**9
     try:
         return gradient_sum(data, slice(0, data.problem.n), w)
     finally:
-        reading._MANY = before
+        reading._LEAST_PIECES_FOR_THREADS = before
 
 
 def _together(repeats: int, **works: Callable[[], object]) -> dict[str, float]:

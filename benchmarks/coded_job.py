@@ -10,8 +10,7 @@ import numpy as np
 
 from accounting.privacy import Privacy
 from app.sources.design import Design
-from app.sources.ingest import FORMAT
-from app.sources.matrix import CodedWriter, checksum, code_count
+from app.sources.matrix import CodedWriter, checksum, code_count, write_meta
 from app.sources.singles import ends
 from app.wire import JobPrivacy, JobRequest
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
@@ -42,8 +41,7 @@ def stored(folder: Path, n: int, widths: tuple[int, ...]) -> list[Column]:
                 if isinstance(column, CategoryColumn):
                     block[:, j] = rng.integers(0, len(column.categories), len(block))
             writer.append(block)
-    document = {"format": FORMAT, "rows": n, "columns": [column.model_dump() for column in columns]}
-    (folder / "meta.json").write_text(json.dumps(document))
+    write_meta(folder, columns, {"rows": n})
     return columns
 
 
@@ -78,7 +76,7 @@ def main() -> None:
     quote, memory = plan(Auto(), problem, Privacy(1.0, 1e-9)), Peak()
     start = time.perf_counter()
     checksum(folder)
-    data = Data.coded(*design.load(folder, folder), problem)
+    data = Data.coded(*design.load(folder), problem)
     run(quote.method, problem, data, quote.release)
     size = sum((folder / name).stat().st_size for name in ("numbers.npy", "codes.npy"))
     told = {"anonymous": memory.most - memory.first, "all": memory.most, "stored": size}

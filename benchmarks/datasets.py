@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from app.sources.design import Design
-from app.sources.ingest import Reading, ingest
+from app.sources.ingest import Reading, store
 from app.wire import JobPrivacy, JobRequest
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.datasets import Budget, DatasetSpec
@@ -259,9 +259,9 @@ def _encoded(
     with tempfile.TemporaryDirectory() as folder:
         file, stored = Path(folder) / "rows.parquet", Path(folder) / "columns"
         pq.write_table(table, file, row_group_size=65_536)
-        ingest(file, Reading(spec.columns, spec.dialect), stored)
+        store(file, Reading(spec.columns, spec.dialect), stored)
         design = Design.of(spec, request)
-        coded, y = design.load(stored, Path(folder))
+        coded, y = design.load(stored)
         layout, n = design.columns, len(y)
         declared = Problem(Squared(), n=n, d=design.d, row_norm=layout.row_norm, columns=layout)
         X = rows_of(Data.coded(coded, y, declared))

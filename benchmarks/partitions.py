@@ -36,7 +36,7 @@ from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.datasets import Budget, DatasetSpec
 from solvers import plan
 from solvers.bounds import GROUP
-from solvers.data_access.partitioned import Here, Partitioned, Partitions
+from solvers.data_access.partitioned import LocalPartitions, Partitioned, Partitions
 from solvers.data_access.sums import gradient_sum
 from solvers.losses import Logistic
 from solvers.methods import DpGd
@@ -98,7 +98,7 @@ def measured(engine: DaskEngine, home: Path, whole: Manifest, share: int) -> tup
     count, n = len(manifest.partitions), manifest.rows
     spec = _spec(n)
     w = np.linspace(-0.5, 0.5, spec.problem.d)
-    here = Partitioned(spec.problem, Here([prepared(spec, manifest, i, home) for i in range(count)]))
+    here = Partitioned(spec.problem, LocalPartitions([prepared(spec, manifest, i, home) for i in range(count)]))
     with _shares(engine, spec, manifest, home) as shares:
         data = Partitioned(spec.problem, shares)
         (one, right), (two, found) = _in_turn(*(partial(gradient_sum, d, slice(0, n), w) for d in (here, data)))

@@ -59,4 +59,4 @@ def _profile(problem: Problem, X: Vector, price: float) -> ByProfile:
     table = replace(problem, loss=Squared())
     quote = plan(Profile(), table, Privacy(price, DELTA))
     answers, _ = run(quote.method, table, inputs.of_arrays(X, np.zeros(len(X)), table), quote.release)
-    return ByProfile(Profile().parted(table, answers)[0])
+    return ByProfile(Profile().unpack(table, answers)[0])

@@ -172,7 +172,7 @@ def turned(problem: Problem, split: Split, data: Data, epsilon: float, rank: int
         z[:, :-1] = z[:, :-1] @ B
         lengths, path = np.linalg.norm(z, axis=1), Path(problem, frame)
         for t in range(1, _STEPS + 1):
-            at = path.ahead(_STEP * single)
+            at = path.extrapolate(_STEP * single)
             slopes = bounded(split.y * (z @ at), limit / lengths)
             gradient = -(split.y * slopes) @ z / n + std * random.standard_normal(problem.d)
             path.move(at, gradient + ridge * np.append(at[:-1], 0.0), _STEP, t)

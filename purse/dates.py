@@ -13,8 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from purse.values import SPACE
-from purse.wire.files import DatePart
+from purse.wire.files import SPACE, DatePart
 
 Moments = NDArray[np.datetime64]
 FIELDS: Final = "YmdHMS"

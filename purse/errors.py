@@ -1,11 +1,12 @@
 """What can go wrong for a client: the server refused, could not be reached, or the job did not end well."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
 
+from purse.text import loss
 from purse.unknown_fields import UNKNOWN_FIELD_TYPES, shown, unknown_field
 from purse.wire.base import Identifier
 from purse.wire.files import FileReport
@@ -14,6 +15,26 @@ from purse.wire.problems import ProblemDetails, Remaining, Violation
 
 UNKNOWN = "unexpected_response"
 _SECONDS = re.compile(r"[0-9]{1,9}")
+_REMAINING = re.compile(r" *`remaining`[^.]*\.?")  # a sentence that refers to the field, which is shown instead
+_SUBJECT = re.compile(r"^\w+ should ")  # how messages of pydantic begin
+_NUMBER, _INTEGER, _OBJECT = "must be a number, such as 0.5", "must be a whole number, such as 10", "must be an object"
+_MESSAGES: Final = {
+    "missing": "is required",
+    **dict.fromkeys(("float_parsing", "float_type"), _NUMBER),
+    **dict.fromkeys(("int_parsing", "int_type", "int_from_float"), _INTEGER),
+    **dict.fromkeys(("bool_parsing", "bool_type"), "must be true or false"),
+    **dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), _OBJECT),
+    "string_type": "must be text",
+    "list_type": "must be a list",
+    "greater_than": "must be greater than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "literal_error": "must be {expected}",
+    "enum": "must be {expected}",
+    "union_tag_invalid": "must have as {discriminator} one of {expected_tags}",
+    "union_tag_not_found": "must have {discriminator}",
+}
 
 
 class ClientError(Exception):
@@ -47,11 +68,14 @@ def faults(error: ValidationError, most: int = 5, model: type[BaseModel] | None 
     return "; ".join(": ".join(filter(None, each)) for each in told)
 
 
-def fault(error: ErrorDetails, model: type[BaseModel] | None = None) -> str:
+def fault(error: Mapping[str, Any], model: type[BaseModel] | None = None) -> str:
     """Return what is wrong with one field, without its place. Parameters as in `faults`."""
     if error["type"] in UNKNOWN_FIELD_TYPES:
         return unknown_field(model, error["loc"])
-    return error["msg"].removeprefix("Value error, ")
+    if error["type"] not in _MESSAGES:
+        return _SUBJECT.sub("must ", error["msg"].removeprefix("Value error, "))
+    context = {name: str(value).replace("'", "") for name, value in error.get("ctx", {}).items()}
+    return _MESSAGES[error["type"]].format_map(context)
 
 
 class ProblemError(ClientError):
@@ -75,7 +99,8 @@ class ProblemError(ClientError):
         fields = "; ".join(f"{violation.where}: {violation.what}" for violation in violations)
         text = ": ".join(part for part in (code, fields or detail) if part)
         if remaining is not None:
-            text = f"{text.rstrip('.')}; what remains: epsilon {remaining.epsilon:.4g} at delta {remaining.delta:.3g}"
+            fitting = loss(remaining.epsilon, remaining.delta)
+            text = f"{_REMAINING.sub('', text).rstrip('.')}. The most that fits is {fitting}."
         super().__init__(text)
         self.code = code
         self.status = status

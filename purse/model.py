@@ -6,7 +6,6 @@ from purse import text
 from purse.wire import models
 from purse.wire.columns import Column, NumberColumn
 from purse.wire.files import PLAIN, Dialect
-from purse.wire.neighbors import lines
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,12 +43,12 @@ class Model(models.Model):
         facts = [
             ("model", f"{self.loss} loss, link {self.link}{of_one}"),
             ("predicts", self.target.name),
-            ("privacy", f"epsilon {said.epsilon:.6g} at delta {said.delta:.3g}"),
-            *lines(said.neighbors, said.epsilon, said.delta),
+            ("privacy", text.loss(said.epsilon, said.delta)),
+            ("neighbors", said.neighbors),
         ]
         if self.tuning is not None:
             best = self.tuning
-            score = f"noisy score {best.score:.6g} on the rows trained on"
+            score = f"noisy score {best.score:.4g} on the training rows"
             facts.append(("best of", f"{best.runs} runs, of candidate {best.candidate}, {score}"))
         names = [*(name for column in self.features for name in inputs(column)), "intercept"]
         columns, note = _by_margin(self.coefficients, self.intercept), ""
@@ -57,7 +56,7 @@ class Model(models.Model):
             wide = _by_margin(self.intervals.half_widths, self.intervals.intercept)
             columns = [column for pair in zip(columns, wide, strict=True) for column in pair]
             heads = [head for name in heads for head in (name, "+-")]
-            note = f"+- at {self.intervals.level:g}: {self.intervals.statement}\n"
+            note = text.paragraph(f"+- at {self.intervals.level:g}: {self.intervals.statement}")
         rows = list(zip(names, *columns, strict=True))
         return text.facts(facts) + text.table(("input", *heads), rows) + note
 

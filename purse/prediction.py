@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from purse import dates
 from purse.frames import Rows, columns, written
-from purse.values import SPACE, as_number, as_text
+from purse.values import as_number, as_text
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
-from purse.wire.files import PLAIN, DatePart, Dialect
+from purse.wire.files import PLAIN, SPACE, DatePart, Dialect
 from purse.wire.models import Model
 
 _TINY = 2.0**-300

@@ -1,23 +1,68 @@
-"""Tables and facts for people, as text."""
+"""Tables, facts and numbers as text for people."""
 
+import textwrap
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+from typing import Final
+
+WIDTH: Final = 100  # columns
+_NARROWEST = 16  # columns of a wrapped column
 
 
 def table(headings: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
-    """Rows under headings, each a line."""
+    """Return rows under headings. The widest column is wrapped if a row would be longer than `WIDTH`."""
     cells = [list(headings), *([number(cell) for cell in row] for row in rows)]
-    widths = [max(len(row[position]) for row in cells) for position in range(len(headings))]
-    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells)
-    return "".join(f"{line.rstrip()}\n" for line in lines)
+    widths = [max(len(row[column]) for row in cells) for column in range(len(headings))]
+    excess = sum(widths) + 2 * (len(widths) - 1) - WIDTH
+    if excess > 0:
+        widest = widths.index(max(widths))
+        widths[widest] = max(widths[widest] - excess, _NARROWEST)
+    lines = []
+    for row in cells:
+        wrapped = [_wrapped(cell, width) for cell, width in zip(row, widths, strict=True)]
+        for parts in zip_longest(*wrapped, fillvalue=""):
+            lines.append("  ".join(part.ljust(width) for part, width in zip(parts, widths, strict=True)).rstrip())
+    return "".join(f"{line}\n" for line in lines)
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> str:
-    """Names and values, one pair a line."""
-    told = list(pairs)
-    width = max(len(name) for name, _ in told)
-    return "".join(f"{name:<{width}}  {number(value)}\n" for name, value in told)
+    """Return names and values, one pair a line. Long values continue on the next line."""
+    known = list(pairs)
+    width = max(len(name) for name, _ in known)
+    lines = []
+    for name, value in known:
+        first, *continued = _wrapped(number(value), WIDTH - width - 2)
+        lines += [f"{name:<{width}}  {first}", *(f"{'':<{width}}  {part}" for part in continued)]
+    return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+def paragraph(sentence: str) -> str:
+    """Return a sentence in lines of at most `WIDTH` columns."""
+    return "".join(f"{line}\n" for line in _wrapped(sentence, WIDTH))
 
 
 def number(value: object) -> str:
-    """A number in six digits; anything else as it is."""
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    """Return a number with four digits, or all digits before the point; anything else as it is."""
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
+
+
+def amount(value: float) -> str:
+    """Return a large number in words, such as 5.1 million."""
+    for size, name in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if value >= size:
+            return f"{value / size:.{1 if value < 10 * size else 0}f} {name}"
+    return f"{value:,.0f}"
+
+
+def loss(epsilon: float, delta: float) -> str:
+    """Return a privacy loss as text."""
+    return f"epsilon {epsilon:.4g} at delta {delta:.3g}"
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Return the lines of a text. A word longer than the width has a line of its own."""
+    if len(text) <= width:
+        return [text]
+    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)

@@ -1,17 +1,12 @@
 """A value as an uploaded file has it: text, and text read as a number."""
 
 import math
-import re
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from purse.wire.files import PLAIN, Dialect
-
-SPACE: Final = " \t\n\v\f\r"
-_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_SPACES: Final = "[ \u00a0\u202f]"
 
 
 def as_number(value: object, dialect: Dialect = PLAIN) -> float:
@@ -19,10 +14,7 @@ def as_number(value: object, dialect: Dialect = PLAIN) -> float:
     try:
         match value:
             case str():
-                text = value.strip(SPACE)
-                if not dialect.is_plain:
-                    text = _plainly_written(text, dialect)
-                return float(text) if _NUMBER.fullmatch(text) else math.nan
+                return dialect.number(value)
             case np.timedelta64() | np.complexfloating():  # NumPy makes a number of one, with a warning of the other
                 return math.nan
             case int() | float() | Decimal() | np.number() | np.bool_():
@@ -30,20 +22,6 @@ def as_number(value: object, dialect: Dialect = PLAIN) -> float:
     except Exception:  # too large, a signaling NaN, or whatever a class of the caller's raises
         return math.nan
     return math.nan
-
-
-def grouped(dialect: Dialect) -> tuple[str, str]:
-    """What a number whose digits stand in groups looks like, and the mark between them, as regular expressions."""
-    mark = _SPACES if dialect.thousands == " " else f"[{dialect.thousands}]"
-    return rf"^[+-]?[0-9]{{1,3}}({mark}[0-9]{{3}})+([{dialect.decimal}][0-9]*)?([eE][+-]?[0-9]+)?$", mark
-
-
-def _plainly_written(text: str, dialect: Dialect) -> str:
-    """With a decimal point alone; what would be a number only if it were not in this dialect is none."""
-    if dialect.thousands is not None:
-        form, mark = grouped(dialect)
-        text = re.sub(mark, "", text) if re.fullmatch(form, text) else text
-    return text.replace(".", "!").replace(",", ".") if dialect.decimal == "," else text
 
 
 def as_text(value: object) -> str:

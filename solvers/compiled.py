@@ -1,7 +1,7 @@
-"""All that a run calls and that is compiled: the loops, and the derivative of every loss.
+"""All compiled code that a run calls: the loops, and the derivative of every loss.
 
-Importing this compiles it, or loads it from numba's cache. A server's worker does so as it starts: nothing is compiled
-in a job. The one job of `purse fit` loads what it takes, as its method asks for it.
+Importing this module compiles the code or loads it from numba's cache. A server's worker imports it when it starts, so
+nothing is compiled in a job. The one job of `purse fit` loads only the code that its method uses.
 """
 
 from typing import get_args

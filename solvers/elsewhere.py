@@ -1,4 +1,4 @@
-"""Which runs can do with sums over partitions, and which need all rows on one machine: from public facts."""
+"""Runs that need all rows on one machine, and why, from public facts. All other runs use sums over partitions."""
 
 from accounting.mechanisms import PoissonGaussian, RandomAllocation, Resampled, SvrgStep
 from accounting.noise.draws import is_sparse_draw
@@ -8,23 +8,23 @@ from solvers.problem import Problem
 from solvers.statistics import AnyCounting
 
 MOST_DRAWN = 2**26
-"""The most records that a batch is expected to hold: the coordinator lists them."""
+"""Largest expected number of records in a batch, because the coordinator lists them."""
 
 
 def needs_one_machine(run: Run | AnyCounting, problem: Problem) -> str | None:
-    """Why it does; None if sums over partitions are all that it asks for."""
+    """Return why the run needs one machine, or None if sums over partitions are enough."""
     if isinstance(run, ChoosingRun):
         return "its runs are scored on one machine"
     if isinstance(run, DataRun) and run.in_order:
-        return "it takes a step a record, one after the other"
+        return "it takes one step for each record, one after the other"
     for query in run.queries(problem):
         mechanism = query.mechanism
         if isinstance(mechanism, RandomAllocation):
             return "its secret slots are a list of all rows"
         if isinstance(mechanism, Resampled):
-            return "it draws as many rows as there are, with replacement"
+            return "it draws a sample of all rows with replacement"
         if isinstance(mechanism, SvrgStep) and not is_sparse_draw(problem.n, mechanism.batch):
-            return "its batches are drawn from a list of all rows: take fewer than an eighth of them"
+            return "its batches are drawn from a list of all rows: use batches of less than an eighth of the rows"
         if isinstance(mechanism, PoissonGaussian) and mechanism.rate * problem.n > MOST_DRAWN:
             return f"its batches hold more than {MOST_DRAWN} rows"
     return None

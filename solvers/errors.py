@@ -1,17 +1,17 @@
-"""Errors of this floor; every message is a function of public facts only."""
+"""Errors of the solvers. Every message is a function of public facts only."""
 
 
 class SolverError(Exception):
-    """Root of every error this package raises on purpose."""
+    """The base class of all errors that this package raises on purpose."""
 
 
 class Unsuitable(SolverError, ValueError):
-    """The theory does not cover this combination, or a parameter is out of range; the message says which."""
+    """A combination that the theory does not cover, or a parameter out of range; the message names it."""
 
 
 class NeedsDelta(Unsuitable):
-    """The method's noise has no epsilon at delta = 0, as it is set."""
+    """A request for delta = 0 from a method whose noise needs delta > 0."""
 
 
 class RunFailed(SolverError):
-    """A run may not be released: its transcript is not covered by its plan, or its result is not finite."""
+    """A run that may not be released: its transcript exceeds its plan, or its result is not finite."""

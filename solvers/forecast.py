@@ -1,4 +1,4 @@
-"""What theory says of a run before it happens: a function of public facts and of the calibrated noise."""
+"""Proven bounds for a run before it starts, a function of public facts and of the calibrated noise."""
 
 from dataclasses import dataclass
 
@@ -16,9 +16,15 @@ _NOT_CONVEX = "No bound is proven for a loss that is not convex."
 class Forecast:
     """A bound on the expected excess empirical risk, E[F(w) + r(w)] - min over C of F + r.
 
-    Fields: the bound, None where none is proven; D, the distance of a minimizer from the start that it supposes;
-    whether D is certain or a guess; the most by which an untrained model, the start, can miss the least value; a
-    sentence that says what the number is. F is over the rows as encoded, clipped to the row norm.
+    F is over the rows as encoded, clipped to the row norm.
+
+    Parameters
+    ----------
+    excess_risk : the bound, or None if no bound is proven
+    distance : D, the assumed distance of a minimizer from the start
+    distance_certain : whether D is certain, or a guess
+    untrained : the largest excess risk of the untrained model, the start
+    statement : a sentence that explains the bound
     """
 
     excess_risk: float | None
@@ -29,7 +35,7 @@ class Forecast:
 
 
 def forecast(run: Run, problem: Problem, noise_std: float) -> Forecast:
-    """The forecast of a run whose first query's answers have this noise std. Proofs: docs/proofs/forecast.md."""
+    """Return the forecast of a run whose first query has this noise std. Proofs: docs/proofs/forecast.md."""
     reach, certain = _reach(problem)
     untrained = problem.G * reach
     if not problem.start.any():
@@ -39,18 +45,20 @@ def forecast(run: Run, problem: Problem, noise_std: float) -> Forecast:
     if isinstance(bound, str):
         return Forecast(None, reach, certain, untrained, bound)
     source = "the domain or the regularizer ensures it" if certain else "a guess: no domain or regularizer ensures it"
-    useless = " It promises no more than the untrained model." if bound >= untrained else ""
+    useless = " The untrained model has the same guarantee." if bound >= untrained else ""
     statement = (
-        f"Proven: E[F + r] at the model exceeds the least value by at most {bound:.4g}, over the run's noise, if a "
-        f"minimizer lies within D = {reach:.4g} of the start ({source}). A bound for the worst data.{useless}"
+        f"Proven: the expected value of F + r at the model, over the run's noise, exceeds the minimum by at most "
+        f"{bound:.4g} if a minimizer lies within D = {reach:.4g} of the start ({source}). The bound covers the worst "
+        f"data.{useless}"
     )
     return Forecast(bound, reach, certain, untrained, statement)
 
 
 def _reach(problem: Problem) -> tuple[float, bool]:
-    """D, and whether it is certain: half the diameter, G/mu (where F's slope can hold r's), or else `distance`'s guess.
+    """Return D, and whether it is certain.
 
-    Where runs do not start at the center 0 of the domain, the whole diameter.
+    A certain D is half the diameter, or the whole diameter if runs do not start at the center 0 of the domain, or G/mu,
+    beyond which the slope of r exceeds that of F. Otherwise D is the guess of `distance`.
     """
     centered = not problem.start.any()
     certain = problem.domain.diameter(problem.size) / (2 if centered else 1)
@@ -61,9 +69,9 @@ def _reach(problem: Problem) -> tuple[float, bool]:
 
 
 def _start_loss(problem: Problem) -> float:
-    """The most that F can be at w = 0, hence above its least value: the losses are >= 0; targets lie in [-1, 1].
+    """Return the largest F at w = 0, which bounds its excess because losses are nonnegative.
 
-    Where they are classes, f(0, y) is the same for each: ln 2 or ln K, say.
+    Targets lie in [-1, 1]. For classes, f(0, y) is the same for each class, such as ln 2 or ln K.
     """
     targets = problem.loss.targets(np.array([-1.0, 1.0]))
     return float(np.max(problem.loss.value(np.zeros((*problem.shape[:-1], 2)), targets)))

@@ -1,4 +1,4 @@
-"""Coordinates in which rows are centred and scaled: z(x) = (a o (x - m), c), from released numbers alone."""
+"""Coordinates of centred and scaled rows, z(x) = (a o (x - m), c), made of released numbers only."""
 
 import math
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from solvers.problem import Vector
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
-    """<z(x), w> = <x, raw(w)>: a model in these coordinates is one in the original columns.
+    """Coordinates z(x) with <z(x), w> = <x, raw(w)>, so that a model in them is a model of the original columns.
 
     Parameters
     ----------
-    center : m, (d - 1,), the constant's column left out
+    center : m, (d - 1,), without the constant column
     scale : a > 0, (d - 1,)
     constant : c > 0, the last coordinate of every z
     """
@@ -25,18 +25,18 @@ class Frame:
     constant: float
 
     def longest(self, columns: Columns | None) -> float:
-        """||a o x'|| + ||a o m|| + c at most: what rounding is relative to where a o (x' - m) is a sum's."""
+        """Return the largest ||a o x'|| + ||a o m|| + c, to which the rounding of sums of a o (x' - m) is relative."""
         starts = np.zeros(0, int) if columns is None else columns.starts
         parts = np.maximum.reduceat(self.scale**2, starts) if len(self.scale) else np.zeros(1)
         return math.sqrt(float(parts.sum())) + float(np.linalg.norm(self.scale * self.center)) + self.constant
 
     @property
     def lengths(self) -> Vector:
-        """The l2 norm of each row of the matrix that `raw` is, (d,)."""
+        """The l2 norm of each row of the matrix of `raw`, (d,)."""
         last = math.hypot(self.constant, float(np.linalg.norm(self.scale * self.center)))
         return np.append(self.scale, last)
 
     def raw(self, w: Vector) -> Vector:
-        """(a o w', c w_0 - <m, a o w'>), for w of shape (K, d): the same margins for x."""
+        """Return (a o w', c w_0 - <m, a o w'>) for w of shape (K, d), which gives the same margins for x."""
         slopes = w[:, :-1] * self.scale
         return np.column_stack((slopes, self.constant * w[:, -1] - slopes @ self.center))

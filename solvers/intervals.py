@@ -1,4 +1,7 @@
-"""|w_j - W_j| <= h_j with probability .95 over the noise, where a minimizer W is released with noise of a known law."""
+"""Confidence intervals for a minimizer W that is released with noise of a known law.
+
+|w_j - W_j| <= h_j with probability 0.95 over the noise.
+"""
 
 import numpy as np
 
@@ -10,17 +13,17 @@ from solvers.preparation import ByProfile, Declared, Preparation
 from solvers.problem import Problem, Vector
 
 LEVEL = 0.95
-WIDE = 1.9599641  # stds of Gaussian noise on either side, rounded up by more than the two roundings to a lattice add
-WIDE_LAPLACE = 2.1183027  # the same of Laplace noise: ln 20 / sqrt(2)
+GAUSSIAN_STDS = 1.9599641  # on either side; rounded up by more than two roundings to the lattice add
+LAPLACE_STDS = 2.1183027  # ln 20 / sqrt(2), rounded up
 
 
 def half_widths(method: Run, problem: Problem, plan: Plan, preparation: Preparation) -> Vector | None:
-    """h, (size,), each coordinate's own, in the original columns; None where no such law is known. Of public facts.
+    """Return h, (size,), for each coordinate in the original columns, or None if the law is not known.
 
-    W minimizes the run's own regularized problem, of rows as they were prepared: what sampling, penalties and shortened
-    rows add is not in h. Known for a free domain, and in columns that are public: as declared, or by a released
-    profile; of Laplace noise as declared alone, since no sum of it has a quantile in closed form.
-    Proof: docs/proofs/output_perturbation.md.
+    h is a function of public facts. W minimizes the run's own regularized problem on prepared rows, so h does not
+    include the errors of sampling, penalties and shortened rows. The law is known for a free domain if the columns are
+    public: as declared, or standardised by a released profile. Laplace noise is covered as declared only, because a sum
+    of Laplace variables has no quantile in closed form. Proof: docs/proofs/output_perturbation.md.
     """
     if not isinstance(preparation, Declared | ByProfile) or not isinstance(problem.domain, Free):
         return None
@@ -35,5 +38,5 @@ def half_widths(method: Run, problem: Problem, plan: Plan, preparation: Preparat
     std = query.mechanism.std(query.noise_multiplier, *method.bounds(met)[query.name])
     if isinstance(query.mechanism, Laplace) and frame is not None:
         return None
-    h = (WIDE if isinstance(query.mechanism, Gaussian) else WIDE_LAPLACE) * std + off
+    h = (GAUSSIAN_STDS if isinstance(query.mechanism, Gaussian) else LAPLACE_STDS) * std + off
     return np.tile(h * (np.ones(problem.d) if frame is None else frame.lengths), problem.outputs)

@@ -1,4 +1,4 @@
-"""What one record adds to the sums that private moments are made of, from the declared layout alone.
+"""Per-record bounds of the sums for private moments and counts, from the declared layout only.
 
 Proof: docs/proofs/standardisation.md.
 """
@@ -16,19 +16,19 @@ from solvers.problem import Problem
 MOMENTS = {"means", "spread", "variances"}
 """Names of the queries whose answers are private moments."""
 
-SLIP = 1 + 8 * UNIT  # of a difference, a product, a shortening
+SLIP = 1 + 8 * UNIT  # relative rounding of a difference, a product and a shortening
 
 
 def diameter(columns: Columns) -> float:
-    """The largest l2 distance of two rows: a number's range, sqrt(2) for a block."""
+    """Return the largest l2 distance of two rows: a number adds its range, a block sqrt(2)."""
     blocks = len(columns.widths) - columns.widths.count(1)
     return math.sqrt(float(((columns.high - columns.low) ** 2).sum()) + 2 * blocks)
 
 
 def means(columns: Columns, relation: Relation = REPLACE_ONE, unit: Unit = Unit()) -> float:  # noqa: B008
-    """The per-record bound of a sum of rows without their constants: half the diameter, or the longest of them.
+    """Return the per-record bound of a sum of rows without their constants: half the diameter, or the longest row.
 
-    Of persons', whose places may be empty, constants are added up too.
+    For persons the constants are added up too, because slots may be empty.
     """
     blocks = len(columns.widths) - columns.widths.count(1)
     longest = math.sqrt(float((np.maximum(columns.high, -columns.low) ** 2).sum()) + blocks + unit.is_person)
@@ -38,18 +38,26 @@ def means(columns: Columns, relation: Relation = REPLACE_ONE, unit: Unit = Unit(
 
 
 def counts(columns: Columns, relation: Relation = REPLACE_ONE) -> float:
-    """That of counts which hold a row once for each number: it leaves a cell, and enters another or none."""
+    """Return the per-record bound of counts with one cell for each number of a row.
+
+    A changed row leaves its cells, and enters others or none.
+    """
     return math.sqrt(columns.widths.count(1) / sensitivity_factor(relation))
 
 
 def cells(relation: Relation = REPLACE_ONE) -> float:
-    """That of counts which hold a row once: it leaves a cell, and enters another or none."""
+    """Return the per-record bound of counts with one cell for each row.
+
+    A changed row leaves its cell, and enters another or none.
+    """
     return math.sqrt(1 / sensitivity_factor(relation))
 
 
 def scored(problem: Problem, bins: int) -> int:
-    """The cells of an evaluation: of a number a bin of the residual; of two classes (class, bin of the score); of K
-    (class, class that is said), class by class.
+    """Return the number of cells of an evaluation.
+
+    A number has a cell for each bin of the residual. Two classes have a cell for each (class, bin of the score), and K
+    classes for each (class, predicted class).
     """
     if problem.outputs > 1:
         return problem.outputs**2
@@ -57,43 +65,44 @@ def scored(problem: Problem, bins: int) -> int:
 
 
 def farthest(columns: Columns, center: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The most that (x_j - m_j)^2 can be, for each number, (p,)."""
+    """Return the largest (x_j - m_j)^2 for each number, (p,)."""
     m = center[columns.is_number]
     return np.maximum(columns.high - m, m - columns.low) ** 2
 
 
 def variances(columns: Columns, center: NDArray[np.float64], radius: float, relation: Relation = REPLACE_ONE) -> float:
-    """That of a sum of y o y, y the numbers of a row less the center, shortened to `radius`.
+    """Return the per-record bound of a sum of y o y, with y the numbers of a row minus the center.
 
-    Coordinates lie in [0, farthest_j]; and y o y is nonnegative and no longer than radius^2, so that two of them are at
-    most sqrt(2) radius^2 apart. Not shortened where the first bound is the lesser.
+    Coordinates lie in [0, farthest_j]. If y is shortened to `radius`, y o y is nonnegative and has at most the norm
+    radius^2, so two of them have at most the distance sqrt(2) radius^2. y is shortened only if this bound is smaller.
     """
     k = sensitivity_factor(relation)
     return min(math.hypot(*farthest(columns, center).tolist()), math.sqrt(k) * radius**2) / k
 
 
 def products(columns: Columns, center: NDArray[np.float64], relation: Relation = REPLACE_ONE) -> float:
-    """That of a sum of y y', y the numbers of a row less the center, in the Frobenius norm.
+    """Return the per-record bound, in the Frobenius norm, of a sum of y y', with y the numbers minus the center.
 
-    y y' is positive semidefinite, and no longer than f = ||farthest||_1, so that two of them are at most sqrt(2) f
-    apart. Or: an entry on the diagonal lies in [0, f_j], any other within sqrt(f_i f_j) of 0.
+    y y' is positive semidefinite and has at most the norm f = ||farthest||_1, so two of them have at most the distance
+    sqrt(2) f. Another bound: a diagonal entry lies in [0, f_j], and any other entry within sqrt(f_i f_j) of 0.
     """
-    far = farthest(columns, center)
-    most = float(far.sum())
+    squares = farthest(columns, center)
+    largest = float(squares.sum())
     if relation != REPLACE_ONE:
-        return most
-    return min(math.sqrt(2) * most, math.sqrt(4 * most**2 - 3 * float((far**2).sum()))) / 2
+        return largest
+    return min(math.sqrt(2) * largest, math.sqrt(4 * largest**2 - 3 * float((squares**2).sum()))) / 2
 
 
 def of_means(problem: Problem, moved: float, longest: float) -> float:
-    """The per-record bound of a computed sum over (n k), the rounding of both sums included.
+    """Return the per-record bound of a computed sum divided by n k, including the rounding of both sums.
 
     Parameters
     ----------
-    moved : what a record adds to the exact sum, its rows' over k
-    longest : the most that a term's norm can be
+    moved : the per-record bound of the exact sum; a person's rows are divided by k
+    longest : the largest norm of a term
     """
-    places, most = problem.places, max(block_rows(problem), BLOCK)  # a piece of numbers has no more
-    least = min(block_rows(problem), unfolded_rows(problem.d))
-    rounding = (min(most, places) + places / least + 16) * UNIT * longest
+    slots = problem.slots
+    longest_piece = max(block_rows(problem), BLOCK)  # a piece of numbers has no more rows
+    shortest_piece = min(block_rows(problem), unfolded_rows(problem.d))
+    rounding = (min(longest_piece, slots) + slots / shortest_piece + 16) * UNIT * longest
     return moved * SLIP / problem.n + 2 * rounding

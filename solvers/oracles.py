@@ -96,8 +96,8 @@ class Standardised(Protocol):
         """Return the noisy mean distance of the target from a number."""
         ...
 
-    def residual(self, query: str, w: Vector, frame: Frame, most: float) -> float:
-        """Return the noisy mean of min(|residual|, most)."""
+    def residual(self, query: str, w: Vector, frame: Frame, limit: float) -> float:
+        """Return the noisy mean of min(|residual|, limit)."""
         ...
 
     def gradient(self, query: str, w: Vector, frame: Frame, limit: float) -> Vector:

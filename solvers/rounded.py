@@ -7,10 +7,10 @@ from solvers.problem import Problem
 
 
 def lattice_error(problem: Problem) -> float:
-    """By what share of G a gradient rounded to that lattice may be longer than G."""
+    """Return the largest excess of a rounded gradient's norm over G, as a share of G."""
     return 8 * (problem.d + 8) * UNIT + math.sqrt(problem.d) * 2.0 ** -lattice_bits(problem)
 
 
 def lattice_bits(problem: Problem) -> int:
-    """k: a block's sum stays below 2^53, where floats are exact integers, and the whole below 2^62."""
-    return min(36, 60 - problem.places.bit_length())
+    """Return k, for which a block's sum stays below 2^53, where floats are exact integers, and the total below 2^62."""
+    return min(36, 60 - problem.slots.bit_length())

@@ -1,7 +1,11 @@
-"""Method "auto": which method for which problem, from public facts."""
+"""Method "auto", and how the rows of a method are prepared: choices from public facts.
 
-from dataclasses import dataclass, replace
-from typing import Literal
+`RULES` is the table of "auto": the first rule whose condition holds decides.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple
 
 from accounting.numbers import within
 from accounting.privacy import Privacy
@@ -21,7 +25,7 @@ from solvers.methods import (
     Run,
 )
 from solvers.methods.checks import check_loss, not_convex
-from solvers.methods.defaults import budget_mu, descent_time
+from solvers.methods.defaults import NOISE_COST, budget_mu, descent_time
 from solvers.methods.run import Strict
 from solvers.potentials import HalfSquaredLp
 from solvers.preparation import AskedPreparation, ByMethod, ByProfile, Declared, Preparation, Private
@@ -30,19 +34,20 @@ from solvers.problem import Problem
 from solvers.regularizers import L2, NoRegularizer
 
 Currency = Literal["renyi", "gaussian"]
-"""What a filter can charge: every method that has a Renyi curve, or what is Gaussian-DP alone."""
+"""What a filter can charge: every method that has a Renyi curve, or only methods that are Gaussian-DP."""
 
-_MANY_GRADIENTS = 1e10  # about where a run over all rows takes hours
-_NOISE_COST = 0.35  # of the defaults: what a unit of time costs dp_gd, in units of d sigma_1^2
-_WEAK = 1e-3  # the strongest l2 for which it hardly matters which coordinates it penalizes
-_MARGIN = 0.6
-_LIMIT, _FEW = 0.7, 80.0
-_LEAST_CURVATURE = 0.1  # of n mu epsilon: with L below it the determinant costs a tenth of epsilon, without a ridge
+_REQUESTED = "requested"  # the reason for a preparation that the request names
+_MOST_EVALUATIONS = 1e10  # per-record gradients; a run of as many takes hours
+_WEAK_L2 = 1e-3  # up to this strength, it hardly matters which coordinates an l2 penalizes
+_DEFAULT_SLOPE_LIMIT, _LIMIT_BELOW_SIGNAL = 0.7, 80.0  # measured: docs/proofs/limited_slopes.md
+_NOISE_OVER_GAUSSIAN = 1.15  # noise multiplier of a perturbed objective over that of one Gaussian answer, about
+_REQUIRED_GAIN = 0.6  # a perturbed objective is chosen if its noise costs at most this share of that of gradients
+_LEAST_CURVATURE = 0.1  # of n mu epsilon: if L is larger, the determinant costs over a tenth of epsilon without a ridge
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is asked for beside a method; None leaves it to the rules.
+    """Settings of a request beside its method; None leaves the choice to the rules.
 
     Parameters
     ----------
@@ -52,7 +57,7 @@ class Wish:
     Raises
     ------
     OutOfRange
-        if the limit is no such number.
+        if the limit is not a number in that range.
     """
 
     preparation: AskedPreparation | None = None
@@ -63,7 +68,7 @@ class Wish:
             within(self.slope_limit, "slope_limit", 1e-6, 1)
 
     def limit(self, problem: Problem) -> float | None:
-        """The slope limit that was asked for, here or by the problem."""
+        """Return the requested slope limit, from here or from the problem."""
         return problem.slope_limit if self.slope_limit is None and problem.slope_limit < 1 else self.slope_limit
 
 
@@ -71,77 +76,10 @@ WISHLESS = Wish()
 
 
 @dataclass(frozen=True, slots=True)
-class Auto(Strict):
-    """adaptive_gd where columns are declared, the loss is logistic, softmax or squared, the domain free and r at most a
-    weak l2, unless a limit for the slopes of numbers is asked for: it cuts residuals at a scale of its own;
-    elsewhere dp_gd, but
-    dp_svrg where dp_gd would take over 1e10 gradient evaluations;
-    dp_acc_md on an l1 ball with d above n, if r has no quadratic part;
-    objective_perturbation on a free domain where l2 is strong beside the noise;
-    for a loss that is not smooth noisy_sgd, or localization where the filter has no currency for it;
-    at delta = 0 output_perturbation, or localization for a loss that is not smooth.
-
-    The tables of Wang, Ye and Xu 2017 would take dp_svrg for a strongly convex objective, dp_svrg_pp for any other and
-    dp_acc_md for d above n. Measured with valid noise (docs/proofs/forecast.md), the first two save gradients and not
-    risk, so dp_svrg is kept for runs where that matters; dp_acc_md has the lower risk where its potential is that of
-    the l1 ball (docs/benchmarks/wide.md); with the half squared l2 norm it is level with dp_gd on w8a and mostly behind
-    on the seven other sets of docs/benchmarks/ours.md, most where the target is a number.
-    """
-
-    name: Literal["auto"] = "auto"
-
-    def choose(
-        self, problem: Problem, privacy: Privacy, *, currency: Currency = "renyi", wish: Wish = WISHLESS
-    ) -> tuple["Fitted", str]:
-        """The method, resolved for rows as they will be prepared, and the reason.
-
-        Parameters
-        ----------
-        problem, privacy : public facts
-        currency : what a dataset's filter can charge well
-        wish : what was asked for beside a method; one that standardises by itself is no choice where rows are to be
-            as declared
-
-        Raises
-        ------
-        Unsuitable
-            if no method minimizes such a problem.
-        """
-        if privacy.is_pure:
-            method, reason = _pure(problem)
-            return fit(wish, method, problem, privacy), reason
-        if not problem.is_smooth and problem.is_convex:
-            reason = f"{problem.loss.name} is not smooth: {_ROUGH[currency]}"
-            return fit(wish, _NON_SMOOTH[currency], problem, privacy), reason
-        check_loss("auto", problem)
-        k, cut = problem.unit.slots, problem.loss.takes == "number" and wish.limit(problem) is not None
-        suits = _standardised(problem) and not isinstance(wish.preparation, Declared)
-        if suits and not cut:
-            adaptive = fit(wish, AdaptiveGd(), problem, privacy)
-            if currency == "gaussian" or k * adaptive.method.gradient_evaluations(problem) <= _MANY_GRADIENTS:
-                return adaptive, _STANDARDISED
-        full = fit(wish, DpGd(), problem, privacy)
-        if not full.problem.is_convex:
-            return full, f"{not_convex(full.problem)} convex: plain full gradient steps are what still descends"
-        kind = f"smooth, {'strongly convex' if problem.mu > 0 else 'not strongly convex'}"
-        told = f", slope_limit {wish.limit(problem):g} {_CUT}" if suits and cut else ""
-        facts, met = f"{kind}, n = {problem.n}, d = {problem.size}{told}", full.preparation.prepared(full.problem)
-        evaluations = k * full.method.gradient_evaluations(met)
-        if currency != "gaussian" and evaluations > _MANY_GRADIENTS:
-            reason = f"{facts}: dp_gd would take {evaluations:.2g} gradient evaluations; {_FEWER}"
-            return fit(wish, DpSvrg(), problem, privacy), reason
-        if problem.size > problem.n and HalfSquaredLp().refusal(problem) is None:
-            return fit(wish, DpAccMd(), problem, privacy), f"{facts}, an l1 ball: {_SPARSE}"
-        if currency != "gaussian" and _curved(met, privacy):
-            return fit(wish, ObjectivePerturbation(), problem, privacy), f"{facts}: {_CURVED}"
-        return full, f"{facts}: {_WIDE if problem.size > problem.n else _USUAL}"
-
-
-@dataclass(frozen=True, slots=True)
 class Fitted:
-    """A method resolved for the rows that it will meet, how these are prepared and why so, and how slopes are limited.
+    """A method resolved for the rows that it will get, the preparation of these rows, and the reason for it.
 
-    `problem` is that of rows as they are declared, its slopes limited.
+    `problem` is that of rows as declared, with limited slopes.
     """
 
     method: Run
@@ -150,102 +88,293 @@ class Fitted:
     reason: str
 
 
-def fit(wish: Wish, method: Method, problem: Problem, privacy: Privacy) -> Fitted:
-    """The method as wished; by default rows are privately standardised where that fits, else as declared.
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The public facts that "auto" chooses by, and what follows from them."""
 
-    By default slopes are limited to .7 of their bound where rows are privately standardised, the loss is convex, of one
-    margin and for classes, and n mu* / d < 80; else not (measured: docs/proofs/limited_slopes.md).
+    problem: Problem
+    privacy: Privacy
+    currency: Currency
+    wish: Wish
+    _fitted: dict[str, Fitted] = field(default_factory=dict, init=False)
+
+    def fit(self, method: Method) -> Fitted:
+        """Return the method, resolved once for the rows that it will get."""
+        if method.name not in self._fitted:
+            self._fitted[method.name] = fit(self.wish, method, self.problem, self.privacy)
+        return self._fitted[method.name]
+
+    @property
+    def loss(self) -> str:
+        """Name of the loss."""
+        return self.problem.loss.name
+
+    @property
+    def can_charge_renyi(self) -> bool:
+        """Whether the filter can charge methods that are not Gaussian-DP."""
+        return self.currency != "gaussian"
+
+    @property
+    def clips_residuals(self) -> bool:
+        """Whether a slope limit for numbers is requested."""
+        return self.problem.loss.takes == "number" and self.wish.limit(self.problem) is not None
+
+    @property
+    def suits_adaptive_gd(self) -> bool:
+        """Whether adaptive_gd solves this problem, and its coordinates keep the meaning of the regularizer."""
+        problem, columns = self.problem, self.problem.columns
+        return (
+            columns is not None
+            and problem.row_norm >= columns.row_norm
+            and not are_narrow(columns)
+            and isinstance(problem.regularizer, NoRegularizer | L2)
+            and problem.mu <= _WEAK_L2
+            and isinstance(problem.loss, Logistic | Softmax | Squared)
+            and isinstance(problem.domain, Free)
+            and not isinstance(self.wish.preparation, Declared)
+        )
+
+    @property
+    def full_gradients(self) -> Fitted:
+        """dp_gd for this problem."""
+        return self.fit(DpGd())
+
+    @property
+    def evaluations(self) -> float:
+        """Expected per-record gradients of dp_gd."""
+        return self.problem.unit.slots * self.full_gradients.method.gradient_evaluations(self.prepared)
+
+    @property
+    def prepared(self) -> Problem:
+        """The problem that dp_gd would solve, of prepared rows."""
+        return self.full_gradients.preparation.prepared(self.full_gradients.problem)
+
+    @property
+    def facts(self) -> str:
+        """Facts in words, for reasons."""
+        convexity = "strongly convex" if self.problem.mu > 0 else "not strongly convex"
+        limit = ""
+        if self.suits_adaptive_gd and self.clips_residuals:
+            limit = f", slope_limit {self.wish.limit(self.problem):g} (adaptive_gd takes none for numbers)"
+        return f"smooth, {convexity}, n = {self.problem.n}, d = {self.problem.size}{limit}"
+
+    @property
+    def not_convex(self) -> str:
+        """The sentence that the loss is not convex."""
+        return f"{not_convex(self.full_gradients.problem)} convex"
+
+
+class Rule(NamedTuple):
+    """A row of the table: if the condition holds, "auto" takes the method, and the quote shows the reason."""
+
+    condition: Callable[[Case], bool]
+    method: Method
+    reason: str
+
+
+def _takes_adaptive_gd(case: Case) -> bool:
+    """Return whether adaptive_gd suits, and takes at most hours if another method could be charged."""
+    if not case.suits_adaptive_gd or case.clips_residuals:
+        return False
+    evaluations = case.problem.unit.slots * case.fit(AdaptiveGd()).method.gradient_evaluations(case.problem)
+    return not case.can_charge_renyi or evaluations <= _MOST_EVALUATIONS
+
+
+def _takes_sparse_noise(case: Case) -> bool:
+    """Return whether the potential of the l1 ball covers a problem with d above n."""
+    return case.problem.size > case.problem.n and HalfSquaredLp().refusal(case.problem) is None
+
+
+def _takes_perturbed_objective(case: Case) -> bool:
+    """Return whether the noise of a perturbed objective costs less, by a margin, than that of the gradients of dp_gd.
+
+    d (z G)^2 / (2 n^2 mu) bounds the first cost, with z about 1.15 * 2 / mu*. The estimate of the defaults for the
+    second, 0.35 d sigma_1^2 s, is at least twice the true cost where it counts. Both have the factor d sigma_1^2, with
+    sigma_1 = 2 G / (n mu*).
+    """
+    problem, privacy = case.prepared, case.privacy
+    if not case.can_charge_renyi or problem.outputs > 1:
+        return False
+    if not isinstance(problem.domain, Free) or not isinstance(problem.regularizer, L2) or problem.mu <= 0:
+        return False
+    if _LEAST_CURVATURE * problem.n * problem.mu * privacy.epsilon < problem.L:
+        return False
+    gradient_noise = NOISE_COST * descent_time(problem, privacy)
+    return _NOISE_OVER_GAUSSIAN**2 / (2 * problem.mu) < _REQUIRED_GAIN * gradient_noise
+
+
+RULES = (
+    Rule(
+        lambda case: case.privacy.is_pure and case.problem.is_smooth and case.problem.is_convex,
+        OutputPerturbation(),
+        "delta = 0: Laplace noise on the minimizer of a problem with a ridge",
+    ),
+    Rule(
+        lambda case: case.privacy.is_pure,
+        Localization(),
+        "delta = 0: Laplace noise on regularized problems over disjoint rows",
+    ),
+    Rule(
+        lambda case: not case.problem.is_smooth and case.can_charge_renyi,
+        NoisySgd(),
+        "{case.loss} is not smooth: noisy_sgd has the lowest measured risk of the methods for such losses; "
+        "noisy_mirror_descent needs fewer gradients",
+    ),
+    Rule(
+        lambda case: not case.problem.is_smooth,
+        Localization(),
+        "{case.loss} is not smooth: localization solves a smoothed problem, and is charged as one Gaussian answer",
+    ),
+    Rule(
+        _takes_adaptive_gd,
+        AdaptiveGd(),
+        "declared columns can be centered and scaled by private moments, which gives the lowest measured risk",
+    ),
+    Rule(
+        lambda case: not case.full_gradients.problem.is_convex,
+        DpGd(),
+        "{case.not_convex}: plain full gradient steps still decrease the objective",
+    ),
+    Rule(
+        lambda case: case.can_charge_renyi and case.evaluations > _MOST_EVALUATIONS,
+        DpSvrg(),
+        "{case.facts}: dp_gd would take {case.evaluations:.2g} gradient evaluations; dp_svrg needs several times fewer "
+        "at about the same measured risk",
+    ),
+    Rule(
+        _takes_sparse_noise,
+        DpAccMd(),
+        "{case.facts}, an l1 ball: with potential half_squared_lp, the noise of dp_acc_md grows as ln d, and that of "
+        "dp_gd as d",
+    ),
+    Rule(
+        _takes_perturbed_objective,
+        ObjectivePerturbation(),
+        "{case.facts}: l2 is strong compared with the noise, so a perturbed objective loses less than noisy gradients",
+    ),
+    Rule(
+        lambda case: case.problem.size > case.problem.n,
+        DpGd(),
+        "{case.facts}: full gradients need the least noise; the published rates would choose dp_acc_md for d above n, "
+        "which you can request by name",
+    ),
+    Rule(
+        lambda case: True,  # noqa: ARG005
+        DpGd(),
+        "{case.facts}: full gradients need the least noise; variance-reduced methods save gradients but not risk",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Auto(Strict):
+    """The method that `RULES` choose for a problem.
+
+    The tables of Wang, Ye and Xu 2017 would choose dp_svrg for a strongly convex objective, dp_svrg_pp for any other,
+    and dp_acc_md for d above n. Measured with valid noise (docs/proofs/forecast.md), the first two save gradients but
+    not risk. Therefore dp_svrg is left to runs that would take hours. dp_acc_md has the lower risk with the potential
+    of the l1 ball (docs/benchmarks/wide.md). With the half squared l2 norm it is level with dp_gd on w8a and mostly
+    worse on the seven other datasets of docs/benchmarks/ours.md, above all for number targets.
+    """
+
+    name: Literal["auto"] = "auto"
+
+    def choose(
+        self, problem: Problem, privacy: Privacy, *, currency: Currency = "renyi", wish: Wish = WISHLESS
+    ) -> tuple[Fitted, str]:
+        """Return the chosen method, resolved for prepared rows, and the reason.
+
+        Parameters
+        ----------
+        problem, privacy : public facts
+        currency : what the dataset's filter can charge
+        wish : requested preparation and slope limit. If rows are to be as declared, adaptive_gd is not chosen, because
+            it standardizes rows itself
+
+        Raises
+        ------
+        Unsuitable
+            if no method solves such a problem.
+        """
+        if not (privacy.is_pure or problem.is_convex):
+            check_loss("auto", problem)
+        case = Case(problem, privacy, currency, wish)
+        rule = next(rule for rule in RULES if rule.condition(case))
+        return case.fit(rule.method), rule.reason.format(case=case)
+
+
+def fit(wish: Wish, method: Method, problem: Problem, privacy: Privacy) -> Fitted:
+    """Return the method with the requested preparation and slope limit.
+
+    By default, rows are privately standardized if possible, and otherwise used as declared. By default, slopes are
+    limited to 0.7 of their bound if rows are privately standardized, the loss is a convex loss of one margin for
+    classes, and n mu* / d < 80 (measured: docs/proofs/limited_slopes.md).
 
     Raises
     ------
     Unsuitable
-        if what was asked for does not go with the method or the problem, or the method with the problem.
+        if the request does not fit the method or the problem, or the method does not fit the problem.
     """
-    asked, limit = wish.preparation, wish.limit(problem)
-    known = asked if isinstance(asked, ByProfile) else None
-    if known and (refusal := known.refusal(problem, privacy)):
+    if isinstance(wish.preparation, ByProfile) and (refusal := wish.preparation.refusal(problem, privacy)):
         raise Unsuitable(f"preparation profile does not fit: {refusal}")
     if method.standardises:
-        if isinstance(asked, Declared):
-            raise Unsuitable(f"{method.name} standardises by itself: preparation declared is not to be had with it")
-        run = _limited_by_itself(method, problem, limit).resolve(problem, privacy)
-        if known:
-            told = replace(known.coarsened(problem, privacy, run.queries(problem)), by_method=True)
-            return Fitted(run, problem, told, "asked for")
-        return Fitted(run, problem, ByMethod(), f"{method.name} standardises by itself")
+        return _fit_standardising(wish, method, problem, privacy)
     refusal = Private.refusal(problem, privacy)
-    if refusal is None and not isinstance(asked, Declared):
-        limited = replace(problem, slope_limit=limit or _default_limit(method, problem, privacy))  # no limit is 0
-        met = Private().prepared(limited)  # a profile's are as long
-        run = method.resolve(met, privacy)
-        own = run.queries(met)
-        if known:
-            told = known.coarsened(problem, privacy, own + Private().queries(problem, own))
-            return Fitted(run, limited, told, "asked for")
-        if all(q.mechanism.curves(1.0).pure is None for q in own):
-            return Fitted(run, limited, Private(), "asked for" if asked else "the default")
+    if refusal is None and not isinstance(wish.preparation, Declared):
+        fitted = _fit_private(wish, method, problem, privacy)
+        if fitted is not None:
+            return fitted
         refusal = f"private moments are Gaussian answers, and {method.name} is priced as a pure mechanism here"
-    if isinstance(asked, Private):
+    if isinstance(wish.preparation, Private):
         raise Unsuitable(f"preparation private does not fit: {refusal}")
-    kept = problem if limit is None else replace(problem, slope_limit=limit)
-    return Fitted(method.resolve(kept, privacy), kept, Declared(), "asked for" if asked else str(refusal))
+    limit = wish.limit(problem)
+    limited = problem if limit is None else replace(problem, slope_limit=limit)
+    reason = str(refusal) if wish.preparation is None else _REQUESTED
+    return Fitted(method.resolve(limited, privacy), limited, Declared(), reason)
 
 
-def _default_limit(method: Method, problem: Problem, privacy: Privacy) -> float:
-    """c, from public facts."""
+def _fit_standardising(wish: Wish, method: Method, problem: Problem, privacy: Privacy) -> Fitted:
+    """Fit a method that standardizes rows itself."""
+    if isinstance(wish.preparation, Declared):
+        raise Unsuitable(
+            f"preparation declared does not fit {method.name}, which standardizes rows itself: leave out preparation"
+        )
+    run = _with_slope_limit(method, problem, wish.limit(problem)).resolve(problem, privacy)
+    if isinstance(wish.preparation, ByProfile):
+        profile = wish.preparation.coarsened(problem, privacy, run.queries(problem))
+        return Fitted(run, problem, replace(profile, by_method=True), _REQUESTED)
+    return Fitted(run, problem, ByMethod(), f"{method.name} standardizes rows itself")
+
+
+def _fit_private(wish: Wish, method: Method, problem: Problem, privacy: Privacy) -> Fitted | None:
+    """Fit a method for rows standardized by private moments; None if the method is priced as a pure mechanism."""
+    limit = wish.limit(problem) or _default_slope_limit(method, problem, privacy)
+    limited = replace(problem, slope_limit=limit)
+    met = Private().prepared(limited)  # rows prepared by a profile have the same bound
+    run = method.resolve(met, privacy)
+    queries = run.queries(met)
+    if isinstance(wish.preparation, ByProfile):
+        profile = wish.preparation.coarsened(problem, privacy, queries + Private().queries(problem, queries))
+        return Fitted(run, limited, profile, _REQUESTED)
+    if any(query.mechanism.curves(1.0).pure is not None for query in queries):
+        return None
+    return Fitted(run, limited, Private(), "the default" if wish.preparation is None else _REQUESTED)
+
+
+def _default_slope_limit(method: Method, problem: Problem, privacy: Privacy) -> float:
+    """Return c, from public facts."""
     suited = method.limits_slopes and problem.loss.takes == "class" and problem.outputs == 1 and problem.is_convex
-    return _LIMIT if suited and problem.n * budget_mu(problem, privacy) < _FEW * problem.d else 1.0
+    is_noisy = problem.n * budget_mu(problem, privacy) < _LIMIT_BELOW_SIGNAL * problem.d
+    return _DEFAULT_SLOPE_LIMIT if suited and is_noisy else 1.0
 
 
-def _limited_by_itself(method: Method, problem: Problem, limit: float | None) -> Method:
-    """adaptive_gd has a limit of its own, which keeps log-odds; it cuts residuals at a released scale."""
+def _with_slope_limit(method: Method, problem: Problem, limit: float | None) -> Method:
+    """Return the method with its own slope limit set; adaptive_gd limits slopes in a way that keeps the log-odds."""
     if limit is None or not isinstance(method, AdaptiveGd):
         return method
     if problem.loss.takes == "number" or method.slope_limit not in (None, limit):
-        raise Unsuitable("adaptive_gd limits slopes by itself: name its own slope_limit, for classes, and no other")
+        raise Unsuitable(
+            "slope_limit does not fit adaptive_gd, which limits slopes itself: for classes, set the slope_limit of the "
+            "method and no other; for numbers, leave it out"
+        )
     return replace(method, slope_limit=limit)
-
-
-def _pure(problem: Problem) -> tuple[Method, str]:
-    """At delta = 0."""
-    if problem.is_smooth and problem.is_convex:
-        return OutputPerturbation(), "delta = 0: Laplace noise, on the minimizer of a problem with a ridge"
-    return Localization(), "delta = 0: Laplace noise on regularized problems over disjoint rows"
-
-
-def _standardised(problem: Problem) -> bool:
-    """Whether adaptive_gd takes it, and means the same by r: penalties act on standardised coefficients there."""
-    columns = problem.columns
-    declared = columns is not None and problem.row_norm >= columns.row_norm and not are_narrow(columns)
-    weak = isinstance(problem.regularizer, NoRegularizer | L2) and problem.mu <= _WEAK
-    takes = isinstance(problem.loss, Logistic | Softmax | Squared)
-    return declared and weak and takes and isinstance(problem.domain, Free)
-
-
-def _curved(problem: Problem, privacy: Privacy) -> bool:
-    """Whether the noise in a perturbed objective costs less, by a margin, than that of the gradients of dp_gd.
-
-    d (z G)^2 / (2 n^2 mu) bounds the first, with z = 1.15 * 2 / mu* about; the defaults' estimate, 0.35 d sigma_1^2 s,
-    is twice that of the second, or more, where it counts. Both have d sigma_1^2, sigma_1 = 2 G / (n mu*).
-    """
-    if problem.outputs > 1 or not isinstance(problem.domain, Free) or not isinstance(problem.regularizer, L2):
-        return False
-    if problem.mu <= 0 or _LEAST_CURVATURE * problem.n * problem.mu * privacy.epsilon < problem.L:
-        return False
-    return 1.15**2 / (2 * problem.mu) < _MARGIN * _NOISE_COST * descent_time(problem, privacy)
-
-
-_NON_SMOOTH: dict[Currency, Method] = {"renyi": NoisySgd(), "gaussian": Localization()}
-_ROUGH: dict[Currency, str] = {
-    "renyi": "noisy_sgd has the least measured risk of those that take it; noisy_mirror_descent takes fewer gradients",
-    "gaussian": "localization takes it by its envelope, and is charged as one Gaussian answer",
-}
-_CUT = "(adaptive_gd takes none for numbers: it cuts residuals at a scale of its own)"
-_CURVED = "l2 is strong beside the noise: a perturbed objective loses less than noisy gradients"
-_FEWER = "dp_svrg takes several times fewer at about the same measured risk"
-_WIDE = (
-    "full gradients need the least noise; the published rates would take dp_acc_md for d above n: ask for it by name"
-)
-_SPARSE = "the noise of dp_acc_md with potential half_squared_lp counts by about ln d there, where dp_gd's counts by d"
-_STANDARDISED = "declared columns can be centred and scaled by private moments, which leaves the least measured risk"
-_USUAL = "full gradients need the least noise; the variance-reduced methods save gradients, not risk"

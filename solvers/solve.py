@@ -1,4 +1,4 @@
-"""Plan and solve: resolve the method, calibrate its queries, run it through the door that it needs."""
+"""Plan and solve: resolve a method, calibrate the noise of its queries, and run it with the oracle that it needs."""
 
 import math
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from solvers.data_access.data import Data
 from solvers.data_access.oracles import DataOracles, counting_on, split
 from solvers.data_access.persons import of_persons
 from solvers.data_access.standardised import StandardisedOracle
-from solvers.data_access.summed import Elsewhere
+from solvers.data_access.summed import RemoteData
 from solvers.errors import RunFailed, Unsuitable
 from solvers.forecast import Forecast, forecast
 from solvers.methods import Method, Run
@@ -34,7 +34,7 @@ AS_DECLARED = Declared()
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The most that a run may plan: expected per-row gradients, private answers, and coordinates of their noise."""
+    """Upper limits of a plan: expected per-row gradients, private answers, and coordinates of their noise."""
 
     evaluations: float = math.inf
     answers: float = math.inf
@@ -43,11 +43,18 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """The price of a run: a function of public facts.
+    """The price of a run, a function of public facts.
 
-    Fields: the resolved method; why; how rows are prepared; why; the problem, its slopes limited as they will be; the
-    problem that the method meets, of prepared rows; the calibrated plan; per query the noise std of each coordinate (in
-    the gradient's unit, at its largest bound); expected per-row gradients; what theory forecasts of what is met.
+    Parameters
+    ----------
+    method, reason : the resolved method, and why it was chosen
+    preparation, preparation_reason : how rows are prepared, and why
+    problem : the problem with the slope limit that the run will use
+    met : the problem of the prepared rows, which the method solves
+    release : the calibrated plan
+    noise_stds : for each query the noise std of a coordinate, in the gradient's unit, at the query's largest bound
+    gradient_evaluations : expected per-row gradients
+    forecast : what theory says about the result on prepared rows
     """
 
     method: Run | AnyCounting | Tuning
@@ -64,7 +71,7 @@ class Quote:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Release:
-    """A private model and what was spent on it."""
+    """A private model and the privacy that was spent on it."""
 
     coefficients: Vector
     epsilon: float
@@ -88,35 +95,35 @@ def plan(
     preparation: AskedPreparation | None = None,
     slope_limit: float | None = None,
 ) -> Quote:
-    """The quote of a method for a problem; touches no data.
+    """Return the quote of a method for a problem, without data.
 
     Parameters
     ----------
-    currency : what the filter that will be charged can charge; "auto" heeds it
-    limits : checked before the noise is calibrated, which takes long for a huge run
-    preparation : how rows are to be prepared; by default privately standardised where that fits, else as declared
-    slope_limit : c of `Problem`; by default from public facts, 1 for rows as declared
+    currency : the kind of cost that the charged filter can add up; "auto" chooses a method that has it
+    limits : checked before the noise is calibrated, because calibration takes long for a huge run
+    preparation : how rows are prepared; by default standardised privately if possible, otherwise as declared
+    slope_limit : c of `Problem`; by default chosen from public facts, and 1 for rows as declared
 
     Raises
     ------
     Unsuitable
-        if the method or the preparation that was asked for does not fit, or is none.
+        if an argument has the wrong type, or the method or the preparation does not fit the problem
     OutOfRange
-        if the run exceeds the limits.
+        if the run exceeds the limits
     """
-    for given, kind, what in (
-        (method, Method | Auto | AnyCounting, "method: one of solvers.methods, solvers.statistics, or Auto"),
-        (problem, Problem, "problem: a Problem"),
-        (privacy, Privacy, "privacy: a Privacy"),
+    for name, argument, kind, hint in (
+        ("method", method, Method | Auto | AnyCounting, "an instance from solvers.methods or solvers.statistics"),
+        ("problem", problem, Problem, "a solvers.Problem"),
+        ("privacy", privacy, Privacy, "an accounting.Privacy"),
     ):
-        if not isinstance(given, kind):
-            raise Unsuitable(f"{what}, not {type(given).__name__}")
-    reason, wish = "asked for", Wish(preparation, slope_limit)
+        if not isinstance(argument, kind):
+            raise Unsuitable(f"{name} has the type {type(argument).__name__}: pass {hint}")
+    reason, wish = "requested", Wish(preparation, slope_limit)
     if isinstance(method, Auto):
         fitted, reason = method.choose(problem, privacy, currency=currency, wish=wish)
     elif isinstance(method, AnyCounting):
         method.check(problem, privacy)
-        fitted = Fitted(method, problem, AS_DECLARED, "a statistic is of rows as declared")
+        fitted = Fitted(method, problem, AS_DECLARED, "a statistic uses rows as declared")
     else:
         fitted = fit(wish, method, problem, privacy)
     chosen, prepared = fitted.method, fitted.preparation
@@ -125,12 +132,21 @@ def plan(
     moments = prepared.queries(problem, own)
     evaluations = problem.unit.slots * (chosen.gradient_evaluations(met) + float(problem.n) * len(moments))
     if evaluations > limits.evaluations:
-        raise OutOfRange(f"the run would compute more than {limits.evaluations:g} per-row gradients, the most here")
+        raise OutOfRange(
+            f"the run would compute {evaluations:g} per-row gradients; the limit is {limits.evaluations:g}: "
+            "plan fewer steps, or raise the limit"
+        )
     answers = sum(query.answers for query in own + moments)
     if answers > limits.answers:
-        raise OutOfRange(f"the run would take more than {limits.answers:g} private answers, the most here")
+        raise OutOfRange(
+            f"the run would make {answers:g} private answers; the limit is {limits.answers:g}: plan fewer steps, or "
+            "raise the limit"
+        )
     if answers * problem.size > limits.coordinates:
-        raise OutOfRange(f"the run would draw noise for more than {limits.coordinates:g} coordinates, the most here")
+        raise OutOfRange(
+            f"the run would draw noise for {answers * problem.size:g} coordinates; the limit is "
+            f"{limits.coordinates:g}: plan fewer steps, use fewer columns, or raise the limit"
+        )
     release = calibrate(own + moments, privacy, problem.relation)
     bounds = chosen.bounds(met) | prepared.bounds(problem)
     stds = tuple(q.mechanism.std(q.noise_multiplier, *bounds[q.name]) for q in release.plan.queries)
@@ -141,20 +157,21 @@ def plan(
 def run(
     method: Run | AnyCounting,
     problem: Problem,
-    data: Data | Elsewhere,
+    data: Data | RemoteData,
     release: ReleasePlan,
     noise: Noise | None = None,
     on_answer: Callable[[int], None] | None = None,
     preparation: Preparation = AS_DECLARED,
 ) -> tuple[Vector, Plan]:
-    """The coefficients, for the rows of `data`, of one run, or a statistic's answers; and the transcript.
+    """Return the coefficients of one run, or a statistic's answers, and the transcript.
 
-    The plan is parted by its queries' names: the preparation's door holds the one part, the method's door the other.
+    The plan is split by the names of its queries: the oracle of the preparation answers one part, and the oracle of the
+    method the other.
 
     Raises
     ------
     RunFailed
-        if the transcript is not covered by the plan or the result is not finite: then nothing is released.
+        if the transcript is not covered by the plan, or the result is not finite; then nothing is released
     """
     noise = Noise() if noise is None else noise
     moments_plan, method_plan = split(release.plan, set(preparation.bounds(problem)))
@@ -176,7 +193,7 @@ def run(
         coefficients = frame.raw(coefficients.reshape(-1, problem.d)).ravel()
     size = method.size(problem) if isinstance(method, CountingRun) else problem.size
     if coefficients.shape != (size,) or not np.isfinite(coefficients).all():
-        raise RunFailed("the run did not end in finite coefficients")
+        raise RunFailed("the result of the run has a wrong shape or is not finite, so nothing is released")
     return coefficients, transcript
 
 
@@ -190,23 +207,23 @@ def solve(
     slope_limit: float | None = None,
     persons: Any = None,
 ) -> Release:
-    """An (epsilon, delta)-DP model of the data, between the problem's neighbors; fresh noise, nobody chooses it.
+    """Return an (epsilon, delta)-DP model of the data, made with fresh noise that the caller cannot choose.
 
     Parameters
     ----------
-    X : (n, d) numbers: an array, SciPy's sparse rows, of which entries alone are kept, or, where columns are declared,
-        a pandas, Polars or Arrow table, or a mapping from names to columns (solvers/data_access/inputs.py). A value
-        that is missing or not a number makes zeros of its row
-    y : (n,) numbers, in {-1, +1} for the logistic loss, in {0, ..., K-1} for softmax, whose coefficients are K blocks
-        of d, one for each class. A missing target counts as 0, or as the first class
-    persons : for each row whose it is, where the problem's unit is a person; there may then be any number of rows
+    X : (n, d) numbers: an array; SciPy's sparse rows, of which only entries are stored; or a pandas, Polars or Arrow
+        table or a mapping from names to columns (solvers/data_access/inputs.py). If a value is missing or not a number,
+        its row becomes zeros
+    y : (n,) numbers: -1 and 1 for the logistic loss; 0, ..., K-1 for softmax, whose coefficients are K blocks of d,
+        one for each class. A missing target counts as 0, or as the first class
+    persons : the person of each row, if the problem's unit is a person; then the number of rows is free
     """
     quote = plan(method, problem, privacy, preparation=preparation, slope_limit=slope_limit)
     return release(quote, X, y, persons)
 
 
 def release(quote: Quote, X: Any, y: Any, persons: Any = None) -> Release:
-    """What a quote promises, of the data, as `solve` has it: for who charges the quote in between."""
+    """Run a quote on data, as `solve` does, for callers that charge the quote before."""
     problem, planned = quote.problem, quote.release
     data = data_of(problem, X, y, persons)
     coefficients, transcript = run(quote.method, problem, data, planned, preparation=quote.preparation)
@@ -225,9 +242,12 @@ def release(quote: Quote, X: Any, y: Any, persons: Any = None) -> Release:
 
 
 def data_of(problem: Problem, X: Any, y: Any, persons: Any = None) -> Data:
-    """Return the data of a problem, from what `solve` takes. No value raises a warning: it would tell of a row."""
+    """Return the data of a problem from the arguments of `solve`.
+
+    No value raises a warning, because a warning would reveal something about its row.
+    """
     if (persons is not None) != problem.unit.is_person:
-        raise Unsuitable("persons are named where the problem's unit is one, and there alone")
+        raise Unsuitable("persons must be passed if the problem's unit is a person, and omitted if it is a row")
     with np.errstate(all="ignore"):
         if persons is None:
             return Data.coded(inputs.records(X, problem), inputs.targets(y, problem), problem)

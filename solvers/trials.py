@@ -1,4 +1,4 @@
-"""Candidates that are tried in turn, the best of which is released: as asked for, and as they run. Public facts."""
+"""Candidates of a tuning, as requested and as they run. All of this is public."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -22,12 +22,12 @@ from solvers.regularizers import Regularizer
 from solvers.selection import Auto
 
 CHOICE, SCORE = "selection", "score"
-"""The one query of a tuning's plan, and the last of each run's."""
+"""Names of the only query of a tuning's plan, and of the last query of each run's plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate(Strict):
-    """What a run minimizes, and how; the loss, the features and the rows are those of all candidates."""
+    """The method, the penalty and the preparation of one candidate; all candidates share loss, features and rows."""
 
     method: Annotated[Method | Auto, Field(discriminator="name")]
     regularizer: Annotated[Regularizer, Field(discriminator="name")]
@@ -38,7 +38,7 @@ class Candidate(Strict):
 
 @dataclass(frozen=True, slots=True)
 class Candidates(Strict):
-    """What is asked for: each candidate so many times."""
+    """A request for a tuning, with the number of runs of each candidate."""
 
     candidates: tuple[Candidate, ...]
     repeats: int
@@ -54,15 +54,15 @@ def _read(plan: Any) -> Plan:
 
 @dataclass(frozen=True, slots=True)
 class Trial(Strict):
-    """A candidate with nothing left open.
+    """A candidate with all fields set.
 
     Parameters
     ----------
-    method : as it runs, every field filled in
-    regularizer, domain : what it minimizes with, and over
+    method : the resolved method
+    regularizer, domain : the penalty and the domain of its problem
     preparation : how rows are prepared before the method
-    slope_limit : the share of the loss's slope bound that slopes are shortened to
-    plan : its queries with their noise, the score's last
+    slope_limit : c of `Problem`
+    plan : its queries with their noise, the score last
     """
 
     method: Annotated[Run, Field(discriminator="name")]
@@ -73,11 +73,11 @@ class Trial(Strict):
     plan: Annotated[Plan, BeforeValidator(_read), PlainSerializer(plan_to_json, dict[str, Any])]
 
     def problem(self, base: Problem) -> Problem:
-        """What it minimizes, of the rows of the tuning's problem."""
+        """Return the candidate's problem, on the rows of the tuning's problem."""
         return replace(base, regularizer=self.regularizer, domain=self.domain, slope_limit=self.slope_limit)
 
     def gradient_evaluations(self, base: Problem) -> float:
-        """The method's, and a pass for each moment and for the score."""
+        """Return those of the method, plus one pass for each moment and for the score."""
         problem = self.problem(base)
         met = self.preparation.prepared(problem)
         passes = 1 + len(self.preparation.bounds(problem))
@@ -86,14 +86,14 @@ class Trial(Strict):
 
 @dataclass(frozen=True, slots=True)
 class Tuning(ChoosingRun):
-    """The best of len(trials) * repeats private runs by a private score, each counting with a fair coin.
+    """The best of len(trials) * repeats private runs by a private score, where a fair coin decides which runs count.
 
     Proof: docs/proofs/tunings.md.
 
     Parameters
     ----------
     trials : the candidates, in the order of the request
-    repeats : how often each is tried
+    repeats : number of runs of each candidate
     """
 
     trials: tuple[Trial, ...]
@@ -105,38 +105,40 @@ class Tuning(ChoosingRun):
 
     @property
     def runs(self) -> Iterator[tuple[int, Trial]]:
-        """Every run that is made, in order: the candidate's number, and what runs."""
+        """All runs in order, each with the index of its candidate."""
         return ((i, trial) for _ in range(self.repeats) for i, trial in enumerate(self.trials))
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:  # noqa: ARG002
-        """The choice."""
-        return self._asked
+        """Return the choice, the only query."""
+        return self._choice
 
     def bounds(self, problem: Problem) -> Bounds:  # noqa: ARG002
-        """A choice among scores that are private already."""
+        """Return the bound of a choice among private scores."""
         return {CHOICE: (1.0, 1)}
 
     def gradient_evaluations(self, problem: Problem) -> float:
-        """Those of all runs, of the moments that they ask for, and a pass for each score."""
+        """Return those of all runs, of their moments, and one pass for each score."""
         return self.repeats * sum(trial.gradient_evaluations(problem) for trial in self.trials)
 
     def check(self, plan: Plan) -> None:
-        """`OutOfRange` unless the plan pays for the choice among these runs: each is mu-GDP for the mu that it says."""
-        asked = tuple(Query(query.name, query.count, query.mechanism) for query in plan.queries)
-        if asked != self._asked:
-            raise OutOfRange("the plan is not of a choice among as many runs")
+        """Raise `OutOfRange` unless the plan pays for the choice among these runs, each mu-GDP for the plan's mu."""
+        queries = tuple(Query(query.name, query.count, query.mechanism) for query in plan.queries)
+        if queries != self._choice:
+            raise OutOfRange("plan: it is not a choice among this number of runs: plan the tuning again")
         mu = sensitivity_factor(plan.relation) / plan.queries[0].noise_multiplier
         for trial in self.trials:
             spent, last = trial.plan.gdp(), trial.plan.queries[-1]
             if spent is None or not spent <= mu or last.name != SCORE or trial.plan.relation != plan.relation:
-                raise OutOfRange("a run costs more than the choice allows, or has no score")
+                raise OutOfRange(
+                    "trials: a run costs more than the choice allows, or has no score: plan the tuning again"
+                )
 
     @property
-    def _asked(self) -> tuple[Query, ...]:
+    def _choice(self) -> tuple[Query, ...]:
         return (Query(CHOICE, 1, Selection(len(self.trials) * self.repeats)),)
 
 
 def checked(candidates: int, repeats: int) -> None:
-    """`OutOfRange` unless they make 2 to 256 runs."""
+    """Raise `OutOfRange` unless the numbers give 2 to 256 runs."""
     whole(repeats, "repeats", 1, MOST_RUNS)
     whole(candidates * repeats, "candidates times repeats", 2, MOST_RUNS)

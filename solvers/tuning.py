@@ -1,4 +1,4 @@
-"""The best of several private runs at one price: planned without data, made one after the other, chosen in private.
+"""Tunings: the best of several private runs at one price, chosen by a private score.
 
 Proof: docs/proofs/tunings.md; what the choice costs: docs/proofs/selection.md.
 """
@@ -26,28 +26,30 @@ from solvers.solve import plan as plan_one
 from solvers.solve import run as run_one
 from solvers.trials import CHOICE, SCORE, Candidates, Trial, Tuning
 
-_ANY = Limits()
-_SHARE = 0.1  # of a run's mu^2, for its score
-_BELOW = 1 - 1e-9  # what is left for the score: more than the rounding of a sum of squares and of two roots
+_NO_LIMITS = Limits()
+_SCORE_SHARE = 0.1  # of a run's mu^2
+_ROUNDED_DOWN = 1 - 1e-9  # covers the rounding of a sum of squares and of two roots
 _UNKNOWN = "No bound is proven for the best of several runs."
 
 
-def plan(asked: Candidates, problem: Problem, privacy: Privacy, limits: Limits = _ANY) -> Quote:
-    """The quote of a tuning; touches no data. The choice is calibrated first; its mu is what each run is planned for.
+def plan(request: Candidates, problem: Problem, privacy: Privacy, limits: Limits = _NO_LIMITS) -> Quote:
+    """Return the quote of a tuning, without data.
+
+    The choice is calibrated first, and each run is planned for its mu.
 
     Raises
     ------
     FilterMismatch
-        if a candidate's answers are not Gaussian-DP.
+        if a candidate's answers are not Gaussian-DP
     Unsuitable, OutOfRange
-        as `solvers.plan`, of each candidate; the limits hold for all runs together.
+        as `solvers.plan` for each candidate; the limits hold for all runs together
     """
     if privacy.is_pure:
-        raise NeedsDelta("a tuning's runs and scores are Gaussian, which need delta > 0")
-    choice = Query(CHOICE, 1, Selection(len(asked.candidates) * asked.repeats))
+        raise NeedsDelta("delta is 0, but runs and scores of a tuning are Gaussian, which need delta > 0: request one")
+    choice = Query(CHOICE, 1, Selection(len(request.candidates) * request.repeats))
     release = calibrate((choice,), privacy, problem.relation)
     mu = sensitivity_factor(problem.relation) / release.plan.queries[0].noise_multiplier
-    each = Privacy(gauss_epsilon(mu * math.sqrt(1 - _SHARE), privacy.delta), privacy.delta)
+    each = Privacy(gauss_epsilon(mu * math.sqrt(1 - _SCORE_SHARE), privacy.delta), privacy.delta)
     quotes = [
         plan_one(
             candidate.method,
@@ -58,18 +60,21 @@ def plan(asked: Candidates, problem: Problem, privacy: Privacy, limits: Limits =
             preparation=candidate.preparation,
             slope_limit=candidate.slope_limit,
         )
-        for candidate in asked.candidates
+        for candidate in request.candidates
     ]
-    tuning = Tuning(tuple(_trial(quote, mu) for quote in quotes), asked.repeats)
+    tuning = Tuning(tuple(_trial(quote, mu) for quote in quotes), request.repeats)
     tuning.check(release.plan)
     evaluations = tuning.gradient_evaluations(problem)
     if evaluations > limits.evaluations:
-        raise OutOfRange(f"the runs would compute more than {limits.evaluations:g} per-row gradients, the most here")
+        raise OutOfRange(
+            f"all runs would compute {evaluations:g} per-row gradients; the limit is {limits.evaluations:g}: use fewer "
+            "candidates, repeats or steps, or raise the limit"
+        )
     return Quote(
         method=tuning,
-        reason=f"{len(quotes)} candidates, each tried {asked.repeats} times",
+        reason=f"{len(quotes)} candidates, each tried {request.repeats} times",
         preparation=AS_DECLARED,
-        preparation_reason="each candidate has its own; scores are of rows as declared",
+        preparation_reason="each candidate has its own; scores use rows as declared",
         problem=problem,
         met=problem,
         release=release,
@@ -80,15 +85,23 @@ def plan(asked: Candidates, problem: Problem, privacy: Privacy, limits: Limits =
 
 
 def _trial(quote: Quote, mu: float) -> Trial:
-    """The run of this quote, and a score for the rest of mu^2."""
+    """Return the run of this quote, with a score for the remaining mu^2."""
     planned, problem = quote.release.plan, quote.problem
     spent = planned.gdp()
-    left = 0.0 if spent is None else (mu**2 - spent**2) * _BELOW
-    if left <= 0:
-        raise FilterMismatch(f"a tuning takes methods whose answers are Gaussian; {quote.method.name}'s are not")
-    score = PlannedQuery(SCORE, 1, Gaussian(), sensitivity_factor(problem.relation) / math.sqrt(left))
-    how = quote.method, problem.regularizer, problem.domain, quote.preparation, problem.slope_limit
-    return Trial(*how, replace(planned, queries=(*planned.queries, score)))
+    remaining = 0.0 if spent is None else (mu**2 - spent**2) * _ROUNDED_DOWN
+    if remaining <= 0:
+        raise FilterMismatch(
+            f"method: a tuning needs methods with Gaussian answers, and those of {quote.method.name} are not"
+        )
+    score = PlannedQuery(SCORE, 1, Gaussian(), sensitivity_factor(problem.relation) / math.sqrt(remaining))
+    return Trial(
+        method=quote.method,
+        regularizer=problem.regularizer,
+        domain=problem.domain,
+        preparation=quote.preparation,
+        slope_limit=problem.slope_limit,
+        plan=replace(planned, queries=(*planned.queries, score)),
+    )
 
 
 def run(
@@ -99,36 +112,39 @@ def run(
     noise: Noise | None = None,
     on_answer: Callable[[int], None] | None = None,
 ) -> tuple[Vector, Plan]:
-    """The chosen run's candidate, its score and its coefficients, (2 + size,), and the transcript. Every run is made.
+    """Return the chosen run's candidate, score and coefficients, (2 + size,), and the transcript.
+
+    All runs are made, whatever their scores are.
 
     Parameters
     ----------
-    on_answer : called with the number of runs made; stops all by what is no `Exception`, which would end one run alone
+    on_answer : called with the number of finished runs. To stop the tuning, raise a `BaseException` that is not an
+        `Exception`, because an `Exception` ends only one run
 
     Raises
     ------
     RunFailed
-        if the chosen run failed.
+        if the chosen run failed
     """
     tuning.check(release.plan)
     noise, (chosen,) = Noise() if noise is None else noise, release.plan.queries
     outputs: list[Vector] = []
     for i, trial in tuning.runs:
-        score, w = _tried(trial, problem, data, release, noise, _runs_made(len(outputs), on_answer))
+        score, w = _scored_run(trial, problem, data, release, noise, _runs_made(len(outputs), on_answer))
         outputs.append(np.concatenate(([float(i), score], w)))
     scores = np.array([output[1] for output in outputs])
     best = int(chosen.mechanism.perturb(scores, chosen.noise_multiplier, 1.0, noise)[0])
     if scores[best] == -math.inf:
-        raise RunFailed("the chosen run failed")
+        raise RunFailed("the chosen run failed, so nothing is released")
     return outputs[best], release.plan
 
 
 def _runs_made(count: int, on_answer: Callable[[int], None] | None) -> Callable[[int], None] | None:
-    """Whatever a run answers, what is told is how many were made before it."""
+    """Return a callback for a run's answers that reports the number of runs before it."""
     return None if on_answer is None else lambda _: on_answer(count)
 
 
-def _tried(
+def _scored_run(
     trial: Trial,
     base: Problem,
     data: Data,
@@ -136,8 +152,10 @@ def _tried(
     noise: Noise,
     on_answer: Callable[[int], None] | None,
 ) -> tuple[float, Vector]:
-    """One run's score and coefficients; a run that fails, whatever raised, has a score below all others and releases
-    nothing: an error that came out of any run but the chosen would tell of it. The machine's own faults come out.
+    """Return one run's score and coefficients.
+
+    A failed run has a score below all others, because an error of a run that is not chosen would reveal something about
+    it. Errors of the machine, which do not depend on the data, are raised.
     """
     problem = trial.problem(base)
     score_plan, run_plan = split(trial.plan, {SCORE})

@@ -218,7 +218,7 @@ def _descended(data: Data) -> Vector:
     w = v = met.start
     t = 1.0
     for _ in range(_STEPS):
-        gradient = gradient_sum(data, slice(0, met.places), v) / met.places
+        gradient = gradient_sum(data, slice(0, met.slots), v) / met.slots
         before, w = w, met.prox(v - gradient / met.L, 1 / met.L)
         ahead = (1 + (1 + 4 * t * t) ** 0.5) / 2
         v, t = (w, 1.0) if gradient @ (w - before) > 0 else (w + (t - 1) / ahead * (w - before), ahead)

@@ -47,7 +47,7 @@ class Pace:
         """
         answers = sum(query.answers for query in plan.queries)
         passes = sum(query.count for query in plan.queries if isinstance(query.mechanism, Gaussian))
-        full = float(problem.places) * passes
+        full = float(problem.slots) * passes
         weighted = full + self.scatter * max(0.0, evaluations - full)
         columns, entries = problem.columns, problem.d
         if columns is not None:

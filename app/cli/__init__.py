@@ -1,7 +1,7 @@
 """The command `purse`.
 
-Exit codes: 0 done; 1 refused, or something failed; 2 the command line is wrong; 130 interrupted. Errors are one line on
-stderr, the stable code first; with --json the same as a JSON document on stdout.
+Exit codes: 0 success; 1 refused or failed; 2 wrong command line; 130 interrupted. An error is one line on stderr that
+starts with the stable code. With --json, the same error is also a JSON document on stdout.
 """
 
 import gc
@@ -13,50 +13,51 @@ from typing import NoReturn
 
 from app.without import Without
 
-# No command has a frame: Arrow loads pandas, where it is installed, to ask of any list whether it is of one. And none
-# is httpx's own, for which that loads a library of colors and tables.
+# No command uses data frames: Arrow would load pandas, if it is installed, to test lists for them. The command line of
+# httpx would load a library of colors and tables.
 _UNUSED = ("pandas", "httpx._main")
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Runs one command and exits."""
+    """Run one command and exit."""
     if arguments is None:  # in a process of its own
         sys.meta_path.insert(0, Without(*_UNUSED))
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if given[:1] != ["serve"] or "--help" in given:
-        if given[:1] == ["fit"]:
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    starts_server = words[:1] == ["serve"] or words[:2] == ["server", "start"]
+    if not starts_server or "--help" in words:
+        if words[:1] == ["fit"]:
             from app.calculation import calculators
 
-            os.environ.update(calculators.ONE_THREAD)  # it trains here, alone, and so do those that it forks
-            gc.disable()  # until the service is there: what is loaded stays
+            os.environ.update(calculators.ONE_THREAD)  # training runs here, alone, and in processes forked from here
+            gc.disable()  # until the service is loaded: loaded modules stay
         from app.cli import commands
 
-        commands.run(given)
-    _serve(given)
+        commands.run(words)
+    _serve(words)
 
 
-def _serve(given: Sequence[str]) -> NoReturn:
-    """Prices are calculated in a process of their own: it loads its libraries while this one loads ours."""
+def _serve(words: Sequence[str]) -> NoReturn:
+    """Run a server. The process that calculates prices starts first and loads its libraries meanwhile."""
     from app.calculation import calculators
 
     _check_installed()
-    begun = calculators.begin()
+    calculating = calculators.begin()
     try:
-        gc.disable()  # what is loaded now stays; looking for garbage in it is a sixth of the time
+        gc.disable()  # loaded modules stay; collecting garbage would take a sixth of the time
         import app.main
         import app.pages.routers  # noqa: F401
         from app.cli import commands
 
         gc.freeze()
         gc.enable()
-        commands.run(given, begun)
-    finally:  # a server that was refused ends before it is warm
-        begun.process.kill()
-        begun.process.wait()
+        commands.run(words, calculating)
+    finally:  # a server that was refused ends before that process is ready
+        calculating.process.kill()
+        calculating.process.wait()
 
 
 def _check_installed() -> None:
-    """Ends with a sentence where the light part alone is installed: no process is begun then."""
+    """Exit with an error if only the client is installed, before any process starts."""
     try:
         if find_spec("fastapi") is None:
             raise ModuleNotFoundError(name="fastapi")

@@ -1,4 +1,4 @@
-"""`python -m app.cli` is `purse`."""
+"""Run `purse` as `python -m app.cli`."""
 
 from app.cli import main
 

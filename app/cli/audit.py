@@ -6,23 +6,24 @@ from typing import Annotated
 import typer
 
 from accounting.privacy import Relation
-from app.cli.common import Json, Refusal, emit, note, table
+from app.cli.output import Output, Refusal
+from purse import text
 from purse.wire.neighbors import MEANING
 
 
 def audit(
     method: Annotated[str, typer.Argument(help="A method's name, or all.")],
     runs: Annotated[
-        int, typer.Option(min=100, max=1_000_000, help="Runs on either of the two neighboring datasets.")
+        int, typer.Option(min=100, max=1_000_000, help="Number of runs on each of the two neighboring datasets.")
     ] = 4000,
     neighbors: Annotated[str, typer.Option(help="replace_one or zero_out.")] = "replace_one",
-    json: Json = False,
-) -> None:
-    """Attack a method on its worst-case neighbors: promise, what the attack proves, and its power. Needs no server.
+) -> Output:
+    """Attack a training method to check its guarantee.
 
-    The lower bound holds but for a chance of one in a billion; above the promise it would prove the method broken.
-    Power is the same attack on the method with half its noise: where the lower bound exceeds the promise the
-    attack would have seen a fault as large; where it does not, nothing is decided at that delta.
+    The attack compares runs on two worst-case neighboring datasets, on this machine. Each lower bound on epsilon is
+    correct except with probability one in a billion. A bound above the guaranteed epsilon would prove that the method
+    is broken. The same attack on the method with half the noise shows its power. If that bound does not exceed the
+    guarantee, the attack cannot decide at that delta.
 
     \b
     Examples:
@@ -34,27 +35,25 @@ def audit(
     from solvers.audit import audit as attack
 
     if method != "all" and method not in CASES:
-        raise Refusal(f"no method of that name has an audit; there are {', '.join(sorted(CASES))}")
+        raise Refusal(f"There is no audit of {method!r}. Choose one of {', '.join(sorted(CASES))}, or all.")
     if neighbors not in MEANING:
-        raise Refusal("--neighbors must be replace_one or zero_out")
+        raise Refusal("--neighbors must be replace_one or zero_out.")
     relation: Relation = neighbors
     names = sorted(CASES) if method == "all" else [method]
-    found = {name: attack(name, runs, relation=relation) for name in names}
-    document = {name: [asdict(finding) for finding in findings] for name, findings in found.items()}
-
-    def say() -> None:
-        headings = ("method", "delta", "promised epsilon", "lower bound", "with half the noise", "")
-        rows = []
-        for name, findings in found.items():
-            for f in findings:
-                decided = "kept, half the noise caught" if f.half_noise > f.promise else "not decided"
-                verdict = "BROKEN" if f.lower_bound > f.promise else decided
-                rows.append((name, f.delta, f.promise, f.lower_bound, f.half_noise, verdict))
-        table(headings, rows)
-        units = {name: str(CASES[name].problem.unit) for name in names}
-        for unit in sorted(set(units.values())):
-            note(f"neighbors differ in {unit}, {neighbors}: {', '.join(name for name in names if units[name] == unit)}")
-
-    emit(document, json, say)
-    if any(f.lower_bound > f.promise for findings in found.values() for f in findings):
-        raise Refusal("an attack proved more than the promise allows")
+    findings = {name: attack(name, runs, relation=relation) for name in names}
+    rows = []
+    for name in names:
+        for each in findings[name]:
+            decided = "holds" if each.half_noise > each.promise else "undecided"
+            result = "BROKEN" if each.lower_bound > each.promise else decided
+            rows.append((name, each.delta, each.promise, each.lower_bound, each.half_noise, result))
+    headings = ("method", "delta", "epsilon", "lower bound", "with half the noise", "result")
+    units = {name: str(CASES[name].problem.unit) for name in names}
+    notes = [
+        f"neighbors differ in {unit}, {neighbors}: {', '.join(name for name in names if units[name] == unit)}"
+        for unit in sorted(set(units.values()))
+    ]
+    document = {name: [asdict(each) for each in findings[name]] for name in names}
+    is_broken = any(each.lower_bound > each.promise for name in names for each in findings[name])
+    notes += ["An attack proved a larger epsilon than the guarantee allows."] if is_broken else []
+    return Output(document, text.table(headings, rows), notes, exit_code=1 if is_broken else 0)

@@ -1,4 +1,4 @@
-"""purse check: what of a file would not parse, said here and sent nowhere; and a draft of its declaration."""
+"""purse check: read a file by its declaration on this machine, or draft a declaration."""
 
 import sys
 from pathlib import Path
@@ -8,32 +8,35 @@ import typer
 from rich import progress
 from rich.console import Console
 
-from app.cli.common import Json, Refusal, Sheet, emit, note
-from app.cli.reports import cures, show
+from app.cli.options import Json, Sheet
+from app.cli.output import Output, Refusal, note
+from app.cli.reports import cures, outcomes
 from app.cli.specs import read_spec
-from app.sources.errors import SourceError, Unparsed
+from app.sources.errors import SourceError, Unparsed, refusals
 from purse.excel import readable
 from purse.wire.datasets import DatasetSpec
 from purse.wire.files import FileReport
 
 
 def check(
+    json: Json,
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A CSV or Parquet file, or a workbook.")],
     spec: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="JSON: a spec, or the list of its columns.")
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="JSON file with a spec, or the list of its columns."),
     ] = None,
     target: Annotated[
-        list[str] | None, typer.Option(help="A column to be predicted: at most 1 % of it may be unparsed.")
+        list[str] | None, typer.Option(help="A column to predict. At most 1 % of it may be unparsed. Repeatable.")
     ] = None,
-    propose: Annotated[bool, typer.Option("--propose", help="Draft a spec: names, types, and bounds to fill in.")] = (
-        False
-    ),
+    propose: Annotated[
+        bool, typer.Option("--propose", help="Draft a spec with names and types. You fill in the bounds.")
+    ] = False,
     sheet: Sheet = None,
-    json: Json = False,
-) -> None:
-    """What would become of a file's values under a declaration. Reads here; nothing leaves this machine.
+) -> Output | None:
+    """Check a file against its declaration, on this machine.
 
-    Exits with 1 where a server would refuse the file. What is said holds values of the file: keep it with the file.
+    Nothing is sent. The exit code is 1 if a server would refuse the file. The report contains values of the file, so
+    protect it like the file.
 
     \b
     Examples:
@@ -42,27 +45,27 @@ def check(
       purse check stays.xlsx --sheet 2025 --spec stays.json
     """
     if propose == (spec is not None):
-        raise Refusal("name either --spec FILE or --propose")
+        raise Refusal("Give either --spec FILE or --propose.")
     if spec is None:
         with readable(file, sheet=sheet) as plain:
             _propose(plain)
-        return
+        return None
     declared, _ = read_spec(spec)
     if target:
         names = [column.name for column in declared.columns]
         for unknown in (name for name in target if name not in names):
-            raise Refusal(f"--target {unknown}: no declared column; there are {', '.join(names)}")
+            raise Refusal(f"--target {unknown} is not a declared column. Declared columns: {', '.join(names)}.")
         fields = dict(declared) | {"targets": [*declared.targets, *target]}
         declared = DatasetSpec.model_validate(fields)
     with readable(file, declared.dialect, sheet) as plain:
-        report = _counted(plain, declared, shows=not json and sys.stderr.isatty())
+        report = _report(plain, declared, has_bar=not json and sys.stderr.isatty())
     refused = [column.name for column in report.refused]
-    emit(report.model_dump() | {"refused": refused}, json, lambda: _show(report))
-    if refused:
-        raise typer.Exit(1)
+    lines = [reason for column in report.refused for reason in refusals(column)] + list(cures(report))
+    text = outcomes(report) + "".join(f"{line}\n" for line in lines)
+    return Output(report.model_dump() | {"refused": refused}, text, exit_code=1 if refused else 0)
 
 
-def _counted(file: Path, spec: DatasetSpec, shows: bool) -> FileReport:
+def _report(file: Path, spec: DatasetSpec, has_bar: bool) -> FileReport:
     from app.cli import proposal  # late, as the next: Arrow
     from app.sources.ingest import Reading, encoded
     from app.sources.persons import People
@@ -70,7 +73,7 @@ def _counted(file: Path, spec: DatasetSpec, shows: bool) -> FileReport:
     reading, tally = Reading.of(spec)
     people = None if spec.unit is None else People(spec.unit)
     bar = progress.Progress("checking", progress.SpinnerColumn(), "{task.completed:,} records", transient=True)
-    bar.live.console, bar.disable = Console(stderr=True), not shows
+    bar.live.console, bar.disable = Console(stderr=True), not has_bar
     try:
         with bar:
             task = bar.add_task("", total=None)
@@ -83,21 +86,19 @@ def _counted(file: Path, spec: DatasetSpec, shows: bool) -> FileReport:
     return tally.report
 
 
-def _show(report: FileReport) -> None:
-    show(report)
-    for line in cures(report):
-        sys.stdout.write(f"{line}\n")
-
-
 def _propose(file: Path) -> None:
     from app.cli import proposal
 
     draft = proposal.drafted(file)
-    emit(draft.spec, True, lambda: None)
-    note(
-        "purse: a draft. Fill in lower and upper from what you know of such things, never from this file: bounds are\n"
-        "public, and a bound that is somebody's value tells of them. Keep of the categories those that anybody may\n"
-        "know to be possible, and add those that are missing. Choose a budget."
-    )
-    for name in draft.left_out:
-        note(f"purse: {name!r} is left out: it is empty, or text of many kinds; does it name the persons of a `unit`?")
+    notes = [
+        "purse: This is a draft. Fill in lower and upper from what you know about such values, never from this file:",
+        "bounds are public, and a bound taken from the file reveals a value. Keep only categories that anyone may",
+        "know to be possible, and add missing ones. Choose a budget.",
+    ]
+    notes += [
+        f"purse: {name!r} is left out: it is empty or has text of many kinds. Does it name the persons of a `unit`?"
+        for name in draft.left_out
+    ]
+    Output(draft.spec).write(as_json=True)
+    for line in notes:
+        note(line)

@@ -1,4 +1,4 @@
-"""purse upload, purse budget."""
+"""purse upload, datasets, budget."""
 
 import sys
 from pathlib import Path
@@ -8,44 +8,37 @@ import typer
 from rich import progress
 from rich.console import Console
 
-from app.cli.common import (
-    DEFAULT_URL,
-    Json,
-    OldestFirst,
-    Sheet,
-    Url,
-    connect,
-    emit,
-    facts,
-    loss,
-    note,
-    percent,
-    read_json,
-    table,
-)
-from app.cli.reports import cures, show
-from app.cli.sharing import show_allotments
+from app.cli.options import Explain, Json, OldestFirst, Sheet
+from app.cli.output import Output, Refusal, loss, neighbors, percent, read_json
+from app.cli.reports import cures, outcomes
+from app.cli.sharing import allotment_table
+from purse import Client, text
 from purse.client.calls import dialect_of
 from purse.excel import readable
-from purse.wire.base import Order
 from purse.wire.columns import Column
-from purse.wire.datasets import BudgetStatus, Dataset, DatasetState, Registered
-from purse.wire.neighbors import lines
+from purse.wire.datasets import BudgetStatus, Dataset, DatasetState
+
+_SHOWN_CATEGORIES = 8
 
 
 def upload(
+    client: Client,
+    json: Json,
     file: Annotated[
-        Path, typer.Argument(exists=True, dir_okay=False, help="A CSV (.gz, .zst) or Parquet file, or a workbook.")
+        Path, typer.Argument(exists=True, dir_okay=False, help="CSV (.gz, .zst) or Parquet file, or workbook.")
     ],
-    spec: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="JSON: name, columns, budget, dialect.")],
-    resume: Annotated[str | None, typer.Option(help="The upload of an earlier try, as its error named it.")] = None,
+    spec: Annotated[
+        Path, typer.Option(exists=True, dir_okay=False, help="JSON file with name, columns, budget and dialect.")
+    ],
+    resume: Annotated[
+        str | None, typer.Option(help="Id of an interrupted upload, as its error message states it.")
+    ] = None,
     sheet: Sheet = None,
-    url: Url = DEFAULT_URL,
-    json: Json = False,
-) -> None:
-    """Register a file as a dataset, under declared bounds and a budget. `purse check` says before what will not parse.
+) -> Output:
+    """Register a file as a dataset.
 
-    A large file goes in parts, through lost connections.
+    The spec declares the columns with their bounds, and the budget. Use `purse check` first to find values that cannot
+    be parsed. A large file is sent in parts, which continue after a lost connection.
 
     \b
     Example:
@@ -57,8 +50,9 @@ def upload(
        "budget": {"epsilon": 3.0, "delta": 1e-6}}
     """
     declared = read_json(spec)
+    if not isinstance(declared, dict):
+        raise Refusal(f"{spec} is not a spec. It must contain a JSON object with name, columns and budget.")
     with (
-        connect(url) as client,
         readable(file, dialect_of(declared), sheet) as plain,
         progress.open(
             plain,
@@ -70,125 +64,113 @@ def upload(
         ) as source,
     ):
         dataset = client.datasets.upload(source, spec=declared, resume=resume)
-    emit(dataset, json, lambda: _made(dataset))
+    has_outcomes = any(column.outcomes for column in dataset.report.columns)
+    table = outcomes(dataset.report) if has_outcomes else ""
+    return Output(dataset, _facts(dataset) + table, [*_warnings(dataset), *cures(dataset.report)])
 
 
 def datasets(
-    dataset: Annotated[str | None, typer.Argument(help="A dataset's id or name; all if left out.")] = None,
-    state: Annotated[DatasetState | None, typer.Option(help="Only those in this state.")] = None,
-    family: Annotated[str | None, typer.Option(help="Only those of this family.")] = None,
+    client: Client,
+    dataset: Annotated[str | None, typer.Argument(help="A dataset's id or name. Default: all datasets.")] = None,
+    state: Annotated[DatasetState | None, typer.Option(help="List only datasets in this state.")] = None,
+    family: Annotated[str | None, typer.Option(help="List only datasets of this family.")] = None,
     oldest_first: OldestFirst = False,
-    url: Url = DEFAULT_URL,
-    json: Json = False,
-) -> None:
-    """The datasets that this token may see, the newest first; of one of them its columns, as declared.
+    explain: Explain = False,
+) -> Output:
+    """List datasets, or show the columns of one.
+
+    The list contains the datasets that your token may see, the newest first.
 
     \b
     Examples:
       purse datasets
       purse datasets --state frozen
-      purse datasets census
+      purse datasets census --explain
     """
-    with connect(url) as client:
-        if dataset is None:
-            order: Order = "asc" if oldest_first else "desc"
-            found = client.datasets.list(state=state, family=family, order=order)
-            emit(found, json, lambda: _list(list(found)))
-        else:
-            one = client.datasets.get(dataset)
-            emit(one, json, lambda: _declared(one))
+    if dataset is None:
+        listed = list(client.datasets.list(state=state, family=family, order="asc" if oldest_first else "desc"))
+        return Output(listed, _list(listed))
+    described = client.datasets.get(dataset)
+    columns = text.table(("column", "type", "values", "default"), map(_column, described.columns))
+    return Output(described, _facts(described, explain) + columns, _warnings(described))
 
 
 def budget(
-    dataset: Annotated[str | None, typer.Argument(help="A dataset's id or name; all datasets if left out.")] = None,
-    url: Url = DEFAULT_URL,
-    json: Json = False,
-) -> None:
-    """What is spent of a dataset's budget and what remains.
+    client: Client,
+    dataset: Annotated[str | None, typer.Argument(help="A dataset's id or name. Default: all datasets.")] = None,
+    explain: Explain = False,
+) -> Output:
+    """Show what is spent of a budget and what remains.
 
     \b
     Examples:
       purse budget
       purse budget census
     """
-    with connect(url) as client:
-        if dataset is None:
-            found = client.datasets.list()
-            emit(found, json, lambda: _list(list(found)))
-        else:
-            status = client.datasets.budget(dataset)
-            emit(status, json, lambda: _budget(status))
+    if dataset is None:
+        listed = list(client.datasets.list())
+        return Output(listed, _list(listed))
+    status = client.datasets.budget(dataset)
+    report = text.facts(_standing(status, explain))
+    if status.analysts:
+        rows = [(each.analyst, each.jobs, percent(each.share), loss(each.spent)) for each in status.analysts]
+        report += text.table(("analyst", "jobs", "share", "spent"), rows)
+    allotments = [each.allotment for each in status.analysts if each.allotment is not None]
+    return Output(status, report + (allotment_table(allotments) if allotments else ""))
 
 
-def _made(dataset: Registered) -> None:
-    _show(dataset)
-    if any(column.outcomes for column in dataset.report.columns):
-        show(dataset.report)
-    for line in cures(dataset.report):
-        note(line)
+def _facts(dataset: Dataset, explain: bool = False) -> str:
+    size = (f"{dataset.unit.name}s", dataset.rows or dataset.persons)
+    return text.facts([("dataset", dataset.id), ("name", dataset.name), size, *_standing(dataset.budget, explain)])
 
 
-def _show(dataset: Dataset) -> None:
-    counted = (f"{dataset.unit.name}s", dataset.rows or dataset.persons)
-    facts([("dataset", dataset.id), ("name", dataset.name), counted, *_standing(dataset.budget)])
-    for warning in dataset.warnings:
-        note(f"warning: {warning}")
+def _warnings(dataset: Dataset) -> list[str]:
+    return [f"warning: {warning}" for warning in dataset.warnings]
 
 
-def _list(datasets: list[Dataset]) -> None:
-    rows = [(d.id, d.name, f"{d.rows or d.persons} {d.unit.name}s", d.budget.jobs, *_left(d.budget)) for d in datasets]
-    table(("id", "name", "records", "jobs", "share", "remaining"), rows)
-
-
-def _declared(dataset: Dataset) -> None:
-    _show(dataset)
-    table(("column", "type", "values", "default"), [_column(column) for column in dataset.columns])
+def _list(datasets: list[Dataset]) -> str:
+    rows = [
+        (
+            each.id,
+            each.name,
+            f"{each.rows or each.persons} {each.unit.name}s",
+            each.budget.jobs,
+            percent(each.budget.share),
+            loss(each.budget.remaining),
+        )
+        for each in datasets
+    ]
+    return text.table(("id", "name", "records", "jobs", "spent", "remaining"), rows)
 
 
 def _column(column: Column) -> tuple[object, ...]:
     default = "-" if column.default is None else column.default
     if column.type == "number":
         return column.name, column.type, f"{column.lower:g} to {column.upper:g}", default
-    more = f" and {len(column.categories) - 8} more" if column.categories[8:] else ""
-    return column.name, column.type, ", ".join(column.categories[:8]) + more, default
+    hidden = len(column.categories) - _SHOWN_CATEGORIES
+    values = ", ".join(column.categories[:_SHOWN_CATEGORIES]) + (f" and {hidden} more" if hidden > 0 else "")
+    return column.name, column.type, values, default
 
 
-def _left(status: BudgetStatus) -> tuple[str, str]:
-    return percent(status.share), loss(status.remaining)
-
-
-def _budget(status: BudgetStatus) -> None:
-    facts(_standing(status))
-    if status.analysts:
-        rows = [(a.analyst, a.jobs, percent(a.share), loss(a.spent)) for a in status.analysts]
-        table(("analyst", "jobs", "share", "spent"), rows)
-    allotted = [a.allotment for a in status.analysts if a.allotment is not None]
-    if allotted:
-        show_allotments(allotted)
-
-
-def _standing(status: BudgetStatus) -> list[tuple[str, object]]:
+def _standing(status: BudgetStatus, explain: bool) -> list[tuple[str, object]]:
     return [
-        ("budget", f"epsilon {status.epsilon:.4g} at delta {status.delta:.3g} ({status.filter} filter)"),
+        ("budget", f"{text.loss(status.epsilon, status.delta)} ({status.filter} filter)"),
         ("protected", status.unit),
-        *lines(status.neighbors, status.epsilon, status.delta),
+        *neighbors(status.neighbors, status.epsilon, status.delta, explain),
         ("share", f"{percent(status.share)} is spent, {percent(1 - status.share)} remains"),
         ("spent", loss(status.spent)),
         ("remaining", f"{loss(status.remaining)}: the largest further job"),
         ("jobs", status.jobs),
-        *promised(status),
+        *changes(status),
     ]
 
 
-def promised(status: BudgetStatus) -> list[tuple[str, object]]:
-    """What is to be known of a budget that was raised, frozen or exceeded."""
-    made = [("promised", f"{loss(made)} since {made.since}") for made in status.promises]
-    return [
-        *(made if len(made) > 1 else []),
-        *([("frozen", "nothing is charged and no job starts")] if status.frozen else []),
-        *(
-            [("exceeded", "what ran elsewhere cost more than was left: the promise is broken")]
-            if status.exceeded
-            else []
-        ),
-    ]
+def changes(status: BudgetStatus) -> list[tuple[str, object]]:
+    """Return the lines for a budget that was changed, frozen or exceeded."""
+    promises = [("promised", f"{loss(promise)} since {promise.since}") for promise in status.promises]
+    lines: list[tuple[str, object]] = [*(promises if len(promises) > 1 else [])]
+    if status.frozen:
+        lines.append(("frozen", "nothing is charged and no job starts"))
+    if status.exceeded:
+        lines.append(("exceeded", "computations elsewhere cost more than remained, so the guarantee does not hold"))
+    return lines

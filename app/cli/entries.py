@@ -1,40 +1,42 @@
-"""A ledger's entries for people: which of them, in a table, as JSON lines, as CSV."""
+"""Entries of a ledger: selection, table, CSV and JSON lines."""
 
 import csv
 import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Annotated, Final
+
+import typer
 
 from accounting.records.receipt import Entry, to_lines
+from app.cli.output import percent
+from purse import text
 
-COLUMNS = ("sequence", "at", "kind", "who", "what", "method", "epsilon", "delta", "share")
-_WHAT = ("job", "label", "reason", "name", "dataset")  # what an entry is about, the first that it has
-_CALCULATED = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet would take for a formula
+COLUMNS: Final = ("sequence", "at", "kind", "who", "what", "method", "epsilon", "delta", "share")
+_SUBJECTS = ("job", "label", "reason", "name", "dataset")  # the subject of an entry: the first field that it has
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would evaluate a cell that starts so
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which entries: those that suit everything that is not None.
+class Selection:
+    """Which entries to show: those that match every option."""
 
-    Parameters
-    ----------
-    analyst : of the charge; an entry of a charged job belongs to that charge's analyst
-    since : not before this time, UTC
-    """
-
-    analyst: str | None = None
-    kind: str | None = None
-    job: str | None = None
-    since: datetime | None = None
+    analyst: Annotated[str | None, typer.Option(help="Only entries about this analyst's jobs.")] = None
+    kind: Annotated[str | None, typer.Option(help="Only this kind: charged, released, refunded ...")] = None
+    job: Annotated[str | None, typer.Option("--job", help="Only this job's entries.")] = None
+    since: Annotated[
+        datetime | None,
+        typer.Option(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"], help="Only entries from this time (UTC) on."),
+    ] = None
 
     @property
     def is_all(self) -> bool:
-        """Whether nothing is left out."""
-        return self == Wanted()
+        """Whether every entry is selected."""
+        return self == Selection()
 
     def among(self, ledger: Sequence[Entry]) -> list[Entry]:
-        """Those entries of a whole ledger."""
+        """Return the selected entries of a whole ledger."""
         analysts = _analysts(ledger)
         since = None if self.since is None else self.since.replace(tzinfo=UTC)
         return [
@@ -47,50 +49,67 @@ class Wanted:
         ]
 
 
-def rows(ledger: Sequence[Entry], chosen: Iterable[Entry]) -> list[tuple[object, ...]]:
-    """What COLUMNS say of the chosen entries: who, an analyst or a steward, did what; empty where one does not say.
+def rows(ledger: Sequence[Entry], selected: Iterable[Entry]) -> list[tuple[object, ...]]:
+    """Return the cells of COLUMNS for the selected entries. A cell is empty if its entry does not state it.
 
     Raises
     ------
     LedgerInvalid
-        if the ledger does not hold: nobody can say which share of it a charge is then.
+        if the ledger is not valid: the share of a charge is then undefined.
     """
-    from accounting.records.offline import shares, verify_ledger  # late: what filters need
+    from accounting.records.offline import shares, verify_ledger  # late: filters
 
-    analysts, parts = _analysts(ledger), shares(ledger, verify_ledger(ledger))
+    analysts, share_of = _analysts(ledger), shares(ledger, verify_ledger(ledger))
     return [
         (
             entry.sequence,
             entry.body["at"],
             entry.kind,
             analysts.get(entry.body.get("job", ""), entry.body.get("by", "")),
-            next((entry.body[name] for name in _WHAT if name in entry.body), ""),
+            next((entry.body[name] for name in _SUBJECTS if name in entry.body), ""),
             *(entry.body.get(name, "") for name in ("method", "epsilon", "delta")),
-            parts.get(entry.sequence, ""),
+            share_of.get(entry.sequence, ""),
         )
-        for entry in chosen
+        for entry in selected
     ]
 
 
-def as_csv(ledger: Sequence[Entry], chosen: Sequence[Entry]) -> bytes:
-    """COLUMNS and the hashes. For reading: what is to be verified later is kept as JSON lines."""
+def as_table(ledger: Sequence[Entry], selected: Sequence[Entry]) -> str:
+    """Return the selected entries for people, without method and delta, in times of minutes."""
+    cells = [
+        (
+            sequence,
+            str(at)[:16].replace("T", " "),
+            kind,
+            who,
+            what,
+            epsilon,
+            percent(share) if isinstance(share, float) else "",
+        )
+        for sequence, at, kind, who, what, _method, epsilon, _delta, share in rows(ledger, selected)
+    ]
+    return text.table(("entry", "time (UTC)", "kind", "who", "what", "epsilon", "share"), cells)
+
+
+def as_csv(ledger: Sequence[Entry], selected: Sequence[Entry]) -> bytes:
+    """Return the selected entries as CSV: COLUMNS and the hashes. CSV cannot be verified later."""
     file = io.StringIO(newline="")
     writer = csv.writer(file)
     writer.writerow((*COLUMNS, "previous_hash", "hash"))
-    for row, entry in zip(rows(ledger, chosen), chosen, strict=True):
-        writer.writerow((*(_inert(cell) for cell in row), entry.previous_hash, entry.hash))
+    for row, entry in zip(rows(ledger, selected), selected, strict=True):
+        writer.writerow((*map(_escaped, row), entry.previous_hash, entry.hash))
     return file.getvalue().encode()
 
 
-def as_lines(_: Sequence[Entry], chosen: Sequence[Entry]) -> bytes:
-    """JSON lines; the whole ledger's are what `purse ledger verify FILE` reads."""
-    return to_lines(chosen)
+def as_lines(_: Sequence[Entry], selected: Sequence[Entry]) -> bytes:
+    """Return the selected entries as JSON lines. `purse ledger verify FILE` reads those of a whole ledger."""
+    return to_lines(selected)
 
 
 def _analysts(ledger: Iterable[Entry]) -> dict[str, str]:
-    """Whose job each is; a charge of an earlier version names nobody."""
+    """Return the analyst of each charged job that names one."""
     return {e.body["job"]: e.body["analyst"] for e in ledger if e.kind == "charged" and "analyst" in e.body}
 
 
-def _inert(cell: object) -> object:
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_CALCULATED) else cell
+def _escaped(cell: object) -> object:
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA_STARTS) else cell

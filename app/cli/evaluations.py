@@ -1,99 +1,88 @@
 """purse evaluate."""
 
-import sys
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from accounting.privacy import Unit
-from app.cli.common import (
-    DEFAULT_URL,
-    Delta,
-    Epsilon,
-    Job,
-    Json,
-    Quoted,
-    Url,
-    connect,
-    emit,
-    facts,
-    note,
-    table,
-    write_json,
-)
-from app.cli.jobs import show_quote
+from app.cli.jobs import price_output
+from app.cli.options import Job, Json, OutFile, Price, QuoteOnly
+from app.cli.output import Output, statement, write_json
+from purse import Client, text
 from purse.wire.evaluations import ManyClasses, Measured, ReleasedEvaluation, Residuals, TwoClasses
-from purse.wire.neighbors import lines
 
-_SHOWN = 9  # thresholds of a ROC
+_SHOWN_THRESHOLDS = 9
 
 
 def evaluate(
+    client: Client,
+    json: Json,
     model: Job,
-    epsilon: Epsilon,
-    delta: Delta = None,
-    bins: Annotated[int | None, typer.Option(help="Even: of the score, or of the residual.")] = None,
+    price: Price,
+    bins: Annotated[int | None, typer.Option(help="Number of equal parts of the score or of the residual.")] = None,
     clip: Annotated[
-        float | None, typer.Option(help="Of residuals, in halves of the target's declared range: 0.5 if left out.")
+        float | None,
+        typer.Option(help="Bound to which residuals are clipped, in halves of the target's range. Default: 0.5."),
     ] = None,
-    quote: Quoted = False,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write it to this file, as JSON.")] = None,
-    url: Url = DEFAULT_URL,
-    json: Json = False,
-) -> None:
-    """How well a job's model does on the part that was kept out of its dataset, with noise.
+    quote: QuoteOnly = False,
+    out: OutFile = None,
+) -> Output:
+    """Measure a model on the holdout set.
+
+    The result contains noise. The budget of the holdout set pays for it.
 
     \b
     Examples:
       purse evaluate job_k3v9 --epsilon 0.5
       purse evaluate job_k3v9 --epsilon 0.5 --quote
     """
-    asked: dict[str, Any] = {"privacy": {"epsilon": epsilon} | ({} if delta is None else {"delta": delta})}
-    asked |= {name: value for name, value in (("bins", bins), ("clip", clip)) if value is not None}
-    with connect(url) as client:
-        if quote:
-            told = client.quote(model=model, **asked)
-            emit(told, json, lambda: show_quote(told))
-            return
-        released = client.jobs.evaluate(model, **asked).evaluation(progress=False if json else None)
-    if out is not None:
-        note(f"wrote {write_json(out, released)}")
-    emit(released, json, lambda: show_evaluation(released))
+    request: dict[str, Any] = {"privacy": price.fields}
+    request |= {name: value for name, value in (("bins", bins), ("clip", clip)) if value is not None}
+    if quote:
+        return price_output(client.quote(model=model, **request))
+    released = client.jobs.evaluate(model, **request).evaluation(progress=False if json else None)
+    return Output(released, _text(released), [] if out is None else [write_json(out, released)])
 
 
-def show_evaluation(found: ReleasedEvaluation) -> None:
-    """An evaluation for people."""
-    privacy, result = found.privacy, found.result
-    unit = (privacy.unit or Unit()).name
-    facts(
-        [
-            ("evaluation", f"{found.job}, of {found.model} on {privacy.rows or privacy.persons} {unit}s kept out"),
-            ("privacy", f"epsilon {privacy.epsilon:.6g} at delta {privacy.delta:.3g}"),
-            *lines(privacy.neighbors, privacy.epsilon, privacy.delta),
-        ]
-    )
-    sys.stdout.write("\n")
-    rows: list[tuple[str, Measured | None]]
+def _text(released: ReleasedEvaluation) -> str:
+    privacy, result = released.privacy, released.result
+    size = f"{privacy.rows or privacy.persons} {(privacy.unit or Unit()).name}s"
+    evaluation = ("evaluation", f"{released.job}, of {released.model} on {size} of the holdout set")
+    measures: list[tuple[str, Measured | None]]
     match result:
         case TwoClasses():
-            rows = [("accuracy", result.accuracy), ("AUC", result.auc), ("log loss", result.log_loss)]
+            measures = [("accuracy", result.accuracy), ("AUC", result.auc), ("log loss", result.log_loss)]
         case ManyClasses():
-            named = zip(result.classes, result.recall, strict=True)
-            rows = [("accuracy", result.accuracy), *((f"recall of {name}", one) for name, one in named)]
+            recalls = zip(result.classes, result.recall, strict=True)
+            measures = [("accuracy", result.accuracy), *((f"recall of {name}", each) for name, each in recalls)]
         case Residuals():
-            rows = [("mean squared error", result.mean_squared_error), ("mean absolute", result.mean_absolute_error)]
-    table(("measure", "value", "noise and sampling", "noise alone"), [(n, *_ends(m)) for n, m in rows if m is not None])
+            measures = [
+                ("mean squared error", result.mean_squared_error),
+                ("mean absolute error", result.mean_absolute_error),
+            ]
+    rows = [(name, *_ranges(each)) for name, each in measures if each is not None]
+    parts = [
+        text.facts([evaluation, *statement(privacy)]),
+        text.table(("measure", "value", "noise and sampling", "noise alone"), rows),
+    ]
     if isinstance(result, TwoClasses):
-        some = result.thresholds[:: max(1, len(result.thresholds) // _SHOWN)]
-        heads = ("threshold", "true positive rate", "false positive rate", "accuracy")
-        cells = [(t.true_positive_rate, t.false_positive_rate, t.accuracy) for t in some]
-        table(heads, [(t.threshold, *(_around(one) for one in row)) for t, row in zip(some, cells, strict=True)])
+        thresholds = result.thresholds[:: max(1, len(result.thresholds) // _SHOWN_THRESHOLDS)]
+        headings = ("threshold", "true positive rate", "false positive rate", "accuracy")
+        rates = [
+            (each.threshold, *map(_range, (each.true_positive_rate, each.false_positive_rate, each.accuracy)))
+            for each in thresholds
+        ]
+        parts.append(text.table(headings, rates))
+    return "\n".join(parts)
 
 
-def _ends(one: Measured) -> tuple[str, str, str]:
-    return f"{one.value:.4g}", f"{one.low:.4g} to {one.high:.4g}", f"{one.noise_low:.4g} to {one.noise_high:.4g}"
+def _ranges(measure: Measured) -> tuple[str, str, str]:
+    return (
+        f"{measure.value:.4g}",
+        f"{measure.low:.4g} to {measure.high:.4g}",
+        f"{measure.noise_low:.4g} to {measure.noise_high:.4g}",
+    )
 
 
-def _around(one: Measured) -> str:
-    return f"{one.value:.3g} [{one.low:.3g}, {one.high:.3g}]"
+def _range(measure: Measured) -> str:
+    return f"{measure.value:.3g} [{measure.low:.3g}, {measure.high:.3g}]"

@@ -1,14 +1,13 @@
-"""purse fit: the whole path on one local file, with the service inside this process.
+"""purse fit: the whole path on one local file, with the service in this process.
 
-Nothing is bypassed: the file is uploaded, priced, charged, solved and receipted through the same API as everywhere.
-Its charges stay under PURSE_HOME with the file's SHA-256, so that fitting it again goes on with the same budget; of a
-workbook's sheet with that of what is in its cells, however the workbook is saved.
+The file is uploaded, priced, charged, trained on and receipted through the same interface as on a server. Its charges
+stay under PURSE_HOME with the file's SHA-256, so that fitting the file again continues with the same budget. A sheet of
+a workbook has the SHA-256 of its cells as CSV.
 """
 
 import csv
 import gc
 import hashlib
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,72 +17,77 @@ from typing import Annotated, Any, NoReturn
 import typer
 from pydantic import BaseModel, ValidationError
 
-from app.cli import jobs
-from app.cli.common import Epsilon, Home, Json, Refusal, Sheet, emit, facts, loss, note, write_json
-from app.cli.receipts import show
+from app.cli import receipts
+from app.cli.options import Epsilon, Home, Json, Sheet, Training
+from app.cli.output import Output, Refusal, loss, note, write_json
 from app.cli.reports import cures
 from app.cli.specs import read_spec
 from app.sources.errors import SourceError
-from purse import Client, Model, Receipt
+from purse import Client, Model, Receipt, text
+from purse.errors import faults
 from purse.excel import readable
 from purse.wire.columns import Column, settled
 from purse.wire.datasets import Budget, BudgetStatus, Dataset, DatasetSpec, PersonUnit
 from purse.wire.files import PLAIN, Dialect
 
-_READING = ("dialect", "max_unparsed", "targets")
-_LARGEST = 1e-6  # of deltas that nobody stated
+_READING_FIELDS = ("dialect", "max_unparsed", "max_clamped", "targets")
+_LARGEST_DEFAULT_DELTA = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What the schema file says, and what it may leave to the command line."""
+    """The content of a schema file. Parts that it lacks come from the command line."""
 
     columns: list[Column]
     budget: Budget | None = None
     unit: PersonUnit | None = None
-    reading: dict[str, Any] = field(default_factory=dict)  # how the file is read: dialect, max_unparsed, targets
+    reading: dict[str, Any] = field(default_factory=dict)  # the fields of _READING_FIELDS that the schema file states
 
     @property
     def dialect(self) -> Dialect:
-        """How the file is written."""
-        found: Dialect = self.reading.get("dialect", PLAIN)
-        return found
+        """Dialect of the file."""
+        dialect: Dialect = self.reading.get("dialect", PLAIN)
+        return dialect
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """The privacy of one fit, and the budget of all fits of a file."""
+
+    epsilon: Epsilon
+    delta: Annotated[
+        float | None, typer.Option("--delta", "-d", help="Privacy loss delta. Default: min(1e-6, 1/(10 n)).")
+    ] = None
+    budget: Annotated[
+        float | None,
+        typer.Option(help="Epsilon of all fits of this file, chosen at its first fit. Default: this fit's."),
+    ] = None
 
 
 def fit(
+    json: Json,
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A CSV or Parquet file, or a workbook.")],
-    target: jobs.Target,
-    epsilon: Epsilon,
-    delta: Annotated[
-        float | None, typer.Option("--delta", "-d", help="Privacy slack delta; min(1e-6, 1/(10 n)) if left out.")
-    ] = None,
-    method: jobs.Method = None,
-    positive: jobs.Positive = None,
-    more: jobs.More = None,
-    preparation: jobs.Preparation = None,
-    slope_limit: jobs.SlopeLimit = None,
+    training: Training,
+    guarantee: Guarantee,
     schema: Annotated[
         Path | None,
-        typer.Option(exists=True, dir_okay=False, help="JSON: the list of columns with their bounds, or a spec."),
-    ] = None,
-    budget: Annotated[
-        float | None, typer.Option(help="At the file's first fit: epsilon for all its fits together; else this fit's.")
+        typer.Option(exists=True, dir_okay=False, help="JSON file with the columns and their bounds, or a spec."),
     ] = None,
     unit: Annotated[
-        str | None, typer.Option(help="The column that names whose each row is: then a person is protected.")
+        str | None, typer.Option(help="Column that names the person of each row. Protects a person instead of a row.")
     ] = None,
-    max_rows: Annotated[int | None, typer.Option(help="With --unit: how many rows of a person are used.")] = None,
+    max_rows: Annotated[int | None, typer.Option(help="With --unit: number of rows used of each person.")] = None,
     sheet: Sheet = None,
-    folder: Annotated[
+    out: Annotated[
         Path | None, typer.Option("--out", "-o", help="A folder for model.json, receipt.json and keys.json.")
     ] = None,
     home: Home = None,
-    json: Json = False,
-) -> None:
-    """Train one private model on a local file, without a standing server.
+) -> Output:
+    """Train one private model on a local file.
 
-    Bounds and categories are declared in --schema, never read off the data; without it, a template with the file's
-    column names is printed. What was spent on the file stays under PURSE_HOME, by the file's SHA-256.
+    No server is needed. The schema declares bounds and categories, which are never read from the data. Without
+    --schema, the command prints a template with the file's column names. The spending of the file is recorded under
+    PURSE_HOME, by the file's SHA-256.
 
     \b
     Examples:
@@ -94,52 +98,55 @@ def fit(
     """
     if schema is None:
         with readable(file, sheet=sheet) as plain:
-            _template(plain, target, json)
-    declared = _aimed(_of_unit(_declared(schema), unit, max_rows), target)
-    asked = jobs.request(target, epsilon, delta, method, positive, more, preparation, slope_limit)
+            _template(plain, training.target, json)
+    declared = _with_target(_with_unit(_declared(schema), unit, max_rows), training.target)
     content = _content(file, sheet)
     with (
         readable(file, declared.dialect, sheet) as plain,
         _server(home) as (url, token),
         Client(url, token) as client,
     ):
-        dataset = _dataset(client, plain, content, declared, epsilon, delta, budget)
+        dataset = _dataset(client, plain, content, declared, guarantee)
+        delta = guarantee.delta
         if delta is None:
-            asked["privacy"]["delta"] = min(dataset.budget.delta, _delta(dataset.rows or dataset.persons or 1))
-        job = client.jobs.submit(dataset=dataset.id, **asked)
+            delta = min(dataset.budget.delta, _delta(dataset.rows or dataset.persons or 1))
+        request = {"privacy": {"epsilon": guarantee.epsilon, "delta": delta}} | training.fields
+        job = client.jobs.submit(dataset=dataset.id, **request)
         model = job.result(progress=False if json else None)
         receipt = job.receipt()
         receipt.verify(model=model)
         status = client.datasets.budget(dataset.id)
-    if folder is not None:
-        write_json(folder / "model.json", model)
-        receipt.save(folder)
-    told = dataset.model_dump(exclude={"report"})  # which is the file's: rows of persons are nobody's to count
-    document = {"dataset": told, "model": model, "receipt": receipt.document, "budget": status}
-    emit(document, json, lambda: _say(model, receipt, status, folder))
+    if out is not None:
+        write_json(out / "model.json", model)
+        receipt.save(out)
+    described = dataset.model_dump(exclude={"report"})  # the report is about the file: rows of persons are not public
+    document = {"dataset": described, "model": model, "receipt": receipt.document, "budget": status}
+    notes = [] if out is None else [f"wrote model.json, receipt.json and keys.json into {out}"]
+    return Output(document, _text(model, receipt, status), notes)
 
 
 @contextmanager
 def _server(home: Path | None) -> Iterator[tuple[str, str]]:
-    """The service, its url and a token. Its working process comes first: before the service is loaded, which starts
-    threads and opens the home.
+    """Yield the service's URL and a token.
+
+    The process of its jobs starts before the service is loaded, which starts threads and opens the home.
     """
     from app.worker import forked
 
-    begun = forked.begin()
+    process = forked.begin()
     try:
         from app.cli.state import serving, settings_of
 
-        with serving(settings_of(home, workers=1), begun, "purse fit") as found:
+        with serving(settings_of(home, workers=1), process, "purse fit") as connection:
             gc.freeze()
             gc.enable()
-            yield found
+            yield connection
     finally:
-        begun.end()
+        process.end()
 
 
 def header(file: Path) -> list[str]:
-    """The file's column names; nothing else of it is read."""
+    """Return the file's column names without reading its rows."""
     if _is_parquet(file):
         import pyarrow.parquet as pq
 
@@ -151,55 +158,55 @@ def header(file: Path) -> list[str]:
 
 
 def _template(file: Path, target: str, as_json: bool) -> NoReturn:
-    """Column names without bounds, and an exit: a declaration is the steward's to make."""
+    """Print the column names without bounds, and exit. The steward must add the bounds."""
     try:
         names = header(file)
     except (ValueError, csv.Error) as error:
-        raise Refusal(f"{file} is neither CSV nor Parquet") from error
+        raise Refusal(f"{file} is neither CSV nor Parquet. Convert it to one of them.") from error
     columns: list[dict[str, Any]] = [
         {"name": name, "type": "category", "categories": []}
         if name == target
         else {"name": name, "type": "number", "lower": None, "upper": None}
         for name in names
     ]
-    emit(columns, True, lambda: None)
+    Output(columns).write(as_json=True)
     if not as_json:
         note(
-            "purse: --schema is needed. This template has the column names only: declare bounds and categories from\n"
-            'what you know, not from the data ({"type": "category", "categories": [...]} for a category), leave out\n'
-            "columns that are not to be used, save it, and name it with --schema. `purse check --propose` drafts more."
+            "purse: --schema is required. This template has only the column names. Declare bounds and categories from\n"
+            'what you know, not from the data. A category is {"type": "category", "categories": [...]}. Leave out\n'
+            "columns that are not used, save the file, and name it with --schema. `purse check --propose` drafts more."
         )
     raise typer.Exit(2)
 
 
 def _declared(schema: Path) -> Declared:
     spec, has_budget = read_spec(schema)
-    reading = {name: getattr(spec, name) for name in _READING}
+    reading = {name: getattr(spec, name) for name in _READING_FIELDS}
     return Declared(spec.columns, spec.budget if has_budget else None, spec.unit, reading)
 
 
-def _of_unit(declared: Declared, column: str | None, max_rows: int | None) -> Declared:
-    """With the unit of the command line, if it names one."""
+def _with_unit(declared: Declared, column: str | None, max_rows: int | None) -> Declared:
+    """Return the declaration with the unit of the command line, if there is one."""
     if (column is None) != (max_rows is None):
-        raise Refusal("--unit and --max-rows go together")
+        raise Refusal("--unit and --max-rows need each other. Give both or neither.")
     if column is None:
         return declared
     try:
         return replace(declared, unit=PersonUnit.model_validate({"column": column, "max_rows": max_rows}))
     except ValidationError as error:
-        raise Refusal(f"--unit, --max-rows: {error.errors()[0]['msg']}") from None
+        raise Refusal(f"--unit, --max-rows: {faults(error, most=1)}") from None
 
 
-def _aimed(declared: Declared, target: str) -> Declared:
-    """With the target among the columns of which little may be unparsed, if none is."""
-    known = target in {column.name for column in declared.columns}
-    if declared.reading.get("targets") or not known:
+def _with_target(declared: Declared, target: str) -> Declared:
+    """Return the declaration with the target among `targets`, if that is empty."""
+    is_declared = target in {column.name for column in declared.columns}
+    if declared.reading.get("targets") or not is_declared:
         return declared
     return replace(declared, reading=declared.reading | {"targets": [target]})
 
 
 def _content(file: Path, sheet: str | None) -> str:
-    """What a budget goes by: a file's bytes; of a workbook its sheet's as plain CSV, whatever dialect it is sent in."""
+    """Return the name under which a file's budget is kept: the hash of its bytes, or of a sheet as plain CSV."""
     with readable(file, sheet=sheet) as plain, plain.open("rb") as source:
         return f"file-{hashlib.file_digest(source, 'sha256').hexdigest()}"
 
@@ -209,74 +216,83 @@ def _dataset(
     file: Path,
     content: str,
     declared: Declared,
-    epsilon: float,
-    delta: float | None,
-    budget: float | None,
+    guarantee: Guarantee,
 ) -> Dataset:
-    """The file's dataset: the one of its earlier fits, or a new one."""
-    told = [said for said in (declared.unit, declared.dialect) if said not in (None, PLAIN)]
-    name = "-".join([content, *map(_digest, told)])
-    for known in client.datasets.list():
-        if known.name.startswith(content):
-            return _again(known, name, declared, budget)
-    chosen = declared.budget
-    if chosen is None or budget is not None:
-        slack = delta if delta is not None else chosen.delta if chosen is not None else _usual(file, declared)
-        chosen = Budget(epsilon=budget or epsilon, delta=slack, filter="gdp_rdp" if chosen is None else chosen.filter)
+    """Return the file's dataset: the one of its earlier fits, or a new one."""
+    options = [each for each in (declared.unit, declared.dialect) if each not in (None, PLAIN)]
+    name = "-".join([content, *map(_digest, options)])
+    for dataset in client.datasets.list():
+        if dataset.name.startswith(content):
+            return _again(dataset, name, declared, guarantee.budget)
+    budget = _first_budget(file, declared, guarantee)
     try:
-        spec = DatasetSpec(name=name, columns=declared.columns, budget=chosen, unit=declared.unit, **declared.reading)
+        spec = DatasetSpec(name=name, columns=declared.columns, budget=budget, unit=declared.unit, **declared.reading)
     except ValidationError as error:
-        raise Refusal(f"the schema does not fit: {error.errors()[0]['msg']}") from None
-    made = client.datasets.upload(file, spec=spec)
+        raise Refusal(f"the schema is not valid: {faults(error, most=1)}") from None
+    dataset = client.datasets.upload(file, spec=spec)
     note(
-        f"first fit of this file: epsilon {chosen.epsilon:g} at delta {chosen.delta:.3g} is the budget of all its fits"
-        + ("" if budget is not None or declared.budget is not None else "; --budget would have chosen another")
+        f"This is the first fit of the file. The budget of all its fits is {text.loss(budget.epsilon, budget.delta)}"
+        + ("." if guarantee.budget is not None or declared.budget is not None else ", because --budget was not given.")
     )
-    for line in cures(made.report):
+    for line in cures(dataset.report):
         note(f"purse: {line}")
-    return made
+    return dataset
 
 
-def _digest(said: BaseModel) -> str:
-    return hashlib.sha256(said.model_dump_json().encode()).hexdigest()[:16]
+def _first_budget(file: Path, declared: Declared, guarantee: Guarantee) -> Budget:
+    """Return the budget of a new file: the schema's, unless the command line chooses another."""
+    budget = declared.budget
+    if budget is not None and guarantee.budget is None:
+        return budget
+    delta = guarantee.delta
+    if delta is None:
+        delta = _usual(file, declared) if budget is None else budget.delta
+    epsilon = guarantee.budget or guarantee.epsilon
+    return Budget(epsilon=epsilon, delta=delta, filter="gdp_rdp" if budget is None else budget.filter)
 
 
-def _again(known: Dataset, name: str, declared: Declared, budget: float | None) -> Dataset:
-    if known.columns not in (settled(declared.columns), declared.columns):  # the latter of homes before there was such
+def _digest(option: BaseModel) -> str:
+    return hashlib.sha256(option.model_dump_json().encode()).hexdigest()[:16]
+
+
+def _again(dataset: Dataset, name: str, declared: Declared, budget: float | None) -> Dataset:
+    """Return the dataset of an earlier fit, if this one has the same declaration and budget."""
+    if dataset.columns not in (settled(declared.columns), declared.columns):
         raise Refusal(
-            "this file was fitted before under another schema, and its charges are kept under that one; "
-            "use the same schema (no two declarations share a budget)"
+            "This file was fitted before with another schema. Its charges are kept under that schema, because "
+            "declarations do not share a budget. Use the same schema."
         )
-    if known.name != name:
+    if dataset.name != name:
         raise Refusal(
-            f"this file was first fitted with {known.unit} protected, or other persons, or in another dialect: "
-            "repeat --unit, --max-rows and the schema's dialect of that fit"
+            f"This file was first fitted with {dataset.unit} protected, with other persons, or in another dialect. "
+            "Repeat --unit, --max-rows and the dialect of that fit."
         )
-    if budget is not None and budget != known.budget.epsilon:
-        fixed = f"epsilon {known.budget.epsilon:g}"
-        raise Refusal(f"this file's budget was fixed at its first fit: {fixed}; leave out --budget")
-    return known
+    if budget is not None and budget != dataset.budget.epsilon:
+        epsilon = f"epsilon {dataset.budget.epsilon:g}"
+        raise Refusal(f"The budget of this file was fixed at its first fit: {epsilon}. Leave out --budget.")
+    return dataset
 
 
 def _delta(n: int) -> float:
-    return min(_LARGEST, 1 / (10 * n))
+    return min(_LARGEST_DEFAULT_DELTA, 1 / (10 * n))
 
 
 def _usual(file: Path, declared: Declared) -> float:
-    """The delta where none is said. Text of few lines has few records, which need not be counted."""
+    """Return the default delta. A short text file has few records, which need not be counted."""
     from app.sources.csv import is_short
 
     try:
-        is_few = not _is_parquet(file) and is_short(file, declared.dialect, round(1 / (10 * _LARGEST)))
+        is_short_file = not _is_parquet(file) and is_short(
+            file, declared.dialect, round(1 / (10 * _LARGEST_DEFAULT_DELTA))
+        )
     except SourceError as error:
         raise Refusal(str(error)) from error
-    return _LARGEST if is_few else _delta(_count(file, declared))
+    return _LARGEST_DEFAULT_DELTA if is_short_file else _delta(_count(file, declared))
 
 
 def _count(file: Path, declared: Declared) -> int:
-    """n, as the service will count it."""
-    from app.sources.ingest import Reading, batches
-    from app.sources.persons import count_persons
+    """Return the number of records or persons, as the service will count it."""
+    from app.sources.ingest import Reading, batches, count_persons
 
     reading = Reading(declared.columns, declared.dialect)
     try:
@@ -296,16 +312,9 @@ def _is_parquet(file: Path) -> bool:
         return source.read(4) == b"PAR1"
 
 
-def _say(model: Model, receipt: Receipt, status: BudgetStatus, folder: Path | None) -> None:
-    sys.stdout.write(model.summary())
-    sys.stdout.write("\n")
-    show(receipt)
-    sys.stdout.write("\n")
-    facts(
-        [
-            ("verified", "the signature holds and epsilon follows from the events"),
-            ("remaining", f"{loss(status.remaining)}: the largest further fit of this file"),
-        ]
-    )
-    if folder is not None:
-        note(f"wrote model.json, receipt.json and keys.json into {folder}")
+def _text(model: Model, receipt: Receipt, status: BudgetStatus) -> str:
+    checked = [
+        ("verified", "the signature is valid and epsilon follows from the events"),
+        ("remaining", f"{loss(status.remaining)}: the largest further fit of this file"),
+    ]
+    return "\n".join((model.summary(), text.facts(receipts.facts(receipt)), text.facts(checked)))

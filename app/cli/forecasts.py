@@ -1,63 +1,59 @@
-"""purse forecast and twin."""
+"""purse forecast, purse dataset twin."""
 
-import json as text
-import sys
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from app.cli import jobs, plots
-from app.cli.common import DEFAULT_URL, Dataset, Delta, Json, Refusal, Url, connect, emit, facts, note, table
+from app.cli import plots
+from app.cli.options import Dataset, Delta, Training
+from app.cli.output import Output, Refusal
 from app.cli.specs import read_spec
-from purse.wire.forecasts import AccuracyForecast, Spread
+from purse import Client, text
+from purse.wire.forecasts import AccuracyForecast, ExpectedScore, Spread
 from purse.wire.twins import TwinSource
 
-Rows = Annotated[int, typer.Option(help="How many rows.")]
-Number = Annotated[int, typer.Option(help="Which of the twins: the same number gives the same rows.")]
+_NUMBERS = {"accuracy": "accuracy", "r2": "R^2"}
 Source = Annotated[
     str | None,
-    typer.Option("--from", help="sample, profile or declaration; the first of these that there is, if left out."),
+    typer.Option("--from", help="sample, profile or declaration. Default: the first of these that exists."),
 ]
 
 
 def forecast(
-    target: jobs.Target,
-    dataset: Annotated[str | None, typer.Argument(help="A dataset's id or name; none with --spec.")] = None,
+    client: Client,
+    training: Training,
+    dataset: Annotated[str | None, typer.Argument(help="The dataset's id or name. Leave it out with --spec.")] = None,
     epsilon: Annotated[
-        list[float] | None, typer.Option("--epsilon", "-e", help="One to be tried; may be said again. Six if left out.")
+        list[float] | None, typer.Option("--epsilon", "-e", help="An epsilon to try. Repeatable. Default: six values.")
     ] = None,
     delta: Delta = None,
     wanted: Annotated[
-        float | None, typer.Option(help="An accuracy, or for a number an r2: which epsilon is it to be had at?")
+        float | None, typer.Option(help="Target score: accuracy, or R^2 for a numeric target. Shows its epsilon.")
     ] = None,
     signal: Annotated[
-        float, typer.Option(help="How well the best model would do: 0 as a constant answer, 1 perfectly.")
+        float, typer.Option(help="Quality of the best model: 0 is as good as a constant answer, 1 is perfect.")
     ] = 0.5,
-    method: jobs.Method = None,
-    positive: jobs.Positive = None,
-    more: jobs.More = None,
-    preparation: jobs.Preparation = None,
-    slope_limit: jobs.SlopeLimit = None,
     source: Source = None,
-    runs: Annotated[int, typer.Option(help="Of the method, at each epsilon.")] = 10,
-    twin_number: Annotated[int, typer.Option("--twin", help="Which of the twins is tried.")] = 0,
+    runs: Annotated[int, typer.Option(help="Number of runs at each epsilon.")] = 10,
+    twin_number: Annotated[int, typer.Option("--twin", help="Number of the twin to try.")] = 0,
     spec: Annotated[
         Path | None,
-        typer.Option(exists=True, dir_okay=False, help="JSON: a spec. Then all is computed on this machine."),
+        typer.Option(
+            exists=True, dir_okay=False, help="JSON file with a spec. The forecast then runs on this machine."
+        ),
     ] = None,
-    records: Annotated[int | None, typer.Option(help="With --spec: how many records the data have.")] = None,
+    records: Annotated[int | None, typer.Option(help="With --spec: number of records.")] = None,
     sample: Annotated[
-        Path | None,
-        typer.Option(exists=True, dir_okay=False, help="With --spec: a public file of rows like the data's."),
+        Path | None, typer.Option(exists=True, dir_okay=False, help="With --spec: public file with similar rows.")
     ] = None,
-    url: Url = DEFAULT_URL,
-    json: Json = False,
-) -> None:
-    """What accuracy to expect at which epsilon, tried on a public twin. Touches no data, charges nothing.
+) -> Output:
+    """Estimate the accuracy to expect at each epsilon.
 
-    The method that a quote would name runs many times with the noise that it would have. What the answer rests on is
-    said below it. Nothing public says how the target depends on the rest: try several --signal, or a public --sample.
+    The method is run many times on artificial rows, with the noise that a job would have. No data is read and nothing
+    is charged. The declaration does not say how strongly the target depends on the other columns, so try several values
+    of --signal, or use a public --sample.
 
     \b
     Examples:
@@ -65,32 +61,25 @@ def forecast(
       purse forecast census --target income --wanted 0.8 --signal 0.6 --epsilon 0.1 --epsilon 0.3 --epsilon 1
       purse forecast --spec census.json --records 50000 --sample public.csv --target income
     """
-    asked = jobs.request(target, 1.0, delta, method, positive, more, preparation, slope_limit)
-    del asked["privacy"]
-    asked |= {"signal": signal, "runs": runs, "twin": twin_number} | ({} if wanted is None else {"wanted": wanted})
+    request = training.fields | {"signal": signal, "runs": runs, "twin": twin_number}
+    request |= {} if wanted is None else {"wanted": wanted}
     if spec is not None:
         if records is None or dataset is not None or source is not None:
-            raise Refusal("--spec goes with --records, and neither with a dataset nor with --from")
-        found = _here(spec, records, sample, epsilon, delta, asked)
+            raise Refusal("--spec needs --records, and does not go with a dataset or with --from.")
+        privacy = {"epsilons": epsilon, "delta": delta}
+        request["privacy"] = {name: value for name, value in privacy.items() if value is not None}
+        computed = _compute(spec, records, sample, request)
     elif dataset is None or sample is not None or records is not None:
-        raise Refusal("name a dataset, or --spec and --records: --sample and --records go with --spec")
+        raise Refusal("Give a dataset, or --spec and --records. --sample and --records need --spec.")
     else:
-        with connect(url) as client:
-            ways = asked | {"source": source_of(source)}
-            found = client.forecast(dataset=dataset, epsilons=epsilon, delta=delta, **ways)
-    emit(found, json, lambda: _show(found))
+        options = request | {"source": source_of(source)}
+        computed = client.forecast(dataset=dataset, epsilons=epsilon, delta=delta, **options)
+    return Output(computed, _text(computed))
 
 
-def _here(
-    spec: Path,
-    records: int,
-    sample: Path | None,
-    epsilons: list[float] | None,
-    delta: float | None,
-    asked: dict[str, Any],
-) -> AccuracyForecast:
-    """Computed in this process: a sample is sent nowhere."""
-    from app.http.body import parse_json  # late, as the rest: what only this needs
+def _compute(spec: Path, records: int, sample: Path | None, request: dict[str, Any]) -> AccuracyForecast:
+    """Return a forecast computed in this process. The sample is not sent anywhere."""
+    from app.http.body import parse_json  # late, as the next: parts of the server
     from app.http.errors import ApiError
     from app.quotes.forecasts import here, sampled
     from app.settings import Settings
@@ -99,93 +88,84 @@ def _here(
 
     declared, has_budget = read_spec(spec)
     if not has_budget:
-        usual = declared.budget.model_copy(update={"delta": min(1e-6, 1 / (10 * records))})
-        declared = declared.model_copy(update={"budget": usual})
-    given = {"epsilons": epsilons, "delta": delta}
-    privacy = {key: value for key, value in given.items() if value is not None}
+        budget = declared.budget.model_copy(update={"delta": min(1e-6, 1 / (10 * records))})
+        declared = declared.model_copy(update={"budget": budget})
     try:
-        body = parse_json(ForecastRequest, text.dumps({"dataset": "here", "privacy": privacy, **asked}))
+        body = parse_json(ForecastRequest, json.dumps({"dataset": "here", **request}))
         rows = None if sample is None else sampled(sample, declared)
         return here(declared, records, body, Settings(), rows)
     except ApiError as error:
-        wrong = "; ".join(f"{v.where.removeprefix('body.')}: {v.what}" for v in error.violations or ())
-        raise Refusal(f"{error.code}: {wrong or error.detail}") from None
+        faults = "; ".join(f"{v.where.removeprefix('body.')}: {v.what}" for v in error.violations or ())
+        raise Refusal(f"{error.code}: {faults or error.detail}") from None
     except SourceError as error:
         raise Refusal(error.detail) from None
 
 
-def _show(found: AccuracyForecast) -> None:
-    """For people: what was tried, a table, bars from a constant answer to the optimum, and what it rests on."""
-    facts(
-        [
-            (found.measure, f"of {found.target}, at delta {found.delta:.3g}; {found.runs} runs at each epsilon"),
-            ("constant answer", _number(found.constant)),
-            ("without noise", _number(found.optimum)),
-            *([] if found.wanted is None else [(f"for {found.wanted.score:g}", _needed(found))]),
-        ]
-    )
-    is_number, labels = found.measure == "r2", [f"epsilon {each.epsilon:g}" for each in found.at]
-    heads = ("epsilon", found.measure, "10 % to 90 %", *(("rmse", "10 % to 90 %") if is_number else ()), "method")
-    sys.stdout.write("\n")
-    told = [(e.score, e.rmse) if e.rmse else (e.score,) for e in found.at]
-    cells = [[cell for spread in spreads for cell in _cells(spread)] for spreads in told]
-    table(heads, [(f"{e.epsilon:g}", *own, e.method) for e, own in zip(found.at, cells, strict=True)])
-    sys.stdout.write("\n")
-    spreads = [(each.score.low, each.score.median, each.score.high) for each in found.at]
-    for line in plots.curve(labels, spreads, found.constant, max(found.optimum, *(high for _, _, high in spreads))):
-        sys.stdout.write(f"{line}\n")
-    sys.stdout.write("\n")
-    for sentence in found.rests_on:
-        sys.stdout.write(f"{sentence}\n")
+def _text(computed: AccuracyForecast) -> str:
+    """Return a forecast as text: a table, bars from a constant answer to the best model, and the assumptions."""
+    measure = _NUMBERS.get(computed.measure, computed.measure)
+    facts = [
+        ("forecast", f"{measure} of {computed.target}, at delta {computed.delta:.3g}"),
+        ("runs", f"{computed.runs} at each epsilon"),
+        ("constant answer", text.number(computed.constant)),
+        ("without noise", text.number(computed.optimum)),
+    ]
+    if computed.wanted is not None:
+        facts.append((f"{measure} {computed.wanted.score:g}", _needed(computed)))
+    headings = ["epsilon", measure, "80 % of runs"]
+    if any(each.rmse for each in computed.at):
+        headings += ["error (rmse)", "80 % of runs"]
+    table = text.table((*headings, "method"), map(_row, computed.at))
+    spreads = [(each.score.low, each.score.median, each.score.high) for each in computed.at]
+    end = max(computed.optimum, *(high for _, _, high in spreads))
+    labels = [f"epsilon {each.epsilon:g}" for each in computed.at]
+    bars = "".join(f"{line}\n" for line in plots.spreads(labels, spreads, computed.constant, end))
+    assumptions = "".join(text.paragraph(sentence) for sentence in computed.rests_on)
+    return "\n".join((text.facts(facts), table, bars, assumptions))
 
 
-def _needed(found: AccuracyForecast) -> str:
-    assert found.wanted is not None
-    needed = found.wanted.epsilon
-    if needed is None:
-        return "no epsilon that was tried is enough"
-    return f"epsilon {needed:.3g}" + (" or less" if needed == found.at[0].epsilon else "")
+def _row(at: ExpectedScore) -> tuple[str, ...]:
+    spreads = (at.score, at.rmse) if at.rmse else (at.score,)
+    return (f"{at.epsilon:g}", *(cell for spread in spreads for cell in _cells(spread)), at.method)
 
 
 def _cells(spread: Spread) -> tuple[str, str]:
-    return _number(spread.median), f"{_number(spread.low)} to {_number(spread.high)}"
+    return f"{spread.median:.3g}", f"{spread.low:.3g} to {spread.high:.3g}"
 
 
-def _number(value: float) -> str:
-    return f"{value:.4g}"
+def _needed(computed: AccuracyForecast) -> str:
+    assert computed.wanted is not None
+    needed = computed.wanted.epsilon
+    if needed is None:
+        return "not reached at any epsilon that was tried"
+    return f"at epsilon {needed:.3g}" + (" or less" if needed == computed.at[0].epsilon else "")
 
 
 def twin(
+    client: Client,
     dataset: Dataset,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Write it to this file.")],
-    rows: Rows = 1000,
-    number: Number = 0,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Write the rows to this file.")],
+    rows: Annotated[int, typer.Option(help="Number of rows.")] = 1000,
+    number: Annotated[int, typer.Option(help="Number of the twin. The same number gives the same rows.")] = 0,
     source: Source = None,
-    url: Url = DEFAULT_URL,
-    json: Json = False,
-) -> None:
-    """A file of rows to try code on, drawn by what is public of a dataset. Touches no data, charges nothing.
+) -> Output:
+    """Write artificial rows to try code on.
 
-    Columns, ranges, categories and the file's dialect are as declared. Of a public sample rows are drawn whole; else
-    columns are drawn one by one, so that nothing relates one to another.
+    The rows have the declared columns, ranges, categories and dialect. From a public sample, whole rows are drawn.
+    Otherwise each column is drawn separately, so columns are independent. No data is read and nothing is charged.
 
     \b
     Example:
-      purse twin census --rows 10000 --out twin.csv
+      purse dataset twin census --rows 10000 --out twin.csv
     """
-    with connect(url) as client:
-        made = client.datasets.twin(dataset, rows=rows, number=number, source=source_of(source))
-    out.write_bytes(made)
-    emit(
-        {"written": str(out), "rows": rows, "number": number},
-        json,
-        lambda: note(f"wrote {out}: {rows} rows, none of them of the data"),
-    )
+    out.write_bytes(client.datasets.twin(dataset, rows=rows, number=number, source=source_of(source)))
+    document = {"written": str(out), "rows": rows, "number": number}
+    return Output(document, notes=[f"wrote {out}: {rows} artificial rows"])
 
 
-def source_of(given: str | None) -> TwinSource | None:
-    """The source that an option names."""
-    match given:
+def source_of(name: str | None) -> TwinSource | None:
+    """Return the source that an option names."""
+    match name:
         case None | "declaration" | "profile" | "sample":
-            return given
-    raise Refusal("--from is sample, profile or declaration")
+            return name
+    raise Refusal("--from must be sample, profile or declaration.")

@@ -5,49 +5,47 @@ from typing import Annotated
 
 import typer
 
-from app.cli.common import DEFAULT_URL, Home, Json, Refusal, Url, connect, emit, facts, table, write_json
+from app.cli.options import Home
+from app.cli.output import Output, Refusal, write_json
+from purse import Client, text
 
-group = typer.Typer(no_args_is_help=True, help="The keys that sign receipts and heads.")
 
+def list_keys(client: Client) -> Output:
+    """List the server's public keys.
 
-@group.command("list")
-def list_keys(url: Url = DEFAULT_URL, json: Json = False) -> None:
-    """The public keys, the one that signs now first. Needs no token.
+    The first key signs now. No token is needed.
 
     \b
     Example:
       purse keys list
     """
-    with connect(url) as client:
-        found = client.keys()
-    rows = [(key["kid"], "retired" if place else "signs now") for place, key in enumerate(found.keys)]
-    emit(found, json, lambda: table(("key", "state"), rows))
+    keys = client.keys()
+    rows = [(key["kid"], "retired" if index else "signs now") for index, key in enumerate(keys.keys)]
+    return Output(keys, text.table(("key", "state"), rows))
 
 
-@group.command("export")
 def export(
+    client: Client,
     out: Annotated[Path, typer.Option("--out", "-o", dir_okay=False, help="The file.")] = Path("keys.json"),
-    url: Url = DEFAULT_URL,
-    json: Json = False,
-) -> None:
-    """Save the public keys: what `--keys` trusts, from then on whatever a server says. Needs no token.
+) -> Output:
+    """Save the server's public keys.
+
+    Use the file with --keys to verify receipts later, without trusting the server of that day. No token is needed.
 
     \b
     Example:
       purse keys export --out keys-2026-11.json
     """
-    with connect(url) as client:
-        found = client.keys()
-    write_json(out, found)
-    emit(found, json, lambda: facts([("file", out), ("keys", len(found.keys)), ("signs now", found.keys[0]["kid"])]))
+    keys = client.keys()
+    write_json(out, keys)
+    return Output(keys, text.facts([("file", out), ("keys", len(keys.keys)), ("signs now", keys.keys[0]["kid"])]))
 
 
-@group.command("rotate")
-def rotate(home: Home = None, json: Json = False) -> None:
-    """Sign with a fresh key from now on, in the state under PURSE_HOME; the old one's public half is kept.
+def rotate(home: Home = None) -> Output:
+    """Sign with a new key.
 
-    Receipts and heads so far verify as before. A running server needs no restart: its next receipt has the new key.
-    Whoever pinned the keys exports them again.
+    The public part of the old key is kept, so existing receipts and heads verify as before. A running server uses the
+    new key for its next receipt, without a restart. People who saved the keys should export them again.
 
     \b
     Example:
@@ -59,7 +57,9 @@ def rotate(home: Home = None, json: Json = False) -> None:
 
     file = settings_of(home).home / KEY_FILE
     if not file.exists():
-        raise Refusal(f"{file} is not there: nothing was signed yet, or it is lost (`purse ledger new-key`)")
-    found = receipt.jwks(receipt.rotate_key(file))["keys"]
-    told = {"file": str(file), "signs now": found[0]["kid"], "retired": [key["kid"] for key in found[1:]]}
-    emit(told, json, lambda: facts([*list(told.items())[:2], ("retired", ", ".join(told["retired"]))]))
+        raise Refusal(
+            f"{file} does not exist. Either nothing was signed yet, or the key is lost: see `purse ledger new-key`."
+        )
+    current, *retired = (key["kid"] for key in receipt.jwks(receipt.rotate_key(file))["keys"])
+    facts = [("file", str(file)), ("signs now", current), ("retired", ", ".join(retired))]
+    return Output({"file": str(file), "signs now": current, "retired": retired}, text.facts(facts))

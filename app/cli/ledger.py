@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Sequence
-from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,147 +11,111 @@ import typer
 from accounting.errors import AccountingError
 from accounting.records.receipt import Entry, Head, from_lines
 from app.cli import entries
-from app.cli.common import (
-    DEFAULT_URL,
-    Dataset,
-    Home,
-    Json,
-    Refusal,
-    Url,
-    connect,
-    emit,
-    facts,
-    loss,
-    note,
-    percent,
-    read_json,
-    table,
-    write_json,
-)
-from app.cli.entries import COLUMNS, Wanted
-
-group = typer.Typer(no_args_is_help=True, help="Read ledgers, keep their heads, verify them with and without a server.")
+from app.cli.entries import Selection
+from app.cli.options import Dataset, Home, Json, OutFile
+from app.cli.output import Output, Refusal, note, percent, read_json, write_json
+from purse import Client, text
 
 
 class Format(StrEnum):
-    """How a ledger is exported."""
+    """Format of an exported ledger."""
 
     jsonl = "jsonl"
     csv = "csv"
 
 
-Analyst = Annotated[str | None, typer.Option(help="Only what this analyst's jobs did.")]
-Kind = Annotated[str | None, typer.Option(help="Only entries of this kind: charged, released, refunded ...")]
-OfJob = Annotated[str | None, typer.Option("--job", help="Only this job's entries.")]
-Since = Annotated[
-    datetime | None, typer.Option(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"], help="Only what is not older, UTC.")
-]
 Heads = Annotated[
     list[str] | None,
     typer.Option(
-        "--head", help="SEQUENCE:HASH, or a file: a saved head or a receipt; may be repeated. The ledger must hold it."
+        "--head",
+        help="A head that the ledger must contain: SEQUENCE:HASH, or the file of a head or receipt. Repeatable.",
     ),
 ]
-Keys = Annotated[
-    Path | None, typer.Option(exists=True, dir_okay=False, help="The keys to trust in files of heads and receipts.")
-]
 
 
-@group.command("show")
-def show(
-    dataset: Dataset,
-    analyst: Analyst = None,
-    kind: Kind = None,
-    job: OfJob = None,
-    since: Since = None,
-    url: Url = DEFAULT_URL,
-    json: Json = False,
-) -> None:
-    """A dataset's entries, oldest first: who was charged what, for which job, and what became of it.
+def show(client: Client, json: Json, dataset: Dataset, selection: Selection) -> Output:
+    """Show the entries of a dataset's ledger.
 
-    A charge's share is the part of the budget that it takes; those of all live charges add up to what is spent.
+    The oldest entry comes first. The share of a charge is its part of the budget. The shares of all live charges add
+    up to the spent part.
 
     \b
     Examples:
       purse ledger show census
       purse ledger show census --analyst ada --kind charged --since 2026-11-01
     """
-    ledger = _fetched(url, dataset)
-    chosen = Wanted(analyst, kind, job, since).among(ledger)
-    emit([entry.to_json() for entry in chosen], json, lambda: table(COLUMNS, map(_told, entries.rows(ledger, chosen))))
+    ledger = _fetch(client, dataset)
+    selected = selection.among(ledger)
+    return Output([entry.to_json() for entry in selected], "" if json else entries.as_table(ledger, selected))
 
 
-@group.command("export")
 def export(
+    client: Client,
+    json: Json,
     dataset: Dataset,
-    form: Annotated[Format, typer.Option("--format", help="jsonl, which can be verified, or csv.")] = Format.jsonl,
-    out: Annotated[Path | None, typer.Option("--out", "-o", dir_okay=False, help="The file; stdout if none.")] = None,
-    analyst: Analyst = None,
-    kind: Kind = None,
-    job: OfJob = None,
-    since: Since = None,
-    url: Url = DEFAULT_URL,
-    json: Json = False,
-) -> None:
-    """Write a dataset's entries to a file, or to stdout. Whole and as JSON lines, the file proves itself.
+    selection: Selection,
+    form: Annotated[
+        Format, typer.Option("--format", help="jsonl can be verified later, csv is for reading.")
+    ] = Format.jsonl,
+    out: OutFile = None,
+) -> Output | None:
+    """Write a dataset's ledger to a file.
+
+    Without --out, the entries are written to stdout. A whole ledger as JSON lines can be verified by itself.
 
     \b
     Examples:
       purse ledger export census --out census.jsonl
       purse ledger export census --format csv --since 2026-11-01 > november.csv
     """
-    wanted = Wanted(analyst, kind, job, since)
-    ledger = _fetched(url, dataset)
-    chosen = wanted.among(ledger)
-    written = (entries.as_csv if form == Format.csv else entries.as_lines)(ledger, chosen)
+    ledger = _fetch(client, dataset)
+    selected = selection.among(ledger)
+    content = (entries.as_csv if form == Format.csv else entries.as_lines)(ledger, selected)
+    if form == Format.jsonl and not selection.is_all:
+        note("This is a part of the ledger. Only a whole ledger can be verified by itself.")
     if out is None and not json:
-        sys.stdout.buffer.write(written)
-        return
+        sys.stdout.buffer.write(content)
+        return None
     if out is not None:
-        out.write_bytes(written)
-    told = {"file": None if out is None else str(out), "entries": len(chosen), "head": str(ledger[-1].head)}
-    emit(told | ({"exported": written.decode()} if out is None else {}), json, lambda: facts(told.items()))
-    if form == Format.jsonl and not wanted.is_all:
-        note("This is a part of the ledger: only a whole one can be verified by itself.")
+        out.write_bytes(content)
+    facts = {"file": None if out is None else str(out), "entries": len(selected), "head": str(ledger[-1].head)}
+    return Output(facts | ({"exported": content.decode()} if out is None else {}), text.facts(facts.items()))
 
 
-@group.command("head")
-def head(
-    dataset: Dataset,
-    out: Annotated[Path | None, typer.Option("--out", "-o", dir_okay=False, help="Also save it, signed.")] = None,
-    url: Url = DEFAULT_URL,
-    json: Json = False,
-) -> None:
-    """How far a ledger goes now, as SEQUENCE:HASH. Keep it where the service cannot reach: a ledger that lacks it later
-    was cut or rewritten.
+def head(client: Client, dataset: Dataset, out: OutFile = None) -> Output:
+    """Show the newest entry's number and hash.
+
+    Keep the head where the server cannot change it. If a later ledger does not contain it, entries were removed or
+    rewritten. The file of --out is signed.
 
     \b
     Examples:
       purse ledger head census
       purse ledger head census --out heads/census-2026-11-22.json
     """
-    with connect(url) as client:
-        found = client.ledger_head(dataset)
+    newest = client.ledger_head(dataset)
     if out is not None:
-        write_json(out, found)
-    emit(found, json, lambda: typer.echo(Head(found.sequence, found.hash)))
+        write_json(out, newest)
+    return Output(newest, f"{Head(newest.sequence, newest.hash)}\n")
 
 
-@group.command("verify")
 def verify(
     file: Annotated[
-        Path | None, typer.Argument(exists=True, dir_okay=False, help="An export; every ledger of the home if none.")
+        Path | None,
+        typer.Argument(exists=True, dir_okay=False, help="An exported ledger. Default: all ledgers under --home."),
     ] = None,
     heads: Heads = None,
-    keys: Keys = None,
+    keys: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="The keys to trust, for files of heads and receipts."),
+    ] = None,
     home: Home = None,
-    json: Json = False,
-) -> None:
-    """Replay an exported ledger from the file alone; exit code 1 if it does not hold.
+) -> Output:
+    """Verify an exported ledger, or all ledgers of a server.
 
-    Its chain must be whole and contain every head that is given, and no charge may pass the filter. Without a file:
-    every ledger under PURSE_HOME, against what is stored of it, against the epoch and against every dataset's values; a
-    server may run.
+    The exit code is 1 if a ledger is not valid. The chain must be whole and contain every given head, and no charge may
+    exceed the budget. Without a file, every ledger under PURSE_HOME is compared with the stored state, the epoch and
+    the values of the datasets. The server may run meanwhile.
 
     \b
     Examples:
@@ -160,88 +123,72 @@ def verify(
       purse ledger verify census.jsonl --head receipt.json --keys keys.json
       purse ledger verify --home /srv/purse
     """
-    kept = [read_head(given, keys) for given in heads or ()]
+    known_heads = [read_head(head, keys) for head in heads or ()]
     if file is None:
-        _verify_home(home, kept, json)
-        return
+        return _verify_home(home, known_heads)
     from accounting.records.ledger import remaining_epsilon, spent_epsilon
     from accounting.records.offline import shares, verify_ledger
-    from purse.wire.datasets import PrivacyLoss
 
     ledger = read_entries(file)
     try:
-        state = verify_ledger(ledger, kept)
+        state = verify_ledger(ledger, known_heads)
     except AccountingError as error:
-        raise Refusal(f"{file} does not hold: {error}") from None
-    promise = state.filter.privacy
-    told = {
+        raise Refusal(f"{file} is not valid: {error}") from None
+    budget = state.filter.privacy
+    document: dict[str, Any] = {
         "dataset": ledger[0].body["dataset"],
         "entries": len(ledger),
         "head": str(ledger[-1].head),
         "jobs": state.charges,
         "share": sum(shares(ledger, state).values()),
         "state": ", ".join(name for name in ("rolled_back", "frozen") if getattr(state, name)) or "open",
-        **{
-            name: {"epsilon": epsilon, "delta": promise.delta}
-            for name, epsilon in {
-                "budget": promise.epsilon,
-                "spent": spent_epsilon(state),
-                "remaining": remaining_epsilon(state),
-            }.items()
-        },
     }
-    said = {name: loss(PrivacyLoss(**value)) if isinstance(value, dict) else value for name, value in told.items()}
-    said["share"] = percent(told["share"])
-    emit(told, json, lambda: facts([("ledger", "holds"), *said.items(), *[("contains", str(h)) for h in kept]]))
+    epsilons = {"budget": budget.epsilon, "spent": spent_epsilon(state), "remaining": remaining_epsilon(state)}
+    facts = document | {name: text.loss(epsilon, budget.delta) for name, epsilon in epsilons.items()}
+    facts |= {"share": percent(document["share"])}
+    document |= {name: {"epsilon": epsilon, "delta": budget.delta} for name, epsilon in epsilons.items()}
+    contained = [("contains", str(each)) for each in known_heads]
+    return Output(document, text.facts([("ledger", "valid"), *facts.items(), *contained]))
 
 
 def read_entries(file: Path) -> list[Entry]:
-    """The entries in an exported file, nothing of them checked yet; `Refusal` if it is none."""
+    """Return the entries in an exported file, unverified. Raise `Refusal` if the file is not an exported ledger."""
     try:
         return from_lines(file.read_bytes())
     except AccountingError as error:
-        raise Refusal(f"{file} is no exported ledger in JSON lines: {error}") from None
+        raise Refusal(f"{file} is not an exported ledger in JSON lines: {error}") from None
 
 
-def read_head(given: str, keys: Path | None) -> Head:
-    """SEQUENCE:HASH as it is written; or the head in a file, which a trusted key must have signed."""
-    from accounting.records.heads import read_head as signed_head
+def read_head(head: str, keys: Path | None) -> Head:
+    """Return the head SEQUENCE:HASH, or the head in a file, which a trusted key must have signed."""
+    from accounting.records.heads import read_head as read_signed_head
 
     try:
-        if not Path(given).is_file():
-            return Head.parse(given)
+        if not Path(head).is_file():
+            return Head.parse(head)
         if keys is None:
-            raise Refusal(f"whether {given} is genuine, keys tell: name a file of them with --keys")
-        return signed_head(Path(given).read_bytes(), read_json(keys))
+            raise Refusal(f"--head {head} is a signed file. Name the keys to trust with --keys.")
+        return read_signed_head(Path(head).read_bytes(), read_json(keys))
     except AccountingError as error:
-        raise Refusal(f"--head {given}: {error}") from None
+        raise Refusal(f"--head {head}: {error}") from None
 
 
-def _told(row: tuple[object, ...]) -> tuple[object, ...]:
-    """A share in percent."""
-    *said, share = row
-    return (*said, percent(share) if isinstance(share, float) else share)
+def _fetch(client: Client, dataset: str) -> list[Entry]:
+    return [Entry.from_json(entry.model_dump()) for entry in client.ledger(dataset)]
 
 
-def _fetched(url: str, dataset: str) -> list[Entry]:
-    with connect(url) as client:
-        return [Entry.from_json(entry.model_dump()) for entry in client.ledger(dataset)]
-
-
-def _verify_home(home: Path | None, heads: Sequence[Head], as_json: bool) -> None:
+def _verify_home(home: Path | None, heads: Sequence[Head]) -> Output:
     from app.cli.state import opened, settings_of_home
     from app.datasets import values
     from app.ledger import audit, epoch
 
     settings = settings_of_home(home)
     with opened(settings) as database:
-        found, whole = audit.verify(database), values.verify(database, settings.home)
-        lacking, behind = audit.lacking(database, heads), epoch.shortfall(settings, database)
-    for dataset in (dataset for dataset, is_whole in whole.items() if not is_whole):
-        found[dataset] = found.get(dataset) or "its values are not those that were stored"
-    found |= {of: found.get(of) or wrong for of, wrong in behind.items()}
-    found |= {f"head {head}": "no ledger here contains it: one was cut or rewritten" for head in lacking}
-    told: list[Any] = [(what, "holds" if wrong is None else wrong) for what, wrong in found.items()]
-    emit(found, as_json, lambda: table(("dataset", "ledger"), told))
-    if any(found.values()):
-        raise typer.Exit(1)
+        faults, is_whole = audit.verify(database), values.verify(database, settings.home)
+        missing, behind = audit.lacking(database, heads), epoch.shortfall(settings, database)
+    for dataset in (dataset for dataset, whole in is_whole.items() if not whole):
+        faults[dataset] = faults.get(dataset) or "its values are not the ones that were stored"
+    faults |= {dataset: faults.get(dataset) or fault for dataset, fault in behind.items()}
+    faults |= {f"head {head}": "no ledger contains it: one was cut or rewritten" for head in missing}
+    rows = [(name, "valid" if fault is None else fault) for name, fault in faults.items()]
+    return Output(faults, text.table(("dataset", "ledger"), rows), exit_code=1 if any(faults.values()) else 0)

@@ -1,5 +1,6 @@
-"""purse serve, migrate, backup, health, demo."""
+"""purse serve, server health, migrate, backup, demo."""
 
+import socket
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -7,28 +8,32 @@ from typing import Annotated
 
 import typer
 
-from app.cli.common import DEFAULT_URL, Home, Json, Refusal, Url, connect, emit, note
+from app.cli.options import DEFAULT_URL, Home, Json, Url
+from app.cli.output import Output, Refusal
+from app.cli.running import connect
 from purse import ProblemError, Unreachable
 
 
 def serve(
     context: typer.Context,
-    host: Annotated[str | None, typer.Option(help="The address to listen on; PURSE_HOST, else 127.0.0.1.")] = None,
+    json: Json,
+    host: Annotated[
+        str | None, typer.Option(help="The address to listen on. Default: PURSE_HOST, or 127.0.0.1.")
+    ] = None,
     port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="The port to listen on; PURSE_PORT, else 8000.")
+        int | None, typer.Option(min=1, max=65535, help="The port to listen on. Default: PURSE_PORT, or 8000.")
     ] = None,
     home: Home = None,
-    json: Json = False,
 ) -> None:
-    """Run the service until it is told to stop.
+    """Start the server.
 
-    The first start makes a steward's token, prints it once and keeps it in PURSE_HOME/steward-token (mode 0600);
-    PURSE_BOOTSTRAP_TOKEN, of 32 characters or more, sets it instead.
+    The first start creates a steward's token, prints it once, and stores it in PURSE_HOME/steward-token (mode 0600).
+    PURSE_BOOTSTRAP_TOKEN, of 32 characters or more, sets another one. Stop the server with Ctrl-C or SIGTERM.
 
     \b
     Examples:
-      purse serve
-      purse serve --host 0.0.0.0 --port 9000 --home /srv/purse
+      purse serve --port 9000 --home /srv/purse
+      purse server start --host 0.0.0.0
     """
     from app import main
     from app.calculation.calculators import ForkedCalculators
@@ -36,10 +41,11 @@ def serve(
     from app.persistence.files import StartRefused
 
     settings = settings_of(home, host, port)
+    _check_port(settings.host, settings.port)
     refuse_second(settings, alone=False)
     url = f"http://{settings.host}:{settings.port}"
-    emit({"url": url, "home": str(settings.home)}, json, lambda: note(f"serving {settings.home} on {url}"))
-    sys.stdout.flush()
+    document = {"url": url, "home": str(settings.home)}
+    Output(document, notes=[f"serving {settings.home} on {url}"]).write(json)
     try:
         with redirect_stdout(sys.stderr if json else sys.stdout):
             main.serve(settings, ForkedCalculators(settings.calculation_seconds, context.obj))
@@ -47,36 +53,38 @@ def serve(
         raise Refusal(str(error)) from None
 
 
-def migrate(home: Home = None, json: Json = False) -> None:
-    """Bring the database up to date; `purse serve` does so by itself with SQLite, and never with PostgreSQL.
+def migrate(home: Home = None) -> Output:
+    """Update the database to this version.
+
+    `purse serve` does this by itself with SQLite, but never with PostgreSQL.
 
     \b
     Example:
-      purse migrate --home /srv/purse
+      purse server migrate --home /srv/purse
     """
     from app.cli.state import opened, settings_of
 
     settings = settings_of(home)
     with opened(settings, upgrade=True):
         pass
-    emit({"home": str(settings.home), "migrated": True}, json, lambda: note(f"{settings.home} is up to date"))
+    return Output({"home": str(settings.home), "migrated": True}, notes=[f"{settings.home} is up to date"])
 
 
 def backup(
-    target: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is not there yet.")],
+    target: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that does not exist yet.")],
     with_key: Annotated[
-        bool, typer.Option("--with-key/--without-key", help="The signing key, too; else keep it elsewhere.")
+        bool, typer.Option("--with-key/--without-key", help="Whether to include the signing key.")
     ] = True,
     home: Home = None,
-    json: Json = False,
-) -> None:
-    """Copy a service while it runs: a folder that is a home. Never its epoch, nor the tokens that it keeps in files.
+) -> Output:
+    """Copy a running server to a folder.
 
-    With PostgreSQL the database is not in it: `pg_dump` first, then this. Whoever can read it has the data.
+    The folder can be used as PURSE_HOME. It contains the data, so protect it. It has neither the epoch nor the tokens
+    that are stored in files. With PostgreSQL it does not have the database: run `pg_dump` first.
 
     \b
     Example:
-      purse backup /backups/2026-11-22 --home /srv/purse
+      purse server backup /backups/2026-11-22 --home /srv/purse
     """
     from app.cli.state import settings_of_home
     from app.operations.backup import back_up
@@ -87,43 +95,44 @@ def backup(
         copied = back_up(settings, target.absolute(), with_key)
     except StartRefused as error:
         raise Refusal(str(error)) from None
-    told = {"home": str(settings.home), "backup": str(target), "datasets": copied, "key": with_key}
-    emit(told, json, lambda: note(f"{target} is a copy of {settings.home}, with {copied} datasets"))
+    document = {"home": str(settings.home), "backup": str(target), "datasets": copied, "key": with_key}
+    return Output(document, notes=[f"{target} is a copy of {settings.home}, with {copied} datasets"])
 
 
 def health(
-    metrics: Annotated[bool, typer.Option("--metrics", help="Its figures instead, as Prometheus reads them.")] = False,
+    metrics: Annotated[bool, typer.Option("--metrics", help="Show the metrics for Prometheus instead.")] = False,
     url: Url = DEFAULT_URL,
-    json: Json = False,
-) -> None:
-    """Whether the server is there (live) and takes jobs (ready); exit code 1 if not.
+) -> Output:
+    """Check whether the server is ready.
+
+    A server that answers is live. A server that accepts jobs is ready. The exit code is 1 if it is not ready.
 
     \b
     Examples:
-      purse health --url http://127.0.0.1:8000
-      purse health --metrics
+      purse server health --url http://127.0.0.1:8000
+      purse server health --metrics
     """
     if metrics:
         with connect(url) as client:
-            told = client.metrics()
-        emit({"metrics": told}, json, lambda: sys.stdout.write(told))
-        return
-    live, ready = True, True
+            figures = client.metrics()
+        return Output({"metrics": figures}, figures)
+    is_live, is_ready = True, True
     try:
         with connect(url) as client:
             client.ready()
     except ProblemError:
-        ready = False
+        is_ready = False
     except Unreachable:
-        live = ready = False
-    state = "ready" if ready else "live, not ready" if live else "no answer"
-    emit({"url": url, "live": live, "ready": ready}, json, lambda: note(f"{url}: {state}"))
-    if not ready:
-        raise typer.Exit(1)
+        is_live = is_ready = False
+    state = "ready" if is_ready else "live, not ready" if is_live else "no answer"
+    document = {"url": url, "live": is_live, "ready": is_ready}
+    return Output(document, notes=[f"{url}: {state}"], exit_code=0 if is_ready else 1)
 
 
-def demo(json: Json = False) -> None:
-    """The whole service on a real dataset, from upload to refusal, in a temporary home.
+def demo(json: Json) -> None:
+    """Run the whole service once on a real dataset.
+
+    The demonstration uses a temporary folder and removes it at the end.
 
     \b
     Example:
@@ -133,4 +142,19 @@ def demo(json: Json = False) -> None:
 
     with redirect_stdout(sys.stderr if json else sys.stdout):
         summary = run()
-    emit(summary, json, lambda: None)
+    Output(summary).write(json)
+
+
+def _check_port(host: str, port: int) -> None:
+    """Raise `Refusal` if the address cannot be listened on, before the server creates anything."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+            probe.listen()
+    except OSError as error:
+        raise Refusal(
+            f"The server cannot listen on {host}:{port} ({error.strerror}). "
+            "Stop the program that uses this port, or choose another address with --port and --host."
+        ) from None

@@ -1,91 +1,112 @@
-"""purse charge, purse calibrate."""
+"""purse dataset charge, purse calibrate."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from app.cli.common import DEFAULT_URL, Dataset, Json, Refusal, Url, connect, emit, facts, loss, read_json
-from purse.wire.outside import Calibration, ExternalCharged
+from app.cli.options import Dataset
+from app.cli.output import Output, Refusal, loss, read_json
+from purse import Client, text
+from purse.wire.outside import ExternalCharged
 
-Count = Annotated[int, typer.Option(help="How many answers.")]
-Rate = Annotated[float | None, typer.Option(help="Each record's chance to be in an answer's batch; 1 if left out.")]
+Count = Annotated[int, typer.Option(help="Number of answers.")]
+Rate = Annotated[float | None, typer.Option(help="Probability that a record is in an answer's batch. Default: 1.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Mechanism:
+    """The mechanism of one answer that was computed elsewhere."""
+
+    gaussian: Annotated[float | None, typer.Option(help="Noise std divided by the sensitivity.")] = None
+    laplace: Annotated[float | None, typer.Option(help="Noise scale divided by the sensitivity.")] = None
+    pure: Annotated[float | None, typer.Option(help="Epsilon of an answer by another mechanism.")] = None
+    rate: Rate = None
+
+    @property
+    def event(self) -> dict[str, Any] | None:
+        """The event of one answer. None unless exactly one mechanism is given."""
+        events: list[dict[str, Any]] = []
+        for multiplier, name in ((self.gaussian, "GaussianDpEvent"), (self.laplace, "LaplaceDpEvent")):
+            events += [] if multiplier is None else [{"type": name, "noise_multiplier": multiplier}]
+        events += [] if self.pure is None else [{"type": "EpsilonDeltaDpEvent", "epsilon": self.pure}]
+        if len(events) != 1:
+            return None
+        if self.rate is None:
+            return events[0]
+        return {"type": "PoissonSampledDpEvent", "sampling_probability": self.rate, "event": events[0]}
 
 
 def charge(
+    client: Client,
     dataset: Dataset,
-    label: Annotated[str, typer.Option(help="Your name for it: the same again is the same charge.")],
-    gaussian: Annotated[float | None, typer.Option(help="Noise std over what one record adds at most.")] = None,
-    laplace: Annotated[float | None, typer.Option(help="Noise scale over what one record adds at most.")] = None,
-    pure: Annotated[float | None, typer.Option(help="Epsilon of an answer of which nothing more is known.")] = None,
-    rate: Rate = None,
+    label: Annotated[str, typer.Option(help="Your name for the charge. The same name again is the same charge.")],
+    mechanism: Mechanism,
     count: Count = 1,
-    event: Annotated[Path | None, typer.Option(help="JSON: an event of several kinds, instead of all these.")] = None,
-    exceeds: Annotated[bool, typer.Option("--exceeds", help="Record it even if it does not fit, and freeze.")] = False,
-    url: Url = DEFAULT_URL,
-    json: Json = False,
-) -> None:
-    """Charge a dataset for what ran elsewhere on the same people. A charge from outside is never taken back.
+    event: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="JSON file with an event, instead of the options for one kind."),
+    ] = None,
+    exceeds: Annotated[
+        bool, typer.Option("--exceeds", help="Record the charge even if it does not fit, and freeze the dataset.")
+    ] = False,
+) -> Output:
+    """Charge a dataset for results computed elsewhere.
+
+    Use it for results about the same people. The charge cannot be refunded.
 
     \b
     Examples:
-      purse charge census --label "report of May" --gaussian 40 --count 12
-      purse charge census --label "old pipeline" --event event.json
+      purse dataset charge census --label "report of May" --gaussian 40 --count 12
+      purse dataset charge census --label "old pipeline" --event event.json
     """
-    single = _single(gaussian, laplace, pure, rate)
+    single = mechanism.event
     if (event is None) == (single is None):
-        raise Refusal("say one of --gaussian, --laplace, --pure and --event")
-    kinds = single if count == 1 else {"type": "SelfComposedDpEvent", "event": single, "count": count}
-    stated = kinds if event is None else read_json(event)
-    with connect(url) as client:
-        made = client.datasets.charge(dataset, label=label, event=stated, exceeds=exceeds)
-    emit(made, json, lambda: _charged(made))
+        raise Refusal("Give exactly one of --gaussian, --laplace, --pure and --event.")
+    composed = single if count == 1 else {"type": "SelfComposedDpEvent", "event": single, "count": count}
+    stated = composed if event is None else read_json(event)
+    charged = client.datasets.charge(dataset, label=label, event=stated, exceeds=exceeds)
+    return Output(charged, _facts(charged))
 
 
 def calibrate(
+    client: Client,
     mechanism: Annotated[str, typer.Argument(help="gaussian, laplace or poisson_gaussian.")],
     epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="Privacy loss epsilon of all answers together.")],
-    delta: Annotated[float, typer.Option("--delta", "-d", help="And their delta.")] = 0.0,
+    delta: Annotated[float, typer.Option("--delta", "-d", help="Delta of all answers together.")] = 0.0,
     rate: Rate = None,
     count: Count = 1,
     neighbors: Annotated[str, typer.Option(help="replace_one or zero_out.")] = "replace_one",
-    url: Url = DEFAULT_URL,
-    json: Json = False,
-) -> None:
-    """The least noise for a target, and who certifies it. No dataset has a part in it.
+) -> Output:
+    """Compute the noise for a privacy target.
+
+    The result is the smallest noise multiplier, with the accountant that certifies it. No dataset is involved.
 
     \b
     Examples:
       purse calibrate gaussian --epsilon 1 --delta 1e-6 --count 100
       purse calibrate poisson_gaussian --rate 0.01 --epsilon 1 --delta 1e-6 --count 1000
     """
-    asked: dict[str, Any] = {"name": mechanism} if rate is None else {"name": mechanism, "rate": rate}
-    with connect(url) as client:
-        found = client.calibrate(asked, epsilon=epsilon, delta=delta, count=count, neighbors=neighbors)
-    emit(found, json, lambda: _calibrated(found))
+    event: dict[str, Any] = {"name": mechanism} if rate is None else {"name": mechanism, "rate": rate}
+    calibration = client.calibrate(event, epsilon=epsilon, delta=delta, count=count, neighbors=neighbors)
+    facts = [
+        ("noise multiplier", calibration.noise_multiplier),
+        ("privacy", text.loss(calibration.epsilon, calibration.delta)),
+        ("neighbors", calibration.neighbors),
+        ("accountant", f"{calibration.accountant} {calibration.accountant_version}"),
+    ]
+    return Output(calibration, text.facts(facts))
 
 
-def _single(
-    gaussian: float | None, laplace: float | None, pure: float | None, rate: float | None
-) -> dict[str, Any] | None:
-    """The event of one answer; None if there is none, or more than one."""
-    found: list[dict[str, Any]] = []
-    for multiplier, name in ((gaussian, "GaussianDpEvent"), (laplace, "LaplaceDpEvent")):
-        found += [] if multiplier is None else [{"type": name, "noise_multiplier": multiplier}]
-    found += [] if pure is None else [{"type": "EpsilonDeltaDpEvent", "epsilon": pure}]
-    if len(found) != 1 or rate is None:
-        return found[0] if len(found) == 1 else None
-    return {"type": "PoissonSampledDpEvent", "sampling_probability": rate, "event": found[0]}
-
-
-def _charged(made: ExternalCharged) -> None:
-    budget = made.budget
-    told = [("dataset", made.dataset), ("label", made.label), ("spent", loss(budget.spent))]
-    told += [("remaining", loss(budget.remaining)), ("exceeds", "yes: the ledger is frozen" if made.exceeds else "no")]
-    facts(told)
-
-
-def _calibrated(found: Calibration) -> None:
-    certified = f"epsilon {found.epsilon:.6g} at delta {found.delta:.3g}, {found.neighbors}"
-    by = f"{found.accountant} {found.accountant_version}"
-    facts([("noise multiplier", found.noise_multiplier), ("certified", certified), ("by", by)])
+def _facts(charged: ExternalCharged) -> str:
+    budget = charged.budget
+    return text.facts(
+        [
+            ("dataset", charged.dataset),
+            ("label", charged.label),
+            ("spent", loss(budget.spent)),
+            ("remaining", loss(budget.remaining)),
+            ("exceeds", "yes: the ledger is frozen" if charged.exceeds else "no"),
+        ]
+    )

@@ -1,99 +1,84 @@
-"""purse profile."""
+"""purse stats profile."""
 
-import sys
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
 from accounting.privacy import Unit
-from app.cli.common import (
-    DEFAULT_URL,
-    Dataset,
-    Delta,
-    Json,
-    Refusal,
-    Url,
-    connect,
-    emit,
-    facts,
-    note,
-    table,
-    write_json,
-)
-from app.cli.jobs import show_quote
-from purse.wire.neighbors import lines
+from app.cli.jobs import price_output
+from app.cli.options import Bins, Dataset, Delta, Json, OutFile, Price, QuoteOnly
+from app.cli.output import Output, Refusal, statement, write_json
+from purse import Client, text
 from purse.wire.profiles import ColumnProfile, DatasetProfile, Interval
 
 
 def profile(
+    client: Client,
+    json: Json,
     dataset: Dataset,
     epsilon: Annotated[
-        float | None, typer.Option("--epsilon", "-e", help="Release a new one at this price; else the latest is shown.")
+        float | None,
+        typer.Option("--epsilon", "-e", help="Release a new profile at this price. Default: show the latest."),
     ] = None,
     delta: Delta = None,
-    bins: Annotated[int | None, typer.Option(help="How many bins each number's range is counted in.")] = None,
-    only_quote: Annotated[bool, typer.Option("--quote", help="What a new one would cost; charges nothing.")] = False,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write it to this file.")] = None,
-    url: Url = DEFAULT_URL,
-    json: Json = False,
-) -> None:
-    """A dataset's columns: counts, means, spread and quantiles, with noise. Released once, free for every job after.
+    bins: Bins = None,
+    quote: QuoteOnly = False,
+    out: OutFile = None,
+) -> Output:
+    """Release or show a summary of all columns.
+
+    A profile has noisy counts, means, spreads and quantiles. It is charged once, and jobs may use it for free.
 
     \b
     Examples:
-      purse profile census --epsilon 0.1                  # charges the budget
-      purse profile census                                # the latest: free
+      purse stats profile census --epsilon 0.1      # charges the budget
+      purse stats profile census                    # shows the latest profile for free
       purse submit census --target income --epsilon 0.5 --preparation profile
     """
-    with connect(url) as client:
-        found = dataset
-        if epsilon is None:
-            latest = client.datasets.get(found).profile
-            if latest is None or only_quote:
-                raise Refusal("no profile was released of this dataset yet: name its price, --epsilon")
-            released = client.jobs.profile(latest)
-        else:
-            method = {"name": "profile"} | ({} if bins is None else {"bins": bins})
-            privacy = {"epsilon": epsilon} | ({} if delta is None else {"delta": delta})
-            if only_quote:
-                price = client.quote(dataset=found, privacy=privacy, method=method)
-                return emit(price, json, lambda: show_quote(price))
-            job = client.jobs.submit(dataset=found, privacy=privacy, method=method)
-            released = job.profile(progress=False if json else None)
-    if out is not None:
-        note(f"wrote {write_json(out, released)}")
-    return emit(released, json, lambda: show_profile(released))
+    if epsilon is None:
+        latest = client.datasets.get(dataset).profile
+        if latest is None or quote:
+            raise Refusal("No profile of this dataset has been released. Give its price with --epsilon.")
+        released = client.jobs.profile(latest)
+    else:
+        method = {"name": "profile"} | ({} if bins is None else {"bins": bins})
+        privacy = Price(epsilon, delta).fields
+        if quote:
+            return price_output(client.quote(dataset=dataset, privacy=privacy, method=method))
+        job = client.jobs.submit(dataset=dataset, privacy=privacy, method=method)
+        released = job.profile(progress=False if json else None)
+    return Output(released, _text(released), [] if out is None else [write_json(out, released)])
 
 
-def show_profile(found: DatasetProfile) -> None:
-    """A profile for people: each number in a line, each category in a table of its values."""
-    privacy = found.privacy
-    facts(
-        [
-            ("profile", f"{found.job}, of {privacy.rows or privacy.persons} {(privacy.unit or Unit()).name}s"),
-            ("privacy", f"epsilon {privacy.epsilon:.6g} at delta {privacy.delta:.3g}"),
-            *lines(privacy.neighbors, privacy.epsilon, privacy.delta),
-        ]
-    )
-    numbers = [told for told in found.columns if told.edges is not None]
+def _text(released: DatasetProfile) -> str:
+    """Return a profile as text: a line for each number, and a table for each category."""
+    privacy = released.privacy
+    size = f"{privacy.rows or privacy.persons} {(privacy.unit or Unit()).name}s"
+    parts = [text.facts([("profile", f"{released.job}, {size}"), *statement(privacy)])]
+    numbers = [row for column in released.columns if column.edges is not None for row in _rows(column)]
     if numbers:
-        sys.stdout.write("\n")
-        table(("number", "mean", "std", "median", "5 %", "95 %"), [_line(told) for told in numbers])
-    for told in found.columns:
-        if told.column.type == "category":
-            sys.stdout.write("\n")
-            values = zip([*told.column.categories, "(other)"], told.counts, strict=True)
-            heads = (told.column.name, f"records (noise std {told.counts_noise_std:.3g})")
-            table(heads, [(value, f"{count:.0f}") for value, count in values])
+        parts.append(text.table(("number", "statistic", "value", "95 % interval"), numbers))
+    for each in released.columns:
+        if each.column.type == "category":
+            names = [*each.column.categories, "(other)"]
+            headings = (each.column.name, f"records (noise std {each.counts_noise_std:.3g})")
+            rows = [(name, f"{count:.0f}") for name, count in zip(names, each.counts, strict=True)]
+            parts.append(text.table(headings, rows))
+    return "\n".join(parts)
 
 
-def _line(told: ColumnProfile) -> tuple[str, ...]:
-    at = {quantile.share: quantile.at for quantile in told.quantiles or ()}
-    cells = (told.mean, told.std, at.get(0.5), at.get(0.05), at.get(0.95))
-    return (told.column.name, *(between(cell) for cell in cells))
+def _rows(column: ColumnProfile) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each statistic of a number."""
+    quantiles = {quantile.share: quantile.at for quantile in column.quantiles or ()}
+    statistics = {"mean": column.mean, "std": column.std, "median": quantiles.get(0.5)}
+    statistics |= {"5 % quantile": quantiles.get(0.05), "95 % quantile": quantiles.get(0.95)}
+    for name, value in statistics.items():
+        if value is not None:
+            ends = f"{text.number(value.low)} to {text.number(value.high)}"
+            yield column.column.name, name, text.number(value.value), ends
 
 
-def between(found: Interval | None) -> str:
-    """A number and its interval."""
-    return "-" if found is None else f"{found.value:.5g} [{found.low:.5g}, {found.high:.5g}]"
+def interval(value: Interval) -> str:
+    """Return a number and its interval as text."""
+    return f"{text.number(value.value)} [{text.number(value.low)}, {text.number(value.high)}]"

@@ -1,4 +1,4 @@
-"""A draft of a declaration, guessed from a file for whoever holds it: never its bounds. Servers guess nothing."""
+"""Draft a declaration from a file, for the person who has the file. Bounds are left out, and servers guess nothing."""
 
 import codecs
 import csv
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from app.cli.common import Refusal
+from app.cli.output import Refusal
 from app.sources import csv as records
 from app.sources import dates, parquet
 from app.sources.cures import NULLS
@@ -26,93 +26,103 @@ from purse.wire.columns import NumberColumn
 from purse.wire.files import PLAIN, DatePart, Dialect, Encoding
 
 MOST_CATEGORIES: Final = 20
-_LONGEST_CATEGORY = 200  # characters, of `purse.wire.base.Name`
-_ENOUGH = 0.95  # of a column's values that are there
+_MOST_CHARACTERS = 200  # of a category, as in `purse.wire.base.Name`
+_REQUIRED_SHARE = 0.95  # of a column's values that are not missing
 _SAMPLE_BYTES = 2**20
 _DELIMITERS = (",", ";", "\t", "|")
-_WRITTEN: tuple[dict[str, Any], ...] = (
+_NUMBER_FORMATS: tuple[dict[str, Any], ...] = (
     {},
     {"decimal": ","},
     {"decimal": ",", "thousands": "."},
     {"thousands": ","},
     {"decimal": ",", "thousands": " "},
 )
-_DATES = ("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%d.%m.%Y %H:%M")
+_DATE_FORMATS = (
+    "%Y-%m-%d",
+    "%d.%m.%Y",
+    "%d/%m/%Y",
+    "%m/%d/%Y",
+    "%Y-%m-%d %H:%M:%S",
+    "%Y-%m-%dT%H:%M:%S",
+    "%d.%m.%Y %H:%M",
+)
 _ANY = NumberColumn(name="any", type="number", lower=-1e150, upper=1e150)
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A spec whose bounds and budget are to be filled in, and the columns that it leaves out."""
+    """A spec without bounds and budget, and the columns that it leaves out."""
 
     spec: dict[str, Any]
     left_out: list[str]
 
 
 @dataclass(slots=True)
-class _Seen:
-    """What a column's values could be."""
+class _Tally:
+    """Counts of how a column's values can be read."""
 
     name: str
-    there: int = 0
-    numbers: list[int] = field(default_factory=lambda: [0] * len(_WRITTEN))
-    moments: list[int] = field(default_factory=lambda: [0] * len(_DATES))
+    present: int = 0
+    numbers: list[int] = field(default_factory=lambda: [0] * len(_NUMBER_FORMATS))
+    moments: list[int] = field(default_factory=lambda: [0] * len(_DATE_FORMATS))
     typed_dates: int = 0
     nulls: set[str] = field(default_factory=set)
     words: set[str] = field(default_factory=set)
 
     def add(self, values: pa.Array) -> None:
-        """Count more values; each distinct one is looked at once."""
+        """Count more values. Each distinct value is read once."""
         if dates.is_date(values.type):
             self.typed_dates += len(values) - values.null_count
             return
         is_dictionary = pa.types.is_dictionary(values.type)
         counted = pc.value_counts((values.indices if is_dictionary else values).drop_null())
-        known, counts = counted.field("values"), counted.field("counts")
-        if is_dictionary:  # whose repeated values are not written out: they may be long
-            known = values.dictionary.take(known)
-        words = pc.ascii_trim_whitespace(texts(known)) if is_text(known.type) else texts(known)
+        distinct, counts = counted.field("values"), counted.field("counts")
+        if is_dictionary:  # repeated values are not written out, because they may be long
+            distinct = values.dictionary.take(distinct)
+        words = pc.ascii_trim_whitespace(texts(distinct)) if is_text(distinct.type) else texts(distinct)
         is_null = pc.is_in(pc.utf8_lower(words), pa.array(sorted(NULLS)))
-        self.nulls |= set(words.filter(is_null).to_pylist()) if is_text(known.type) else set()
-        is_there = pc.and_(pc.invert(is_null), pc.greater(pc.binary_length(words), 0)).fill_null(False)
-        words, counts = words.filter(is_there), counts.filter(is_there)
-        self.there += pc.sum(counts).as_py() or 0
+        self.nulls |= set(words.filter(is_null).to_pylist()) if is_text(distinct.type) else set()
+        is_present = pc.and_(pc.invert(is_null), pc.greater(pc.binary_length(words), 0)).fill_null(False)
+        words, counts = words.filter(is_present), counts.filter(is_present)
+        self.present += pc.sum(counts).as_py() or 0
         if len(self.words) <= MOST_CATEGORIES:
-            some = words.slice(0, MOST_CATEGORIES + 1)
-            self.words |= set(pc.utf8_slice_codeunits(some, 0, _LONGEST_CATEGORY + 1).to_pylist())
+            first_words = words.slice(0, MOST_CATEGORIES + 1)
+            self.words |= set(pc.utf8_slice_codeunits(first_words, 0, _MOST_CHARACTERS + 1).to_pylist())
         weights = counts.to_numpy(zero_copy_only=False)
-        for position, how in enumerate(_WRITTEN):
-            _, fates = NumberEncoder(_ANY, Dialect(**how)).read(words)
+        for position, number_format in enumerate(_NUMBER_FORMATS):
+            _, fates = NumberEncoder(_ANY, Dialect(**number_format)).read(words)
             self.numbers[position] += int(weights[fates <= Fate.CLAMPED].sum())
-        for position, form in enumerate(_DATES):
-            found = part(dates.parsed(words, form), "days")
-            self.moments[position] += int(weights[found == found].sum())
+        for position, form in enumerate(_DATE_FORMATS):
+            days = part(dates.parsed(words, form), "days")
+            self.moments[position] += int(weights[days == days].sum())  # not NaN
 
     def is_mostly(self, count: int) -> bool:
-        """Whether so many values are enough to say what the column is."""
-        return 0 < _ENOUGH * self.there <= count
+        """Return whether this count is enough to decide what the column is."""
+        return 0 < _REQUIRED_SHARE * self.present <= count
 
-    def is_number(self, how: int) -> bool:
-        """Whether it is of numbers, if they are written so; of one or two of them, it is of categories."""
-        return self.is_mostly(self.numbers[how]) and len(self.words) > 2
+    def is_number(self, number_format: int) -> bool:
+        """Return whether the column has numbers of this format. Two values or fewer are categories."""
+        return self.is_mostly(self.numbers[number_format]) and len(self.words) > 2
 
 
 def drafted(file: Path) -> Draft:
-    """Names, types and categories of a file's columns, with bounds that are null.
+    """Return names, types and categories of a file's columns. Bounds are null.
 
     Raises
     ------
     Refusal
-        if the file is neither Parquet nor CSV in any dialect that is tried.
+        if the file is neither Parquet nor CSV in a dialect that is tried.
     """
-    dialect, seen = _read(file)
-    how = max(range(len(_WRITTEN)), key=lambda at: (sum(column.is_number(at) for column in seen), -at))
-    form = max(range(len(_DATES)), key=lambda at: (sum(column.is_mostly(column.moments[at]) for column in seen), -at))
-    columns = {column.name: _column(column, how, form) for column in seen}
-    fields: dict[str, Any] = dialect.model_dump(exclude_defaults=True) | _WRITTEN[how]
-    if any(column.is_mostly(column.moments[form]) for column in seen) and form:
-        fields["date_format"] = _DATES[form]
-    if nulls := sorted(set().union(*(column.nulls for column in seen))):
+    dialect, tallies = _read(file)
+    number_format = max(range(len(_NUMBER_FORMATS)), key=lambda at: (sum(each.is_number(at) for each in tallies), -at))
+    form = max(
+        range(len(_DATE_FORMATS)), key=lambda at: (sum(each.is_mostly(each.moments[at]) for each in tallies), -at)
+    )
+    columns = {each.name: _column(each, number_format, form) for each in tallies}
+    fields: dict[str, Any] = dialect.model_dump(exclude_defaults=True) | _NUMBER_FORMATS[number_format]
+    if any(each.is_mostly(each.moments[form]) for each in tallies) and form:
+        fields["date_format"] = _DATE_FORMATS[form]
+    if nulls := sorted(set().union(*(each.nulls for each in tallies))):
         fields["nulls"] = nulls
     spec = {
         "name": file.name.split(".")[0],
@@ -124,15 +134,15 @@ def drafted(file: Path) -> Draft:
 
 
 def hint(file: Path, dialect: Dialect) -> str:
-    """In a sentence, what a file's dialect seems to be, if another one; else nothing."""
-    found = guessed(file)
-    if found is None or (found.delimiter, found.encoding) == (dialect.delimiter, dialect.encoding):
+    """Return a sentence about a file's probable dialect, or nothing if it is the given one."""
+    guess = guessed(file)
+    if guess is None or (guess.delimiter, guess.encoding) == (dialect.delimiter, dialect.encoding):
         return ""
-    return f"It looks as if its delimiter were {found.delimiter!r} and its encoding {found.encoding}."
+    return f"Its delimiter is probably {guess.delimiter!r} and its encoding {guess.encoding}."
 
 
 def guessed(file: Path) -> Dialect | None:
-    """The encoding and the delimiter that a file's beginning seems to have; None of Parquet, and of what is no text."""
+    """Return the probable encoding and delimiter of a file, or None if it is Parquet or not text."""
     try:
         with Text(file, "latin-1", 2**62) as text:
             start = text.read(_SAMPLE_BYTES).decode().encode("latin-1")
@@ -147,23 +157,23 @@ def guessed(file: Path) -> Dialect | None:
 
 
 def header(file: Path, dialect: Dialect = PLAIN) -> list[str]:
-    """The file's column names; nothing else of it is read. Raises `SourceError` of what is neither CSV nor Parquet."""
+    """Return the file's column names without reading its rows. Raise `SourceError` if it is neither CSV nor Parquet."""
     with file.open("rb") as source:
         if source.read(len(parquet.MAGIC)) == parquet.MAGIC:
             return [str(name) for name in pq.read_schema(file).names]
     return records.names(file, dialect)
 
 
-def _read(file: Path) -> tuple[Dialect, list[_Seen]]:
-    """The file's dialect, and what its columns could be: all of it is read."""
-    found = guessed(file) or PLAIN
-    for dialect in (found, found.model_copy(update={"encoding": "windows-1252"})):
+def _read(file: Path) -> tuple[Dialect, list[_Tally]]:
+    """Return the file's dialect and a tally of each column, from all rows."""
+    guess = guessed(file) or PLAIN
+    for dialect in (guess, guess.model_copy(update={"encoding": "windows-1252"})):
         try:
-            seen = [_Seen(name) for name in header(file, dialect)]
-            for columns in _values(file, dialect, seen):
-                for column, values in zip(seen, columns, strict=True):
-                    column.add(values)
-            return dialect, seen
+            tallies = [_Tally(name) for name in header(file, dialect)]
+            for columns in _values(file, dialect, tallies):
+                for tally, values in zip(tallies, columns, strict=True):
+                    tally.add(values)
+            return dialect, tallies
         except Unreadable as error:
             refused = error
         except (SourceError, ValueError) as error:
@@ -171,66 +181,66 @@ def _read(file: Path) -> tuple[Dialect, list[_Seen]]:
     raise Refusal(refused.detail)
 
 
-def _values(file: Path, dialect: Dialect, seen: Sequence[_Seen]) -> Iterator[list[pa.Array]]:
-    """Yield all columns, some records at a time, in the file's order; a column that no server reads is all null."""
+def _values(file: Path, dialect: Dialect, tallies: Sequence[_Tally]) -> Iterator[list[pa.Array]]:
+    """Yield all columns in blocks of records, in the file's order. A column that no server reads is all null."""
     with file.open("rb") as source:
         is_parquet = source.read(len(parquet.MAGIC)) == parquet.MAGIC
     if not is_parquet:
-        for found in records.batches(file, [_Named(column.name) for column in seen], dialect):
-            yield found.columns
+        for batch in records.batches(file, [_Named(each.name) for each in tallies], dialect):
+            yield batch.columns
         return
     schema = pq.read_schema(file)
     counted = Counter(schema.names)
     read = {
-        place: _Named(kind.name, "days" if dates.is_date(kind.type) else None)
-        for place, kind in enumerate(schema)
+        index: _Named(kind.name, "days" if dates.is_date(kind.type) else None)
+        for index, kind in enumerate(schema)
         if parquet.is_read(kind.type) and counted[kind.name] == 1
     }
-    for found in parquet.batches(file, [*read.values()], 2**62) if read else ():
-        columns = dict(zip(read, found.columns, strict=True))
-        nothing = pa.nulls(len(found.columns[0]))
-        yield [columns.get(place, nothing) for place in range(len(seen))]
+    for batch in parquet.batches(file, [*read.values()], 2**62) if read else ():
+        columns = dict(zip(read, batch.columns, strict=True))
+        nulls = pa.nulls(len(batch.columns[0]))
+        yield [columns.get(index, nulls) for index in range(len(tallies))]
 
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """A column as the header has it."""
+    """A column by its name in the header."""
 
     name: str
     date: DatePart | None = None
 
     @property
     def of(self) -> str:
-        """The same."""
+        """Name in the file."""
         return self.name
 
 
-def _column(seen: _Seen, how: int, form: int) -> dict[str, Any] | None:
-    """The draft of a column; None of what nothing can be said."""
-    number = {"name": seen.name, "type": "number", "lower": None, "upper": None}
-    if seen.typed_dates or seen.is_mostly(seen.moments[form]):
+def _column(tally: _Tally, number_format: int, form: int) -> dict[str, Any] | None:
+    """Return the draft of a column, or None if its type cannot be guessed."""
+    number = {"name": tally.name, "type": "number", "lower": None, "upper": None}
+    if tally.typed_dates or tally.is_mostly(tally.moments[form]):
         return number | {"date": "days"}
-    if seen.is_number(how):
+    if tally.is_number(number_format):
         return number
-    if 0 < len(seen.words) <= MOST_CATEGORIES and max(map(len, seen.words)) <= _LONGEST_CATEGORY:
-        return {"name": seen.name, "type": "category", "categories": sorted(seen.words)}
+    if 0 < len(tally.words) <= MOST_CATEGORIES and max(map(len, tally.words)) <= _MOST_CHARACTERS:
+        return {"name": tally.name, "type": "category", "categories": sorted(tally.words)}
     return None
 
 
 def _encoding(start: bytes) -> Encoding:
-    """Of the byte order mark, else the first that fits."""
+    """Return the encoding that the byte order mark states, or the first that fits."""
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "utf-16"
-    tried: tuple[Encoding, ...] = ("utf-8", "windows-1252")
-    for encoding in tried:
+    candidates: tuple[Encoding, ...] = ("utf-8", "windows-1252")
+    for encoding in candidates:
         with suppress(UnicodeDecodeError):
-            codecs.getincrementaldecoder(encoding)().decode(start)  # a letter may be cut at the end
+            codecs.getincrementaldecoder(encoding)().decode(start)  # the last letter may be cut
             return encoding
     return "latin-1"
 
 
 def _width(lines: str, delimiter: str) -> int:
-    """How many fields all lines have; 0 where they differ."""
+    """Return the number of fields of every line, or 0 if lines differ."""
     try:
         widths = {len(row) for row in csv.reader(io.StringIO(lines), delimiter=delimiter) if row}
     except csv.Error:

@@ -1,4 +1,4 @@
-"""purse receipt get, purse receipt verify."""
+"""purse receipt get, verify, ask."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -11,58 +11,55 @@ from accounting.errors import CodecError
 from accounting.privacy import Unit
 from accounting.records.documents import parse
 from accounting.records.signing import named_key
-from app.cli.common import DEFAULT_URL, Job, Json, Refusal, Url, connect, emit, facts, percent
 from app.cli.ledger import Heads, read_entries, read_head
-from purse import Receipt, load
+from app.cli.options import Job
+from app.cli.output import Output, Refusal, percent
+from purse import Client, Receipt, load, text
 from purse.receipts import AsWritten, Released, read_document
 from purse.wire.evaluations import ReleasedEvaluation
 from purse.wire.models import Model
-from purse.wire.neighbors import lines
 from purse.wire.profiles import DatasetProfile
 from purse.wire.receipts import KeySet
 from purse.wire.statistics import ReleasedStatistic
 
-group = typer.Typer(no_args_is_help=True, help="Save receipts, and verify them without a server.")
 
-
-@group.command("get")
 def get(
+    client: Client,
     job: Job,
-    folder: Annotated[Path, typer.Option("--out", "-o", help="The folder for receipt.json and keys.json.")] = Path(),
-    url: Url = DEFAULT_URL,
-    json: Json = False,
-) -> None:
-    """Save a job's receipt, and beside it the keys that the server publishes now.
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder for receipt.json and keys.json.")] = Path(),
+) -> Output:
+    """Save a job's receipt and the server's keys.
 
     \b
     Example:
       purse receipt get job_abc --out receipts/job_abc
     """
-    with connect(url) as client:
-        receipt = client.jobs.receipt(job)
-    written = receipt.save(folder)
-    emit(receipt.document, json, lambda: show(receipt, written))
+    receipt = client.jobs.receipt(job)
+    paths = receipt.save(out)
+    written = text.facts([*facts(receipt), ("written", " and ".join(map(str, paths)))])
+    return Output(receipt.document, written)
 
 
-@group.command("verify")
 def verify(
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="The receipt.")],
     keys: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="The keys to trust; keys.json beside the receipt.")
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="The keys to trust. Default: keys.json beside the receipt."),
     ] = None,
     model: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="Also check that it is for this model.")
+        Path | None, typer.Option(exists=True, dir_okay=False, help="Also check that the receipt is for this model.")
     ] = None,
     ledger: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="Also check that this exported ledger holds it.")
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="Also check that this exported ledger has the release."),
     ] = None,
     heads: Heads = None,
-    json: Json = False,
-) -> None:
-    """Check signature and spend from the file alone, without a server. A key inside a receipt is never trusted.
+) -> Output:
+    """Verify a receipt without a server.
 
-    With an exported ledger also: that it holds by itself and contains the heads that are given, and that it records
-    this release, for a charge of what the receipt states.
+    The command checks the signature and computes epsilon again. A key inside a receipt is never trusted. With an
+    exported ledger, the command also verifies the ledger, looks for the given heads in it, and compares the charge of
+    the release with the receipt.
 
     \b
     Examples:
@@ -72,80 +69,86 @@ def verify(
     """
     trusted = keys or file.parent / "keys.json"
     if not trusted.exists():
-        raise typer.BadParameter(f"no keys to trust: {trusted} is not there; name a file with --keys")
-    released = None if model is None else _written(model)
+        raise typer.BadParameter(f"no keys to trust: {trusted} does not exist. Name a file with --keys")
+    released = None if model is None else _released(model)
     entries = None if ledger is None else read_entries(ledger)
     receipt = load(file, trusted)
-    found = receipt.verify(model=released, ledger=entries, heads=[read_head(given, trusted) for given in heads or ()])
-    emit(
-        asdict(found),
-        json,
-        lambda: facts(
-            [
-                ("signature", f"holds, by key {named_key(receipt.document.signature)} of {trusted}"),
-                ("stated", f"epsilon {found.stated_epsilon:.6g}"),
-                ("recomputed", f"epsilon {found.recomputed_epsilon:.6g} by {found.accountant}"),
-                *([] if model is None else [("model", "is the one released")]),
-                *([] if ledger is None else [("ledger", "holds, and holds this release")]),
-                ("head", receipt.head),
-            ]
-        ),
-    )
+    checked = receipt.verify(model=released, ledger=entries, heads=[read_head(head, trusted) for head in heads or ()])
+    findings = [
+        ("signature", f"valid, by key {named_key(receipt.document.signature)} of {trusted}"),
+        ("stated", f"epsilon {checked.stated_epsilon:.4g}"),
+        ("recomputed", f"epsilon {checked.recomputed_epsilon:.4g} by {checked.accountant}"),
+    ]
+    if model is not None:
+        findings.append(("model", "is the one released"))
+    if ledger is not None:
+        findings.append(("ledger", "valid, and has this release"))
+    return Output(asdict(checked), text.facts([*findings, ("head", receipt.head)]))
 
 
-@group.command("ask")
 def ask(
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="The receipt.")],
-    url: Url = DEFAULT_URL,
-    json: Json = False,
-) -> None:
-    """What the server finds of a receipt, its ledger looked up; exit code 1 if it is not valid. Needs no token.
+    client: Client, file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="The receipt.")]
+) -> Output:
+    """Have the server verify a receipt.
+
+    The server also looks up its ledger. The exit code is 1 if the receipt is not valid. No token is needed.
 
     \b
     Example:
       purse receipt ask receipt.json
     """
-    with connect(url) as client:
-        found = client.verify(Receipt(read_document(file), KeySet(keys=[])))
-    emit(found, json, lambda: facts([(name, "-" if value is None else value) for name, value in found]))
-    if not found.valid:
-        raise typer.Exit(1)
+    report = client.verify(Receipt(read_document(file), KeySet(keys=[])))
+    findings = [(name.replace("_", " "), _finding(value)) for name, value in report]
+    return Output(report, text.facts(findings), exit_code=0 if report.valid else 1)
 
 
-def _written(file: Path) -> AsWritten:
-    """A model, a profile, a statistic or an evaluation, with all that its file holds."""
+def facts(receipt: Receipt) -> list[tuple[str, object]]:
+    """Return the lines that describe a receipt."""
+    stated = receipt.facts
+    unit = Unit(**stated.get("unit", {}))
+    lines: list[tuple[str, object]] = [
+        ("receipt", stated["id"]),
+        ("dataset", f"{stated['dataset_name']} ({stated[f'{unit.name}s']} {unit.name}s)"),
+        ("protected", unit),
+        ("analyst, job", f"{stated['analyst']}, {stated['job']}"),
+        ("privacy", text.loss(stated["epsilon"], stated["delta"])),
+        ("neighbors", stated["neighbors"]),
+    ]
+    if "share" in stated:
+        lines.append(("uses", f"{percent(stated['share'])} of the budget"))
+    lines.append(("method", stated["method"]["name"]))
+    if "profile" in stated:
+        lines.append(("scaled by", stated["profile"]["job"]))
+    return [
+        *lines,
+        ("accountant", f"{stated['accountant']} {stated['accountant_version']}"),
+        ("head", receipt.head),
+        ("issued", stated["issued_at"]),
+    ]
+
+
+def _finding(value: object) -> object:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "-" if value is None else value
+
+
+def _released(file: Path) -> AsWritten:
+    """Return a model, profile, statistic or evaluation, with every field of its file."""
     try:
         document = parse(file.read_bytes())
     except CodecError as error:
         raise Refusal(f"--model {file}: {error}") from None
-    found: tuple[type[Released], ...] = (DatasetProfile, ReleasedStatistic, ReleasedEvaluation)
-    kinds = dict(zip(("profile", "statistic", "evaluation"), found, strict=True))
+    kinds: dict[str, type[Released]] = {
+        "profile": DatasetProfile,
+        "statistic": ReleasedStatistic,
+        "evaluation": ReleasedEvaluation,
+    }
     kind = kinds.get(str(document.get("kind")) if isinstance(document, dict) else "", Model)
     try:
         kind.model_validate(document, strict=False, extra="ignore")
     except ValidationError:
-        raise Refusal(f"--model {file}: no model, profile, statistic or evaluation as a job released it") from None
+        raise Refusal(
+            f"--model {file}: not a model, profile, statistic or evaluation. Use a file that `purse model --out` wrote."
+        ) from None
     return dict(document)
-
-
-def show(receipt: Receipt, written: tuple[Path, Path] | None = None) -> None:
-    """A receipt for people."""
-    said = receipt.facts
-    unit = Unit(**said.get("unit", {}))
-    facts(
-        [
-            ("receipt", said["id"]),
-            ("dataset", f"{said['dataset_name']} ({said[f'{unit.name}s']} {unit.name}s)"),
-            ("protected", unit),
-            ("analyst, job", f"{said['analyst']}, {said['job']}"),
-            ("privacy", f"epsilon {said['epsilon']:.6g} at delta {said['delta']:.3g}"),
-            *lines(said["neighbors"], said["epsilon"], said["delta"]),
-            *([("takes", f"{percent(said['share'])} of the budget")] if "share" in said else []),
-            ("method", said["method"]["name"]),
-            *([("standardised by", said["profile"]["job"])] if "profile" in said else []),
-            ("accountant", f"{said['accountant']} {said['accountant_version']}"),
-            ("head", receipt.head),
-            ("issued", said["issued_at"]),
-            *([] if written is None else [("written", " and ".join(str(path) for path in written))]),
-        ]
-    )

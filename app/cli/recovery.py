@@ -1,20 +1,21 @@
-"""purse ledger new-key, accept-rollback: going on where something is lost for good."""
+"""purse ledger new-key, accept-rollback: continue after a permanent loss."""
 
 from typing import Annotated
 
 import typer
 
-from app.cli.common import Home, Json, Refusal, emit, note, table
-from app.cli.ledger import group as group
+from app.cli.options import Home
+from app.cli.output import Output, Refusal
+from purse import text
 
 
-@group.command("new-key")
 def new_key(
-    is_lost: Annotated[bool, typer.Option("--is-lost", help="The old key is gone and in no backup.")] = False,
+    is_lost: Annotated[bool, typer.Option("--is-lost", help="Confirm that the old key is in no backup.")] = False,
     home: Home = None,
-    json: Json = False,
-) -> None:
-    """Make another signing key where the old one is lost. Receipts so far verify only with keys saved beside them.
+) -> Output:
+    """Create a new signing key after the loss of the old one.
+
+    Existing receipts can then be verified only with keys that were saved earlier.
 
     \b
     Example:
@@ -25,23 +26,24 @@ def new_key(
 
     settings = settings_of_home(home)
     file = settings.home / KEY_FILE
-    if file.exists() or not is_lost:
-        raise Refusal(f"{file} is there" if file.exists() else "restore the key from a backup, or say --is-lost")
+    if file.exists():
+        raise Refusal(f"{file} exists. To replace a key that is not lost, use `purse keys rotate`.")
+    if not is_lost:
+        raise Refusal("No key was created. Restore the key from a backup, or confirm its loss with --is-lost.")
     refuse_second(settings)
     SigningKeys(settings.make_home())
-    emit({"key": str(file)}, json, lambda: note(f"made {file}; keep a copy of it"))
+    return Output({"key": str(file)}, notes=[f"Created {file}. Keep a copy of it."])
 
 
-@group.command("accept-rollback")
 def accept_rollback(
-    reason: Annotated[str, typer.Option(help="What happened, for those who read the ledgers: 1 to 256 characters.")],
+    reason: Annotated[str, typer.Option(help="What happened, in 1 to 256 characters. The ledgers record it.")],
     home: Home = None,
-    json: Json = False,
-) -> None:
-    """Go on from an older copy of the database, where the newest is lost. Nobody knows what was charged since.
+) -> Output:
+    """Continue from an older copy of the database.
 
-    Each ledger that lost entries says so from now on, with this reason, and is frozen; its open jobs have failed and
-    stay charged. Then, as a steward: charge what may be lost as an external charge, and lift the freeze; or leave it.
+    Use it if the newest database is lost. Charges since the copy are unknown. Each ledger that lost entries records the
+    reason and is frozen. Its open jobs fail and stay charged. A steward then charges what may be lost as an external
+    charge and unfreezes the dataset, or leaves it frozen.
 
     \b
     Example:
@@ -55,12 +57,13 @@ def accept_rollback(
     refuse_second(settings)
     with opened(settings) as database:
         try:
-            lost = accept(database, settings, reason)
+            rollback = accept(database, settings, reason)
         except StartRefused as error:
             raise Refusal(str(error)) from None
-    if not lost.ledgers and not lost.gone:
-        raise Refusal("every ledger holds the head that was published of it: there is nothing to accept")
-    rows = [(of, "unknown" if head is None else str(head), "frozen") for of, head in lost.ledgers.items()]
-    rows += [(of, str(head), "gone: registered again, it needs an external charge") for of, head in lost.gone.items()]
-    told = [{"ledger": of, "lacks": lacks, "is": state} for of, lacks, state in rows]
-    emit(told, json, lambda: table(("ledger", "lacks the head", "now"), rows))
+    if not rollback.ledgers and not rollback.gone:
+        raise Refusal("Every ledger contains the head that was published of it, so there is nothing to accept.")
+    rows = [(name, "unknown" if head is None else str(head), "frozen") for name, head in rollback.ledgers.items()]
+    missing = "missing: if registered again, it needs an external charge"
+    rows += [(name, str(head), missing) for name, head in rollback.gone.items()]
+    document = [{"ledger": name, "lacks": head, "is": state} for name, head, state in rows]
+    return Output(document, text.table(("ledger", "missing head", "now"), rows))

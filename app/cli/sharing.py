@@ -5,109 +5,110 @@ from typing import Annotated
 
 import typer
 
-from app.cli.common import DEFAULT_URL, Dataset, Json, Url, connect, emit, loss, note, percent, table
+from app.cli.options import Dataset
+from app.cli.output import Output, loss, percent
+from purse import Client, text
 from purse.wire.allotments import Allotment
 
-Analyst = Annotated[str, typer.Argument(help="An analyst's name, or the id of its identity.")]
-
-grants = typer.Typer(no_args_is_help=True, help="Say which analysts know of a dataset.")
-allotments = typer.Typer(no_args_is_help=True, help="Say what one analyst may spend of a dataset's budget.")
+Analyst = Annotated[str, typer.Argument(help="The analyst's name, or the id of the identity.")]
 
 
-@grants.command("set")
-def give(dataset: Dataset, analyst: Analyst, url: Url = DEFAULT_URL, json: Json = False) -> None:
-    """From now on the analyst sees the dataset and spends on it.
+def grant(client: Client, dataset: Dataset, analyst: Analyst) -> Output:
+    """Give an analyst access to a dataset.
+
+    The analyst can then see the dataset and spend its budget.
 
     \b
     Example:
       purse grant set census alice
     """
-    with connect(url) as client:
-        given = client.datasets.grant(dataset, analyst)
-    emit(given, json, lambda: note(f"{given.analyst} may see {dataset} and spend on it"))
+    granted = client.datasets.grant(dataset, analyst)
+    return Output(granted, notes=[f"{granted.analyst} may see {dataset} and spend its budget"])
 
 
-@grants.command("list")
-def list_grants(dataset: Dataset, url: Url = DEFAULT_URL, json: Json = False) -> None:
-    """The analysts who know of a dataset.
+def list_grants(client: Client, dataset: Dataset) -> Output:
+    """List the analysts with access to a dataset.
 
     \b
     Example:
       purse grant list census
     """
-    with connect(url) as client:
-        found = client.datasets.grants(dataset)
-    rows = [(grant.analyst, grant.identity, grant.granted_by, grant.granted_at) for grant in found]
-    emit(found, json, lambda: table(("analyst", "identity", "granted by", "at"), rows))
+    grants = list(client.datasets.grants(dataset))
+    rows = [(each.analyst, each.identity, each.granted_by, each.granted_at) for each in grants]
+    return Output(grants, text.table(("analyst", "identity", "granted by", "at"), rows))
 
 
-@grants.command("revoke")
-def revoke(dataset: Dataset, analyst: Analyst, url: Url = DEFAULT_URL, json: Json = False) -> None:
-    """From now on the dataset is not there for the analyst. Jobs go on and stay the analyst's.
+def revoke_grant(client: Client, dataset: Dataset, analyst: Analyst) -> Output:
+    """End an analyst's access to a dataset.
+
+    The analyst can no longer see that the dataset exists. Jobs that were submitted continue and stay the analyst's.
 
     \b
     Example:
       purse grant revoke census alice
     """
-    with connect(url) as client:
-        client.datasets.revoke(dataset, analyst)
-    emit({"dataset": dataset, "analyst": analyst, "revoked": True}, json, lambda: note(f"{dataset}: revoked {analyst}"))
+    client.datasets.revoke(dataset, analyst)
+    return _revoked(dataset, analyst)
 
 
-@allotments.command("set")
 def allot(
+    client: Client,
     dataset: Dataset,
     analyst: Analyst,
-    share: Annotated[float | None, typer.Option(help="A part of the budget: 0.25 is a quarter.")] = None,
-    epsilon: Annotated[float | None, typer.Option("--epsilon", "-e", help="Or an epsilon that all jobs keep.")] = None,
-    delta: Annotated[float | None, typer.Option("--delta", "-d", help="With it; the dataset's if left out.")] = None,
+    share: Annotated[float | None, typer.Option(help="A share of the budget, such as 0.25 for a quarter.")] = None,
+    epsilon: Annotated[
+        float | None, typer.Option("--epsilon", "-e", help="Instead of a share: epsilon of all the analyst's jobs.")
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option("--delta", "-d", help="Delta that goes with --epsilon. Default: the dataset's.")
+    ] = None,
     reserved: Annotated[
-        bool, typer.Option("--reserved", help="Keep it for this analyst; else it is a cap on what others leave.")
+        bool, typer.Option("--reserved", help="Reserve this part. Without it, the part is only an upper limit.")
     ] = False,
-    url: Url = DEFAULT_URL,
-    json: Json = False,
-) -> None:
-    """From now on the analyst's jobs together spend at most this of the budget.
+) -> Output:
+    """Limit or reserve an analyst's part of a budget.
 
     \b
     Examples:
       purse allot set census alice --share 0.25
       purse allot set census alice --epsilon 0.5 --reserved
     """
-    said = {"share": share, "epsilon": epsilon, "delta": delta, "mode": "reserved" if reserved else "shared"}
-    with connect(url) as client:
-        asked = {name: value for name, value in said.items() if value is not None}
-        found = client.datasets.allot(dataset, analyst, **asked)
-    emit(found, json, lambda: show_allotments([found]))
+    limit = {"share": share, "epsilon": epsilon, "delta": delta, "mode": "reserved" if reserved else "shared"}
+    fields = {name: value for name, value in limit.items() if value is not None}
+    allotment = client.datasets.allot(dataset, analyst, **fields)
+    return Output(allotment, allotment_table([allotment]))
 
 
-@allotments.command("list")
-def list_allotments(dataset: Dataset, url: Url = DEFAULT_URL, json: Json = False) -> None:
-    """What each analyst may spend of the budget, and how much of that is spent.
+def list_allotments(client: Client, dataset: Dataset) -> Output:
+    """List each analyst's limit and its use.
 
     \b
     Example:
       purse allot list census
     """
-    with connect(url) as client:
-        found = client.datasets.allotments(dataset)
-    emit(found, json, lambda: show_allotments(found))
+    allotments = list(client.datasets.allotments(dataset))
+    return Output(allotments, allotment_table(allotments))
 
 
-@allotments.command("revoke")
-def deallot(dataset: Dataset, analyst: Analyst, url: Url = DEFAULT_URL, json: Json = False) -> None:
-    """From now on the analyst spends of what nobody has reserved.
+def revoke_allotment(client: Client, dataset: Dataset, analyst: Analyst) -> Output:
+    """Remove an analyst's limit.
+
+    The analyst then spends from the part of the budget that is not reserved.
 
     \b
     Example:
       purse allot revoke census alice
     """
-    with connect(url) as client:
-        client.datasets.deallot(dataset, analyst)
-    emit({"dataset": dataset, "analyst": analyst, "revoked": True}, json, lambda: note(f"{dataset}: revoked {analyst}"))
+    client.datasets.deallot(dataset, analyst)
+    return _revoked(dataset, analyst)
 
 
-def show_allotments(found: Sequence[Allotment]) -> None:
-    """Whose they are, what they are, and how much of each is used."""
-    rows = [(a.analyst, a.mode, percent(a.share), loss(a), percent(a.used)) for a in found]
-    table(("analyst", "mode", "of the budget", "guarantees", "used"), rows)
+def allotment_table(allotments: Sequence[Allotment]) -> str:
+    """Return a table of allotments and how much of each is used."""
+    rows = [(each.analyst, each.mode, percent(each.share), loss(each), percent(each.used)) for each in allotments]
+    return text.table(("analyst", "mode", "of the budget", "guarantees", "used"), rows)
+
+
+def _revoked(dataset: str, analyst: str) -> Output:
+    document = {"dataset": dataset, "analyst": analyst, "revoked": True}
+    return Output(document, notes=[f"{dataset}: revoked {analyst}"])

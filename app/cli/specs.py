@@ -1,33 +1,42 @@
-"""A declaration in a file: a spec, or the list of its columns."""
+"""Declarations in files: a spec, or the list of its columns."""
 
+import re
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from app.cli.common import Refusal, read_json
+from app.cli.output import Refusal, read_json
 from purse.errors import fault
 from purse.unknown_fields import shown
 from purse.wire.datasets import DatasetSpec
 
+_ALTERNATIVE = re.compile(r"constrained-|(?:dict|list)\[")  # how pydantic names an alternative of a field's type
+
 
 def read_spec(path: Path) -> tuple[DatasetSpec, bool]:
-    """The spec, its name and its budget filled in where the file has none; and whether it has a budget."""
+    """Return the spec in a file, and whether the file has a budget. A missing name or budget is filled in."""
     document = read_json(path)
     fields = document if isinstance(document, dict) else {"columns": document}
     try:
         spec = DatasetSpec.model_validate({"name": "schema", "budget": {"epsilon": 1.0, "delta": 0.0}, **fields})
     except ValidationError as error:
-        wrong = "; ".join(f"{_place(e['loc'], fields)}: {fault(e, DatasetSpec)}" for e in error.errors()[:5])
-        raise Refusal(f"the schema is not complete: {wrong}") from None
+        faults = "; ".join(f"{_field(e['loc'], fields)}: {fault(e, DatasetSpec)}" for e in error.errors()[:5])
+        raise Refusal(f"{path} is not a complete declaration. Correct these fields: {faults}") from None
     return spec, "budget" in fields
 
 
-def _place(where: tuple[int | str, ...], fields: dict[str, object]) -> str:
-    """Return the place of a field; a field of a column by the column's name."""
+def _field(location: tuple[int | str, ...], fields: dict[str, object]) -> str:
+    """Return the name of a field. A field of a column begins with the column's name."""
+    path = [str(part) for part in location if not _ALTERNATIVE.match(str(part))]
     columns = fields.get("columns")
-    if where[:1] == ("columns",) and len(where) > 2 and isinstance(columns, list) and isinstance(where[1], int):
-        column = columns[where[1]]
+    if (
+        location[:1] == ("columns",)
+        and len(location) > 2
+        and isinstance(columns, list)
+        and isinstance(location[1], int)
+    ):
+        column = columns[location[1]]
         name = column.get("name") if isinstance(column, dict) else None
         if isinstance(name, str):
-            return f"{name!r}.{shown(str(where[-1]))}"
-    return ".".join(shown(str(part)) for part in where)
+            return ".".join((repr(name), *map(shown, path[3:])))  # path[2] is the column's type
+    return ".".join(map(shown, path))

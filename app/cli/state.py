@@ -1,4 +1,4 @@
-"""The state under PURSE_HOME, without a server and with one inside this process."""
+"""The state under PURSE_HOME, without a server or with one in this process."""
 
 import asyncio
 import os
@@ -15,44 +15,48 @@ from pydantic import ValidationError
 from uvicorn.server import ServerState
 
 from app.calculation.calculators import Begun, ForkedCalculators
-from app.cli.common import Refusal
+from app.cli.output import Refusal
 from app.http.protocol import BoundedProtocol, Limits
 from app.http.server import configured
 from app.identity import service
 from app.identity.home import IDENTITY_FILE, open_database
-from app.main import check_free, create_app
+from app.main import create_app
 from app.persistence.files import StartRefused
 from app.persistence.session import Database
+from app.services import check_free
 from app.settings import Settings
 from app.worker.forked import ForkedEngine
+from purse.errors import fault
 
-_STARTS_WITHIN = 120.0
+_START_SECONDS = 120.0
 
 
 def settings_of(
     home: Path | None = None, host: str | None = None, port: int | None = None, workers: int | None = None
 ) -> Settings:
-    """The settings of the environment, less what the command line says otherwise."""
-    given = {"home": home, "host": host, "port": port, "workers": workers}
+    """Return the settings of the environment, replaced by those of the command line."""
+    options = {"home": home, "host": host, "port": port, "workers": workers}
     try:
-        chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        chosen: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
         return Settings(**chosen | {"_secrets_dir": os.environ.get("PURSE_SECRETS_DIR")})
     except ValidationError as error:
-        wrong = "; ".join(f"PURSE_{'.'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors())
-        raise Refusal(f"a setting is wrong: {wrong}") from None
+        faults = "; ".join(f"PURSE_{'.'.join(map(str, e['loc'])).upper()}: {fault(e)}" for e in error.errors())
+        raise Refusal(f"Invalid setting: {faults}. Correct the environment variable or the option.") from None
 
 
 def settings_of_home(home: Path | None = None) -> Settings:
-    """The settings, for a home that is there; `Refusal` if a service never began one, which opening it would do."""
+    """Return the settings for an existing home. Raise `Refusal` if no server has created the home yet."""
     settings = settings_of(home)
     if not (settings.home / IDENTITY_FILE).is_file():
-        raise Refusal(f"{settings.home} is no home of a service: name it with --home or in PURSE_HOME")
+        raise Refusal(
+            f"{settings.home} is not the data folder of a server. Name the folder with --home or in PURSE_HOME."
+        )
     return settings
 
 
 @contextmanager
 def opened(settings: Settings, *, upgrade: bool = False) -> Iterator[Database]:
-    """The database of a home, as `open_database` leaves it; `Refusal` if it is another one's, or does not answer."""
+    """Yield the database of a home. Raise `Refusal` if it belongs to another home or does not answer."""
     try:
         database = open_database(settings, upgrade=upgrade)
     except StartRefused as error:
@@ -64,7 +68,7 @@ def opened(settings: Settings, *, upgrade: bool = False) -> Iterator[Database]:
 
 
 def refuse_second(settings: Settings, alone: bool = True) -> None:
-    """`Refusal` if another server runs on this home, whose queue is not ours to take; or, as `check_free`, alone."""
+    """Raise `Refusal` if another server runs on this home. See `check_free` for `alone`."""
     try:
         check_free(settings, alone)
     except RuntimeError as error:
@@ -72,20 +76,20 @@ def refuse_second(settings: Settings, alone: bool = True) -> None:
 
 
 @contextmanager
-def serving(settings: Settings, begun: Begun, name: str) -> Iterator[tuple[str, str]]:
-    """A server inside this process, on a port of its own that only this machine reaches; (url, a steward's token).
+def serving(settings: Settings, process: Begun, name: str) -> Iterator[tuple[str, str]]:
+    """Yield the URL and a steward's token of a server in this process, on a port that only this machine reaches.
 
     Parameters
     ----------
-    begun : the process whose children calculate its prices and run its jobs; ended with it
-    name : the token's, as receipts and budgets will show it; the token is revoked at the end
+    process : its children calculate prices and run jobs
+    name : of the token, as receipts and budgets show it; the token is revoked at the end
     """
     refuse_second(settings)
     with opened(settings) as database:
-        service.ensure_steward(database, settings)  # so that the home has one who can come back
+        service.ensure_steward(database, settings)  # so that a steward's token remains
         token = service.own(database, name, "steward")
         try:
-            with _listening() as port, _running(settings, begun, port):
+            with _listening() as port, _running(settings, process, port):
                 yield f"http://127.0.0.1:{port.getsockname()[1]}", token.token
         finally:
             service.revoke(database, token.id)
@@ -99,14 +103,14 @@ def _listening() -> Iterator[socket.socket]:
 
 
 @contextmanager
-def _running(settings: Settings, begun: Begun, port: socket.socket) -> Iterator[None]:
-    calculators = ForkedCalculators(settings.calculation_seconds, begun)
-    application = create_app(settings, engine=ForkedEngine(begun), calculators=calculators, alone=True)
+def _running(settings: Settings, process: Begun, port: socket.socket) -> Iterator[None]:
+    calculators = ForkedCalculators(settings.calculation_seconds, process)
+    application = create_app(settings, engine=ForkedEngine(process), calculators=calculators, alone=True)
     with start_blocking_portal() as portal:
         try:
             with portal.wrap_async_context_manager(_served(application, port)):
-                if not application.state.services.ready.wait(_STARTS_WITHIN):
-                    raise StartRefused("the calculating process did not start: `purse serve` logs why")
+                if not application.state.services.ready.wait(_START_SECONDS):
+                    raise StartRefused("The calculating process did not start. `purse serve` logs the reason.")
                 yield
         except StartRefused as error:
             raise Refusal(str(error)) from None
@@ -114,7 +118,7 @@ def _running(settings: Settings, begun: Begun, port: socket.socket) -> Iterator[
 
 @asynccontextmanager
 async def _served(application: FastAPI, port: socket.socket) -> AsyncIterator[None]:
-    """By uvicorn's protocol alone: its server looks ten times a second whether it is to end, and then waits as long."""
+    """Serve with uvicorn's protocol alone. Its server would need a tenth of a second to stop."""
     config, state = configured(application, Limits(), log_level="critical"), ServerState()
     config.load()
     state.default_headers = config.encoded_headers

@@ -1,6 +1,5 @@
-"""purse count, table, means, quantiles and covariance."""
+"""purse stats count, table, means, quantiles, covariance."""
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,27 +7,11 @@ import typer
 
 from accounting.privacy import Unit
 from app.cli import plots
-from app.cli.common import (
-    DEFAULT_URL,
-    Dataset,
-    Delta,
-    Epsilon,
-    Json,
-    Quoted,
-    Refusal,
-    Url,
-    connect,
-    emit,
-    facts,
-    note,
-    write_json,
-)
-from app.cli.common import (
-    table as show_table,
-)
-from app.cli.jobs import show_quote
-from app.cli.profiles import between
-from purse.wire.neighbors import lines
+from app.cli.jobs import price_output
+from app.cli.options import Bins, Dataset, Json, OutFile, Price, QuoteOnly
+from app.cli.output import Output, Refusal, note, statement, write_json
+from app.cli.profiles import interval
+from purse import Client, text
 from purse.wire.statistics import (
     Axis,
     CountsResult,
@@ -38,195 +21,179 @@ from purse.wire.statistics import (
     ReleasedStatistic,
 )
 
-Columns = Annotated[list[str] | None, typer.Argument(help="Declared columns; all if none is named.")]
-Some = Annotated[list[str], typer.Argument(help="Declared columns.")]
-Bins = Annotated[int | None, typer.Option(help="How many equal parts a number's declared range is counted in.")]
-Out = Annotated[Path | None, typer.Option("--out", "-o", help="Write it to this file, as JSON.")]
-Svg = Annotated[Path | None, typer.Option("--svg", help="Draw the counts into this file.")]
+Columns = Annotated[list[str], typer.Argument(help="Declared columns.")]
+AllColumns = Annotated[list[str] | None, typer.Argument(help="Declared columns. Default: all.")]
 
 
 def count(
+    client: Client,
+    json: Json,
     dataset: Dataset,
-    columns: Some,
-    epsilon: Epsilon,
-    delta: Delta = None,
+    columns: Columns,
+    price: Price,
     bins: Bins = None,
-    quote: Quoted = False,
-    svg: Svg = None,
-    out: Out = None,
-    url: Url = DEFAULT_URL,
-    json: Json = False,
-) -> None:
-    """How many rows lie in each part of a column, or in each cell of several, with noise.
+    quote: QuoteOnly = False,
+    svg: Annotated[Path | None, typer.Option("--svg", help="Draw the counts into this SVG file.")] = None,
+    out: OutFile = None,
+) -> Output:
+    """Count rows by the values of one or more columns.
+
+    The counts contain noise. A number's declared range is divided into equal parts.
 
     \b
     Examples:
-      purse count census sex --epsilon 0.05
-      purse count census age --bins 20 --epsilon 0.1 --svg ages.svg
+      purse stats count census sex --epsilon 0.05
+      purse stats count census age --bins 20 --epsilon 0.1 --svg ages.svg
     """
-    method = {"name": "counts"} | ({} if bins is None else {"bins": bins})
-    found = _released(dataset, columns, method, (epsilon, delta), quote, out, url, json)
-    if found is not None and svg is not None:
-        result = found.result
+    request = _request(dataset, columns, "counts", price, bins=bins)
+    if quote:
+        return price_output(client.quote(**request))
+    released = _release(client, request, json)
+    if svg is not None:
+        result = released.result
         assert isinstance(result, CountsResult)
-        title = f"Rows by {', '.join(columns)} (epsilon {found.privacy.epsilon:.3g})"
-        svg.write_text(plots.drawn(title, _cells(result), result.counts, result.within))
+        title = f"Rows by {', '.join(columns)} (epsilon {released.privacy.epsilon:.3g})"
+        svg.write_text(plots.svg(title, _cells(result), result.counts, result.within))
         note(f"wrote {svg}")
+    return _output(released, out)
 
 
 def table(
+    client: Client,
+    json: Json,
     dataset: Dataset,
-    rows: Annotated[str, typer.Argument(help="The declared column whose parts are rows.")],
-    columns: Annotated[str, typer.Argument(help="The one whose parts are columns.")],
-    epsilon: Epsilon,
-    delta: Delta = None,
+    rows: Annotated[str, typer.Argument(help="The declared column whose values become rows.")],
+    columns: Annotated[str, typer.Argument(help="The declared column whose values become columns.")],
+    price: Price,
     bins: Bins = None,
-    quote: Quoted = False,
-    out: Out = None,
-    url: Url = DEFAULT_URL,
-    json: Json = False,
-) -> None:
-    """A cross table of two columns, with noise.
+    quote: QuoteOnly = False,
+    out: OutFile = None,
+) -> Output:
+    """Release a cross table of two columns.
 
     \b
-    Examples:
-      purse table census sex income --epsilon 0.1
+    Example:
+      purse stats table census sex income --epsilon 0.1
     """
-    method = {"name": "counts"} | ({} if bins is None else {"bins": bins})
-    _released(dataset, [rows, columns], method, (epsilon, delta), quote, out, url, json)
+    request = _request(dataset, [rows, columns], "counts", price, bins=bins)
+    return price_output(client.quote(**request)) if quote else _output(_release(client, request, json), out)
 
 
 def means(
+    client: Client,
+    json: Json,
     dataset: Dataset,
-    epsilon: Epsilon,
-    columns: Columns = None,
-    delta: Delta = None,
-    quote: Quoted = False,
-    out: Out = None,
-    url: Url = DEFAULT_URL,
-    json: Json = False,
-) -> None:
-    """Means of numbers and shares of categories, with noise.
+    price: Price,
+    columns: AllColumns = None,
+    quote: QuoteOnly = False,
+    out: OutFile = None,
+) -> Output:
+    """Release means of numbers and shares of categories.
 
     \b
-    Examples:
-      purse means census age hours --epsilon 0.1
+    Example:
+      purse stats means census age hours --epsilon 0.1
     """
-    _released(dataset, columns, {"name": "means"}, (epsilon, delta), quote, out, url, json)
+    request = _request(dataset, columns, "means", price)
+    return price_output(client.quote(**request)) if quote else _output(_release(client, request, json), out)
 
 
 def quantiles(
+    client: Client,
+    json: Json,
     dataset: Dataset,
-    columns: Some,
-    epsilon: Epsilon,
-    share: Annotated[list[float] | None, typer.Option(help="Between 0 and 1; quartiles if left out.")] = None,
-    delta: Delta = None,
+    columns: Columns,
+    price: Price,
+    share: Annotated[
+        list[float] | None, typer.Option(help="Share of rows below, from 0 to 1. Repeatable. Default: quartiles.")
+    ] = None,
     bins: Bins = None,
-    quote: Quoted = False,
-    out: Out = None,
-    url: Url = DEFAULT_URL,
-    json: Json = False,
-) -> None:
-    """Quantiles of numbers, with noise.
+    quote: QuoteOnly = False,
+    out: OutFile = None,
+) -> Output:
+    """Release quantiles of numbers.
 
     \b
-    Examples:
-      purse quantiles census age --share 0.5 --share 0.9 --epsilon 0.1
+    Example:
+      purse stats quantiles census age --share 0.5 --share 0.9 --epsilon 0.1
     """
-    method: dict[str, Any] = {"name": "quantiles"} | ({} if bins is None else {"bins": bins})
-    method |= {"shares": share} if share else {}
-    _released(dataset, columns, method, (epsilon, delta), quote, out, url, json)
+    request = _request(dataset, columns, "quantiles", price, bins=bins, shares=share or None)
+    return price_output(client.quote(**request)) if quote else _output(_release(client, request, json), out)
 
 
 def covariance(
+    client: Client,
+    json: Json,
     dataset: Dataset,
-    columns: Some,
-    epsilon: Epsilon,
-    delta: Delta = None,
-    quote: Quoted = False,
-    out: Out = None,
-    url: Url = DEFAULT_URL,
-    json: Json = False,
-) -> None:
-    """Covariance and correlation of numbers, with noise.
+    columns: Columns,
+    price: Price,
+    quote: QuoteOnly = False,
+    out: OutFile = None,
+) -> Output:
+    """Release covariances and correlations of numbers.
 
     \b
-    Examples:
-      purse covariance census age hours --epsilon 0.2
+    Example:
+      purse stats covariance census age hours --epsilon 0.2
     """
-    _released(dataset, columns, {"name": "covariance"}, (epsilon, delta), quote, out, url, json)
+    request = _request(dataset, columns, "covariance", price)
+    return price_output(client.quote(**request)) if quote else _output(_release(client, request, json), out)
 
 
-def _released(
-    dataset: str,
-    columns: list[str] | None,
-    method: dict[str, Any],
-    price: tuple[float, float | None],
-    only_quote: bool,
-    out: Path | None,
-    url: str,
-    json: bool,
-) -> ReleasedStatistic | None:
-    """What was released, told; None if its price was asked for alone."""
-    epsilon, delta = price
-    asked: dict[str, Any] = {"dataset": dataset, "method": method}
-    asked["privacy"] = {"epsilon": epsilon} | ({} if delta is None else {"delta": delta})
-    asked |= {} if not columns else {"columns": columns}
-    with connect(url) as client:
-        if only_quote:
-            told = client.quote(**asked)
-            emit(told, json, lambda: show_quote(told))
-            return None
-        released = client.jobs.submit(**asked).statistic(progress=False if json else None)
-    if out is not None:
-        note(f"wrote {write_json(out, released)}")
-    emit(released, json, lambda: show_statistic(released))
-    return released
+def _request(dataset: str, columns: list[str] | None, method: str, price: Price, **options: Any) -> dict[str, Any]:
+    """Return the request for a statistic. Options without a value are left out."""
+    fields = {name: value for name, value in options.items() if value is not None}
+    request: dict[str, Any] = {"dataset": dataset, "method": {"name": method, **fields}, "privacy": price.fields}
+    return request | ({"columns": columns} if columns else {})
 
 
-def show_statistic(found: ReleasedStatistic) -> None:
-    """A statistic for people."""
-    privacy = found.privacy
-    facts(
-        [
-            (found.result.name, f"{found.job}, of {privacy.rows or privacy.persons} {(privacy.unit or Unit()).name}s"),
-            ("privacy", f"epsilon {privacy.epsilon:.6g} at delta {privacy.delta:.3g}"),
-            *lines(privacy.neighbors, privacy.epsilon, privacy.delta),
-        ]
-    )
-    sys.stdout.write("\n")
-    match found.result:
+def _release(client: Client, request: dict[str, Any], json: bool) -> ReleasedStatistic:
+    return client.jobs.submit(**request).statistic(progress=False if json else None)
+
+
+def _output(released: ReleasedStatistic, out: Path | None) -> Output:
+    privacy = released.privacy
+    size = f"{privacy.rows or privacy.persons} {(privacy.unit or Unit()).name}s"
+    facts = text.facts([(released.result.name, f"{released.job}, {size}"), *statement(privacy)])
+    return Output(released, f"{facts}\n{_text(released)}", [] if out is None else [write_json(out, released)])
+
+
+def _text(released: ReleasedStatistic) -> str:
+    match released.result:
         case CountsResult() as counts:
-            _show_counts(counts)
+            return _counts(counts)
         case MeansResult() as means:
-            show_table(("number", "mean"), [(one.column, between(one.mean)) for one in means.numbers])
-            for each in means.categories:
-                names = [*each.column.categories, "(other)"]
-                show_table((each.column.name, "share"), zip(names, map(between, each.shares), strict=True))
+            numbers = text.table(("number", "mean"), [(each.column, interval(each.mean)) for each in means.numbers])
+            tables = [numbers] if means.numbers else []
+            for category in means.categories:
+                names = [*category.column.categories, "(other)"]
+                shares = zip(names, map(interval, category.shares), strict=True)
+                tables.append(text.table((category.column.name, "share"), shares))
+            return "".join(tables)
         case QuantilesResult() as quantiles:
-            cells = [(one.column, q.share, between(q.at)) for one in quantiles.columns for q in one.quantiles]
-            show_table(("column", "share", "at"), cells)
-        case CovarianceResult() as spread:
-            heads = ("", *spread.columns)
-            rows = zip(spread.columns, spread.correlation, strict=True)
-            show_table(heads, [(name, *map(between, row)) for name, row in rows])
+            cells = [(each.column, q.share, interval(q.at)) for each in quantiles.columns for q in each.quantiles]
+            return text.table(("column", "share", "at"), cells)
+        case CovarianceResult() as covariances:
+            rows = zip(covariances.columns, covariances.correlation, strict=True)
+            return text.table(("", *covariances.columns), [(name, *map(interval, row)) for name, row in rows])
 
 
-def _show_counts(found: CountsResult) -> None:
-    """One column as bars, two as a cross table, more as a line a cell."""
-    sys.stdout.write(f"Each count is within {found.within:.3g} of the exact one in 95 of 100 releases.\n")
-    if len(found.axes) == 2:
-        first, second = (_parts(axis) for axis in found.axes)
-        rows = [found.counts[i : i + len(second)] for i in range(0, len(found.counts), len(second))]
-        show_table(("", *second), [(name, *(f"{c:.0f}" for c in row)) for name, row in zip(first, rows, strict=True)])
-        return
-    for line in plots.bars(_cells(found), found.counts, found.within):
-        sys.stdout.write(line + "\n")
+def _counts(result: CountsResult) -> str:
+    """Return the counts of two columns as a cross table, all others as bars."""
+    accuracy = f"Each count is within {result.within:.3g} of the exact one in 95 of 100 releases.\n"
+    if len(result.axes) != 2:
+        return accuracy + "".join(f"{line}\n" for line in plots.bars(_cells(result), result.counts, result.within))
+    first, second = (_parts(axis) for axis in result.axes)
+    rows = [
+        (name, *(f"{each:.0f}" for each in result.counts[i * len(second) : (i + 1) * len(second)]))
+        for i, name in enumerate(first)
+    ]
+    return accuracy + text.table(("", *second), rows)
 
 
-def _cells(found: CountsResult) -> list[str]:
+def _cells(result: CountsResult) -> list[str]:
     names = [""]
-    for axis in found.axes:
+    for axis in result.axes:
         names = [f"{name}, {part}" if name else part for name in names for part in _parts(axis)]
     return names
 
@@ -235,5 +202,5 @@ def _parts(axis: Axis) -> list[str]:
     if axis.edges is not None:
         return [f"{low:.4g} to {high:.4g}" for low, high in zip(axis.edges, axis.edges[1:], strict=False)]
     if axis.column.type != "category":
-        raise Refusal("the answer holds a column of a type that is not known here")
+        raise Refusal("The answer has a column of an unknown type. Install the server's version of privy-purse.")
     return [*axis.column.categories, "(other)"]

@@ -4,26 +4,28 @@ from typing import Annotated
 
 import typer
 
-from app.cli.common import DEFAULT_URL, Dataset, Json, Refusal, Url, connect, emit, facts, loss
-from app.cli.data import promised
+from app.cli.data import changes
+from app.cli.options import Dataset
+from app.cli.output import Output, Refusal, loss
+from purse import Client, text
 from purse.wire.datasets import Dataset as Described
 
-group = typer.Typer(no_args_is_help=True, help="Change, freeze or delete a dataset that is there, as its steward.")
-Frozen = Annotated[str, typer.Argument(help="A dataset's id or name; its whole family, if it has one.")]
+Freezable = Annotated[str, typer.Argument(help="The dataset's id or name. Other datasets of its family are included.")]
 
 
-@group.command("amend")
 def amend(
+    client: Client,
     dataset: Dataset,
-    name: Annotated[str | None, typer.Option(help="Another name; while nothing is charged.")] = None,
-    epsilon: Annotated[float | None, typer.Option("--epsilon", "-e", help="The new budget's epsilon.")] = None,
+    name: Annotated[str | None, typer.Option(help="A new name, if nothing has been charged yet.")] = None,
+    epsilon: Annotated[float | None, typer.Option("--epsilon", "-e", help="Epsilon of the new budget.")] = None,
     delta: Annotated[
-        float | None, typer.Option("--delta", "-d", help="The new budget's delta; as it is if left out.")
+        float | None, typer.Option("--delta", "-d", help="Delta of the new budget. Default: unchanged.")
     ] = None,
-    url: Url = DEFAULT_URL,
-    json: Json = False,
-) -> None:
-    """Rename, or promise another budget: any while nothing is charged, after that a larger one beside the last.
+) -> Output:
+    """Rename a dataset or change its budget.
+
+    While nothing is charged, the budget can be any other. Afterwards it can only grow, and the previous guarantee stays
+    on record.
 
     \b
     Examples:
@@ -31,68 +33,58 @@ def amend(
       purse dataset amend census --epsilon 4
     """
     if name is None and epsilon is None and delta is None:
-        raise Refusal("say --name, --epsilon or --delta")
-    with connect(url) as client:
-        found = dataset
-        budget = None
-        if epsilon is not None or delta is not None:
-            now = client.datasets.budget(found)
-            budget = {
-                "epsilon": now.epsilon if epsilon is None else epsilon,
-                "delta": now.delta if delta is None else delta,
-            }
-        changed = client.datasets.amend(found, name=name, budget=budget)
-    emit(changed, json, lambda: _show(changed))
+        raise Refusal("Nothing to change. Give --name, --epsilon or --delta.")
+    budget = None
+    if epsilon is not None or delta is not None:
+        current = client.datasets.budget(dataset)
+        budget = {
+            "epsilon": current.epsilon if epsilon is None else epsilon,
+            "delta": current.delta if delta is None else delta,
+        }
+    return _changed(client.datasets.amend(dataset, name=name, budget=budget))
 
 
-@group.command("freeze")
-def freeze(dataset: Frozen, url: Url = DEFAULT_URL, json: Json = False) -> None:
-    """Stop all spending at once: nothing is charged and no job starts. What runs is paid for, and ends.
+def freeze(client: Client, dataset: Freezable) -> Output:
+    """Block all spending on a dataset.
+
+    Nothing is charged and no job starts until the dataset is unfrozen. Jobs that already run are paid for, and finish.
 
     \b
     Example:
       purse dataset freeze census
     """
-    _switch(dataset, True, url, json)
+    return _changed(client.datasets.amend(dataset, frozen=True))
 
 
-@group.command("unfreeze")
-def unfreeze(dataset: Frozen, url: Url = DEFAULT_URL, json: Json = False) -> None:
-    """Lift a freeze.
+def unfreeze(client: Client, dataset: Freezable) -> Output:
+    """Allow spending on a dataset again.
 
     \b
     Example:
       purse dataset unfreeze census
     """
-    _switch(dataset, False, url, json)
+    return _changed(client.datasets.amend(dataset, frozen=False))
 
 
-@group.command("erase")
 def erase(
+    client: Client,
     dataset: Dataset,
-    yes: Annotated[bool, typer.Option("--yes", help="Without it nothing is deleted.")] = False,
-    url: Url = DEFAULT_URL,
-    json: Json = False,
-) -> None:
-    """Delete the values for good, and end the dataset's jobs. What was charged for keeps its ledger and receipts.
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm. Nothing is deleted without this option.")] = False,
+) -> Output:
+    """Delete a dataset's values permanently.
+
+    The dataset's jobs end. The ledger and the receipts of everything that was charged stay.
 
     \b
     Example:
       purse dataset erase census --yes
     """
     if not yes:
-        raise Refusal("the values cannot be brought back: say --yes")
-    with connect(url) as client:
-        gone = client.datasets.erase(dataset)
-    emit(gone, json, lambda: facts([("dataset", gone.id), ("name", gone.name), ("values", gone.data)]))
+        raise Refusal("Nothing was deleted. The values cannot be restored, so confirm with --yes.")
+    erased = client.datasets.erase(dataset)
+    return Output(erased, text.facts([("dataset", erased.id), ("name", erased.name), ("values", erased.data)]))
 
 
-def _switch(dataset: str, frozen: bool, url: str, json: bool) -> None:
-    with connect(url) as client:
-        changed = client.datasets.amend(dataset, frozen=frozen)
-    emit(changed, json, lambda: _show(changed))
-
-
-def _show(changed: Described) -> None:
-    told = [("remaining", loss(changed.budget.remaining)), *promised(changed.budget)]
-    facts([("dataset", changed.id), ("name", changed.name), *told])
+def _changed(dataset: Described) -> Output:
+    facts = [("remaining", loss(dataset.budget.remaining)), *changes(dataset.budget)]
+    return Output(dataset, text.facts([("dataset", dataset.id), ("name", dataset.name), *facts]))

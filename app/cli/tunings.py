@@ -5,58 +5,56 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.common import DEFAULT_URL, Dataset, Delta, Epsilon, Json, Key, Quoted, Url, Wait, connect, emit, read_json
-from app.cli.jobs import Positive, Target, show_job, show_quote
+from app.cli.jobs import job_output, price_output
+from app.cli.options import Dataset, Json, Key, Positive, Price, QuoteOnly, Target, Wait
+from app.cli.output import Output, read_json
+from purse import Client
 from purse.names import METHODS
 
 
 def tune(
+    client: Client,
+    json: Json,
     dataset: Dataset,
     target: Target,
-    epsilon: Epsilon,
-    delta: Delta = None,
+    price: Price,
     method: Annotated[
-        list[str] | None, typer.Option("--method", "-m", help=f"A candidate, its settings open: {', '.join(METHODS)}.")
+        list[str] | None,
+        typer.Option("--method", "-m", help=f"A candidate. Repeatable. Methods: {', '.join(METHODS)}."),
     ] = None,
     candidates: Annotated[
         Path | None,
         typer.Option(
             exists=True,
             dir_okay=False,
-            help="JSON list of more: objects with method, regularizer, domain, preparation, slope_limit.",
+            help="JSON list of candidates: objects with method, regularizer, domain, preparation, slope_limit.",
         ),
     ] = None,
-    repeats: Annotated[int | None, typer.Option(min=1, help="How often each is tried; 2 if left out.")] = None,
+    repeats: Annotated[int | None, typer.Option(min=1, help="Number of runs of each candidate. Default: 2.")] = None,
     positive: Positive = None,
-    quote: Quoted = False,
+    quote: QuoteOnly = False,
     wait: Wait = False,
-    key: Key = None,
-    url: Url = DEFAULT_URL,
-    json: Json = False,
-) -> None:
-    """Train models in several ways at one price, and keep the best.
+    idempotency_key: Key = None,
+) -> Output:
+    """Train several candidates at one price and keep the best.
 
     \b
     Examples:
       purse tune census --target income --epsilon 1 --method dp_gd --method output_perturbation --wait
       purse tune census --target income --epsilon 1 --candidates candidates.json --repeats 3 --quote
     """
-    more = [] if candidates is None else read_json(candidates)
-    if not isinstance(more, list) or not all(isinstance(each, dict) for each in more):
-        raise typer.BadParameter(f"{candidates} must hold a JSON list of objects")
-    tried: list[Any] = [*({"method": {"name": name}} for name in method or ()), *more]
-    if not tried:
-        raise typer.BadParameter("name a candidate: --method or --candidates")
-    privacy = {"epsilon": epsilon} | ({} if delta is None else {"delta": delta})
-    given = {"repeats": repeats, "positive": positive}
-    asked: dict[str, Any] = {"target": target, "candidates": tried, "privacy": privacy}
-    asked |= {name: value for name, value in given.items() if value is not None}
-    with connect(url) as client:
-        if quote:
-            price = client.quote(dataset=dataset, **asked)
-            emit(price, json, lambda: show_quote(price))
-            return
-        job = client.jobs.tune(dataset=dataset, idempotency_key=key, **asked)
-        if wait:
-            job.wait(progress=False if json else None)
-        emit(job.job, json, lambda: show_job(job.job))
+    listed = [] if candidates is None else read_json(candidates)
+    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
+        raise typer.BadParameter(f"{candidates} must contain a JSON list of objects")
+    trials: list[Any] = [*({"method": {"name": name}} for name in method or ()), *listed]
+    if not trials:
+        raise typer.BadParameter("name a candidate with --method or --candidates")
+    options = {"repeats": repeats, "positive": positive}
+    request: dict[str, Any] = {"target": target, "candidates": trials, "privacy": price.fields}
+    request |= {name: value for name, value in options.items() if value is not None}
+    if quote:
+        return price_output(client.quote(dataset=dataset, **request))
+    job = client.jobs.tune(dataset=dataset, idempotency_key=idempotency_key, **request)
+    if wait:
+        job.wait(progress=False if json else None)
+    return job_output(job.job)

@@ -4,60 +4,55 @@ from typing import Annotated
 
 import typer
 
-from app.cli.common import DEFAULT_URL, Json, OldestFirst, Url, connect, emit, note, table
+from app.cli.options import OldestFirst
+from app.cli.output import Output
+from purse import Client, text
 from purse.wire.base import Order
 
-Webhook = Annotated[str, typer.Argument(help="The webhook's id.")]
 
-group = typer.Typer(no_args_is_help=True, help="Have an address told of each job that is over.")
-
-
-@group.command("add")
 def add(
-    address: Annotated[str, typer.Argument(help="Where to send a POST: https://...")],
-    url: Url = DEFAULT_URL,
-    json: Json = False,
-) -> None:
-    """From now on the address is told of each of your jobs that is over: that it is, and nothing that was released.
+    client: Client,
+    address: Annotated[str, typer.Argument(help="The https address to which messages are posted.")],
+) -> Output:
+    """Register an address.
+
+    The address is called when one of your jobs ends. The message has public facts only, and no results.
 
     \b
     Example:
       purse webhook add https://example.org/jobs
     """
-    with connect(url) as client:
-        made = client.webhooks.create(address)
-    emit(made, json, lambda: note(f"{made.url} is told from now on; to end that: purse webhook delete {made.id}"))
+    webhook = client.webhooks.create(address)
+    lines = [f"Webhook registered for {webhook.url}.", f"To remove it: purse webhook delete {webhook.id}"]
+    return Output(webhook, notes=lines)
 
 
-@group.command("list")
 def list_webhooks(
-    webhook: Annotated[str | None, typer.Argument(help="A webhook's id; all if left out.")] = None,
-    analyst: Annotated[str | None, typer.Option(help="Only this analyst's, by name or id.")] = None,
+    client: Client,
+    webhook: Annotated[str | None, typer.Argument(help="A webhook's id. Default: all webhooks.")] = None,
+    analyst: Annotated[str | None, typer.Option(help="List only this analyst's webhooks, by name or id.")] = None,
     oldest_first: OldestFirst = False,
-    url: Url = DEFAULT_URL,
-    json: Json = False,
-) -> None:
-    """Your webhooks, to a steward all, and whether their messages are taken.
+) -> Output:
+    """List webhooks and their deliveries.
+
+    Stewards see the webhooks of everyone.
 
     \b
     Example:
       purse webhook list
     """
     order: Order = "asc" if oldest_first else "desc"
-    with connect(url) as client:
-        found = [client.webhooks.get(webhook)] if webhook else client.webhooks.list(analyst=analyst, order=order)
-    rows = [(w.id, w.analyst, w.url, w.delivered_at or "never", w.failures) for w in found]
-    emit(found, json, lambda: table(("id", "analyst", "address", "last taken", "failed since"), rows))
+    webhooks = [client.webhooks.get(webhook)] if webhook else list(client.webhooks.list(analyst=analyst, order=order))
+    rows = [(each.id, each.analyst, each.url, each.delivered_at or "never", each.failures) for each in webhooks]
+    return Output(webhooks, text.table(("id", "analyst", "address", "last delivery", "failures since"), rows))
 
 
-@group.command("delete")
-def delete(webhook: Webhook, url: Url = DEFAULT_URL, json: Json = False) -> None:
-    """It is told of nothing more.
+def delete(client: Client, webhook: Annotated[str, typer.Argument(help="The webhook's id.")]) -> Output:
+    """Remove a webhook.
 
     \b
     Example:
       purse webhook delete hook_abc
     """
-    with connect(url) as client:
-        client.webhooks.delete(webhook)
-    emit({"id": webhook, "deleted": True}, json, lambda: note(f"deleted {webhook}"))
+    client.webhooks.delete(webhook)
+    return Output({"id": webhook, "deleted": True}, notes=[f"deleted {webhook}"])

@@ -1,4 +1,4 @@
-"""Setting, reading and taking back what one analyst may spend of a dataset's budget, which its family shares."""
+"""Allotments: the part of a dataset's budget, which its family shares, that one analyst may spend."""
 
 from collections.abc import Mapping
 
@@ -21,13 +21,13 @@ from purse.wire.problems import Violation
 
 
 def put(database: Database, steward: Principal, dataset_id: str, named: str, asked: AllotmentRequest) -> Allotment:
-    """The allotment from now on, in the place of the one that was there.
+    """Set an analyst's allotment, instead of an earlier one.
 
     Raises
     ------
     ApiError
-        not_found; out_of_range if it is more than the budget, or nothing; overallotted if all that is reserved and
-        spent would be more than the budget.
+        not_found; out_of_range if it exceeds the budget or is empty; overallotted if all reservations and spending
+        would exceed the budget.
     """
     with database.write() as connection:
         store.lock(connection, dataset_id, steward)
@@ -35,10 +35,10 @@ def put(database: Database, steward: Principal, dataset_id: str, named: str, ask
         analyst, budget = analyst_of(connection, named), row.state.filter.privacy
         delta = None if asked.epsilon is None else budget.delta if asked.delta is None else asked.delta
         if asked.epsilon is not None and (asked.epsilon > budget.epsilon or delta != min(delta or 0.0, budget.delta)):
-            raise _wrong("must not promise more than the dataset's budget does")
+            raise _wrong("must not exceed the dataset's budget in epsilon or delta")
         new = Row(analyst, asked.mode, asked.share, asked.epsilon, delta, steward.name, database.timestamp())
         if new.of(row.state.filter).part.top == 0:
-            raise _wrong("is too little: the filter of this dataset has no such part; a share has no least epsilon")
+            raise _wrong("is too small for the filter of this dataset: state a `share`, or a larger epsilon")
         connection.execute(sa.delete(allotments).where(_of(row, analyst)))
         values = {name: getattr(new, name) for name in Row.__dataclass_fields__}
         connection.execute(sa.insert(allotments).values(ledger_id=row.ledger_id, **values))
@@ -47,24 +47,24 @@ def put(database: Database, steward: Principal, dataset_id: str, named: str, ask
 
 
 def get(database: Database, steward: Principal, dataset_id: str, named: str) -> Allotment:
-    """An analyst's allotment; `ApiError` not_found if there is no such dataset, analyst or allotment."""
+    """Return an analyst's allotment; `ApiError` not_found if the dataset, analyst or allotment does not exist."""
     with database.read() as connection:
         row = store.visible(connection, dataset_id, steward)
         return _found(connection, row, analyst_of(connection, named))
 
 
 def page(database: Database, steward: Principal, dataset_id: str, asked: Paging) -> Page[Allotment]:
-    """The allotments of a dataset's budget, in the order in which analysts came."""
+    """Return a page of the allotments of a dataset's budget, ordered by the creation of the analysts."""
     with database.read() as connection:
         row = store.visible(connection, dataset_id, steward)
-        told = described(connection, row)
-        mine = sa.select(identities.c.id).where(identities.c.id.in_(told))
-        found = connection.scalars(by_arrival(mine, asked)).all()
-    return asked.page(Page[Allotment], found, told.__getitem__, str)
+        allotted = described(connection, row)
+        analysts = sa.select(identities.c.id).where(identities.c.id.in_(allotted))
+        ids = connection.scalars(by_arrival(analysts, asked)).all()
+    return asked.page(Page[Allotment], ids, allotted.__getitem__, str)
 
 
 def delete(database: Database, steward: Principal, dataset_id: str, named: str) -> None:
-    """From now on the analyst spends of what nobody has reserved; `ApiError` not_found, as `get`."""
+    """Remove an analyst's allotment; `ApiError` not_found, as `get`."""
     with database.write() as connection:
         store.lock(connection, dataset_id, steward)
         row = store.visible(connection, dataset_id, steward)
@@ -74,48 +74,48 @@ def delete(database: Database, steward: Principal, dataset_id: str, named: str) 
 
 
 def refuse_over(connection: sa.Connection, row: DatasetRow) -> None:
-    """`ApiError` overallotted if what is reserved and what is spent beside it are more than the budget."""
-    said = ledger.rows(connection, row.ledger_id)
-    allotted = {name: one.of(row.state.filter) for name, one in said.items()}
-    reserved = any(one.is_reserved for one in allotted.values())
-    if reserved and not fit(row.state, ledger.accounts(connection, row.ledger_id), allotted):
+    """Raise an `ApiError` overallotted if reservations and the spending outside them exceed the budget."""
+    stored = ledger.rows(connection, row.ledger_id)
+    allotted = {name: allotment.of(row.state.filter) for name, allotment in stored.items()}
+    has_reservations = any(allotment.is_reserved for allotment in allotted.values())
+    if has_reservations and not fit(row.state, ledger.accounts(connection, row.ledger_id), allotted):
         raise ApiError("overallotted")
 
 
 def described(connection: sa.Connection, row: DatasetRow) -> Mapping[str, Allotment]:
-    """The allotments of a dataset's budget as they stand, by identity."""
-    said = ledger.rows(connection, row.ledger_id)
-    if not said:
+    """Return the allotments of a dataset's budget, with their use, by identity."""
+    stored = ledger.rows(connection, row.ledger_id)
+    if not stored:
         return {}
     spent = ledger.accounts(connection, row.ledger_id)
-    who = sa.select(identities.c.id, identities.c.name).where(identities.c.id.in_(said))
-    names = {found.id: found.name for found in connection.execute(who)}
+    analysts = connection.execute(sa.select(identities.c.id, identities.c.name).where(identities.c.id.in_(stored)))
+    names = {analyst.id: analyst.name for analyst in analysts}
     nothing = Account(row.state.filter.zero_cost, 0)
-    return {name: _told(row, names[name], one, spent.get(name, nothing)) for name, one in said.items()}
+    return {id_: _described(row, names[id_], allotment, spent.get(id_, nothing)) for id_, allotment in stored.items()}
 
 
-def _told(row: DatasetRow, name: str, said: Row, account: Account) -> Allotment:
+def _described(row: DatasetRow, name: str, stored: Row, account: Account) -> Allotment:
     rule = row.state.filter
-    part = said.of(rule).part
-    delta = rule.privacy.delta if said.delta is None else said.delta
+    part = stored.of(rule).part
+    delta = rule.privacy.delta if stored.delta is None else stored.delta
     return Allotment(
         analyst=name,
-        identity=said.identity_id,
-        mode=said.mode,
+        identity=stored.identity_id,
+        mode=stored.mode,
         share=part.share,
         epsilon=part.epsilon(delta),
         delta=delta,
         used=part.used(account.spent),
-        set_by=said.set_by,
-        set_at=said.set_at,
+        set_by=stored.set_by,
+        set_at=stored.set_at,
     )
 
 
 def _found(connection: sa.Connection, row: DatasetRow, analyst: str) -> Allotment:
-    found = described(connection, row).get(analyst)
-    if found is None:
+    allotment = described(connection, row).get(analyst)
+    if allotment is None:
         raise ApiError("not_found", "This analyst has no allotment of this dataset's budget.")
-    return found
+    return allotment
 
 
 def _of(row: DatasetRow, analyst: str) -> sa.ColumnElement[bool]:

@@ -1,8 +1,8 @@
-"""How a dataset's budget stands, and the same again and again: who asks often is told from what they were told last.
+"""The state of a dataset's budget, with a cache for callers who poll it.
 
-Nobody is told from what another was told, and whether there is a last answer to tell again follows from the answer: it
-is looked up by all that this caller's answer is made of and by nothing else of the ledger, so that its time tells what
-the answer tells. Where a part of the budget is reserved, an analyst's answer is made anew each time.
+Cached answers are never shared between callers. An answer is reused if all stored facts that it was computed from are
+unchanged; nothing else of the ledger is compared, so that the time of an answer reveals no more than the answer. If a
+part of the budget is reserved, an analyst's answer is always computed again.
 """
 
 import json
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from fastapi.concurrency import run_in_threadpool
 
 from accounting.records.allotments import Standing
 from accounting.records.ledger import spent_epsilon
@@ -19,8 +18,8 @@ from app.datasets import allotments as parts
 from app.datasets import store
 from app.datasets.store import DatasetRow, Spend
 from app.http.conditional import tag_of
-from app.http.errors import ApiError
 from app.http.rates import Recent
+from app.http.work import in_turn
 from app.identity.store import Principal
 from app.ledger import allotments as allotted
 from app.ledger import store as ledger
@@ -30,90 +29,93 @@ from purse.wire.allotments import Allotment
 from purse.wire.datasets import AnalystSpend, BudgetStatus, PrivacyLoss, Promise
 from purse.wire.neighbors import between
 
-_MOST = 4096  # answers that are kept
-_WHO, _MODE = 4, 5  # places in a row of the question: an allotment begins with whose it is, and its mode
-_UNSEEN = ("sequence", "head")  # of a ledger's state: they move with others' jobs, where no charge does
+_MOST_CACHED_ANSWERS = 4096
+_ANALYST, _MODE = 4, 5  # positions in a row of `_FACTS`: an allotment begins with its analyst and its mode
+_NOT_SHOWN = ("sequence", "head")  # fields of a ledger's state that change with other analysts' jobs
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A budget's JSON, and a digest of it: the same tag is the same bytes."""
+    """A budget as JSON, and a digest of it."""
 
     body: bytes
     tag: str
 
 
 class Answers:
-    """The last answer to each caller about each dataset of a database."""
+    """The last answer to each caller about each dataset."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._known = Recent[tuple[object, Answer]](_MOST)
+        self._recent = Recent[tuple[object, Answer]](_MOST_CACHED_ANSWERS)
 
     async def budget(self, dataset_id: str, principal: Principal) -> Answer:
-        """How the budget stands now; `ApiError` not_found, and whether it is one is looked up each time."""
-        who = f"{principal.id} {principal.role} {dataset_id}"
-        known = self._known.get(who)
-        if known is not None and known[0] == _seen(await self._database.ask(*_asked(dataset_id, principal)), principal):
-            return known[1]
-        seen, answer = await run_in_threadpool(_made, self._database, dataset_id, principal)
-        if seen is not None:
-            self._known.put(who, (seen, answer))
+        """Return the present state of the budget; `ApiError` not_found, which is checked each time."""
+        key = f"{principal.id} {principal.role} {dataset_id}"
+        cached = self._recent.get(key)
+        if cached is not None:
+            rows = await self._database.ask(*_query(dataset_id, principal))
+            if cached[0] == _facts(rows, principal):
+                return cached[1]
+        facts, answer = await in_turn(_answer, self._database, dataset_id, principal)
+        if facts is not None:
+            self._recent.put(key, (facts, answer))
         return answer
 
 
 def _statement() -> sa.Select[Any]:
-    """A row for each allotment of the ledger's, or one where nothing is allotted; none if there is no dataset."""
-    asked, who = datasets.c.id == sa.bindparam("dataset"), analyst_spend.c.owner_id == sa.bindparam("who")
-    of_it = ledger_entries.c.ledger_id == ledgers.c.id
-    promised = sa.select(sa.func.max(ledger_entries.c.sequence)).where(of_it, PROMISES)
-    part = [column for column in allotments.c if column.name != "ledger_id"]
-    columns = (ledgers.c.state, analyst_spend.c.spent, analyst_spend.c.charges, promised.scalar_subquery(), *part)
-    own = (analyst_spend.c.ledger_id == ledgers.c.id) & who
-    found = sa.join(datasets, ledgers).outerjoin(analyst_spend, own)
-    found = found.outerjoin(allotments, allotments.c.ledger_id == ledgers.c.id)
-    return sa.select(*columns).select_from(found).where(asked, store.THERE).order_by(allotments.c.identity_id)
+    """Return the query of a row for each allotment of a dataset's ledger, or of one row without allotments."""
+    owner = analyst_spend.c.owner_id == sa.bindparam("principal")
+    entries = ledger_entries.c.ledger_id == ledgers.c.id
+    promised = sa.select(sa.func.max(ledger_entries.c.sequence)).where(entries, PROMISES)
+    allotment = [column for column in allotments.c if column.name != "ledger_id"]
+    columns = (ledgers.c.state, analyst_spend.c.spent, analyst_spend.c.charges, promised.scalar_subquery(), *allotment)
+    own = (analyst_spend.c.ledger_id == ledgers.c.id) & owner
+    tables = sa.join(datasets, ledgers).outerjoin(analyst_spend, own)
+    tables = tables.outerjoin(allotments, allotments.c.ledger_id == ledgers.c.id)
+    query = sa.select(*columns).select_from(tables).order_by(allotments.c.identity_id)
+    return query.where(datasets.c.id == sa.bindparam("dataset"), store.THERE)
 
 
-_ASKED = _statement()
-_GRANTED = _ASKED.where(store.by_grant(sa.bindparam("who"), datasets.c.id))
+_FACTS = _statement()
+_GRANTED_FACTS = _FACTS.where(store.by_grant(sa.bindparam("principal"), datasets.c.id))
 
 
-def _asked(dataset_id: str, principal: Principal) -> tuple[sa.Select[Any], dict[str, str]]:
-    question = _GRANTED if principal.role == "analyst" and not principal.datasets else _ASKED
-    return question, {"dataset": dataset_id, "who": principal.id}
+def _query(dataset_id: str, principal: Principal) -> tuple[sa.Select[Any], dict[str, str]]:
+    query = _GRANTED_FACTS if principal.role == "analyst" and not principal.datasets else _FACTS
+    return query, {"dataset": dataset_id, "principal": principal.id}
 
 
-def _made(database: Database, dataset_id: str, principal: Principal) -> tuple[object, Answer]:
-    """An answer, and all that it is made of, of one snapshot."""
+def _answer(database: Database, dataset_id: str, principal: Principal) -> tuple[object, Answer]:
+    """Return an answer and the facts that it was computed from, of one snapshot."""
     with database.read() as connection:
-        seen = _seen(connection.execute(*_asked(dataset_id, principal)).all(), principal)
-        found = status(connection, store.visible(connection, dataset_id, principal), principal)
-    body = found.model_dump_json().encode()
-    return seen, Answer(body, tag_of(body))
+        facts = _facts(connection.execute(*_query(dataset_id, principal)).all(), principal)
+        budget = status(connection, store.visible(connection, dataset_id, principal), principal)
+    body = budget.model_dump_json().encode()
+    return facts, Answer(body, tag_of(body))
 
 
-def _seen(rows: Sequence[Sequence[Any]], principal: Principal) -> object:
-    """All that the answer is made of, as it is stored; None if the answer is to be made anew. `ApiError` not_found."""
-    if principal.datasets:  # by its groups, which `visible` asks for
+def _facts(rows: Sequence[Sequence[Any]], principal: Principal) -> object:
+    """Return the stored facts that an answer is computed from; None if it may not be cached. `ApiError` not_found."""
+    if principal.datasets:  # granted by groups, which only `visible` checks
         return None
     if not rows:
-        raise ApiError("not_found", "There is no dataset of this id.")
+        raise store.absent()
     if principal.role != "analyst":
         return [tuple(row) for row in rows]
     if any(row[_MODE] == "reserved" for row in rows):
         return None
-    state, *own = rows[0][:_WHO]
-    part = [row[_WHO:] for row in rows if row[_WHO] == principal.id]
-    told = {name: part for name, part in json.loads(state).items() if name not in _UNSEEN}
-    return told, own, part
+    state, *own = rows[0][:_ANALYST]
+    allotment = [row[_ANALYST:] for row in rows if row[_ANALYST] == principal.id]
+    visible = {name: value for name, value in json.loads(state).items() if name not in _NOT_SHOWN}
+    return visible, own, allotment
 
 
 def status(connection: sa.Connection, row: DatasetRow, principal: Principal) -> BudgetStatus:
-    """How the budget stands, as far as the principal may know it: an analyst sees the total and no other's part."""
+    """Return the state of the budget as the principal may see it: an analyst does not see other analysts' parts."""
     state = row.state
     promise = state.filter.privacy
-    standing = Standing(state)  # to who watches over it, the whole
+    standing = Standing(state)  # stewards and auditors see the whole ledger
     if principal.role == "analyst":
         standing = allotted.stands(connection, row.ledger_id, state, principal.id)
     return BudgetStatus(
@@ -139,17 +141,20 @@ def status(connection: sa.Connection, row: DatasetRow, principal: Principal) -> 
 def _analysts(
     connection: sa.Connection, row: DatasetRow, principal: Principal, standing: Standing
 ) -> list[AnalystSpend]:
-    """Who has spent, or may spend so much; to an analyst, the own part."""
+    """Return the spending and allotment of each analyst; to an analyst, of that analyst alone."""
     spent = {spend.owner_id: spend for spend in store.spends(connection, row.ledger_id)}
-    said = parts.described(connection, row)
-    names = {who: spend.analyst for who, spend in spent.items()} | {who: part.analyst for who, part in said.items()}
-    shown = [who for who in sorted(names, key=names.__getitem__) if principal.role != "analyst" or who == principal.id]
+    allotted = parts.described(connection, row)
+    names = {id_: spend.analyst for id_, spend in spent.items()}
+    names |= {id_: allotment.analyst for id_, allotment in allotted.items()}
+    visible = [
+        id_ for id_ in sorted(names, key=names.__getitem__) if principal.role != "analyst" or id_ == principal.id
+    ]
     nothing = row.state.filter.zero_cost
-    return [_spent(standing, spent.get(who) or Spend(who, names[who], 0, nothing), said.get(who)) for who in shown]
+    return [_spent(standing, spent.get(i) or Spend(i, names[i], 0, nothing), allotted.get(i)) for i in visible]
 
 
 def _spent(standing: Standing, spend: Spend, allotment: Allotment | None) -> AnalystSpend:
-    """One analyst's part. If one charge took the whole budget, it is the only one there is."""
+    """Return one analyst's spending. A charge that took the whole budget is the only charge of the ledger."""
     state, part = standing.state, standing.share(spend.spent)
     epsilon = spent_epsilon(state) if state.whole else state.filter.spent_epsilon(spend.spent)
     loss = PrivacyLoss(epsilon=min(epsilon, standing.epsilon), delta=state.filter.privacy.delta)

@@ -1,4 +1,4 @@
-"""Families: the datasets of the same people spend one budget, on one ledger."""
+"""Families: datasets about the same people, which share one budget on one ledger."""
 
 import sqlalchemy as sa
 
@@ -11,9 +11,12 @@ from purse.wire.datasets import DatasetSpec
 
 
 def find(connection: sa.Connection, spec: DatasetSpec) -> str | None:
-    """The ledger that a new dataset joins; None if it opens its own. `ApiError` family_mismatch if it says otherwise.
+    """Return the id of the ledger that a new dataset joins; None if it opens its own.
 
-    What a family has promised is said again by each of its datasets, in the same words.
+    Raises
+    ------
+    ApiError
+        family_mismatch if the declaration does not state the family's neighbors, budget and unit.
     """
     ledger_id = ledger.of_family(connection, spec.family)
     if ledger_id is None:
@@ -22,17 +25,17 @@ def find(connection: sa.Connection, spec: DatasetSpec) -> str | None:
     assert state is not None
     neighbors = ledger.neighbors(connection, ledger_id)
     if spec.neighbors != neighbors:
-        raise ApiError("family_mismatch", f"The family's neighbors are those of {neighbors}: state them as they are.")
-    rule, asked = state.filter, spec.budget
+        raise ApiError("family_mismatch", f"This family has neighbors {neighbors!r}: declare the same.")
+    rule, budget = state.filter, spec.budget
     promised = (rule.kind, rule.privacy.epsilon, rule.privacy.delta, rule.slack)
-    if promised != (asked.filter, asked.epsilon, asked.delta, rule.slack if asked.slack is None else asked.slack):
-        raise ApiError("family_mismatch", f"The family's budget is {_said(*promised)}: state it as it is.")
+    if promised != (budget.filter, budget.epsilon, budget.delta, rule.slack if budget.slack is None else budget.slack):
+        raise ApiError("family_mismatch", f"This family's budget is {_stated(*promised)}: declare the same.")
     opened = event_of(ledger.entries(connection, ledger_id, 0, 1)[0])
     unit = (opened.unit if isinstance(opened, Opened) else None) or Unit()
     if unit != spec.protected:
-        raise ApiError("family_mismatch", f"The family's budget protects {unit}: state the unit as it is.")
+        raise ApiError("family_mismatch", f"This family's budget protects {unit}: declare the same unit.")
     return ledger_id
 
 
-def _said(kind: str, epsilon: float, delta: float, slack: float) -> str:
+def _stated(kind: str, epsilon: float, delta: float, slack: float) -> str:
     return f"epsilon {epsilon!r}, delta {delta!r}, filter {kind!r}" + (f", slack {slack!r}" if slack else "")

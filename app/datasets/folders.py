@@ -1,10 +1,10 @@
-"""Where datasets live: `<home>/datasets/<folder>/`, complete or not there at all.
+"""The folders of datasets, `<home>/datasets/<folder>/`. A folder is complete or does not exist.
 
-An upload grows in a hidden folder beside them, locked by the process that fills it, and is renamed into place inside
-the transaction that inserts its row. A crash can leave two things, and `sweep` moves both aside at the next start: a
-hidden folder that nobody locks any more, and a complete folder whose transaction was never committed. Whether nobody
-needs them is the operator's to say: nothing here deletes what it did not make, but what a steward has ordered deleted;
-that order is committed first, and `sweep` carries it out where a crash came between.
+An upload is stored in a hidden folder beside them, which the storing process locks. The folder is renamed into place
+inside the transaction that inserts the dataset's row. A crash can leave an unlocked hidden folder, or a complete folder
+whose transaction was never committed. `sweep` moves both into quarantine at the next start, and the operator decides
+whether to delete them. Only folders that a steward ordered deleted are deleted: the order is committed first, and
+`sweep` completes it after a crash.
 """
 
 import fcntl
@@ -29,23 +29,23 @@ _log = logging.getLogger(__name__)
 
 
 def root(home: Path) -> Path:
-    """The folder of all datasets; made if it is not there."""
+    """Return the folder of all datasets; create it if it does not exist."""
     folder = home / "datasets"
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
 
 
 def path(home: Path, folder: str) -> Path:
-    """A dataset's folder, by the name in its row."""
+    """Return a dataset's folder, by the name in its row."""
     return root(home) / folder
 
 
 @contextmanager
 def incoming(home: Path) -> Iterator[Path]:
-    """A fresh hidden folder, gone at the end of the block with all that is still in it."""
+    """Create a hidden folder for the block; remove it afterwards with all that is still in it."""
     descriptor, lock = tempfile.mkstemp(prefix=_INCOMING, suffix=_LOCK, dir=root(home))
     folder = Path(lock.removesuffix(_LOCK))
-    with os.fdopen(descriptor, "r+b"):  # a file: on a network file system folders take no lock
+    with os.fdopen(descriptor, "r+b"):  # a file, because network file systems cannot lock folders
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         try:
             folder.mkdir(mode=0o700)
@@ -55,20 +55,20 @@ def incoming(home: Path) -> Iterator[Path]:
             Path(lock).unlink()
 
 
-def publish(made: Path, home: Path, folder: str) -> None:
-    """Renames a complete, durable folder into place, durably. Inside the transaction that inserts the row."""
-    made.rename(path(home, folder))
+def publish(complete: Path, home: Path, folder: str) -> None:
+    """Rename a complete, durable folder into place, inside the transaction that inserts the row."""
+    complete.rename(path(home, folder))
     sync_folder(root(home))
 
 
 def remove(home: Path, folder: str) -> None:
-    """Removes a folder that no row names, and its partitions."""
+    """Remove a folder that no row names, and its partitions."""
     partitions.erase(path(home, folder))
     shutil.rmtree(path(home, folder), ignore_errors=True)
 
 
 def erase(home: Path, folder: str) -> None:
-    """Deletes a dataset's values, durably. After the transaction that says so; again is as good as once."""
+    """Delete a dataset's values durably, after the transaction that records it; may be repeated."""
     if path(home, folder).exists():
         partitions.erase(path(home, folder))
         shutil.rmtree(path(home, folder))
@@ -76,30 +76,30 @@ def erase(home: Path, folder: str) -> None:
 
 
 def sweep(home: Path, connection: sa.Connection) -> list[str]:
-    """Deletes what stewards ordered deleted; moves what crashed uploads left into the home's folder `quarantine`.
+    """Complete ordered deletions, and move the folders of crashed uploads into the home's folder `quarantine`.
 
-    Returns the names it has there.
+    Returns the names of the moved folders there.
 
     Parameters
     ----------
-    connection : inside `Database.write`: nobody can be between a rename and its commit then
+    connection : inside `Database.write`, so that no upload is between its rename and its commit
     """
     for folder in connection.scalars(sa.select(datasets.c.folder).where(datasets.c.data != "stored")):
         try:
             erase(home, folder)
-        except (OSError, Away):  # at the next start
+        except (OSError, Away):  # tried again at the next start
             _log.error("not_erased %s", folder)
-    known = set(connection.scalars(sa.select(datasets.c.folder)))
-    left = []
+    registered = set(connection.scalars(sa.select(datasets.c.folder)))
+    quarantined = []
     for folder in sorted(root(home).iterdir()):
-        if folder.name in known or folder.name.endswith(_LOCK):
+        if folder.name in registered or folder.name.endswith(_LOCK):
             continue
         if folder.name.startswith(_INCOMING) and _is_filled(folder):
             continue
-        left.append(_quarantine(home, folder))
+        quarantined.append(_quarantine(home, folder))
         folder.with_name(folder.name + _LOCK).unlink(missing_ok=True)
-        _log.warning("quarantined %s", left[-1])
-    return left
+        _log.warning("quarantined %s", quarantined[-1])
+    return quarantined
 
 
 def _quarantine(home: Path, folder: Path) -> str:
@@ -116,7 +116,7 @@ def _quarantine(home: Path, folder: Path) -> str:
 
 
 def _is_filled(folder: Path) -> bool:
-    """Whether some process, of whichever server, still holds the lock of a hidden folder."""
+    """Return whether a process of any server still holds the lock of a hidden folder."""
     try:
         with folder.with_name(folder.name + _LOCK).open("r+b") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

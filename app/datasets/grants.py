@@ -1,7 +1,7 @@
-"""Grants: to an analyst without one a dataset is as one that is not there.
+"""Grants: an analyst without a grant cannot see that a dataset exists.
 
-Whatever an analyst asks of datasets is asked with `granted` in the same query, so that what is absent and what is not
-granted are one case, in answers and in their times.
+Every query for an analyst contains the condition `store.granted`. A dataset without a grant and one that does not exist
+are therefore the same case, in the answer and in its time.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ from purse.wire.grants import Grant
 
 
 def give(database: Database, steward: Principal, dataset_id: str, named: str) -> Grant:
-    """The grant, there from now on; one that was there stays as it was. `ApiError` not_found, as `get`."""
+    """Grant a dataset to an analyst; an existing grant stays as it is. `ApiError` not_found, as `get`."""
     with database.write() as connection:
         ledger.lock(connection, store.whole(dataset_id))
         parts, analyst = _parts(connection, dataset_id), analyst_of(connection, named)
@@ -33,28 +33,28 @@ def give(database: Database, steward: Principal, dataset_id: str, named: str) ->
 
 
 def get(database: Database, dataset_id: str, named: str) -> Grant:
-    """An analyst's grant; `ApiError` not_found if there is no such dataset, analyst or grant."""
+    """Return an analyst's grant; `ApiError` not_found if the dataset, analyst or grant does not exist."""
     with database.read() as connection:
         _exists(connection, dataset_id)
         return _found(connection, dataset_id, analyst_of(connection, named))
 
 
 def page(database: Database, dataset_id: str, asked: Paging) -> Page[Grant]:
-    """A dataset's grants, in the order in which analysts came: cursors are their identities, which nobody deletes."""
+    """Return a page of a dataset's grants. Cursors are the analysts' identities, which are never deleted."""
     with database.read() as connection:
         _exists(connection, dataset_id)
-        found = connection.execute(by_arrival(_grants(dataset_id), asked)).all()
-    return asked.page(Page[Grant], found, lambda row: Grant(**row._mapping), lambda row: row.identity)
+        rows = connection.execute(by_arrival(_grants(dataset_id), asked)).all()
+    return asked.page(Page[Grant], rows, lambda row: Grant(**row._mapping), lambda row: row.identity)
 
 
 def by_arrival(query: sa.Select[Any], asked: Paging) -> sa.Select[Any]:
-    """A page of what is selected with `identities`, in the order in which these came."""
-    by = (identities.c.created_at, identities.c.id)
-    return asked.of(query, *by, at=sa.select(*by).where(identities.c.id == asked.cursor))
+    """Return a page of a selection from `identities`, ordered by their creation."""
+    order = (identities.c.created_at, identities.c.id)
+    return asked.of(query, *order, at=sa.select(*order).where(identities.c.id == asked.cursor))
 
 
 def revoke(database: Database, dataset_id: str, named: str) -> None:
-    """From now on the dataset is not there for the analyst, whose own jobs remain; `ApiError` not_found, as `get`."""
+    """Hide the dataset from the analyst, whose own jobs remain; `ApiError` not_found, as `get`."""
     with database.write() as connection:
         ledger.lock(connection, store.whole(dataset_id))
         parts, analyst = _parts(connection, dataset_id), analyst_of(connection, named)
@@ -63,35 +63,42 @@ def revoke(database: Database, dataset_id: str, named: str) -> None:
 
 
 def analyst_of(connection: sa.Connection, named: str) -> str:
-    """The identity of the analyst of this name or id; `ApiError` not_found."""
-    found = identity.analyst(connection, named)
-    if found is None:
-        raise ApiError("not_found", "There is no analyst of this name or id; stewards and auditors need no grant.")
-    return found
+    """Return the identity of the analyst with this name or id; `ApiError` not_found."""
+    analyst = identity.analyst(connection, named)
+    if analyst is None:
+        raise ApiError("not_found", "No analyst has this name or id. Stewards and auditors need no grant.")
+    return analyst
 
 
 def _exists(connection: sa.Connection, dataset_id: str) -> None:
     if store.get(connection, dataset_id) is None:
-        raise ApiError("not_found", "There is no dataset of this id.")
+        raise store.absent()
 
 
 def _parts(connection: sa.Connection, dataset_id: str) -> list[str]:
-    """The dataset and its kept-out part, which go together; `ApiError` for that part alone."""
+    """Return the ids of the dataset and its holdout set; raise an `ApiError` for a holdout set."""
     row = store.get(connection, dataset_id)
     if row is None:
-        raise ApiError("not_found", "There is no dataset of this id.")
+        raise store.absent()
     if row.holdout_of is not None:
         raise invalid(
-            [{"type": "grant", "loc": ("dataset_id",), "msg": "is a kept-out part: name its dataset"}], "path"
+            [
+                {
+                    "type": "grant",
+                    "loc": ("dataset_id",),
+                    "msg": "is a holdout set: state its dataset, whose grants it has",
+                }
+            ],
+            "path",
         )
     return [part.id for part in store.parts(connection, row)]
 
 
 def _found(connection: sa.Connection, dataset_id: str, analyst: str) -> Grant:
-    found = _one(connection, dataset_id, analyst)
-    if found is None:
+    grant = _one(connection, dataset_id, analyst)
+    if grant is None:
         raise ApiError("not_found", "This analyst has no grant on this dataset.")
-    return found
+    return grant
 
 
 def _one(connection: sa.Connection, dataset_id: str, analyst: str) -> Grant | None:
@@ -100,6 +107,6 @@ def _one(connection: sa.Connection, dataset_id: str, analyst: str) -> Grant | No
 
 
 def _grants(dataset_id: str) -> sa.Select[tuple[str, str, str, str]]:
-    who = (identities.c.name.label("analyst"), identities.c.id.label("identity"))
-    query = sa.select(*who, grants.c.granted_by, grants.c.granted_at).join_from(grants, identities)
+    analyst = (identities.c.name.label("analyst"), identities.c.id.label("identity"))
+    query = sa.select(*analyst, grants.c.granted_by, grants.c.granted_at).join_from(grants, identities)
     return query.where(grants.c.dataset_id == dataset_id)

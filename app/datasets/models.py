@@ -1,4 +1,4 @@
-"""Models that were released: what an evaluation is of."""
+"""Released models, which can be evaluated."""
 
 import hashlib
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from app.persistence.tables import jobs
 
 @dataclass(frozen=True, slots=True)
 class ReleasedModel:
-    """A model as it was published, the dataset that it was trained on, and what ran (`app.sources.spec.JobSpec`)."""
+    """A published model, the dataset that it was trained on, and the `JobSpec` that ran."""
 
     job: str
     dataset_id: str
@@ -20,15 +20,15 @@ class ReleasedModel:
 
     @property
     def sha256(self) -> str:
-        """The digest that its receipt names."""
+        """The digest that the receipt states."""
         return hashlib.sha256(self.document.encode()).hexdigest()
 
 
 def get(connection: sa.Connection, job_id: str, principal: Principal) -> ReleasedModel | None:
-    """What a job released, if that is a model: to an analyst of their own."""
+    """Return the model that a job released; None if it released none, or if it is another analyst's job."""
     released = (jobs.c.id == job_id) & (jobs.c.kind == "model") & (jobs.c.state == "done")
     if principal.role == "analyst":
         released &= jobs.c.owner_id == principal.id
-    found = sa.select(jobs.c.id, jobs.c.dataset_id, jobs.c.model, jobs.c.spec).where(released)
-    row = connection.execute(found).one_or_none()
+    query = sa.select(jobs.c.id, jobs.c.dataset_id, jobs.c.model, jobs.c.spec).where(released)
+    row = connection.execute(query).one_or_none()
     return None if row is None else ReleasedModel(*row)

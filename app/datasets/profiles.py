@@ -1,4 +1,4 @@
-"""The profiles that were released of a dataset: public facts from then on."""
+"""Released profiles of a dataset, which are public facts."""
 
 import hashlib
 from dataclasses import dataclass
@@ -13,22 +13,22 @@ _RELEASED = (jobs.c.kind == "profile") & (jobs.c.state == "done")
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """A profile as it was published, and the digest that its receipt names."""
+    """A published profile, and its digest, which the receipt states."""
 
     document: DatasetProfile
     sha256: str
 
 
 def latest(connection: sa.Connection, dataset_id: str) -> str | None:
-    """The job that released a dataset's latest profile."""
+    """Return the id of the job that released a dataset's latest profile; None if there is no profile."""
     query = sa.select(jobs.c.id).where(_RELEASED, jobs.c.dataset_id == dataset_id)
     return connection.scalar(query.order_by(jobs.c.finished_at.desc(), jobs.c.number.desc()).limit(1))
 
 
 def get(connection: sa.Connection, dataset_id: str, job_id: str) -> Released | None:
-    """What a job released, if that is a profile of this dataset: of another one nothing is said, not that it is."""
-    mine = (jobs.c.id == job_id) & (jobs.c.dataset_id == dataset_id)
-    text = connection.scalar(sa.select(jobs.c.model).where(_RELEASED, mine))
+    """Return the profile of this dataset that a job released; None for any other job, which may not even exist."""
+    condition = (jobs.c.id == job_id) & (jobs.c.dataset_id == dataset_id)
+    text = connection.scalar(sa.select(jobs.c.model).where(_RELEASED, condition))
     if text is None:
         return None
     return Released(DatasetProfile.model_validate_json(text), hashlib.sha256(text.encode()).hexdigest())

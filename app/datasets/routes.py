@@ -1,29 +1,32 @@
-"""Datasets: registered by stewards, described to everybody with a token."""
+"""Routes that register and describe datasets."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated
 
-from fastapi import Depends, Request, Response
+from fastapi import Depends, Query, Request, Response
 from fastapi.concurrency import contextmanager_in_threadpool
 
+from accounting.records.entries import EntryKind
 from app.datasets import folders, service, spool
 from app.datasets.budgets import Answers
-from app.datasets.store import Wanted
+from app.datasets.names import DatasetId
+from app.datasets.store import Filters
 from app.datasets.upload import Upload, receive
 from app.http import conditional
 from app.http.errors import responses
-from app.http.lists import Paging, paging
+from app.http.lists import NUMBER, Paging, paging
 from app.http.location import Locate
 from app.http.queries import strict_router
 from app.identity.dependencies import Principal, database, require, settings
+from app.ledger import service as ledgers
 from app.ledger.routes import Keys
 from app.persistence.session import Database
 from app.settings import Settings
-from purse.wire.base import Identifier, Page
+from purse.wire.base import Name, Page
 from purse.wire.datasets import BudgetStatus, Dataset, Registered
-from purse.wire.receipts import LedgerHead
+from purse.wire.receipts import LedgerEntry, LedgerHead
 
-UPLOADS_EACH, UPLOADS = 4, 16  # received at once, of one steward and of all: each has its file on the disk
+UPLOADS_EACH, UPLOADS = 4, 16  # received at a time, of one steward and of all: each has a file on the disk
 router = strict_router(prefix="/v1/datasets", tags=["datasets"])
 
 _FORM = {
@@ -40,10 +43,14 @@ _FORM = {
         "file": {
             "type": "string",
             "format": "binary",
-            "description": "CSV in the spec's dialect, perhaps packed by gzip or Zstandard, or Parquet: told apart "
-            "by content, its name is ignored.",
+            "description": "CSV in the spec's dialect, perhaps packed by gzip or Zstandard, or Parquet. The content "
+            "decides which; the file's name is ignored.",
         },
-        "upload": {"type": "string", "pattern": "^[a-z0-9_]{1,64}$", "description": "In its place: a complete upload."},
+        "upload": {
+            "type": "string",
+            "pattern": "^[a-z0-9_]{1,64}$",
+            "description": "Instead of `file`: the id of a complete upload.",
+        },
     },
 }
 
@@ -55,7 +62,7 @@ Manager = Annotated[Principal, Depends(require("steward", scope="manage"))]
 
 
 async def uploaded(request: Request, chosen: Chosen, principal: Manager) -> AsyncIterator[Upload]:
-    """The upload, in a folder that goes when the request is over. Nothing is received without a steward's token."""
+    """Receive the upload into a folder that is removed after the request. A steward's token is checked first."""
     with request.app.state.services.uploads.taken(principal.id), folders.incoming(chosen.home) as folder:
         spec, upload = await receive(request, folder / "upload", chosen.max_upload_bytes)
         if upload is None:
@@ -100,16 +107,15 @@ def create(
 ) -> Registered:
     """Reads the declared columns, clamps and encodes them by the declaration, and opens the budget.
 
-    The file comes along, or is an upload that is complete and stays until the dataset is there, so that a spec which
-    was refused can be mended. All of it or nothing: a file that cannot be read whole is refused whole. Values that are
-    missing, do not parse or lie outside the bounds take the declared default or bound; `report` counts them, in this
-    answer alone. More of a column than `max_unparsed` that do not parse refuse the file (`unparsed_values`, with the
-    same report). The same values cannot be registered twice, but in one family, whose datasets share the budget of its
-    first.
+    The file is part of the request, or a complete upload. An upload remains until the dataset is registered, so that a
+    refused spec can be corrected. A file that cannot be read completely is refused. Values that are missing, do not
+    parse or lie outside the bounds become the declared default or bound; only this answer's `report` counts them. A
+    file with more of them than `max_unparsed` or `max_clamped` allows is refused (`unparsed_values`, with the same
+    report). The same values cannot be registered twice, except in one family, whose datasets share one budget.
     """
-    made = service.create(base, chosen, principal, upload)
-    locate(f"{router.prefix}/{made.id}")
-    return made
+    registered = service.create(base, chosen, principal, upload)
+    locate(f"{router.prefix}/{registered.id}")
+    return registered
 
 
 @router.get("", summary="List datasets", responses=responses("invalid_request"))
@@ -117,22 +123,22 @@ def listing(
     base: Base,
     principal: Anyone,
     asked: Annotated[Paging, Depends(paging(usual=50, most=200))],
-    wanted: Annotated[Wanted, Depends()],
+    filters: Annotated[Filters, Depends()],
 ) -> Page[Dataset]:
-    """Public facts, by the time of registration."""
-    return service.page(base, principal, asked, wanted)
+    """Returns public facts, ordered by the time of registration."""
+    return service.page(base, principal, asked, filters)
 
 
 @router.get("/{dataset_id}", summary="Read a dataset's public facts", responses=responses("not_found"))
-def read(base: Base, principal: Anyone, dataset_id: Identifier) -> Dataset:
-    """The declaration, n, and the budget as it stands. Nothing here was read off the data, except n."""
+def read(base: Base, principal: Anyone, dataset_id: DatasetId) -> Dataset:
+    """Returns the declaration, n, and the state of the budget. Only n comes from the data."""
     return service.get(base, dataset_id, principal)
 
 
 async def answers(request: Request) -> Answers:
-    """What was told last of budgets."""
-    found: Answers = request.app.state.services.answers
-    return found
+    """Return the service's cache of budget answers."""
+    cache: Answers = request.app.state.services.answers
+    return cache
 
 
 @router.get(
@@ -142,23 +148,41 @@ async def answers(request: Request) -> Answers:
     responses=responses("not_found") | conditional.RESPONSES,
 )
 async def budget(
-    told: Annotated[Answers, Depends(answers)],
+    cache: Annotated[Answers, Depends(answers)],
     principal: Anyone,
-    dataset_id: Identifier,
+    dataset_id: DatasetId,
     if_none_match: conditional.IfNoneMatch = None,
 ) -> Response:
-    """What is spent and what remains. An analyst sees the total and their own part; steward and auditor see all.
+    """Returns what is spent and what remains. Analysts see the total and their own part; stewards and auditors see all.
 
-    With the `ETag` of an answer before as `If-None-Match` it is a 304 until there is something else to tell.
+    With the `ETag` of an earlier answer as `If-None-Match`, the answer is a 304 until the budget changes.
     """
-    answer = await told.budget(dataset_id, principal)
+    answer = await cache.budget(dataset_id, principal)
     return conditional.respond(answer.body, if_none_match, answer.tag)
 
 
-@router.get("/{dataset_id}/ledger/head", summary="Read a ledger's head", responses=responses("not_found"))
-def head(base: Base, signing: Keys, principal: Anyone, dataset_id: Identifier) -> LedgerHead:
-    """The newest entry's number and hash, signed; to an analyst, of their own newest release.
+@router.get("/{dataset_id}/ledger", summary="Read a dataset's ledger", responses=responses("not_found"))
+def ledger(
+    base: Base,
+    _principal: Annotated[Principal, Depends(require("steward", "auditor"))],
+    dataset_id: DatasetId,
+    asked: Annotated[Paging, Depends(paging(NUMBER, first="asc"))],
+    analyst: Annotated[
+        Name | None, Query(description="Only what this analyst's jobs did, by name or the id of the identity.")
+    ] = None,
+    kind: Annotated[EntryKind | None, Query(description="Only entries of this kind.")] = None,
+) -> Page[LedgerEntry]:
+    """Return every charge, refund and release as a hash chain that anyone can check, from its first entry on.
 
-    Keep it elsewhere: a ledger that lacks it later was cut or rewritten.
+    A cursor is a sequence number. Filtered entries are missing from the chain: check a whole chain.
+    """
+    return ledgers.page(base, dataset_id, asked, analyst, kind)
+
+
+@router.get("/{dataset_id}/ledger/head", summary="Read a ledger's head", responses=responses("not_found"))
+def head(base: Base, signing: Keys, principal: Anyone, dataset_id: DatasetId) -> LedgerHead:
+    """Returns the signed number and hash of the newest entry; for analysts, of their own newest release.
+
+    Keep it on another machine: a ledger that lacks this entry later was truncated or rewritten.
     """
     return service.head(base, signing, dataset_id, principal)

@@ -1,7 +1,7 @@
-"""A public sample of a dataset: rows that the steward vouches for as public, coded as the dataset's columns are.
+"""Public samples: rows that a steward declares to be public, coded like the columns of a dataset.
 
-It lies in the database, apart from every folder of values, and goes with those. Nothing compares it with them, or asks
-whether it is of them: an answer to that would tell of the data.
+A sample is stored in the database, apart from the dataset's values, and deleted with them. It is never compared with
+the values: the result would reveal something about the data.
 """
 
 from dataclasses import replace
@@ -14,6 +14,7 @@ from fastapi import Query, Request
 from fastapi.concurrency import run_in_threadpool
 
 from app.datasets import folders, service, store
+from app.datasets.names import DatasetId
 from app.datasets.routes import Anyone, Base, Chosen, Manager
 from app.datasets.store import DatasetRow
 from app.http.body import read_body
@@ -23,7 +24,7 @@ from app.identity.dependencies import Principal
 from app.persistence.session import Database
 from app.persistence.tables import samples
 from app.sources.twins import Floats, Sample
-from purse.wire.base import Identifier, Name
+from purse.wire.base import Name
 from purse.wire.datasets import DatasetSpec
 from purse.wire.files import FileReport
 from purse.wire.twins import FEWEST_SAMPLED, AttachedSample, PublicSample
@@ -58,13 +59,13 @@ async def attach(
     base: Base,
     chosen: Chosen,
     principal: Manager,
-    dataset_id: Identifier,
-    published: Annotated[Name, Query(description="Where these rows were published; whoever may use them is told.")],
+    dataset_id: DatasetId,
+    published: Annotated[Name, Query(description="Where these rows were published. Readers with a grant see it.")],
 ) -> AttachedSample:
-    """Rows that are public, such as another year's published file, in the place of those that were attached before.
+    """Attaches public rows, such as another year's published file, instead of those attached before.
 
-    The steward vouches for that: rows of it are given to every analyst with a grant, as they are. The file is read by
-    the dataset's own declaration; its values are compared with nothing, and the dataset's are not opened.
+    The steward is responsible for their being public: every analyst with a grant can get them unchanged. The file is
+    read by the dataset's declaration. The dataset's own values are not opened.
     """
     if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/octet-stream":
         raise ApiError("unsupported_media_type", "The body must be application/octet-stream.")
@@ -72,62 +73,66 @@ async def attach(
     with request.app.state.services.uploads.taken(principal.id), folders.incoming(chosen.home) as folder:
         body = await read_body(request, MOST_SAMPLE_BYTES)
         rows, report = await run_in_threadpool(_read, body, folder / "sample", spec)
-    told = await run_in_threadpool(_put, base, principal, dataset_id, rows, published)
-    return AttachedSample(**dict(told), report=report)
+    sample = await run_in_threadpool(_put, base, principal, dataset_id, rows, published)
+    return AttachedSample(**dict(sample), report=report)
 
 
-@router.get("", summary="Read what a public sample is", responses=responses("not_found"))
-def read(base: Base, principal: Anyone, dataset_id: Identifier) -> PublicSample:
-    """What the steward says of it; its rows are drawn by `GET /v1/datasets/{dataset_id}/twin?source=sample`."""
+@router.get("", summary="Read the description of a public sample", responses=responses("not_found"))
+def read(base: Base, principal: Anyone, dataset_id: DatasetId) -> PublicSample:
+    """Returns the steward's description. `GET /v1/datasets/{dataset_id}/twin?source=sample` draws its rows."""
     with base.read() as connection:
-        found = described(connection, store.visible(connection, dataset_id, principal))
-    if found is None:
-        raise ApiError("not_found", "There is no public sample of this dataset.")
-    return found
+        sample = described(connection, store.visible(connection, dataset_id, principal))
+    if sample is None:
+        raise _absent()
+    return sample
 
 
 @router.delete("", status_code=204, summary="Delete a public sample", responses=responses("not_found", "disk_full"))
-def delete(base: Base, principal: Manager, dataset_id: Identifier) -> None:
-    """Its rows are gone; what was forecast with them is not taken back."""
+def delete(base: Base, principal: Manager, dataset_id: DatasetId) -> None:
+    """Deletes the rows. Forecasts that were made with them remain."""
     with base.write() as connection:
         store.lock(connection, dataset_id, principal)
         if not connection.execute(sa.delete(samples).where(samples.c.dataset_id == dataset_id)).rowcount:
-            raise ApiError("not_found", "There is no public sample of this dataset.")
+            raise _absent()
+
+
+def _absent() -> ApiError:
+    return ApiError("not_found", "This dataset has no public sample. A steward can attach one.")
 
 
 def described(connection: sa.Connection, dataset: DatasetRow) -> PublicSample | None:
-    """What is said of a dataset's sample, if it has one."""
-    said = (samples.c.rows, samples.c.published, samples.c.attached_by, samples.c.attached_at)
-    row = connection.execute(sa.select(*said).where(samples.c.dataset_id == dataset.id)).one_or_none()
+    """Return the description of a dataset's sample; None if it has none."""
+    columns = (samples.c.rows, samples.c.published, samples.c.attached_by, samples.c.attached_at)
+    row = connection.execute(sa.select(*columns).where(samples.c.dataset_id == dataset.id)).one_or_none()
     return None if row is None else PublicSample(**row._mapping)
 
 
 def rows_of(connection: sa.Connection, dataset: DatasetRow) -> Sample | None:
-    """The rows of a dataset's sample, if it has one."""
+    """Return the rows of a dataset's sample; None if it has none."""
     packed = connection.scalar(sa.select(samples.c.packed).where(samples.c.dataset_id == dataset.id))
     return None if packed is None else Sample(packed, len(dataset.spec.columns))
 
 
 def _declared(database: Database, dataset_id: str, principal: Principal) -> DatasetSpec:
     with database.read() as connection:
-        found = store.visible(connection, dataset_id, principal)
-    if found.data != "stored":
+        dataset = store.visible(connection, dataset_id, principal)
+    if dataset.data != "stored":
         raise ApiError("dataset_deleted")
-    return found.spec
+    return dataset.spec
 
 
 def _read(body: bytes, file: Path, spec: DatasetSpec) -> tuple[Floats, FileReport]:
-    """The rows of a file of these bytes, as the dataset's would be coded; `ApiError` as for those."""
+    """Return the rows of a file, coded by the dataset's declaration, and the report; raises as an upload does."""
     from app.sources.ingest import Reading, encoded  # late: Arrow, which no start should wait for
 
     file.write_bytes(body)
     reading, tally = Reading.of(spec, MOST_SAMPLE_BYTES)
     with service.reading(spec):
-        few = replace(reading, most_rows=MOST_SAMPLE_VALUES // len(spec.columns))
-        rows = np.concatenate(list(encoded(file, few)))
+        reading = replace(reading, most_rows=MOST_SAMPLE_VALUES // len(spec.columns))
+        rows = np.concatenate(list(encoded(file, reading)))
     if len(rows) < FEWEST_SAMPLED:
-        raise ApiError("unreadable_file", f"A sample has {FEWEST_SAMPLED} rows at least.")
-    return rows, tally.report
+        raise ApiError("unreadable_file", f"The file has too few rows: a sample needs at least {FEWEST_SAMPLED}.")
+    return rows, tally.report.model_copy(update={"warnings": []})  # they are about protection; these rows are public
 
 
 def _put(database: Database, steward: Principal, dataset_id: str, rows: Floats, published: str) -> PublicSample:
@@ -137,9 +142,9 @@ def _put(database: Database, steward: Principal, dataset_id: str, rows: Floats, 
         if row.data != "stored":  # meanwhile
             raise ApiError("dataset_deleted")
         connection.execute(sa.delete(samples).where(samples.c.dataset_id == dataset_id))
-        said = {"published": published, "attached_by": steward.name, "attached_at": database.timestamp()}
-        known = {"dataset_id": dataset_id, "rows": len(rows), "packed": Sample.of(rows).packed}
-        connection.execute(sa.insert(samples).values(**known, **said))
-        told = described(connection, row)
-    assert told is not None
-    return told
+        origin = {"published": published, "attached_by": steward.name, "attached_at": database.timestamp()}
+        content = {"dataset_id": dataset_id, "rows": len(rows), "packed": Sample.of(rows).packed}
+        connection.execute(sa.insert(samples).values(**content, **origin))
+        sample = described(connection, row)
+    assert sample is not None
+    return sample

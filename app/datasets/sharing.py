@@ -1,10 +1,11 @@
-"""Who may know of a dataset, and what one of them may spend of its budget, for stewards."""
+"""Routes of grants and allotments, for stewards."""
 
 from typing import Annotated
 
 from fastapi import Depends, Response
 
 from app.datasets import allotments, grants
+from app.datasets.names import DatasetId
 from app.http.body import json_body
 from app.http.errors import responses
 from app.http.lists import Paging, paging
@@ -12,7 +13,7 @@ from app.http.queries import strict_router
 from app.identity.dependencies import Principal, database, require
 from app.persistence.session import Database
 from purse.wire.allotments import Allotment, AllotmentRequest
-from purse.wire.base import Identifier, Name, Page
+from purse.wire.base import Name, Page
 from purse.wire.grants import Grant
 
 router = strict_router(prefix="/v1/datasets/{dataset_id}", tags=["grants"])
@@ -26,20 +27,20 @@ Listed = Annotated[Paging, Depends(paging())]
 @router.put(
     "/grants/{analyst}", summary="Grant a dataset", responses=responses("not_found", "invalid_request", "disk_full")
 )
-def give(base: Base, principal: Manager, dataset_id: Identifier, analyst: Name) -> Grant:
-    """From now on the analyst, by name or id, sees the dataset and spends on it. A grant that is there stays."""
+def give(base: Base, principal: Manager, dataset_id: DatasetId, analyst: Name) -> Grant:
+    """Lets the analyst, by name or id, see the dataset and spend its budget. An existing grant stays as it is."""
     return grants.give(base, principal, dataset_id, analyst)
 
 
 @router.get("/grants", summary="List grants", responses=responses("not_found", "invalid_request"))
-def listing(base: Base, _principal: Steward, dataset_id: Identifier, asked: Listed) -> Page[Grant]:
-    """The analysts who know of the dataset, by when they got their first tokens."""
+def listing(base: Base, _principal: Steward, dataset_id: DatasetId, asked: Listed) -> Page[Grant]:
+    """Returns the analysts who can see the dataset, ordered by the time of their first tokens."""
     return grants.page(base, dataset_id, asked)
 
 
 @router.get("/grants/{analyst}", summary="Read a grant", responses=responses("not_found"))
-def read(base: Base, _principal: Steward, dataset_id: Identifier, analyst: Name) -> Grant:
-    """Whether an analyst, by name or id, knows of the dataset; 404 if not."""
+def read(base: Base, _principal: Steward, dataset_id: DatasetId, analyst: Name) -> Grant:
+    """Returns an analyst's grant, by name or id; 404 if the analyst has none."""
     return grants.get(base, dataset_id, analyst)
 
 
@@ -49,8 +50,8 @@ def read(base: Base, _principal: Steward, dataset_id: Identifier, analyst: Name)
     summary="Revoke a grant",
     responses=responses("not_found", "invalid_request", "disk_full"),
 )
-def revoke(base: Base, _principal: Manager, dataset_id: Identifier, analyst: Name) -> Response:
-    """At once: the dataset is not there for the analyst. Jobs go on and stay the analyst's, with what they release."""
+def revoke(base: Base, _principal: Manager, dataset_id: DatasetId, analyst: Name) -> Response:
+    """Hides the dataset from the analyst at once. The analyst's jobs go on, and their releases remain readable."""
     grants.revoke(base, dataset_id, analyst)
     return Response(status_code=204)
 
@@ -63,36 +64,36 @@ def revoke(base: Base, _principal: Manager, dataset_id: Identifier, analyst: Nam
 def allot(
     base: Base,
     principal: Manager,
-    dataset_id: Identifier,
+    dataset_id: DatasetId,
     analyst: Name,
     body: Annotated[AllotmentRequest, Depends(json_body(AllotmentRequest))],
 ) -> Allotment:
-    """From now on the analyst's jobs together spend at most this of the budget, in the place of what was said before.
+    """Limits what the analyst's jobs may together spend of the budget, instead of an earlier allotment.
 
-    It takes a grant to spend at all. The datasets of a family share allotments, as they share the budget.
+    Spending needs a grant as well. The datasets of a family share allotments, as they share the budget.
     """
     return allotments.put(base, principal, dataset_id, analyst, body)
 
 
 @router.get("/allotments", summary="List allotments", responses=responses("not_found", "invalid_request"))
-def allotted(base: Base, principal: Steward, dataset_id: Identifier, asked: Listed) -> Page[Allotment]:
-    """What each analyst may spend of the budget, and how much of that is spent, by when they got their first tokens."""
+def allotted(base: Base, principal: Steward, dataset_id: DatasetId, asked: Listed) -> Page[Allotment]:
+    """Returns what each analyst may spend and has spent, ordered by the time of their first tokens."""
     return allotments.page(base, principal, dataset_id, asked)
 
 
 @router.get("/allotments/{analyst}", summary="Read an allotment", responses=responses("not_found"))
-def allotment(base: Base, principal: Steward, dataset_id: Identifier, analyst: Name) -> Allotment:
-    """What the analyst, by name or id, may spend of the budget; 404 if nothing was said."""
+def allotment(base: Base, principal: Steward, dataset_id: DatasetId, analyst: Name) -> Allotment:
+    """Returns what the analyst, by name or id, may spend of the budget; 404 without an allotment."""
     return allotments.get(base, principal, dataset_id, analyst)
 
 
 @router.delete(
     "/allotments/{analyst}",
     status_code=204,
-    summary="Take an allotment back",
+    summary="Delete an allotment",
     responses=responses("not_found", "disk_full"),
 )
-def deallot(base: Base, principal: Manager, dataset_id: Identifier, analyst: Name) -> Response:
-    """From now on the analyst spends of what nobody has reserved. What was spent stays spent."""
+def deallot(base: Base, principal: Manager, dataset_id: DatasetId, analyst: Name) -> Response:
+    """Lets the analyst spend what nobody has reserved. Spending so far remains."""
     allotments.delete(base, principal, dataset_id, analyst)
     return Response(status_code=204)

@@ -1,8 +1,9 @@
-"""Uploads that go on where they stopped: `<home>/uploads/<owner>/<id>.<length>`, a file each and nothing beside it.
+"""Files of resumable uploads: `<home>/uploads/<owner>/<id>.<length>`, one file for each upload and no other state.
 
-How far one is, is its size; whose it is, its folder; how long it waits, its last write. So any server on the home goes
-on with what another began, and one that is killed leaves nothing that is not true. A writer holds the file's lock for
-one block and writes only where the file ends: of two at one place one wins, and no byte is ever written over.
+The size of the file is the offset of the upload, its folder states the owner, and its last write starts the time to
+expiry. Any server on the home can therefore continue an upload, and a killed server leaves no wrong state. A writer
+locks the file for one block and writes only at its end: of two concurrent writers one is refused, and no byte is ever
+overwritten.
 """
 
 import fcntl
@@ -23,20 +24,20 @@ from app.persistence.session import new_id
 from app.settings import Settings
 from app.sources.matrix import sync_folder
 
-WAITING_EACH, WAITING = 4, 16  # not yet registered, of one steward and of all: each has its file on the disk
+WAITING_EACH, WAITING = 4, 16  # not yet registered, of one steward and of all: each has a file on the disk
 _ID = re.compile("up_[a-z0-9]{1,60}")
-_LATER = {"Retry-After": "60"}
+_RETRY = {"Retry-After": "60"}
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Spooled:
-    """An upload as its file is now.
+    """The present state of an upload.
 
     Parameters
     ----------
-    length, offset : bytes of the whole file, and those that are there
-    written : when the last of them came, in seconds since 1970
+    length, offset : size of the whole file, and of the received part, in bytes
+    written : time of the last write, in seconds since 1970
     """
 
     file: Path
@@ -51,49 +52,53 @@ class Spooled:
 
 
 def root(home: Path) -> Path:
-    """The folder of all uploads; the first one makes it."""
+    """Return the folder of all uploads; the first upload creates it."""
     return home / "uploads"
 
 
 def begin(settings: Settings, owner: str, length: int) -> Spooled:
-    """A new upload of `length` bytes, durably; none of them is there yet.
+    """Create an empty upload for `length` bytes, durably.
 
     Raises
     ------
     ApiError
-        too_large; too_many_requests or overloaded beyond WAITING_EACH or WAITING; disk_full if what is announced, here
-        and by the others, would not fit.
+        too_large; too_many_requests or overloaded beyond WAITING_EACH or WAITING; disk_full if the missing bytes of
+        all uploads would not fit on the disk.
     """
     if length > settings.max_upload_bytes:
-        raise ApiError("too_large", f"A file may hold at most {settings.max_upload_bytes} bytes.")
-    everybody = root(settings.home)
-    everybody.mkdir(mode=0o700, exist_ok=True)
-    with locked(everybody):
-        waiting = _all(everybody, "*/up_*.*")
+        raise ApiError("too_large", f"A file may have at most {settings.max_upload_bytes} bytes.")
+    uploads = root(settings.home)
+    uploads.mkdir(mode=0o700, exist_ok=True)
+    with locked(uploads):
+        waiting = _all(uploads, "*/up_*.*")
         if sum(upload.file.parent.name == owner for upload in waiting) >= WAITING_EACH:
-            detail = f"At most {WAITING_EACH} uploads of one steward wait to be registered; delete one."
-            raise ApiError("too_many_requests", detail, headers=_LATER)
+            detail = f"You have {WAITING_EACH} unregistered uploads, the most allowed. Register or delete one."
+            raise ApiError("too_many_requests", detail, headers=_RETRY)
         if len(waiting) >= WAITING:
-            raise ApiError("overloaded", f"At most {WAITING} uploads wait, of all stewards.", headers=_LATER)
+            raise ApiError(
+                "overloaded",
+                f"All stewards have {WAITING} unregistered uploads, the most allowed.",
+                headers=_RETRY,
+            )
         announced = length + sum(upload.length - upload.offset for upload in waiting)
-        if shutil.disk_usage(everybody).free < settings.min_free_bytes + announced:
+        if shutil.disk_usage(uploads).free < settings.min_free_bytes + announced:
             raise ApiError("disk_full")
-        folder = everybody / owner
+        folder = uploads / owner
         folder.mkdir(mode=0o700, exist_ok=True)
         file = folder / f"{new_id('up')}.{length}"
         file.touch(mode=0o600, exist_ok=False)
-        for made in (folder, everybody, settings.home):
-            sync_folder(made)
+        for parent in (folder, uploads, settings.home):
+            sync_folder(parent)
     return _described(file)
 
 
-def mine(home: Path, owner: str) -> list[Spooled]:
-    """An owner's uploads, in the order of their ids."""
+def owned(home: Path, owner: str) -> list[Spooled]:
+    """Return an owner's uploads, ordered by id."""
     return _all(root(home) / owner, "up_*.*")
 
 
 def find(home: Path, owner: str, upload_id: str) -> Spooled:
-    """An owner's upload, its offset on the disk; `ApiError` not_found, whether it is nobody's or another's."""
+    """Return an owner's upload, with its bytes synced to disk; `ApiError` not_found also for another owner's."""
     for file in (root(home) / owner).glob(f"{upload_id}.*") if _ID.fullmatch(upload_id) else ():
         try:
             with file.open("rb") as opened:
@@ -105,30 +110,34 @@ def find(home: Path, owner: str, upload_id: str) -> Spooled:
 
 
 def append(upload: Spooled, at: int, block: bytes) -> int:
-    """Writes a block where the file ends, which is `at`; where it ends then.
+    """Write a block at the end of the file; return the new end.
+
+    Parameters
+    ----------
+    at : the end of the file as the sender knows it
 
     Raises
     ------
     ApiError
-        offset_mismatch if it ends elsewhere; too_large, before anything is written, if it would pass its length;
-        upload_busy while another holds it; not_found once it is deleted.
+        offset_mismatch if the file ends elsewhere; too_large, before anything is written, beyond the upload's length;
+        upload_busy while another request uses the upload; not_found after its deletion.
     """
-    with _held(upload.file) as file:
+    with _locked(upload.file) as file:
         end = os.fstat(file.fileno()).st_size
         if end != at:
             raise ApiError("offset_mismatch")
         if end + len(block) > upload.length:
-            raise ApiError("too_large", f"This upload holds {upload.length} bytes, as was said when it began.")
+            raise ApiError("too_large", f"The body goes beyond the {upload.length} bytes of this upload.")
         file.seek(end)
-        rest = memoryview(block)
-        while rest:
-            rest = rest[file.write(rest) :]
+        unwritten = memoryview(block)
+        while unwritten:
+            unwritten = unwritten[file.write(unwritten) :]
     return end + len(block)
 
 
 @contextmanager
 def complete(home: Path, owner: str, upload_id: str) -> Iterator[Path]:
-    """The file of an upload that is all there, which nobody else writes, registers or deletes inside the block.
+    """Lock the file of a complete upload for the block, against writing, registration and deletion.
 
     Raises
     ------
@@ -136,48 +145,48 @@ def complete(home: Path, owner: str, upload_id: str) -> Iterator[Path]:
         not_found, upload_busy; upload_incomplete.
     """
     upload = find(home, owner, upload_id)
-    with _held(upload.file):
+    with _locked(upload.file):
         if upload.offset < upload.length:
             raise ApiError("upload_incomplete")
         yield upload.file
 
 
 def remove(upload: Spooled) -> None:
-    """Deletes an upload; `ApiError` upload_busy while it is written or registered, not_found if it is deleted."""
-    with _held(upload.file):
+    """Delete an upload; `ApiError` upload_busy while it is written or registered, not_found after its deletion."""
+    with _locked(upload.file):
         upload.file.unlink()
         sync_folder(upload.file.parent)
 
 
 def sweep(home: Path, seconds: float) -> None:
-    """Deletes what has waited for so long since its last byte; files of other names are nobody's to delete."""
+    """Delete uploads without a write for so many seconds; files with other names are left alone."""
     for upload in _all(root(home), "*/up_*.*"):
         if time.time() - upload.written > seconds:
             try:
-                with _held(upload.file):
+                with _locked(upload.file):
                     if _described(upload.file) == upload:
                         upload.file.unlink()
             except (ApiError, OSError):
-                continue  # it goes on, after all
+                continue  # in use again
             _log.info("upload_expired %s", upload.id)
 
 
 def _all(folder: Path, pattern: str) -> list[Spooled]:
-    found = []
+    uploads = []
     for file in sorted(folder.glob(pattern)):
-        with suppress(FileNotFoundError, ValueError):  # gone meanwhile, or none of ours
-            found.append(_described(file))
-    return found
+        with suppress(FileNotFoundError, ValueError):  # deleted meanwhile, or not an upload
+            uploads.append(_described(file))
+    return uploads
 
 
 def _described(file: Path) -> Spooled:
-    known = file.stat()
-    return Spooled(file, int(file.suffix[1:]), known.st_size, known.st_mtime)
+    status = file.stat()
+    return Spooled(file, int(file.suffix[1:]), status.st_size, status.st_mtime)
 
 
 @contextmanager
-def _held(path: Path) -> Iterator[FileIO]:
-    """The file, which nobody else holds inside the block; `ApiError` upload_busy or not_found."""
+def _locked(path: Path) -> Iterator[FileIO]:
+    """Open and lock the file for the block; `ApiError` upload_busy or not_found."""
     try:
         file = path.open("r+b", buffering=0)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""A dataset's public twin: rows for trying code, by what is public of it alone; no record has a part."""
+"""Public twins: synthetic rows for trying code, drawn from public facts of a dataset alone."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated
@@ -8,6 +8,7 @@ from fastapi import Depends, Query, Request
 from fastapi.responses import StreamingResponse
 
 from app.datasets import profiles, samples, store
+from app.datasets.names import DatasetId
 from app.datasets.store import DatasetRow
 from app.http.errors import ApiError, responses
 from app.http.queries import strict_router
@@ -16,17 +17,16 @@ from app.identity.dependencies import Principal, database, require
 from app.persistence.session import Database
 from app.sources import twins
 from app.sources.twins import Twin
-from purse.wire.base import Identifier
 from purse.wire.problems import Violation
 from purse.wire.twins import MOST_TWIN_ROWS, MOST_TWIN_VALUES, USUAL_SOURCE, TwinNumber, TwinSource
 
-TWINS_EACH, TWINS = 2, 8  # made at once, for one caller and for all: each takes a thread now and then
+TWINS_EACH, TWINS = 2, 8  # drawn at a time, for one caller and for all: each needs a thread now and then
 router = strict_router(prefix="/v1/datasets", tags=["datasets"])
 Anyone = Annotated[Principal, Depends(require("steward", "analyst", "auditor"))]
 
 
-async def place(request: Request, principal: Anyone) -> AsyncIterator[None]:
-    """One of the twins that may be made at once, as long as this one is."""
+async def slot(request: Request, principal: Anyone) -> AsyncIterator[None]:
+    """Hold one of the twins that may be drawn at a time, while this twin is drawn."""
     with request.app.state.services.twins.taken(principal.id):
         yield
 
@@ -41,43 +41,42 @@ async def place(request: Request, principal: Anyone) -> AsyncIterator[None]:
 def twin(
     base: Annotated[Database, Depends(database)],
     principal: Anyone,
-    _place: Annotated[None, Depends(place)],
-    dataset_id: Identifier,
+    _slot: Annotated[None, Depends(slot)],
+    dataset_id: DatasetId,
     rows: Annotated[int, Query(ge=1, le=MOST_TWIN_ROWS, description="How many rows.")] = 1000,
     number: TwinNumber = 0,
     source: Annotated[
         TwinSource | None,
-        Query(description=f"By what rows are drawn; if left out, {USUAL_SOURCE}."),
+        Query(description=f"The source of the rows; if left out, {USUAL_SOURCE}."),
     ] = None,
 ) -> StreamingResponse:
-    """Rows with the columns, the ranges and the categories declared, as a file to try code on; nothing is charged.
+    """Returns rows with the declared columns, ranges and categories, as a file to try code on. Nothing is charged.
 
-    Columns are drawn one by one, and nothing relates one to another; but of a public sample rows are drawn whole. No
-    data is touched.
+    Columns are drawn independently of each other; from a public sample, whole rows are drawn. No data is read.
     """
     with base.read() as connection:
-        found = store.visible(connection, dataset_id, principal)
-        drawn, _ = of(connection, found, source, "query.source")
+        dataset = store.visible(connection, dataset_id, principal)
+        drawn, _ = of(connection, dataset, source, "query.source")
     if rows * len(drawn.laws) > MOST_TWIN_VALUES:
-        most = MOST_TWIN_VALUES // len(drawn.laws)
-        raise ApiError("out_of_range", f"With these columns a twin has at most {most} rows.")
-    file = twins.csv_file(drawn, number, rows, found.spec.unit)
+        limit = MOST_TWIN_VALUES // len(drawn.laws)
+        raise ApiError("out_of_range", f"`rows` is too large: with these columns a twin has at most {limit} rows.")
+    file = twins.csv_file(drawn, number, rows, dataset.spec.unit)
     return StreamingResponse(in_turns(file), headers={"Content-Type": f"text/csv; charset={drawn.dialect.encoding}"})
 
 
 def of(
     connection: sa.Connection, dataset: DatasetRow, source: TwinSource | None, where: str
 ) -> tuple[Twin, TwinSource]:
-    """The twin of a dataset, and by what it is drawn; `ApiError` invalid_request if there is nothing of that kind."""
+    """Return the twin of a dataset and its source; `ApiError` invalid_request if the source does not exist."""
     laws, dialect = twins.declared(dataset.spec.columns), dataset.spec.dialect
     if source in (None, "sample") and (rows := samples.rows_of(connection, dataset)) is not None:
         return Twin(laws, dialect, rows), "sample"
     job = profiles.latest(connection, dataset.id) if source in (None, "profile") else None
-    known = None if job is None else profiles.get(connection, dataset.id, job)
-    if known is not None:
-        return Twin(twins.profiled(known.document.columns), dialect), "profile"
+    profile = None if job is None else profiles.get(connection, dataset.id, job)
+    if profile is not None:
+        return Twin(twins.profiled(profile.document.columns), dialect), "profile"
     if source in (None, "declaration"):
         return Twin(laws, dialect), "declaration"
-    why = "no profile was released of" if source == "profile" else "no public sample is attached to"
-    wrong = Violation(where=where, what=f"cannot be had: {why} this dataset yet")
+    reason = "no profile has been released" if source == "profile" else "no public sample is attached"
+    wrong = Violation(where=where, what=f"does not exist for this dataset: {reason}. Leave it out, or choose another")
     raise ApiError("invalid_request", "See `violations`.", violations=[wrong])

@@ -1,9 +1,8 @@
-"""A multipart body with the parts `spec` and `file`, received in a stream: the file onto the disk, never into memory.
-In the place of `file`, `upload` names one that is there already.
+"""Receives a multipart body with the parts `spec` and `file` as a stream, and writes the file to disk as it arrives.
 
-Starlette's own parser would spool the file into the system's temporary folder, which may be memory, before anybody has
-looked at the token. Here the token is checked first, the limits hold while the bytes arrive, and the file is written
-once, beside where it will stay. Its name, its type and every other header of a part are ignored.
+Instead of `file`, the part `upload` may state the id of a complete upload. Starlette's parser would store the file in
+the system's temporary folder, which may be memory, before the token is checked. Here the token is checked first, limits
+apply while bytes arrive, and the file is written once. The headers of a part other than its name are ignored.
 """
 
 from collections.abc import AsyncIterator
@@ -18,12 +17,13 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 
 from app.http.body import parse_json
 from app.http.errors import ApiError, invalid
+from app.http.work import in_turn
 from purse.unknown_fields import unknown
 from purse.wire.datasets import DatasetSpec
 
 MAX_SPEC_BYTES = 4 * 2**20
-_OVERHEAD_BYTES = 2**16
-_STEP_BYTES = 2**20
+_OVERHEAD_BYTES = 2**16  # of boundaries and headers
+_BLOCK_BYTES = 2**20
 _MAX_ID_BYTES = 64
 _FILES = ("file", "upload")
 _PARTS = ("spec", *_FILES)
@@ -31,13 +31,12 @@ _PARTS = ("spec", *_FILES)
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """What has arrived.
+    """A received declaration and file.
 
     Parameters
     ----------
-    spec : the declaration
-    file : where the file lies
-    folder : where there is room to read it into; it goes with the request
+    file : the path of the file
+    folder : a folder for the records that are read from it; removed after the request
     """
 
     spec: DatasetSpec
@@ -46,15 +45,15 @@ class Upload:
 
 
 async def blocks(request: Request) -> AsyncIterator[bytes]:
-    """A body in blocks of about a MiB; of one that breaks off all that has come, and only then the error."""
+    """Yield a body in blocks of about 1 MiB. If it breaks off, the error follows the last received bytes."""
     waiting, broken = bytearray(), None
     try:
         async for chunk in request.stream():
             waiting += chunk
-            if len(waiting) >= _STEP_BYTES:
+            if len(waiting) >= _BLOCK_BYTES:
                 yield bytes(waiting)
                 waiting.clear()
-    except Exception as error:  # too slow, or gone
+    except Exception as error:  # too slow, or disconnected
         broken = error
     yield bytes(waiting)
     if broken is not None:
@@ -62,45 +61,45 @@ async def blocks(request: Request) -> AsyncIterator[bytes]:
 
 
 async def receive(request: Request, file: Path, max_bytes: int) -> tuple[DatasetSpec, str | None]:
-    """Receives a body: its spec, and the id of its upload, None if the part `file` is in `file` now; constant memory.
+    """Receive a body in constant memory; return its spec, and the id of its upload, None if it held the part `file`.
 
     Parameters
     ----------
-    file : path of the new file
-    max_bytes : the most that the part `file` may hold
+    file : path to write the part `file` to
+    max_bytes : largest size of the part `file`
 
     Raises
     ------
     ApiError
-        unsupported_media_type if the body is no multipart/form-data; too_large beyond `max_bytes`, or MAX_SPEC_BYTES
-        for the spec; invalid_request if a part is missing, unknown, there twice, or cut off; the same or out_of_range
-        for the spec.
+        unsupported_media_type if the body is not multipart/form-data; too_large beyond `max_bytes`, or MAX_SPEC_BYTES
+        for the spec; invalid_request if a part is missing, unknown, repeated or cut off; invalid_request or
+        out_of_range for the spec.
     """
     boundary = _boundary(request.headers.get("content-type", ""))
-    most = max_bytes + MAX_SPEC_BYTES + _OVERHEAD_BYTES
+    limit = max_bytes + MAX_SPEC_BYTES + _OVERHEAD_BYTES
     declared = request.headers.get("content-length", "")
-    if declared.isdecimal() and (len(declared) > 18 or int(declared) > most):
+    if declared.isdecimal() and (len(declared) > 18 or int(declared) > limit):
         raise _too_large("file", max_bytes)
     with file.open("xb") as target:
         parts, total = _Parts(boundary, target, max_bytes), 0
         async for block in blocks(request):
             total += len(block)
-            if total > most:
+            if total > limit:
                 raise _too_large("file", max_bytes)
             await run_in_threadpool(parts.feed, block)
         raw, upload = parts.finished()
-    return await run_in_threadpool(parse_json, DatasetSpec, raw, where="spec", max_bytes=MAX_SPEC_BYTES), upload
+    return await in_turn(parse_json, DatasetSpec, raw, where="spec", max_bytes=MAX_SPEC_BYTES), upload
 
 
 class _Parts:
-    """Sorts the events of the multipart parser into spec and file."""
+    """Sorts the parser's events into spec, file and upload id."""
 
     def __init__(self, boundary: bytes, target: BinaryIO, max_bytes: int) -> None:
         self._texts = {"spec": bytearray(), "upload": bytearray()}
         self._target = target
-        self._left = {"spec": MAX_SPEC_BYTES, "file": max_bytes, "upload": _MAX_ID_BYTES}
-        self._most = dict(self._left)
-        self._seen: list[str] = []
+        self._limits = {"spec": MAX_SPEC_BYTES, "file": max_bytes, "upload": _MAX_ID_BYTES}
+        self._remaining = dict(self._limits)
+        self._received: list[str] = []
         self._name = self._value = b""
         self._part: str | None = None
         self._is_over = False
@@ -118,22 +117,22 @@ class _Parts:
         )
 
     def feed(self, data: bytes) -> None:
-        """The next bytes of the body."""
+        """Parse the next bytes of the body."""
         try:
             self._parser.write(data)
         except FormParserError:
-            raise _wrong("is not well-formed multipart") from None
+            raise _wrong("is not well-formed multipart/form-data. Let a library write the body") from None
 
     def finished(self) -> tuple[bytes, str | None]:
-        """The spec and the upload's id, when all has arrived."""
+        """Return the spec, and the id of the upload or None, after the last byte."""
         if not self._is_over:
-            raise _wrong("ends before its last boundary")
-        if "spec" not in self._seen:
-            raise _wrong("lacks the part 'spec'")
-        if sum(part in self._seen for part in _FILES) != 1:
-            raise _wrong("lacks the part 'file', or 'upload' in its place; or has both")
+            raise _wrong("ends before its last boundary. Send the whole body again")
+        if "spec" not in self._received:
+            raise _wrong("lacks the part `spec`, the declaration as JSON")
+        if sum(part in self._received for part in _FILES) != 1:
+            raise _wrong("must have either the part `file` or the part `upload`, not both")
         upload = self._texts["upload"].decode("latin-1")
-        return bytes(self._texts["spec"]), upload if "upload" in self._seen else None
+        return bytes(self._texts["spec"]), upload if "upload" in self._received else None
 
     def _begin(self) -> None:
         self._part = None
@@ -154,18 +153,18 @@ class _Parts:
 
     def _headers_finished(self) -> None:
         if self._part is None:
-            raise _wrong(f"holds a part without a name. Known parts: {', '.join(_PARTS)}.")
+            raise _wrong(f"has a part without a name. Known parts: {', '.join(_PARTS)}.")
         if self._part not in _PARTS:
             raise _wrong(unknown(self._part, _PARTS, "part"), self._part)
-        if self._part in self._seen:
-            raise _wrong(f"holds the part {self._part!r} twice")
-        self._seen.append(self._part)
+        if self._part in self._received:
+            raise _wrong(f"has the part {self._part!r} twice. Send it once")
+        self._received.append(self._part)
 
     def _data(self, data: bytes, start: int, end: int) -> None:
         assert self._part is not None
-        self._left[self._part] -= end - start
-        if self._left[self._part] < 0:
-            raise _too_large(self._part, self._most[self._part])
+        self._remaining[self._part] -= end - start
+        if self._remaining[self._part] < 0:
+            raise _too_large(self._part, self._limits[self._part])
         piece = memoryview(data)[start:end]
         if self._part == "file":
             self._target.write(piece)
@@ -182,13 +181,13 @@ def _boundary(content_type: str) -> bytes:
         raise ApiError("unsupported_media_type", "The body must be multipart/form-data.")
     boundary = options.get(b"boundary", b"")
     if not 1 <= len(boundary) <= 70:
-        raise _wrong("has no boundary")
+        raise _wrong("has no boundary of 1 to 70 characters in its Content-Type")
     return boundary
 
 
-def _too_large(part: str, most: int) -> ApiError:
-    return ApiError("too_large", f"The part {part!r} may hold at most {most} bytes.")
+def _too_large(part: str, limit: int) -> ApiError:
+    return ApiError("too_large", f"The part {part!r} may have at most {limit} bytes.")
 
 
-def _wrong(what: str, *part: str) -> ApiError:
-    return invalid([{"type": "multipart", "loc": part, "msg": what}], "body")
+def _wrong(reason: str, *part: str) -> ApiError:
+    return invalid([{"type": "multipart", "loc": part, "msg": reason}], "body")

@@ -1,4 +1,4 @@
-"""Large files in as many requests as it takes, by the tus protocol 1.0 (core, creation, expiration, termination)."""
+"""Resumable uploads of large files, by the tus protocol 1.0 (core, creation, expiration, termination)."""
 
 from collections.abc import AsyncIterator
 from email.utils import formatdate
@@ -21,16 +21,16 @@ from purse.wire.uploads import UploadStatus
 
 VERSION = "1.0.0"
 MEDIA_TYPES = ("application/offset+octet-stream", "application/octet-stream")
-_MOST = 2**53
-_BODY: dict[str, Any] = {  # by the name that generators of clients know
+_MOST_BYTES = 2**53
+_BODY: dict[str, Any] = {  # with the media type that client generators know
     "required": True,
-    "description": f"Bytes of the file; {MEDIA_TYPES[0]}, as the protocol has it, is taken as well.",
+    "description": f"Bytes of the file. The protocol's own type, {MEDIA_TYPES[0]}, is accepted as well.",
     "content": {MEDIA_TYPES[1]: {"schema": {"type": "string", "format": "binary"}}},
 }
 
 
-async def _spoken(request: Request, response: Response) -> AsyncIterator[None]:
-    """The protocol's version, in every answer; `ApiError` unsupported_version of a request that speaks another one."""
+async def _protocol(request: Request, response: Response) -> AsyncIterator[None]:
+    """State the protocol's version in every answer; raise an `ApiError` unsupported_version for another version."""
     response.headers["Tus-Resumable"] = VERSION
     try:
         if request.headers.get("tus-resumable", VERSION) != VERSION:
@@ -41,7 +41,7 @@ async def _spoken(request: Request, response: Response) -> AsyncIterator[None]:
         raise
 
 
-router = strict_router(prefix="/v1/uploads", tags=["datasets"], dependencies=[Depends(_spoken)])
+router = strict_router(prefix="/v1/uploads", tags=["datasets"], dependencies=[Depends(_protocol)])
 Chosen = Annotated[Settings, Depends(settings)]
 Owner = Annotated[Principal, Depends(require("steward", scope="manage"))]
 
@@ -57,26 +57,28 @@ def begin(
     principal: Owner,
     response: Response,
     locate: Locate,
-    length: Annotated[int, Header(alias="Upload-Length", ge=1, le=_MOST, description="The bytes of the whole file.")],
+    length: Annotated[
+        int, Header(alias="Upload-Length", ge=1, le=_MOST_BYTES, description="Size of the file in bytes.")
+    ],
 ) -> UploadStatus:
-    """A place for a file, which arrives by PATCH and becomes a dataset by `POST /v1/datasets`.
+    """Creates an empty upload. PATCH adds the file's bytes, and `POST /v1/datasets` registers the complete file.
 
-    What is sent as `Upload-Metadata` is ignored: a file's name may tell of those in it.
+    `Upload-Metadata` is ignored, because a file's name can reveal something about its records.
     """
-    made = spool.begin(chosen, principal.id, length)
-    locate(f"{router.prefix}/{made.id}")
-    return _status(made, chosen, response)
+    upload = spool.begin(chosen, principal.id, length)
+    locate(f"{router.prefix}/{upload.id}")
+    return _status(upload, chosen, response)
 
 
 @router.get("", summary="List uploads", responses=responses("unsupported_version"))
 def listing(
     chosen: Chosen,
     principal: Annotated[Principal, Depends(require("steward"))],
-    order: Annotated[Order, Query(description="`desc` has the one written last first.")] = "desc",
+    order: Annotated[Order, Query(description="By the last write; `desc`: latest first.")] = "desc",
 ) -> Page[UploadStatus]:
-    """The caller's own, all on one page: there are never more than a few."""
-    found = sorted(spool.mine(chosen.home, principal.id), key=lambda upload: upload.written, reverse=order == "desc")
-    return Page[UploadStatus](items=[_status(upload, chosen) for upload in found], next=None)
+    """Returns the caller's own uploads on one page; there are never more than a few."""
+    uploads = sorted(spool.owned(chosen.home, principal.id), key=lambda upload: upload.written, reverse=order == "desc")
+    return Page[UploadStatus](items=[_status(upload, chosen) for upload in uploads], next=None)
 
 
 @router.get("/{upload_id}", summary="Read an upload's offset", responses=responses("unsupported_version", "not_found"))
@@ -86,14 +88,14 @@ def read(
     response: Response,
     upload_id: Identifier,
 ) -> UploadStatus:
-    """The offset counts what is on the disk, whatever then happens to the server. HEAD says it in headers."""
+    """Returns the number of bytes that are safely on disk. HEAD returns it in headers."""
     return _status(spool.find(chosen.home, principal.id, upload_id), chosen, response)
 
 
 @router.patch(
     "/{upload_id}",
     status_code=204,
-    summary="Go on with an upload",
+    summary="Continue an upload",
     responses=responses(
         "unsupported_version",
         "not_found",
@@ -107,19 +109,20 @@ def read(
     ),
     openapi_extra={"requestBody": _BODY},
 )
-async def go_on(
+async def resume(
     request: Request,
     chosen: Chosen,
     principal: Owner,
     response: Response,
     upload_id: Identifier,
     offset: Annotated[
-        int, Header(alias="Upload-Offset", ge=0, le=_MOST, description="Where in the file the body begins.")
+        int,
+        Header(alias="Upload-Offset", ge=0, le=_MOST_BYTES, description="Where the body begins in the file."),
     ],
 ) -> None:
-    """Writes the body where the upload ends, and nowhere else. Of one that breaks off, what has come is kept."""
+    """Appends the body at the end of the upload. If the request breaks off, the received bytes are kept."""
     if request.headers.get("content-type", "").split(";")[0].strip().lower() not in MEDIA_TYPES:
-        raise ApiError("unsupported_media_type", f"The body must be {MEDIA_TYPES[0]}.")
+        raise ApiError("unsupported_media_type", f"The Content-Type must be {' or '.join(MEDIA_TYPES)}.")
     with request.app.state.services.uploads.taken(principal.id):
         upload = await run_in_threadpool(spool.find, chosen.home, principal.id, upload_id)
         if offset != upload.offset:  # before a byte is read
@@ -139,7 +142,7 @@ async def go_on(
     responses=responses("unsupported_version", "not_found", "upload_busy"),
 )
 def end(chosen: Chosen, principal: Owner, upload_id: Identifier) -> None:
-    """It is gone from the disk."""
+    """Deletes the upload from the disk."""
     spool.remove(spool.find(chosen.home, principal.id, upload_id))
 
 

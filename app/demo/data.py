@@ -1,6 +1,6 @@
-"""The demonstration's dataset and its declaration; see PROVENANCE.md.
+"""The dataset of the demonstration and its declaration; see PROVENANCE.md.
 
-One row is one person in one year of the RAND Health Insurance Experiment, and a row is what is protected.
+Each row describes one person in one year of the RAND Health Insurance Experiment. A row is protected.
 """
 
 import csv
@@ -15,7 +15,7 @@ from purse.wire.datasets import Budget, DatasetSpec
 
 TARGET: Final = "repeat_visits"
 POSITIVE: Final = "yes"
-KEPT_OUT: Final = 5  # every fifth row stays out of the upload, whatever is in it
+TEST_EVERY: Final = 5  # every fifth row is a test row, chosen by position
 
 Row = Mapping[str, str]
 
@@ -28,8 +28,8 @@ def _category(name: str, *categories: str) -> Column:
     return CategoryColumn(name=name, type="category", categories=list(categories))
 
 
-# From the variables' meaning and the experiment's rules, never from the rows: families with a head under 62 and an
-# income up to 25,000 dollars of 1973 were enrolled, at six sites, for at most five years. What lies outside is clamped.
+# The bounds come from the meaning of the variables and the rules of the experiment, not from the rows. The experiment
+# had families with a head under 62 and an income up to 25,000 dollars of 1973, at six sites, for at most five years.
 COLUMNS: Final[Sequence[Column]] = (
     _category(TARGET, "no", POSITIVE),
     _category("coinsurance", "0", "25", "50", "95", "100"),
@@ -50,25 +50,25 @@ COLUMNS: Final[Sequence[Column]] = (
 
 
 def spec(budget: Budget) -> DatasetSpec:
-    """The public declaration that goes with the upload."""
+    """Return the public declaration for the upload."""
     return DatasetSpec(name="randhie", columns=list(COLUMNS), budget=budget)
 
 
 def rows() -> list[Row]:
-    """Every row, in the file's order."""
+    """Return every row, in the file's order."""
     packed = files("app.demo").joinpath("randhie.csv.gz").read_bytes()
     return list(csv.DictReader(gzip.decompress(packed).decode().splitlines()))
 
 
 def split(everything: Sequence[Row]) -> tuple[list[Row], list[Row]]:
-    """(uploaded, kept out) by position alone."""
-    uploaded = [row for position, row in enumerate(everything, 1) if position % KEPT_OUT]
-    return uploaded, list(everything[KEPT_OUT - 1 :: KEPT_OUT])
+    """Return the rows to upload and the test rows, chosen by position."""
+    uploaded = [row for position, row in enumerate(everything, 1) if position % TEST_EVERY]
+    return uploaded, list(everything[TEST_EVERY - 1 :: TEST_EVERY])
 
 
-def write(path: Path, some: Sequence[Row]) -> None:
-    """The rows as a CSV file."""
+def write(path: Path, rows: Sequence[Row]) -> None:
+    """Write rows as a CSV file."""
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(some[0]))
+        writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
-        writer.writerows(some)
+        writer.writerows(rows)

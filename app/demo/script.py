@@ -10,6 +10,7 @@ from app.demo import data
 from app.demo.data import Row
 from app.demo.server import serving
 from purse import Client, JobHandle, Model, ProblemError, Receipt
+from purse.text import loss
 from purse.wire.datasets import Budget, BudgetStatus, Dataset
 from purse.wire.jobs import Quote
 
@@ -25,14 +26,14 @@ METHODS: Final = ("dp_gd", "dp_svrg")
 
 
 def run() -> dict[str, Any]:
-    """Tells the story on stdout; returns its numbers."""
+    """Run the demonstration, describe it on stdout, and return its figures."""
     began = time.monotonic()
-    uploaded, kept_out = data.split(data.rows())
-    majority = _majority(kept_out)
+    uploaded, tested = data.split(data.rows())
+    majority = _majority(tested)
     print("Privy Purse on the RAND Health Insurance Experiment (public domain)")
-    print(f"  {len(uploaded) + len(kept_out):,} rows: one person in one year each, and a row is what is protected.")
-    print(f"  {len(uploaded):,} go to the service; every fifth, {len(kept_out):,}, is kept out to test on.")
-    print("  To predict: does this person see a doctor twice or more in this year?")
+    print(f"  {len(uploaded) + len(tested):,} rows, each of one person in one year. A row is protected.")
+    print(f"  {len(uploaded):,} rows are uploaded. Every fifth row, {len(tested):,} in all, tests the models.")
+    print("  The models predict whether the person sees a doctor at least twice in the year.")
     with tempfile.TemporaryDirectory(prefix="purse-demo-") as folder:
         home = Path(folder)
         _title("The server starts: SQLite and two local worker processes")
@@ -42,15 +43,15 @@ def run() -> dict[str, Any]:
                 dataset = _upload(steward, home / "randhie.csv", uploaded)
                 analyst_token = steward.tokens.create("alice", "analyst").token
                 steward.datasets.grant(dataset.id, "alice")
-                print("  alice, an analyst, has a token and a grant: without one the dataset is not there for her")
+                print("  alice, an analyst, has a token and a grant for this dataset")
             with Client(url, analyst_token) as analyst:
-                models = [_train(analyst, dataset, method, kept_out, majority) for method in METHODS]
+                models = [_train(analyst, dataset, method, tested, majority) for method in METHODS]
                 status = analyst.datasets.budget(dataset.id)
                 refusal = _one_too_many(analyst, dataset, status)
         seconds = time.monotonic() - began
-        print(f"\nThe server has stopped and its state is gone. {seconds:.0f} s in all.")
+        print(f"\nThe server has stopped and its state is removed. {seconds:.0f} s in all.")
     return {
-        "dataset": {"rows": len(uploaded), "kept_out": len(kept_out), "majority": majority},
+        "dataset": {"rows": len(uploaded), "kept_out": len(tested), "majority": majority},
         "models": models,
         "spent": status.spent.model_dump(),
         "remaining": status.remaining.model_dump(),
@@ -65,20 +66,22 @@ def _upload(steward: Client, path: Path, rows: Sequence[Row]) -> Dataset:
     dataset = steward.datasets.upload(path, spec=data.spec(BUDGET))
     path.unlink()
     print(f"  {dataset.name} is {dataset.id}: {dataset.rows:,} rows, {len(dataset.columns)} declared columns")
-    print(f"  budget: epsilon {BUDGET.epsilon:g} at delta {BUDGET.delta:g}, for everything ever asked about it")
+    print(
+        f"  budget: epsilon {BUDGET.epsilon:g} at delta {BUDGET.delta:g}, for everything that is ever released about it"
+    )
     return dataset
 
 
-def _train(analyst: Client, dataset: Dataset, method: str, kept_out: Sequence[Row], majority: float) -> dict[str, Any]:
+def _train(analyst: Client, dataset: Dataset, method: str, tested: Sequence[Row], majority: float) -> dict[str, Any]:
     _title(f"Alice, an analyst, trains a model with {method}")
     request = {"dataset": dataset.id, "method": {"name": method}, **JOB}
-    _say_quote(analyst.quote(**request))
+    _print_quote(analyst.quote(**request))
     began = time.monotonic()
     job = analyst.jobs.submit(**request)
     model = job.result()
-    accuracy = _accuracy(analyst, model, kept_out)
+    accuracy = _accuracy(analyst, model, tested)
     print(f"  {job.id}: {job.state} in {time.monotonic() - began:.1f} s, {job.job.progress.total} private answers")
-    print(f"  test accuracy {accuracy:.1%} on the {len(kept_out):,} rows kept out (majority class: {majority:.1%})")
+    print(f"  test accuracy {accuracy:.1%} on the {len(tested):,} test rows (majority class: {majority:.1%})")
     recomputed = _check(job, model)
     privacy = model.privacy
     return {
@@ -91,11 +94,9 @@ def _train(analyst: Client, dataset: Dataset, method: str, kept_out: Sequence[Ro
     }
 
 
-def _say_quote(quote: Quote) -> None:
-    print(
-        f"  quote: epsilon {quote.epsilon:.4g} at delta {quote.delta:g}, certified by {quote.accountant}; it ", end=""
-    )
-    print("fits" if quote.fits else "does not fit")
+def _print_quote(quote: Quote) -> None:
+    fits = "fits" if quote.fits else "does not fit"
+    print(f"  quote: {loss(quote.epsilon, quote.delta)}, certified by {quote.accountant}; it {fits}")
     for query in quote.queries:
         multiplier = f"noise multiplier {query.noise_multiplier:.3g}"
         print(f"    {query.name}: {query.answers} answers, {query.mechanism['name']}, {multiplier}")
@@ -103,19 +104,19 @@ def _say_quote(quote: Quote) -> None:
 
 def _check(job: JobHandle, model: Model) -> float | None:
     receipt = job.receipt()
-    _say_receipt(receipt)
-    found = receipt.verify(model=model)
-    print("  verified offline: the signature holds, the receipt is for this model, and its events cost")
-    print(f"    epsilon {found.recomputed_epsilon:.4g}, recomputed by {found.accountant}")
-    return found.recomputed_epsilon
+    _print_receipt(receipt)
+    checked = receipt.verify(model=model)
+    print("  verified offline: the signature is valid, the receipt is for this model, and its events cost")
+    print(f"    epsilon {checked.recomputed_epsilon:.4g}, recomputed by {checked.accountant}")
+    return checked.recomputed_epsilon
 
 
-def _say_receipt(receipt: Receipt) -> None:
-    said = receipt.facts
-    print(f"  receipt {said['id']}")
+def _print_receipt(receipt: Receipt) -> None:
+    facts = receipt.facts
+    print(f"  receipt {facts['id']}")
     for name in ("neighbors", "rows", "epsilon", "delta", "accountant", "accountant_version", "numerics"):
-        print(f"    {name:<19}{said[name]:g}" if isinstance(said[name], float) else f"    {name:<19}{said[name]}")
-    print(f"    {'ledger entry':<19}{said['sequence']}, {said['hash'][:16]}...")
+        print(f"    {name:<19}{facts[name]:g}" if isinstance(facts[name], float) else f"    {name:<19}{facts[name]}")
+    print(f"    {'ledger entry':<19}{facts['sequence']}, {facts['hash'][:16]}...")
 
 
 def _one_too_many(analyst: Client, dataset: Dataset, status: BudgetStatus) -> dict[str, Any]:
@@ -128,9 +129,8 @@ def _one_too_many(analyst: Client, dataset: Dataset, status: BudgetStatus) -> di
     except ProblemError as error:
         if error.code != "budget_exhausted" or error.remaining is None:
             raise
-        print(f"  asked for epsilon {JOB['privacy']['epsilon']:g} once more: refused, {error.status} {error.code}")
-        print(f"    {error.detail}")
-        print(f"    what would fit: epsilon {error.remaining.epsilon:.4g} at delta {error.remaining.delta:g}")
+        print(f"  requested epsilon {JOB['privacy']['epsilon']:g} once more: refused, {error.status} {error.code}")
+        print(f"    Nothing was charged. The most that fits is {loss(error.remaining.epsilon, error.remaining.delta)}.")
         return {"code": error.code, "status": error.status, "remaining": error.remaining.model_dump()}
     raise RuntimeError(f"{job.id} was admitted beyond the budget")
 

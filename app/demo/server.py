@@ -1,4 +1,4 @@
-"""The real server, `purse serve`, as a process of its own, with its state in a folder that goes away."""
+"""A real server, `purse serve`, in a process of its own, with its state in a temporary folder."""
 
 import os
 import secrets
@@ -16,18 +16,18 @@ from typing import NoReturn
 from purse import Client, ClientError, ProblemError, Unreachable
 
 COMMAND = [sys.executable, "-P", "-m", "app.cli", "serve"]
-_STARTS_WITHIN = 120.0
-_STOPS_WITHIN = 30.0
+_START_SECONDS = 120.0
+_STOP_SECONDS = 30.0
 
 
 @contextmanager
 def serving(home: Path) -> Iterator[tuple[str, str]]:
-    """A server that is ready, as (url, a steward's token); stopped at the end, whatever the end is.
+    """Yield the URL and a steward's token of a ready server, and stop the server at the end.
 
     Raises
     ------
     ClientError
-        if it does not start; its last words are in the message.
+        if the server does not start; the message has the end of its log.
     """
     url, token = f"http://127.0.0.1:{free_port()}", secrets.token_urlsafe(32)
     log = home / "server.log"
@@ -38,7 +38,7 @@ def serving(home: Path) -> Iterator[tuple[str, str]]:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            start_new_session=True,  # its group is its workers too, and Ctrl-C is ours to pass on
+            start_new_session=True,  # a group with its workers, which Ctrl-C does not reach
         )
         try:
             _wait(process, url, log)
@@ -48,13 +48,13 @@ def serving(home: Path) -> Iterator[tuple[str, str]]:
 
 
 def _environment(home: Path, url: str, token: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PURSE_")}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PURSE_")}
     port = url.rpartition(":")[2]
-    return kept | {"PURSE_HOME": str(home), "PURSE_PORT": port, "PURSE_BOOTSTRAP_TOKEN": token}
+    return environment | {"PURSE_HOME": str(home), "PURSE_PORT": port, "PURSE_BOOTSTRAP_TOKEN": token}
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens on now."""
+    """Return a free port of this machine."""
     with socket.socket() as port:
         port.bind(("127.0.0.1", 0))
         number: int = port.getsockname()[1]
@@ -62,7 +62,7 @@ def free_port() -> int:
 
 
 def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
-    deadline = time.monotonic() + _STARTS_WITHIN
+    deadline = time.monotonic() + _START_SECONDS
     with Client(url, timeout=5.0) as client:
         while process.poll() is None and time.monotonic() < deadline:
             try:
@@ -72,13 +72,13 @@ def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
             else:
                 return
     last = log.read_text(errors="replace").strip().splitlines()[-3:]
-    raise ClientError(f"the server did not start: {' | '.join(last) or 'it said nothing'}")
+    raise ClientError(f"the server did not start: {' | '.join(last) or 'its log is empty'}")
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
     try:
-        process.wait(_STOPS_WITHIN)
+        process.wait(_STOP_SECONDS)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -86,14 +86,14 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def _endings_raise() -> Iterator[None]:
-    """SIGTERM and SIGHUP end this process by way of its `finally` blocks."""
+    """Run the `finally` blocks of this process on SIGTERM and SIGHUP."""
 
     def end(number: int, _frame: FrameType | None) -> NoReturn:
         raise SystemExit(128 + number)
 
-    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    handlers = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)

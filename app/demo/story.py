@@ -1,7 +1,7 @@
-"""`make story`: a hospital's file as it is, from a look at it to a refusal, and what an auditor finds alone.
+"""`make story`: a hospital's file, from its check to a refusal, and the verification by an auditor.
 
-Everything goes through the interface and the commands that anybody has. The file is made up by a rule, so that nobody
-is in it; it has what such files have: semicolons, latin-1, decimal commas, several rows of a patient.
+Everything uses the public interface and commands. The file is computed by a rule, so it describes no real person. It
+has the form of real files: semicolons, latin-1, decimal commas, and several rows of a patient.
 """
 
 import json
@@ -39,7 +39,7 @@ _PEOPLE: Final[Mapping[str, Role]] = {"ada": "analyst", "bob": "analyst", "the a
 
 
 def stays(patients: int = 4000) -> bytes:
-    """Two stays of each patient; the older are more often in intensive care."""
+    """Return two stays of each patient. Older patients are more often in intensive care."""
     lines = ["patient;name;alter;kosten;station;intensiv"]
     for i in range(2 * patients):
         age, spread = i // 2 * 37 % 100, i * 7919 % 61
@@ -50,73 +50,77 @@ def stays(patients: int = 4000) -> bytes:
 
 
 def tell(url: str, token: str, folder: Path, register: Callable[[Client, Path], str] | None = None) -> dict[str, Any]:
-    """The story at a server, told on stdout; its numbers.
+    """Run the story on a server, describe it on stdout, and return its figures.
 
     Parameters
     ----------
-    url, token : of a server, and of its steward
+    url, token : of a server and of its steward
     folder : for files
-    register : how the steward declares the file, else by the client; gives the dataset's id
+    register : uploads the file and returns the dataset's id; the client's upload by default
     """
     file = folder / "aufenthalte.csv"
     file.write_bytes(stays())
-    wrong = _checked(file, dict(SPEC) | {"dialect": {"delimiter": ";", "encoding": "windows-1252"}})
-    print(f"purse check, with the decimal comma forgotten, would refuse the file for: {', '.join(wrong)}")
+    refused_columns = _checked(file, dict(SPEC) | {"dialect": {"delimiter": ";", "encoding": "windows-1252"}})
+    print(f"purse check, with the decimal comma forgotten, would refuse the file for: {', '.join(refused_columns)}")
     print(f"  and with it for: {', '.join(_checked(file, SPEC)) or 'nothing'}")
     with Client(url, token) as steward:
-        made = register(steward, file) if register else steward.datasets.upload(file, spec=SPEC).id
-        dataset = steward.datasets.get(made)
+        uploaded = register(steward, file) if register else steward.datasets.upload(file, spec=SPEC).id
+        dataset = steward.datasets.get(uploaded)
         people = {name: steward.tokens.create(name, role).token for name, role in _PEOPLE.items()}
         for name in ("ada", "bob"):
             steward.datasets.grant(dataset.id, name)
-    print(f"{dataset.name}: {dataset.persons} patients to train on; a patient is the unit, epsilon 3 the budget")
+    print(f"{dataset.name}: {dataset.persons} patients to train on; a patient is the unit, and the budget is epsilon 3")
     with Client(url, people["ada"]) as ada, Client(url, people["bob"]) as bob:
         expected = ada.forecast(dataset=dataset.id, target=TARGET, positive="ja", epsilons=EPSILONS, runs=5)
-        print("what accuracy to expect, tried on a public twin that nobody is in:")
+        print("accuracy to expect, tried on artificial rows:")
         for at in expected.at:
             quote = ada.quote(dataset=dataset.id, **_MODEL | {"privacy": {"epsilon": at.epsilon}})
             score = f"{at.score.median:.3f}, between {at.score.low:.3f} and {at.score.high:.3f}"
-            print(
-                f"  before spending: epsilon {at.epsilon:g} takes {quote.share:.1%} of the budget; accuracy of {score}"
-            )
+            print(f"  epsilon {at.epsilon:g} uses {quote.share:.1%} of the budget; accuracy {score}")
         counted = bob.jobs.submit(dataset=dataset.id, method="counts", columns=["station"], privacy=0.3).statistic()
         assert isinstance(counted.result, CountsResult)
-        print(f"bob buys counts: {', '.join(f'{count:.0f}' for count in counted.result.counts)}")
+        print(f"bob releases counts: {', '.join(f'{count:.0f}' for count in counted.result.counts)}")
         job = ada.jobs.submit(dataset=dataset.id, **_MODEL)
         model = job.result(progress=False)
         measured = job.evaluate(privacy=2.0).evaluation(progress=False).result
         assert isinstance(measured, TwoClasses)
-        auc = measured.auc
-        print(f"ada buys a model: AUC {auc.value:.3f}, 95 % [{auc.low:.3f}, {auc.high:.3f}] on patients kept out")
+        accuracy, auc = measured.accuracy, measured.auc
+        print(f"ada trains a model at epsilon {_MODEL['privacy']['epsilon']:g}; on the holdout set it has")
+        print(f"  accuracy {accuracy.value:.3f}, between {accuracy.low:.3f} and {accuracy.high:.3f} (95 %)")
+        print(f"  AUC {auc.value:.3f}, between {auc.low:.3f} and {auc.high:.3f} (95 %)")
         job.receipt().save(folder)
         refused = _refused(ada, dataset.id)
     with Client(url, people["the auditor"]) as auditor:
         budget = auditor.datasets.budget(dataset.id)
         ledger = list(auditor.ledger(dataset.id))
     shares = {analyst.analyst: analyst.share for analyst in budget.analysts}
-    found = load(folder / "receipt.json", folder / "keys.json").verify(model=model, ledger=ledger)
+    checked = load(folder / "receipt.json", folder / "keys.json").verify(model=model, ledger=ledger)
     print(f"the auditor sees {', '.join(f'{name} {share:.1%}' for name, share in shares.items())} of the budget,")
-    print(f"  and recomputes ada's receipt alone: epsilon {found.recomputed_epsilon:.4g} by {found.accountant}")
+    print(
+        f"  and recomputes ada's receipt without the server: epsilon {checked.recomputed_epsilon:.4g}, "
+        f"by {checked.accountant}"
+    )
     print(f"one more model is refused: {refused}")
     return {
         "dataset": dataset.id,
         "auditor": people["the auditor"],
-        "wrong": wrong,
+        "wrong": refused_columns,
         "shares": shares,
         "expected": [at.score.median for at in expected.at],
+        "accuracy": accuracy.model_dump(),
         "auc": auc.model_dump(),
-        "recomputed": found.recomputed_epsilon,
+        "recomputed": checked.recomputed_epsilon,
         "refused": refused,
     }
 
 
 def _checked(file: Path, spec: Mapping[str, Any]) -> list[str]:
-    """The columns for which `purse check` says that a server would refuse the file."""
+    """Return the columns for which `purse check` refuses the file."""
     declared = file.with_suffix(".json")
     declared.write_text(json.dumps(spec))
     command = [sys.executable, "-P", "-m", "app.cli", "check", str(file), "--spec", str(declared), "--json"]
-    said = subprocess.run(command, capture_output=True, text=True, check=False)
-    refused: list[str] = json.loads(said.stdout)["refused"]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    refused: list[str] = json.loads(process.stdout)["refused"]
     return refused
 
 
@@ -129,5 +133,8 @@ def _refused(analyst: Client, dataset: str) -> str:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory(prefix="purse-story-") as made, serving(Path(made)) as (where, secret):
-        tell(where, secret, Path(made))
+    with (
+        tempfile.TemporaryDirectory(prefix="purse-story-") as folder_name,
+        serving(Path(folder_name)) as (server_url, steward_token),
+    ):
+        tell(server_url, steward_token, Path(folder_name))

@@ -65,8 +65,8 @@ CODES: Mapping[str, Code] = {
     "unparsed_values": Code(
         422,
         "Too many values cannot be parsed as declared",
-        "In one column, more values than `max_unparsed` allows cannot be parsed. `report` states the causes "
-        "and likely remedies.",
+        "In one column, more values than `max_unparsed` allows cannot be parsed, or more than `max_clamped` allows "
+        "lie outside the bounds. `report` states the causes and likely remedies.",
     ),
     "unauthenticated": Code(
         401,

@@ -16,20 +16,20 @@ from purse.wire.jobs import JobEvent, JobState
 
 FINAL: Final[frozenset[JobState]] = frozenset({"done", "failed", "cancelled"})
 
-Place = tuple[int, int, int]
+Position = tuple[int, int, int]
 
 
-def place(event_id: str | None) -> Place:
-    """Where in the job's life an event id `attempt.done.final` stands; before everything, if it is none of ours."""
+def position(event_id: str | None) -> Position:
+    """Return the position of an event id `attempt.done.final` in a job's life; of any other id, before all events."""
     parts = (event_id or "").split(".")
     if len(parts) != 3 or not all(part.isascii() and part.isdecimal() and len(part) < 16 for part in parts):
         return (-1, 0, 0)
-    attempt, done, final = map(int, parts)
-    return (attempt, done, final)
+    attempt, answered, final = map(int, parts)
+    return (attempt, answered, final)
 
 
 async def follow(
-    database: Database, job_id: str, last: Place, principal: Principal, changes: Changes
+    database: Database, job_id: str, last: Position, principal: Principal, changes: Changes
 ) -> AsyncIterator[ServerSentEvent]:
     """Every change after `last` that a look finds, until the job is over; the end itself is always told.
 

@@ -19,7 +19,7 @@ def columns(spec: JobSpec, answers: NDArray[np.float64]) -> list[ColumnProfile]:
     method, table, problem = spec.method, spec.design, spec.problem
     assert isinstance(method, Profile)
     assert isinstance(table, Table)
-    moments, counts, share = method.parted(problem, answers)
+    moments, counts, share = method.unpack(problem, answers)
     stds = stds_of(method, problem, spec.release_plan.plan)
     rows = Rows(problem.n * share, problem.n * stds["means"] if problem.unit.is_person else 0.0)
     found, numbers, layout = [], iter(counts), problem.columns

@@ -1,4 +1,4 @@
-"""Jobs, for analysts; their releases."""
+"""Routes of jobs and of their releases, for analysts."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -8,9 +8,8 @@ from typing import Annotated, Protocol
 from fastapi import Depends, Header, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.sse import EventSourceResponse, ServerSentEvent
+from pydantic import BaseModel
 
-from app.calculation.dependencies import pool
-from app.calculation.pool import Pool
 from app.http import conditional
 from app.http.body import json_body
 from app.http.callers import while_connected
@@ -20,15 +19,15 @@ from app.http.lists import Paging, paging
 from app.http.location import Locate
 from app.http.queries import strict_router
 from app.http.work import in_turn
-from app.identity.dependencies import Principal, database, require, settings
+from app.identity.dependencies import Principal, Require, database, require
 from app.jobs import events, service
 from app.jobs.changes import Changes
 from app.jobs.queue import Limits
+from app.jobs.service import Release
 from app.jobs.wanted import Wanted
 from app.persistence.session import Database, new_id
 from app.quotes import routes as quotes
 from app.quotes.service import price
-from app.settings import Settings
 from app.wire import AnyRequest, EvaluationBody, EvaluationRequest, Job, Requested, StatisticRequest, TuningRequest
 from purse.wire.base import Identifier, Page
 from purse.wire.evaluations import ReleasedEvaluation
@@ -44,34 +43,29 @@ router = strict_router(prefix="/v1", tags=["jobs"])
 
 
 class Waker(Protocol):
-    """Whoever runs the jobs."""
+    """The part of the service that starts queued jobs."""
 
     def wake(self) -> None:
         """Look at the queue now."""
-        ...
 
 
 async def waker(request: Request) -> Waker:
-    """The service's dispatcher."""
-    found: Waker = request.app.state.services.dispatcher
-    return found
+    """Return the service's dispatcher."""
+    dispatcher: Waker = request.app.state.services.dispatcher
+    return dispatcher
 
 
 async def changes(request: Request) -> Changes:
-    """The service's."""
-    found: Changes = request.app.state.services.changes
-    return found
+    """Return the service's announcements of changed jobs."""
+    announced: Changes = request.app.state.services.changes
+    return announced
 
 
 Base = Annotated[Database, Depends(database)]
 Analyst = Annotated[Principal, Depends(require("analyst"))]
 Reader = Annotated[Principal, Depends(require("analyst", "auditor"))]
 Submitter = Annotated[Principal, Depends(require("analyst", scope="submit"))]
-Room = Annotated[None, Depends(quotes.room)]
-Body = Annotated[AnyRequest, Depends(json_body(AnyRequest))]
-StatisticBody = Annotated[StatisticRequest, Depends(json_body(StatisticRequest))]
-EvaluationBodies = Annotated[EvaluationBody, Depends(json_body(EvaluationBody))]
-TuningBody = Annotated[TuningRequest, Depends(json_body(TuningRequest))]
+Dispatcher = Annotated[Waker, Depends(waker)]
 Key = Annotated[
     str | None,
     Header(
@@ -85,106 +79,95 @@ REFUSALS = responses(
 
 
 @dataclass(frozen=True, slots=True)
-class Sender:
-    """Reserves the budget and queues a job, for a caller who stays connected meanwhile."""
+class Submission:
+    """One request to submit a job, by a caller who stays connected until the job is queued."""
 
     request: Request
-    base: Database
-    chosen: Settings
-    calculations: Pool
-    dispatcher: Waker
+    principal: Principal
     locate: Locate
+    key: str
 
-    async def __call__(self, principal: Principal, asked: Requested, idempotency_key: str | None) -> Job:
-        """The job, or the one that was submitted before under this key."""
-        key = idempotency_key or new_id("key")
-        job = await service.known(self.base, principal, key, asked)
+    async def __call__(self, requested: Requested) -> Job:
+        """Reserve the budget and queue the job; return it, or the job that this key submitted before."""
+        services = self.request.app.state.services
+        base: Database = services.database
+        job = await service.submitted(base, self.principal, self.key, requested)
         if job is None:
-            priced = await while_connected(
-                self.request, price(self.base, self.chosen, self.calculations, principal, asked)
-            )
-            queued = Limits.queued(self.chosen)
-            job = await run_in_threadpool(service.submit, self.base, principal, key, priced, queued)
+            pricing = price(base, services.settings, services.pool, self.principal, requested)
+            priced = await while_connected(self.request, pricing)
+            limits = Limits.queued(services.settings)
+            job = await run_in_threadpool(service.submit, base, self.principal, self.key, priced, limits)
             _LOG.info("job_submitted %s", job.id)
-        self.dispatcher.wake()
+        services.dispatcher.wake()
         self.locate(f"{router.prefix}/jobs/{job.id}")
         return job
 
 
-async def sender(
+async def submission(
     request: Request,
-    base: Base,
-    chosen: Annotated[Settings, Depends(settings)],
-    calculations: Annotated[Pool, Depends(pool)],
-    dispatcher: Annotated[Waker, Depends(waker)],
+    principal: Submitter,
+    _room: Annotated[None, Depends(quotes.room)],
     locate: Locate,
-) -> Sender:
-    """The service's."""
-    return Sender(request, base, chosen, calculations, dispatcher, locate)
+    idempotency_key: Key = None,
+) -> Submission:
+    """Return the submission that a request makes. Its caller is checked before the body is read."""
+    return Submission(request, principal, locate, idempotency_key or new_id("key"))
 
 
-Sending = Annotated[Sender, Depends(sender)]
+Submit = Annotated[Submission, Depends(submission)]
 
 
-async def _seen(base: Base, principal: Analyst, job_id: Identifier) -> Job:
-    """Return a job that the caller may see, looked up before a stream begins."""
+async def _visible(base: Base, principal: Analyst, job_id: Identifier) -> Job:
+    """Return a job that the caller may see; it is looked up before a stream begins."""
     return await in_turn(service.get, base, principal, job_id)
 
 
-async def place(request: Request, principal: Analyst) -> AsyncIterator[None]:
-    """One of the event streams that may be open at once, as long as this one is."""
+async def stream_slot(request: Request, principal: Analyst) -> AsyncIterator[None]:
+    """Hold one of the event streams that a caller may have open at once, while this stream is open."""
     with request.app.state.services.streams.taken(principal.id):
         yield
 
 
 @router.post("/jobs", status_code=202, summary="Submit a job", responses=REFUSALS)
-async def submit(send: Sending, principal: Submitter, _room: Room, body: Body, idempotency_key: Key = None) -> Job:
+async def submit(submit: Submit, body: Annotated[AnyRequest, Depends(json_body(AnyRequest))]) -> Job:
     """Reserves the budget and queues a job, in one transaction; it runs as soon as a worker is free.
 
-    What the job is follows from its body: a model; a statistic, by its method; a tuning, by its `candidates`; or with
-    `model` an evaluation of that job's model.
+    The body decides what the job releases: a model; a statistic, by its method; a tuning, by its `candidates`; or, with
+    `model`, an evaluation of that job's model.
     """
-    return await send(principal, body.root, idempotency_key)
+    return await submit(body.root)
 
 
-@router.post("/statistics", status_code=202, summary="Ask for a statistic", responses=REFUSALS)
+@router.post("/statistics", status_code=202, summary="Submit a statistic", responses=REFUSALS)
 async def submit_statistic(
-    send: Sending, principal: Submitter, _room: Room, body: StatisticBody, idempotency_key: Key = None
+    submit: Submit, body: Annotated[StatisticRequest, Depends(json_body(StatisticRequest))]
 ) -> Job:
     """Reserves the budget and queues a job that releases a statistic, or a profile, with noise.
 
-    It is a job as any: its state is at `/v1/jobs/{id}`, and what it released at `/v1/jobs/{id}/statistic`; a profile is
-    at `/v1/jobs/{id}/profile`.
+    Its state is at `/v1/jobs/{id}`, and its release at `/v1/jobs/{id}/statistic` or, of a profile, at
+    `/v1/jobs/{id}/profile`.
     """
-    return await send(principal, body, idempotency_key)
+    return await submit(body)
 
 
 @router.post("/models/{job_id}/evaluations", status_code=202, summary="Evaluate a model", responses=REFUSALS)
 async def evaluate(
-    send: Sending,
-    principal: Submitter,
-    _room: Room,
-    job_id: Identifier,
-    body: EvaluationBodies,
-    idempotency_key: Key = None,
+    submit: Submit, job_id: Identifier, body: Annotated[EvaluationBody, Depends(json_body(EvaluationBody))]
 ) -> Job:
-    """How well the model that this job released does on the kept-out part of its dataset, whose budget pays for it.
+    """Reserves the budget and queues a job that scores the model of this job on the holdout set of its dataset.
 
-    A job of that part, submitted as any: what it released is at `/v1/jobs/{id}/evaluation`.
+    The holdout set's own budget pays for it. The release is at `/v1/jobs/{id}/evaluation`.
     """
-    return await send(principal, EvaluationRequest(model=job_id, **dict(body)), idempotency_key)
+    return await submit(EvaluationRequest(model=job_id, **dict(body)))
 
 
 @router.post("/tunings", status_code=202, summary="Train in several ways, and keep the best", responses=REFUSALS)
-async def submit_tuning(
-    send: Sending, principal: Submitter, _room: Room, body: TuningBody, idempotency_key: Key = None
-) -> Job:
+async def submit_tuning(submit: Submit, body: Annotated[TuningRequest, Depends(json_body(TuningRequest))]) -> Job:
     """Reserves the budget and queues a job that trains each candidate several times and releases the best model.
 
-    One price covers all runs. It is a job as any: its state is at `/v1/jobs/{id}`, and the best model at
-    `/v1/jobs/{id}/model`.
+    One price covers all runs. The state is at `/v1/jobs/{id}`, and the best model at `/v1/jobs/{id}/model`.
     """
-    return await send(principal, body, idempotency_key)
+    return await submit(body)
 
 
 @router.get("/jobs", summary="List jobs", responses=responses("invalid_request"))
@@ -194,19 +177,19 @@ def listing(
     asked: Annotated[Paging, Depends(paging())],
     wanted: Annotated[Wanted, Depends()],
 ) -> Page[Job]:
-    """Jobs by the time of their submission: an analyst's own; all of them for stewards and auditors.
+    """Returns jobs by the time of their submission: an analyst's own; all jobs for stewards and auditors.
 
-    What a job released is not in the list: that is at `/v1/jobs/{id}/model`, `/statistic`, `/evaluation` or `/profile`.
+    Releases are not in the list: read them at `/v1/jobs/{id}/model`, `/statistic`, `/evaluation` or `/profile`.
     """
     return service.page(base, principal, asked, wanted)
 
 
-@router.get("/jobs/{job_id}", summary="Look at a job", responses=responses("not_found"))
-def show(job: Annotated[Job, Depends(_seen)]) -> Job:
-    """A job's state, and its price as it was charged.
+@router.get("/jobs/{job_id}", summary="Read a job", responses=responses("not_found"))
+def show(job: Annotated[Job, Depends(_visible)]) -> Job:
+    """Returns a job's state, and its price as it was charged.
 
-    That a job has ended is told on a public grid of times, 1/4, 1/2, 1, 2, 4, ... seconds from its submission, and not
-    before it was predicted to end: how long it really took may depend on the records.
+    The end of a job is reported at a point of a public grid of times, 1/4, 1/2, 1, 2, 4, ... seconds from its
+    submission, and not before its predicted end: the time that it really took may depend on the records.
     """
     return job
 
@@ -221,78 +204,61 @@ def show(job: Annotated[Job, Depends(_seen)]) -> Job:
 async def follow(
     base: Base,
     principal: Analyst,
-    _place: Annotated[None, Depends(place)],
-    job: Annotated[Job, Depends(_seen)],
-    heard: Annotated[Changes, Depends(changes)],
+    _slot: Annotated[None, Depends(stream_slot)],
+    job: Annotated[Job, Depends(_visible)],
+    announced: Annotated[Changes, Depends(changes)],
     last_event_id: Annotated[
         str | None, Header(max_length=64, description="The last event seen: the stream goes on after it.")
     ] = None,
 ) -> AsyncIterator[ServerSentEvent]:
     """Server-sent events named `job`, each with a JobEvent as data; ends when the job, or the token, is over."""
-    async for event in events.follow(base, job.id, events.place(last_event_id), principal, heard):
+    async for event in events.follow(base, job.id, events.position(last_event_id), principal, announced):
         yield event
 
 
 @router.delete(
     "/jobs/{job_id}", summary="Cancel a job", responses=responses("not_found", "already_finished", "disk_full")
 )
-def cancel(base: Base, principal: Submitter, dispatcher: Annotated[Waker, Depends(waker)], job_id: Identifier) -> Job:
+def cancel(base: Base, principal: Submitter, dispatcher: Dispatcher, job_id: Identifier) -> Job:
     """Cancels a job: refunded if it had not started; one that has started stays charged, and its worker is stopped."""
     job = service.cancel(base, principal, job_id)
     dispatcher.wake()
     return job
 
 
-@router.get(
-    "/jobs/{job_id}/model",
-    response_model=Model,
-    summary="The released model",
-    responses=responses("not_found", "not_released") | conditional.RESPONSES,
+def _release(name: Release, document: type[BaseModel], readers: Require, about: str = "") -> None:
+    """Add the route that returns one document of a job's release, as canonical JSON."""
+
+    def read(
+        base: Base,
+        principal: Annotated[Principal, Depends(readers)],
+        job_id: Identifier,
+        if_none_match: IfNoneMatch = None,
+    ) -> Response:
+        return conditional.respond(service.released(base, principal, job_id, name), if_none_match)
+
+    router.add_api_route(
+        f"/jobs/{{job_id}}/{name}",
+        read,
+        response_model=document,
+        summary=f"Read the released {name}" if name != "receipt" else "Read the release's receipt",
+        description=about or "Canonical JSON; the receipt holds its SHA-256.",
+        responses=responses("not_found", "not_released") | conditional.RESPONSES,
+    )
+
+
+_release("model", Model, require("analyst"))
+_release("statistic", ReleasedStatistic, require("analyst"))
+_release("evaluation", ReleasedEvaluation, require("analyst"))
+_release(
+    "profile",
+    DatasetProfile,
+    require("analyst", "auditor"),
+    "Canonical JSON; the receipt holds its SHA-256. Everybody with a grant on the dataset may read its profiles.",
 )
-def model(base: Base, principal: Analyst, job_id: Identifier, if_none_match: IfNoneMatch = None) -> Response:
-    """Canonical JSON; the receipt holds its SHA-256."""
-    return conditional.respond(service.model(base, principal, job_id), if_none_match)
-
-
-@router.get(
-    "/jobs/{job_id}/statistic",
-    response_model=ReleasedStatistic,
-    summary="The released statistic",
-    responses=responses("not_found", "not_released") | conditional.RESPONSES,
+_release(
+    "receipt",
+    ReceiptDocument,
+    require("analyst", "auditor"),
+    "Returns the signed statement of what the release cost. An auditor may read every receipt.",
 )
-def statistic(base: Base, principal: Analyst, job_id: Identifier, if_none_match: IfNoneMatch = None) -> Response:
-    """Canonical JSON; the receipt holds its SHA-256."""
-    return conditional.respond(service.statistic(base, principal, job_id), if_none_match)
-
-
-@router.get(
-    "/jobs/{job_id}/evaluation",
-    response_model=ReleasedEvaluation,
-    summary="The released evaluation",
-    responses=responses("not_found", "not_released") | conditional.RESPONSES,
-)
-def evaluation(base: Base, principal: Analyst, job_id: Identifier, if_none_match: IfNoneMatch = None) -> Response:
-    """Canonical JSON; the receipt holds its SHA-256."""
-    return conditional.respond(service.evaluation(base, principal, job_id), if_none_match)
-
-
-@router.get(
-    "/jobs/{job_id}/profile",
-    response_model=DatasetProfile,
-    summary="The released profile",
-    responses=responses("not_found", "not_released") | conditional.RESPONSES,
-)
-def profile(base: Base, principal: Reader, job_id: Identifier, if_none_match: IfNoneMatch = None) -> Response:
-    """Canonical JSON; the receipt holds its SHA-256. It is the dataset's: whoever has a grant on that may."""
-    return conditional.respond(service.profile(base, principal, job_id), if_none_match)
-
-
-@router.get(
-    "/jobs/{job_id}/receipt",
-    response_model=ReceiptDocument,
-    summary="The release's receipt",
-    responses=responses("not_found", "not_released") | conditional.RESPONSES,
-)
-def receipt(base: Base, principal: Reader, job_id: Identifier, if_none_match: IfNoneMatch = None) -> Response:
-    """What the release cost, signed. An auditor may read every receipt."""
-    return conditional.respond(service.receipt(base, principal, job_id), if_none_match)

@@ -6,14 +6,15 @@ What a running job goes through is in `app.jobs.attempts`. Nothing here shows an
 import hashlib
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import sqlalchemy as sa
 
 from accounting.records.documents import canonical
-from accounting.records.events import Cancelled, Charged, Refunded
+from accounting.records.events import Cancelled, Refunded
 from accounting.records.filters import cost_from_json, cost_to_json
 from accounting.records.ledger import share
+from app.datasets import names
 from app.datasets import store as datasets
 from app.http.errors import ApiError
 from app.http.lists import Paging
@@ -33,10 +34,13 @@ from app.wire import EvaluationRequest, Job, Requested, StatisticRequest
 from purse.wire.base import Page
 from purse.wire.jobs import JobKind
 
+Release = Literal["model", "statistic", "evaluation", "profile", "receipt"]
+"""The documents that a release can have."""
 
-async def known(database: Database, owner: Principal, key: str, request: Requested) -> Job | None:
-    """The job that was submitted before with this key and body; `ApiError` idempotency_conflict with another body."""
-    return _same(await store.known(database, owner.id, key), _digest(request))
+
+async def submitted(database: Database, owner: Principal, key: str, request: Requested) -> Job | None:
+    """Return the job that this key and body submitted before; `ApiError` idempotency_conflict for another body."""
+    return _same(await store.submitted(database, owner.id, key), _digest(request))
 
 
 def submit(database: Database, owner: Principal, key: str, priced: Priced, limits: Limits = ANY_NUMBER) -> Job:
@@ -101,45 +105,28 @@ def get(database: Database, principal: Principal, job_id: str) -> Job:
 def page(database: Database, principal: Principal, asked: Paging, wanted: Wanted = ANY) -> Page[Job]:
     """The jobs that are wanted in the order of submission: own ones to an analyst, all to stewards and auditors."""
     with database.read() as connection:
+        if wanted.dataset is not None:
+            wanted = replace(wanted, dataset=names.identify(connection, wanted.dataset, principal))
         found = store.page(connection, asked, _own(principal), *wanted.among())
     return asked.page(Page[Job], found, JobRow.to_wire, lambda row: row.id)
 
 
-def model(database: Database, principal: Principal, job_id: str) -> str:
-    """The released model's canonical JSON; ApiError not_found or not_released."""
-    return _output(database, job_id, "model", _own(principal))
+def released(database: Database, principal: Principal, job_id: str, name: Release) -> str:
+    """Return one document of a job's release as canonical JSON; `ApiError` not_found or not_released.
 
-
-def statistic(database: Database, principal: Principal, job_id: str) -> str:
-    """The released statistic's canonical JSON; ApiError not_found or not_released."""
-    return _output(database, job_id, "statistic", _own(principal))
-
-
-def evaluation(database: Database, principal: Principal, job_id: str) -> str:
-    """The released evaluation's canonical JSON; ApiError not_found or not_released."""
-    return _output(database, job_id, "evaluation", _own(principal))
-
-
-def profile(database: Database, principal: Principal, job_id: str) -> str:
-    """The released profile's canonical JSON, for whoever may use the dataset; ApiError not_found or not_released."""
-    return _output(database, job_id, "profile", _readable(principal))
-
-
-def receipt(database: Database, principal: Principal, job_id: str) -> str:
-    """The release's signed receipt; ApiError not_found or not_released. An auditor sees every receipt."""
+    An analyst reads own releases, and the profiles of datasets with a grant. An auditor reads every receipt.
+    """
+    visible = _readable(principal) if name in ("profile", "receipt") else _own(principal)
     with database.read() as connection:
-        _found(connection, job_id, _readable(principal))
-        return _released(store.receipt(connection, job_id))
-
-
-def _output(database: Database, job_id: str, kind: JobKind, seen: sa.ColumnElement[bool]) -> str:
-    with database.read() as connection:
-        there = _found(connection, job_id, seen).kind
-        if there != kind:
+        kind = _found(connection, job_id, visible).kind
+        if name not in ("receipt", kind):
             raise ApiError(
-                "not_found", f"This job's release is its {there}, and no {kind}: it is at /v1/jobs/{{id}}/{there}."
+                "not_found", f"This job releases no {name} but its {kind}: read it at /v1/jobs/{{id}}/{kind}."
             )
-        return _released(store.model(connection, job_id))
+        document = (store.receipt if name == "receipt" else store.model)(connection, job_id)
+    if document is None:
+        raise ApiError("not_released")
+    return document
 
 
 def _digest(request: Requested) -> str:
@@ -170,15 +157,14 @@ def _reserve(
     if now.state.frozen:
         raise ApiError("dataset_frozen")
     standing = allotments.stands(connection, now.ledger_id, now.state, owner.id)
-    quote = priced.quote(standing)
     job_id, at = new_id("job"), database.timestamp()
-    names = (owner.name, dataset.id, quote.method.name)
-    charged = None if priced.cost is None else Charged(job_id, priced.cost, priced.guarantee, *names)
-    after = None if charged is None else standing.after(charged)
+    charged = priced.charged(job_id, owner.name)
+    after = priced.admitted(standing, charged)
     if charged is None or after is None:
         raise ApiError("budget_exhausted", remaining=pricing.remaining(standing))
-    taken = share(after.state, charged.cost)  # of the whole budget, which tells of the charges of others
-    ledger.apply(connection, dataset.id, replace(charged, share=taken), at, owner.id)
+    quote = priced.quote(standing, after)
+    budget_share = share(after.state, charged.cost)  # of the whole budget, which depends on the charges of others
+    ledger.apply(connection, dataset.id, replace(charged, share=budget_share), at, owner.id)
     row = JobRow(
         id=job_id,
         number=store.next_number(connection),
@@ -189,7 +175,7 @@ def _reserve(
         idempotency_key=key,
         request_sha256=digest,
         quote=_text(quote.model_dump(mode="json")),
-        charge=_text({"cost": cost_to_json(charged.cost), "share": None if standing.sees_parts_only else taken}),
+        charge=_text({"cost": cost_to_json(charged.cost), "share": None if standing.sees_parts_only else budget_share}),
         state="queued",
         attempt=0,
         lost=0,
@@ -231,12 +217,6 @@ def _own(principal: Principal) -> sa.ColumnElement[bool]:
 def _readable(principal: Principal) -> sa.ColumnElement[bool]:
     """As `_own`; and released profiles, which are the dataset's."""
     return _own(principal) | (store.RELEASED_PROFILE & datasets.granted(principal, store.DATASET))
-
-
-def _released(text: str | None) -> str:
-    if text is None:
-        raise ApiError("not_released")
-    return text
 
 
 def _text(document: Any) -> str:

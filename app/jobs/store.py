@@ -1,4 +1,4 @@
-"""Jobs in the database. Every function but `known` works inside the caller's transaction."""
+"""Jobs in the database. Every function but `submitted` works inside the caller's transaction."""
 
 import json
 from collections.abc import Collection, Sequence
@@ -119,10 +119,10 @@ def by_key(connection: sa.Connection, owner_id: str, key: str) -> JobRow | None:
     return None if row is None else JobRow(*row)
 
 
-async def known(database: Database, owner_id: str, key: str) -> JobRow | None:
-    """`by_key`, of a transaction of its own: before a submission it is almost always nothing."""
-    found = await database.ask(_BY_KEY, {"owner": owner_id, "key": key})
-    return JobRow(*found[0]) if found else None
+async def submitted(database: Database, owner_id: str, key: str) -> JobRow | None:
+    """Return `by_key` of a transaction of its own, without a thread: before a submission it is almost always None."""
+    rows = await database.ask(_BY_KEY, {"owner": owner_id, "key": key})
+    return JobRow(*rows[0]) if rows else None
 
 
 def numbered(connection: sa.Connection, number: int, *also: sa.ColumnElement[bool]) -> JobRow | None:

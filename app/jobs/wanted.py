@@ -11,7 +11,7 @@ from pydantic import AfterValidator
 
 from app.persistence.clock import stamp
 from app.persistence.tables import identities, jobs
-from purse.wire.base import Identifier, Name
+from purse.wire.base import DatasetReference, Name
 from purse.wire.jobs import JobKind, JobState
 
 
@@ -34,7 +34,9 @@ _UNTIL = Query(pattern=_TIME, description="Only those submitted before this UTC 
 class Wanted:
     """Those that suit all that is said. Times are of submissions, which no record decides."""
 
-    dataset: Annotated[Identifier | None, Query(description="Only those on this dataset.")] = None
+    dataset: Annotated[
+        DatasetReference | None, Query(description="Only jobs on this dataset, by its id or its name.")
+    ] = None
     state: Annotated[JobState | None, Query(description="Only those that are told to be in this state.")] = None
     method: Annotated[
         str | None,

@@ -56,7 +56,9 @@ def copy(source: Database, target: Database, keys: Jwks) -> Contents:
     """
     with source.read() as old, target.write(alone="names") as new:
         if not is_current(old):
-            raise StartRefused("the database to copy from is of another version: `purse migrate` it first")
+            raise StartRefused(
+                "the database to copy from is of another version: run `purse server migrate` on it first"
+            )
         before = _contents(old, keys)
         if not create(new):
             raise StartRefused("the database to copy to holds tables already: name an empty one")

@@ -1,24 +1,21 @@
-"""Ledgers for those who watch over them; keys and receipt verification for everybody."""
+"""Public keys and receipt verification, for everybody."""
 
 from typing import Annotated
 
-from fastapi import Depends, Query, Request, Response
+from fastapi import Depends, Request, Response
 
-from accounting.records.entries import EntryKind
 from app.calculation.dependencies import pool
 from app.calculation.pool import Pool
 from app.http import conditional
 from app.http.body import json_body
 from app.http.callers import while_connected
 from app.http.errors import responses
-from app.http.lists import NUMBER, Paging, paging
 from app.http.queries import strict_router
-from app.identity.dependencies import Principal, database, require
+from app.identity.dependencies import database
 from app.ledger import service
 from app.ledger.keys import SigningKeys
 from app.persistence.session import Database
-from purse.wire.base import Identifier, Name, Page
-from purse.wire.receipts import KeySet, LedgerEntry, ReceiptDocument, VerificationReport
+from purse.wire.receipts import KeySet, ReceiptDocument, VerificationReport
 
 router = strict_router(prefix="/v1", tags=["ledger and receipts"])
 
@@ -32,24 +29,6 @@ async def signing_keys(request: Request) -> SigningKeys:
 
 Base = Annotated[Database, Depends(database)]
 Keys = Annotated[SigningKeys, Depends(signing_keys)]
-
-
-@router.get("/datasets/{dataset_id}/ledger", summary="Read a dataset's ledger", responses=responses("not_found"))
-def ledger(
-    base: Base,
-    _principal: Annotated[Principal, Depends(require("steward", "auditor"))],
-    dataset_id: Identifier,
-    asked: Annotated[Paging, Depends(paging(NUMBER, first="asc"))],
-    analyst: Annotated[
-        Name | None, Query(description="Only what this analyst's jobs did, by name or the id of the identity.")
-    ] = None,
-    kind: Annotated[EntryKind | None, Query(description="Only entries of this kind.")] = None,
-) -> Page[LedgerEntry]:
-    """Every charge, refund and release, as a hash chain that anyone can check, from its first entry on.
-
-    A cursor is a sequence number. What a filter leaves out is missing from the chain: check a whole one.
-    """
-    return service.page(base, dataset_id, asked, analyst, kind)
 
 
 @router.get("/keys", summary="The server's public keys", response_model=KeySet, responses=conditional.RESPONSES)

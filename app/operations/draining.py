@@ -1,4 +1,4 @@
-"""How a server ends that is asked to: what runs here goes on for a while, and nothing new begins."""
+"""The orderly end of a server: it claims no further jobs and lets running ones end before it stops."""
 
 import threading
 from collections.abc import Callable
@@ -6,28 +6,28 @@ from types import FrameType
 
 from fastapi import FastAPI
 
-from app.worker.dispatcher import Dispatcher
-
 Exit = Callable[[int, FrameType | None], None]
 
 
 def draining(end: Exit, application: FastAPI, seconds: float) -> Exit:
-    """What a request to stop begins: no job is claimed any more, readiness says so, and requests are answered until all
-    that runs here has ended or the time is over; then, or at a second request, comes the end.
+    """Return a signal handler that drains the server before it calls `end`.
+
+    At the first signal the server claims no job any more, reports `draining` as not ready, and answers requests until
+    its running jobs have ended or `seconds` have passed. A second signal ends it at once.
     """
-    begun = threading.Event()
+    is_draining = threading.Event()
 
-    def told(number: int, frame: FrameType | None) -> None:
-        services = getattr(application.state, "services", None)
-        if begun.is_set() or services is None:
-            end(number, frame)
-            return
-        begun.set()
-        services.readiness.draining = True
-        threading.Thread(target=drained, args=(services.dispatcher, number), name="drain", daemon=True).start()
-
-    def drained(dispatcher: Dispatcher, number: int) -> None:
-        dispatcher.drain(seconds)
+    def drain_and_end(number: int) -> None:
+        application.state.services.dispatcher.drain(seconds)
         end(number, None)
 
-    return told
+    def handle(number: int, frame: FrameType | None) -> None:
+        services = getattr(application.state, "services", None)
+        if is_draining.is_set() or services is None:
+            end(number, frame)
+            return
+        is_draining.set()
+        services.readiness.drain()
+        threading.Thread(target=drain_and_end, args=(number,), name="drain", daemon=True).start()
+
+    return handle

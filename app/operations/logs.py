@@ -1,7 +1,7 @@
-"""Each record is one line, JSON or text, of identifiers and codes: no value, no exception's text, no stranger's words.
+"""Log lines, as JSON or text, that hold identifiers and codes: no values, exception texts or input of callers.
 
-Our own messages are written so. What a library says may repeat what it was given, and so does an exception: of the one
-a line tells the place in that library's code, of the other its type and where it was raised.
+Our own messages contain nothing else. Messages of libraries and exceptions may repeat their input. A line therefore
+states only the code location of a library's message, and only the type and location of an exception.
 """
 
 import json
@@ -16,11 +16,11 @@ OURS = ("purse", "app", "uvicorn")
 
 
 class Lines(logging.Formatter):
-    """Records as lines; logging asks for a class of its own.
+    """A formatter of records as lines.
 
     Parameters
     ----------
-    layout : what a line is
+    layout : format of a line
     """
 
     def __init__(self, layout: Literal["json", "text"]) -> None:
@@ -28,15 +28,15 @@ class Lines(logging.Formatter):
         self._layout = layout
 
     def format(self, record: logging.LogRecord) -> str:
-        """Time, level, logger and message; the request and the exception, if there is one; in JSON the fields."""
-        told = _told(record)
+        """Return time, level, logger, message, and the request and exception if any; JSON also has the extra fields."""
+        parts = _parts(record)
         if self._layout == "json":
-            return json.dumps(told | getattr(record, "fields", {}))
-        return " ".join(map(str, told.values()))
+            return json.dumps(parts | getattr(record, "fields", {}))
+        return " ".join(map(str, parts.values()))
 
 
 def install(level: str, layout: Literal["json", "text"]) -> None:
-    """On stderr, from here on: our loggers from this level, all others from warnings; Python's warnings with them."""
+    """Log to stderr: our loggers from this level, all others from warnings, and Python's warnings."""
     handler = logging.StreamHandler()
     handler.setFormatter(Lines(layout))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
@@ -46,17 +46,17 @@ def install(level: str, layout: Literal["json", "text"]) -> None:
     warnings.simplefilter("default")
 
 
-def _told(record: logging.LogRecord) -> dict[str, Any]:
+def _parts(record: logging.LogRecord) -> dict[str, Any]:
     is_ours = record.name.split(".")[0] in OURS
-    told = {
+    parts = {
         "time": stamp(record.created),
         "level": record.levelname.lower(),
         "logger": record.name,
         "message": record.getMessage() if is_ours else f"{record.module}:{record.lineno}",
     }
     if (request := REQUEST.get()) is not None:
-        told["request_id"] = request
+        parts["request_id"] = request
     if record.exc_info and record.exc_info[1] is not None:
-        told["error"] = type(record.exc_info[1]).__name__
-        told["places"] = " < ".join(places(record.exc_info[1]))
-    return told
+        parts["error"] = type(record.exc_info[1]).__name__
+        parts["places"] = " < ".join(places(record.exc_info[1]))
+    return parts

@@ -1,6 +1,5 @@
-"""Who hears of each request that is over, and of each job."""
+"""The observers of finished requests and jobs: metrics, and traces if they are configured."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from app.http.middleware import Over
@@ -12,36 +11,45 @@ if TYPE_CHECKING:
     from app.operations.tracing import Traces
 
 
-def traces_of(settings: Settings) -> "Traces | None":
-    """Where spans go, if they go anywhere; `StartRefused` without the extra."""
+class Observers:
+    """The metrics of this process, and the traces that it sends.
+
+    Raises
+    ------
+    StartRefused
+        if the settings ask for traces, and the extra `tracing` is not installed.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.metrics = Metrics()
+        self._traces = _traces(settings)
+
+    def request_ended(self, over: Over) -> None:
+        """Count a request and trace it."""
+        self.metrics.count(over)
+        if self._traces is not None:
+            self._traces.tell(over)
+
+    def job_ended(self, state: str, seconds: float) -> None:
+        """Count a job whose end was reported, `seconds` after its submission, and trace it."""
+        self.metrics.count_job(state, seconds)
+        if self._traces is not None:
+            self._traces.tell_job(state, seconds)
+
+    def close(self) -> None:
+        """Send the remaining traces."""
+        if self._traces is not None:
+            self._traces.close()
+
+
+def _traces(settings: Settings) -> "Traces | None":
     if settings.otlp_endpoint is None:
         return None
     try:
         from app.operations.tracing import Traces  # late: an extra
     except ModuleNotFoundError:
         raise StartRefused(
-            "PURSE_OTLP_ENDPOINT needs the extra `tracing`: pip install 'privy-purse[tracing]'"
+            "PURSE_OTLP_ENDPOINT is set, but the extra `tracing` is not installed: run "
+            "pip install 'privy-purse[tracing]', or unset PURSE_OTLP_ENDPOINT"
         ) from None
     return Traces(settings.otlp_endpoint)
-
-
-def job_tellers(metrics: Metrics, traces: "Traces | None") -> Callable[[str, float], None]:
-    """Counts each job whose end was told, and makes a span of it."""
-
-    def tell(state: str, seconds: float) -> None:
-        metrics.told(state, seconds)
-        if traces is not None:
-            traces.tell_job(state, seconds)
-
-    return tell
-
-
-def tellers(metrics: Metrics, traces: "Traces | None") -> Callable[[Over], None]:
-    """Counts each request that is over, and makes a span of it."""
-
-    def tell(over: Over) -> None:
-        metrics.count(over)
-        if traces is not None:
-            traces.tell(over)
-
-    return tell

@@ -1,4 +1,4 @@
-"""Whether this server should get requests, and if not why not: closed words, none of which tells of the data."""
+"""Readiness of a server: a closed list of reasons why it should get no requests, none of which depends on the data."""
 
 import asyncio
 import threading
@@ -19,23 +19,23 @@ REASONS: Final = {
     "draining": "it is stopping",
     "database": "its database cannot be written",
     "ledgers": "a ledger does not hold, and nothing is charged any more: the log names it",
-    "migrations": "its database is of another version",
-    "keys": "its signing key is not there",
+    "migrations": "its database has the schema of another version",
+    "keys": "its signing key is missing",
     "disk": "the disk is nearly full",
     "workers": "its worker processes do not run",
 }
-_PATIENCE = 5.0  # seconds that the database may take
-_AGAIN = 1.0  # seconds for which an answer stands: strangers may ask, and a look takes the writer's turn
+_CHECK_TIMEOUT_SECONDS = 5.0  # time that the database may take
+_CACHE_SECONDS = 1.0  # anybody may ask, and a check waits for the database's writer
 
 
 class Readiness:
-    """The reasons against it, looked for once a second at the most, however many ask.
+    """The reasons why a server is not ready, checked at most once a second.
 
     Parameters
     ----------
-    settings, database, keys : the service's
-    ready : set as long as libraries and workers are there
-    slots : how many attempts may run at once here; None before there is anybody to run them
+    settings, database, keys : those of the service
+    ready : set while the calculating process and the workers run
+    slots : returns how many attempts may run at once; None before the engine has started
     """
 
     def __init__(
@@ -47,63 +47,67 @@ class Readiness:
         slots: Callable[[], int | None],
     ) -> None:
         self._settings, self._database, self._keys, self._ready, self._slots = settings, database, keys, ready, slots
-        self.draining = False
-        self._looked, self._found = -_AGAIN, list[str]()
-        self._looking = asyncio.Lock()
-        self._asking: asyncio.Task[list[str]] | None = None
+        self._is_draining = False
+        self._checked_at, self._checked = -_CACHE_SECONDS, list[str]()
+        self._checking = asyncio.Lock()
+        self._task: asyncio.Task[list[str]] | None = None
 
     @property
     def known(self) -> Collection[str]:
-        """The reasons found last, and those of now that need no look."""
-        return {*self._found, *self._here()}
+        """Reasons of the last check, and those that are known without a check."""
+        return {*self._checked, *self._state()}
+
+    def drain(self) -> None:
+        """Report `draining` from now on."""
+        self._is_draining = True
 
     async def reasons(self) -> list[str]:
-        """Of `REASONS`, in that order; none if the server is ready."""
-        async with self._looking:
-            if time.monotonic() - self._looked >= _AGAIN:
-                self._found = await self._look()
-                self._looked = time.monotonic()
+        """Return members of `REASONS`, in that order; an empty list if the server is ready."""
+        async with self._checking:
+            if time.monotonic() - self._checked_at >= _CACHE_SECONDS:
+                self._checked = await self._check()
+                self._checked_at = time.monotonic()
         return [reason for reason in REASONS if reason in self.known]
 
-    def _here(self) -> list[str]:
-        if self.draining:
+    def _state(self) -> list[str]:
+        if self._is_draining:
             return ["draining"]
         return [] if self._ready.is_set() else ["starting"]
 
-    async def _look(self) -> list[str]:
-        if self._asking is None or self._asking.done():  # a database that hangs keeps one thread, and no more
-            self._asking = asyncio.create_task(asyncio.to_thread(self._ask))
-        if not (await asyncio.wait({self._asking}, timeout=_PATIENCE))[0]:
+    async def _check(self) -> list[str]:
+        if self._task is None or self._task.done():  # a database that hangs occupies one thread only
+            self._task = asyncio.create_task(asyncio.to_thread(self._check_now))
+        if not (await asyncio.wait({self._task}, timeout=_CHECK_TIMEOUT_SECONDS))[0]:
             return ["database"]
         try:
-            return self._asking.result()
+            return self._task.result()
         except (sa.exc.SQLAlchemyError, OSError):
             return ["database"]
 
-    def _ask(self) -> list[str]:
+    def _check_now(self) -> list[str]:
         if self._database.is_closed_to_writes:
             return ["ledgers"]
-        found = [] if _writes(self._database) else ["migrations"]
+        reasons = [] if _can_write(self._database) else ["migrations"]
         checks = {
             "keys": self._keys.is_kept,
             "disk": self._settings.has_room,
-            # Workers elsewhere are no server's own: without any of them all servers would be away, and jobs can wait.
+            # Without remote workers jobs wait, but servers stay ready: otherwise all of them would be away at once.
             "workers": self._settings.scheduler is not None or self._slots() != 0,
         }
-        return found + [reason for reason, is_well in checks.items() if not is_well]
+        return reasons + [reason for reason, is_well in checks.items() if not is_well]
 
 
-class _Undone(Exception):
-    """Ends a transaction that was tried out."""
+class _RolledBack(Exception):
+    """Rolls back the transaction of a check."""
 
 
-def _writes(base: Database) -> bool:
-    """Whether the schema is the newest; a row is written, and not committed."""
+def _can_write(base: Database) -> bool:
+    """Return whether the schema is the newest; a row is written and rolled back, which raises if that is impossible."""
     is_newest = False
     try:
         with base.write() as connection:
             is_newest = is_current(connection)
             connection.execute(sa.update(service).values(id=service.c.id))
-            raise _Undone
-    except _Undone:
+            raise _RolledBack
+    except _RolledBack:
         return is_newest

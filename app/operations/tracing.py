@@ -1,8 +1,8 @@
-"""Spans of requests and jobs, for a collector that speaks OTLP: the extra `tracing`, loaded for PURSE_OTLP_ENDPOINT.
+"""Spans of requests and jobs, for an OTLP collector: the extra `tracing`, loaded if PURSE_OTLP_ENDPOINT is set.
 
-A span holds what a line of the log does: method, route template, status, request id. It is made when the request is
-over, so that one which may have brought data, whose time is nobody's, leaves none. A job's goes from its submission to
-the point of the grid at which its end was told, and names the request that submitted it.
+A span of a request contains what a log line does: method, route template, status, request id. Spans are created when
+the request has ended, and a request that may carry data, whose duration is not published, has none. The span of a job
+lasts from its submission to the point of the grid at which its end is reported. It names the submitting request.
 """
 
 import time
@@ -19,12 +19,12 @@ from app.http.middleware import REQUEST, Over
 
 
 class Traces:
-    """Where spans go.
+    """An exporter of spans.
 
     Parameters
     ----------
-    endpoint : the collector's address for traces
-    exporter : a test's, instead of one to there
+    endpoint : address of the collector for traces
+    exporter : replaces the exporter to that address, in tests
     """
 
     def __init__(self, endpoint: str, exporter: SpanExporter | None = None) -> None:
@@ -33,15 +33,15 @@ class Traces:
         self._tracer = self._provider.get_tracer("purse")
 
     def tell(self, over: Over) -> None:
-        """One span, a part of the caller's trace if it named one."""
+        """Send the span of a request, as a part of the caller's trace if the caller named one."""
         if over.seconds is None:
             return
-        ended = time.time_ns()
+        end = time.time_ns()
         span = self._tracer.start_span(
             f"{over.method} {over.route}",
             context=TraceContextTextMapPropagator().extract({"traceparent": over.parent}),
             kind=SpanKind.SERVER,
-            start_time=ended - round(1e9 * over.seconds),
+            start_time=end - round(1e9 * over.seconds),
             attributes={
                 "http.request.method": over.method,
                 "http.route": over.route,
@@ -51,15 +51,15 @@ class Traces:
         )
         if over.status >= 500:
             span.set_status(Status(StatusCode.ERROR))
-        span.end(ended)
+        span.end(end)
 
     def tell_job(self, state: str, seconds: float) -> None:
-        """One span of a job, said in the request that submitted it."""
-        ended = time.time_ns()
-        told = {"purse.job_state": state, "purse.request_id": REQUEST.get() or "-"}
-        began = ended - round(1e9 * seconds)
-        self._tracer.start_span("job", context=Context(), start_time=began, attributes=told).end(ended)
+        """Send the span of a job; to be called in the context of the request that submitted it."""
+        end = time.time_ns()
+        attributes = {"purse.job_state": state, "purse.request_id": REQUEST.get() or "-"}
+        start = end - round(1e9 * seconds)
+        self._tracer.start_span("job", context=Context(), start_time=start, attributes=attributes).end(end)
 
     def close(self) -> None:
-        """Sends what waits."""
+        """Send the spans that wait."""
         self._provider.shutdown()

@@ -4,6 +4,8 @@ What became of the file's values is told in the answer to whoever sent it, once,
 """
 
 import json
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +18,8 @@ from app.http.work import in_turn
 from app.pages.forms import Field, Forms, document, form_values, member_indices, without
 from app.pages.frame import PageRoute, Visit, Visiting, stewards
 from app.pages.session import PREFIX
-from purse.wire.files import FileReport
+from purse.wire.columns import BOUNDS
+from purse.wire.files import PLAIN, Dialect, FileReport
 
 _TYPES = {"number": "NumberColumnInput", "category": "CategoryColumn"}
 _FIRST = ("name", "budget")
@@ -64,8 +67,10 @@ class Editor:
     @property
     def document(self) -> dict[str, Any]:
         """The declaration."""
-        columns = [{"type": kind} | document(fields) for kind, fields in self.columns]
-        return document(self.fields) | {"columns": columns}
+        spec = document(self.fields)
+        dialect = _dialect(spec)
+        columns = [{"type": kind} | _as_written(fields, document(fields), dialect) for kind, fields in self.columns]
+        return spec | {"columns": columns}
 
     async def page(self, visit: Visit, template: str) -> HTMLResponse:
         """Return the editor, or a part of it."""
@@ -78,6 +83,22 @@ class Editor:
             spec=json.dumps(self.document, indent=2, ensure_ascii=False),
             oob=template == "editor.html",
         )
+
+
+def _dialect(spec: dict[str, Any]) -> Dialect:
+    """Return the declared dialect; the plain one if it is not valid, which the interface reports."""
+    try:
+        return Dialect.model_validate(spec.get("dialect", {}))
+    except ValueError:
+        return PLAIN
+
+
+def _as_written(fields: Sequence[Field], column: dict[str, Any], dialect: Dialect) -> dict[str, Any]:
+    """Return a column with each bound as text if its digits mean another number in the dialect: it is then refused."""
+    written = {field.label: field.value for field in fields if field.label in BOUNDS}
+    readings = {bound: dialect.number(text) for bound, text in written.items()}
+    ambiguous = {b for b, number in readings.items() if math.isfinite(number) and number != column.get(b)}
+    return column | {bound: written[bound] for bound in ambiguous}
 
 
 @router.get("")

@@ -1,1 +1,1 @@
-"""The database, SQLite or PostgreSQL: tables, transactions, migrations; and small files."""
+"""The database (SQLite or PostgreSQL): tables, transactions and migrations; atomic writes of small files."""

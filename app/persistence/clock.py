@@ -1,4 +1,4 @@
-"""Two clocks: one to write times down, which may be set, and one to measure with, which only goes on."""
+"""Two clocks: a wall clock for timestamps, which people may set, and a monotonic clock for measurements."""
 
 import threading
 import time
@@ -7,37 +7,37 @@ from pathlib import Path
 from typing import Protocol, final
 from uuid import uuid4
 
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Clock(Protocol):
-    """What time it is."""
+    """Source of the time."""
 
     @property
     def boot(self) -> str:
-        """What `ticks` counts from: the same in every process since this machine started, and nowhere else."""
+        """Identifier of the start of this machine, from which `ticks` counts; equal in all its processes."""
         ...
 
     def wall(self) -> float:
-        """Seconds since 1970. For stamps that people read, and for the end of tokens: somebody may set this clock."""
+        """Return seconds since 1970, for timestamps and the expiry of tokens; people may set this clock."""
         ...
 
     def ticks(self) -> float:
-        """Seconds since `boot`; they never go back."""
+        """Return seconds since `boot`, which never decrease."""
         ...
 
     def wait(self, event: threading.Event, seconds: float, /) -> None:
-        """Returns when the event is set or the time is over."""
+        """Return when the event is set or the time is over."""
         ...
 
 
 @final
 class SystemClock:
-    """The machine's own."""
+    """The machine's clocks."""
 
     def __init__(self) -> None:
-        # Without such an identity, of this process only: what another one has measured is then not compared.
-        self.boot = _BOOT.read_text().strip() if _BOOT.exists() else str(uuid4())
+        # Without the file each process has an identifier of its own, and their measurements are not compared.
+        self.boot = _BOOT_ID_FILE.read_text().strip() if _BOOT_ID_FILE.exists() else str(uuid4())
 
     def wall(self) -> float:
         return time.time()
@@ -50,6 +50,6 @@ class SystemClock:
 
 
 def stamp(wall: float) -> str:
-    """UTC, ISO 8601, milliseconds."""
+    """Return a wall-clock time as UTC, ISO 8601, milliseconds."""
     moment = datetime.fromtimestamp(round(wall, 3), UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

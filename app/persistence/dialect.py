@@ -1,4 +1,4 @@
-"""What `Database` needs of a database: the one thing that differs between SQLite and PostgreSQL."""
+"""The interface between `Database` and a kind of database: everything that differs between SQLite and PostgreSQL."""
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,19 +8,19 @@ from typing import Any, Final, Literal, Protocol, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.sql.functions import FunctionElement
 
-Alone = Literal["names", "claims"]  # what names decide, duplicates and the schema among it; whose job is next
+Alone = Literal["names", "claims"]  # "names": names, duplicates and the schema; "claims": which job is next
 T = TypeVar("T")
 
 
 class Unavailable(OSError):
-    """The database does not answer, or not in time: what was committed stands, and nothing else was done."""
+    """The database does not answer, or not in time; nothing was changed except by transactions that committed."""
 
     def __init__(self) -> None:
         super().__init__("the database does not answer")
 
 
 class Unusable(OSError):
-    """The database was found and cannot be used; the message says what to do."""
+    """The database exists and cannot be used; the message says why and how to fix it."""
 
 
 class Dialect(Protocol):
@@ -28,9 +28,9 @@ class Dialect(Protocol):
 
     Parameters
     ----------
-    writer : of transactions in which what is read under `ledger.lock`, or alone, stays as it was read
-    reader : of read-only transactions on one snapshot
-    upgrades_at_start : whether a start may change the schema that it finds, since no other server has it open
+    writer : engine of transactions in which rows read under `ledger.lock`, or alone, do not change until the commit
+    reader : engine of read-only transactions on one snapshot
+    upgrades_at_start : whether a start may upgrade the schema, because no other server has the database open
     """
 
     writer: sa.Engine
@@ -38,26 +38,26 @@ class Dialect(Protocol):
     upgrades_at_start: bool
 
     async def ask(self, question: sa.Select[Any], values: Mapping[str, str]) -> Sequence[Sequence[Any]]:
-        """The rows of one statement by itself, as the driver has them: text and numbers."""
+        """Return the rows of one statement as the driver returns them: text and numbers."""
         ...
 
     def turn(self) -> AbstractContextManager[None]:
-        """Held by a thread while it writes."""
+        """Return the lock that a thread holds while it writes."""
         ...
 
     def exclude(self, connection: sa.Connection, alone: Alone) -> None:
-        """Waits until no other transaction that called this with the same word is open, in any process."""
+        """Wait until no other transaction that called this with the same word is open, in any process."""
         ...
 
     def changes(self, stopped: threading.Event) -> Iterator[str | None]:
-        """What `announce` was told by any process, as it is committed; None if something else may have changed, too.
+        """Yield each job id that any process announced and committed; None if anything may have changed.
 
-        Until it is stopped; an error of the driver's if the database is away.
+        The iterator ends when `stopped` is set. It raises an error of the driver if the database is not available.
         """
         ...
 
-    def meaning(self, error: sa.exc.SQLAlchemyError) -> OSError | None:
-        """Return a full disk, `Unavailable` or `Unusable`; None if the error is a mistake of the program."""
+    def translate(self, error: sa.exc.SQLAlchemyError) -> OSError | None:
+        """Return a full disk, `Unavailable` or `Unusable`; None if the error is a programming error."""
         ...
 
 
@@ -65,13 +65,13 @@ CHANNEL: Final = "purse_jobs"
 
 
 def announce(connection: sa.Connection, job_id: str) -> None:
-    """Tells every server at the commit. On SQLite each of them sees that something was committed."""
+    """Announce a changed job to every server at the commit. On SQLite servers notice every commit by themselves."""
     if connection.dialect.name == "postgresql":
         connection.execute(sa.select(sa.func.pg_notify(CHANNEL, job_id)))
 
 
 class json_at(FunctionElement[T]):  # noqa: N801  # a function of SQL
-    """What a JSON document (text) holds at a path `$.a.b`, null if nothing; of the type that is named."""
+    """The value of a JSON document (text) at a path `$.a.b`, with the given type; null if there is none."""
 
     inherit_cache = True
     name = "json_at"
@@ -82,7 +82,7 @@ class json_at(FunctionElement[T]):  # noqa: N801  # a function of SQL
 
 
 class next_job_number(FunctionElement[int]):  # noqa: N801
-    """A number above those of all jobs that were submitted before."""
+    """A number greater than those of all jobs that were submitted before."""
 
     inherit_cache = True
     name = "next_job_number"
@@ -90,7 +90,7 @@ class next_job_number(FunctionElement[int]):  # noqa: N801
 
 
 class continue_job_numbers(FunctionElement[int]):  # noqa: N801
-    """Makes the next one a number above those of all jobs that are there."""
+    """Set the sequence of job numbers behind the greatest number in the table."""
 
     inherit_cache = True
     name = "continue_job_numbers"

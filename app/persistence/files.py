@@ -1,4 +1,4 @@
-"""Small files that are whole or not there, whatever stops us while they are written."""
+"""Small files that are written atomically, locks on files, and sentences for errors of files."""
 
 import errno
 import fcntl
@@ -21,24 +21,24 @@ _ADVICE = {
 
 
 class StartRefused(RuntimeError):
-    """The state that a start found is not one to go on from; the message says what to do."""
+    """The stored state does not allow a start; the message says why and how to fix it."""
 
 
 def described(error: OSError) -> str:
-    """Return which file an error concerns, what is wrong with it and what to do; never the error's own text.
+    """Return which file an error concerns, what is wrong with it and how to fix it; never the error's own text.
 
-    Errors of our own (`app.persistence.dialect`) say all of that themselves. The numbers of `ssl.SSLError` are no
-    system's.
+    Errors of `app.persistence.dialect` have complete messages. The numbers of `ssl.SSLError` are not those of the
+    operating system.
     """
     if error.errno is None or type(error).__module__ != "builtins":
         return str(error)
     advice = _ADVICE.get(error.errno)
-    said = [str(error.filename)] if error.filename is not None else []
-    return ": ".join([*said, os.strerror(error.errno), *([advice] if advice else [])])
+    parts = [None if error.filename is None else str(error.filename), os.strerror(error.errno), advice]
+    return ": ".join(part for part in parts if part)
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """The file with this content, mode 0600, on the disk before this returns; until then the one before it."""
+    """Replace a file atomically (mode 0600); the content is on the disk when this returns."""
     descriptor, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -58,9 +58,9 @@ def write_whole(path: Path, content: bytes) -> None:
 
 @contextmanager
 def locked(file: Path) -> Iterator[None]:
-    """Alone with this file among all processes that ask so, by a lock beside it, since the file itself is replaced.
+    """Exclude all other processes that lock this file, by a lock file beside it, because the file itself is replaced.
 
-    It is let go of by name: closing would leave it with whoever was forked meanwhile, for as long as that lives.
+    The lock is released explicitly: after closing alone, a process that was forked meanwhile would still hold it.
     """
     with file.with_name(f".{file.name}.lock").open("ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

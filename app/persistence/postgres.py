@@ -1,8 +1,8 @@
-"""PostgreSQL 14 or newer: many servers on one database, writers that wait for each other ledger by ledger.
+"""PostgreSQL 14 or newer: many servers on one database, whose writers exclude each other ledger by ledger.
 
-A write is READ COMMITTED: each statement sees all that is committed when it begins, so what is read after a lock was
-taken is what holds until the end (`app.ledger.store.lock`). A read is REPEATABLE READ READ ONLY: one snapshot, and it
-waits for nobody. A commit is on the disk before the caller hears of it, whatever the server's defaults are.
+A write is READ COMMITTED: each statement sees everything that was committed when it began. Rows read under a lock
+(`app.ledger.store.lock`) therefore do not change until the commit. A read is REPEATABLE READ READ ONLY: it sees one
+snapshot and never waits. A commit is on the disk before it is reported, whatever the server's defaults are.
 """
 
 import errno
@@ -20,15 +20,15 @@ from sqlalchemy.ext.compiler import compiles
 
 from app.persistence.dialect import CHANNEL, Alone, Unavailable, continue_job_numbers, json_at, next_job_number
 
-_ALONE: dict[Alone, tuple[int, int]] = {"names": (0x70757273, 1), "claims": (0x70757273, 2)}  # advisory locks
+_ADVISORY_LOCKS: dict[Alone, tuple[int, int]] = {"names": (0x70757273, 1), "claims": (0x70757273, 2)}
 _DISK_FULL = "53100"
-# A link that is dead is noticed within some 20 s. Each server has two such pools, and one link that listens.
-_LINK = {"connect_timeout": 5, "keepalives_idle": 5, "keepalives_interval": 5, "keepalives_count": 3}
-_HEARING = 1.0  # seconds between two looks whether it is to go on
+# A dead connection is detected within about 20 s. Each server has two such pools, and one connection that listens.
+_CONNECTION = {"connect_timeout": 5, "keepalives_idle": 5, "keepalives_interval": 5, "keepalives_count": 3}
+_NOTIFY_POLL_SECONDS = 1.0  # time between two checks whether to stop listening
 _POOL = {"pool_size": 4, "max_overflow": 12, "pool_timeout": 10, "pool_pre_ping": True}
-# A writer that was stopped while it held a lock loses it; whoever waits for one is told so in the end.
-_WRITING = {"lock_timeout": "20s", "idle_in_transaction_session_timeout": "60s"}
-# Never weaker than `on`; a standby may be asked for more.
+# A writer that stands still loses its locks, and a writer that waits for a lock fails in the end.
+_WRITER_TIMEOUTS = {"lock_timeout": "20s", "idle_in_transaction_session_timeout": "60s"}
+# Never weaker than `on`; an operator may set a stronger value for a standby.
 _DURABLE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 
 
@@ -39,7 +39,7 @@ class Postgres:
 
     def __init__(self, url: sa.URL) -> None:
         self._url = url.set(drivername="postgresql")
-        self.writer = _engine(url, IsolationLevel.READ_COMMITTED, False, _WRITING)
+        self.writer = _engine(url, IsolationLevel.READ_COMMITTED, False, _WRITER_TIMEOUTS)
         self.reader = _engine(url, IsolationLevel.REPEATABLE_READ, True, {})
 
     async def ask(self, question: sa.Select[Any], values: Mapping[str, str]) -> Sequence[Sequence[Any]]:
@@ -53,36 +53,36 @@ class Postgres:
         return nullcontext()
 
     def exclude(self, connection: sa.Connection, alone: Alone) -> None:
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(*_ALONE[alone])))
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(*_ADVISORY_LOCKS[alone])))
 
     def changes(self, stopped: threading.Event) -> Iterator[str | None]:
-        """By a connection of its own."""
-        address = make_conninfo(self._url.render_as_string(hide_password=False), **_LINK)
+        """Listen on a connection of its own."""
+        address = make_conninfo(self._url.render_as_string(hide_password=False), **_CONNECTION)
         with psycopg.connect(address, autocommit=True) as connection:
             connection.execute(f"LISTEN {CHANNEL}")
-            yield None  # what was announced before
+            yield None  # jobs may have been announced before
             while not stopped.is_set():
-                for heard in connection.notifies(timeout=_HEARING):
-                    yield heard.payload
+                for notification in connection.notifies(timeout=_NOTIFY_POLL_SECONDS):
+                    yield notification.payload
 
-    def meaning(self, error: sa.exc.SQLAlchemyError) -> OSError | None:
+    def translate(self, error: sa.exc.SQLAlchemyError) -> OSError | None:
         raised = getattr(error, "orig", None)
         if getattr(raised, "sqlstate", None) == _DISK_FULL:
             return OSError(errno.ENOSPC, "no room for the database")
-        is_gone = getattr(error, "connection_invalidated", False) or isinstance(raised, psycopg.OperationalError)
-        # As psycopg has it, an operational error is no mistake of the program: no link, no turn in time, a restart.
-        return Unavailable() if is_gone or isinstance(error, sa.exc.TimeoutError) else None
+        # psycopg raises OperationalError for a lost connection, a lock timeout or a restart of the server.
+        is_away = getattr(error, "connection_invalidated", False) or isinstance(raised, psycopg.OperationalError)
+        return Unavailable() if is_away or isinstance(error, sa.exc.TimeoutError) else None
 
 
-def _engine(url: sa.URL, isolation: IsolationLevel, is_reader: bool, chosen: dict[str, str]) -> sa.Engine:
-    # An error's text would hold the values of the statement.
-    where = url.set(drivername="postgresql+psycopg")
-    engine = sa.create_engine(where, connect_args=_LINK, hide_parameters=True, **_POOL)
+def _engine(url: sa.URL, isolation: IsolationLevel, is_reader: bool, parameters: dict[str, str]) -> sa.Engine:
+    # `hide_parameters`: an error's text would otherwise contain the values of the statement.
+    address = url.set(drivername="postgresql+psycopg")
+    engine = sa.create_engine(address, connect_args=_CONNECTION, hide_parameters=True, **_POOL)
 
     def connect(connection: "psycopg.Connection[Any]", _record: Any) -> None:
         connection.autocommit = True
         connection.execute(_DURABLE)
-        for name, value in chosen.items():
+        for name, value in parameters.items():
             connection.execute("SELECT set_config(%s, %s, false)", (name, value))
         connection.autocommit = False
         connection.isolation_level, connection.read_only = isolation, is_reader
@@ -94,8 +94,8 @@ def _engine(url: sa.URL, isolation: IsolationLevel, is_reader: bool, chosen: dic
 @compiles(json_at, "postgresql")
 def _json_at(element: json_at[Any], compiler: Any, **options: Any) -> str:
     document, path = (compiler.process(clause, **options) for clause in element.clauses)
-    found = f"jsonb_path_query_first(CAST({document} AS JSONB), {path}) #>> '{{}}'"
-    return f"CAST({found} AS {compiler.dialect.type_compiler_instance.process(element.type)})"
+    value = f"jsonb_path_query_first(CAST({document} AS JSONB), {path}) #>> '{{}}'"
+    return f"CAST({value} AS {compiler.dialect.type_compiler_instance.process(element.type)})"
 
 
 @compiles(next_job_number, "postgresql")

@@ -1,18 +1,20 @@
-"""The schema's version, and the way to the newest. Alembic is loaded only when there is a step to take."""
+"""Versions of the database schema, and the upgrade to the newest one. Alembic is loaded only for an upgrade."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from app.persistence.files import StartRefused
 from app.persistence.tables import metadata
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
-NEWEST = "0025"
+OLDEST = "0200"  # the first revision that was released, with version 0.2.0
+NEWEST = "0200"
 _MIGRATIONS = Path(__file__).parent / "migrations"
-_VERSION = sa.Table(  # as Alembic makes it
+_VERSION = sa.Table(  # as Alembic creates it
     "alembic_version",
     sa.MetaData(),
     sa.Column("version_num", sa.String(32), nullable=False),
@@ -21,14 +23,12 @@ _VERSION = sa.Table(  # as Alembic makes it
 
 
 def is_current(connection: sa.Connection) -> bool:
-    """Whether every step has been taken."""
-    if not sa.inspect(connection).has_table("alembic_version"):
-        return False
-    return connection.scalars(sa.text("SELECT version_num FROM alembic_version")).all() == [NEWEST]
+    """Return whether the schema is the newest one."""
+    return _revision(connection) == NEWEST
 
 
 def create(connection: sa.Connection) -> bool:
-    """Where there is no table yet, all tables as the steps would leave them; False, and nothing, elsewhere."""
+    """Create all tables in an empty database; return False, and change nothing, if the database has any table."""
     if sa.inspect(connection).get_table_names():
         return False
     metadata.create_all(connection, checkfirst=False)
@@ -37,18 +37,41 @@ def create(connection: sa.Connection) -> bool:
     return True
 
 
+def refuse_unknown(connection: sa.Connection) -> None:
+    """Raise `StartRefused` if the schema is that of an unreleased version, or of a version newer than this one."""
+    revision = _revision(connection)
+    if revision is not None and revision < OLDEST:
+        raise StartRefused(
+            f"the database was created by an unreleased version of Privy Purse (schema {revision}), which this version "
+            "cannot read: export the models and receipts that you need with that version, then start a new home "
+            "(PURSE_HOME) with an empty database"
+        )
+    if revision is not None and revision > NEWEST:
+        raise StartRefused(
+            f"the database was upgraded by a newer version of Privy Purse (schema {revision}), which this version "
+            "cannot read: start the newer version, or restore home and database from a backup of this version"
+        )
+
+
 def upgrade(connection: sa.Connection) -> None:
-    """Takes the steps that are missing, inside the connection's transaction."""
+    """Run the migrations that are missing, inside the connection's transaction."""
     from alembic import command
 
     command.upgrade(config(connection), "head")
 
 
 def config(connection: sa.Connection) -> "Config":
-    """Alembic's, for this connection."""
+    """Return the Alembic configuration for this connection."""
     from alembic.config import Config
 
-    made = Config()
-    made.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
-    made.attributes["connection"] = connection
-    return made
+    configuration = Config()
+    configuration.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    configuration.attributes["connection"] = connection
+    return configuration
+
+
+def _revision(connection: sa.Connection) -> str | None:
+    """Return the revision of the schema; None if the database has none of our tables."""
+    if not sa.inspect(connection).has_table(_VERSION.name):
+        return None
+    return connection.scalar(sa.select(_VERSION.c.version_num))

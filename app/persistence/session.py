@@ -1,8 +1,9 @@
-"""The unit of work: one transaction for each change, a snapshot for each reading; on SQLite or on PostgreSQL.
+"""Transactions on SQLite or PostgreSQL: one for each change, and a snapshot for each read.
 
-Whoever decides by what is stored reads it under a lock. On SQLite each write excludes every other one. On PostgreSQL it
-excludes those that hold the same ledger (`app.ledger.store.lock`), and one that is `alone` those of its kind.
-The stores are written for both: they lock, in this order, `alone`, an identity, ledgers.
+A decision that depends on stored state reads that state under a lock. On SQLite each write excludes every other write.
+On PostgreSQL a write excludes the writes that lock the same ledger (`app.ledger.store.lock`); a write that is `alone`
+excludes those of its kind. The stores are written for both databases. They lock in this order: `alone`, an identity,
+ledgers.
 """
 
 import base64
@@ -17,26 +18,26 @@ import sqlalchemy as sa
 from app.persistence.clock import Clock, SystemClock, stamp
 from app.persistence.dialect import Alone, Dialect, Unavailable
 from app.persistence.files import StartRefused
-from app.persistence.schema import create, is_current, upgrade
+from app.persistence.schema import create, is_current, refuse_unknown, upgrade
 
 
 def new_id(prefix: str) -> str:
-    """`<prefix>_` and 20 characters of lower-case base 32: 100 bits that nobody can guess."""
+    """Return `<prefix>_` and 20 random characters of lower-case base 32 (100 bits)."""
     return f"{prefix}_{base64.b32encode(secrets.token_bytes(13)).decode().lower()[:20]}"
 
 
 class Database:
-    """Durable state, for any number of threads and processes; on PostgreSQL, of machines.
+    """Durable state shared by any number of threads and processes; on PostgreSQL, also by machines.
 
     Parameters
     ----------
     url : sqlite:///<file>, whose folder must exist; or postgresql://...
-    clock : what stamps and leases go by; the machine's own if None
+    clock : clock of timestamps and leases; the machine's own if None
     """
 
     def __init__(self, url: str, clock: Clock | None = None) -> None:
         self.clock = clock or SystemClock()
-        self.is_closed_to_writes = False  # `write` then raises `Unavailable`: what is stored must not be gone on from
+        self.is_closed_to_writes = False  # if true, `write` raises `Unavailable`, because the stored state is unsound
         self.after_commit: Callable[[dict[Any, Any]], None] | None = None
         self._dialect = _dialect(sa.make_url(url))
         self._writer, self._reader = self._dialect.writer, self._dialect.reader
@@ -44,17 +45,27 @@ class Database:
 
     @contextmanager
     def write(self, *, alone: Alone | None = None) -> Iterator[sa.Connection]:
-        """A connection inside one transaction, for changes; `alone` of its kind for what no ledger's lock decides.
+        """Yield a connection inside one transaction, which is committed at the end of the block.
 
-        Committed at the end of the block, rolled back if it raises. What the block notes in the connection's `info` is
-        handed to `after_commit` once it is committed, and before the caller goes on. Asking again inside the block is
-        a mistake of the program: RuntimeError. A full disk is an OSError, and so is `Unavailable`: whether a commit
-        that it cut off took place is then to be asked of the database.
+        An exception rolls the transaction back. Entries that the block writes into the connection's `info` are passed
+        to `after_commit` after the commit and before the caller continues.
+
+        Parameters
+        ----------
+        alone : exclude every other write of this kind, for decisions that no ledger's lock covers
+
+        Raises
+        ------
+        OSError
+            if the disk is full; `Unavailable` if the database does not answer. A commit that was interrupted may have
+            taken place: read the database to find out.
+        RuntimeError
+            if the thread is already inside such a block, which is a programming error.
         """
         if self.is_closed_to_writes:
             raise Unavailable
-        with self._meaning(), self._once(), self._dialect.turn(), self._writer.begin() as connection:
-            connection.info.clear()  # of a block that was rolled back
+        with self._translated(), self._once(), self._dialect.turn(), self._writer.begin() as connection:
+            connection.info.clear()  # may hold entries of a block that was rolled back
             if alone is not None:
                 self._dialect.exclude(connection, alone)
             yield connection
@@ -64,61 +75,74 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
-        """A connection that cannot write, on one consistent snapshot."""
-        with self._meaning(), self._reader.begin() as connection:
+        """Yield a connection that cannot write, on one consistent snapshot."""
+        with self._translated(), self._reader.begin() as connection:
             yield connection
 
     async def ask(self, question: sa.Select[Any], values: Mapping[str, str]) -> Sequence[Sequence[Any]]:
-        """The rows of one statement: what every request asks, without a transaction, since it is a snapshot by itself.
+        """Return the rows of one statement, without a transaction: one statement is a snapshot by itself.
 
         Parameters
         ----------
-        question : made once; of text and of numbers
-        values : of its parameters
+        question : statement that is built once, because its compiled form is cached; its columns are text and numbers
+        values : values of its parameters
         """
-        with self._meaning():
+        with self._translated():
             return await self._dialect.ask(question, values)
 
     def changes(self, stopped: threading.Event) -> Iterator[str | None]:
-        """The jobs that any process has announced as changed (`dialect.announce`); None for whatever may have."""
+        """Yield the ids of jobs that any process announced as changed (`dialect.announce`); None if any may have."""
         return self._dialect.changes(stopped)
 
     def timestamp(self) -> str:
-        """Now: UTC, ISO 8601, milliseconds."""
+        """Return the current time: UTC, ISO 8601, milliseconds."""
         return stamp(self.clock.wall())
 
     def migrate(self, *, at_start: bool = False) -> None:
-        """Brings the schema up to date, in one transaction; a second process waits and finds it done.
+        """Upgrade the schema to the newest one, in one transaction; a second process waits until it is done.
 
-        At a start an empty database gets its tables, and an older one is brought up to date only where nobody else can
-        have it open: StartRefused elsewhere.
+        An empty database gets its tables.
+
+        Parameters
+        ----------
+        at_start : refuse to upgrade a database that another server may have open
+
+        Raises
+        ------
+        StartRefused
+            if the schema belongs to an unreleased or a newer version, or `at_start` forbids the upgrade.
         """
         with self.write(alone="names") as connection:
             if is_current(connection) or create(connection):
                 return
+            refuse_unknown(connection)
             if at_start and not self._dialect.upgrades_at_start:
-                raise StartRefused("the database is of another version: stop every server on it, then `purse migrate`")
+                raise StartRefused(
+                    "the database does not have the schema of this version, and other servers may use it: stop every "
+                    "server on it, then run `purse server migrate`"
+                )
             upgrade(connection)
 
     def close(self) -> None:
-        """Closes every connection."""
+        """Close every connection."""
         self._reader.dispose()
         self._writer.dispose()
 
     @contextmanager
-    def _meaning(self) -> Iterator[None]:
+    def _translated(self) -> Iterator[None]:
+        """Replace errors of the driver by the `OSError` that they mean."""
         try:
             yield
         except sa.exc.SQLAlchemyError as error:
-            meant = self._dialect.meaning(error)
-            if meant is None:
+            translated = self._dialect.translate(error)
+            if translated is None:
                 raise
-            raise meant from None
+            raise translated from None
 
     @contextmanager
     def _once(self) -> Iterator[None]:
         if getattr(self._thread, "writes", False):
-            raise RuntimeError("a write inside a write of the same thread")
+            raise RuntimeError("Database.write within Database.write of one thread: pass the connection on instead")
         self._thread.writes = True
         try:
             yield
@@ -128,7 +152,7 @@ class Database:
 
 def _dialect(url: sa.URL) -> Dialect:
     if url.drivername in ("postgresql", "postgresql+psycopg"):
-        from app.persistence.postgres import Postgres  # late: its driver, which the embedded default does not need
+        from app.persistence.postgres import Postgres  # late: loads a driver that SQLite does not need
 
         return Postgres(url)
     if url.drivername != "sqlite" or not url.database:

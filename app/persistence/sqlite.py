@@ -1,8 +1,8 @@
 """SQLite: one writer at a time, from any number of threads and processes of one machine.
 
-In WAL mode with synchronous=FULL: what was committed is on the disk before the caller hears of it. Python's sqlite3
-would begin transactions on its own, late and deferred, so that two writers could both read before either writes; its
-own control is switched off (isolation_level None) and SQLAlchemy's begin event says BEGIN IMMEDIATE.
+In WAL mode with synchronous=FULL, a commit is on the disk before it is reported. Python's sqlite3 would begin
+transactions itself, late and deferred, so that two writers could both read before either of them writes. Its control
+of transactions is therefore switched off (isolation_level None), and SQLAlchemy's begin event executes BEGIN IMMEDIATE.
 Reference: SQLAlchemy, "Enabling Non-Legacy SQLite Transactional Modes with the sqlite3 or aiosqlite driver".
 """
 
@@ -24,12 +24,13 @@ from app.persistence.dialect import Alone, Unavailable, Unusable, continue_job_n
 from app.persistence.files import locked
 
 _BUSY_MILLISECONDS = 60_000
-_LOOK = 0.3  # seconds between two looks for what others have committed
-_NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
-# Primary codes, the last byte of an error's code.
+_POLL_INTERVAL_SECONDS = 0.3  # time between two checks for commits of other connections
+_MOST_CONNECTIONS = 64
+_DISK_FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
+# Primary codes: the last byte of an error code.
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-_CLOSED_TO_US = (
+_NO_ACCESS = (
     sqlite3.SQLITE_CANTOPEN,
     sqlite3.SQLITE_READONLY,
     sqlite3.SQLITE_PERM,
@@ -39,7 +40,7 @@ _CLOSED_TO_US = (
 
 
 class Sqlite:
-    """`Dialect` of a file; every write excludes every other one."""
+    """`Dialect` of an SQLite file; every write excludes every other write."""
 
     upgrades_at_start = True
 
@@ -50,46 +51,47 @@ class Sqlite:
         self.reader = _engine(url, "BEGIN", ("query_only=ON",))
 
     async def ask(self, question: sa.Select[Any], values: Mapping[str, str]) -> Sequence[Sequence[Any]]:
-        """By the driver and on the event loop: a look into an index waits for no writer; SQLAlchemy, or the way to a
-        thread, would take several times as long.
+        """Run the statement by the driver, on the event loop.
+
+        Reading an index never waits for a writer. SQLAlchemy or another thread would take several times as long.
         """
         compiled = _compiled(question, self.reader.dialect)
-        given = compiled.construct_params(values)
+        parameters = compiled.construct_params(values)
         try:
             with closing(self.reader.raw_connection()) as connection:
                 cursor = connection.cursor()
-                cursor.execute(compiled.string, [given[name] for name in compiled.positiontup or ()])
+                cursor.execute(compiled.string, [parameters[name] for name in compiled.positiontup or ()])
                 return cursor.fetchall()
         except sqlite3.Error as error:
             raise sa.exc.DBAPIError(compiled.string, None, error, hide_parameters=True) from None
 
     def turn(self) -> AbstractContextManager[None]:
-        return self._turn.taken()
+        return self._turn.hold()
 
     def exclude(self, connection: sa.Connection, alone: Alone) -> None:
         pass
 
     def changes(self, stopped: threading.Event) -> Iterator[str | None]:
-        """Whether anybody has committed anything since the last look, as the file itself says."""
+        """Yield None whenever the file's data version shows a commit of any connection."""
         with closing(self.reader.raw_connection()) as connection:
-            seen = None
-            while not stopped.wait(_LOOK):
+            last_version = None
+            while not stopped.wait(_POLL_INTERVAL_SECONDS):
                 version = connection.cursor().execute("PRAGMA data_version").fetchone()
-                if version != seen:
-                    seen = version
+                if version != last_version:
+                    last_version = version
                     yield None
 
-    def meaning(self, error: sa.exc.SQLAlchemyError) -> OSError | None:
+    def translate(self, error: sa.exc.SQLAlchemyError) -> OSError | None:
         return fault(getattr(error, "orig", None), self._file)
 
 
 def fault(error: object, file: str) -> OSError | None:
-    """Return what an error of the driver says about the file; None if it is a mistake of the program."""
+    """Return what an error of the driver says about the file; None if it is a programming error."""
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:
         return None
     primary = code & 0xFF
-    if code in _NO_ROOM:
+    if code in _DISK_FULL:
         return OSError(errno.ENOSPC, "no room for the database")
     if primary in _BUSY:
         return Unavailable()
@@ -98,7 +100,7 @@ def fault(error: object, file: str) -> OSError | None:
             f"the database {file} is damaged, or is not an SQLite database: stop every server on it, and restore home "
             "and database from the newest backup"
         )
-    if primary in _CLOSED_TO_US:
+    if primary in _NO_ACCESS:
         return Unusable(
             f"the database {file} cannot be opened, read or written: check that it is a file on a disk that works, and "
             "that the user who runs this command may read and write it and its folder"
@@ -107,9 +109,9 @@ def fault(error: object, file: str) -> OSError | None:
 
 
 class Turn:
-    """A lock that is granted in the order of asking among the threads of a process, and soon among processes.
+    """A lock that threads of one process get in the order of their requests, and processes soon after each other.
 
-    SQLite's own waiting looks again at intervals of up to .1 s, and starves under saturation.
+    SQLite's own wait polls at intervals of up to 0.1 s, and lets writers starve under saturation.
     """
 
     def __init__(self, file: Path) -> None:
@@ -118,7 +120,8 @@ class Turn:
         self._waiting: deque[threading.Lock] = deque()
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
+    def hold(self) -> Iterator[None]:
+        """Hold the lock during the block."""
         mine = threading.Lock()
         mine.acquire()
         with self._guard:
@@ -144,8 +147,8 @@ def _compiled(question: sa.Select[Any], dialect: sa.Dialect) -> SQLCompiler:
 
 
 def _engine(url: sa.URL, begin: str, pragmas: tuple[str, ...]) -> sa.Engine:
-    # An error's text would hold the values of the statement.
-    engine = sa.create_engine(url, pool_size=64, max_overflow=0, hide_parameters=True)
+    # `hide_parameters`: an error's text would otherwise contain the values of the statement.
+    engine = sa.create_engine(url, pool_size=_MOST_CONNECTIONS, max_overflow=0, hide_parameters=True)
 
     def connect(connection: sqlite3.Connection, _record: Any) -> None:
         connection.isolation_level = None

@@ -1,4 +1,4 @@
-"""The tables, in SQLAlchemy core. Documents are canonical JSON; times are UTC ISO 8601."""
+"""The tables, in SQLAlchemy Core. Documents are canonical JSON; times are UTC in ISO 8601."""
 
 import sqlalchemy as sa
 
@@ -12,11 +12,11 @@ metadata = sa.MetaData(
     }
 )
 
-# On PostgreSQL, where two submissions may be open at once (app.persistence.dialect.next_job_number).
+# Needed on PostgreSQL alone, where two submissions may be open at once (app.persistence.dialect.next_job_number).
 sa.Sequence("jobs_number", metadata=metadata)
 
-# One row: whose database this is, as the home's file `identity` says too; and whether there is a file of the ledgers'
-# heads beside it (app.ledger.epoch).
+# One row: the service that owns this database, as in the home's file `identity`; and whether the service has published
+# heads of its ledgers in a file (app.ledger.epoch).
 service = sa.Table(
     "service",
     metadata,
@@ -24,7 +24,7 @@ service = sa.Table(
     sa.Column("has_epoch", sa.Boolean, server_default=sa.false(), nullable=False),
 )
 
-# A person or a program: its name is its own for good, and outlives its tokens.
+# People and programs. A name is never given to another identity, even after its tokens have expired.
 identities = sa.Table(
     "identities",
     metadata,
@@ -35,7 +35,7 @@ identities = sa.Table(
     sa.CheckConstraint("role in ('steward', 'analyst', 'auditor')", name="role"),
 )
 
-# The identity of a subject of an issuer's, whom a provider of sign-on vouches for. It has no tokens.
+# Identities authenticated by a sign-on provider: the issuer and its subject. They have no tokens.
 subjects = sa.Table(
     "subjects",
     metadata,
@@ -44,7 +44,7 @@ subjects = sa.Table(
     sa.Column("identity_id", sa.ForeignKey("identities.id"), nullable=False, unique=True),
 )
 
-# `scopes` are words of purse.wire.tokens.Scope; all that the role may do if null.
+# `scopes` are words of purse.wire.tokens.Scope; null allows everything that the role allows.
 tokens = sa.Table(
     "tokens",
     metadata,
@@ -57,7 +57,7 @@ tokens = sa.Table(
     sa.Column("revoked_at", sa.String(40)),
 )
 
-# A ledger has the id of the dataset that opened it; others of its family join it. `state` is where it stands
+# A ledger has the id of the dataset that opened it; other datasets of its family join it. `state` is its current state
 # (accounting.records.ledger.LedgerState) as JSON: the cached sum of its entries.
 ledgers = sa.Table(
     "ledgers",
@@ -67,10 +67,10 @@ ledgers = sa.Table(
     sa.Column("state", sa.Text, nullable=False),
 )
 
-_THERE = sa.text("data != 'withdrawn'")
+_NOT_WITHDRAWN = sa.text("data != 'withdrawn'")
 
-# `holdout_of` is the dataset that a kept-out part was kept out of (docs/decisions/0032).
-# `data` says whether the values are still there. What is withdrawn is a dataset no more: its name is free.
+# `holdout_of` is the dataset that a holdout set was split from (docs/decisions/0032). `data` states whether the values
+# are still stored. The name of a withdrawn dataset may be used again.
 datasets = sa.Table(
     "datasets",
     metadata,
@@ -85,13 +85,13 @@ datasets = sa.Table(
     sa.Column("created_at", sa.String(40), nullable=False),
     sa.Column("holdout_of", sa.String(64)),
     sa.CheckConstraint("data in ('stored', 'deleted', 'withdrawn')", name="data"),
-    sa.Index("ix_datasets_name", "name", unique=True, sqlite_where=_THERE, postgresql_where=_THERE),
+    sa.Index("ix_datasets_name", "name", unique=True, sqlite_where=_NOT_WITHDRAWN, postgresql_where=_NOT_WITHDRAWN),
     sa.Index("ix_datasets_content", "content_sha256"),
     sa.Index("ix_datasets_ledger", "ledger_id"),
     sa.Index("ix_datasets_holdout", "holdout_of"),
 )
 
-# To an analyst without one a dataset is as one that is not there.
+# An analyst without a grant cannot see that a dataset exists.
 grants = sa.Table(
     "grants",
     metadata,
@@ -102,7 +102,7 @@ grants = sa.Table(
     sa.Index("ix_grants_identity", "identity_id", "dataset_id"),
 )
 
-# What one analyst may spend of a ledger: a share of its filter, or what keeps an (epsilon, delta).
+# The most that one analyst may spend on a ledger: a share of its filter, or an (epsilon, delta).
 allotments = sa.Table(
     "allotments",
     metadata,
@@ -118,7 +118,7 @@ allotments = sa.Table(
     sa.CheckConstraint("(share is null) = (epsilon is not null) and (epsilon is null) = (delta is null)", name="part"),
 )
 
-# The checksum of a dataset's file of values, and since when that file is another.
+# The checksum of a dataset's file of values, and when the file was first found to differ from it.
 stored_values = sa.Table(
     "stored_values",
     metadata,
@@ -127,7 +127,7 @@ stored_values = sa.Table(
     sa.Column("damaged_at", sa.String(40)),
 )
 
-# Rows of a public file that a steward vouches for, never a dataset's; `packed` as `app.sources.twins.Sample` has them.
+# Rows of a public file, vouched for by a steward, never rows of a dataset; `packed` as in `app.sources.twins.Sample`.
 samples = sa.Table(
     "samples",
     metadata,
@@ -150,16 +150,16 @@ ledger_entries = sa.Table(
     sa.Column("hash", sa.String(64), nullable=False),
 )
 
-# The few entries that promise a budget, found without a walk over the others.
+# An index of the few entries that set a budget.
 PROMISES = sa.literal_column("kind").in_([sa.literal_column("'opened'"), sa.literal_column("'promised'")])
-_PLACE = (ledger_entries.c.ledger_id, ledger_entries.c.sequence)
-sa.Index("ix_ledger_entries_promises", *_PLACE, sqlite_where=PROMISES, postgresql_where=PROMISES)
+_ENTRY = (ledger_entries.c.ledger_id, ledger_entries.c.sequence)
+sa.Index("ix_ledger_entries_promises", *_ENTRY, sqlite_where=PROMISES, postgresql_where=PROMISES)
 
-# And those of charges from outside.
+# An index of the charges from outside.
 EXTERNAL = sa.literal_column("kind") == sa.literal_column("'external'")
-sa.Index("ix_ledger_entries_external", *_PLACE, sqlite_where=EXTERNAL, postgresql_where=EXTERNAL)
+sa.Index("ix_ledger_entries_external", *_ENTRY, sqlite_where=EXTERNAL, postgresql_where=EXTERNAL)
 
-# A replay of a ledger up to some entry, signed by the service's key (app.ledger.checkpoints).
+# The replay of a ledger up to some entry, signed by the service's key (app.ledger.checkpoints).
 checkpoints = sa.Table(
     "checkpoints",
     metadata,
@@ -168,8 +168,7 @@ checkpoints = sa.Table(
     sa.Column("signature", sa.Text, nullable=False),
 )
 
-# Each life of each dispatcher, on which boot of which machine, and a counter that it moves while it lives
-# (app.jobs.leases).
+# One row for each run of each dispatcher: the boot of its machine, and its heartbeat counter (app.jobs.leases).
 holders = sa.Table(
     "holders",
     metadata,
@@ -178,7 +177,7 @@ holders = sa.Table(
     sa.Column("beat", sa.BigInteger, nullable=False),
 )
 
-# When each analyst last had a turn in the queue, as a number that grows with every turn (app.jobs.queue).
+# The last turn of each analyst in the queue, as a number that grows with every turn (app.jobs.queue).
 turns = sa.Table(
     "turns",
     metadata,
@@ -186,12 +185,11 @@ turns = sa.Table(
     sa.Column("turn", sa.BigInteger, nullable=False),
 )
 
-# `request` is what was asked, for the record; `spec` is what runs (app.sources.spec.JobSpec; what had ended before
-# revision 0005 keeps an older form, which nobody reads). A running job has a `holder`, or has lost it and waits for
-# another (`lost` counts those that were not given back), or has `ended`, which nobody is told before `due`
-# (app.jobs.grid): seconds from its submission, at `ticks` of `boot`. `receipt` and `model` are there only together with
-# state = 'done'; `model` is what was released, which `kind` names: a model, a profile, or another statistic; `method`
-# is the quote's.
+# `request` is the request as it was sent, for the record; `spec` is what runs (app.sources.spec.JobSpec). A running job
+# is in one of three conditions: it has a `holder`; or it lost its holder and waits for another (`lost` counts the
+# holders that vanished); or it has `ended`, which is not reported before `due` (app.jobs.grid). `due` is in seconds
+# from the submission, which was at `ticks` of `boot`. `receipt` and `model` are set exactly if state = 'done'. `model`
+# is the released result of the `kind` of job: a model, a profile or another statistic. `method` is that of the quote.
 jobs = sa.Table(
     "jobs",
     metadata,
@@ -240,15 +238,16 @@ jobs = sa.Table(
     sa.Index("ix_jobs_released", "dataset_id", "kind", "state", "finished_at", "number"),
 )
 
-# The few that are not over, first those that wait: a claim steps through them. Neither database steps from one analyst
-# to the next without the state among the columns, which PostgreSQL passes over where the index is for one state alone.
+# An index of the open jobs, which a claim reads, the queued ones first. The state is among the columns because without
+# it neither database skips from one analyst to the next. The index covers two states because PostgreSQL would ignore
+# the column in an index of one state.
 OPEN = sa.literal_column("state").in_([sa.literal_column("'queued'"), sa.literal_column("'running'")])
 QUEUED = sa.and_(sa.literal_column("state") == sa.literal_column("'queued'"), OPEN)
 _QUEUE = (jobs.c.state, jobs.c.owner_id, jobs.c.dataset_id, jobs.c.number)
 sa.Index("ix_jobs_queued", *_QUEUE, sqlite_where=OPEN, postgresql_where=OPEN)
 
-# Where an analyst wants to be told that a job is over (app.webhooks). `busy_until` is the lease, in seconds since 1970,
-# of the server that is sending there, or when the last one let it go.
+# Addresses that are notified when a job ends (app.webhooks). `busy_until` is the end of the lease of the server that is
+# sending there, in seconds since 1970, or the time when the last server released it.
 webhooks = sa.Table(
     "webhooks",
     metadata,
@@ -262,7 +261,7 @@ webhooks = sa.Table(
     sa.UniqueConstraint("owner_id", "url"),
 )
 
-# What is still to be told there: written in the transaction in which the job ends, tried from `due` on.
+# Notifications still to be sent: written in the transaction in which the job ends, and tried from `due` on.
 deliveries = sa.Table(
     "deliveries",
     metadata,
@@ -275,7 +274,7 @@ deliveries = sa.Table(
     sa.Index("ix_deliveries_webhook", "webhook_id"),
 )
 
-# The same sums per analyst, so that a budget query never walks the jobs.
+# The spending on each ledger by analyst, so that a budget query does not read the jobs.
 analyst_spend = sa.Table(
     "analyst_spend",
     metadata,

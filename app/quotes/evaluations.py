@@ -1,4 +1,4 @@
-"""The question that an evaluation comes to: the model's own columns and target, of the records that were kept out."""
+"""Requests to evaluate a model: its own columns and target, on the records of the holdout set."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from app.calculation.questions import Price, sentence
 from app.datasets.models import ReleasedModel
 from app.datasets.store import DatasetRow
 from app.http.errors import ApiError
-from app.quotes.pricing import Asked, privacy_of, problem_of
+from app.quotes.requests import ReadRequest, privacy_of, problem_of
 from app.settings import Settings
 from app.sources.design import Design
 from app.sources.spec import JobSpec
@@ -18,24 +18,27 @@ from purse.wire.models import Model
 from solvers.statistics import Evaluation
 
 
-def ask(dataset: DatasetRow, request: EvaluationRequest, model: ReleasedModel, settings: Settings) -> Asked:
-    """As `pricing.ask`, of the kept-out part of the model's dataset; its rows are not clipped.
+def read(dataset: DatasetRow, request: EvaluationRequest, model: ReleasedModel, settings: Settings) -> ReadRequest:
+    """Read a request to evaluate a model on a dataset, as `requests.read` does; rows are not clipped.
 
     Raises
     ------
     ApiError
-        unsupported_combination if it is not that; out_of_range for the privacy.
+        unsupported_combination if the dataset is not the holdout set of the model's dataset; out_of_range for the
+        privacy.
     """
     if dataset.holdout_of != model.dataset_id:
-        raise ApiError("unsupported_combination", "A model is evaluated on what was kept out of its own dataset.")
+        raise ApiError(
+            "unsupported_combination", "A model is evaluated on the holdout set of its own dataset, not on another one."
+        )
     try:
-        trained, told = JobSpec.model_validate_json(model.spec), Model.model_validate_json(model.document)
-    except ValueError:  # of a version that nobody reads any more
-        raise ApiError("unsupported_combination", "This model is of an older form: train it again.") from None
+        trained, released = JobSpec.model_validate_json(model.spec), Model.model_validate_json(model.document)
+    except ValueError:  # stored by a version with another format
+        raise ApiError("unsupported_combination", "This model has an older format: train it again.") from None
     assert isinstance(trained.design, Design)
     design = replace(trained.design, row_norm=trained.design.columns.row_norm)
     problem = problem_of(dataset, design, trained.problem.loss)
-    weights = np.column_stack((np.atleast_2d(told.coefficients), np.atleast_1d(told.intercept)))
+    weights = np.column_stack((np.atleast_2d(released.coefficients), np.atleast_1d(released.intercept)))
     method = Evaluation(request.bins, request.clip, model.job, model.sha256)
     rule, limits = dataset.state.filter, (settings.max_gradient_evaluations, settings.max_answers)
     try:
@@ -43,4 +46,4 @@ def ask(dataset: DatasetRow, request: EvaluationRequest, model: ReleasedModel, s
     except OutOfRange as error:
         raise ApiError("out_of_range", sentence(error)) from None
     price = Price(method, problem, privacy, rule, *limits)
-    return Asked(request, dataset, design, price, tuple(weights.ravel().tolist()))
+    return ReadRequest(request, dataset, design, price, tuple(weights.ravel().tolist()))

@@ -23,8 +23,8 @@ from app.http.queries import strict_router
 from app.http.work import in_turn
 from app.identity.dependencies import Principal, database, require, settings
 from app.persistence.session import Database
-from app.quotes import pricing, service
-from app.quotes.pricing import Asked
+from app.quotes import requests, service
+from app.quotes.requests import ReadRequest
 from app.quotes.routes import REFUSALS
 from app.settings import Settings
 from app.sources.design import Design
@@ -37,7 +37,7 @@ from purse.wire.twins import TwinSource
 router = strict_router(prefix="/v1", tags=["jobs"])
 Anyone = Annotated[Principal, Depends(require("steward", "analyst", "auditor"))]
 Calculations = Annotated[Pool, Depends(pool)]
-_RESTS: dict[TwinSource, str] = {
+_BASES: dict[TwinSource, str] = {
     "declaration": "Rows are drawn by the declaration alone: numbers evenly between their bounds, categories all as "
     "likely. The data may be spread otherwise.",
     "profile": "Each column is spread as the released profile says, by itself: how columns go together is not in it.",
@@ -71,8 +71,8 @@ async def forecast(
 async def _forecast(
     base: Database, chosen: Settings, calculations: Pool, principal: Principal, body: ForecastRequest
 ) -> AccuracyForecast:
-    question, by = await in_turn(_asked, base, chosen, principal, body)
-    return _told(question, await calculations.answer(principal.id, question), body, by)
+    question, by, dataset_id = await in_turn(_read, base, chosen, principal, body)
+    return _forecast_of(question, await calculations.answer(principal.id, question), body, by, dataset_id)
 
 
 def here(
@@ -87,9 +87,8 @@ def here(
     sample = drawn if isinstance(drawn, Sample) else None
     by: TwinSource = "sample" if sample else "profile" if drawn else "declaration"
     twin = drawn if isinstance(drawn, Twin) else Twin(declared(row.spec.columns), spec.dialect, sample)
-    question = _question(pricing.ask(row, body.job, chosen), twin, body)
-    told = _told(question, forecasted(question), body, by)
-    return told.model_copy(update={"dataset": None})
+    question = _question(requests.read(row, body.job, chosen), twin, body)
+    return _forecast_of(question, forecasted(question), body, by)
 
 
 def sampled(file: Path, spec: DatasetSpec) -> Sample:
@@ -100,29 +99,39 @@ def sampled(file: Path, spec: DatasetSpec) -> Sample:
     return Sample.of(np.concatenate(list(encoded(file, reading))))
 
 
-def _asked(
+def _read(
     base: Database, chosen: Settings, principal: Principal, body: ForecastRequest
-) -> tuple[Forecast, TwinSource]:
-    asked = service.asked(base, chosen, principal, body.job)
+) -> tuple[Forecast, TwinSource, str]:
+    requested = service.read(base, chosen, principal, body.job)
     with base.read() as connection:
-        twin, by = twins.of(connection, asked.dataset, body.source, "body.source")
-    return _question(asked, twin, body), by
+        twin, by = twins.of(connection, requested.dataset, body.source, "body.source")
+    return _question(requested, twin, body), by, requested.dataset.id
 
 
-def _question(asked: Asked, twin: Twin, body: ForecastRequest) -> Forecast:
-    assert isinstance(asked.design, Design)
-    ways = (body.epsilons, body.runs, body.twin, body.signal)
-    return Forecast(asked.question, asked.design, twin, *ways, asked.dataset.spec.storage == "partitions")
+def _question(requested: ReadRequest, twin: Twin, body: ForecastRequest) -> Forecast:
+    assert isinstance(requested.design, Design)
+    return Forecast(
+        price=requested.question,
+        design=requested.design,
+        twin=twin,
+        epsilons=body.epsilons,
+        runs=body.runs,
+        seed=body.twin,
+        signal=body.signal,
+        is_apart=requested.dataset.spec.storage == "partitions",
+    )
 
 
-def _told(question: Forecast, found: Answer, body: ForecastRequest, by: TwinSource) -> AccuracyForecast:
-    """The answer in words and spreads."""
+def _forecast_of(
+    question: Forecast, found: Answer, body: ForecastRequest, by: TwinSource, dataset_id: str | None = None
+) -> AccuracyForecast:
+    """Return the answer with its spreads and the statements that it rests on."""
     if isinstance(found, Refused):
         raise ApiError(found.code, found.detail)
     assert isinstance(found, Forecasted)
     problem, is_class = question.price.problem, question.design.classes is not None
     return AccuracyForecast(
-        dataset=body.dataset,
+        dataset=dataset_id,
         target=body.target,
         measure="accuracy" if is_class else "r2",
         source=by,
@@ -170,21 +179,21 @@ def _spread(values: Sequence[float]) -> Spread:
 
 def _rests_on(question: Forecast, found: Forecasted, by: TwinSource) -> list[str]:
     problem = question.price.problem
-    said = [_RESTS[by]]
+    statements = [_BASES[by]]
     if by != "sample":
-        said.append(
+        statements.append(
             "How the target depends on the other columns is in nothing public: a linear relation of strength "
             f"{question.signal:g} was planted. If it is weaker in the data, so will the model be."
         )
-    said.append(
+    statements.append(
         f"Noise is that of the real method for {problem.n} {problem.unit.name}s, drawn afresh in each run; the spread "
         "is that of the noise alone. Nothing was charged, no data was touched."
     )
     if found.records < problem.n:
-        said.append(
+        statements.append(
             f"Runs are on {found.records} {problem.unit.name}s with the noise of {problem.n}: fewer rows tell less, so "
             "that the scores, and the optimum beside them, are a little too low."
         )
     if problem.unit.is_person:
-        said.append("Rows of a person are drawn one by one; in the data they are alike, and tell less.")
-    return said
+        statements.append("Rows of a person are drawn one by one; in the data they are alike, and tell less.")
+    return statements

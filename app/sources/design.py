@@ -145,7 +145,7 @@ class Design:
         by_class = w.reshape(self.outputs, self.d)
         return by_class[:, :-1].tolist(), by_class[:, -1].tolist()
 
-    def load(self, folder: Path, scratch: Path) -> tuple[Coded, Floats]:
+    def load(self, folder: Path) -> tuple[Coded, Floats]:
         """The features of n records, as they are stored, and y (n,), from a dataset's folder. For the worker, after
         "started".
 
@@ -154,18 +154,18 @@ class Design:
         ValueError
             if what is stored is not what is declared.
         """
-        return self.read(open_coded(folder, scratch), widths(folder))
+        return self.read(open_coded(folder), widths(folder))
 
     def read(self, stored: Coded, declared: Sequence[int]) -> tuple[Coded, Floats]:
         """The same of records of these widths; `ValueError` as `load`."""
         used = tuple(declared[p] for p in (*self.positions, self.target_position) if p < len(declared))
         if len(declared) != self.stored or used != (*self.widths, code_count(self.target)):
             raise ValueError("the stored matrix is not of the declared width")
-        features = Coded(stored.numbers, stored.codes, tuple(stored.places[p] for p in self.positions))
+        features = Coded(stored.numbers, stored.codes, tuple(stored.offsets[p] for p in self.positions))
         return features, self._labels(stored, declared[self.target_position])
 
     def _labels(self, stored: Coded, width: int) -> Floats:
-        place = stored.places[self.target_position]
+        place = stored.offsets[self.target_position]
         if not isinstance(self.target, CategoryColumn):
             return stored.numbers[:, place].astype(np.float64)
         return self.labels(codes(stored, place, width))
@@ -229,16 +229,16 @@ class Table:
         """What the declaration implies."""
         return self.columns.row_norm
 
-    def load(self, folder: Path, scratch: Path) -> tuple[Coded, Floats]:
+    def load(self, folder: Path) -> tuple[Coded, Floats]:
         """The n records, and zeros for targets. For the worker, after "started"; `ValueError` as `Design.load`."""
-        return self.read(open_coded(folder, scratch), widths(folder))
+        return self.read(open_coded(folder), widths(folder))
 
     def read(self, stored: Coded, declared: Sequence[int]) -> tuple[Coded, Floats]:
         """The same of records of these widths."""
         places = range(len(declared)) if self.positions is None else self.positions
         if tuple(declared[p] for p in places if p < len(declared)) != self.columns.widths:
             raise ValueError("the stored matrix is not of the declared width")
-        used = Coded(stored.numbers, stored.codes, tuple(stored.places[p] for p in places))
+        used = Coded(stored.numbers, stored.codes, tuple(stored.offsets[p] for p in places))
         return used, np.zeros(len(stored.numbers))
 
 

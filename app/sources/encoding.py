@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from app.sources import dates
 from purse.dates import part
 from purse.prediction import nearest
-from purse.values import grouped
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.files import PLAIN, DatePart, Dialect
 
@@ -213,7 +212,7 @@ def _numbers(values: pa.Array, dialect: Dialect) -> Floats:
 def _plainly_written(text: pa.Array, dialect: Dialect) -> pa.Array:
     """Numbers with a decimal point alone; what would be one only if it were not in this dialect is none."""
     if dialect.thousands is not None:
-        form, mark = grouped(dialect)
+        form, mark = dialect.grouped
         is_grouped = pc.match_substring_regex(text, form)
         text = pc.if_else(is_grouped, pc.replace_substring_regex(text, mark, ""), text)
     if dialect.decimal == ",":

@@ -1,8 +1,15 @@
-"""Why a file is refused: a function of the declaration, the limits and the form of the file, never of a value."""
+"""Reasons to refuse a file: functions of the declaration, the limits and the form of the file, never of a value."""
 
-from purse.wire.files import ColumnReport, FileReport
+from collections.abc import Iterator
 
-_MOST_NAMED = 5
+from purse.wire.files import ColumnReport, FileReport, OutcomeKind
+
+_MOST_NAMED_COLUMNS = 5
+_KINDS: dict[OutcomeKind, str] = {
+    "not_a_number": "not a number",
+    "not_a_date": "not a date",
+    "not_declared": "not a declared category",
+}
 
 
 class SourceError(Exception):
@@ -37,23 +44,29 @@ class Mismatch(SourceError):
 
 
 class Unparsed(SourceError):
-    """Of a column more did not parse than its steward has declared.
+    """More values of a column did not parse, or were clamped, than the declaration allows.
 
     Parameters
     ----------
-    report : for whoever sent the file
+    report : for the sender of the file alone
     """
 
     def __init__(self, report: FileReport) -> None:
         self.report = report
-        super().__init__(" ".join(_sentence(column) for column in report.refused[:_MOST_NAMED]))
+        reasons = (reason for column in report.refused[:_MOST_NAMED_COLUMNS] for reason in refusals(column))
+        super().__init__(" ".join(reasons))
 
 
-def _sentence(column: ColumnReport) -> str:
-    lost = next(o for o in column.outcomes if o.what not in ("clamped", "missing"))
-    kind = {"not_a_number": "no number", "not_a_date": "no date"}.get(lost.what, "no declared category")
-    share = f"{100 * column.unparsed:.3g} % of {column.name!r} is {kind}, first on line {lost.line}"
-    return f"{share}; {100 * column.max_unparsed:.3g} % may be."
+def refusals(column: ColumnReport) -> Iterator[str]:
+    """Yield a sentence for each limit that a column's values exceed."""
+    lines = {outcome.what: outcome.line for outcome in column.outcomes}
+    if column.unparsed > column.max_unparsed:
+        kind, line = next((_KINDS[what], line) for what, line in lines.items() if what in _KINDS)
+        share = f"{100 * column.unparsed:.3g} % of {column.name!r} is {kind}, first on line {line}"
+        yield f"{share}; `max_unparsed` allows {100 * column.max_unparsed:.3g} %."
+    if column.max_clamped is not None and column.clamped > column.max_clamped:
+        share = f"{100 * column.clamped:.3g} % of {column.name!r} is outside the bounds, first on line"
+        yield f"{share} {lines['clamped']}; `max_clamped` allows {100 * column.max_clamped:.3g} %."
 
 
 class Damaged(SourceError):

@@ -1,44 +1,57 @@
-"""From a file of records to a folder of columns: numbers and codes, what is computed on; `meta.json`, what it means."""
+"""Reading a file of records, and storing the declared columns of every record.
 
-import json
-import os
+`encoded` reads any file in order, block by block. `store` lays the records out as the declaration asks: as they come,
+in the slots of persons, divided into a training and a holdout set, or in partitions.
+"""
+
+import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from app.sources import csv, parquet
+from accounting.noise import Noise
+from app.sources import csv, parquet, partitions
 from app.sources.batch import Batch, Named
 from app.sources.encoding import Fates, encoder
 from app.sources.errors import TooLarge, Unreadable
-from app.sources.matrix import META, CodedWriter, Floats, code_count, fingerprint, narrow, sync_folder
+from app.sources.holdout import MOST_SLOTS, lay_out
+from app.sources.matrix import (
+    CodedWriter,
+    Fingerprint,
+    Floats,
+    code_count,
+    fingerprint,
+    narrow,
+    sync_folder,
+    write_meta,
+)
+from app.sources.partitions import Manifest, Partition
+from app.sources.persons import People
 from app.sources.singles import ends
 from app.sources.tally import Tally
 from purse.wire.columns import Column
-from purse.wire.datasets import DatasetSpec
+from purse.wire.datasets import DatasetSpec, PersonUnit
 from purse.wire.files import PLAIN, Dialect
+from solvers.data_access.persons import rows_by_slot
 
-if TYPE_CHECKING:
-    from app.sources.persons import People
-
-FORMAT = 3
 _ZIP = b"PK\x03\x04"
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How a file is read: by what declaration, how far, and who is told what became of its values.
+    """The rules for reading a file: its declaration, limits, and the count of what became of its values.
 
     Parameters
     ----------
     columns : the public declaration
     dialect : how the file is written
-    most_rows : the most records that are taken
-    most_bytes : the most that a packed file may unfold to
-    tally : counts what became of each value, for the file's sender alone
+    most_rows : largest number of records
+    most_bytes : largest size of an unpacked file
+    tally : counts the outcome of each value, for the sender of the file alone
     """
 
     columns: Sequence[Column]
@@ -49,57 +62,96 @@ class Reading:
 
     @staticmethod
     def of(spec: DatasetSpec, most_bytes: int = 2**62) -> "tuple[Reading, Tally]":
-        """As declared, of a file of at most so many bytes, unpacked; and what counts.
+        """Return the rules for a declared file of at most so many bytes when unpacked, and their tally.
 
-        What is stored takes at most what a CSV file of that size could unfold to: four bytes for each of its own, and
-        eight more while it is made.
+        The stored records take at most as much as a CSV file of that size could hold: four bytes for each byte of the
+        file, and eight more while they are being stored.
         """
         tally = Tally(spec)
         return Reading(spec.columns, spec.dialect, most_bytes // len(spec.columns), most_bytes, tally), tally
 
 
-def ingest(file: Path, reading: Reading, folder: Path) -> tuple[int, str]:
-    """Reads, encodes and stores the declared columns of every record; returns n, the number of records, and by what
-    they are known again.
-
-    Memory is bounded whatever the file's size. Record i of the file is row i of the matrix. On return the folder is
-    durable; on an error it may hold a part, and its maker removes it.
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The arrangement of stored records.
 
     Parameters
     ----------
-    file : CSV, perhaps packed, or Parquet, told apart by content; its name says nothing
-    folder : a new folder
+    unit : the column that names persons, whose rows get slots; None if records are rows
+    holdout : share of records or persons that becomes the holdout set, stored in `holdout.kept_out_folder`
+    place : URL of the folder or prefix for partitions; None to store the records in the folder itself
+    """
+
+    unit: PersonUnit | None = None
+    holdout: float | None = None
+    place: str | None = None
+
+
+ROWS = Layout()
+
+
+def store(file: Path, reading: Reading, folder: Path, layout: Layout = ROWS) -> tuple[int, str]:
+    """Read, encode and store the declared columns of every record.
+
+    Memory is bounded for any size of file, except that slots of persons and holdout sets take up to 50 bytes for each
+    row, and persons about 150 bytes each. The folder is durable when this returns. After an error the folder may hold
+    a part of the records, and the caller removes it; no partition remains.
+
+    Parameters
+    ----------
+    file : CSV, perhaps packed, or Parquet, recognised by its content; its name is ignored
+    folder : a new folder; a folder `rows` beside it is used meanwhile
+
+    Returns
+    -------
+    n : number of records, or of persons, with the holdout set
+    fingerprint : of the rows in the file's order, see `matrix.Fingerprint`
 
     Raises
     ------
     SourceError
-        Unreadable, Mismatch or TooLarge, whose text holds no value of the file; Unparsed.
+        Unreadable, Mismatch or TooLarge, whose text holds no value of the file; Unparsed; Away.
     """
-    n, known = stage(file, reading, folder)
-    narrow(folder, ends(reading.columns))
-    sync_folder(folder)
+    if layout.place is not None:
+        return _store_partitions(file, reading, folder, layout.place)
+    if layout.unit is None and layout.holdout is None:  # record i of the file is row i of the matrix
+        n, known = stage(file, reading, folder)
+        narrow(folder, ends(reading.columns))
+        sync_folder(folder)
+        return n, known
+    rows, unit = folder.with_name("rows"), layout.unit
+    people = None if unit is None else People(unit)
+    reading = replace(reading, most_rows=min(reading.most_rows, MOST_SLOTS))
+    n, known = stage(file, reading, rows, people)
+    slots = np.arange(n)[:, None]
+    if people is not None:
+        slots = _person_slots(people, reading.most_rows)
+        n = len(slots)
+    lay_out(rows, folder, slots, reading.columns, layout.holdout, None if unit is None else unit.max_rows)
+    shutil.rmtree(rows)
     return n, known
 
 
-def stage(file: Path, reading: Reading, folder: Path, people: "People | None" = None) -> tuple[int, str]:
-    """As `ingest`, but numbers are still doubles.
+def stage(file: Path, reading: Reading, folder: Path, people: People | None = None) -> tuple[int, str]:
+    """Store the records in a new folder in the file's order, with numbers as doubles; return as `store`.
 
     Parameters
     ----------
-    people : is told whose each row is; then the folder is no dataset's yet (`app.sources.persons`)
+    people : receives the person of each row; the folder is then not yet a dataset's
     """
     folder.mkdir()
     with CodedWriter(folder, [code_count(column) for column in reading.columns]) as matrix:
         for block in encoded(file, reading, people):
             matrix.append(block)
     write_meta(folder, reading.columns, {"rows": matrix.rows})
-    known = fingerprint(folder)
-    assert known is not None
-    return matrix.rows, known
+    return matrix.rows, fingerprint(folder)
 
 
-def encoded(file: Path, reading: Reading, people: "People | None" = None) -> Iterator[Floats]:
-    """The records, in the file's order, block by block: (rows, declared columns); one at least. Raises as `ingest`."""
+def encoded(file: Path, reading: Reading, people: People | None = None) -> Iterator[Floats]:
+    """Yield the records in the file's order, block by block: (rows, declared columns), at least one record in all.
+
+    Raises as `store`.
+    """
     encoders, rows = [encoder(column, reading.dialect) for column in reading.columns], 0
     named: list[Named] = [*reading.columns] if people is None else [*reading.columns, people.unit]
     for batch in batches(file, named, reading):
@@ -107,24 +159,31 @@ def encoded(file: Path, reading: Reading, people: "People | None" = None) -> Ite
             people.add(batch.columns[-1], batch.line)
         block: Floats = np.empty((len(batch.columns[0]), len(encoders)))
         fates: list[Fates] = []
-        for position, made in enumerate(encoders):
-            block[:, position], fate = made.read(batch.columns[position])
+        for position, column_encoder in enumerate(encoders):
+            block[:, position], fate = column_encoder.read(batch.columns[position])
             fates.append(fate)
         if reading.tally is not None:
             reading.tally.count(batch, fates)
         yield block
         rows += len(block)
         if rows > reading.most_rows:
-            raise TooLarge(f"With these columns at most {reading.most_rows} rows are taken.")
+            raise TooLarge(f"With these columns a file may have at most {reading.most_rows} rows.")
     pa.default_memory_pool().release_unused()
     if rows == 0:
         raise Unreadable("The file has no records.")
     if reading.tally is not None:
-        reading.tally.check()
+        reading.tally.check(header(file, reading.dialect))
+
+
+def header(file: Path, dialect: Dialect) -> list[str]:
+    """Return the names of all columns of a file that was read before: CSV, perhaps packed, or Parquet."""
+    with file.open("rb") as opened:
+        is_parquet = opened.read(len(parquet.MAGIC)) == parquet.MAGIC
+    return parquet.names(file) if is_parquet else csv.names(file, dialect)
 
 
 def batches(file: Path, columns: Sequence[Named], reading: Reading) -> Iterator[Batch]:
-    """The values of these columns of all records, in order, block by block; raises as `ingest`."""
+    """Return the values of these columns of all records, in order, block by block; raises as `store`."""
     with file.open("rb") as opened:
         magic = opened.read(len(parquet.MAGIC))
     if not magic:
@@ -138,10 +197,46 @@ def batches(file: Path, columns: Sequence[Named], reading: Reading) -> Iterator[
     return csv.batches(file, columns, reading.dialect, reading.most_bytes)
 
 
-def write_meta(folder: Path, columns: Sequence[Column], size: dict[str, int]) -> None:
-    """What the folder holds, for whoever finds it."""
-    document = {"format": FORMAT, **size, "columns": [column.model_dump() for column in columns]}
-    with (folder / META).open("x", encoding="utf-8") as file:
-        json.dump(document, file, allow_nan=False)
-        file.flush()
-        os.fsync(file.fileno())
+def count_persons(file: Path, reading: Reading, unit: PersonUnit) -> int:
+    """Return n as `store` would count it."""
+    people = People(unit)
+    for batch in batches(file, [unit], reading):
+        people.add(batch.columns[0], batch.line)
+    return unit.persons or people.count
+
+
+def _person_slots(people: People, most_slots: int) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+    """Return for each slot of each person the row that it holds, -1 for an empty slot; shape (n, max_rows)."""
+    unit = people.unit
+    n = people.count if unit.persons is None else unit.persons
+    if people.count > n:
+        raise Unreadable("The file has rows of more persons than the unit declares.")
+    if n * unit.max_rows > most_slots:
+        raise TooLarge(f"With these columns, persons times max_rows may be at most {most_slots}.")
+    slots = rows_by_slot(people.owners, n, unit.max_rows, Noise())
+    return slots.reshape(n, unit.max_rows)
+
+
+def _store_partitions(file: Path, reading: Reading, folder: Path, place: str) -> tuple[int, str]:
+    """Store the records as partitions in a place; the folder gets the manifest alone.
+
+    The file is read twice, because its records are counted first. One block is in memory at a time, and one partition
+    on the local disk.
+    """
+    columns = reading.columns
+    n = sum(len(batch.columns[0]) for batch in batches(file, columns[:1], reading))
+    digest = Fingerprint(n, len(columns))
+    folder.mkdir()
+    storage, stored = partitions.Storage(place), list[Partition]()
+    try:
+        for number, pieces in groupby(partitions.cut(encoded(file, reading)), lambda piece: piece[0]):
+            with CodedWriter(folder, [code_count(column) for column in columns], ends(columns)) as writer:
+                for _, block in pieces:
+                    writer.append(block)
+                    digest.add(block)
+            stored.append(partitions.moved(storage, folder, number, writer.rows))
+    except BaseException:
+        storage.clear()
+        raise
+    partitions.write(folder, Manifest(place=place, columns=list(columns), partitions=stored))
+    return n, digest.hexdigest()

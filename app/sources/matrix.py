@@ -1,8 +1,7 @@
-"""What is stored of a dataset: a matrix of numbers and one of codes, row by row, in NumPy's own format.
+"""The stored records of a dataset: a matrix of numbers and one of codes, row by row, in NumPy's own format.
 
-Written in a stream, read through memory maps. Numbers are singles (`app.sources.singles`), a category's code takes as
-few bytes as hold all codes of its column. Earlier forms are read as well: numbers as doubles, or one matrix of doubles
-with a column for each declared one.
+They are written in a stream and read through memory maps. Numbers are singles (`app.sources.singles`); they are doubles
+only until the whole file has been read. A category's code takes as few bytes as hold all codes of its column.
 """
 
 import hashlib
@@ -18,18 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.sources.singles import Singles, single
-from purse.wire.columns import CategoryColumn, Column, NumberColumn
+from purse.wire.columns import CategoryColumn, Column
 from solvers.columns import Columns
-from solvers.data_access.inputs import in_bytes, places
+from solvers.data_access.inputs import in_bytes, offsets
 from solvers.data_access.rows import Coded, code_bytes
 
 Floats = NDArray[np.float64]
 
+FORMAT = 3  # of the stored records
 META, NUMBERS, CODES, PRESENT = "meta.json", "numbers.npy", "codes.npy", "present.npy"
 PARTITIONS = "partitions.json"
-"""What is there of a dataset whose records are elsewhere, see `app.sources.partitions`."""
-VALUES = "values.npy"
-"""The one matrix of an earlier form."""
+"""The file of a dataset whose records are stored elsewhere, see `app.sources.partitions`."""
 
 _NARROWED = "singles.npy"  # until it takes the doubles' name
 _BLOCK = 2**20  # values that are formed at a time
@@ -129,36 +127,30 @@ def code_count(column: Column) -> int:
     return len(column.categories) + 1 if isinstance(column, CategoryColumn) else 1
 
 
+def write_meta(folder: Path, columns: Sequence[Column], size: dict[str, int]) -> None:
+    """Write the document that describes the records of a folder, durably."""
+    document = {"format": FORMAT, **size, "columns": [column.model_dump() for column in columns]}
+    with (folder / META).open("x", encoding="utf-8") as file:
+        json.dump(document, file, allow_nan=False)
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def widths(folder: Path) -> tuple[int, ...]:
     """For each column that is stored 1, a number, or how many codes it has, "other" included."""
     columns = json.loads((folder / META).read_text(encoding="utf-8"))["columns"]
     return tuple(1 if column["type"] == "number" else len(column["categories"]) + 1 for column in columns)
 
 
-def open_coded(folder: Path, scratch: Path) -> Coded:
-    """The stored records, through read-only memory maps; `places` names every declared column.
-
-    Parameters
-    ----------
-    scratch : where records of the earlier form are written anew, for files that have no name any more when this returns
+def open_coded(folder: Path) -> Coded:
+    """Return the stored records through read-only memory maps; `offsets` names every declared column.
 
     Raises
     ------
     ValueError
         if they are not what the declaration says.
     """
-    declared, source, old = widths(folder), folder, folder / VALUES
-    if is_old := old.exists():
-        source = scratch
-        with CodedWriter(scratch, declared) as writer:
-            values = _opened(old, len(declared), np.float64)
-            for rows in _cut(len(values), len(declared)):
-                writer.append(np.nan_to_num(values[rows]))
-    coded = mapped(source, declared)
-    if is_old:
-        (scratch / NUMBERS).unlink()
-        (scratch / CODES).unlink()
-    return coded
+    return mapped(folder, widths(folder))
 
 
 def mapped(folder: Path, declared: Sequence[int]) -> Coded:
@@ -174,7 +166,7 @@ def mapped(folder: Path, declared: Sequence[int]) -> Coded:
     coded = Coded(
         _opened(folder / NUMBERS, numbers, np.float64, np.float32),
         _opened(folder / CODES, size, np.uint8),
-        places(Columns(tuple(declared))),
+        offsets(Columns(tuple(declared))),
     )
     if len(coded.numbers) != len(coded.codes):
         raise ValueError("there is not a code for each number")
@@ -182,38 +174,35 @@ def mapped(folder: Path, declared: Sequence[int]) -> Coded:
 
 
 def held(folder: Path) -> NDArray[np.bool_] | None:
-    """Which places of persons hold a row; None where records are rows."""
+    """Which slots of persons hold a row; None where records are rows."""
     path = folder / PRESENT
     return _opened(path, 1, np.uint8)[:, 0] > 0 if path.exists() else None
 
 
 def checksum(folder: Path) -> str:
-    """The SHA-256 of the files that hold the records, one after the other, and of what says how they are laid out; of
-    partitions, of the file that says where they are and what the SHA-256 of each is.
+    """Return the SHA-256 of the files that hold the records and their layout, one after the other.
+
+    For partitions it is the SHA-256 of the file that states where they are and the SHA-256 of each.
     """
-    one = next((name for name in (PARTITIONS, VALUES) if (folder / name).exists()), None)
-    names = (META, NUMBERS, CODES) if one is None else (one,)
-    found = hashlib.sha256()
-    for name in (*names, PRESENT) if (folder / PRESENT).exists() else names:
+    names = [PARTITIONS] if (folder / PARTITIONS).exists() else [META, NUMBERS, CODES]
+    if (folder / PRESENT).exists():
+        names.append(PRESENT)
+    digest = hashlib.sha256()
+    for name in names:
         with (folder / name).open("rb") as file:
             while piece := file.read(2**20):
-                found.update(piece)
-    return found.hexdigest()
+                digest.update(piece)
+    return digest.hexdigest()
 
 
-def fingerprint(folder: Path) -> str | None:
-    """By what records are known again, see `Fingerprint`; None of singles, which do not tell what doubles they were."""
-    if (folder / VALUES).exists():
-        return checksum(folder)
+def fingerprint(folder: Path) -> str:
+    """Return the `Fingerprint` of records whose numbers are still doubles."""
     declared = widths(folder)
     stored = mapped(folder, declared).numbers
-    if stored.dtype != np.float64:
-        return None
-    columns = json.loads((folder / META).read_text(encoding="utf-8"))["columns"]
-    found = Fingerprint(columns, len(stored))
+    digest = Fingerprint(len(stored), len(declared))
     for rows in _cut(len(stored), len(declared)):
-        found.add(decoded(mapped(folder, declared), declared, rows))  # a map for each: what was read of one is let go
-    return found.hexdigest()
+        digest.add(decoded(mapped(folder, declared), declared, rows))  # a new map each time frees the pages of the last
+    return digest.hexdigest()
 
 
 def narrow(folder: Path, within: Singles) -> None:
@@ -226,40 +215,33 @@ def narrow(folder: Path, within: Singles) -> None:
 
 
 class Fingerprint:
-    """The SHA-256 of the one matrix of doubles that the records are before numbers become singles.
-
-    A column that a new dataset codes from its lower end, c, counts as it was coded before, c - (1 - c): the same bits,
-    but for values between -1 and 0 that are neither.
+    """The SHA-256 of the records as one matrix of doubles: the same records have the same one, whatever their file.
 
     Parameters
     ----------
-    columns : as they are declared, in JSON
-    rows : how many there will be
+    rows, columns : the shape of the whole matrix
     """
 
-    def __init__(self, columns: Sequence[dict[str, Any]], rows: int) -> None:
-        header, self._found = io.BytesIO(), hashlib.sha256()
-        shape = {"descr": "<f8", "fortran_order": False, "shape": (rows, len(columns))}
+    def __init__(self, rows: int, columns: int) -> None:
+        header, self._digest = io.BytesIO(), hashlib.sha256()
+        shape = {"descr": "<f8", "fortran_order": False, "shape": (rows, columns)}
         np.lib.format.write_array_header_1_0(header, shape)
-        self._found.update(header.getvalue())
-        numbers = ((j, c) for j, c in enumerate(columns) if c["type"] == "number")
-        self._settled = [j for j, c in numbers if NumberColumn.model_validate(c).is_settled]
+        self._digest.update(header.getvalue())
 
     def add(self, block: Floats) -> None:
-        """Some more rows, a column for each declared one; they are not what they were."""
-        block[:, self._settled] -= 1 - block[:, self._settled]
-        self._found.update(np.ascontiguousarray(block).data)
+        """Add more rows, with a column for each declared one."""
+        self._digest.update(np.ascontiguousarray(block).data)
 
     def hexdigest(self) -> str:
-        """When all are there."""
-        return self._found.hexdigest()
+        """Return the digest, after the last row."""
+        return self._digest.hexdigest()
 
 
 def decoded(coded: Coded, declared: Sequence[int], rows: slice = slice(None)) -> Floats:
     """Some records as doubles, a column for each declared one."""
     block = np.empty((len(coded.numbers[rows]), len(declared)))
-    for j, (place, width) in enumerate(zip(coded.places, declared, strict=True)):
-        block[:, j] = coded.numbers[rows, place] if width == 1 else codes(coded, place, width, rows)
+    for j, (offset, width) in enumerate(zip(coded.offsets, declared, strict=True)):
+        block[:, j] = coded.numbers[rows, offset] if width == 1 else codes(coded, offset, width, rows)
     return block
 
 

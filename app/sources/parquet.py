@@ -76,6 +76,13 @@ def batches(path: Path, columns: Sequence[Named], most_rows: int) -> Iterator[Ba
                 done += len(batch)
 
 
+def names(path: Path) -> list[str]:
+    """Return the names of all columns. The footer was judged before, by `batches`."""
+    import pyarrow.parquet as pq  # late, as in `batches`
+
+    return [str(name) for name in pq.read_schema(path).names]
+
+
 @contextmanager
 def _damage() -> Iterator[None]:
     try:

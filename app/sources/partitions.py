@@ -13,9 +13,8 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit, urlunsplit
 
 import numpy as np
@@ -27,24 +26,18 @@ from app.sources.matrix import (
     CODES,
     NUMBERS,
     PARTITIONS,
-    CodedWriter,
-    Fingerprint,
     Floats,
     code_count,
     mapped,
     sync_folder,
 )
-from app.sources.singles import ends
+from app.sources.spec import JobSpec
 from purse.wire.base import Wire
 from purse.wire.columns import Column
 from solvers.bounds import GROUP
 from solvers.data_access.data import Data
 from solvers.data_access.rows import Coded
 from solvers.problem import Vector
-
-if TYPE_CHECKING:
-    from app.sources.ingest import Reading
-    from app.sources.spec import JobSpec
 
 _STEP = 2**20  # bytes that are copied at a time
 
@@ -105,39 +98,31 @@ def under(url: str, name: str) -> str:
     return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{name}"))
 
 
-def ingest(file: Path, reading: "Reading", folder: Path, place: str) -> tuple[int, str]:
-    """Reads, encodes and stores the declared columns of every record in the place; returns n and the fingerprint.
+def moved(storage: "Storage", folder: Path, number: int, rows: int) -> Partition:
+    """Move the files of one partition from a local folder to the storage; return its description."""
+    sums = [storage.put(folder / name, _named(number, name)) for name in (NUMBERS, CODES)]
+    for name in (NUMBERS, CODES):
+        (folder / name).unlink()
+    return Partition(rows=rows, sha256=_joined(sums))
 
-    Two passes over the file, whose first counts; a block is held in memory, a partition on the disk. `folder` is new
-    and gets the manifest alone. On an error nothing is left in the place. Raises as `app.sources.ingest.ingest`.
-    """
-    from app.sources.ingest import batches, encoded  # late: Arrow
 
-    columns = reading.columns
-    n = sum(len(batch.columns[0]) for batch in batches(file, columns[:1], reading))
-    known = Fingerprint([column.model_dump() for column in columns], n)
-    folder.mkdir()
-    storage, found = Storage(place), []
-    try:
-        for number, pieces in groupby(_cut(encoded(file, reading)), lambda piece: piece[0]):
-            with CodedWriter(folder, [code_count(column) for column in columns], ends(columns)) as writer:
-                for _, block in pieces:
-                    writer.append(block)
-                    known.add(block)
-            sums = [storage.put(folder / name, _named(number, name)) for name in (NUMBERS, CODES)]
-            for name in (NUMBERS, CODES):
-                (folder / name).unlink()
-            found.append(Partition(rows=writer.rows, sha256=_joined(sums)))
-    except BaseException:
-        storage.clear()
-        raise
-    manifest = Manifest(place=place, columns=list(columns), partitions=found)
-    with (folder / PARTITIONS).open("xb") as kept:
-        kept.write(manifest.text)
-        kept.flush()
-        os.fsync(kept.fileno())
+def write(folder: Path, manifest: Manifest) -> None:
+    """Write the manifest to the dataset's folder, durably."""
+    with (folder / PARTITIONS).open("xb") as file:
+        file.write(manifest.text)
+        file.flush()
+        os.fsync(file.fileno())
     sync_folder(folder)
-    return n, known.hexdigest()
+
+
+def cut(blocks: Iterable[Floats]) -> Iterator[tuple[int, Floats]]:
+    """Yield the blocks, cut where a partition ends, each with the number of its partition."""
+    at = 0
+    for block in blocks:
+        while len(block):
+            piece = block[: GROUP - at % GROUP]
+            yield at // GROUP, piece
+            at, block = at + len(piece), block[len(piece) :]
 
 
 def opened(manifest: Manifest, number: int, scratch: Path) -> Coded:
@@ -178,7 +163,7 @@ def are_whole(folder: Path) -> bool:
     return True
 
 
-def prepared(spec: "JobSpec", manifest: Manifest, number: int, scratch: Path) -> Data:
+def prepared(spec: JobSpec, manifest: Manifest, number: int, scratch: Path) -> Data:
     """A partition as a job's oracles sum over it, its records, targets and scales on the scratch disk."""
     rows, y = spec.design.read(opened(manifest, number, scratch), manifest.widths)
     data = Data.coded(rows, y, replace(spec.problem, n=manifest.partitions[number].rows), in_place=True)
@@ -275,16 +260,6 @@ def _reached() -> Iterator[None]:
 
 def _named(number: int, name: str) -> str:
     return f"{number:08d}.{name}"
-
-
-def _cut(blocks: Iterable[Floats]) -> Iterator[tuple[int, Floats]]:
-    """Blocks, cut where a partition ends, each with its partition's number."""
-    at = 0
-    for block in blocks:
-        while len(block):
-            piece = block[: GROUP - at % GROUP]
-            yield at // GROUP, piece
-            at, block = at + len(piece), block[len(piece) :]
 
 
 def _spilled(values: Vector, scratch: Path) -> Vector:

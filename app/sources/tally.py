@@ -14,6 +14,7 @@ from app.sources.batch import Batch
 from app.sources.cures import cure
 from app.sources.encoding import Fate, Fates, texts
 from app.sources.errors import Unparsed
+from app.sources.identifiers import identifying
 from purse.wire.columns import Column, NumberColumn
 from purse.wire.datasets import DatasetSpec
 from purse.wire.files import ColumnReport, FileReport, Outcome, OutcomeKind
@@ -62,6 +63,7 @@ class Tally:
     def __init__(self, spec: DatasetSpec) -> None:
         self._spec = spec
         self._records = 0
+        self._header: Sequence[str] = ()
         self._kinds: list[dict[Fate, _Kind]] = [{fate: _Kind() for fate in LOST} for _ in spec.columns]
 
     def count(self, batch: Batch, fates: Sequence[Fates]) -> None:
@@ -77,12 +79,18 @@ class Tally:
 
     @property
     def report(self) -> FileReport:
-        """All that was counted."""
+        """All counts, and warnings about the names in the header."""
         columns = [self._column(*pair) for pair in zip(self._spec.columns, self._kinds, strict=True)]
-        return FileReport(records=self._records, columns=columns)
+        return FileReport(records=self._records, columns=columns, warnings=self._warnings())
 
-    def check(self) -> None:
-        """`Unparsed` if more of a column than may be did not parse."""
+    def check(self, header: Sequence[str]) -> None:
+        """Raise `Unparsed` if more values of a column did not parse, or were clamped, than the declaration allows.
+
+        Parameters
+        ----------
+        header : the names of all columns of the file, declared or not
+        """
+        self._header = header
         report = self.report
         if report.refused:
             raise Unparsed(report)
@@ -95,8 +103,23 @@ class Tally:
             if k.count
         ]
         parsed = self._records - sum(outcome.count for outcome in outcomes)
-        limit = self._spec.most_unparsed(column.name)
-        return ColumnReport(name=column.name, parsed=parsed, outcomes=outcomes, max_unparsed=limit)
+        return ColumnReport(
+            name=column.name,
+            parsed=parsed,
+            outcomes=outcomes,
+            max_unparsed=self._spec.most_unparsed(column.name),
+            max_clamped=self._spec.most_clamped(column.name) if isinstance(column, NumberColumn) else None,
+        )
+
+    def _warnings(self) -> list[str]:
+        """Return a warning if rows are protected although the header has a name like a person's identifier."""
+        names = list(identifying(self._header)) if self._spec.unit is None else []
+        if not names:
+            return []
+        return [
+            f"The file's column {names[0]!r} looks like a person's identifier, and no `unit` is declared: rows are "
+            "protected, not persons. If a person can have several rows, declare that column as the `unit`."
+        ]
 
 
 def _what(column: Column, fate: Fate) -> OutcomeKind:

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from fastapi import Depends
 
+from app.datasets.names import DatasetId
 from app.datasets.routes import Base, Chosen, Manager
 from app.http.body import json_body
 from app.http.errors import responses
@@ -12,7 +13,6 @@ from app.http.queries import strict_router
 from app.jobs.routes import Waker, waker
 from app.stewardship import charges, service
 from app.wire import ExternalCharge
-from purse.wire.base import Identifier
 from purse.wire.datasets import Amendment, Dataset
 from purse.wire.outside import ExternalCharged
 
@@ -29,7 +29,7 @@ def amend(
     base: Base,
     principal: Manager,
     dispatcher: Dispatching,
-    dataset_id: Identifier,
+    dataset_id: DatasetId,
     body: Annotated[Amendment, Depends(json_body(Amendment))],
 ) -> Dataset:
     """A name or any other budget, while nothing is charged; a larger budget after that; a freeze at any time.
@@ -61,7 +61,7 @@ def amend(
 def charge(
     base: Base,
     principal: Manager,
-    dataset_id: Identifier,
+    dataset_id: DatasetId,
     body: Annotated[ExternalCharge, Depends(json_body(ExternalCharge))],
     locate: Locate,
 ) -> ExternalCharged:
@@ -80,7 +80,7 @@ def charge(
     summary="Withdraw a dataset, or delete its values",
     responses=responses("not_found", "disk_full", "storage_unavailable"),
 )
-def erase(base: Base, chosen: Chosen, principal: Manager, dispatcher: Dispatching, dataset_id: Identifier) -> Dataset:
+def erase(base: Base, chosen: Chosen, principal: Manager, dispatcher: Dispatching, dataset_id: DatasetId) -> Dataset:
     """Ends its jobs (queued ones are refunded, running ones stay charged and release nothing), and deletes its values.
 
     If nothing is charged on its ledger then, it is withdrawn: no longer a dataset, its name free, the same values may

@@ -26,7 +26,7 @@ from app.worker.engine import AWAY, DAMAGED, FAILED, FULL, Place
 from purse.wire.base import Wire
 from solvers import tuning
 from solvers.data_access.data import Data
-from solvers.data_access.partitioned import Here, Partitioned, Partitions
+from solvers.data_access.partitioned import LocalPartitions, Partitioned, Partitions
 from solvers.solve import run as solve
 from solvers.trials import Tuning
 
@@ -112,14 +112,14 @@ def word_of(error: BaseException) -> str:
 def _data(job: Payload, payload: str, scratch: Path, spread: Spread | None) -> Iterator[Data | Partitioned]:
     spec, manifest = job.spec, job.partitions
     if manifest is None:
-        rows, y = spec.design.load(Path(job.folder), scratch)
+        rows, y = spec.design.load(Path(job.folder))
         yield Data.coded(rows, y, spec.problem, held(Path(job.folder)), in_place=True)
         return
     count = len(manifest.partitions)
     if manifest.rows != spec.problem.n:
         raise Damaged("There are not as many records as were registered.")
     if spread is None:
-        yield Partitioned(spec.problem, Here([prepared(spec, manifest, i, scratch) for i in range(count)]))
+        yield Partitioned(spec.problem, LocalPartitions([prepared(spec, manifest, i, scratch) for i in range(count)]))
         return
     with spread(payload, count) as partitions:
         yield Partitioned(spec.problem, partitions)

@@ -1,4 +1,4 @@
-"""`purse scheduler` and `purse worker`: the engine on machines of its own.
+"""`purse server scheduler` and `purse worker`: the engine on machines of its own.
 
 A worker has its certificate, the folder of the datasets, and a folder to work in. It has no address of a database, no
 signing key, no token and no setting of a server. It may come and go: told to stop, it takes nothing more, lets its

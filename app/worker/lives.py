@@ -1,9 +1,9 @@
-"""Who serves a home: any number of servers, or one command alone; and which of those on this machine have died.
+"""Locks on a home: any number of servers or one command alone; and the detection of dead servers on this machine.
 
-A server holds a lock on the home that it shares with other servers; `purse fit` holds it alone. And a server whose
-workers are its own processes holds one on a file that is named after its dispatcher: the system lets go of it when the
-process ends, also by a kill. Whoever gets that lock, in the same boot of the same machine, knows that this holder is
-dead, and that nobody hears its workers any more, and waits for no lease. Nothing is concluded about another machine's.
+A server holds a shared lock on the home; `purse fit` holds it exclusively. A server whose workers are its own processes
+also locks a file named after its dispatcher. The operating system releases that lock when the process ends, even by a
+kill. A process that gets the lock, in the same boot of the same machine, knows that the holder is dead and that nothing
+receives results of its workers. It then need not wait for the lease. Holders on other machines are not judged.
 """
 
 import fcntl
@@ -15,16 +15,16 @@ from typing import IO
 
 
 def attend(home: Path, alone: bool = False) -> IO[bytes]:
-    """The home's lock, held until this file is closed.
+    """Return the home's lock, which is held until this file is closed.
 
     Parameters
     ----------
-    alone : whether nobody else may serve it meanwhile
+    alone : whether no other process may serve the home meanwhile
 
     Raises
     ------
     RuntimeError
-        if somebody serves it in a way that does not allow this.
+        if another process serves the home, and one of the two must be alone.
     """
     lock = (home / "server.lock").open("a+b")
     try:
@@ -38,42 +38,42 @@ def attend(home: Path, alone: bool = False) -> IO[bytes]:
 
 
 class Lives:
-    """The servers of a home whose workers are their own processes.
+    """The lock files of servers whose workers are their own processes.
 
     Parameters
     ----------
-    home : the home
-    boot : of this machine, as `Clock`
+    home : home of the servers
+    boot : identifier of this boot of the machine (`Clock.boot`)
     """
 
     def __init__(self, home: Path, boot: str) -> None:
         self._folder, self._boot = home / "servers", boot
         self._own: tuple[Path, IO[bytes]] | None = None
 
-    def begin(self, holder: str) -> None:
-        """From now on this holder lives, until this process ends or says so."""
+    def start(self, holder: str) -> None:
+        """Lock a file for this holder until `stop` or the end of this process."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
         descriptor, part = tempfile.mkstemp(dir=self._folder, prefix=".")
         file = os.fdopen(descriptor, "r+b")
-        fcntl.flock(file, fcntl.LOCK_EX)  # before it has its name, so that nobody finds it free
+        fcntl.flock(file, fcntl.LOCK_EX)  # before the file has its name, so that no other process finds it unlocked
         file.write(self._boot.encode())
         file.flush()
         os.replace(part, self._folder / holder)
         self._own = (self._folder / holder, file)
 
     def ended(self) -> list[str]:
-        """The holders of this boot that are dead; each is told once, to one."""
-        found = []
+        """Return the holders of this boot that are dead; each one is returned once, to one caller."""
+        holders = []
         for path in sorted(self._folder.glob("run_*")):
-            with suppress(OSError), path.open("r+b") as file:  # it lives, or another one is told of it
+            with suppress(OSError), path.open("r+b") as file:  # the holder lives, or another process removes it
                 if file.read() == self._boot.encode():
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     path.unlink()
-                    found.append(path.name)
-        return found
+                    holders.append(path.name)
+        return holders
 
-    def end(self) -> None:
-        """An orderly end: there is nothing to find."""
+    def stop(self) -> None:
+        """Remove the file of this holder."""
         if self._own is not None:
             path, file = self._own
             path.unlink(missing_ok=True)

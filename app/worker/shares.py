@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 from app.sources.partitions import prepared
 from app.worker.engine import AWAY
 from app.worker.execute import Ended, Payload, word_of
-from solvers.data_access.data import Data
+from solvers.data_access.data import Data, Work
 from solvers.data_access.partitioned import Part, Partitions, View, sum_of
-from solvers.data_access.summed import Work
 
 _PULSE = 0.25  # seconds between two heartbeats while sums are waited for
 _LOSSES = 8  # workers that a run may lose while they sum, before it is given up as lost itself

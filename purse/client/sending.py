@@ -7,6 +7,7 @@ has their result at once, on any thread, beside a running loop too.
 """
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -26,6 +27,7 @@ T = TypeVar("T")
 
 TIMEOUT: Final = 60.0
 _ATTEMPTS: Final = 4
+_ERROR_NUMBER = re.compile(r"^\[Errno -?[0-9]+\] ")
 _LONGEST: Final = 60.0  # seconds that a server may have us wait before each of them
 
 
@@ -135,9 +137,9 @@ class Sender:
             except httpx.TransportError as error:
                 left -= 1
                 if not left:
-                    what = str(error) or type(error).__name__
+                    reason = _ERROR_NUMBER.sub("", str(error)) or type(error).__name__
                     raise Unreachable(
-                        f"no answer from the server: {what}; is it running, is PURSE_URL right?"
+                        f"no answer from the server: {reason}. Check that it runs and that PURSE_URL is right."
                     ) from error
             except ProblemError as error:
                 left -= 1

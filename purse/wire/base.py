@@ -64,6 +64,7 @@ Title = Annotated[Name, AfterValidator(_printable)]
 Identifier = Annotated[
     str, Field(pattern=r"^[a-z0-9_]{1,64}$", description="An identifier that the server has issued.")
 ]
+DatasetReference = Annotated[Name, Field(description="A dataset's id or its name.")]
 Timestamp = Annotated[str, Field(description="UTC time, ISO 8601.")]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256, lower-case hexadecimal.")]
 

@@ -14,7 +14,7 @@ MAX_CATEGORIES = 2**17
 _LARGEST = 1e150
 _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}(:[0-9]{2})?)?")
 _SECONDS = {"days": 86400, "seconds": 1}
-_ON_AXIS = ("lower", "upper", "default", "origin")
+BOUNDS = ("lower", "upper", "default", "origin")
 
 _SAID = {
     "anyOf": [
@@ -130,11 +130,11 @@ class NumberColumn(Wire):
     @classmethod
     def _from_dates(cls, said: Any) -> Any:
         """Numbers in the place of ISO dates."""
-        if not isinstance(said, Mapping) or not any(isinstance(said.get(end), str) for end in _ON_AXIS):
+        if not isinstance(said, Mapping) or not any(isinstance(said.get(end), str) for end in BOUNDS):
             return said
         return {
             **said,
-            **{k: _since_1970(k, said[k], said.get("date")) for k in _ON_AXIS if isinstance(said.get(k), str)},
+            **{k: _since_1970(k, said[k], said.get("date")) for k in BOUNDS if isinstance(said.get(k), str)},
         }
 
     @model_validator(mode="after")

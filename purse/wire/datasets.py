@@ -1,13 +1,15 @@
 """Datasets: the steward's public declarations, and their budgets."""
 
-from typing import Annotated, Literal, Self
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from accounting.privacy import MOST_ROWS, REPLACE_ONE, Unit
 from purse.wire.allotments import Allotment
 from purse.wire.base import Delta, Epsilon, Identifier, Name, Protected, Timestamp, Title, Wire
-from purse.wire.columns import CategoryColumn, Column, settled
+from purse.wire.columns import BOUNDS, CategoryColumn, Column, NumberColumn, settled
 from purse.wire.files import MAX_UNPARSED, MAX_UNPARSED_TARGET, PLAIN, Dialect, FileReport, Share
 from purse.wire.neighbors import Meaning, Neighbors, Other
 
@@ -126,6 +128,14 @@ class DatasetSpec(Wire):
             "each that is named, and 0.05 for the others."
         ),
     ] = MAX_UNPARSED
+    max_clamped: Annotated[
+        Share | dict[Name, Share] | None,
+        Field(
+            description="The largest share of a number column's non-missing values that may be clamped to a bound: a "
+            "larger share refuses the file. One number for all columns, or one for each named column and no limit for "
+            "the others. If null, no limit."
+        ),
+    ] = None
     targets: Annotated[
         list[Name],
         Field(
@@ -140,6 +150,17 @@ class DatasetSpec(Wire):
         """What neighbors differ in."""
         return Unit() if self.unit is None else Unit("person", self.unit.max_rows)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_written_bounds(cls, document: Any) -> Any:
+        """Raise a ValueError for a bound that is a number written as text: its digits can mean two numbers."""
+        columns = document.get("columns") if isinstance(document, Mapping) else None
+        for index, column in enumerate(columns if isinstance(columns, list) else ()):
+            if isinstance(column, Mapping):
+                for bound in BOUNDS:
+                    _refuse_written(column.get(bound), f"columns.{index}.{bound}", document.get("dialect"))
+        return document
+
     @model_validator(mode="after")
     def _distinct(self) -> Self:
         names, nulls = [c.name for c in self.columns], self.dialect.nulls
@@ -148,6 +169,9 @@ class DatasetSpec(Wire):
         limits = self.max_unparsed if isinstance(self.max_unparsed, dict) else {}
         if not {*limits, *self.targets} <= set(names):
             raise ValueError("max_unparsed and targets must name declared columns")
+        numbers = {c.name for c in self.columns if isinstance(c, NumberColumn)}
+        if isinstance(self.max_clamped, dict) and not set(self.max_clamped) <= numbers:
+            raise ValueError("max_clamped must name declared number columns, because no other values are clamped")
         if any(marker in c.categories for c in self.columns if isinstance(c, CategoryColumn) for marker in nulls):
             raise ValueError("what the dialect says is missing is no category")
         if self.unit is not None and self.unit.column in {c.of for c in self.columns}:
@@ -163,7 +187,7 @@ class DatasetSpec(Wire):
     @property
     def kept_out(self) -> "DatasetSpec":
         """The declaration of the part that is kept out."""
-        return self.model_copy(update={"name": f"{self.name} (kept out)", "holdout": None})
+        return self.model_copy(update={"name": f"{self.name} (holdout)", "holdout": None})
 
     def most_unparsed(self, name: str) -> float:
         """The largest part of a column's values that may not parse."""
@@ -171,9 +195,31 @@ class DatasetSpec(Wire):
         usual = MAX_UNPARSED if isinstance(self.max_unparsed, dict) else self.max_unparsed
         return named.get(name, min(usual, MAX_UNPARSED_TARGET) if name in self.targets else usual)
 
+    def most_clamped(self, name: str) -> float | None:
+        """The largest share of a column's values that may be clamped; None for no limit."""
+        return self.max_clamped.get(name) if isinstance(self.max_clamped, dict) else self.max_clamped
+
     def settled(self) -> "DatasetSpec":
         """As a new dataset has it: what a column's rule fills in is written down."""
         return self.model_copy(update={"columns": settled(self.columns)})
+
+
+def _refuse_written(bound: object, field: str, dialect: object) -> None:
+    """Raise a ValueError if a bound is text that is a number in the dialect of the file or in JSON."""
+    if not isinstance(bound, str):
+        return
+    try:
+        declared = Dialect.model_validate(dialect or {})
+    except ValueError:  # reported with the field `dialect`
+        return
+    readings = {"in the declared dialect": declared.number(bound), "with a decimal point": PLAIN.number(bound)}
+    readings = {how: number for how, number in readings.items() if math.isfinite(number)}
+    if len(set(readings.values())) > 1:
+        listed = " and ".join(f"{number:.15g} {how}" for how, number in readings.items())
+        either = " or ".join(f"{number:.15g}" for number in readings.values())
+        raise ValueError(f"{field} is ambiguous: {bound!r} is {listed}. Write {either} as a JSON number")
+    for number in readings.values():
+        raise ValueError(f"{field} must be a number, not text: write {number:.15g} as a JSON number")
 
 
 class BudgetChange(Wire):

@@ -1,7 +1,8 @@
 """How a file is written, as the steward declares it, and what became of its values, as its uploader is told."""
 
+import math
 import re
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -23,7 +24,10 @@ DatePart = Literal["days", "seconds", "year", "month", "day", "weekday", "hour",
 Share = Annotated[float, Field(ge=0, le=1)]
 MAX_UNPARSED, MAX_UNPARSED_TARGET = 0.05, 0.01
 OutcomeKind = Literal["clamped", "missing", "not_a_number", "not_a_date", "not_declared"]
+SPACE: Final = " \t\n\v\f\r"
 _DIRECTIVE = re.compile("%(.)")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_SPACES = "[ \u00a0\u202f]"
 
 
 class Dialect(Wire):
@@ -67,6 +71,22 @@ class Dialect(Wire):
         """Whether numbers are written with a point and nothing else."""
         return self.decimal == "." and self.thousands is None
 
+    @property
+    def grouped(self) -> tuple[str, str]:
+        """Regular expressions of a number whose digits stand in groups, and of the mark between the groups."""
+        mark = _SPACES if self.thousands == " " else f"[{self.thousands}]"
+        return rf"^[+-]?[0-9]{{1,3}}({mark}[0-9]{{3}})+([{self.decimal}][0-9]*)?([eE][+-]?[0-9]+)?$", mark
+
+    def number(self, text: str) -> float:
+        """Return the number that a text says in this dialect, or NaN: no nan, inf or 1_000."""
+        text = text.strip(SPACE)
+        if self.thousands is not None:
+            form, mark = self.grouped
+            text = re.sub(mark, "", text) if re.fullmatch(form, text) else text
+        if self.decimal == ",":
+            text = text.replace(".", "!").replace(",", ".")  # a point is not part of a number in this dialect
+        return float(text) if _NUMBER.fullmatch(text) else math.nan
+
     @model_validator(mode="after")
     def _tellable(self) -> Self:
         if self.decimal == self.thousands:
@@ -94,37 +114,52 @@ class Outcome(Wire):
 
 
 class ColumnReport(Wire):
-    """What became of one column's values."""
+    """The outcomes of one column's values."""
 
     name: Name
     parsed: Annotated[int, Field(description="Values that were stored as they are.")]
     outcomes: Annotated[list[Outcome], Field(description="All the others.")]
-    max_unparsed: Annotated[
-        Share, Field(description="Of the values that are there, the largest part that may not parse.")
-    ]
+    max_unparsed: Annotated[Share, Field(description="The largest share of the non-missing values that may not parse.")]
+    max_clamped: Annotated[
+        Share | None,
+        Field(description="The largest share of the non-missing values that may be clamped; null for no limit."),
+    ] = None
 
     @property
     def unparsed(self) -> float:
-        """The part of the values that are there that did not parse."""
-        counts = {outcome.what: outcome.count for outcome in self.outcomes}
-        read = self.parsed + counts.pop("clamped", 0)
-        counts.pop("missing", 0)
-        wrong = sum(counts.values())
-        return wrong / (wrong + read) if wrong else 0.0
+        """The share of the non-missing values that did not parse."""
+        return self._share(sum(self._counts.values()) - self._counts["clamped"] - self._counts["missing"])
+
+    @property
+    def clamped(self) -> float:
+        """The share of the non-missing values that were clamped to a bound."""
+        return self._share(self._counts["clamped"])
 
     @property
     def is_refused(self) -> bool:
-        """Whether that is more than may be."""
-        return self.unparsed > self.max_unparsed
+        """Whether a share is above its limit."""
+        return self.unparsed > self.max_unparsed or (self.max_clamped is not None and self.clamped > self.max_clamped)
+
+    @property
+    def _counts(self) -> dict[OutcomeKind, int]:
+        counts: dict[OutcomeKind, int] = {"clamped": 0, "missing": 0}
+        return counts | {outcome.what: outcome.count for outcome in self.outcomes}
+
+    def _share(self, count: int) -> float:
+        there = self.parsed + sum(self._counts.values()) - self._counts["missing"]
+        return count / there if count else 0.0
 
 
 class FileReport(Wire):
-    """What became of a file's values: for whoever holds the file, and told nowhere else."""
+    """The outcomes of a file's values. Only the sender of the file receives it."""
 
     records: Annotated[int, Field(description="Records of the file.")]
     columns: Annotated[list[ColumnReport], Field(description="In the order declared.")]
+    warnings: Annotated[
+        list[str], Field(description="Warnings about the names in the file's header, declared or not.")
+    ] = []
 
     @property
     def refused(self) -> list[ColumnReport]:
-        """Columns of which more than may be did not parse."""
+        """The columns that refuse the file: more values did not parse, or were clamped, than their limits allow."""
         return [column for column in self.columns if column.is_refused]

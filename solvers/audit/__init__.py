@@ -1,4 +1,4 @@
-"""Distinguishing audits: does any attacker tell two neighbors apart better than the promise allows?"""
+"""Distinguishing audits: lower bounds on epsilon from attacks on two neighboring datasets."""
 
 from solvers.audit.cases import CASES, Finding, audit
 

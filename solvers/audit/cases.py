@@ -1,8 +1,8 @@
-"""One worst-case pair for every method and every release of dp_gd: `audit(name, runs)` is what `purse audit` prints.
+"""A worst-case pair for every method and every release of dp_gd; `purse audit` prints what `audit(name, runs)` returns.
 
-The pair is two records whose gradients are opposite and as long as allowed wherever the run goes, among rows of zeros:
-then every answer moves by its whole sensitivity; under zero_out the second record is null. The same attack with half
-the noise shows the audit's power.
+A pair is two records among rows of zeros. Wherever the run goes, their gradients are opposite and as long as allowed,
+so every answer moves by its whole sensitivity. Under zero_out, the second record is null. The same attack on half the
+noise shows the power of the audit.
 """
 
 import math
@@ -16,10 +16,10 @@ from accounting.noise import Noise
 from accounting.plan import Plan
 from accounting.privacy import REPLACE_ONE, Privacy, Relation, Unit
 from solvers import methods
-from solvers.audit.attack import TestStatistic, halved, scores
+from solvers.audit.attack import Attack, TestStatistic, halved
 from solvers.audit.bounds import DELTAS, Scores, epsilon_lower_bound
 from solvers.audit.exact import law
-from solvers.audit.gradients import Row
+from solvers.audit.neighbors import Row
 from solvers.columns import Columns
 from solvers.domains import LinfBall
 from solvers.losses import Absolute, Logistic, Softmax, Squared
@@ -31,7 +31,7 @@ from solvers.regularizers import L2
 from solvers.solve import plan as quoted
 from solvers.statistics import AnyCounting, Counts, Covariance, Evaluation, Means, Profile, Quantiles
 
-Attack = Callable[[Plan, int, Callable[[int], Noise]], tuple[Scores, Scores]]
+Attempt = Callable[[Plan, int, Callable[[int], Noise]], tuple[Scores, Scores]]
 PROMISE = Privacy(4.0, 1e-5)
 _N = 40
 _PERSON = Unit("person", 3)
@@ -53,16 +53,23 @@ _LONG_WIDE = Problem(Squared(1.0), n=128, d=300, row_norm=1.0)
 
 
 def first(w: Vector) -> float:
-    """The coordinate in which the two records differ, larger for the first."""
+    """Return the coordinate in which the two records differ; it is larger for the first."""
     return float(w[0])
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """What is audited: a method with its sizes fixed, on a problem whose row at `position` is replaced by one of two
-    targets, or of two `corners` of the declared columns, by a statistic of the release or by its transcript. Every
-    other row is `others`, zeros by default. Rows are prepared by default, or as `preparation` has it. Cheap runs are
-    made `effort` times as often.
+    """A method with fixed settings, and the pair of records that it is attacked with.
+
+    Parameters
+    ----------
+    statistic : of the release; None attacks the transcript
+    position : of the row that is replaced
+    targets : of the two candidate rows
+    effort : how many times as many runs are made, for methods that are fast
+    corners : the two candidate rows, corners of the declared columns; by default one row with two targets
+    other_rows : every other row; zeros if None
+    preparation : how rows are prepared; the default if None
     """
 
     method: Method | AnyCounting
@@ -73,25 +80,28 @@ class Case:
     targets: tuple[float, float] = (1.0, -1.0)
     effort: int = 1
     corners: tuple[tuple[float, ...], tuple[float, ...]] | None = None
-    others: Row | None = None
+    other_rows: Row | None = None
     preparation: AskedPreparation | None = None
 
     def pair(self, relation: Relation = REPLACE_ONE) -> tuple[Row, Row]:
-        """Two records with opposite gradients; one and the null record under zero_out."""
+        """Return two records with opposite gradients; under zero_out, one and the null record."""
         x = np.zeros(self.problem.d)
         x[0] = self.problem.row_norm
-        one, two = (Row(np.array(corner), y) for corner, y in zip(self.corners or (x, x), self.targets, strict=True))
-        return one, two if relation == REPLACE_ONE else Row(0.0 * one.x, one.y, is_null=True)
+        corners = self.corners or (x, x)
+        first_row, second_row = (Row(np.array(corner), y) for corner, y in zip(corners, self.targets, strict=True))
+        if relation == REPLACE_ONE:
+            return first_row, second_row
+        return first_row, Row(0.0 * first_row.x, first_row.y, is_null=True)
 
 
 @dataclass(frozen=True, eq=False)
 class ExactCase:
-    """A choice from a public list, whose law on either dataset is computed instead of sampled."""
+    """A choice from a public list, whose distribution on either dataset is computed instead of sampled."""
 
     method: methods.InverseSensitivity
     problem: Problem
-    one: Vector
-    two: Vector
+    first_targets: Vector
+    second_targets: Vector
     privacy: Privacy
 
 
@@ -151,7 +161,7 @@ CASES: dict[str, Case | ExactCase] = {
         methods.DpSvrg(epochs=1, inner_steps=30, batch=2, step=0.5, form="centred"),
         _LONG,
         targets=(0.0, 1e3),
-        others=Row(np.array([math.sqrt(0.5)]), 0.0),
+        other_rows=Row(np.array([math.sqrt(0.5)]), 0.0),
     ),
     "dp_svrg_walk": Case(
         methods.DpSvrg(epochs=1, inner_steps=30, batch=2, step=0.5, form="safeguarded"), _LONG_WIDE, targets=(1e3, -1e3)
@@ -212,7 +222,7 @@ CASES: dict[str, Case | ExactCase] = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """At one delta: the promised epsilon, the lower bound on the true one, and the bound with half the noise."""
+    """At one delta: the certified epsilon, a lower bound on the true one, and the lower bound with half the noise."""
 
     delta: float
     promise: float
@@ -227,49 +237,58 @@ def audit(
     privacy: Privacy | None = None,
     relation: Relation = REPLACE_ONE,
 ) -> list[Finding]:
-    """Both attacks on one method, `runs` runs on either dataset each, at every delta of the case.
+    """Attack a method as planned and with half its noise, and return a finding for each delta.
 
     Parameters
     ----------
-    privacy : what is promised; the case's by default
-    relation : between which neighbors
+    runs : on either dataset, for each of the two attacks
+    privacy : the guarantee; that of the case by default
+    relation : of the neighbors
 
     Raises
     ------
     KeyError
-        if there is no such method.
+        if no case has this name.
     """
     case = CASES[name]
     if isinstance(case, ExactCase):
         return [_exactly(case, relation)]
     plan, attack = attacked(case, privacy or case.privacy, relation)
-    found = [attack(noisy, runs, noise) for noisy in (plan, halved(plan))]
+    planned, with_half_noise = (attack(mutant, runs, noise) for mutant in (plan, halved(plan)))
     return [
-        Finding(d, certify(plan, d)[0], epsilon_lower_bound(*found[0], d), epsilon_lower_bound(*found[1], d))
-        for d in DELTAS
+        Finding(
+            delta,
+            promise=certify(plan, delta)[0],
+            lower_bound=epsilon_lower_bound(*planned, delta),
+            half_noise=epsilon_lower_bound(*with_half_noise, delta),
+        )
+        for delta in DELTAS
     ]
 
 
-def attacked(case: Case, privacy: Privacy, relation: Relation = REPLACE_ONE) -> tuple[Plan, Attack]:
-    """The plan of a case under a promise, and the attack on runs of it, or of a mutant's plan."""
-    problem = replace(case.problem, relation=relation)
-    quote = quoted(case.method, problem, privacy, preparation=case.preparation)
-
-    def attack(plan: Plan, runs: int, noise: Callable[[int], Noise]) -> tuple[Scores, Scores]:
-        how = runs * case.effort, noise, case.statistic, case.position, quote.preparation, case.others
-        return scores(quote.method, quote.problem, plan, case.pair(relation), *how)
-
-    return quote.release.plan, attack
+def attacked(case: Case, privacy: Privacy, relation: Relation = REPLACE_ONE) -> tuple[Plan, Attempt]:
+    """Return the plan of a case for a guarantee, and the attack on runs of this plan or of a mutant's."""
+    quote = quoted(case.method, replace(case.problem, relation=relation), privacy, preparation=case.preparation)
+    attack = Attack(
+        quote.method,
+        quote.problem,
+        case.pair(relation),
+        statistic=case.statistic,
+        position=case.position,
+        preparation=quote.preparation,
+        other_rows=case.other_rows,
+    )
+    return quote.release.plan, lambda plan, runs, noise: attack.scores(plan, runs * case.effort, noise)
 
 
 def _exactly(case: ExactCase, relation: Relation) -> Finding:
-    """The largest |ln(P(j | D) / P(j | D'))| over all choices j, as planned and with half the noise."""
+    """Return the largest |ln(P(j | D) / P(j | D'))| over all choices j, as planned and with half the noise."""
     problem, is_null = replace(case.problem, relation=relation), relation != REPLACE_ONE
     method = case.method.resolve(problem, case.privacy)
     plan = calibrate(method.queries(problem), case.privacy, relation).plan
-    found = []
-    for noisy in (plan, halved(plan)):
-        one = law(method, problem, noisy, case.one)
-        two = law(method, problem, noisy, case.two, is_last_null=is_null)
-        found.append(max(abs(math.log(p / q)) for p, q in zip(one, two, strict=True)))
-    return Finding(0.0, certify(plan, 0.0)[0], found[0], found[1])
+    epsilons = []
+    for mutant in (plan, halved(plan)):
+        first_law = law(method, problem, mutant, case.first_targets)
+        second_law = law(method, problem, mutant, case.second_targets, is_last_null=is_null)
+        epsilons.append(max(abs(math.log(p / q)) for p, q in zip(first_law, second_law, strict=True)))
+    return Finding(0.0, certify(plan, 0.0)[0], epsilons[0], epsilons[1])

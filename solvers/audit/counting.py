@@ -1,4 +1,4 @@
-"""The attacker of transcripts that hold counts and products, moments among them: every answer is Gaussian."""
+"""The attacker of transcripts that consist of moments, counts and products, which are all Gaussian answers."""
 
 from dataclasses import replace
 
@@ -16,27 +16,27 @@ from solvers.problem import Problem, Vector
 
 
 class CountingAttacker:
-    """An oracle that answers through the real one, and scores each answer by its law on either dataset."""
+    """An oracle that returns the answers of the real one, and scores each by its density on either dataset."""
 
     def __init__(
         self, oracle: CountingOracle, moments: StandardisedAttacker, problem: Problem, plan: Plan, one: Data, two: Data
     ) -> None:
         if problem.columns is None:
-            raise Unsuitable("the columns must be declared")
+            raise Unsuitable("columns: the attack on counts needs declared columns, so set Problem.columns")
         self._oracle, self._plan, self._problem, self.moments = oracle, plan, problem, moments
         self._columns: Columns = problem.columns
-        stored = [rows_of(replace(data, scale=np.ones(problem.places))) for data in (one, two)]
+        stored = [rows_of(replace(data, scale=np.ones(problem.slots))) for data in (one, two)]
         self._rows = [rows[data.present(), :-1] for rows, data in zip(stored, (one, two), strict=True)]
         self._targets = [data.y[data.present()] for data in (one, two)]
         self._own = 0.0
 
     @property
     def score(self) -> float:
-        """ln of the law of all answers on one dataset over that on the other."""
+        """Logarithm of the density of all answers on the first dataset over that on the second."""
         return self._own + self.moments.score
 
     def histograms(self, query: str, bins: int) -> Vector:
-        """The oracle's."""
+        """Return the answer, and score it."""
         answer = self._oracle.histograms(query, bins)
         counts = [np.array([np.bincount(part, minlength=bins) for part in self._parts(x, bins).T]) for x in self._rows]
         bound = moment_bounds.counts(self._columns, self._problem.relation)
@@ -44,43 +44,43 @@ class CountingAttacker:
         return answer
 
     def cells(self, query: str, bins: int) -> Vector:
-        """The oracle's."""
+        """Return the answer, and score it."""
         answer, counts = self._oracle.cells(query, bins), []
         for rows in self._rows:
             table = np.zeros([bins if width == 1 else width for width in self._columns.widths])
-            numbers, place = iter(self._parts(rows, bins).T), 0
-            at = []
+            numbers, start = iter(self._parts(rows, bins).T), 0
+            cells = []
             for width in self._columns.widths:
-                at.append(next(numbers) if width == 1 else rows[:, place : place + width].argmax(axis=1))
-                place += width
-            np.add.at(table, tuple(at), 1)
+                cells.append(next(numbers) if width == 1 else rows[:, start : start + width].argmax(axis=1))
+                start += width
+            np.add.at(table, tuple(cells), 1)
             counts.append(table.ravel())
         self._counted(query, answer, counts, moment_bounds.cells(self._problem.relation))
         return answer
 
     def products(self, query: str, center: Vector) -> Vector:
-        """The oracle's, scored as whole matrices, of which what is off the diagonal was answered once."""
-        answer, problem, at = self._oracle.products(query, center), self._problem, self._columns.is_number
-        upper = np.triu_indices(int(at.sum()))
-        off = np.where(upper[0] == upper[1], 1.0, np.sqrt(2))
+        """Return the upper triangle, and score it; each off-diagonal entry counts for two entries of the matrix."""
+        answer, problem, is_number = self._oracle.products(query, center), self._problem, self._columns.is_number
+        upper = np.triu_indices(int(is_number.sum()))
+        weights = np.where(upper[0] == upper[1], 1.0, np.sqrt(2))
         means = []
         for rows in self._rows:
-            y = (rows - center)[:, at]
-            means.append((y.T @ y)[upper] * off / problem.places)
+            centered = (rows - center)[:, is_number]
+            means.append((centered.T @ centered)[upper] * weights / problem.slots)
         bound = moment_bounds.products(self._columns, center, problem.relation)
         self._scored(query, answer * self.moments.share, means, bound / problem.n)
         return answer
 
     def scores(self, query: str, weights: Vector, bins: int, clip: float) -> Vector:
-        """The oracle's; of one output."""
+        """Return the counts for a model with one output, and score them."""
         answer, counts = self._oracle.scores(query, weights, bins, clip), []
         for rows, y in zip(self._rows, self._targets, strict=True):
             margins = rows @ weights[:-1] + weights[-1]
             if self._problem.loss.takes == "number":
                 table = np.histogram((margins - y).clip(-clip, clip), bins, (-clip, clip))[0]
             else:
-                said = (bins / (1 + np.exp(-margins))).astype(int).clip(0, bins - 1)
-                table = np.bincount((y > 0) * bins + said, minlength=2 * bins)
+                predicted_bins = (bins / (1 + np.exp(-margins))).astype(int).clip(0, bins - 1)
+                table = np.bincount((y > 0) * bins + predicted_bins, minlength=2 * bins)
             counts.append(table.astype(float))
         self._counted(query, answer, counts, moment_bounds.cells(self._problem.relation))
         return answer
@@ -95,7 +95,7 @@ class CountingAttacker:
         self._scored(query, answer, [count / k for count in counts], bound)
 
     def _scored(self, query: str, answer: Vector, means: list[Vector], bound: float) -> None:
-        """Adds ln of N(mean of one, std) over N(mean of two, std) at the answer."""
+        """Add the logarithm of the density N(first mean, std) over N(second mean, std) at the answer."""
         std = self._plan.query(query).noise_multiplier * bound
-        one, two = means
-        self._own += float((answer - (one + two) / 2) @ (one - two)) / std**2
+        first, second = means
+        self._own += float((answer - (first + second) / 2) @ (first - second)) / std**2

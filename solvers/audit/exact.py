@@ -1,4 +1,4 @@
-"""The law of a choice from a public list, computed instead of sampled."""
+"""The distribution of a choice from a public list, computed instead of sampled."""
 
 from fractions import Fraction
 
@@ -7,7 +7,7 @@ import numpy as np
 from accounting.mechanisms.exponential import weights
 from accounting.noise import Noise
 from accounting.plan import Plan
-from solvers.audit.attack import without
+from solvers.audit.neighbors import without
 from solvers.data_access import inputs
 from solvers.data_access.access import DataAccess
 from solvers.data_access.lattice_sums import lattice_mean_gradients
@@ -16,7 +16,7 @@ from solvers.problem import Problem, Vector
 
 
 class _Choosing(DataAccess):
-    """An access that keeps the law of a choice instead of making it."""
+    """An access that stores the distribution of a choice instead of drawing it."""
 
     __slots__ = ("law",)
 
@@ -31,7 +31,7 @@ class _Choosing(DataAccess):
 def law(
     method: InverseSensitivityRun, problem: Problem, plan: Plan, y: Vector, is_last_null: bool = False
 ) -> list[Fraction]:
-    """The probability of each point of the grid, by the weights of a run on rows of ones."""
+    """Return the probability of each grid point, from the weights of a run on rows of ones."""
     data = inputs.of_arrays(np.ones((problem.n, problem.d)), y, problem)
     data = without(data, -1) if is_last_null else data
     access = _Choosing(problem, data, plan, Noise(), rounded=lattice_mean_gradients)

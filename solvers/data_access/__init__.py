@@ -1,1 +1,1 @@
-"""The narrow door: what touches the data. Everything that leaves goes through a mechanism and is counted."""
+"""All code that touches the data. Every value that leaves goes through a mechanism and is counted."""

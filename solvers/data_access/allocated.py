@@ -1,7 +1,8 @@
-"""AllocatedOracle: gradients over the secret slots of a random allocation, no record in two of one use.
+"""AllocatedOracle: private gradients over the secret slots of a random allocation.
 
 Precondition: the data are `Data` of the problem. The plan, n, the rate and the number of slots are public.
-Promise: as `FullBatchOracle`. Proofs: docs/proofs/oracle.md, docs/proofs/random_allocation.md.
+Guarantee: no record is in two slots of one use. Otherwise as `FullBatchOracle`.
+Proofs: docs/proofs/oracle.md, docs/proofs/random_allocation.md.
 """
 
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from accounting.mechanisms import RandomAllocation
 from accounting.noise import Noise, batches, draws
 from accounting.plan import Plan, PlannedQuery
 from solvers.bounds import sampled_bound
-from solvers.data_access.data import Data, places_of
+from solvers.data_access.data import Data, slots_of
 from solvers.data_access.meter import Meter
 from solvers.data_access.sums import gradient_sum, reach
 from solvers.errors import Unsuitable
@@ -22,7 +23,7 @@ from solvers.problem import Problem, Vector
 
 
 class AllocatedOracle:
-    """Noisy answers over slots. Parameters as `FullBatchOracle`."""
+    """Private answers over the slots of an allocation. Parameters as `FullBatchOracle`."""
 
     __slots__ = ("__allocated", "__data", "__meter", "__problem")
 
@@ -35,25 +36,25 @@ class AllocatedOracle:
         self.__allocated: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
 
     def allocated_gradient(self, query: str, w: Vector) -> Vector:
-        """(1/b) sum over the next slot of grad f_i(w) + noise; per-record bound G / b, plus rounding.
+        """Return (1/b) sum over the next slot of grad f_i(w) + noise; per-record bound G / b, plus rounding.
 
-        The first answer of each use allocates the rows to the slots 1..T, in secret; the t-th is over slot t, so that
-        no row is in two answers of one use. b = q n / T is fixed, whatever a slot really holds. Raises as
-        `FullBatchOracle.gradient`, with the random allocation.
+        The first answer of each use allocates the rows to slots 1..T in secret. The t-th answer is over slot t, so no
+        row is in two answers of one use. b = q n / T is fixed and does not depend on the content of a slot. Raises as
+        `FullBatchOracle.gradient`; the planned mechanism must be the random allocation.
         """
         norm = reach(self.__problem, w)
         planned = self.__meter.take(query, RandomAllocation)
         records, size = self.__slot(planned)
-        places = places_of(np.sort(records), self.__problem)
-        value = gradient_sum(self.__data, places, w) / (size * self.__problem.unit.slots)
+        slots = slots_of(np.sort(records), self.__problem)
+        value = gradient_sum(self.__data, slots, w) / (size * self.__problem.unit.slots)
         return self.__meter.answer(planned, value, sampled_bound(self.__problem, size, self.__problem.G, norm))
 
     def transcript(self) -> Plan:
-        """What was really answered."""
+        """Return what was really answered."""
         return self.__meter.transcript()
 
     def __slot(self, planned: PlannedQuery) -> tuple[NDArray[np.int64], float]:
-        """The records of the slot whose turn it is, and the fixed number that stands for how many they are."""
+        """Return the records of the current slot, and the fixed number by which their sum is divided."""
         mechanism, n = planned.mechanism, self.__problem.n
         if not isinstance(mechanism, RandomAllocation):
             raise OutOfPlan(f"query {planned.name!r} is not allocated")

@@ -1,8 +1,8 @@
-"""Readers of the containers that callers hand in: NumPy arrays, lists, and columns of pandas, Polars and Arrow.
+"""Readers of the containers that callers pass: NumPy arrays, lists, and columns of pandas, Polars and Arrow.
 
-Every value is read alone, by one function, and becomes a double or a Python object. A container's shape and type are
-public, and they alone decide how it is read. So no value changes how another one is read, and no value raises an error
-or a warning. pandas, Polars and Arrow are used if a container of theirs is given, and never imported.
+Each value is read by itself and becomes a double or a Python object. Only the shape and the type of a container, which
+are public, decide how it is read. So no value changes how another one is read, and no value raises an error or a
+warning. pandas, Polars and Arrow are never imported; they are used if a container belongs to them.
 """
 
 import math
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +28,9 @@ _DAYS: Final = -719_000, 2_932_000  # from 1970-01-01, within Python's calendar
 _UNITS_A_DAY: Final = {"ms": 86_400_000, "us": 86_400_000_000}
 
 
-def library(found: object) -> str | None:
+def library(container: object) -> str | None:
     """Return which of pandas, Polars and Arrow a container belongs to, or None."""
-    modules = (kind.__module__.partition(".")[0] for kind in type(found).__mro__)
+    modules = (kind.__module__.partition(".")[0] for kind in type(container).__mro__)
     return next((module for module in modules if module in _LIBRARIES), None)
 
 
@@ -52,10 +52,10 @@ def array(values: Any) -> NDArray[Any]:
         if rows of a list differ in length.
     """
     if isinstance(values, np.ma.MaskedArray):
-        found: NDArray[Any] = np.ma.getdata(values).astype(object)
+        result: NDArray[Any] = np.ma.getdata(values).astype(object)
         if values.dtype.names is None:  # a structure is not a number, whatever is masked in it
-            found[np.ma.getmaskarray(values)] = None
-        return found
+            result[np.ma.getmaskarray(values)] = None
+        return result
     if hasattr(values, "__array__"):
         return np.asarray(values)
     if hasattr(values, "to_numpy"):
@@ -84,16 +84,8 @@ def column(values: Any) -> Any:
 
 
 def may_hold_numbers(values: Any) -> bool:
-    """Return whether the type of a column or an array can hold numbers: it is one of numbers, or says nothing."""
-    dtype = values.type if library(values) == "pyarrow" else values.dtype
-    match library(values):
-        case "pyarrow":
-            dtype = getattr(dtype, "value_type", dtype)  # of a dictionary
-            return str(dtype) in _ARROW_NUMBERS | {"null"} or str(dtype).startswith("decimal")
-        case "polars":
-            return bool(dtype.is_numeric()) or str(dtype) in ("Boolean", "Null", "Object")
-        case _:
-            return dtype.kind in _NUMBERS + "O" and dtype.type not in (str, bytes)
+    """Return whether the type of a column or an array can hold numbers."""
+    return _kind(values) != "others"
 
 
 def numbers(values: Any, read: Callable[[Any], float] | None = None) -> Vector:
@@ -105,13 +97,12 @@ def numbers(values: Any, read: Callable[[Any], float] | None = None) -> Vector:
     read : reads a value of a container whose type is not a number's; `number` by default
     """
     with np.errstate(all="ignore"):
-        found = _typed(values)
-        if found is not None:
-            return found
+        if _kind(values) == "numbers":
+            return _doubles(values)
         is_array = isinstance(values, np.ndarray)
-        held = objects(values.ravel() if is_array else values)
-        found = np.fromiter(map(read or number, held), np.float64, len(held))
-        return found.reshape(values.shape) if is_array else found
+        elements = objects(values.ravel() if is_array else values)
+        result = np.fromiter(map(read or number, elements), np.float64, len(elements))
+        return result.reshape(values.shape) if is_array else result
 
 
 def objects(values: Any) -> list[Any]:
@@ -119,7 +110,7 @@ def objects(values: Any) -> list[Any]:
 
     A list, a tuple or an array of one value counts as that value: as a column of shape (n, 1) is read.
     """
-    return list(map(_object, _held(values)))
+    return list(map(_object, _elements(values)))
 
 
 def number(value: Any) -> float:
@@ -132,52 +123,62 @@ def number(value: Any) -> float:
         return math.nan
 
 
-def _is_row(found: object) -> bool:
+def _is_row(element: object) -> bool:
     """Return whether a list's element is a row of a matrix."""
-    if isinstance(found, np.ndarray):
-        return found.ndim > 0
-    return isinstance(found, Sequence) and not isinstance(found, (str, bytes))
+    if isinstance(element, np.ndarray):
+        return element.ndim > 0
+    return isinstance(element, Sequence) and not isinstance(element, (str, bytes))
 
 
 def _filled(values: list[Any]) -> NDArray[Any]:
-    """Return an array of these objects, (n,): NumPy looks into none of them."""
+    """Return an array of these objects, (n,), without looking into them."""
     return np.fromiter(values, dtype=object, count=len(values))
 
 
-def _typed(values: Any) -> Vector | None:
-    """Return a column of a type of numbers as doubles, NaN for what is missing; None if the type is another."""
+def _kind(values: Any) -> Literal["numbers", "objects", "others"]:
+    """Return whether the type of a column or an array is one of numbers, of objects that can be numbers, or another."""
+    match library(values):
+        case "pyarrow":
+            is_number = str(values.type) in _ARROW_NUMBERS
+            element = str(getattr(values.type, "value_type", values.type))  # of a dictionary
+            can_be_number = element in _ARROW_NUMBERS | {"null"} or element.startswith("decimal")
+        case "polars":
+            is_number = values.dtype.is_integer() or values.dtype.is_float() or str(values.dtype) == "Boolean"
+            can_be_number = values.dtype.is_numeric() or str(values.dtype) in ("Null", "Object")
+        case _:
+            is_number = values.dtype.kind in _NUMBERS
+            can_be_number = values.dtype.kind == "O" and values.dtype.type not in (str, bytes)
+    return "numbers" if is_number else "objects" if can_be_number else "others"
+
+
+def _doubles(values: Any) -> Vector:
+    """Return a column of a type of numbers as doubles, NaN for what is missing."""
     match library(values):
         case "pandas":
-            if values.dtype.kind not in _NUMBERS:
-                return None
             return np.asarray(values.to_numpy(dtype=np.float64, na_value=math.nan))
         case "polars":
-            if not (values.dtype.is_integer() or values.dtype.is_float() or str(values.dtype) == "Boolean"):
-                return None
             return np.asarray(values.cast(float).to_numpy())
         case "pyarrow":
-            if str(values.type) not in _ARROW_NUMBERS:
-                return None
             return np.asarray(values.cast("float64", safe=False).to_numpy(zero_copy_only=False))
         case _:
-            if values.dtype.kind not in _NUMBERS:
-                return None
             return np.require(values, dtype=np.float64, requirements=["C", "A"])
 
 
-def _held(values: Any) -> Sequence[Any]:
-    """Return the values of a column as its library holds them."""
+def _elements(values: Any) -> Sequence[Any]:
+    """Return the values of a column as objects of its library."""
     match library(values):
         case "pandas":
             if hasattr(values.dtype, "pyarrow_dtype"):
-                return _held(getattr(values, "array", values).__arrow_array__())
+                return _elements(getattr(values, "array", values).__arrow_array__())
             return list(values.tolist())
         case "polars":
             return _of_polars(values)
         case "pyarrow":
             return list(map(_of_arrow, values))
         case _:
-            return list(values) if values.dtype.kind in "mM" else values.tolist()  # which would make integers of some
+            return (
+                list(values) if values.dtype.kind in "mM" else values.tolist()
+            )  # which turns some moments into integers
 
 
 def _of_polars(values: Any) -> list[Any]:
@@ -204,10 +205,10 @@ def _of_arrow(scalar: Any) -> Any:
 
 
 def _object(value: Any) -> Any:
-    """Return the value that is held, None if it is missing or its own class raises when it is looked at."""
+    """Return the value, or None if it is missing or its class raises an error."""
     try:
-        found = _only(value)
-        return None if _is_missing(found) else found
+        element = _only(value)
+        return None if _is_missing(element) else element
     except Exception:
         return None
 

@@ -1,54 +1,73 @@
-"""The data, in memory or memory-mapped; only the oracle reads it."""
+"""The records of a problem, in memory or memory-mapped, and sums over them; only oracles read them."""
 
 import math
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import groupby, pairwise
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers import kernels
-from solvers.bounds import GROUP, piece_rows
+from solvers.bounds import GROUP, Reads, piece_rows
 from solvers.columns import Columns
-from solvers.data_access.rows import Stored, cut, emptied, entries_of, stored_numbers, taken
-from solvers.data_access.summed import Places, Work
+from solvers.data_access.rows import Stored, copied, emptied, entries_of, slices, stored_numbers
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
 _Piece = TypeVar("_Piece")
 _LARGEST_NORM = 1e100  # products with a w of norm up to 1e100 then stay far from overflow
-_MANY = 8  # blocks, from which on two threads gain more than they cost
+_LEAST_PIECES_FOR_THREADS = 8  # with fewer pieces, two threads cost more than they save
+
+Slots = slice | NDArray[np.int64]
+"""Some slots: a range, or the increasing indices of a batch."""
+
+
+class Work(ABC):
+    """A sum over slots: a function of the records in a piece of them and of public or private answers.
+
+    A work holds no data. It is sent to the records if these are elsewhere.
+    """
+
+    __slots__ = ()
+    reads: ClassVar[Reads] = "records"
+
+    @abstractmethod
+    def on(self, data: "Data") -> Callable[[Slots], NDArray[Any]]:
+        """Return the function that computes the sum over some slots of the data."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Data:
-    """n k rows with ||scale_i x_i||_2 <= R (to rounding) and targets that the loss knows. Make one with `Data.coded`.
+    """The n k rows of a problem with ||scale_i x_i||_2 <= R, up to rounding, and their targets.
 
-    Record p has the k places p k .. p k + k - 1; a place without a row has scale 0, and adds exactly 0 to every sum.
-    Every row passes the same map, alone: a row that is not finite, or longer than 1e100, becomes zeros; one that is
-    not laid out as the columns are declared becomes an empty one; a row longer
-    than R is scaled to norm R; a target goes to the loss's nearest one. So replacing one record of the input replaces
-    one record here.
+    Use `Data.coded` to make one. Record p has the k slots p k .. p k + k - 1. A slot without a row has scale 0 and adds
+    exactly 0 to every sum. Each row is mapped by itself, so a replaced record of the input is one replaced record here:
+
+    - A row that is not finite, or longer than 1e100, becomes zeros.
+    - A row whose layout is not the declared one becomes an empty row.
+    - A row longer than R is scaled to norm R.
+    - A target becomes the nearest target of the loss.
 
     Parameters
     ----------
-    records : the rows as they came, unfolded nowhere; in a frame those that it makes of them
-    y : (n k,), the targets
-    scale : (n k,), what each row is multiplied with when it is read
-    problem : whose R and loss the maps used
-    kept : what a work keeps for the next one: of frames, which are used for many sums
+    records : the stored rows, never unfolded; in a frame, the rows of the frame
+    y : targets, (n k,)
+    scale : factor of each row, (n k,), applied when the row is read
+    problem : the problem whose R and loss the maps used
+    cache : intermediate results for the next sums, of frames, which are used for many sums
     """
 
     records: "kernels.Records"
     y: Vector
     scale: Vector
     problem: Problem
-    kept: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    cache: dict[str, tuple[Any, ...]] = field(default_factory=dict)
 
     @staticmethod
     def coded(
@@ -63,21 +82,23 @@ class Data:
 
         Parameters
         ----------
-        present : (n k,), which places of persons hold a row; for them alone
-        in_place : whether the service coded the records itself, in files: then none is broken unless a file is
-            damaged, and they are copied only in that case. All others are always copied, so that the time of a run
-            does not show whether a record is broken.
+        present : whether each slot holds a row, (n k,), if the unit is a person; otherwise None
+        in_place : whether the service coded the records itself, in files. Then records are broken only if a file is
+            damaged, and are copied only in that case. All other records are always copied, so the time of a run does
+            not reveal whether a record is broken.
 
         Raises
         ------
         Unsuitable
-            if they are not of the problem's shape, or a feature is not among what is stored.
+            if the records do not have the problem's shape, or a feature is not stored
         """
-        records, places = rows.records(problem), problem.places
-        if len(records.numbers) != places or len(records.codes) != places or y.shape != (places,):
-            raise Unsuitable("there must be n records and n targets, with the problem's n; of persons one a place")
-        if (present is not None) != problem.unit.is_person or (present is not None and present.shape != (places,)):
-            raise Unsuitable("which places hold a row is said of persons, for each of them")
+        records, slots = rows.records(problem), problem.slots
+        if len(records.numbers) != slots or len(records.codes) != slots or y.shape != (slots,):
+            raise Unsuitable(
+                "records and targets must have one entry for each of the problem's n records (persons: slots)"
+            )
+        if (present is not None) != problem.unit.is_person or (present is not None and present.shape != (slots,)):
+            raise Unsuitable("present must have an entry for each slot of persons, and be left out if records are rows")
         norms = kernels.norms(records, problem.columns is not None)
         broken = ~(norms <= _LARGEST_NORM)  # true for NaN, too
         if problem.columns is not None and problem.columns.ranges:
@@ -93,65 +114,65 @@ class Data:
 
     @property
     def is_sparse(self) -> bool:
-        """Whether only entries of numbers are stored."""
+        """Whether only the entries of sparse rows are stored."""
         return len(self.records.entry_index) > 0
 
-    def present(self, places: Places = slice(None)) -> NDArray[np.bool_]:
-        """Which of the places hold a row."""
-        return self.scale[places] > 0
+    def present(self, slots: Slots = slice(None)) -> NDArray[np.bool_]:
+        """Return whether each of the slots holds a row."""
+        return self.scale[slots] > 0
 
-    def drawn(self, drawn: NDArray[np.int64]) -> "Data":
-        """A copy of the given records."""
-        places = places_of(drawn, self.problem)
-        return Data(taken(self.records, places), self.y[places], self.scale[places], self.problem)
+    def drawn(self, indices: NDArray[np.int64]) -> "Data":
+        """Return a copy of the records with these indices."""
+        slots = slots_of(indices, self.problem)
+        return Data(copied(self.records, slots), self.y[slots], self.scale[slots], self.problem)
 
-    def total(self, work: Work, places: Places | None = None, pulse: Callable[[], object] = bool) -> NDArray[Any]:
-        """The work's sum over some places, or all: over each group's in order, then of the groups' sums in order.
+    def total(self, work: Work, slots: Slots | None = None, pulse: Callable[[], object] = bool) -> NDArray[Any]:
+        """Return the sum over some slots, or over all: first over each group in order, then of the groups in order.
 
         Parameters
         ----------
-        pulse : called at each piece; may raise
+        pulse : called for each piece; it may raise
         """
-        return added(self.group_sums(work, slice(0, self.problem.places) if places is None else places, pulse))
+        return added(self.group_sums(work, slice(0, self.problem.slots) if slots is None else slots, pulse))
 
-    def group_sums(self, work: Work, places: Places, pulse: Callable[[], object] = bool) -> Iterator[NDArray[Any]]:
-        """Its sum over each group's part of the places, in order; of no places one sum."""
-        groups, parts = zip(*pieces(places, piece_rows(self.problem, work.reads, self.is_sparse)), strict=True)
+    def group_sums(self, work: Work, slots: Slots, pulse: Callable[[], object] = bool) -> Iterator[NDArray[Any]]:
+        """Yield the sum over each group's part of the slots, in order; there is one sum if there are no slots."""
+        groups, parts = zip(*pieces(slots, piece_rows(self.problem, work.reads, self.is_sparse)), strict=True)
         sums = zip(groups, of_each(work.on(self), parts), strict=True)
         for _, own in groupby(sums, lambda pair: pair[0]):
             yield added((part for _, part in own), pulse)
 
     def seen_by(self, problem: Problem) -> "Data":
-        """The same records, for another loss or another bound on what is prepared."""
+        """Return the same records for another loss, or for another bound on prepared rows."""
         return replace(self, problem=problem)
 
 
-def places_of(records: NDArray[np.int64], problem: Problem) -> NDArray[np.int64]:
-    """The places of the given records, all k of each, record by record."""
+def slots_of(records: NDArray[np.int64], problem: Problem) -> NDArray[np.int64]:
+    """Return the k slots of each of the records, record by record."""
     k = problem.unit.slots
     return records if k == 1 else (k * records[:, None] + np.arange(k)).ravel()
 
 
-def pieces(places: Places, size: int) -> list[tuple[int, Places]]:
-    """Places in order, cut where a group ends and into so many at most, each piece with its group's number."""
-    if isinstance(places, slice):
-        edges = range(places.start - places.start % GROUP, places.stop, GROUP)
-        parts = [(max(edge, places.start), min(edge + GROUP, places.stop)) for edge in edges]
+def pieces(slots: Slots, size: int) -> list[tuple[int, Slots]]:
+    """Return pieces of at most `size` slots in order, each within one group, with the number of the group."""
+    if isinstance(slots, slice):
+        edges = range(slots.start - slots.start % GROUP, slots.stop, GROUP)
+        parts = [(max(edge, slots.start), min(edge + GROUP, slots.stop)) for edge in edges]
         return [(a // GROUP, slice(c, min(c + size, b))) for a, b in parts for c in range(a, b, size)]
-    if not len(places):
-        return [(0, places)]
-    groups = places // GROUP
-    ends = [0, *(1 + np.flatnonzero(groups[1:] != groups[:-1])).tolist(), len(places)]
-    return [(int(groups[a]), places[c : min(c + size, b)]) for a, b in pairwise(ends) for c in range(a, b, size)]
+    if not len(slots):
+        return [(0, slots)]
+    groups = slots // GROUP
+    ends = [0, *(1 + np.flatnonzero(groups[1:] != groups[:-1])).tolist(), len(slots)]
+    return [(int(groups[a]), slots[c : min(c + size, b)]) for a, b in pairwise(ends) for c in range(a, b, size)]
 
 
-def listed(places: Places) -> NDArray[np.int64]:
-    """One by one."""
-    return np.arange(places.start, places.stop) if isinstance(places, slice) else places
+def listed(slots: Slots) -> NDArray[np.int64]:
+    """Return the indices of the slots."""
+    return np.arange(slots.start, slots.stop) if isinstance(slots, slice) else slots
 
 
 def added(sums: Iterable[NDArray[Any]], pulse: Callable[[], object] = bool) -> NDArray[Any]:
-    """Their sum, in order; there is one at least."""
+    """Return the sum of at least one array, added in order."""
     total: NDArray[Any] | None = None
     for part in sums:
         pulse()
@@ -161,27 +182,27 @@ def added(sums: Iterable[NDArray[Any]], pulse: Callable[[], object] = bool) -> N
 
 
 def outside(records: "kernels.Records", columns: Columns) -> NDArray[np.bool_]:
-    """(n k,), whether a number of a record lies beyond its range."""
+    """Return whether a number of each row lies outside its range, (n k,)."""
     numbers, at = stored_numbers(records), records.positions[:-1][columns.is_number]
-    found = np.zeros(len(numbers), dtype=np.bool_)
+    is_outside = np.zeros(len(numbers), dtype=np.bool_)
     if len(records.entry_index):  # 0 is in every range
         row, entry, values = entries_of(records, slice(0, len(numbers)))
         is_beyond = (values < columns.low[entry]) | (values > columns.high[entry])
         return np.bincount(row, is_beyond, minlength=len(numbers)) > 0
-    for rows in cut(len(numbers), len(at)):
+    for rows in slices(len(numbers), len(at)):
         x = numbers[rows][:, at]
-        found[rows] = ((x < columns.low) | (x > columns.high)).any(axis=1)
-    return found
+        is_outside[rows] = ((x < columns.low) | (x > columns.high)).any(axis=1)
+    return is_outside
 
 
 def of_each(work: Callable[[_Piece], NDArray[Any]], pieces: Sequence[_Piece]) -> Iterator[NDArray[Any]]:
-    """work(piece), piece by piece, in order; two at a time where there are many and a second core is ours."""
-    if len(pieces) < _MANY or (os.cpu_count() or 1) < 2:
+    """Yield work(piece) in order; two threads are used if there are many pieces and a second core."""
+    if len(pieces) < _LEAST_PIECES_FOR_THREADS or (os.cpu_count() or 1) < 2:
         return map(work, pieces)
-    return _two(os.getpid()).map(work, pieces)
+    return _pool(os.getpid()).map(work, pieces)
 
 
 @cache
-def _two(_process: int) -> ThreadPoolExecutor:
-    """This process's own: a child of a fork inherits no thread."""
+def _pool(_process: int) -> ThreadPoolExecutor:
+    """Return the thread pool of this process, because a forked child inherits no threads."""
     return ThreadPoolExecutor(2, thread_name_prefix="rows")

@@ -1,4 +1,4 @@
-"""Rows as a released frame has them, z(x) = (a o (x' - m), c): formed nowhere; docs/proofs/standardisation.md."""
+"""Rows in a released frame, z(x) = (a o (x' - m), c), which are never formed; docs/proofs/standardisation.md."""
 
 from dataclasses import replace
 
@@ -10,57 +10,57 @@ from solvers.errors import Unsuitable
 from solvers.frame import Frame
 from solvers.problem import Problem, Vector
 
-_CONSTANTS = 1e-6, 1e3  # of frames: no square of a norm or its inverse underflows
+_LEAST_CONSTANT, _LARGEST_CONSTANT = 1e-6, 1e3  # of a frame, so that no square of a norm or its inverse underflows
 
 
 def framed(data: Data, frame: Frame, row_norm: float) -> Data:
-    """The rows t_i (a o (x_i - m), c), t_i = min(1, R_z / their norm), of the records as they are stored.
+    """Return the rows t_i (a o (x_i - m), c) of stored records, with t_i = min(1, R_z / norm).
 
-    How much longer than R_z a term of their sums may be is the problem's `stretch`: a run takes its problem from here.
-    That has no declared columns, so that there is no frame within a frame.
+    The problem of the rows has the `stretch` of the frame: the largest length of a term of their sums over R_z. It has
+    no declared columns, so there is no frame within a frame.
 
     Raises
     ------
     Unsuitable
-        if the columns are not declared, the frame is out of range: functions of the question alone.
+        if the columns are not declared, or the frame is out of range; both depend on the request only
     """
     problem, own = data.problem, checked(frame, data.problem)
     records = in_frame(data, own)
     scale = np.minimum(1.0, row_norm * kernels.inverse_norms(records)) * data.present()
-    return replace(data, records=records, scale=scale, problem=met(problem, own, row_norm), kept={})
+    return replace(data, records=records, scale=scale, problem=problem_in_frame(problem, own, row_norm), cache={})
 
 
-def met(problem: Problem, own: Frame, row_norm: float) -> Problem:
-    """The problem of the rows of a checked frame."""
+def problem_in_frame(problem: Problem, own: Frame, row_norm: float) -> Problem:
+    """Return the problem of the rows in a checked frame."""
     longest = min(1.0, row_norm / own.constant) * own.longest(problem.columns) / row_norm
     return replace(problem, row_norm=row_norm, columns=None, stretch=max(1.0, longest))
 
 
 def in_frame(data: Data, frame: Frame) -> "kernels.Records":
-    """Return the records as the loops read them in a frame, not shortened."""
+    """Return the records for loops that read them in a frame, without shortening."""
     framed = data.records._replace(center=frame.center, shrink=frame.scale, intercept=frame.constant)
     return framed.read_only()
 
 
 def checked(frame: Frame, problem: Problem) -> Frame:
-    """A copy of a frame that nobody else holds: what is computed from exact sums is the door's own doing.
+    """Return a private copy of a frame, so that its caller cannot change it between two sums.
 
     Raises
     ------
     Unsuitable
-        if the columns are not declared, or the frame is out of range: functions of the question alone.
+        if the columns are not declared, or the frame is out of range; both depend on the request only
     """
     own = Frame(np.array(frame.center, dtype=float), np.array(frame.scale, dtype=float), float(frame.constant))
     if problem.columns is None:
-        raise Unsuitable("a frame is for declared columns")
+        raise Unsuitable("frames need declared columns")
     check_center(own.center, problem)
     fits = own.scale.shape == own.center.shape and ((own.scale > 0) & (own.scale < 1e25)).all()
-    if not (fits and _CONSTANTS[0] <= own.constant <= _CONSTANTS[1]):
-        raise Unsuitable("a frame has a positive scale for each column and a constant in [1e-6, 1e3]")
+    if not (fits and _LEAST_CONSTANT <= own.constant <= _LARGEST_CONSTANT):
+        raise Unsuitable("frame: scales must lie in (0, 1e25), one for each column, and the constant in [1e-6, 1e3]")
     return own
 
 
 def check_center(center: Vector, problem: Problem) -> None:
-    """`Unsuitable` unless the center lies where means can."""
+    """Raise `Unsuitable` unless the center is in the range of means."""
     if center.shape != (problem.d - 1,) or not (np.abs(center) <= 1).all():
-        raise Unsuitable("a center has a coordinate in [-1, 1] for each column but the constant")
+        raise Unsuitable("center must have one coordinate in [-1, 1] for each column but the constant")

@@ -1,8 +1,9 @@
-"""Records made of what a caller of `solve` hands in: arrays, SciPy's sparse rows, frames of columns.
+"""Records from the arguments of `solve`: arrays, SciPy's sparse rows, and tables.
 
-No row is unfolded: of sparse rows entries are kept, of declared ones the numbers' entries and a code for each category,
-in memory proportional to entries and codes. Every record passes one map, alone. An input is refused for its type or its
-shape, never for a value. `containers` reads each value; one that is not a number is NaN, and breaks its own row alone.
+No row is unfolded. Sparse rows are stored as entries, declared ones as entries of numbers and a code for each category,
+so memory is proportional to entries and codes. Each record is mapped by itself. An input is refused for its type or its
+shape, never for a value. `containers` reads each value; a value that is not a number becomes NaN and breaks only its
+own row.
 """
 
 from typing import Any
@@ -13,28 +14,30 @@ from numpy.typing import NDArray
 from solvers.columns import Columns
 from solvers.data_access import containers
 from solvers.data_access.data import Data
-from solvers.data_access.rows import Coded, Stored, code_bytes, cut
+from solvers.data_access.rows import Coded, Stored, code_bytes, slices
 from solvers.data_access.sparse import Sparse, SparseCoded
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
-_TAKEN = "X must be an array of numbers, a SciPy sparse matrix, or a pandas, Polars or Arrow table"
+_ACCEPTED = "X must be an array of numbers, a SciPy sparse matrix, or a pandas, Polars or Arrow table"
 
 
 def records(X: Any, problem: Problem) -> Stored:
-    """The rows of X.
+    """Return the rows of X in stored form.
 
     Parameters
     ----------
-    X : (n, d) numbers, of declared columns as their layout has them, coded; sparse rows of that shape, of which only
-        entries are kept; or, where columns are declared, a table, or a mapping from names to arrays, with a column for
-        each feature: numbers in [-1, 1], categories as integers 0, 1, .., their positions in a list that is public (not
-        codes that were learned from the data, which one record could change for all)
+    X : one of these:
+        - (n, d) numbers, coded in the layout of declared columns if there are any
+        - sparse rows of that shape, of which only entries are stored
+        - a table or a mapping from names to arrays with a column for each feature: numbers in [-1, 1], and categories
+          as integers 0, 1, ..., their positions in a public list. Codes that were learned from the data are not public,
+          because one record could change the codes of all others
 
     Raises
     ------
     Unsuitable
-        if it is none of these, or not of the problem's shape.
+        if X has another type or shape
     """
     if hasattr(X, "tocsr"):
         sparse = _sparse(X, problem)
@@ -43,35 +46,35 @@ def records(X: Any, problem: Problem) -> Stored:
     if names is not None:
         return _table(X, names, problem)
     try:
-        found = containers.array(X)
+        matrix = containers.array(X)
     except ValueError:  # rows of different lengths
-        raise Unsuitable(_TAKEN) from None
-    if not found.ndim:
-        raise Unsuitable(_TAKEN)
-    if found.shape != (problem.n, problem.d):
+        raise Unsuitable(_ACCEPTED) from None
+    if not matrix.ndim:
+        raise Unsuitable(_ACCEPTED)
+    if matrix.shape != (problem.n, problem.d):
         raise Unsuitable("X must be of shape (n, d), with the problem's n and d")
-    rows = _numbers(found, _TAKEN)
+    rows = _numbers(matrix, _ACCEPTED)
     return plain(rows) if problem.columns is None else folded(rows, problem.columns)
 
 
 def targets(y: Any, problem: Problem) -> Vector:
-    """Return (n,) numbers; `Unsuitable` if y is not a column of n numbers."""
+    """Return y as (n,) numbers; raise `Unsuitable` if y is not a column of n numbers."""
     length = "y must be of shape (n,), with the problem's n"
     return _column(y, problem.n, "y must be an array or a column of numbers", length)
 
 
 def entered(X: Any) -> Any:
-    """SciPy's sparse matrix, with all the entries that were handed in: one of coordinates as rows, any other as it is.
+    """Return a sparse matrix with all its entries: matrices of coordinates as sparse rows, others unchanged.
 
-    SciPy itself adds up on that way what has one coordinate, in an order that the entries of other rows can change.
+    In this conversion SciPy would add entries with equal coordinates, in an order that other rows can change.
 
     Raises
     ------
     Unsuitable
-        if rows are in blocks: an entry of one puts zeros into the others of its block.
+        if rows are in blocks, because an entry of one row puts zeros into the other rows of its block
     """
     if X.format == "bsr":
-        raise Unsuitable("blocks hold several rows together: hand in sparse rows, X.tocsr()")
+        raise Unsuitable("X stores several rows in one block, so one row could change others: pass X.tocsr()")
     if X.format != "coo":
         return X
     X = type(X)((X.data, X.coords), shape=X.shape)
@@ -80,20 +83,20 @@ def entered(X: Any) -> Any:
 
 
 def of_arrays(X: NDArray[np.float64], y: Vector, problem: Problem, present: NDArray[np.bool_] | None = None) -> Data:
-    """The data of a problem, from unfolded rows.
+    """Return the data of a problem from unfolded rows.
 
     Parameters
     ----------
-    X : (n k, d) float64; it is copied, or codes are kept where columns are declared
+    X : (n k, d) float64; it is copied, or coded if columns are declared
     y : (n k,) float64
-    present : (n k,), which places of persons hold a row; for them alone
+    present : whether each slot holds a row, (n k,), if the unit is a person; otherwise None
 
     Raises
     ------
     Unsuitable
-        if shapes or types are not the problem's.
+        if a shape or a type is wrong
     """
-    if X.shape != (problem.places, problem.d) or y.shape != (problem.places,):
+    if X.shape != (problem.slots, problem.d) or y.shape != (problem.slots,):
         raise Unsuitable("X must be of shape (n, d) and y of shape (n,), with the problem's n and d")
     if X.dtype != np.float64 or y.dtype != np.float64:
         raise Unsuitable("X and y must be float64")
@@ -101,137 +104,143 @@ def of_arrays(X: NDArray[np.float64], y: Vector, problem: Problem, present: NDAr
 
 
 def plain(X: NDArray[np.float64]) -> Coded:
-    """Rows of numbers."""
+    """Return stored rows of numbers."""
     return Coded(X, np.empty((len(X), 0), dtype=np.uint8), tuple(range(X.shape[1])))
 
 
 def folded(X: NDArray[np.float64], columns: Columns) -> Coded:
-    """Unfolded rows, each as it is declared or, where it is not, the empty one."""
+    """Return unfolded rows in coded form; a row with another layout becomes the empty row."""
     numbers = np.flatnonzero(columns.is_number)
     blocks = [(start, w) for start, w in zip(columns.starts.tolist(), columns.widths, strict=True) if w > 1]
-    kept, codes = np.zeros((len(X), len(numbers))), np.zeros((len(X), len(blocks)), dtype=np.int64)
-    held = X[:, -1] == 1
-    for rows in cut(len(X), columns.d):
+    stored, codes = np.zeros((len(X), len(numbers))), np.zeros((len(X), len(blocks)), dtype=np.int64)
+    is_valid = X[:, -1] == 1
+    for rows in slices(len(X), columns.d):
         x = X[rows]
-        held[rows] &= (np.abs(x[:, numbers]) <= 1).all(axis=1)
-        kept[rows] = x[:, numbers]
+        is_valid[rows] &= (np.abs(x[:, numbers]) <= 1).all(axis=1)
+        stored[rows] = x[:, numbers]
         for j, (start, width) in enumerate(blocks):
             block = x[:, start : start + width]
-            held[rows] &= ((block == 0) | (block == 1)).all(axis=1) & (block.sum(axis=1) == 1)
+            is_valid[rows] &= ((block == 0) | (block == 1)).all(axis=1) & (block.sum(axis=1) == 1)
             codes[rows, j] = block.argmax(axis=1)
-    return _packed(kept, codes, held, columns)
+    return _packed(stored, codes, is_valid, columns)
 
 
-def _column(values: Any, n: int, otherwise: str, length: str) -> Vector:
-    """Return one column as (n,) doubles; `Unsuitable`, with these words, if its type or its length is another."""
+def _column(values: Any, n: int, wrong_type: str, wrong_length: str) -> Vector:
+    """Return one column as (n,) doubles; raise `Unsuitable` with one of the messages for a wrong type or length."""
     if containers.column_names(values) is not None:
-        raise Unsuitable(length)
-    found = containers.column(values)
-    if (found.shape if isinstance(found, np.ndarray) else (len(found),)) != (n,):
-        raise Unsuitable(length)
-    return _numbers(found, otherwise)
+        raise Unsuitable(wrong_length)
+    column = containers.column(values)
+    if (column.shape if isinstance(column, np.ndarray) else (len(column),)) != (n,):
+        raise Unsuitable(wrong_length)
+    return _numbers(column, wrong_type)
 
 
-def _numbers(values: Any, otherwise: str) -> Vector:
-    """Return doubles; `Unsuitable`, with these words, if the type of the values is not one of numbers."""
+def _numbers(values: Any, wrong_type: str) -> Vector:
+    """Return the values as doubles; raise `Unsuitable` with the message if their type cannot hold numbers."""
     if not containers.may_hold_numbers(values):
-        raise Unsuitable(f"{otherwise}; its type is {getattr(values, 'dtype', None) or values.type}")
+        raise Unsuitable(f"{wrong_type}; its type is {getattr(values, 'dtype', None) or values.type}")
     return containers.numbers(values)
 
 
 def _sparse(X: Any, problem: Problem) -> Sparse:
+    """Return SciPy's sparse rows in stored form; entries with equal coordinates are added."""
     rows = entered(X).tocsr()
     if rows.shape != (problem.n, problem.d):
         raise Unsuitable("X must be of shape (n, d), with the problem's n and d")
-    # Made anew, arrays shared: what X remembers of its own form may be no longer so, and a norm counts an entry once.
+    # A new matrix with the same arrays, because the flags of X about its form may be outdated.
     rows = type(rows)((rows.data, rows.indices, rows.indptr), shape=rows.shape)
-    values = _numbers(rows.data, _TAKEN)
-    if (rows.indptr[1:] < rows.indptr[:-1]).any():  # SciPy would write outside
-        raise Unsuitable("sparse rows must begin one after the other")
-    if not rows.has_canonical_format:  # entries of one coordinate are one
+    values = _numbers(rows.data, _ACCEPTED)
+    if (rows.indptr[1:] < rows.indptr[:-1]).any():  # SciPy would write outside its arrays
+        raise Unsuitable("X.indptr must not decrease")
+    if not rows.has_canonical_format:  # a norm must count each coordinate once
         rows = rows.copy()
-        # SciPy sorts all rows or none, by whether one is out of order, and equal coordinates change places: sort each.
+        # SciPy sorts all rows if one is out of order, which would reorder equal coordinates of others: always sort.
         rows.has_sorted_indices = False
         rows.sum_duplicates()
-        values = _numbers(rows.data, _TAKEN)
-    found = Sparse(rows.indptr.astype(np.int64), rows.indices.astype(np.int64), values)
-    found.check(problem.n, problem.d)
-    return found
+        values = _numbers(rows.data, _ACCEPTED)
+    sparse = Sparse(rows.indptr.astype(np.int64), rows.indices.astype(np.int64), values)
+    sparse.check(problem.n, problem.d)
+    return sparse
 
 
 def _folded(rows: Sparse, n: int, columns: Columns) -> SparseCoded:
-    """Entries of the declared layout as entries of numbers and codes; a record of another one is empty."""
-    row, there = np.repeat(np.arange(n), np.diff(rows.ends)), rows.values != 0  # a NaN is there
-    row, at, values = row[there], rows.coordinates[there], rows.values[there]
+    """Return sparse rows of declared columns in coded form; a row with another layout becomes the empty row."""
+    row, is_nonzero = np.repeat(np.arange(n), np.diff(rows.ends)), rows.values != 0  # NaN counts as nonzero
+    row, at, values = row[is_nonzero], rows.coordinates[is_nonzero], rows.values[is_nonzero]
     feature, starts = np.searchsorted(columns.starts, at, side="right") - 1, columns.starts
     widths = np.array(columns.widths, dtype=np.int64)
-    constant = at == columns.d - 1
-    number = ~constant & (np.append(widths, 0)[feature] == 1)
-    block = ~constant & ~number
-    last = np.zeros(n)
-    last[row[constant]] = values[constant]
-    held = last == 1
-    held[row[(number & ~(np.abs(values) <= 1)) | (block & (values != 1))]] = False
-    wide = np.cumsum(widths > 1) - 1  # of each feature the number among blocks
+    is_constant = at == columns.d - 1
+    is_number = ~is_constant & (np.append(widths, 0)[feature] == 1)
+    is_block = ~is_constant & ~is_number
+    constants = np.zeros(n)
+    constants[row[is_constant]] = values[is_constant]
+    is_valid = constants == 1
+    is_valid[row[(is_number & ~(np.abs(values) <= 1)) | (is_block & (values != 1))]] = False
+    block_of = np.cumsum(widths > 1) - 1  # index of each feature among the blocks
     count = int((widths > 1).sum())
-    ones = np.bincount(row[block] * max(count, 1) + wide[feature[block]], minlength=n * count)
-    held &= (ones.reshape(n, count) == 1).all(axis=1)
+    entries = np.bincount(row[is_block] * max(count, 1) + block_of[feature[is_block]], minlength=n * count)
+    is_valid &= (entries.reshape(n, count) == 1).all(axis=1)
     codes = np.zeros((n, count), dtype=np.int64)
-    codes[row[block], wide[feature[block]]] = at[block] - starts[feature[block]]
-    codes[~held] = 0
-    number &= held[row]
-    ends = np.concatenate(([0], np.cumsum(np.bincount(row[number], minlength=n))))
-    numbers = Sparse(ends, (np.cumsum(widths == 1) - 1)[feature[number]], values[number])
-    return SparseCoded(numbers, _bytes(codes, columns), places(columns))
+    codes[row[is_block], block_of[feature[is_block]]] = at[is_block] - starts[feature[is_block]]
+    codes[~is_valid] = 0
+    is_number &= is_valid[row]
+    ends = np.concatenate(([0], np.cumsum(np.bincount(row[is_number], minlength=n))))
+    numbers = Sparse(ends, (np.cumsum(widths == 1) - 1)[feature[is_number]], values[is_number])
+    return SparseCoded(numbers, _bytes(codes, columns), offsets(columns))
 
 
 def _table(X: Any, names: list[Any], problem: Problem) -> Coded:
+    """Return the rows of a table in coded form; a row with an unknown category becomes the empty row."""
     columns = problem.columns
     widths = (1,) * problem.d if columns is None else columns.widths
     if len(names) != len(widths) or len(set(names)) < len(names):
-        raise Unsuitable("a table must have a column, of a name of its own, for each feature of the problem")
+        raise Unsuitable("a table must have one column for each feature of the problem, with different names")
     parts = []
-    for place, (name, width) in enumerate(zip(names, widths, strict=True)):
-        what = "numbers" if width == 1 else "integers, the categories' positions in a public list"
-        otherwise = f"column {place} of the table must hold {what}"
-        parts.append(_column(X[name], problem.n, otherwise, "a table must have a row for each of the problem's n"))
+    for index, (name, width) in enumerate(zip(names, widths, strict=True)):
+        content = "numbers" if width == 1 else "integers, the categories' positions in a public list"
+        wrong_type = f"column {index} of the table must hold {content}"
+        parts.append(_column(X[name], problem.n, wrong_type, "a table must have a row for each of the problem's n"))
     if columns is None:
         return plain(np.column_stack(parts))
-    held, codes = np.ones(problem.n, dtype=np.bool_), []
+    is_valid, codes = np.ones(problem.n, dtype=np.bool_), []
     for part, width in zip(parts, widths, strict=True):
         if width > 1:
-            known = (part >= 0) & (part < width) & (part == np.floor(part))
-            held &= known
-            codes.append(np.where(known, part, 0).astype(np.int64))
+            is_code = (part >= 0) & (part < width) & (part == np.floor(part))
+            is_valid &= is_code
+            codes.append(np.where(is_code, part, 0).astype(np.int64))
     numbers = [
         np.empty((problem.n, 0)),
         *(part[:, None] for part, width in zip(parts, widths, strict=True) if width == 1),
     ]
-    return _packed(np.hstack(numbers), np.column_stack(codes) if codes else np.empty((problem.n, 0)), held, columns)
+    return _packed(np.hstack(numbers), np.column_stack(codes) if codes else np.empty((problem.n, 0)), is_valid, columns)
 
 
-def _packed(numbers: Vector, codes: NDArray[Any], held: NDArray[np.bool_], columns: Columns) -> Coded:
-    """Return records with codes in bytes, empty ones where `held` is false; the work does not depend on `held`."""
-    numbers, codes = np.where(held[:, None], numbers, 0.0), np.where(held[:, None], codes, 0)
-    return Coded(numbers, _bytes(codes, columns), places(columns))
+def _packed(numbers: Vector, codes: NDArray[Any], is_valid: NDArray[np.bool_], columns: Columns) -> Coded:
+    """Return records with codes in bytes; invalid rows become empty, and the work does not depend on which ones."""
+    numbers, codes = np.where(is_valid[:, None], numbers, 0.0), np.where(is_valid[:, None], codes, 0)
+    return Coded(numbers, _bytes(codes, columns), offsets(columns))
 
 
 def _bytes(codes: NDArray[Any], columns: Columns) -> NDArray[np.uint8]:
-    """Side by side, in the order declared."""
+    """Return the bytes of all codes side by side, in the declared order."""
     sizes = [code_bytes(width) for width in columns.widths if width > 1]
     parts = [in_bytes(codes[:, j].astype(np.int64), size) for j, size in enumerate(sizes)]
     return np.hstack([np.empty((len(codes), 0), np.uint8), *parts])
 
 
 def in_bytes(codes: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
-    """(n, size), the lowest byte first."""
+    """Return codes as (n, size) bytes, the lowest byte first."""
     return codes.astype("<i8").view(np.uint8).reshape(len(codes), 8)[:, :size]
 
 
-def places(columns: Columns) -> tuple[int, ...]:
-    """Numbers and codes side by side, in the order declared."""
-    number, byte, found = 0, 0, []
+def offsets(columns: Columns) -> tuple[int, ...]:
+    """Return the offset of each feature, if numbers and codes are stored in the declared order."""
+    number, byte, result = 0, 0, []
     for width in columns.widths:
-        found.append(number if width == 1 else byte)
-        number, byte = (number + 1, byte) if width == 1 else (number, byte + code_bytes(width))
-    return tuple(found)
+        if width == 1:
+            result.append(number)
+            number += 1
+        else:
+            result.append(byte)
+            byte += code_bytes(width)
+    return tuple(result)

@@ -1,12 +1,12 @@
-"""Hidden steps: noisy proximal gradient descent of which only the last point is answered.
+"""Hidden steps: noisy proximal gradient descent of which only the last point is released.
 
-T times: y = round_gamma(w - eta grad F(w)) + gamma round(N / gamma), N ~ N(0, std^2 I); w = P(y).
+Repeat T times: y = round_gamma(w - eta grad F(w)) + gamma round(N / gamma), N ~ N(0, std^2 I); w = P(y).
 
 P(y) = prox_(eta r, C)(y, pulled back to norm B), B public. Only w_T = P(y_T) leaves.
 
-Precondition: f smooth and convex with gradients bounded by proof (rows are scaled, gradients never clipped); eta < 2/L;
-T, eta and the start are public. Iterates, not gradients, are put on the lattice: with rounded gradients the low bits of
-w_T would tell of the path (docs/spec 15).
+Precondition: f is smooth and convex with gradients bounded by proof (rows are scaled, gradients are never clipped);
+eta < 2/L; T, eta and the start are public. Iterates, not gradients, are rounded to the lattice: with rounded gradients
+the low bits of w_T would reveal the path (docs/spec 15).
 Postcondition: mu-GDP, mu = (2/z) sqrt(T_eff), for std >= z (b + gamma sqrt(d)), b = eta G / n + the rounding of one
 step. Proof: docs/proofs/last_iterate.md.
 """
@@ -23,16 +23,16 @@ from solvers.problem import Vector
 
 
 def last_iterate(data: Summed, meter: Meter, query: str, steps: int, step: float) -> Vector:
-    """w_T from the problem's start, one answer; nothing else derived from a point leaves this function.
+    """Return w_T from the problem's start as one answer; no other value that depends on a point leaves this function.
 
     Raises
     ------
     OutOfPlan
-        if the plan does not hold the last iterate of just these steps.
+        if the plan has no last iterate of exactly these steps
     """
     problem, planned = data.problem, meter.take(query, LastIterate)
     if planned.mechanism != LastIterate(steps, contraction(problem, step)):
-        raise OutOfPlan(f"query {query!r} is planned for other steps")
+        raise OutOfPlan(f"query {query!r} is planned for another number or length of steps: plan it again")
     w, limit, bound = problem.start, reach(problem, step), step_bound(problem, step)
     for _ in range(steps):
         meter.pulse()
@@ -43,5 +43,5 @@ def last_iterate(data: Summed, meter: Meter, query: str, steps: int, step: float
 
 
 def pulled_back(y: Vector, limit: float) -> Vector:
-    """The nearest point of the ball of radius `limit` around 0, by the same operations inside and outside."""
+    """Return the nearest point of the ball of radius `limit` around 0, with equal operations inside and outside."""
     return y * (limit / max(float(np.linalg.norm(y)), limit))

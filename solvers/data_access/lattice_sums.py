@@ -1,4 +1,4 @@
-"""Sums of gradients that are rounded first, so that no order of adding shows: for a choice among points."""
+"""Exact sums of rounded gradients for a choice among points; the order of addition does not matter."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,43 +8,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.bounds import Reads
-from solvers.data_access.data import Data
-from solvers.data_access.summed import Places, Summed, Work
+from solvers.data_access.data import Data, Slots, Work
+from solvers.data_access.summed import Summed
 from solvers.data_access.unfolded import rows_of
 from solvers.problem import Problem
 from solvers.rounded import lattice_bits
 
-_TOGETHER = 64  # points between two heartbeats
+_POINTS_PER_HEARTBEAT = 64
 
 
 def lattice_mean_gradients(data: Summed, points: NDArray[np.float64], pulse: Callable[[], None]) -> NDArray[np.float64]:
-    """The mean of grad f_i at each point, (m, d), every record's gradient first rounded to the lattice of G 2^-k.
+    """Return the mean of grad f_i at each point, (m, d), with every gradient rounded to the lattice of G 2^-k first.
 
-    The rounded gradients are integers, summed without error: the mean is one record's function plus one that does not
-    know it, bit for bit, whatever the order. For few coordinates; elementwise, so that no record's margin is touched by
-    another's.
+    Rounded gradients are integers, which are added without error. So the mean is a function of one record plus a
+    function of all others, bit for bit, in any order. Margins are computed elementwise, so no record affects the margin
+    of another. Use it for few coordinates only.
     """
     problem = data.problem
-    some = (points[j : j + _TOGETHER] for j in range(0, len(points), _TOGETHER))
-    totals = np.concatenate([data.total(Rounded(part, lattice_bits(problem)), pulse=pulse) for part in some])
-    means: NDArray[np.float64] = totals.astype(np.float64) * (_unit(problem, lattice_bits(problem)) / problem.places)
+    parts = (points[j : j + _POINTS_PER_HEARTBEAT] for j in range(0, len(points), _POINTS_PER_HEARTBEAT))
+    totals = np.concatenate([data.total(Rounded(part, lattice_bits(problem)), pulse=pulse) for part in parts])
+    means: NDArray[np.float64] = totals.astype(np.float64) * (_unit(problem, lattice_bits(problem)) / problem.slots)
     return means
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rounded(Work):
-    """Of records' gradients in units of G 2^-bits, rounded, at each point: int64, (m, d)."""
+    """The sum of gradients at each point, rounded to integers in units of G 2^-bits: int64, (m, d)."""
 
     reads: ClassVar[Reads] = "rows"
 
     points: NDArray[np.float64]
     bits: int
 
-    def on(self, data: Data) -> Callable[[Places], NDArray[np.int64]]:
-        """Over a piece."""
+    def on(self, data: Data) -> Callable[[Slots], NDArray[np.int64]]:
+        """Return the sum over a piece."""
         problem, unit, bound = data.problem, _unit(data.problem, self.bits), data.problem.slope_bound
 
-        def work(rows: Places) -> NDArray[np.int64]:
+        def work(rows: Slots) -> NDArray[np.int64]:
             columns, y = rows_of(data, rows).T.copy(), data.y[rows]
             total = np.zeros(self.points.shape, dtype=np.int64)
             for j, w in enumerate(self.points):

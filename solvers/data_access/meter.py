@@ -1,4 +1,4 @@
-"""The meter: what a plan holds, what has been asked of it, and the only place where a value becomes an answer."""
+"""The meter, which counts answers against a plan and is the only code that turns a value into an answer."""
 
 import math
 from collections import Counter
@@ -15,35 +15,37 @@ from solvers.problem import Vector
 
 
 class Meter:
-    """Counts every answer against the plan before it is made, and makes it private by the query's own mechanism.
+    """A counter of answers, which counts each answer before it is made and adds the noise of the query's mechanism.
 
     Parameters
     ----------
-    plan : what may be asked
+    plan : the queries that may be answered
     noise : the randomness
     on_answer : called after each answer with the number of answers so far; it may raise to stop the run
-    relation : the problem's, by which bounds are made; the plan must be of the same
+    relation : the neighboring relation of the problem and its bounds, which the plan must share
     """
 
-    __slots__ = ("_answered", "_given", "_horizons", "_on_answer", "noise", "plan")
+    __slots__ = ("_answered", "_count", "_horizons", "_on_answer", "noise", "plan")
 
     def __init__(
         self, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None = None, relation: Relation = REPLACE_ONE
     ) -> None:
         if plan.relation != relation:
-            raise OutOfPlan("the plan is accounted for between other neighbors")
+            raise OutOfPlan(
+                f"the plan is for other neighbors than {relation}: calibrate it for the relation of the problem"
+            )
         self.plan, self.noise, self._on_answer = plan, noise, on_answer
         self._answered: Counter[str] = Counter()
         self._horizons: dict[str, int] = {}
-        self._given = 0
+        self._count = 0
 
     def horizon(self, query: str) -> int:
-        """How many answers the query will give: all that are planned, or the random number drawn for this run."""
+        """Return how many answers the query allows: the planned number, or a random one drawn once for this run."""
         planned = self.plan.query(query)
         if not isinstance(planned.mechanism, RandomIterate):
             return planned.answers
         if planned.count != 1:
-            raise OutOfPlan(f"query {query!r} holds more than one random iterate")
+            raise OutOfPlan(f"query {query!r}: count must be 1 for a random iterate")
         if query not in self._horizons:
             self._horizons[query] = planned.mechanism.horizon(self.noise)
         return self._horizons[query]
@@ -54,50 +56,52 @@ class Meter:
         Raises
         ------
         OutOfPlan
-            if the plan does not hold them, or holds the query with another mechanism; then none is counted.
+            if the plan has fewer answers left, or plans the query with another mechanism; then none is counted
         """
         planned = self.look(query, mechanism)
-        if self._answered[query] + count > (most := self.horizon(query)):
-            raise OutOfPlan(f"all {most} answers of query {query!r} have been given")
+        horizon = self.horizon(query)
+        if self._answered[query] + count > horizon:
+            raise OutOfPlan(f"query {query!r} allows {horizon} answers, and all or too many of them have been given")
         self._answered[query] += count
         return planned
 
     def look(self, query: str, mechanism: type | UnionType) -> PlannedQuery:
-        """The planned query, without counting; `OutOfPlan` as `take`."""
+        """Return the planned query without counting; raise `OutOfPlan` as `take`."""
         planned = self.plan.query(query)
         if not isinstance(planned.mechanism, mechanism):
-            raise OutOfPlan(f"query {query!r} is planned with another mechanism")
+            raise OutOfPlan(f"query {query!r} is planned with another mechanism than this answer uses")
         return planned
 
     def answer(self, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
-        """The value, to which each record adds at most `bound` in the mechanism's norm, made private."""
+        """Return the value with noise, counted; each record adds at most `bound` in the mechanism's norm."""
         return self.count(self.perturb(planned, value, bound))
 
     def perturb(self, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
-        """The same, kept within the door: of hidden steps, whose last alone goes out."""
+        """Return the value with noise, for steps that stay in the oracle and are not counted."""
         return planned.mechanism.perturb(value, planned.noise_multiplier, bound, self.noise)
 
     def count(self, answer: Vector) -> Vector:
-        """An answer that goes out, reported."""
+        """Report an answer that leaves the oracle, and return it."""
         self.report(1)
         return answer
 
     def report(self, count: int) -> None:
-        """So many answers went out."""
-        self._given += count
+        """Report that `count` answers leave the oracle."""
+        self._count += count
         self.pulse()
 
     def pulse(self) -> None:
-        """A heartbeat in the middle of long work, at which a run may be stopped: the number of answers given."""
+        """Report the number of answers as a heartbeat during long work; `on_answer` may stop the run."""
         if self._on_answer is not None:
-            self._on_answer(self._given)
+            self._on_answer(self._count)
 
     def answered(self, query: str) -> int:
-        """How many answers of the query have been counted."""
+        """Return how many answers of the query have been counted."""
         return self._answered[query]
 
     def transcript(self) -> Plan:
-        """What was really answered; a use that was begun counts whole."""
-        asked = [q for q in self.plan.queries if self._answered[q.name] or q.name in self._horizons]
-        counts = (max(1, math.ceil(self._answered[q.name] / q.mechanism.answers)) for q in asked)
-        return replace(self.plan, queries=tuple(map(lambda q, count: replace(q, count=count), asked, counts)))
+        """Return what was really answered; a use of a mechanism that has begun counts as a whole."""
+        begun = [q for q in self.plan.queries if self._answered[q.name] or q.name in self._horizons]
+        counts = (max(1, math.ceil(self._answered[q.name] / q.mechanism.answers)) for q in begun)
+        queries = (replace(query, count=count) for query, count in zip(begun, counts, strict=True))
+        return replace(self.plan, queries=tuple(queries))

@@ -1,9 +1,11 @@
-"""n places whose records no machine holds together: of each partition, a group of them, whoever has it makes the sums.
+"""Sums over partitions of records that no machine holds together.
 
-    total = ((s_0 + s_1) + s_2) + ..., s_g the sum over group g, made by the code and in the order of `Data.group_sums`
+A partition is a group of slots, and a machine that has it computes its sums:
 
-Promise: the bits of `Data.total` on the same records, whoever made which sum, and however often. What travels is the
-work, which partition's places it is of, and the sum; noise is the door's, once. Proof: docs/proofs/partitions.md.
+    total = ((s_0 + s_1) + s_2) + ..., with s_g the sum over group g by `Data.group_sums`
+
+Guarantee: the result has the bits of `Data.total` on the same records, on whichever machines and however often the sums
+are computed. Only works, slots and sums are sent. The oracle adds noise once. Proof: docs/proofs/partitions.md.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,68 +18,66 @@ from numpy.typing import NDArray
 
 from solvers.bounds import GROUP
 from solvers.data_access import frames
-from solvers.data_access.data import Data, added, pieces
-from solvers.data_access.summed import Places, Work
+from solvers.data_access.data import Data, Slots, Work, added, pieces
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
 from solvers.problem import Problem
 
-_names = count()  # of frames, in this process
+_frame_numbers = count()  # in this process
 
-Part = tuple[int, Places]
-"""A partition's number, and some of its own places, counted from its first."""
+Part = tuple[int, Slots]
+"""The number of a partition, and some of its slots, counted from its first."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class View:
-    """How records are seen: by which problem and, where they are prepared, in which frame.
+    """The problem and, for prepared records, the frame of the records that a work reads.
 
     Parameters
     ----------
-    problem : of all n records, as they are seen
-    frame : with the rows' norm in it, and a number by which the same frame is known again
+    problem : the problem of all n records
+    frame : the frame, the norm of its rows, and a number that identifies the frame
     """
 
     problem: Problem
     frame: tuple[Frame, float, int] | None = None
 
     def of(self, data: Data) -> Data:
-        """A partition's records so; those of a frame are kept for the next time."""
+        """Return the partition's records in this view; records in a frame are cached for the next sum."""
         if self.frame is not None:
-            frame, row_norm, name = self.frame
-            last = data.kept.get("frame")
-            if last is None or last[0] != name:
-                last = name, frames.framed(data, frame, row_norm)
-                data.kept["frame"] = last
-            data = last[1]
+            frame, row_norm, number = self.frame
+            cached_number, framed = data.cache.get("frame", (None, data))
+            if cached_number != number:
+                framed = frames.framed(data, frame, row_norm)
+                data.cache["frame"] = number, framed
+            data = framed
         return data.seen_by(replace(self.problem, n=data.problem.n))
 
 
 class Partitions(Protocol):
-    """Whoever has the partitions, or knows who has."""
+    """The holder of all partitions, in this process or elsewhere."""
 
     def sums(
         self, view: View, work: Work, parts: Sequence[Part], pulse: Callable[[], object]
     ) -> Iterator[NDArray[Any]]:
-        """`sum_of` each of the parts, in their order; the pulse is felt now and then, and may raise."""
+        """Yield `sum_of` for each of the parts in order; the pulse is called now and then, and may raise."""
         ...
 
 
-def sum_of(data: Data, view: View, work: Work, places: Places) -> NDArray[Any]:
-    """The work's sum over some places of a partition."""
-    (found,) = view.of(data).group_sums(work, places)
-    return found
+def sum_of(data: Data, view: View, work: Work, slots: Slots) -> NDArray[Any]:
+    """Return the sum over some slots of a partition."""
+    (total,) = view.of(data).group_sums(work, slots)
+    return total
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Partitioned:
-    """n records in partitions of `GROUP`, the last one shorter; see `Data`.
+    """The n records of a problem in partitions of `GROUP` records, of which the last may be shorter; see `Data`.
 
     Parameters
     ----------
-    problem : as the records are seen
-    partitions : who makes the sums
-    frame : see `View`
+    problem, frame : see `View`
+    partitions : the holder of the partitions, which computes sums
     """
 
     problem: Problem
@@ -86,48 +86,48 @@ class Partitioned:
 
     def __post_init__(self) -> None:
         if self.problem.unit.is_person:
-            raise Unsuitable("partitions hold rows: a person's places may lie in two of them")
+            raise Unsuitable("partitions need rows as records: the slots of a person could lie in two partitions")
 
-    def total(self, work: Work, places: Places | None = None, pulse: Callable[[], object] = bool) -> NDArray[Any]:
-        """See `Data.total`."""
-        some = slice(0, self.problem.places) if places is None else places
-        parts = [(group, _within(group, own)) for group, own in pieces(some, GROUP)]
+    def total(self, work: Work, slots: Slots | None = None, pulse: Callable[[], object] = bool) -> NDArray[Any]:
+        """Return the sum over some slots, or over all; see `Data.total`."""
+        chosen = slice(0, self.problem.slots) if slots is None else slots
+        parts = [(group, _within(group, own)) for group, own in pieces(chosen, GROUP)]
         return added(self.partitions.sums(View(self.problem, self.frame), work, parts, pulse))
 
     def within(self, frame: Frame, row_norm: float) -> "Partitioned":
-        """See `frames.framed`."""
+        """Return the records in a frame; see `frames.framed`."""
         own = frames.checked(frame, self.problem)
-        met = frames.met(self.problem, own, row_norm)
-        return Partitioned(met, self.partitions, (own, row_norm, next(_names)))
+        problem = frames.problem_in_frame(self.problem, own, row_norm)
+        return Partitioned(problem, self.partitions, (own, row_norm, next(_frame_numbers)))
 
     def seen_by(self, problem: Problem) -> "Partitioned":
-        """See `Data.seen_by`."""
+        """Return the same records for another problem; see `Data.seen_by`."""
         return replace(self, problem=problem)
 
 
-def _within(group: int, places: Places) -> Places:
-    """Counted from the group's first."""
+def _within(group: int, slots: Slots) -> Slots:
+    """Return the slots, counted from the first of the group."""
     first = group * GROUP
-    if isinstance(places, slice):
-        return slice(places.start - first, places.stop - first)
-    return np.asarray(places - first)
+    if isinstance(slots, slice):
+        return slice(slots.start - first, slots.stop - first)
+    return np.asarray(slots - first)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Here:
-    """Partitions that this process has, every one.
+class LocalPartitions:
+    """Partitions that are all in this process.
 
     Parameters
     ----------
-    held : by their numbers
+    partitions : by their numbers
     """
 
-    held: Sequence[Data]
+    partitions: Sequence[Data]
 
     def sums(
         self, view: View, work: Work, parts: Sequence[Part], pulse: Callable[[], object]
     ) -> Iterator[NDArray[Any]]:
-        """See `Partitions`."""
-        for number, places in parts:
+        """Yield the sum of each part; see `Partitions`."""
+        for number, slots in parts:
             pulse()
-            yield sum_of(self.held[number], view, work, places)
+            yield sum_of(self.partitions[number], view, work, slots)

@@ -1,4 +1,4 @@
-"""Records as they are stored, and the layout of the rows that they stand for."""
+"""Stored records, and the layout of the rows that they represent."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,23 +17,23 @@ class Stored(Protocol):
     """Rows in a form that the compiled loops read."""
 
     def records(self, problem: Problem) -> "kernels.Records":
-        """Return the rows for the compiled loops; raise `Unsuitable` if they are not the problem's."""
+        """Return the rows for the compiled loops; raise `Unsuitable` if they do not fit the problem."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coded:
-    """n records: numbers as numbers, categories as codes, each in as few bytes as hold all codes of its column.
+    """Stored records: numbers, and categories as codes of as few bytes as hold all codes of the column.
 
     Parameters
     ----------
     numbers : (n, P), float64 or float32
-    codes : (n, B) uint8, a code's bytes side by side, the lowest first
-    places : for each feature of a row its column in `numbers` or, where it is a category, its first byte in `codes`
+    codes : (n, B) uint8, the bytes of a code side by side, the lowest first
+    offsets : for each feature of a row its column in `numbers`, or the first byte of a category in `codes`
     """
 
     numbers: NDArray[np.floating[Any]]
     codes: NDArray[np.uint8]
-    places: tuple[int, ...]
+    offsets: tuple[int, ...]
 
     def records(self, problem: Problem) -> "kernels.Records":
         """Return the rows for the compiled loops.
@@ -41,31 +41,31 @@ class Coded:
         Raises
         ------
         Unsuitable
-            if a feature is not among what is stored, two features are one column, or numbers are neither.
+            if a feature is not stored, two features share a column, or numbers have another type
         """
-        # Plain arrays: a memory map's own class would slow every slice.
+        # The class of memory maps would slow every slice.
         numbers, codes = (np.require(a, requirements=["C", "A", "E"]) for a in (self.numbers, self.codes))
         if numbers.dtype not in (np.float32, np.float64):
-            raise Unsuitable("numbers are float64 or float32")
+            raise Unsuitable("stored numbers must be float64 or float32")
         columns, start = problem.columns, numbers.shape[1]
         widths = (1,) * problem.d if columns is None else columns.widths
-        if len(self.places) != len(widths):
-            raise Unsuitable("there must be a place for each feature of the problem")
+        if len(self.offsets) != len(widths):
+            raise Unsuitable("offsets must have an entry for each feature of the problem")
         stored = numbers.shape[1], codes.shape[1]
         positions: list[list[int] | range] = []
         categories: list[tuple[int, int, int, int]] = []
         used: set[tuple[bool, int]] = set()  # a column of either matrix
-        for place, length in zip(self.places, widths, strict=True):
+        for offset, length in zip(self.offsets, widths, strict=True):
             size = code_bytes(length) if length > 1 else 1
-            if not 0 <= place <= stored[length > 1] - size:
-                raise Unsuitable("a feature is not among the columns that are stored")
-            own = {(length > 1, column) for column in range(place, place + size)}
+            if not 0 <= offset <= stored[length > 1] - size:
+                raise Unsuitable("offsets: a feature is not stored")
+            own = {(length > 1, column) for column in range(offset, offset + size)}
             if used & own:
-                raise Unsuitable("two features are one stored column")
+                raise Unsuitable("offsets: two features share a stored column")
             used |= own
-            positions.append([place] if length == 1 else range(start, start + length))
+            positions.append([offset] if length == 1 else range(start, start + length))
             if length > 1:
-                categories.append((place, size, start, length))
+                categories.append((offset, size, start, length))
                 start += length
         if columns is not None:
             positions.append([start])
@@ -87,7 +87,7 @@ class Coded:
 
 
 def stored_numbers(records: "kernels.Records") -> NDArray[np.floating[Any]]:
-    """Return the numbers as they are stored, (n, P)."""
+    """Return the stored numbers, (n, P)."""
     return records.numbers.view(np.float32 if records.is_single else np.float64)
 
 
@@ -108,7 +108,7 @@ def emptied(records: "kernels.Records", broken: NDArray[np.bool_]) -> "kernels.R
     return records._replace(numbers=numbers.view(np.uint8), codes=codes, entry_values=values).read_only()
 
 
-def taken(records: "kernels.Records", rows: NDArray[np.int64]) -> "kernels.Records":
+def copied(records: "kernels.Records", rows: NDArray[np.int64]) -> "kernels.Records":
     """Return a copy of the given rows; row -1 stands for an empty one, without entries."""
     at, is_empty = np.maximum(rows, 0), rows < 0
     numbers, codes = records.numbers[at], records.codes[at]
@@ -136,11 +136,11 @@ def entries_of(
 
 
 def code_bytes(codes: int) -> int:
-    """The fewest bytes that tell so many codes apart."""
+    """Return the smallest number of bytes that can hold this many codes."""
     return max(1, ((codes - 1).bit_length() + 7) // 8)
 
 
-def cut(n: int, width: int) -> Iterator[slice]:
-    """n rows in order, so many at a time as may be unfolded."""
+def slices(n: int, width: int) -> Iterator[slice]:
+    """Yield slices of n rows in order, each as long as may be unfolded at a time."""
     size = unfolded_rows(width)
     return (slice(start, min(n, start + size)) for start in range(0, n, size))

@@ -16,7 +16,7 @@ from accounting.plan import Plan, PlannedQuery
 from solvers import kernels
 from solvers.bounds import printed_bound, sampled_bound
 from solvers.centred import centred_bound, centres, check_centred
-from solvers.data_access.data import Data, places_of
+from solvers.data_access.data import Data, slots_of
 from solvers.data_access.full_batch import full_gradient
 from solvers.data_access.meter import Meter
 from solvers.data_access.summed import Summed
@@ -122,8 +122,8 @@ class SampledOracle:
         if not isinstance(mechanism, SvrgStep) or mechanism.rows != n:
             raise OutOfPlan(f"query {query!r} is planned for another number of rows")
         batch, widest = draws.distinct_rows(self.__meter.noise, n, mechanism.batch), 2 * self.__problem.G
-        places, k = places_of(batch, self.__problem), self.__problem.unit.slots
-        change = gradient_sum(self.__data, places, w, anchor, widest / self.__problem.row_norm) / (mechanism.batch * k)
+        slots, k = slots_of(batch, self.__problem), self.__problem.unit.slots
+        change = gradient_sum(self.__data, slots, w, anchor, widest / self.__problem.row_norm) / (mechanism.batch * k)
         bound = printed_bound(self.__problem, mechanism.batch, norm)
         return self.__meter.answer(planned, np.stack([change, self.__at_anchor(anchor)]), bound)
 
@@ -168,4 +168,4 @@ class SampledOracle:
             raise OutOfPlan(f"query {planned.name!r} is not sampled")
         rate = planned.mechanism.rate
         drawn = batches.poisson_rows(self.__meter.noise, self.__problem.n, rate)
-        return places_of(drawn, self.__problem), rate * self.__problem.n
+        return slots_of(drawn, self.__problem), rate * self.__problem.n

@@ -1,7 +1,7 @@
-"""ScoreOracle: how well a released model does on the rows, one Gaussian answer.
+"""ScoreOracle: private scores of released models, one Gaussian answer each.
 
-Promise: a record adds a number in [-1/2, 1/2], a function of that record and of w alone; a record that is not there
-adds 0. Proof: docs/proofs/tunings.md.
+Guarantee: a record adds a number in [-1/2, 1/2] that depends only on the record and on w; a null record adds 0.
+Proof: docs/proofs/tunings.md.
 """
 
 from collections.abc import Callable
@@ -15,18 +15,17 @@ from accounting.mechanisms import Gaussian
 from accounting.noise import Noise
 from accounting.plan import Plan
 from solvers import kernels
-from solvers.data_access.data import Data, listed
+from solvers.data_access.data import Data, Slots, Work, listed
 from solvers.data_access.meter import Meter
-from solvers.data_access.summed import Places, Work
 from solvers.data_access.sums import reach
 from solvers.problem import Problem, Vector
 
 BOUND = 0.5
-_STEPS = 2**16  # in which a row's score is counted: its sums are whole numbers below 2^53
+_STEPS = 2**16  # units of a row's score, so that sums are whole numbers below 2^53
 
 
 class ScoreOracle:
-    """Noisy mean scores of models on all rows.
+    """Private mean scores of models on all rows.
 
     Parameters
     ----------
@@ -40,44 +39,44 @@ class ScoreOracle:
         self.__meter = Meter(plan, noise, relation=problem.relation)
 
     def score(self, query: str, w: Vector) -> float:
-        """The mean over records of the score + noise, about in [-1/2, 1/2].
+        """Return the mean over records of the score + noise, about in [-1/2, 1/2].
 
-        A row's is 1/2 where its class is told right, -1/2 where it is not; of a number 1/2 less how far off its code is
-        told, at most 1. A person's is the mean over the k places.
+        The score of a row is 1/2 if its class is predicted correctly, otherwise -1/2. For a number, it is 1/2 minus the
+        error of the predicted code, at most 1. The score of a person is the mean over the k slots.
 
         Parameters
         ----------
-        w : (size,), as released, in the coordinates of rows as declared
+        w : released coefficients in the coordinates of rows as declared, (size,)
         """
         reach(self.__problem, w)
         planned, k = self.__meter.take(query, Gaussian), self.__problem.unit.slots
-        total = float(self.__data.total(Scores(w))) / (2 * _STEPS)  # exactly; by k after the noise
+        total = float(self.__data.total(Scores(w))) / (2 * _STEPS)  # exact; divided by k after the noise
         return float(self.__meter.answer(planned, np.array([total]), k * BOUND)[0]) / (k * self.__problem.n)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scores(Work):
-    """The sum of the rows' scores, each in twice so many steps."""
+    """The sum of the rows' scores, in units of 1 / (2 _STEPS)."""
 
     w: Vector
 
-    def on(self, data: Data) -> Callable[[Places], NDArray[Any]]:
-        """In a piece."""
+    def on(self, data: Data) -> Callable[[Slots], NDArray[Any]]:
+        """Return the sum over a piece."""
         points = np.ascontiguousarray(self.w.reshape(data.problem.outputs, data.problem.d))
 
-        def added(rows: Places) -> NDArray[Any]:
-            places = listed(rows)
-            y, scale = data.y[places], data.scale[places]
-            margins = np.stack([kernels.margins_of(data.records, point, places) for point in points]) * scale
+        def added(rows: Slots) -> NDArray[Any]:
+            slots = listed(rows)
+            y, scale = data.y[slots], data.scale[slots]
+            margins = np.stack([kernels.margins_of(data.records, point, slots) for point in points]) * scale
             return np.array(np.sum(_scored(data.problem, margins, y) * (scale > 0), dtype=np.int64))
 
         return added
 
 
 def _scored(problem: Problem, margins: Vector, y: Vector) -> NDArray[np.int64]:
-    """Of each row, in [-_STEPS, _STEPS]."""
+    """Return the score of each row, in [-_STEPS, _STEPS]."""
     if problem.loss.takes == "number":
         steps = np.rint(_STEPS * (1 - 2 * np.minimum(np.abs(margins[0] - y), 1.0)))
         return np.asarray(steps.astype(np.int64))
-    right = margins.argmax(axis=0) == y if problem.outputs > 1 else (margins[0] > 0) == (y > 0)
-    return np.asarray(np.where(right, _STEPS, -_STEPS))
+    is_correct = margins.argmax(axis=0) == y if problem.outputs > 1 else (margins[0] > 0) == (y > 0)
+    return np.asarray(np.where(is_correct, _STEPS, -_STEPS))

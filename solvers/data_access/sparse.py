@@ -1,7 +1,7 @@
-"""Rows of which only entries are stored, as the loops over records read them; never unfolded.
+"""Sparse rows, of which only entries are stored, for the loops over records.
 
-How many entries a row has is not hidden: the time of a pass follows it. That it is they that are stored is a choice of
-form, by the type of what is handed in and never by its values, so that one record changes the numbers of no other.
+The number of entries of a row is not hidden, because the time of a pass depends on it. The type of the input decides
+whether rows are stored as entries, and values never do. So one record does not change the numbers of another.
 """
 
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ from solvers.problem import Problem
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sparse:
-    """n rows of which only entries are stored: those of row i are ends[i] <= q < ends[i + 1].
+    """Rows of which only entries are stored: row i has the entries ends[i] <= q < ends[i + 1].
 
     Parameters
     ----------
-    ends : (n + 1,) int64, from 0 up to the number of entries, never falling
-    coordinates : int64, in [0, d), rising within a row: no two entries of a row have one
+    ends : (n + 1,) int64, not decreasing, from 0 to the number of entries
+    coordinates : int64 in [0, d), increasing within a row
     values : float64
     """
 
@@ -31,17 +31,17 @@ class Sparse:
     values: NDArray[np.float64]
 
     def records(self, problem: Problem) -> "kernels.Records":
-        """See `Coded.records`.
+        """Return the rows for the compiled loops; see `Coded.records`.
 
         Raises
         ------
         Unsuitable
-            if they are not rows of the problem's shape.
+            if the rows do not have the problem's shape
         """
         n, d = problem.n, problem.d
         self.check(n, d)
         if problem.columns is not None:
-            raise Unsuitable("sparse rows are for columns that are not declared")
+            raise Unsuitable("plain sparse rows cannot have declared columns: use SparseCoded")
         return kernels.Records(
             numbers=np.empty((n, 0), np.uint8),
             codes=np.empty((n, 0), np.uint8),
@@ -62,44 +62,44 @@ class Sparse:
         return np.concatenate((self.ends, self.coordinates))
 
     def check(self, n: int, d: int) -> None:
-        """`Unsuitable` unless these are n rows of d columns."""
+        """Raise `Unsuitable` unless these are n rows of d columns."""
         ends, at = self.ends, self.coordinates
-        whole = len(ends) == n + 1 and ends[0] == 0 and ends[-1] == len(at) == len(self.values)
-        if not whole or (np.diff(ends) < 0).any() or (len(at) and not 0 <= at.min() <= at.max() < d):
+        is_complete = len(ends) == n + 1 and ends[0] == 0 and ends[-1] == len(at) == len(self.values)
+        if not is_complete or (np.diff(ends) < 0).any() or (len(at) and not 0 <= at.min() <= at.max() < d):
             raise Unsuitable("sparse rows must be n rows of d columns, with the problem's n and d")
         rises = np.diff(at, prepend=-1) > 0
-        rises[ends[:-1][ends[:-1] < len(at)]] = True  # a row's first
+        rises[ends[:-1][ends[:-1] < len(at)]] = True  # the first entry of a row
         if not rises.all():
-            raise Unsuitable("sparse rows must have coordinates that rise, each once")
+            raise Unsuitable("coordinates of sparse rows must increase within a row")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SparseCoded:
-    """n records of declared columns: numbers other than 0 as entries, categories as `Coded` has them.
+    """Records of declared columns, with nonzero numbers as entries and categories as in `Coded`.
 
     Parameters
     ----------
-    numbers : coordinates count the numbers, in the order declared
-    codes, places : as `Coded`, all that is stored
+    numbers : sparse rows of the numbers, in the declared order
+    codes, offsets : as in `Coded`
     """
 
     numbers: Sparse
     codes: NDArray[np.uint8]
-    places: tuple[int, ...]
+    offsets: tuple[int, ...]
 
     def records(self, problem: Problem) -> "kernels.Records":
-        """See `Coded.records`.
+        """Return the rows for the compiled loops; see `Coded.records`.
 
         Raises
         ------
         Unsuitable
-            if they are not rows of the problem's shape, or its columns are not declared.
+            if the rows do not have the problem's shape, or its columns are not declared
         """
         if problem.columns is None:
-            raise Unsuitable("coded sparse rows are for columns that are declared")
+            raise Unsuitable("coded sparse rows need declared columns")
         p = problem.columns.widths.count(1)
         self.numbers.check(problem.n, p)
-        layout = Coded(np.empty((0, p)), self.codes[:0], self.places).records(problem)
+        layout = Coded(np.empty((0, p)), self.codes[:0], self.offsets).records(problem)
         codes = np.require(self.codes, requirements=["C", "A", "E"])
         return layout._replace(
             numbers=np.empty((problem.n, 0), np.uint8),

@@ -1,7 +1,7 @@
-"""StandardisedOracle: private moments, and gradients of limited slopes in coordinates that they centre and scale.
+"""StandardisedOracle: private moments, and limited gradients in coordinates that are centred and scaled by them.
 
 Precondition: the data are `Data` of a problem whose columns are declared. The plan and n are public.
-Promise: as `FullBatchOracle`: all answers together are as private as the plan, however the questions are chosen.
+Guarantee: as `FullBatchOracle`. All answers together are as private as the plan, for all choices of requests.
 Proofs: docs/proofs/standardisation.md, docs/proofs/adaptive_gd.md.
 """
 
@@ -25,7 +25,7 @@ from solvers.errors import Unsuitable
 from solvers.frame import Frame
 from solvers.problem import Problem, Vector
 
-_RANGE = 1e-100, 1e100  # so that no square of a limit, a norm or its inverse underflows
+_SHORTEST, _LONGEST = 1e-100, 1e100  # so that no square of a limit, a norm or its inverse underflows
 
 
 class StandardisedOracle:
@@ -36,7 +36,7 @@ class StandardisedOracle:
     row, which `means` releases with its answer; so they are means over rows.
     """
 
-    __slots__ = ("__apart", "__columns", "__data", "__meter", "__problem", "__relation", "__share")
+    __slots__ = ("__columns", "__data", "__factor", "__meter", "__problem", "__relation", "__share")
 
     def __init__(
         self, problem: Problem, data: Summed, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None = None
@@ -45,22 +45,22 @@ class StandardisedOracle:
             raise Unsuitable("the data were prepared for another problem, or their columns are not declared")
         self.__problem, self.__data, self.__meter = problem, data, Meter(plan, noise, on_answer, problem.relation)
         self.__columns: Columns = problem.columns
-        self.__relation, self.__apart = problem.relation, sensitivity_factor(problem.relation)
+        self.__relation, self.__factor = problem.relation, sensitivity_factor(problem.relation)
         self.__share = 1.0
 
     @property
     def share(self) -> float:
-        """The noisy share of places that hold a row, in (0, 1], as `means` has answered it; 1 before, and for rows."""
+        """The noisy share of slots that hold a row, in (0, 1], which `means` released; 1 before that, and for rows."""
         return self.__share
 
     def planned(self, query: str) -> PlannedQuery:
-        """The query with its noise, as planned: public."""
+        """Return the query with its planned noise, which is public."""
         return self.__meter.look(query, Gaussian)
 
     def means(self, query: str) -> Vector:
-        """The mean row without its constant, (d - 1,), + noise; a replaced row moves it by the rows' diameter / n.
+        """Return the mean row without its constant, (d - 1,), + noise; a replaced row moves it by the diameter / n.
 
-        Of persons the constant is in the answer: its mean is the share of places that hold a row.
+        For persons, the query also answers the constant, whose mean is the share of slots that hold a row.
         """
         planned, problem = self.__meter.take(query, Gaussian), self.__problem
         total, is_person = self.__data.total(MeanRow()), problem.unit.is_person
@@ -69,61 +69,68 @@ class StandardisedOracle:
         answer = self.__answer(planned, total, moved, self.__columns.row_norm)
         if not is_person:
             return answer
-        least = planned.noise_multiplier * moved / problem.n
-        self.__share = min(1.0, max(float(answer[-1]), least))
+        noise_std = planned.noise_multiplier * moved / problem.n
+        self.__share = min(1.0, max(float(answer[-1]), noise_std))
         return answer[:-1] / self.__share
 
     def spread(self, query: str, center: Vector) -> float:
-        """The mean of ||y||^2 + noise, y the numbers of x - m: between 0 and the sum of `moment_bounds.farthest`."""
+        """Return the mean of ||y||^2 + noise, with y the numbers of x - m; ||y||^2 is at most the sum of `farthest`."""
         check_center(center, self.__problem)
-        planned, most = self.__meter.take(query, Gaussian), float(self.__farthest(center).sum())
-        total = self.__data.total(Spread(center, most))
-        return float(self.__mean(planned, np.atleast_1d(total), most / self.__apart, most)[0])
+        planned, limit = self.__meter.take(query, Gaussian), float(self.__farthest(center).sum())
+        total = self.__data.total(Spread(center, limit))
+        return float(self.__mean(planned, np.atleast_1d(total), limit / self.__factor, limit)[0])
 
     def variances(self, query: str, center: Vector, radius: float) -> Vector:
-        """The mean of y o y + noise, (p,), y the numbers of x - m, shortened to `radius` if that lets less noise do."""
+        """Return the mean of y o y + noise, (p,), with y the numbers of x - m.
+
+        y is shortened to `radius` if that saves noise.
+        """
         check_center(center, self.__problem)
         _check_length(radius)
         planned, longest = self.__meter.take(query, Gaussian), float(np.linalg.norm(self.__farthest(center)))
-        moved, short = moment_bounds.variances(self.__columns, center, radius, self.__relation), radius * radius
-        moved *= 1 + (self.__columns.widths.count(1) + 16) * UNIT  # a computed ||y||^2 shortens
-        cut = longest > math.sqrt(self.__apart) * short
-        total = self.__data.total(Squares(center, short if cut else math.inf))
-        return self.__mean(planned, total, moved, min(longest, short) if cut else longest)
+        moved, squared_radius = (
+            moment_bounds.variances(self.__columns, center, radius, self.__relation),
+            radius * radius,
+        )
+        moved *= 1 + (self.__columns.widths.count(1) + 16) * UNIT  # rounding of the computed ||y||^2
+        is_shortened = longest > math.sqrt(self.__factor) * squared_radius
+        total = self.__data.total(Squares(center, squared_radius if is_shortened else math.inf))
+        return self.__mean(planned, total, moved, min(longest, squared_radius) if is_shortened else longest)
 
     def target_mean(self, query: str) -> float:
-        """The mean of y in [-1, 1] + noise."""
+        """Return the mean of y in [-1, 1] + noise."""
         planned = self.__meter.take(query, Gaussian)
         total = self.__data.total(Targets())
         return float(self.__mean(planned, np.atleast_1d(total), 1.0, 1.0)[0])
 
     def target_spread(self, query: str, center: float) -> float:
-        """The mean of |y - c| + noise, y and c in [-1, 1]: between 0 and 1 + |c|."""
+        """Return the mean of |y - c| + noise, with y and c in [-1, 1] and |y - c| <= 1 + |c|."""
         if not abs(center) <= 1:
-            raise Unsuitable("a target lies in [-1, 1]")
-        planned, most = self.__meter.take(query, Gaussian), 1 + abs(center)
+            raise Unsuitable("center must lie in [-1, 1], as targets do")
+        planned, limit = self.__meter.take(query, Gaussian), 1 + abs(center)
         total = self.__data.total(Targets(center))
-        return float(self.__mean(planned, np.atleast_1d(total), most / self.__apart, most)[0])
+        return float(self.__mean(planned, np.atleast_1d(total), limit / self.__factor, limit)[0])
 
-    def residual(self, query: str, w: Vector, frame: Frame, most: float) -> float:
-        """The mean of min(|<z, w> - y|, most) + noise."""
-        own, points = self.__own(frame, most), self.__points(w)
+    def residual(self, query: str, w: Vector, frame: Frame, limit: float) -> float:
+        """Return the mean of min(|<z, w> - y|, limit) + noise."""
+        own, points = self.__own(frame, limit), self.__points(w)
         planned = self.__meter.take(query, Gaussian)
-        total = self.__data.total(Residuals(own, points[0], most))
-        return float(self.__mean(planned, np.atleast_1d(total), most / self.__apart, most)[0])
+        total = self.__data.total(Residuals(own, points[0], limit))
+        return float(self.__mean(planned, np.atleast_1d(total), limit / self.__factor, limit)[0])
 
     def gradient(self, query: str, w: Vector, frame: Frame, limit: float) -> Vector:
-        """(1/n) sum_i t_i z_i + noise, z_i in the frame's coordinates and |t_i| <= limit / ||z_i||; flat.
+        """Return (1/n) sum_i t_i z_i + noise, flat, with z_i in the frame and |t_i| <= limit / ||z_i||.
 
-        t is the loss's slope at <z, w>, times min(1, (limit / ||z||) / the largest slope over all targets at that
-        margin) for classes, which keeps the minimizer where the log-odds are right; cut for numbers.
+        t is the loss's slope at <z, w>. For numbers it is clipped. For classes it is multiplied by
+        min(1, (limit / ||z||) / s), with s the largest slope over all targets at this margin; this does not move the
+        minimizer if the log-odds are right.
 
         Raises
         ------
         OutOfPlan
-            if the plan does not hold this answer.
+            if the plan does not hold this answer
         Unsuitable
-            if w, the frame or the limit are not finite and of the problem's shape: functions of the question alone.
+            if w, the frame or the limit are not finite or have a wrong shape; this depends on the request only
         """
         own, points, problem = self.__own(frame, limit), self.__points(w), self.__problem
         planned = self.__meter.take(query, Gaussian)
@@ -133,36 +140,36 @@ class StandardisedOracle:
         return self.__answer(planned, sums.ravel(), added, longest)
 
     def transcript(self) -> Plan:
-        """What was really answered."""
+        """Return what was really answered."""
         return self.__meter.transcript()
 
     def __own(self, frame: Frame, limit: float) -> Frame:
-        """`checked`, and the limit."""
+        """Return a checked copy of the frame, and check the limit."""
         _check_length(limit)
         return checked(frame, self.__problem)
 
     def __points(self, w: Vector) -> Vector:
-        """(K, d)."""
+        """Return w in the shape (K, d)."""
         if w.shape != (self.__problem.size,) or not (np.abs(w) < 1e50).all():
-            raise Unsuitable("a point is finite and has a coordinate for each column and each output")
+            raise Unsuitable("w must be finite, with one coordinate for each column and each output")
         return np.ascontiguousarray(w.reshape(-1, self.__problem.d))
 
     def __farthest(self, center: Vector) -> Vector:
-        """The most of each number's squared difference, with the rounding of a difference, a square and a norm."""
+        """Return the largest squared difference of each number, including the rounding of its computation."""
         farthest = moment_bounds.farthest(self.__columns, center)
         return farthest * (1 + (len(farthest) + 16) * UNIT)
 
     def __mean(self, planned: PlannedQuery, total: Vector, moved: float, longest: float) -> Vector:
-        """The answer as a mean over the places that hold a row."""
+        """Return the answer as a mean over the slots that hold a row."""
         return self.__answer(planned, total, moved, longest) / self.__share
 
     def __answer(self, planned: PlannedQuery, total: Vector, moved: float, longest: float) -> Vector:
-        """total / (n k) made private: `moved` bounds what a row moves the exact total by; `longest` a term's norm."""
+        """Return total / (n k) + noise, with the per-record bound `moved` of the exact total and the longest term."""
         moved = moment_bounds.of_means(self.__problem, moved, longest)
-        return self.__meter.answer(planned, total / self.__problem.places, moved)
+        return self.__meter.answer(planned, total / self.__problem.slots, moved)
 
 
 def _check_length(length: float) -> None:
-    """`Unsuitable` unless it is one whose square is a float."""
-    if not _RANGE[0] <= length <= _RANGE[1]:
-        raise Unsuitable("a limit or radius lies in [1e-100, 1e100]")
+    """Raise `Unsuitable` unless the square of the length is a positive float."""
+    if not _SHORTEST <= length <= _LONGEST:
+        raise Unsuitable("limit and radius must lie in [1e-100, 1e100]")

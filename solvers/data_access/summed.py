@@ -1,61 +1,39 @@
-"""Places of which sums are to be had, and what is summed: types."""
+"""Types of data of which sums can be computed: in this memory, or in partitions elsewhere."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
-from solvers.bounds import Reads
+from solvers.data_access.data import Slots, Work
 from solvers.frame import Frame
 from solvers.problem import Problem
 
-if TYPE_CHECKING:
-    from solvers.data_access.data import Data
-
-Places = slice | NDArray[np.int64]
-"""Some places: a range of them, or a batch in increasing order."""
-
-
-class Work(ABC):
-    """What is added up over places: a function of the records in a piece of them, and of public or private answers.
-
-    It holds no data: where the records are elsewhere, it goes there.
-    """
-
-    __slots__ = ()
-    reads: ClassVar[Reads] = "records"
-
-    @abstractmethod
-    def on(self, data: "Data") -> Callable[[Places], NDArray[Any]]:
-        """Its sum over a piece of the data's places."""
-
 
 class Summed(Protocol):
-    """n k places of which sums are to be had: `Data`, or `partitioned.Partitioned`, whose records are elsewhere."""
+    """n k slots of which sums can be computed: `Data`, or `partitioned.Partitioned`, whose records are elsewhere."""
 
     @property
     def problem(self) -> Problem:
-        """Whose R and loss the records were mapped by."""
+        """The problem whose R and loss the records were mapped with."""
         ...
 
-    def total(self, work: Work, places: Places | None = None, pulse: Callable[[], object] = bool) -> NDArray[Any]:
-        """See `Data.total`."""
+    def total(self, work: Work, slots: Slots | None = None, pulse: Callable[[], object] = bool) -> NDArray[Any]:
+        """Return the sum; see `Data.total`."""
         ...
 
     def seen_by(self, problem: Problem) -> "Summed":
-        """The same records as another loss, or a bound on what is prepared, sees them."""
+        """Return the same records for another loss, or for another bound on prepared rows."""
         ...
 
 
-class Elsewhere(Summed, Protocol):
-    """Those whose records are not in this memory."""
+class RemoteData(Summed, Protocol):
+    """Data whose records are not in this memory."""
 
-    def within(self, frame: Frame, row_norm: float) -> "Elsewhere":
-        """See `frames.framed`."""
+    def within(self, frame: Frame, row_norm: float) -> "RemoteData":
+        """Return the records in a frame; see `frames.framed`."""
         ...
 
-    def seen_by(self, problem: Problem) -> "Elsewhere":
-        """See `Summed.seen_by`."""
+    def seen_by(self, problem: Problem) -> "RemoteData":
+        """Return the same records for another problem; see `Summed.seen_by`."""
         ...

@@ -1,4 +1,4 @@
-"""Rows as they are multiplied with w, unfolded: for what needs them so, a few at a time."""
+"""Unfolded rows, a few at a time, for computations that need them dense."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,9 +7,9 @@ from solvers import kernels
 from solvers.data_access.data import Data
 
 
-def rows_of(data: Data, places: slice | NDArray[np.int64] = slice(None)) -> NDArray[np.float64]:
-    """Scaled, (m, d)."""
-    if isinstance(places, slice):
-        places = np.arange(*places.indices(data.problem.places))
-    found: NDArray[np.float64] = kernels.dense_rows(data.records, data.scale, places)
-    return found
+def rows_of(data: Data, slots: slice | NDArray[np.int64] = slice(None)) -> NDArray[np.float64]:
+    """Return the scaled rows of some slots, (m, d)."""
+    if isinstance(slots, slice):
+        slots = np.arange(*slots.indices(data.problem.slots))
+    rows: NDArray[np.float64] = kernels.dense_rows(data.records, data.scale, slots)
+    return rows

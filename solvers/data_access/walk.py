@@ -1,4 +1,4 @@
-"""The compiled walk of small batches: many answers of one Poisson-sampled query, each at the point that the last made.
+"""The compiled walk of small batches: many answers of one Poisson-sampled query, each at the point after the last.
 
     v_t = clipped sampled change + noise + snapshot while L ||w - anchor|| <= G, a sampled gradient + noise beyond
         (or a centred change + noise + snapshot)
@@ -21,7 +21,7 @@ from accounting.plan import PlannedQuery
 from solvers import kernels
 from solvers.bounds import sampled_factors
 from solvers.centred import centred_factors
-from solvers.data_access.data import Data, places_of
+from solvers.data_access.data import Data, slots_of
 from solvers.domains import Free, L2Ball
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
@@ -81,7 +81,7 @@ class Walk:
         tails = noise.tails(count * d)
         draws = kernels.WalkDraws(
             batch_ends=kernels.read_only(problem.unit.slots * ends),
-            rows=kernels.read_only(places_of(drawn, problem)),
+            rows=kernels.read_only(slots_of(drawn, problem)),
             magnitudes=kernels.read_only(tails.sizes),
             is_negative=kernels.read_only(tails.negative),
         )

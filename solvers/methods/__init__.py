@@ -1,6 +1,6 @@
-"""Every method by its name: those that ask the oracle, and those that are reviewed because they see the data.
+"""The union of all methods. Methods in `data` see the data and are reviewed for it; the others use an oracle.
 
-`Method` is what a request may name, `Run` what its members resolve to. A method is one file and one line of the union.
+A request names a `Method`, which resolves to a `Run`. To add a method, add one file and one line in the union.
 """
 
 from typing import TYPE_CHECKING, Union, get_args, get_type_hints
@@ -53,5 +53,5 @@ Method = (
 
 if TYPE_CHECKING:
     Run = FullBatchRun | SampledRun | AllocatedRun | StandardisedRun | CountingRun | ChoosingRun | DataRun
-else:  # what their `resolve` says it returns: nothing to be listed twice
+else:  # the return types of `resolve`, so that no list has to be kept in step
     Run = Union[tuple(get_type_hints(method.resolve)["return"] for method in get_args(Method))]  # noqa: UP007

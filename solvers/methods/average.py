@@ -1,4 +1,4 @@
-"""Running averages of released points: free of charge."""
+"""Running averages of released points, which have no privacy cost."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,18 +16,18 @@ class Average:
         self._mean: Vector | None = None
 
     def add(self, w: Vector, weight: float = 1.0) -> None:
-        """One more point, of positive weight."""
+        """Add a point with a positive weight."""
         self._weight += weight
         self._mean = w.copy() if self._mean is None else self._mean + (w - self._mean) * (weight / self._weight)
 
     def add_all(self, points: NDArray[np.float64]) -> None:
-        """The rows of (k, d), each of weight 1; k may be 0."""
+        """Add the rows of (k, d), each with weight 1; k may be 0."""
         if len(points):
             self.add(points.mean(axis=0), float(len(points)))
 
     @property
     def value(self) -> Vector:
-        """The mean; there must be a point."""
+        """Weighted mean of the points; raises ValueError before the first point."""
         if self._mean is None:
-            raise ValueError("nothing was added")
+            raise ValueError("the mean of nothing is undefined: add a point first")
         return self._mean

@@ -1,4 +1,4 @@
-"""What every method asks of its settings."""
+"""Checks of settings that several methods share."""
 
 from accounting.numbers import finite
 from accounting.privacy import Privacy
@@ -6,56 +6,59 @@ from solvers.errors import NeedsDelta, Unsuitable
 from solvers.problem import Problem
 
 
-def check_count(name: str, value: int | None, most: int) -> None:
-    """`Unsuitable` unless value is an integer in [1, most] or still open."""
-    if value is not None and (type(value) is not int or not 1 <= value <= most):
-        raise Unsuitable(f"{name} must be an integer in [1, {most}]")
+def check_count(name: str, value: int | None, largest: int) -> None:
+    """Raise `Unsuitable` unless the value is None or an integer in [1, largest]."""
+    if value is not None and (type(value) is not int or not 1 <= value <= largest):
+        raise Unsuitable(f"{name} must be an integer in [1, {largest}]")
 
 
 def check_step(name: str, value: float | None) -> None:
-    """`Unsuitable` unless value is positive or still open."""
+    """Raise `Unsuitable` unless the value is None or positive."""
     if value is not None and not 0 < finite(value, name) <= 1e15:
         raise Unsuitable(f"{name} must be positive")
 
 
 def check_loss(method: str, problem: Problem, *, convex: bool = False) -> None:
-    """`Unsuitable` unless the loss is smooth and, if asked for, convex."""
+    """Raise `Unsuitable` unless the loss is smooth and, if `convex`, convex."""
     loss = problem.loss
     if not problem.is_smooth:
         instead = {"class": "huber_hinge", "number": "huber, or quantile or power with smoothing above 0"}[loss.takes]
         raise Unsuitable(
-            f"{method} needs a smooth loss; {loss.name} is not, as it is set: use {instead}; or noisy_mirror_descent"
+            f"{method} needs a smooth loss, and {loss.name} with these settings is not smooth: use {instead}, or the "
+            "method noisy_mirror_descent"
         )
     if convex:
         check_convex(method, problem)
 
 
 def not_convex(problem: Problem) -> str:
-    """What of a problem is not, in words."""
+    """Return the beginning of the sentence that a loss is not convex."""
     limited = "" if problem.slope_limit == 1 else " of limited slopes"
     return f"{problem.loss.name}{limited} is not"
 
 
 def check_scalar(method: str, problem: Problem) -> None:
-    """`Unsuitable` unless a record has one margin."""
+    """Raise `Unsuitable` unless a record has one margin."""
     if problem.outputs > 1:
-        raise Unsuitable(f"{method} needs one margin a record; {problem.loss.name} has one for each class: use dp_gd")
+        raise Unsuitable(
+            f"{method} needs a loss with one margin; {problem.loss.name} has one for each class: use dp_gd"
+        )
 
 
 def check_smooth(name: str, step: float, problem: Problem) -> None:
-    """`Unsuitable` if the step is longer than the smoothness of F allows."""
+    """Raise `Unsuitable` if the step is longer than the smoothness of F allows."""
     if step * problem.L > 1 + 1e-12:
-        raise Unsuitable(f"{name} must not exceed 1/L = {1 / problem.L:.6g} here: beyond it steps may grow without end")
+        raise Unsuitable(f"{name} must not exceed 1/L = {1 / problem.L:.6g} here, because longer steps may diverge")
 
 
 def check_convex(method: str, problem: Problem) -> None:
-    """`Unsuitable` unless the loss is convex."""
+    """Raise `Unsuitable` unless the loss is convex."""
     if not problem.is_convex:
         raise Unsuitable(f"{method} needs a convex loss; {not_convex(problem)}: use dp_gd")
 
 
 def check_delta(method: str, privacy: Privacy) -> None:
-    """`NeedsDelta` at delta = 0, where Gaussian noise has no finite std."""
+    """Raise `NeedsDelta` at delta = 0, where Gaussian noise has no finite std."""
     if privacy.is_pure:
         raise NeedsDelta(
             f"{method} adds Gaussian noise: ask for delta > 0, or take output_perturbation or localization at delta 0"
@@ -63,25 +66,25 @@ def check_delta(method: str, privacy: Privacy) -> None:
 
 
 def check_ratio(method: str, ratio: float | None) -> None:
-    """`Unsuitable` unless it is in [1.1, 1000] or still open."""
+    """Raise `Unsuitable` unless the ratio is None or in [1.1, 1000]."""
     if ratio is not None and not 1.1 <= finite(ratio, "ratio") <= 1000:
         raise Unsuitable(f"{method}: ratio must lie in [1.1, 1000]")
 
 
 def check_smoothing(method: str, width: float | None) -> None:
-    """`Unsuitable` unless it is 0, in [1e-4, 100] or still open."""
+    """Raise `Unsuitable` unless the width is None, 0 or in [1e-4, 100]."""
     if width is not None and width != 0 and not 1e-4 <= finite(width, "smoothing") <= 100:
         raise Unsuitable(f"{method}: smoothing must be 0 or lie in [1e-4, 100]")
 
 
 def check_forms(name: str, form: str | None, step_rule: str) -> None:
-    """`Unsuitable` unless both are known and go together."""
+    """Raise `Unsuitable` unless both values are known and compatible."""
     if form not in (None, "safeguarded", "centred", "printed"):
-        raise Unsuitable(f"{name}: form is 'safeguarded', 'centred' or 'printed'")
+        raise Unsuitable(f"{name}: form must be 'safeguarded', 'centred' or 'printed'")
     if step_rule not in ("fixed", "barzilai_borwein"):
-        raise Unsuitable(f"{name}: step_rule is 'fixed' or 'barzilai_borwein'")
+        raise Unsuitable(f"{name}: step_rule must be 'fixed' or 'barzilai_borwein'")
     if form == "printed" and step_rule == "barzilai_borwein":
         raise Unsuitable(
-            f"{name}: Barzilai-Borwein steps need released snapshots, and as published none is released (the paper's "
-            "own take exact gradients, which is not private): use form 'safeguarded' or step_rule 'fixed'"
+            f"{name}: step_rule 'barzilai_borwein' needs released snapshots, and form 'printed' releases none (the "
+            "paper uses exact gradients, which is not private): use form 'safeguarded' or step_rule 'fixed'"
         )

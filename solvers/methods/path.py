@@ -1,4 +1,4 @@
-"""Points of accelerated steps in a frame that may change, and their running mean: of answers alone, free of charge."""
+"""Points of accelerated steps in a frame that may change: functions of private answers, without a privacy cost."""
 
 import math
 
@@ -7,109 +7,117 @@ import numpy as np
 from solvers.frame import Frame
 from solvers.problem import Problem, Vector
 
-_CONSTANT = 0.3  # the last coordinate of every z, beside a mean square of 1: centred rows need little intercept
-_PENALIZED_FROM = 10  # steps, before which the running mean tells nothing
+_CONSTANT = 0.3  # last coordinate of every z, where the others have mean square 1: centered rows need little intercept
+_PENALIZED_FROM_STEP = 10  # before this step, the running mean is mostly noise
 
 
 class Path:
-    """The points so far: w, the one before, and the mean with weights 1, 2, .., in coordinates that may change."""
+    """The current point w, the previous one, and the mean with weights 1, 2, ..., in coordinates that may change."""
 
     def __init__(self, problem: Problem, frame: Frame, intercept: float = 0.0) -> None:
-        """Begins at 0, but for the intercept in the original columns."""
+        """Begin at 0, except for the intercept in the original columns."""
         start = np.zeros((problem.outputs, problem.d))
         start[:, -1] = intercept / frame.constant
         self._problem, self.frame = problem, frame
-        self._w = self._before = start.ravel()
+        self._w = self._previous = start.ravel()
         self._sum, self._weight = np.zeros(problem.size), 0.0
 
     @property
     def mean(self) -> Vector:
-        """The mean of a o w, (K, d), the center left out: it does not change with the frame."""
+        """Mean of a o w, shape (K, d), which does not change with the frame; the center is not subtracted."""
         return (self._sum / self._weight).reshape(-1, self._problem.d)
 
     @property
     def mean_in_frame(self) -> Vector:
-        """The mean of w, in the frame as it is now."""
+        """Mean of w in the current frame."""
         return (self.mean / self._scale).ravel()
 
     @property
     def raw_mean(self) -> Vector:
-        """The mean in the original columns."""
+        """Mean in the original columns."""
         return self.frame.raw(self.mean / self._scale).ravel()
 
     @property
     def _scale(self) -> Vector:
         return np.append(self.frame.scale, self.frame.constant)
 
-    def ahead(self, step_times_convexity: float) -> Vector:
-        """w + beta (w - w_before), beta that of Nesterov's method for that strong convexity."""
+    def extrapolate(self, step_times_convexity: float) -> Vector:
+        """Return w + beta (w - previous w), with beta of Nesterov's method for this strong convexity."""
         x = math.sqrt(step_times_convexity / (1 + step_times_convexity))
-        return self._w + (1 - x) / (1 + x) * (self._w - self._before)
+        return self._w + (1 - x) / (1 + x) * (self._w - self._previous)
 
-    def penalties(self, ridge: float, l1: float, room: float, t: int) -> Vector:
-        """ridge + l1 / (|mean| + room) for each coordinate; the intercept goes free."""
+    def penalties(self, ridge: float, l1: float, offset: float, t: int) -> Vector:
+        """Return ridge + l1 / (|mean| + offset) for each coordinate at step t, and 0 for the intercept."""
         weights = np.full((self._problem.outputs, self._problem.d), ridge)
-        if t > _PENALIZED_FROM:
-            weights += l1 / (np.abs(self.mean / self._scale) + room)
+        if t > _PENALIZED_FROM_STEP:
+            weights += l1 / (np.abs(self.mean / self._scale) + offset)
         weights[:, -1] = 0.0
         return weights.ravel()
 
-    def pulled(self, room: float, t: int) -> Vector:
-        """Where such an l1 pulls from: mean / (|mean| + room), about its sign; 0 where it pulls nothing."""
-        mean = self.mean / self._scale if t > _PENALIZED_FROM else np.zeros((self._problem.outputs, self._problem.d))
-        along: Vector = mean / (np.abs(mean) + room)
-        along[:, -1] = 0.0
-        return along.ravel()
+    def l1_direction(self, offset: float, t: int) -> Vector:
+        """Return mean / (|mean| + offset), along which such an l1 pulls; 0 for coordinates without an l1."""
+        means = np.zeros((self._problem.outputs, self._problem.d))
+        if t > _PENALIZED_FROM_STEP:
+            means = self.mean / self._scale
+        direction: Vector = means / (np.abs(means) + offset)
+        direction[:, -1] = 0.0
+        return direction.ravel()
 
-    def move(self, at: Vector, direction: Vector, step: float, t: int) -> None:
-        """w <- prox(at - step direction)."""
-        self._before, self._w = self._w, self._problem.prox(at - step * direction, step)
+    def move(self, point: Vector, direction: Vector, step: float, t: int) -> None:
+        """Set w to prox(point - step direction), and add it to the mean with weight t."""
+        self._previous, self._w = self._w, self._problem.prox(point - step * direction, step)
         self._sum = self._sum + t * (self._w.reshape(-1, self._problem.d) * self._scale).ravel()
         self._weight += t
 
-    def change(self, frame: Frame) -> None:
-        """The same points in another frame of the same center."""
+    def change_frame(self, frame: Frame) -> None:
+        """Express the same points in another frame with the same center."""
         ratio = self._scale
         self.frame = frame
         ratio = ratio / self._scale
-        self._w, self._before = ((w.reshape(-1, len(ratio)) * ratio).ravel() for w in (self._w, self._before))
+        self._w, self._previous = ((w.reshape(-1, len(ratio)) * ratio).ravel() for w in (self._w, self._previous))
 
 
-class Weight:
-    """An l1's weight, learned from the gradients that are answered anyway: a function of answers, free of charge.
+class L1Weight:
+    """The weight of an l1, learned from gradients that are released anyway, so without a privacy cost.
 
-    At the best weight the objective is level along s, where the l1 pulls from. A gradient's noise is independent of the
-    points before it, so that <g, s> / ||s||^2 says how much is missing, about, with noise of variance std^2 / ||s||^2.
-    The weight is the mean of a prior, N(first, width^2), and of all that was answered, within [0, 3 first].
+    At the best weight, the objective does not change along the direction s in which the l1 pulls. The noise of a
+    gradient g is independent of earlier points. Therefore <g, s> / ||s||^2 estimates by how much the weight is too
+    small, with variance answer_std^2 / ||s||^2. The value is the mean of a prior and of all estimates, each weighted by
+    its precision, clipped to [0, 3 mean].
     """
 
-    def __init__(self, first: float, width: float, std: float) -> None:
-        """
+    def __init__(self, mean: float, std: float, answer_std: float) -> None:
+        """Begin with the prior.
+
         Parameters
         ----------
-        std : of a gradient's noise in each coordinate
+        mean, std : of the prior
+        answer_std : noise std of a gradient in each coordinate
         """
-        self._precision = (std / width) ** 2  # in units of 1 / std^2
-        self._sum, self._most, self.value = first * self._precision, 3 * first, first
+        self._precision = (answer_std / std) ** 2  # in units of 1 / answer_std^2
+        self._sum, self._largest, self.value = mean * self._precision, 3 * mean, mean
 
-    def learn(self, gradient: Vector, along: Vector) -> None:
-        """Learns of a gradient that was answered after `along` was known."""
-        square = float(along @ along)
-        self._sum += square * self.value + float(along @ gradient)
+    def learn(self, gradient: Vector, direction: Vector) -> None:
+        """Update the value by a gradient that was released after `direction` was fixed."""
+        square = float(direction @ direction)
+        self._sum += square * self.value + float(direction @ gradient)
         self._precision += square
-        self.value = min(max(self._sum / self._precision, 0.0), self._most)
+        self.value = min(max(self._sum / self._precision, 0.0), self._largest)
 
 
-def scaled(center: Vector, v: Vector, power: float) -> Frame:
-    """a = v^(-power/2), normalized to sum a^2 v = 1."""
-    scale = v ** (-power / 2)
-    return Frame(center, scale / math.sqrt(float((scale**2 * v).sum()) or 1.0), _CONSTANT)
+def scaled(center: Vector, variances: Vector, power: float) -> Frame:
+    """Return the frame with a = variances^(-power/2), normalized to sum a^2 variances = 1."""
+    scale = variances ** (-power / 2)
+    return Frame(center, scale / math.sqrt(float((scale**2 * variances).sum()) or 1.0), _CONSTANT)
 
 
-def following(mean: Vector, v: Vector, center: Vector) -> Frame:
-    """a^2 v = q, q_j in proportion to ||mean_j|| sqrt(v_j) plus the average of these: noise goes where little is."""
-    use = np.sqrt((mean[:, :-1] ** 2).sum(axis=0) * v)
+def reallocated(mean: Vector, variances: Vector, center: Vector) -> Frame:
+    """Return the frame with a^2 v = q, where q_j is proportional to ||mean_j|| sqrt(v_j) plus the average of these.
+
+    In this frame, less noise falls on columns that the model uses more.
+    """
+    use = np.sqrt((mean[:, :-1] ** 2).sum(axis=0) * variances)
     q = use + use.mean() if len(use) else use
     if not q.sum() > 0:
-        q = np.ones_like(v)
-    return Frame(center, np.sqrt(q / q.sum() / v), _CONSTANT)
+        q = np.ones_like(variances)
+    return Frame(center, np.sqrt(q / q.sum() / variances), _CONSTANT)

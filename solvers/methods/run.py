@@ -1,6 +1,6 @@
-"""What a resolved method is: a run with nothing left open. The quote prices it, the job stores it, the worker runs it.
+"""Runs: methods whose settings are all resolved. A quote prices a run, a job stores it, and a worker executes it.
 
-Its JSON is its fields and its name, as a request's method has them, every one filled.
+The JSON of a run has the fields of the requested method, and no field is null.
 """
 
 from abc import ABC, abstractmethod
@@ -12,30 +12,33 @@ from solvers.errors import Unsuitable
 from solvers.oracles import Access, Allocated, Counting, FullBatch, Oracles, Sampled, Standardised
 from solvers.problem import Problem, Vector
 
-UNFINISHED = "What is proven of this method is without a regularizer, and for steps that are not cut short."
+UNFINISHED = (
+    "No bound is proven for these settings: the proven one is without a regularizer, and for as many steps as needed."
+)
 
 Bounds = dict[str, tuple[float, int]]
-"""For each query the largest per-record bound of an answer, half its sensitivity, and the answer's coordinates."""
+"""For each query, the largest per-record bound of an answer, which is half its sensitivity, and its number of
+coordinates."""
 
 
 class Strict:
-    """What is read from JSON as it stands: no further fields, no conversions, no NaN."""
+    """A base of classes that are read from JSON without conversions; further fields and NaN are refused."""
 
     __slots__ = ()
-    standardises: ClassVar[bool] = False  # whether it centres and scales declared columns by itself
-    limits_slopes: ClassVar[bool] = True  # whether it takes gradients, whose slopes can be limited
+    standardises: ClassVar[bool] = False  # whether the method centers and scales declared columns itself
+    limits_slopes: ClassVar[bool] = True  # whether slopes of gradients can be limited
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """How much there is to win, from public facts.
+    """Bounds on the distance and the loss of the starting point, from public facts.
 
     Parameters
     ----------
-    distance : D, how far from the start a minimizer is supposed to lie
-    certain : whether the domain or the regularizer ensures D; else it is a guess
-    untrained : the most by which the start can miss the least value
+    distance : D, assumed distance of a minimizer from the start
+    certain : whether the domain or the regularizer ensures D; otherwise it is a guess
+    untrained : the largest excess of the start's loss over the minimum
     """
 
     distance: float
@@ -44,7 +47,7 @@ class Start:
 
 
 class Run(Strict, ABC):
-    """A frozen dataclass whose name is its method's; all but `run` is a function of public facts."""
+    """A frozen dataclass with the name of its method; all methods but `answer` and `run` use public facts alone."""
 
     __slots__ = ()
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
@@ -52,22 +55,22 @@ class Run(Strict, ABC):
 
     @abstractmethod
     def queries(self, problem: Problem) -> tuple[Query, ...]:
-        """What will be asked."""
+        """Return the queries of the run."""
 
     @abstractmethod
     def bounds(self, problem: Problem) -> Bounds:
-        """How much one record adds to an answer."""
+        """Return how much one record adds to each answer, at most."""
 
     @abstractmethod
     def gradient_evaluations(self, problem: Problem) -> float:
-        """Expected per-record gradients."""
+        """Return the expected number of per-record gradients."""
 
     @abstractmethod
     def answer(self, oracles: Oracles) -> Vector:
         """Open the oracle that the run needs, and return the run's result."""
 
     def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> float | str:
-        """A proven bound on E[F(w) + r(w)] - min over C of F + r, f convex; or the sentence why there is none.
+        """Return a proven bound on E[F(w) + r(w)] - min over C of F + r for convex f, or why there is none.
 
         Parameters
         ----------
@@ -76,8 +79,9 @@ class Run(Strict, ABC):
         return "No bound with constants is proven for this method."
 
     def off_minimizer(self, problem: Problem) -> float | None:
-        """How far in l2 what one query adds noise to, and releases as it is, may be from the least point of the run's
-        own regularized problem; None where that is not what the run does.
+        """Return a bound on the l2 distance between the released point, before noise, and the run's own minimizer.
+
+        The bound is None unless the run releases one approximate minimizer of its own regularized problem.
         """
         return None
 

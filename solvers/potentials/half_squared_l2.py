@@ -52,4 +52,4 @@ def directions(problem: Problem) -> int:
     apart from the rest (docs/proofs/dp_gd.md).
     """
     apart = isinstance(problem.domain, Free) and isinstance(problem.regularizer, NoRegularizer)
-    return min(problem.size, problem.places * problem.outputs) if apart else problem.size
+    return min(problem.size, problem.slots * problem.outputs) if apart else problem.size

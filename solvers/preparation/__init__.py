@@ -1,4 +1,7 @@
-"""How rows become the vectors that a method meets: a job asks for one of three ways, and a run has one of four."""
+"""Preparations, which turn rows into the vectors that a method uses.
+
+A job requests one of three preparations, and a run has one of four.
+"""
 
 from solvers.preparation.declared import ByMethod, Declared
 from solvers.preparation.private import Private

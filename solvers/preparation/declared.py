@@ -1,4 +1,4 @@
-"""Rows as the declaration codes them: nothing is asked of the data before the method."""
+"""Preparations that need no answers of their own: rows as declared, or standardised by the method."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -10,33 +10,34 @@ from solvers.problem import Problem
 
 
 class Untouched:
-    """What the method meets are the rows as they are stored."""
+    """A preparation that passes stored rows to the method."""
 
     __slots__ = ()
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
 
     def prepared(self, problem: Problem) -> Problem:
-        """The problem itself."""
+        """Return the problem unchanged."""
         return problem
 
     def queries(self, problem: Problem, own: tuple[Query, ...]) -> tuple[Query, ...]:  # noqa: ARG002
-        """None beside the method's own."""
+        """Return no queries."""
         return ()
 
     def bounds(self, problem: Problem) -> dict[str, tuple[float, int]]:  # noqa: ARG002
-        """None."""
+        """Return no bounds."""
         return {}
 
     def frame(self, oracle: Standardised, problem: Problem) -> Frame | None:  # noqa: ARG002
-        """None."""
+        """Return None, because there is no frame."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class Declared(Untouched):
-    """x as it is stored: numbers in [-1, 1] by their declared ends, categories one-hot, a constant.
+    """Rows as stored: numbers in [-1, 1] by their declared ends, categories one-hot, and a constant.
 
-    Regularizer and domain act on the coefficients of these columns. What papers do, and all there is at delta = 0.
+    Regularizer and domain act on the coefficients of these columns, as in the papers. At delta = 0 this is the only
+    preparation.
     """
 
     statement: ClassVar[str] = "Rows are coded as declared; regularizer and domain act on these columns' coefficients."
@@ -46,7 +47,7 @@ class Declared(Untouched):
 
 @dataclass(frozen=True, slots=True)
 class ByMethod(Untouched):
-    """The method standardises by itself, among its own queries."""
+    """A preparation by the method, which standardises with queries of its own."""
 
     statement: ClassVar[str] = (
         "The method centres and scales rows by private moments of its own, which its price includes; the regularizer "

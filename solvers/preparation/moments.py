@@ -1,6 +1,6 @@
-"""Private moments of rows whose layout is declared: means, and variances, clamped to where they can lie.
+"""Private means and variances of rows whose layout is declared, clamped to their possible range.
 
-Three Gaussian answers at most (docs/proofs/standardisation.md); what is computed from them is post-processing.
+They need at most three Gaussian answers (docs/proofs/standardisation.md), and the rest is post-processing.
 """
 
 import math
@@ -19,24 +19,24 @@ from solvers.errors import Unsuitable
 from solvers.oracles import Standardised
 from solvers.problem import Problem, Vector
 
-FARTHEST = 4.0  # the most that (x - m)^2 can be: numbers and means lie in [-1, 1]
+LARGEST_VARIANCE = 4.0  # of (x - m)^2, because numbers and means lie in [-1, 1]
 
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Noisy means m, and noisy means v of (x - m)^2, of a row's coordinates but the constant.
+    """Noisy means m, and noisy means v of (x - m)^2, for each coordinate of a row but the constant.
 
     Parameters
     ----------
     center : m, each in [-1, 1]
-    variances : v, each in [0, 4]; m (1 - m) for a block's coordinates
-    noise : for each v the std of the noise that decides whether it is believed, above 0: its own or m's for a block's,
-        or that of a coarser answer
+    variances : v, each in [0, 4]; m (1 - m) for the coordinates of a block
+    noise : for each v a positive noise std, relative to which v is significant: that of v itself, of m for a block, or
+        of a coarser answer
 
     Raises
     ------
     Unsuitable
-        if they are not that, as many of each.
+        if the three have different lengths, or a value is out of range
     """
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
@@ -48,62 +48,67 @@ class Moments:
     def __post_init__(self) -> None:
         m, v, noise = (np.array(part, dtype=float) for part in (self.center, self.variances, self.noise))
         if not len(m) == len(v) == len(noise):
-            raise Unsuitable("there is a mean, a variance and a noise std for each coordinate")
-        if not ((np.abs(m) <= 1).all() and ((v >= 0) & (v <= FARTHEST)).all()):
-            raise Unsuitable("means lie in [-1, 1], variances in [0, 4]")
+            raise Unsuitable("moments must have one mean, one variance and one noise std for each coordinate")
+        if not ((np.abs(m) <= 1).all() and ((v >= 0) & (v <= LARGEST_VARIANCE)).all()):
+            raise Unsuitable("moments: means must lie in [-1, 1] and variances in [0, 4]")
         if not ((noise >= 1e-300) & (noise <= 1e30)).all():
-            raise Unsuitable("a noise std is positive, and at most 1e30")
+            raise Unsuitable("moments: noise stds must lie in [1e-300, 1e30]")
 
     def floored(self, floor: float) -> Vector:
-        """v, of at least `floor` stds of its noise, in (0, 4]: (d - 1,)."""
-        least = np.minimum(floor * np.array(self.noise), FARTHEST)
-        found: Vector = np.clip(np.array(self.variances), least, FARTHEST)
-        return found
+        """Return v raised to at least `floor` stds of its noise, in (0, 4]: (d - 1,)."""
+        floors = np.minimum(floor * np.array(self.noise), LARGEST_VARIANCE)
+        variances: Vector = np.clip(np.array(self.variances), floors, LARGEST_VARIANCE)
+        return variances
 
     def coarsened(self, problem: Problem, multiplier: Callable[[str], float]) -> "Moments":
-        """No more to be believed than answers at these multipliers would be."""
+        """Return the moments with at least the noise stds of answers at these multipliers."""
         numbers, center = columns_of(problem).is_number, np.array(self.center)
         spread = float(np.array(self.variances)[numbers].sum())
         noise = np.maximum(self.noise, noise_stds(problem, center, _radius(spread), multiplier))
         return replace(self, noise=tuple(noise.tolist()))
 
-    def at(self, places: Sequence[int]) -> "Moments":
-        """Those of some coordinates, in this order."""
+    def at(self, indices: Sequence[int]) -> "Moments":
+        """Return the moments of these coordinates, in this order."""
         center, variances, noise = (
-            tuple(part[place] for place in places) for part in (self.center, self.variances, self.noise)
+            tuple(part[index] for index in indices) for part in (self.center, self.variances, self.noise)
         )
         return Moments(center, variances, noise)
 
 
-NARROW = "all numbers are declared to lie within 1e-12 of their scale: name a smaller scale"
+NARROW = "all numbers are declared to lie within 1e-12 of their scale: declare a smaller scale"
 
 
 def are_narrow(columns: Columns) -> bool:
-    """Whether there are numbers, and all are declared to be next to nothing, which no frame can stretch."""
+    """Return whether there are numbers and all their declared ranges are too narrow for any frame to stretch."""
     return bool(columns.is_number.any() and (columns.high - columns.low).max() < 1e-12)  # frames stretch by 1e25
 
 
 def columns_of(problem: Problem) -> Columns:
-    """The declared layout; `Unsuitable` if there is none, or rows are clipped."""
+    """Return the declared layout; raise `Unsuitable` if there is none, or if rows are clipped."""
     if problem.columns is None or problem.row_norm < problem.columns.row_norm:
-        raise Unsuitable("private moments need declared columns; rows must not be clipped: leave out row_norm")
+        raise Unsuitable("private moments need declared columns, and rows that are not clipped: leave out row_norm")
     return problem.columns
 
 
 def queries(problem: Problem, means: float, spread: float, variances: float) -> tuple[Query, ...]:
-    """What is asked, with these weights: no variances where no column is a number, nothing where there is no column,
-    or where the moments are known.
+    """Return the queries for moments with these weights.
+
+    There are no queries for variances if no column is a number, and no queries at all without columns or if the moments
+    were released before.
     """
     if problem.moments is not None:
         return ()
-    found: tuple[Query, ...] = (Query("means", 1, Gaussian(), means),) if problem.d > 1 else ()
+    planned: tuple[Query, ...] = (Query("means", 1, Gaussian(), means),) if problem.d > 1 else ()
     if columns_of(problem).is_number.any():
-        found += (Query("spread", 1, Gaussian(), spread), Query("variances", 1, Gaussian(), variances))
-    return found
+        planned += (Query("spread", 1, Gaussian(), spread), Query("variances", 1, Gaussian(), variances))
+    return planned
 
 
 def bounds(problem: Problem) -> dict[str, tuple[float, int]]:
-    """Of each of them its per-record bound at its largest, m an end of each range, rounding aside; its coordinates."""
+    """Return for each query its largest per-record bound, without rounding, and its number of coordinates.
+
+    The bound is largest if m is an end of each range.
+    """
     columns, n, k = columns_of(problem), problem.n, sensitivity_factor(problem.relation)
     numbers, widest = int(columns.is_number.sum()), (columns.high - columns.low) ** 2
     moved = moment_bounds.means(columns, problem.relation, problem.unit)
@@ -118,30 +123,33 @@ def bounds(problem: Problem) -> dict[str, tuple[float, int]]:
 def noise_stds(
     problem: Problem, center: Vector, radius: float, multiplier: Callable[[str], float], share: float = 1.0
 ) -> Vector:
-    """Of the variances of numbers, and of the means of blocks, whose variances follow from these: (d - 1,).
+    """Return the noise stds of the variances of numbers and of the means of blocks, (d - 1,).
+
+    Variances of blocks follow from their means.
 
     Parameters
     ----------
-    share : of places that hold a row
+    share : share of slots that hold a row
     """
     columns, n, relation = columns_of(problem), problem.n * share, problem.relation
-    found = np.full(problem.d - 1, multiplier("means") * moment_bounds.means(columns, relation, problem.unit) / n)
+    stds = np.full(problem.d - 1, multiplier("means") * moment_bounds.means(columns, relation, problem.unit) / n)
     if columns.is_number.any():
         moved = moment_bounds.variances(columns, center, radius, relation)
-        found[columns.is_number] = multiplier("variances") * moved / n
-    return found
+        stds[columns.is_number] = multiplier("variances") * moved / n
+    return stds
 
 
 def ask(oracle: Standardised, problem: Problem, floor: float) -> tuple[Vector, Vector]:
-    """Means, and variances of at least `floor` stds of their own noise, in (0, 4]: (d - 1,) each; those that are known
-    without a question.
+    """Return means, and variances of at least `floor` stds of their own noise, in (0, 4]: (d - 1,) each.
+
+    Moments that were released before are used without a query.
     """
-    found = answered(oracle, problem) if problem.moments is None else Moments(*problem.moments)
-    return np.array(found.center), found.floored(floor)
+    moments = answered(oracle, problem) if problem.moments is None else Moments(*problem.moments)
+    return np.array(moments.center), moments.floored(floor)
 
 
 def answered(oracle: Standardised, problem: Problem) -> Moments:
-    """The moments, as the oracle answers."""
+    """Return the moments that the oracle answers."""
     columns = columns_of(problem)
     if problem.d == 1:
         return Moments((), (), ())
@@ -153,15 +161,15 @@ def answered(oracle: Standardised, problem: Problem) -> Moments:
     v = center * (1 - center)
     radius = 0.0
     if numbers.any():
-        most = float(moment_bounds.farthest(columns, center).sum()) / sensitivity_factor(problem.relation)
-        least = oracle.planned("spread").noise_multiplier * most / n
-        spread = min(max(oracle.spread("spread", center), least), FARTHEST * int(numbers.sum()))
+        bound = float(moment_bounds.farthest(columns, center).sum()) / sensitivity_factor(problem.relation)
+        noise_std = oracle.planned("spread").noise_multiplier * bound / n
+        spread = min(max(oracle.spread("spread", center), noise_std), LARGEST_VARIANCE * int(numbers.sum()))
         radius = _radius(spread)
         v[numbers] = oracle.variances("variances", center, radius)
     stds = noise_stds(problem, center, radius, lambda query: oracle.planned(query).noise_multiplier, oracle.share)
-    return Moments(tuple(center.tolist()), tuple(np.clip(v, 0.0, FARTHEST).tolist()), tuple(stds.tolist()))
+    return Moments(tuple(center.tolist()), tuple(np.clip(v, 0.0, LARGEST_VARIANCE).tolist()), tuple(stds.tolist()))
 
 
 def _radius(spread: float) -> float:
-    """To what numbers are shortened that have this mean square together."""
+    """Return the radius to which the numbers of a row are shortened, from the mean square of all of them."""
     return 1.2 * math.sqrt(1.1 * spread)

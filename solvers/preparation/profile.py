@@ -1,4 +1,4 @@
-"""Standardisation by moments that were released before: nothing is asked, the whole price is the method's."""
+"""Standardisation by moments that were released before, which needs no queries of its own."""
 
 import math
 from dataclasses import dataclass, replace
@@ -18,13 +18,13 @@ from solvers.problem import Problem
 
 @dataclass(frozen=True, slots=True)
 class ByProfile:
-    """z(x) as `Private` has it, from known moments: a public map of each record by itself.
+    """Rows standardised as by `Private`, with moments that are already public.
 
     Parameters
     ----------
-    moments : of the problem's columns, released by a run that was accounted for by itself
-    job, sha256 : whose release they are, and the digest of that; None where nobody keeps either
-    by_method : the method centres and scales by itself, and is told the moments instead of asking for them
+    moments : the moments of the problem's columns, released and charged by an earlier run
+    job, sha256 : the job that released them, and the digest of its release; None if there is no such job
+    by_method : whether the method standardises by itself, with these moments instead of queries
 
     Proof: docs/proofs/preparation.md. Reference: docs/spec 17 (reuse), 22.
     """
@@ -42,50 +42,50 @@ class ByProfile:
     name: Literal["profile"] = "profile"
 
     def prepared(self, problem: Problem) -> Problem:
-        """The problem that the method meets."""
-        return self._told(problem) if self.by_method else Private().prepared(problem)
+        """Return the problem that the method solves."""
+        return self._with_moments(problem) if self.by_method else Private().prepared(problem)
 
     def refusal(self, problem: Problem, privacy: Privacy) -> str | None:
-        """Why rows of such a problem cannot be standardised so; None if they can."""
+        """Return why rows of the problem cannot be standardised by the profile, or None if they can."""
         if privacy.is_pure:
             return "a profile's moments are Gaussian answers, which need delta > 0"
         if problem.columns is not None and len(self.moments.center) != problem.d - 1:
-            return "the profile is of rows of another layout"
+            return "the profile was made of columns with another layout: request a profile of these columns"
         return Private.refusal(problem, privacy)
 
     def coarsened(self, problem: Problem, privacy: Privacy, private: tuple[Query, ...]) -> "ByProfile":
-        """Its floors no lower than those of private moments at the same price.
+        """Return the profile with floors at least as high as those of private moments at the same price.
 
-        A rare category that a fine profile resolves is a direction that noisy gradients do not: scaled up, it costs
-        more noise than it is worth (docs/proofs/preparation.md has the figures).
+        A fine profile resolves rare categories that noisy gradients do not resolve. Scaled up, their coordinates cost
+        more noise than they gain (figures: docs/proofs/preparation.md).
 
         Parameters
         ----------
-        private : what would be asked without a profile, with the weights
+        private : the weighted queries of a run without a profile
         """
         weights, mu = {query.name: query.weight for query in private}, gauss_mu(privacy.epsilon, privacy.delta)
         total = sum(weights.values())
-        one = sensitivity_factor(problem.relation) * math.sqrt(total) / mu
-        moments = self.moments.coarsened(problem, lambda query: one / math.sqrt(weights[query]))
+        unit = sensitivity_factor(problem.relation) * math.sqrt(total) / mu
+        moments = self.moments.coarsened(problem, lambda query: unit / math.sqrt(weights[query]))
         return replace(self, moments=moments)
 
     def queries(self, problem: Problem, own: tuple[Query, ...]) -> tuple[Query, ...]:  # noqa: ARG002
-        """None beside the method's own."""
+        """Return no queries."""
         return ()
 
     def bounds(self, problem: Problem) -> dict[str, tuple[float, int]]:  # noqa: ARG002
-        """None."""
+        """Return no bounds."""
         return {}
 
     def frame(self, oracle: Standardised, problem: Problem) -> Frame | None:  # noqa: ARG002
-        """`public_frame`: nothing is asked for it."""
+        """Return `public_frame`, which needs no answers."""
         return self.public_frame(problem)
 
     def public_frame(self, problem: Problem) -> Frame | None:
-        """The frame, from released numbers; None where the method makes its own."""
+        """Return the frame, from released numbers, or None if the method makes its own."""
         if self.by_method:
             return None
         return framed(problem, np.array(self.moments.center), self.moments.floored(FLOOR))
 
-    def _told(self, problem: Problem) -> Problem:
+    def _with_moments(self, problem: Problem) -> Problem:
         return replace(problem, moments=(self.moments.center, self.moments.variances, self.moments.noise))

@@ -1,4 +1,4 @@
-"""What is told of a dataset beside models: each a run that is planned, priced and answered as a method's is."""
+"""Private statistics of a dataset. Each is planned, priced and run like a method."""
 
 from solvers.statistics.counts import Counts
 from solvers.statistics.covariance import Covariance
@@ -8,9 +8,9 @@ from solvers.statistics.profile import Profile
 from solvers.statistics.quantiles import Quantiles
 
 AnyStatistic = Profile | Counts | Means | Quantiles | Covariance
-"""What may be asked of any dataset."""
+"""Statistics of any dataset."""
 
 AnyCounting = AnyStatistic | Evaluation
-"""Beside them what is asked of a kept-out part alone."""
+"""All statistics, including evaluations, which use the holdout set only."""
 
 __all__ = ["AnyCounting", "AnyStatistic", "Counts", "Covariance", "Evaluation", "Means", "Profile", "Quantiles"]

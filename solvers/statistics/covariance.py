@@ -1,4 +1,4 @@
-"""Covariance: of numbers, and with it their correlation."""
+"""Covariance of numbers, which also gives their correlation."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -15,15 +15,17 @@ from solvers.problem import Problem, Vector
 from solvers.statistics.statistic import Statistic, categories_refused, means, numbers, with_share
 
 MOST_COLUMNS = 512
-_MEANS = 0.25  # of mu^2
+_MEANS_SHARE = 0.25  # of mu^2
 
 
 @dataclass(frozen=True, slots=True)
 class Covariance(Statistic):
-    """S = (1/n) sum_i (x_i - m)(x_i - m)' + noise, about noisy means m that are released first: two Gaussian answers,
-    the second a symmetric matrix in the Frobenius norm, of which one record moves at most sqrt(2) f / n (f / n under
-    zero_out), f the sum of the most that (x_j - m_j)^2 can be. The mean of S is the covariance, and (mean - m)(mean -
-    m)' of it too much, which is of the means' noise squared. Nothing is cut: no record is made to look nearer.
+    """Noisy covariances S = (1/n) sum_i (x_i - m)(x_i - m)' + noise about noisy means m.
+
+    The means are released first, so there are two Gaussian answers. The second is a symmetric matrix in the Frobenius
+    norm. One record moves it by at most sqrt(2) f / n (f / n under zero_out), where f is the sum of the largest
+    (x_j - m_j)^2. The mean of S exceeds the covariance by (mean - m)(mean - m)', which has the size of the means' noise
+    squared. No record is clipped.
 
     Precondition: columns are declared, all of them numbers; rows are not clipped, delta > 0.
     Proof: docs/proofs/statistics.md. Reference: docs/spec 17, 22.
@@ -32,16 +34,16 @@ class Covariance(Statistic):
     name: Literal["covariance"] = "covariance"
 
     def refusal(self, problem: Problem) -> str | None:
-        """A column is a category, or there are too many."""
-        many = f"it is of at most {MOST_COLUMNS} columns" if numbers(problem) > MOST_COLUMNS else None
+        """Return why the columns are not accepted: a category, or too many columns. Return None if they are."""
+        many = f"it accepts at most {MOST_COLUMNS} columns: select fewer" if numbers(problem) > MOST_COLUMNS else None
         return categories_refused(problem) or many
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
-        """Means, and products about them."""
-        return (*means(problem, _MEANS), Query("products", 1, Gaussian(), 1 - _MEANS))
+        """Return the queries for the means and for the products."""
+        return (*means(problem, _MEANS_SHARE), Query("products", 1, Gaussian(), 1 - _MEANS_SHARE))
 
     def bounds(self, problem: Problem) -> Bounds:
-        """Of the products at their largest, m an end of each range."""
+        """Return the bounds; that of the products is largest if m is an end of each range."""
         columns, p = moments.columns_of(problem), numbers(problem)
         moved = moment_bounds.products(columns, columns.low, problem.relation)
         return {
@@ -50,12 +52,12 @@ class Covariance(Statistic):
         }
 
     def size(self, problem: Problem) -> int:
-        """Means and a triangle of products; of persons the share of places that hold a row."""
+        """Return the number of means and products, plus 1 for the share of filled slots if records are persons."""
         p = numbers(problem)
         return p + p * (p + 1) // 2 + problem.unit.is_person
 
     def run(self, oracle: Counting, problem: Problem) -> Vector:
-        """m and S's upper triangle, row by row, what is off the diagonal times sqrt(2); of persons that share."""
+        """Return m and the upper triangle of S by rows, off the diagonal times sqrt(2); for persons also the share."""
         columns = moments.columns_of(problem)
         center = np.clip(oracle.moments.means("means"), columns.low, columns.high)
         return with_share(np.concatenate((center, oracle.products("products", center))), oracle, problem)

@@ -1,4 +1,4 @@
-"""Evaluation: how well a released model does on records that it was not trained on."""
+"""Evaluation of a released model on records that it was not trained on."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -22,22 +22,24 @@ Clip = Annotated[float, Field(gt=0, le=2)]
 
 @dataclass(frozen=True, slots=True)
 class Evaluation(Statistic):
-    """c_j = #{i : (y_i, what the model says of x_i) in cell j} + N(0, std^2): one Gaussian answer, whose l2 sensitivity
-    is sqrt(2) however many cells there are (1 under zero_out).
+    """Noisy counts c_j = #{i : (y_i, prediction for x_i) in cell j} + N(0, std^2).
 
-    Two classes: the class and the bin of 1 / (1 + e^-margin), equal bins of [0, 1]. More: the class and the one of the
-    largest margin. A number: the bin of the residual, cut to [-clip, clip], equal bins. A person's row counts 1/k.
-    What is made of the counts, at any threshold, is post-processing.
+    This is one Gaussian answer, whose l2 sensitivity is sqrt(2) for any number of cells (1 under zero_out). A person's
+    row counts 1/k. Scores computed from the counts, at any threshold, are post-processing. The cells are:
+
+    - two classes: the class and the bin of 1 / (1 + e^-margin), in equal bins of [0, 1]
+    - more classes: the class and the class of the largest margin
+    - numbers: the bin of the residual, clipped to [-clip, clip], in equal bins
 
     Parameters
     ----------
-    bins : even, in [2, 256]; not used where more than two classes are told apart
-    clip : of residuals, in the unit of encoded targets (half their range), in (0, 2]
+    bins : even number in [2, 256]; not used for more than two classes
+    clip : largest residual, in the unit of encoded targets (half their range), in (0, 2]
     model, sha256 : the job that released the model, and the model's digest
-    weights : the model's, flat, of rows as declared; not there in a quote or a receipt, which name the model
+    weights : the model's weights, flat, for rows as declared; empty in a quote or a receipt, which name the model
 
-    Precondition: columns are declared, rows are not clipped, delta > 0, at most 2^16 cells; model and records are of
-    parts that share no record, or the model is public.
+    Precondition: columns are declared, rows are not clipped, delta > 0, at most 2^16 cells. The records are not those
+    that the model was trained on, or the model is public.
     Proof: docs/proofs/evaluation.md. Reference: docs/spec 23.
     """
 
@@ -49,25 +51,29 @@ class Evaluation(Statistic):
     name: Literal["evaluation"] = "evaluation"
 
     def refusal(self, problem: Problem) -> str | None:
-        """Bins or clip out of range, too many classes, or weights that are not this problem's."""
+        """Return why bins, clip, classes or weights are not accepted, or None if they are."""
         if not (2 <= self.bins <= MOST_BINS and self.bins % 2 == 0 and 0 < self.clip <= 2):
-            return f"bins are even and in [2, {MOST_BINS}], clip is in (0, 2]"
+            return f"bins must be even and in [2, {MOST_BINS}], and clip in (0, 2]"
         if self.size(problem) > MOST_CELLS:
-            return f"there are at most {MOST_CELLS} cells, of two classes each"
-        return None if len(self.weights) in (0, problem.size) else "the weights are another model's"
+            return f"the target has too many classes: there may be at most {MOST_CELLS} pairs of classes"
+        return (
+            None
+            if len(self.weights) in (0, problem.size)
+            else "the weights do not fit the problem: pass those of a model with the same features and target"
+        )
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:  # noqa: ARG002
-        """One answer."""
+        """Return the query of one answer."""
         return (Query("scores", 1, Gaussian()),)
 
     def bounds(self, problem: Problem) -> Bounds:
-        """1/sqrt(2) or 1: a record is in one cell."""
+        """Return 1/sqrt(2), or 1 under zero_out, because a record is in one cell."""
         return {"scores": (moment_bounds.cells(problem.relation), self.size(problem))}
 
     def size(self, problem: Problem) -> int:
-        """How many cells there are."""
+        """Return the number of cells."""
         return moment_bounds.scored(problem, self.bins)
 
     def run(self, oracle: Counting, problem: Problem) -> Vector:  # noqa: ARG002
-        """The counts, class by class."""
+        """Return the counts, class by class."""
         return oracle.scores("scores", np.array(self.weights), self.bins, self.clip)

@@ -1,4 +1,4 @@
-"""A profile: how often each category occurs, how numbers are spread, and the moments that standardise rows."""
+"""Profile: shares of categories, histograms of numbers, and the moments that standardise rows."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -17,21 +17,21 @@ from solvers.problem import Problem, Vector
 from solvers.statistics.statistic import Statistic, bins_refused, numbers, with_share
 
 MOST_BINS, MOST_CELLS = 1024, 2**18
-_SHARES = {"means": 0.40, "spread": 0.05, "variances": 0.25}  # of mu^2, where there are numbers
-_HISTOGRAMS = 0.30
+_SHARES = {"means": 0.40, "spread": 0.05, "variances": 0.25}  # of mu^2, if there are numbers
+_HISTOGRAMS_SHARE = 0.30
 
 
 @dataclass(frozen=True, slots=True)
 class Profile(Statistic):
-    """All one-way marginals and the moments of all columns, by four Gaussian answers about all rows.
+    """One-way marginals and moments of all columns, by four Gaussian answers about all rows.
 
-    The means of a category's 0/1 columns are its marginal; a number's is counted in equal bins of its declared range.
-    Moments are those of docs/spec 17, which later jobs may standardise rows by at no further charge. All else that is
-    said of the columns (quantiles, intervals) is post-processing.
+    The means of a category's 0/1 columns are its marginal. A number is counted in equal bins of its declared range. The
+    moments are those of docs/spec 17; later jobs may standardise rows with them without a further charge. Quantiles and
+    intervals of the columns are post-processing.
 
     Parameters
     ----------
-    bins : of every number's range, in [1, 1024]
+    bins : number of bins of each number's range, in [1, 1024]
 
     Precondition: columns are declared, rows are not clipped, delta > 0.
     Proof: docs/proofs/standardisation.md. Reference: docs/spec 22.
@@ -41,36 +41,36 @@ class Profile(Statistic):
     name: Literal["profile"] = "profile"
 
     def refusal(self, problem: Problem) -> str | None:
-        """Too many bins, or numbers whose moments are none."""
+        """Return why there are too many bins or too narrow numbers, or None."""
         too_many = self.bins * numbers(problem) > MOST_CELLS
-        many = f"it counts in at most {MOST_CELLS} bins of all numbers together: take fewer" if too_many else None
+        many = f"all numbers together may have at most {MOST_CELLS} bins: use fewer" if too_many else None
         narrow = moments.NARROW if moments.are_narrow(moments.columns_of(problem)) else None
         return bins_refused(self.bins, MOST_BINS) or many or narrow
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
-        """Means, spread and variances, and the numbers' histograms."""
-        asked = moments.queries(problem, **_SHARES)
-        return (*asked, Query("histograms", 1, Gaussian(), _HISTOGRAMS)) if numbers(problem) else asked
+        """Return the queries for means, spread, variances and histograms."""
+        planned = moments.queries(problem, **_SHARES)
+        return (*planned, Query("histograms", 1, Gaussian(), _HISTOGRAMS_SHARE)) if numbers(problem) else planned
 
     def bounds(self, problem: Problem) -> Bounds:
-        """The moments', and for counts sqrt(p / k): a record is in one bin of each of p numbers."""
-        found, p = moments.bounds(problem), numbers(problem)
+        """Return the bounds of the moments and of the counts; a record is in one bin of each of p numbers."""
+        bounds, p = moments.bounds(problem), numbers(problem)
         moved = moment_bounds.counts(moments.columns_of(problem), problem.relation)
-        return found | {"histograms": (moved, p * self.bins)} if p else found
+        return bounds | {"histograms": (moved, p * self.bins)} if p else bounds
 
     def size(self, problem: Problem) -> int:
-        """How many numbers `run` gives."""
+        """Return how many numbers `run` returns."""
         return 3 * (problem.d - 1) + numbers(problem) * self.bins + problem.unit.is_person
 
     def run(self, oracle: Counting, problem: Problem) -> Vector:
-        """Center, variances and their noise stds, the counts number by number, persons' share of full places: flat."""
-        found = moments.answered(oracle.moments, problem)
+        """Return center, variances, noise stds and the counts of each number, flat; for persons also the share."""
+        released = moments.answered(oracle.moments, problem)
         counts = oracle.histograms("histograms", self.bins) if numbers(problem) else np.zeros(0)
-        told = np.concatenate((found.center, found.variances, found.noise, counts))
-        return with_share(told, oracle, problem)
+        answers = np.concatenate((released.center, released.variances, released.noise, counts))
+        return with_share(answers, oracle, problem)
 
-    def parted(self, problem: Problem, answers: Vector) -> tuple[Moments, Vector, float]:
-        """What `run` gave: the moments, the counts, (p, bins), and the share, 1 where records are rows."""
+    def unpack(self, problem: Problem, answers: Vector) -> tuple[Moments, Vector, float]:
+        """Return the moments, the counts, (p, bins), and the share of a result of `run`; the share is 1 for rows."""
         d, p = problem.d - 1, numbers(problem)
         counts = answers[3 * d : 3 * d + p * self.bins].reshape(p, self.bins)
         center, variances, noise = (tuple(part.tolist()) for part in answers[: 3 * d].reshape(3, d))

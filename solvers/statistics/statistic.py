@@ -1,4 +1,4 @@
-"""What every statistic is: a run that is planned, priced and answered as a method's is, and makes no model."""
+"""The base class of statistics: runs that are planned, priced and answered like a method, but make no model."""
 
 from abc import abstractmethod
 from typing import final
@@ -15,55 +15,57 @@ from solvers.problem import Problem, Vector
 
 
 class Statistic(CountingRun):
-    """Of the columns of its problem, whose layout is declared."""
+    """A statistic of the declared columns of its problem."""
 
     __slots__ = ()
 
     @final
     def check(self, problem: Problem, privacy: Privacy) -> None:
-        """`Unsuitable` if it cannot be had of such rows; a function of public facts."""
+        """Raise `Unsuitable` if the statistic cannot be computed for the problem; a function of public facts."""
         if not moments.columns_of(problem).widths:
-            raise Unsuitable(f"{self.name}: name a column")
+            raise Unsuitable(f"{self.name}: there are no columns: name at least one")
         if privacy.is_pure:
-            raise NeedsDelta(f"the answers of {self.name} are Gaussian, which need delta > 0")
-        why = self.refusal(problem)
-        if why is not None:
-            raise Unsuitable(f"{self.name}: {why}")
+            raise NeedsDelta(
+                f"{self.name}: delta is 0, but its answers are Gaussian, which need delta > 0: request one"
+            )
+        refusal = self.refusal(problem)
+        if refusal is not None:
+            raise Unsuitable(f"{self.name}: {refusal}")
 
     @abstractmethod
     def refusal(self, problem: Problem) -> str | None:
-        """Why it cannot be had of these columns; None if it can."""
+        """Return why the statistic does not accept these columns, or None if it does."""
 
     def gradient_evaluations(self, problem: Problem) -> float:
-        """A pass for each answer."""
+        """Return one pass over the data for each answer."""
         return float(problem.n) * len(self.queries(problem))
 
     def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:  # noqa: ARG002
-        """None."""
-        return "A statistic is no model: there is no risk to forecast."
+        """Return why there is no bound."""
+        return "A statistic is not a model, so there is no risk to forecast."
 
 
 def numbers(problem: Problem) -> int:
-    """How many columns are numbers."""
+    """Return how many columns are numbers."""
     return moments.columns_of(problem).widths.count(1)
 
 
 def means(problem: Problem, weight: float = 1.0) -> tuple[Query, ...]:
-    """The columns' means, with this weight."""
+    """Return the query for the columns' means with this weight."""
     return moments.queries(problem, weight, 1.0, 1.0)[:1]
 
 
 def with_share(answers: Vector, oracle: Counting, problem: Problem) -> Vector:
-    """The answers; of persons and last the share of places that hold a row, as their means told it."""
+    """Return the answers; for persons the share of filled slots, which the means released, is appended."""
     return np.append(answers, oracle.moments.share) if problem.unit.is_person else answers
 
 
-def bins_refused(bins: int, most: int) -> str | None:
-    """Why they are no number of bins."""
-    return None if type(bins) is int and 1 <= bins <= most else f"bins must lie in [1, {most}]"
+def bins_refused(bins: int, limit: int) -> str | None:
+    """Return why the number of bins is not accepted, or None if it is."""
+    return None if type(bins) is int and 1 <= bins <= limit else f"bins must be an integer in [1, {limit}]"
 
 
 def categories_refused(problem: Problem) -> str | None:
-    """Why there may be none."""
-    every = len(moments.columns_of(problem).widths)
-    return None if numbers(problem) == every else "it is of numbers: leave out the columns that are categories"
+    """Return why categories are not accepted if there are any, otherwise None."""
+    count = len(moments.columns_of(problem).widths)
+    return None if numbers(problem) == count else "it needs numbers: leave out the columns that are categories"

@@ -153,6 +153,11 @@ def test_every_session_and_example_of_a_page_is_run_by_a_test() -> None:
     assert python == {"auditing.md", "python.md", "estimators.md", "webhooks.md"}
 
 
+def test_outputs_of_sessions_fit_100_columns() -> None:
+    outputs = "".join(shown for page in DOCS.rglob("*.md") for _, shown in steps(page))
+    assert [line for line in outputs.splitlines() if len(line) > 100] == []
+
+
 def test_every_document_that_a_page_shows_is_one() -> None:
     shown = [(page.name, text) for page in DOCS.glob("*.md") for text in blocks(page, "json")]
     assert {name for name, _ in shown} == set(SHOWN)

@@ -71,7 +71,7 @@ def test_a_list_has_an_empty_line_before_it(site: Site) -> None:
 @pytest.mark.slow
 def test_the_reference_is_from_code(site: Site) -> None:
     commands, http, python = (site.pages[page.replace(".md", ".html")] for page in sorted(REFERENCE))
-    assert "How many rows lie in each part of a column" in commands
+    assert "Count rows by the values of one or more columns" in commands
     assert "POST /v1/quotes" in http
     assert 'id="jobrequest"' in http
     assert "purse.Client" in python

@@ -62,7 +62,7 @@ def test_the_whole_story(tmp_path: Path) -> None:
     assert summary["refusal"]["remaining"] == summary["remaining"]
     assert summary["remaining"]["epsilon"] < 0.5 <= summary["spent"]["epsilon"]
     story = done.stderr
-    assert "a row is what is protected" in story
+    assert "A row is protected" in story
     assert "budget_exhausted" in story
     assert list(tmp_path.iterdir()) == []
     assert not _answers(re.findall(r"http://[\d.]+:\d+", story)[0])

@@ -44,7 +44,9 @@ def test_the_whole_path_and_each_attempt_has_noise_of_its_own(running: Running[F
     """A fork copies its parent's memory: two attempts of one job must not share what it drew, or would draw."""
     jobs = [running.finished(running.submit(**SHORT)) for _ in range(2)]
     assert [job.state for job in jobs] == ["done", "done"]
-    models = [json.loads(service.model(running.world.database, running.world.analyst, job.id)) for job in jobs]
+    models = [
+        json.loads(service.released(running.world.database, running.world.analyst, job.id, "model")) for job in jobs
+    ]
     assert models[0]["coefficients"] != models[1]["coefficients"]
     assert not list((running.world.settings.home / "scratch").glob("job_*"))
     until(lambda: not psutil.Process(running.engine._begun.process.pid).children())

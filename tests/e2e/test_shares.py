@@ -24,7 +24,7 @@ from app.worker.engine import AWAY, DAMAGED, FAILED
 from app.worker.execute import Ended, Payload
 from app.worker.shares import Share, Shares
 from solvers.bounds import GROUP
-from solvers.data_access.partitioned import Here, Partitioned
+from solvers.data_access.partitioned import LocalPartitions, Partitioned
 from solvers.solve import run
 from tests.support import objects
 from tests.support.patience import until
@@ -73,7 +73,7 @@ def whole(kept: Kept, scratch: Path) -> Partitioned:
     job = Payload.model_validate_json(kept.payload)
     assert job.partitions is not None
     held = [prepared(job.spec, job.partitions, i, scratch) for i in range(3)]
-    return Partitioned(job.spec.problem, Here(held))
+    return Partitioned(job.spec.problem, LocalPartitions(held))
 
 
 def solved(kept: Kept, data: Partitioned, on_answer: Any = None) -> Any:

@@ -145,7 +145,7 @@ def _fill(page: Page, **said: str) -> None:
 
 def test_a_file_is_declared_refused_mended_and_registered(visitor: Visitor, file: Path) -> None:
     page = visitor.page
-    page.get_by_role("link", name="Upload").click()
+    page.get_by_role("link", name="Upload", exact=True).click()
     _fill(page, name="hospital", budget__epsilon="2", budget__delta="1e-6")
     page.locator("summary", has_text="More of the dataset").click()
     _fill(page, dialect__delimiter=";", unit__column="patient", unit__max_rows="2")

@@ -15,7 +15,7 @@ from tests.support.live import Live
 
 def _declare(page: Page, file: Path) -> str:
     """On a page, the patient as unit and a budget, columns by the names in the file's first line; the dataset's id."""
-    page.get_by_role("link", name="Upload").click()
+    page.get_by_role("link", name="Upload", exact=True).click()
     page.locator("summary", has_text="More of the dataset").click()
     page.get_by_label("Encoding").select_option(story.SPEC["dialect"]["encoding"])
     said = {"dialect": story.SPEC["dialect"], "unit": story.SPEC["unit"], "budget": story.SPEC["budget"]}

@@ -23,7 +23,8 @@ from accounting.noise.lattice import Lattice
 from accounting.plan import Plan, PlannedQuery
 from solvers.audit.attack import excess
 from solvers.audit.bounds import epsilon_lower_bound, mu_lower_bound
-from solvers.audit.gradients import AnyOracle, Attacker, Row
+from solvers.audit.gradients import AnyOracle, GradientAttacker
+from solvers.audit.neighbors import Row
 from solvers.data_access import inputs
 from solvers.data_access.data import Data
 from solvers.data_access.sampled import SampledOracle
@@ -120,7 +121,7 @@ def test_the_audit_of_dp_svrg_reaches_the_worst_case() -> None:
     """Most answers of FAR are plain sampled gradients with the row's two gradients nearly opposite."""
     asked: list[str] = []
 
-    class Watching(Attacker):
+    class Watching(GradientAttacker):
         def sampled_gradient(self, query: str, w: np.ndarray) -> np.ndarray:
             slopes = [row.slope(WIDE, w) for row in rows(WIDE)]
             asked.append("worst" if slopes[0] < -0.7 and slopes[1] > 0.7 else "mild")

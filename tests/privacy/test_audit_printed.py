@@ -20,7 +20,7 @@ from accounting.noise.draws import distinct_rows
 from accounting.plan import Plan, PlannedQuery, Query
 from solvers.audit.attack import excess
 from solvers.audit.bounds import DELTAS, Scores, epsilon_lower_bound
-from solvers.audit.gradients import Row
+from solvers.audit.neighbors import Row
 from solvers.data_access import inputs
 from solvers.data_access.data import Data
 from solvers.data_access.sampled import SampledOracle

@@ -18,11 +18,11 @@ from accounting.plan import Plan
 from accounting.privacy import REPLACE_ONE, Relation, Unit, sensitivity_factor
 from solvers import plan as plan_of
 from solvers.audit import standardised
-from solvers.audit.attack import _score, halved, neighbor
+from solvers.audit.attack import Attack, halved
 from solvers.audit.bounds import Scores
 from solvers.audit.cases import Case, attacked
 from solvers.audit.counting import CountingAttacker
-from solvers.audit.gradients import Row
+from solvers.audit.neighbors import Row, neighbor
 from solvers.audit.standardised import StandardisedAttacker, in_frame, limited
 from solvers.columns import Columns
 from solvers.data_access.counting import CountingOracle
@@ -164,11 +164,10 @@ def test_a_profile_and_a_job_by_it_keep_the_sum_of_their_promises() -> None:
         counting = CountingAttacker(
             CountingOracle(door, CODED, pair[which], counted, noise), told, CODED, counted, *pair
         )
-        moments, _, _ = statistic.parted(CODED, statistic.run(counting, CODED))
+        moments, _, _ = statistic.unpack(CODED, statistic.run(counting, CODED))
         job = by(moments)
-        return counting.score + _score(
-            job.method, job.problem, rest, pair[which], rows, pair, noise, None, job.preparation
-        )
+        attack = Attack(job.method, job.problem, rows, preparation=job.preparation)
+        return counting.score + attack.score(which, rest, noise)
 
     def caught(noisy: Plan) -> bool:
         noise = sources(8)

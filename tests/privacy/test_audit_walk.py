@@ -12,7 +12,7 @@ import pytest
 from solvers import plan
 from solvers.audit import CASES
 from solvers.audit.cases import Case
-from solvers.audit.gradients import Attacker
+from solvers.audit.gradients import GradientAttacker
 from solvers.data_access import walk
 from solvers.problem import Vector
 from tests.privacy.test_audit import mutated
@@ -27,7 +27,7 @@ def is_caught(name: str) -> bool:
     assert isinstance(case, Case)
     quote = plan(case.method, case.problem, case.privacy)
     asked = quote.method, quote.problem, quote.release.plan, *case.pair(), 3
-    return violates(seeded_attack(*asked, others=case.others), RUNS, beyond(quote.release.plan))
+    return violates(seeded_attack(*asked, others=case.other_rows), RUNS, beyond(quote.release.plan))
 
 
 def test_the_audit_sees_walks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,12 +37,12 @@ def test_the_audit_sees_walks(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("an answer was asked for")
 
     for name in ("sampled_change", "sampled_gradient", "centred_change"):
-        monkeypatch.setattr(Attacker, name, asked)
+        monkeypatch.setattr(GradientAttacker, name, asked)
     for name in ("dp_svrg_walk", "dp_svrg_walk_centred"):
         case = CASES[name]
         assert isinstance(case, Case)
         quote = plan(case.method, case.problem, case.privacy)
-        seeded_attack(quote.method, quote.problem, quote.release.plan, *case.pair(), 3, others=case.others)(2)
+        seeded_attack(quote.method, quote.problem, quote.release.plan, *case.pair(), 3, others=case.other_rows)(2)
 
 
 def half(factors: Callable[..., tuple[float, float]]) -> Callable[..., tuple[float, float]]:
@@ -55,10 +55,12 @@ def half(factors: Callable[..., tuple[float, float]]) -> Callable[..., tuple[flo
     ids=["gradients", "centred changes"],
 )
 def test_mutant_half_the_bound_in_the_walk_is_caught(name: str, factors: str) -> None:
-    sampled = Attacker._sampled
+    sampled = GradientAttacker._sampled
 
-    def knowing(attacker: Attacker, query: str, answers: Vector, terms: Vector, bounds: Vector, means: Vector) -> float:
+    def knowing(
+        attacker: GradientAttacker, query: str, answers: Vector, terms: Vector, bounds: Vector, means: Vector
+    ) -> float:
         return sampled(attacker, query, answers, terms, bounds / 2, means)
 
-    with mutated(walk, factors, half(getattr(walk, factors))), mutated(Attacker, "_sampled", knowing):
+    with mutated(walk, factors, half(getattr(walk, factors))), mutated(GradientAttacker, "_sampled", knowing):
         assert is_caught(name)

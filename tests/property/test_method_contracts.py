@@ -19,9 +19,8 @@ from accounting.records.receipt import recompute
 from solvers import Problem, plan
 from solvers.columns import Columns
 from solvers.data_access import access, allocated, inputs, lattice_sums, sampled, sums
-from solvers.data_access.data import Data, listed
+from solvers.data_access.data import Data, Slots, listed
 from solvers.data_access.meter import Meter
-from solvers.data_access.summed import Places
 from solvers.domains import Free, LinfBall
 from solvers.errors import Unsuitable
 from solvers.losses import Hinge, Logistic, Squared
@@ -172,9 +171,9 @@ class Counted:
         exact, lattice, one_pass = sums.gradient_sum, lattice_sums.lattice_mean_gradients, access.DataAccess.one_pass
         perturb = Meter.perturb
 
-        def gradient_sum(data: Data, places: Places, w: Vector, *anchor: Any) -> Vector:
-            self.gradients += len(listed(places)) * (2 if anchor else 1)
-            return exact(data, places, w, *anchor)
+        def gradient_sum(data: Data, slots: Slots, w: Vector, *anchor: Any) -> Vector:
+            self.gradients += len(listed(slots)) * (2 if anchor else 1)
+            return exact(data, slots, w, *anchor)
 
         def lattice_mean_gradients(data: Data, points: Vector, *rest: Any) -> Vector:
             self.gradients += len(points) * data.problem.n

@@ -17,8 +17,8 @@ from solvers.columns import Columns
 from solvers.data_access import data as reading
 from solvers.data_access import inputs, partitioned
 from solvers.data_access.data import Data
-from solvers.data_access.partitioned import Here, Partitioned
-from solvers.data_access.rows import taken
+from solvers.data_access.partitioned import LocalPartitions, Partitioned
+from solvers.data_access.rows import copied
 from solvers.data_access.sums import gradient_sum
 from solvers.data_access.walk import Walk
 from solvers.domains import Free, LinfBall
@@ -81,8 +81,8 @@ def parted(whole: Data) -> Partitioned:
     for start in range(0, whole.problem.n, GROUP):
         own = np.arange(start, min(start + GROUP, whole.problem.n))
         problem = replace(whole.problem, n=len(own))
-        held.append(Data(taken(whole.records, own), whole.y[own], whole.scale[own], problem))
-    return Partitioned(whole.problem, Here(held))
+        held.append(Data(copied(whole.records, own), whole.y[own], whole.scale[own], problem))
+    return Partitioned(whole.problem, LocalPartitions(held))
 
 
 def test_each_frame_is_its_own() -> None:
@@ -169,7 +169,7 @@ def test_what_a_machine_needs_all_rows_for_is_refused() -> None:
     large = replace(PROBLEMS[-1], n=10**9)
     assert needs_one_machine(NoisySgd(batch=2 * MOST_DRAWN).resolve(large, Privacy(1.0, 1e-9)), large)
     with pytest.raises(Unsuitable):
-        Partitioned(replace(large, n=10, unit=Unit("person", 2)), Here([]))
+        Partitioned(replace(large, n=10, unit=Unit("person", 2)), LocalPartitions([]))
 
 
 def test_ranges_and_batches_that_cross_partitions_add_up_alike() -> None:

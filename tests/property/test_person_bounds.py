@@ -93,7 +93,7 @@ def standardised(problem: Problem) -> dict[str, float]:
     """Of each answer's bound what is left of it without its record's own part."""
     columns, n = problem.columns, problem.n
     assert columns is not None
-    X, here = np.zeros((problem.places, 2)), np.ones(problem.places, np.bool_)
+    X, here = np.zeros((problem.slots, 2)), np.ones(problem.slots, np.bool_)
     X[:, -1] = 1.0
     data = inputs.of_arrays(X, X[:, 0], problem, here if problem.unit.is_person else None)
     names = ("means", "spread", "variances", "target_mean", "target_spread", "residual", "gradient")

@@ -61,13 +61,13 @@ def rows(problem: Problem, seed: int) -> tuple[Vector, Vector]:
     """What stands in all places, and targets."""
     rng = np.random.default_rng(seed)
     if problem.columns is None:
-        X = rng.normal(size=(problem.places, problem.d))
+        X = rng.normal(size=(problem.slots, problem.d))
     elif problem.columns == NUMBERS:
-        X = np.column_stack((rng.uniform(-1, 1, problem.places), np.ones(problem.places)))
+        X = np.column_stack((rng.uniform(-1, 1, problem.slots), np.ones(problem.slots)))
     else:
-        block = np.eye(3)[rng.integers(3, size=problem.places)]
-        X = np.column_stack((rng.uniform(-1, 1, problem.places), block, np.ones(problem.places)))
-    y = rng.integers(3, size=problem.places).astype(float) if problem.outputs > 1 else np.sign(X[:, 0] - 0.1)
+        block = np.eye(3)[rng.integers(3, size=problem.slots)]
+        X = np.column_stack((rng.uniform(-1, 1, problem.slots), block, np.ones(problem.slots)))
+    y = rng.integers(3, size=problem.slots).astype(float) if problem.outputs > 1 else np.sign(X[:, 0] - 0.1)
     return X, y
 
 
@@ -95,7 +95,7 @@ def test_replacing_all_rows_of_a_person_moves_no_value_by_more_than_its_bound_sa
             except Unsuitable:
                 continue
             X, y = rows(problem, 8)
-            held = np.random.default_rng(9).random(problem.places) < 0.6
+            held = np.random.default_rng(9).random(problem.slots) < 0.6
             X[MINE], y[MINE], held[MINE] = far(problem, True), 1.0, FULL
             others = ((False, 1.0, FULL), (True, -1.0, FULL), (False, 0.0, ONE), (True, 1.0, NONE))
             turned = []
@@ -141,7 +141,7 @@ def test_a_place_without_a_row_adds_nothing_whatever_stands_there() -> None:
             except Unsuitable:
                 continue
             X, y = rows(problem, 1)
-            held = np.random.default_rng(2).random(problem.places) < 0.5
+            held = np.random.default_rng(2).random(problem.slots) < 0.5
             found = []
             for seed in (3, 4):
                 other, labels = rows(problem, seed)

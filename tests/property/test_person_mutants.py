@@ -14,7 +14,7 @@ from accounting.plan import Plan, PlannedQuery
 from solvers import Problem, bounds, methods, plan
 from solvers.data_access import access, allocated, data, inputs, persons, sampled, sums, walk
 from solvers.data_access.allocated import AllocatedOracle
-from solvers.data_access.data import places_of
+from solvers.data_access.data import slots_of
 from solvers.data_access.meter import Meter
 from solvers.data_access.sampled import SampledOracle
 from solvers.losses import Squared
@@ -26,7 +26,7 @@ from tests.support.seeded import SeededBits
 
 N = 40
 OWN = Problem(Squared(), n=N, d=N, row_norm=1.0, unit=Unit("person", K))
-Places = Callable[[NDArray[np.int64], Problem], NDArray[np.int64]]
+Slots = Callable[[NDArray[np.int64], Problem], NDArray[np.int64]]
 
 
 def found(method: methods.Method) -> list[str]:
@@ -109,7 +109,7 @@ def whole_persons(values: list[Vector], honest: list[Vector]) -> bool:
     return True
 
 
-def by_rows(right: Places) -> Places:
+def by_rows(right: Slots) -> Slots:
     """The mutant: each of a batch's rows for itself, two of three."""
     chosen = np.random.default_rng(5)
     return lambda records, problem: (where := right(records, problem))[chosen.random(len(where)) < 2 / 3]
@@ -119,7 +119,7 @@ def test_batches_slots_and_draws_hold_whole_persons(monkeypatch: pytest.MonkeyPa
     honest = held_by_person(monkeypatch)
     assert whole_persons(honest, honest)
     for module in (data, sampled, allocated, walk):
-        monkeypatch.setattr(module, "places_of", by_rows(places_of))
+        monkeypatch.setattr(module, "slots_of", by_rows(slots_of))
     assert not whole_persons(held_by_person(monkeypatch), honest)
 
 
@@ -131,7 +131,7 @@ def test_without_the_permutation_one_person_s_rows_move_another(monkeypatch: pyt
 
     def first_places(owners: list[int]) -> Vector:
         noise = Noise(SeededBits(7))
-        draw = (persons.places(np.array(owners), 4, 1, noise) for _ in range(3000))
+        draw = (persons.rows_by_slot(np.array(owners), 4, 1, noise) for _ in range(3000))
         return np.mean([[order.tolist().index(owners.index(person)) for person in range(4)] for order in draw], axis=0)
 
     one, two = [0, 1, 2, 3], [3, 1, 0, 2]  # the same persons, numbered as the files name them

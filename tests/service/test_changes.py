@@ -99,7 +99,7 @@ def test_an_end_that_is_told_here_is_heard_of_at_once(
     tmp_path: Path, make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody looks whether the file has changed, nor at the job without being woken."""
-    monkeypatch.setattr(sqlite, "_LOOK", PATIENCE)
+    monkeypatch.setattr(sqlite, "_POLL_INTERVAL_SECONDS", PATIENCE)
     monkeypatch.setattr(events, "SLOW", PATIENCE)
     with make_service(tmp_path) as service:
         asked = JOB | {"dataset": service.dataset(), "method": {"name": "dp_gd", "steps": 1997}}

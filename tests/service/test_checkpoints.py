@@ -17,7 +17,7 @@ from accounting.records.events import Joined, Opened
 from accounting.records.ledger import advance
 from accounting.records.receipt import rotate_key
 from accounting.records.replay import Replay
-from app import main
+from app import services
 from app.ledger import audit, checkpoints, store
 from app.ledger.audit import UnsoundLedger
 from app.ledger.checkpoints import Checkpoints
@@ -222,7 +222,7 @@ def test_a_tampered_older_entry_is_found_while_the_server_runs(world: World, sta
 def test_a_server_that_finds_it_writes_nothing_any_more_and_says_so(tmp_path: Path, make_service: MakeService) -> None:
     with make_service(tmp_path / "home") as service:
         dataset = service.upload().json()["id"]
-        main._stop_spending(service.database, f"{dataset}: the chain breaks at entry 1")
+        services._stop_spending(service.database, f"{dataset}: the chain breaks at entry 1")
         refused = service.call("steward", "POST", "/v1/tokens", json={"name": "ada", "role": "analyst"})
         assert (refused.status_code, refused.json()["code"]) == (503, "database_unavailable")
         until(lambda: "ledgers" in service.client.get("/health/ready").text)

@@ -1,6 +1,5 @@
 """Uploading, describing and budgeting datasets through the real application."""
 
-import hashlib
 import json
 import math
 import threading
@@ -21,15 +20,14 @@ from httpx import Response
 from accounting.filter import Filter
 from accounting.privacy import Privacy
 from accounting.records.replay import replay
-from app.datasets import folders, values
+from app.datasets import folders
 from app.ledger import store as ledger
-from app.persistence.tables import datasets, stored_values
-from app.sources.matrix import NUMBERS, VALUES, checksum, fingerprint
-from purse.wire.datasets import DatasetSpec
+from app.persistence.tables import datasets
+from app.sources.matrix import NUMBERS
 from purse.wire.neighbors import MEANING
 from tests.service.conftest import MakeService
 from tests.support.service import JOB, SPEC, Service, people
-from tests.support.stored import as_stored_before, stored_matrix
+from tests.support.stored import stored_matrix
 
 
 def _problem(response: Response, status: int, code: str) -> dict[str, Any]:
@@ -141,64 +139,6 @@ def test_the_same_values_are_the_same_dataset_in_whatever_file(service: Service)
     _problem(service.upload(SPEC | {"name": "more", "budget": budget}), 409, "duplicate_dataset")
 
 
-def test_what_columns_say_since_does_not_make_an_older_dataset_another_one() -> None:
-    """As it was noted before numbers had an origin and a scale; else the same data had a second budget."""
-    declared = {"columns": [column | {"default": None} for column in SPEC["columns"]], "values": "0" * 64}
-    before = hashlib.sha256(json.dumps(declared, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-    assert values.content(DatasetSpec.model_validate_json(json.dumps(SPEC)), "0" * 64) == before
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("noted", [True, False])
-@pytest.mark.parametrize("form", ["one", "doubles"])
-def test_a_dataset_of_the_earlier_form_is_known_again_and_computed_on(service: Service, form: str, noted: bool) -> None:
-    """One matrix of doubles, by whose checksum it was known; later numbers as doubles. An older one yet has none."""
-    dataset = service.upload().json()["id"]
-    folder = folders.path(service.home, dataset)
-    as_stored_before(folder, people(), form)
-    sha256 = checksum(folder)
-    known = values.content(DatasetSpec.model_validate_json(json.dumps(SPEC)), fingerprint(folder) or "")
-    with service.database.write() as connection:
-        assert connection.scalar(sa.select(datasets.c.content_sha256)) == known
-        connection.execute(sa.update(stored_values).values(sha256=sha256))
-        if not noted:
-            connection.execute(sa.delete(stored_values))
-            connection.execute(sa.update(datasets).values(content_sha256=dataset))
-    assert values.verify(service.database, service.home) == {dataset: True}
-    _problem(service.upload(SPEC | {"name": "again"}, people() + b"\n"), 409, "duplicate_dataset")
-    submitted = service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": dataset})
-    assert service.finished(submitted.json()["id"])["state"] == "done"
-    assert list((service.home / "scratch").glob("*")) == []
-
-
-@pytest.mark.slow
-def test_a_column_of_zeros_and_ones_of_an_earlier_dataset_is_known_again(service: Service) -> None:
-    """It was coded -1 and 1, and its declaration said no origin: the same file is no new dataset with a new budget."""
-    flags = [
-        f"{row},{value}"
-        for row, value in zip(people().decode().splitlines()[1:], ["0", "1", "", "0.3"] * 99, strict=False)
-    ]
-    file = "\n".join([people().decode().splitlines()[0] + ",flag", *flags]).encode()
-    spec = SPEC | {"columns": [*SPEC["columns"], {"name": "flag", "type": "number", "lower": 0, "upper": 1}]}
-    dataset = service.upload(spec, file).json()["id"]
-    folder = folders.path(service.home, dataset)
-    assert set(stored_matrix(folder)[:, -1]) == {0.0, 1.0, 0.5, float(np.float32(0.3))}
-    as_stored_before(folder, file, "one")
-    earlier = np.load(folder / VALUES)
-    assert set(earlier[:, -1]) == {0.0, 1.0, 0.5, 0.3}
-    flag = np.array([{"0": 0.0, "1": 1.0, "": 0.5, "0.3": 0.3}[line.rpartition(",")[2]] for line in flags])
-    earlier[:, -1] = (flag - 0) - (1 - flag)
-    np.save(folder / VALUES, earlier)
-    sha256 = hashlib.sha256((folder / VALUES).read_bytes()).hexdigest()
-    known = values.content(DatasetSpec.model_validate_json(json.dumps(spec)), sha256)
-    with service.database.write() as connection:
-        assert connection.scalar(sa.select(datasets.c.content_sha256)) == known
-    again = SPEC | {"name": "again", "columns": spec["columns"]}
-    _problem(service.upload(again, file + b"\n"), 409, "duplicate_dataset")
-    other = again | {"columns": [*SPEC["columns"], spec["columns"][-1] | {"origin": 1}]}
-    assert service.upload(other, file).status_code == 201, "coded otherwise, it is declared otherwise"
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["../../escaped.csv", "/etc/escaped", "..\\escaped", "%2e%2e%2fescaped", "escaped\u0000", "", "é" * 100]
@@ -300,10 +240,10 @@ FILE_PART = (b"file", people())
     ("body", "what"),
     [
         (b"", "last boundary"),
-        (_form(), "lacks the part 'spec'"),
-        (_form(SPEC_PART), "lacks the part 'file'"),
-        (_form(SPEC_PART, FILE_PART, (b"upload", b"up_4711")), "has both"),
-        (_form(FILE_PART), "lacks the part 'spec'"),
+        (_form(), "part `spec`"),
+        (_form(SPEC_PART), "part `file`"),
+        (_form(SPEC_PART, FILE_PART, (b"upload", b"up_4711")), "not both"),
+        (_form(FILE_PART), "part `spec`"),
         (_form(SPEC_PART, FILE_PART, FILE_PART), "'file' twice"),
         (_form(SPEC_PART, SPEC_PART, FILE_PART), "'spec' twice"),
         (_form(SPEC_PART, FILE_PART, (b"seed", b"4711")), "Unknown part `seed`. Known parts: spec, file, upload."),

@@ -41,7 +41,10 @@ def test_a_twin_follows_the_released_profile(shared: Service) -> None:
     asked = f"/v1/datasets/{dataset}/twin"
     refused = shared.call("analyst", "GET", asked, params={"source": "profile"})
     assert refused.json()["violations"] == [
-        {"where": "query.source", "what": "cannot be had: no profile was released of this dataset yet"}
+        {
+            "where": "query.source",
+            "what": "does not exist for this dataset: no profile has been released. Leave it out, or choose another",
+        }
     ]
     body = {"dataset": dataset, "method": {"name": "profile"}, "privacy": {"epsilon": 2.5}}
     job = shared.call("analyst", "POST", "/v1/statistics", json=body).json()
@@ -82,7 +85,7 @@ def test_a_public_sample_is_what_twins_and_forecasts_draw_from(shared: Service) 
     assert shared.call("steward", "DELETE", path).status_code == 204
     assert shared.call("steward", "DELETE", path).status_code == 404
     refused = shared.call("analyst", "GET", f"/v1/datasets/{dataset}/twin", params={"source": "sample"})
-    assert refused.json()["violations"][0]["what"] == "cannot be had: no public sample is attached to this dataset yet"
+    assert "no public sample is attached" in refused.json()["violations"][0]["what"]
 
 
 def test_a_sample_goes_with_its_datasets_values(shared: Service) -> None:

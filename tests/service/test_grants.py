@@ -127,6 +127,38 @@ def test_without_a_grant_a_dataset_is_as_one_that_never_was(case: Case, rule: tu
     assert _ask(case.service, "friend", rule, case.dataset).status_code in (200, 202)
 
 
+@pytest.mark.parametrize("rule", OF_A_DATASET, ids=" ".join)
+def test_a_dataset_may_be_named_and_a_name_without_a_grant_is_answered_as_an_unknown_one(
+    case: Case, rule: tuple[str, str]
+) -> None:
+    name = case.service.call("steward", "GET", f"/v1/datasets/{case.dataset}").json()["name"]
+    answers, statements = [], []
+    for reference in (name, "nobody 1"):
+        with _statements(case.service.database) as seen:
+            answers.append(_told(_ask(case.service, "stranger", rule, reference)))
+        statements.append(list(seen))
+    assert answers[0] == answers[1]
+    assert statements[0] == statements[1] != []
+    assert answers[0][0] == 404
+    by_name = _ask(case.service, "friend", rule, name)
+    assert by_name.status_code in (200, 202)
+    if rule[0] == "GET":
+        assert by_name.content == _ask(case.service, "friend", rule, case.dataset).content
+    else:
+        assert by_name.json().get("dataset", by_name.json().get("quote", {}).get("dataset")) == case.dataset
+
+
+def test_jobs_are_listed_by_the_name_of_their_dataset(case: Case) -> None:
+    name = case.service.call("steward", "GET", f"/v1/datasets/{case.dataset}").json()["name"]
+
+    def listed(caller: str, reference: str) -> list[str]:
+        found = case.service.call(caller, "GET", "/v1/jobs", params={"dataset": reference}).json()
+        return [job["id"] for job in found["items"]]
+
+    assert set(listed("analyst", name)) >= {case.profile, case.model}
+    assert listed("analyst", "nobody 1") == listed("stranger", name) == []
+
+
 def test_whoever_gets_no_lock_goes_on_with_nothing(case: Case) -> None:
     """On PostgreSQL a grant may come between the lock, which finds no row, and what is then read without it."""
     with case.service.database.write() as connection:

@@ -138,9 +138,10 @@ class TestDrain:
         assert (world.job(job).state, world.job(job).attempt) == ("done", 1)
 
     def test_answers_until_nothing_runs_and_ends_at_once_when_told_again(self) -> None:
-        ends, drained = list[int](), threading.Event()
+        ends, reported, drained = list[int](), list[str](), threading.Event()
         services = SimpleNamespace(
-            readiness=SimpleNamespace(draining=False), dispatcher=SimpleNamespace(drain=drained.wait)
+            readiness=SimpleNamespace(drain=lambda: reported.append("draining")),
+            dispatcher=SimpleNamespace(drain=drained.wait),
         )
         application: Any = SimpleNamespace(state=SimpleNamespace())
         told = draining(lambda number, _frame: ends.append(number), application, PATIENCE)
@@ -148,7 +149,7 @@ class TestDrain:
         assert ends == [1], "it has not even started"
         application.state.services = services
         told(15, None)
-        assert (services.readiness.draining, ends) == (True, [1])
+        assert (reported, ends) == (["draining"], [1])
         told(2, None)
         assert ends == [1, 2]
         drained.set()
@@ -258,7 +259,7 @@ class Life:
         self.engine = InlineEngine(1)
         self.engine.gate.clear()
         self.dispatcher = Dispatcher(world.settings, world.database, world.keys, self.engine, self.lives.ended)
-        self.lives.begin(self.dispatcher.holder)
+        self.lives.start(self.dispatcher.holder)
         self.dispatcher.step()
 
     def killed(self) -> None:
@@ -299,7 +300,7 @@ class TestServersOfOneHome:
 
     def test_an_orderly_end_leaves_nothing_to_find(self, world: World) -> None:
         life = Life(world)
-        life.lives.end()
+        life.lives.stop()
         assert list((world.settings.home / "servers").iterdir()) == []
         assert Life(world).lives.ended() == []
 

@@ -26,8 +26,10 @@ from app.http.middleware import Observed
 from app.operations import readiness, warming
 from app.operations.logs import Lines
 from app.operations.metrics import Metrics
+from app.operations.warming import WarmUp
 from app.persistence.schema import NEWEST
 from app.persistence.session import Database
+from app.services import check_free
 from app.settings import Settings
 from app.worker.engine import Coming
 from tests.service.conftest import MakeService
@@ -96,9 +98,9 @@ def _without_workers(service: Service) -> Iterator[None]:
 
 @contextmanager
 def _draining(service: Service) -> Iterator[None]:
-    service.app.state.services.readiness.draining = True
+    service.app.state.services.readiness._is_draining = True
     yield
-    service.app.state.services.readiness.draining = False
+    service.app.state.services.readiness._is_draining = False
 
 
 @contextmanager
@@ -128,7 +130,7 @@ _WRONG: dict[str, Callable[[Service], AbstractContextManager[None]]] = {
 
 
 def test_each_reason_not_to_be_ready_is_named_and_no_other(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readiness, "_AGAIN", 0.0)
+    monkeypatch.setattr(readiness, "_CACHE_SECONDS", 0.0)
     assert list(_WRONG) == list(readiness.REASONS)
     for reason, wrong in _WRONG.items():
         with wrong(service):
@@ -152,10 +154,10 @@ def test_a_database_that_hangs_makes_the_server_not_ready_and_keeps_one_thread(
         asked.append(gate.wait(PATIENCE))
         return True
 
-    monkeypatch.setattr(readiness, "_AGAIN", 0.0)
+    monkeypatch.setattr(readiness, "_CACHE_SECONDS", 0.0)
     with monkeypatch.context() as changed:
-        changed.setattr(readiness, "_writes", hang)
-        changed.setattr(readiness, "_PATIENCE", 0.01)
+        changed.setattr(readiness, "_can_write", hang)
+        changed.setattr(readiness, "_CHECK_TIMEOUT_SECONDS", 0.01)
         for _ in range(3):
             assert "database" in service.client.get("/health/ready").json()["detail"]
         gate.set()
@@ -172,8 +174,8 @@ def test_however_many_ask_the_database_is_looked_at_once_a_second(
         looked.append(base)
         return True
 
-    monkeypatch.setattr(readiness, "_AGAIN", 3600.0)
-    monkeypatch.setattr(readiness, "_writes", look)
+    monkeypatch.setattr(readiness, "_CACHE_SECONDS", 3600.0)
+    monkeypatch.setattr(readiness, "_can_write", look)
     for _ in range(5):
         assert service.client.get("/health/ready").status_code == 200
     assert len(looked) <= 1
@@ -207,22 +209,22 @@ def test_a_calculating_process_that_was_killed_as_it_started_is_started_again(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise the server accepts and charges jobs that no worker ever runs."""
-    monkeypatch.setattr(warming, "_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(warming, "RETRY_SECONDS", 0.0)
     warm, ready, begun = iter([False, False, True]), threading.Event(), threading.Event()
     calculators = InlineCalculators()
     calculators.is_warm = lambda: next(warm)  # type: ignore[method-assign]
-    warming.warm_up(ready, threading.Event(), calculators, begun.set)
+    WarmUp(ready, calculators, begun.set).run()
     assert ready.is_set()
     assert begun.is_set(), "the workers start once prices can be calculated"
     assert len(caplog.records) == 2
 
 
 def test_a_server_that_stops_makes_no_further_attempt_to_start_processes() -> None:
-    ready, stopping = threading.Event(), threading.Event()
-    stopping.set()
-    never = _Cold(ever=False)
+    ready, never = threading.Event(), _Cold(ever=False)
     never.gate.set()
-    warming.warm_up(ready, stopping, never, pytest.fail)
+    warm_up = WarmUp(ready, never, pytest.fail)
+    warm_up.stop()
+    warm_up.run()
     assert not ready.is_set()
 
 
@@ -256,14 +258,14 @@ def test_a_server_whose_workers_do_not_start_is_not_ready_until_they_do(
 ) -> None:
     """Once a worker that was killed as it started left a server without any, for good."""
     ready, was_ready = threading.Event(), []
-    monkeypatch.setattr(warming, "_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(warming, "RETRY_SECONDS", 0.0)
 
     def fail_twice() -> None:
         was_ready.append(ready.is_set())
         if len(was_ready) < 3:
             raise OSError("no room")
 
-    warming.warm_up(ready, threading.Event(), InlineCalculators(), fail_twice)
+    WarmUp(ready, InlineCalculators(), fail_twice).run()
     assert was_ready == [True, False, False]
     assert ready.is_set()
     assert caplog.text.count("OSError") == 2
@@ -615,4 +617,4 @@ def test_bodies_of_very_many_values_are_refused_unread(service: Service) -> None
 def test_one_that_wants_the_home_alone_is_refused_beside_a_server(service: Service) -> None:
     """Review: its dispatcher would take the server's jobs, and end them when it ends."""
     with pytest.raises(RuntimeError, match="another purse server"):
-        app.main.check_free(Settings(home=service.home))
+        check_free(Settings(home=service.home))

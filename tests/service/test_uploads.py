@@ -199,7 +199,7 @@ def test_what_would_not_fit_is_told_before_it_comes(tmp_path: Path) -> None:
     with pytest.raises(ApiError) as caught:
         spool.begin(settings, "idn_one", 2**60 + 1)
     assert caught.value.code == "too_large"
-    assert spool.mine(tmp_path, "idn_one") == []
+    assert spool.owned(tmp_path, "idn_one") == []
 
 
 def test_what_waits_too_long_is_deleted_and_nothing_else(tmp_path: Path) -> None:

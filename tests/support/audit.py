@@ -8,10 +8,9 @@ import numpy as np
 from accounting.calibration import certify
 from accounting.noise import Noise
 from accounting.plan import Plan
-from solvers.audit.attack import TestStatistic
-from solvers.audit.attack import scores as attack
+from solvers.audit import attack
 from solvers.audit.bounds import ALARM, DELTAS, Scores, epsilon_lower_bound
-from solvers.audit.gradients import Row
+from solvers.audit.neighbors import Row
 from solvers.methods import Run
 from solvers.problem import Problem
 from tests.support.seeded import SeededBits
@@ -63,13 +62,14 @@ def seeded_attack(
     one: Row,
     two: Row,
     seed: int,
-    statistic: TestStatistic | None = None,
+    statistic: attack.TestStatistic | None = None,
     position: int = 0,
     others: Row | None = None,
 ) -> Attack:
     """Runs with the first row and with the second, one after another."""
     noise = sources(seed)
-    return lambda runs: attack(method, problem, plan, (one, two), runs, noise, statistic, position, others=others)
+    attempt = attack.Attack(method, problem, (one, two), statistic, position, other_rows=others)
+    return lambda runs: attempt.scores(plan, runs, noise)
 
 
 def seeded_scores(

@@ -5,7 +5,7 @@ from fastapi.concurrency import run_in_threadpool
 from app.calculation.questions import ANSWER, QUESTION, answer
 from app.datasets.profiles import Released
 from app.datasets.store import DatasetRow
-from app.quotes import pricing
+from app.quotes import pricing, requests
 from app.quotes.pricing import Priced
 from app.settings import Settings
 from app.wire import JobRequest, StatisticRequest, TuningRequest
@@ -37,5 +37,5 @@ def price(
     known: Released | None = None,
 ) -> Priced:
     """The price of a request, here and now."""
-    asked = pricing.ask(dataset, request, settings, known)
-    return pricing.priced(asked, answer(asked.question))
+    requested = requests.read(dataset, request, settings, known)
+    return pricing.priced(requested, answer(requested.question))

@@ -131,7 +131,7 @@ class World:
         """A job of JOB's kind, ada's if nobody is named."""
         owner = owner or self.analyst
         asked, key = request(dataset, **changes), key or new_id("key")
-        before = asyncio.run(service.known(self.database, owner, key, asked))
+        before = asyncio.run(service.submitted(self.database, owner, key, asked))
         if before is not None:
             return before
         return service.submit(self.database, owner, key, self.priced(dataset, **changes), self.limits)

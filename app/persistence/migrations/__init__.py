@@ -1,1 +1,1 @@
-"""Steps from one schema to the next, by Alembic."""
+"""Migrations from one schema to the next, run by Alembic."""

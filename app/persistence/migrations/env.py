@@ -1,4 +1,4 @@
-"""Runs the steps inside the transaction that `Database.migrate` has begun."""
+"""Run the migrations inside the transaction that `Database.migrate` began."""
 
 from alembic import context
 

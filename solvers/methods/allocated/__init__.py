@@ -1,1 +1,1 @@
-"""The methods that see answers over the slots of a random allocation, and never data, one file each."""
+"""Methods that see private gradients over secret slots and never data, one file each."""

@@ -21,26 +21,30 @@ from solvers.problem import Problem, Vector
 
 MOST_PASSES = 1_000
 _MOST_DEFAULT_SLOTS, _MOST_DEFAULT_PASSES = 2_000, 16
-_FRESH = (
+_ONE_PASS = (
     "No bound on the risk over these rows is proven: a half pass uses each row at most once, so theory bounds the risk "
     "on new rows of the same kind."
 )
-_AGAIN = "No bound on the risk is proven: rows return in later half passes, and these are steps on noisy slots of them."
+_SEVERAL_PASSES = "No bound on the risk is proven, because later half passes use the same rows again, in other slots."
 
 
 @dataclass(frozen=True, slots=True)
 class NoisyMirrorDescent(Strict):
-    """min_w F(w) + r(w): P half passes; in each, N = floor(n/2) + 1 of the n records, about, are spread over T = N // b
-    secret slots, no record in two, and for t = 1..T
-        g = (1/b) sum over slot t of grad f_i(w) + noise,  w = argmin over u in C of B_Phi(u, w) + eta (<g, u> + r(u)).
-    The answer is the mean of the second half of the P T points w that a gradient was asked at.
+    """Noisy mirror descent in half passes, whose random allocation of records to slots stays secret.
 
-    A half pass is one random allocation, accounted for as a whole: hiding the slots is worth a factor of up to 13 in
-    noise. f must be convex, and need not be smooth. With B the most that B_Phi(u, start) can be within D of the start,
-    D as `defaults.distance`, and V = G^2 + sigma^2 E||N(0, I)||_*^2, sigma the noise's std in the limit of many slots,
-    defaults are: b the larger of sqrt(d) and N / 2000, rounded up; P = the most passes, up to 16, whose noise is no
-    larger than a gradient may be, sigma^2 d <= G^2 (measured: docs/benchmarks/nonsmooth.md); eta = sqrt(2 B / (P T V)),
-    which balances B / eta against P T eta V / 2; the Phi of the least B V. Proof: docs/proofs/noisy_mirror_descent.md.
+    min_w F(w) + r(w): in each of P half passes, about N = floor(n/2) + 1 of the n records are spread over T = N // b
+    secret slots, no record in two. Then, for t = 1..T,
+        g = (1/b) sum over slot t of grad f_i(w) + noise,  w = argmin over u in C of B_Phi(u, w) + eta (<g, u> + r(u)).
+    The result is the mean of the second half of the P T points w at which a gradient was requested.
+
+    A half pass is one random allocation and is accounted for as a whole. Hiding the slots reduces the noise by a factor
+    of up to 13. f must be convex, and need not be smooth.
+
+    Defaults: let D be `defaults.distance`, B the largest B_Phi(u, start) within D of the start, and
+    V = G^2 + sigma^2 E||N(0, I)||_*^2, with sigma the noise std in the limit of many slots. b is the larger of sqrt(d)
+    and N / 2000, rounded up. P is the largest number of passes, up to 16, with sigma^2 d <= G^2, so that the noise does
+    not exceed the largest gradient (measured: docs/benchmarks/nonsmooth.md). eta = sqrt(2 B / (P T V)) balances B / eta
+    against P T eta V / 2. Phi has the smallest B V. Proof: docs/proofs/noisy_mirror_descent.md.
 
     Parameters
     ----------
@@ -52,9 +56,9 @@ class NoisyMirrorDescent(Strict):
     potential : Potential of the mirror step. By default the one with the smallest bound
 
     Reference: Arora, Marinov and Ullah 2020, Algorithm 1 and its mini-batch form; docs/spec 4, T5. Deviations: steps
-    on a stale record, which are noise alone, are left out; the sum is divided by b, never by the random number of fresh
-    records; proximal; the mean of the second half in place of all (Rakhlin, Shamir and Sridharan 2012); the noise is
-    not by the paper's composition over q = 1/n, which is not proved.
+    on a stale record, which consist of noise, are omitted; the sum is divided by b instead of the random number of
+    fresh records; steps are proximal; the mean is over the second half (Rakhlin, Shamir and Sridharan 2012); the noise
+    does not follow the paper's composition over q = 1/n, which is not proved.
     """
 
     passes: int | None = None
@@ -70,7 +74,7 @@ class NoisyMirrorDescent(Strict):
         check_step("noisy_mirror_descent: step", self.step)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "NoisyMirrorDescentRun":
-        """Every open field filled from public facts.
+        """Return the run, with every open setting chosen from public facts.
 
         Raises
         ------
@@ -80,7 +84,8 @@ class NoisyMirrorDescent(Strict):
         """
         if not problem.is_convex:
             raise Unsuitable(
-                f"noisy_mirror_descent needs a convex loss, since it averages its points; {not_convex(problem)}"
+                f"noisy_mirror_descent needs a convex loss, because it averages its points; {not_convex(problem)}: "
+                "use dp_gd"
             )
         check_delta("noisy_mirror_descent", privacy)
         half = problem.n // 2 + 1
@@ -89,7 +94,10 @@ class NoisyMirrorDescent(Strict):
         if batch > max(1, problem.n // 2):
             raise Unsuitable(f"noisy_mirror_descent: batch must not exceed n / 2 = {problem.n / 2:g}")
         if half // batch > MOST_SLOTS:
-            raise Unsuitable(f"noisy_mirror_descent: batch must be at least n / {2 * MOST_SLOTS}, for as many slots")
+            raise Unsuitable(
+                f"noisy_mirror_descent: batch must be at least n / {2 * MOST_SLOTS}, because more than {MOST_SLOTS} "
+                "slots are not supported"
+            )
         passes = self.passes or _passes(problem, privacy, batch)
         phi, step = self._potential_and_step(problem, privacy, batch, passes)
         return NoisyMirrorDescentRun(passes, batch, step, phi, self.form)
@@ -97,7 +105,7 @@ class NoisyMirrorDescent(Strict):
     def _potential_and_step(
         self, problem: Problem, privacy: Privacy, batch: int, passes: int
     ) -> tuple[Potential, float]:
-        """Where they are open, of the least bound at about the noise of the plan, which depends on neither."""
+        """Return both as requested, or with the smallest bound at about the planned noise, which depends on neither."""
         refusals = {phi: phi.refusal(problem) for phi in ((self.potential,) if self.potential else POTENTIALS)}
         covered = [phi for phi, refusal in refusals.items() if refusal is None]
         if not covered:
@@ -108,19 +116,19 @@ class NoisyMirrorDescent(Strict):
         half, reach = _half_pass(problem, batch, self.form), distance(problem)
         std = _multiplier(problem, privacy, batch, passes, half) * problem.G / batch
 
-        def start(phi: Potential) -> float:
+        def divergence(phi: Potential) -> float:
             return phi.bregman(problem, reach)
 
-        def force(phi: Potential) -> float:
+        def square_norm(phi: Potential) -> float:
             return problem.G**2 + std**2 * phi.noise_norm(problem)
 
-        phi = min(covered, key=lambda phi: start(phi) * force(phi))
-        return phi, self.step or math.sqrt(2 * start(phi) / (passes * half.slots * force(phi)))
+        phi = min(covered, key=lambda phi: divergence(phi) * square_norm(phi))
+        return phi, self.step or math.sqrt(2 * divergence(phi) / (passes * half.slots * square_norm(phi)))
 
 
 @dataclass(frozen=True, slots=True)
 class NoisyMirrorDescentRun(AllocatedRun):
-    """Its sizes as `NoisyMirrorDescent` has them."""
+    """Resolved settings of `NoisyMirrorDescent`."""
 
     passes: int
     batch: int
@@ -130,24 +138,24 @@ class NoisyMirrorDescentRun(AllocatedRun):
     name: Literal["noisy_mirror_descent"] = "noisy_mirror_descent"
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
-        """P allocations of T answers each."""
+        """Return P allocations of T answers each."""
         return (Query("half_pass", self.passes, _half_pass(problem, self.batch, self.form)),)
 
     def bounds(self, problem: Problem) -> Bounds:
-        """What a record adds to a slot's mean at most, and its coordinates."""
+        """Return the largest effect of a record on the mean of a slot, and the number of coordinates."""
         size = _half_pass(problem, self.batch, self.form).normalizer(problem.n)
         return {"half_pass": (sampled_bound(problem, size, problem.G), problem.size)}
 
     def gradient_evaluations(self, problem: Problem) -> float:
-        """P T b, in expectation or exactly."""
+        """Return P T b, in expectation or exactly."""
         return float(self.queries(problem)[0].answers) * self.batch
 
     def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
-        """None is proven."""
-        return _FRESH if self.passes == 1 else _AGAIN
+        """Return why no bound is proven."""
+        return _ONE_PASS if self.passes == 1 else _SEVERAL_PASSES
 
     def run(self, oracle: Allocated, problem: Problem) -> Vector:
-        """The private model."""
+        """Return the private model."""
         w, mean, steps = problem.start, Average(), self.queries(problem)[0].answers
         for t in range(steps):
             if 2 * (t + 1) > steps:
@@ -157,18 +165,18 @@ class NoisyMirrorDescentRun(AllocatedRun):
 
 
 def _passes(problem: Problem, privacy: Privacy, batch: int) -> int:
-    """floor(mu^2 / (4 q^2 sinh(1 / z^2) / T)) in [1, 16], mu of the target, z = b / sqrt(d): there sigma^2 d = G^2.
+    """Return P = floor(mu^2 / (4 q^2 sinh(1 / z^2) / T)) in [1, 16], with z = b / sqrt(d), where sigma^2 d = G^2.
 
-    Under zero_out one costs q^2 (e^(1 / z^2) - 1) / T.
+    mu is that of the target. Under zero_out, a half pass costs q^2 (e^(1 / z^2) - 1) / T.
     """
     half, square = _half_pass(problem, batch, "independent"), min(problem.size / batch**2, 100.0)
     slot = math.expm1(square) if problem.relation == "zero_out" else 4 * math.sinh(square)
-    one = half.rate**2 * slot / half.slots
-    return min(max(int(gauss_mu(privacy.epsilon, privacy.delta) ** 2 / one), 1), _MOST_DEFAULT_PASSES)
+    cost = half.rate**2 * slot / half.slots
+    return min(max(int(gauss_mu(privacy.epsilon, privacy.delta) ** 2 / cost), 1), _MOST_DEFAULT_PASSES)
 
 
 def _multiplier(problem: Problem, privacy: Privacy, batch: int, passes: int, half: RandomAllocation) -> float:
-    """z in the limit of many slots and passes: 4 q^2 sinh(1 / z^2) / T = mu^2 / P; in order, that of T batches."""
+    """Return z in the limit of many slots and passes: 4 q^2 sinh(1 / z^2) / T = mu^2 / P; if ordered, of T batches."""
     share = gauss_mu(privacy.epsilon, privacy.delta) ** 2 / passes
     if half.form == "ordered":
         return WithoutReplacement(batch, problem.n).multiplier(share / half.slots, problem.relation)
@@ -176,6 +184,6 @@ def _multiplier(problem: Problem, privacy: Privacy, batch: int, passes: int, hal
 
 
 def _half_pass(problem: Problem, batch: int, form: Form) -> RandomAllocation:
-    """T slots of b records."""
+    """Return the allocation to T slots of b records."""
     slots = (problem.n // 2 + 1) // batch
     return RandomAllocation(min(1.0, slots * batch / problem.n), slots, form)

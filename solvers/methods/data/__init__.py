@@ -1,3 +1,5 @@
-"""The methods whose privacy rests on their own steps, one file each; each is reviewed like a mechanism: precondition,
-pseudo-code, postcondition, proof.
+"""Methods that see the data, one file each.
+
+Their privacy depends on their own steps, so each is reviewed like a mechanism: precondition, pseudo-code, postcondition
+and proof.
 """

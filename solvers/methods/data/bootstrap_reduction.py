@@ -1,4 +1,4 @@
-"""From expected to empirical risk: a pure method on rows drawn with replacement (Asi, Levy, Duchi 2021)."""
+"""Bootstrap reduction: a pure method on rows drawn with replacement, for the empirical risk (Asi et al. 2021)."""
 
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -17,12 +17,12 @@ from solvers.problem import Problem, Vector
 
 @dataclass(frozen=True, slots=True)
 class BootstrapReduction(Strict):
-    """min_w F(w) + r(w) by the method `inner` on a bootstrap sample: n rows drawn uniformly, with replacement.
+    """Bootstrap reduction: the method `inner` on a bootstrap sample of n rows, drawn uniformly with replacement.
 
-    Its rows are independent draws from the data's own distribution, over which the expected loss is F: what is
-    proven of `inner` for the expected loss holds for the empirical one, on every dataset.
+    min_w F(w) + r(w): the rows are independent draws from the empirical distribution, over which the expected loss is
+    F. Bounds of `inner` on the expected loss therefore hold for the empirical loss, on every dataset.
 
-    Precondition: `inner` is e-DP for the replacement of one row it sees.
+    Precondition: `inner` is e-DP for the replacement of one of its rows.
     Pseudo-code: draw i_1..i_n; return inner(rows i_1..i_n).
     Postcondition: epsilon-DP with the epsilon of docs/proofs/resampled.md: 1 for e = 0.667. Proof:
     docs/proofs/bootstrap_reduction.md.
@@ -32,7 +32,7 @@ class BootstrapReduction(Strict):
     inner : Method for the drawn rows, localization or output_perturbation. Its noise is Laplace here
 
     Reference: Asi, Levy and Duchi 2021, Proposition 4; docs/spec 8.
-    Deviations: no run is thrown away for a row drawn too often; e comes from a tighter theorem in place of
+    Deviations: no run is discarded because a row was drawn too often; e comes from a tighter theorem instead of
     epsilon / (2 log(2 n)).
     """
 
@@ -40,50 +40,52 @@ class BootstrapReduction(Strict):
     name: Literal["bootstrap_reduction"] = "bootstrap_reduction"
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "BootstrapReductionRun":
-        """Every open field filled from public facts.
+        """Return the run, with every open setting chosen from public facts.
 
         Raises
         ------
         Unsuitable
-            if `inner` is, at delta = 0, or there is one row.
+            if `inner` does not solve the problem at delta = 0, or there is only one record.
         """
         if problem.n < 2:
-            raise Unsuitable("bootstrap_reduction needs two records or more")
+            raise Unsuitable("bootstrap_reduction: n must be at least 2, because a sample of one record is that record")
         own = Privacy(run_epsilon(privacy.epsilon, problem.n), 0.0)
         return BootstrapReductionRun(self.inner.resolve(replace(problem, relation=REPLACE_ONE), own))
 
 
 @dataclass(frozen=True, slots=True)
 class BootstrapReductionRun(DataRun):
-    """Its sizes as `BootstrapReduction` has them."""
+    """Resolved settings of `BootstrapReduction`."""
 
     inner: LocalizationRun | OutputPerturbationRun
     name: Literal["bootstrap_reduction"] = "bootstrap_reduction"
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
-        """Those of `inner`, on a bootstrap sample."""
-        found = []
+        """Return the queries of `inner`, on a bootstrap sample."""
+        queries = []
         for query in self.inner.queries(problem):
             if not isinstance(query.mechanism, Laplace | Parallel):
-                raise Unsuitable("bootstrap_reduction: the noise within must be laplace")
-            found.append(replace(query, mechanism=Resampled(query.mechanism, problem.n)))
-        return tuple(found)
+                raise Unsuitable(
+                    "bootstrap_reduction: noise of the inner method must be laplace, because it must be pure"
+                )
+            queries.append(replace(query, mechanism=Resampled(query.mechanism, problem.n)))
+        return tuple(queries)
 
     def bounds(self, problem: Problem) -> Bounds:
-        """Those of `inner`."""
+        """Return the bounds of `inner`."""
         return self.inner.bounds(problem)
 
     def gradient_evaluations(self, problem: Problem) -> float:
-        """Those of `inner`."""
+        """Return the number of `inner`."""
         return self.inner.gradient_evaluations(problem)
 
     def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> float | str:
-        """On E[F(w)] - min F: what localization has for the expected loss."""
-        if isinstance(self.inner, LocalizationRun):
-            found = self.inner.expected_risk(problem, noise_std, start.distance)
-            return UNFINISHED if found is None else found
-        return UNFINISHED
+        """Return the bound of localization on the expected loss, which bounds E[F(w)] - min F here."""
+        if not isinstance(self.inner, LocalizationRun):
+            return UNFINISHED
+        risk = self.inner.expected_risk(problem, noise_std, start.distance)
+        return UNFINISHED if risk is None else risk
 
     def run(self, access: Access, problem: Problem) -> Vector:
-        """The private model."""
+        """Return the private model."""
         return self.inner.run(access.redrawn(), problem)

@@ -1,4 +1,4 @@
-"""Epochs of localization whose steps halve: the faster rate of a risk with growth, untold (Asi, Levy, Duchi 2021)."""
+"""Epochs of localization with halved steps, which adapt to the growth of the risk (Asi, Levy and Duchi 2021)."""
 
 import math
 from dataclasses import dataclass
@@ -23,19 +23,21 @@ from solvers.problem import Problem, Vector
 
 MOST_EPOCHS = 1_000
 _MOST_DEFAULT_STEPS = 2_000
-_SMOOTH, _ROUGH = 2.0, 1.5
+_SMOOTH_KAPPA, _NON_SMOOTH_KAPPA = 2.0, 1.5
 
 
 @dataclass(frozen=True, slots=True)
 class EpochGrowth(Strict):
-    """min_w E f(w; z) + r(w) where it grows like its least value + (lambda/kappa) ||w - w*||^kappa, both unknown:
-    T epochs of localization on floor(n/T) rows each, epoch e from the last one's point with steps 2^-e eta.
+    """Epochs of localization with halved steps, for risks that grow fast around the minimizer.
 
-    Precondition: as for `localization`. Growth is asked for by the rate alone, never by privacy.
+    min_w E f(w; z) + r(w), which is at least its minimum + (lambda/kappa) ||w - w*||^kappa with both unknown, by T
+    epochs of localization on floor(n/T) rows each. Epoch e starts at the point of the previous one, with steps
+    2^-e eta.
+
+    Precondition: as for `localization`. Only the rate needs growth; privacy does not.
     Pseudo-code: for e = 0..T-1: x = localize(rows of epoch e, from x, step 2^-e, envelope of width 2^-e smoothing).
     Postcondition: no row is in two phases of any epochs, so the run costs one release: 2/z-GDP, or 2/z-DP with Laplace
-    noise.
-    Proof: docs/proofs/epoch_growth.md.
+    noise. Proof: docs/proofs/epoch_growth.md.
 
     Parameters
     ----------
@@ -45,8 +47,8 @@ class EpochGrowth(Strict):
     phases, ratio, step, smoothing, steps, noise : Parameter of the first epoch's localization
 
     Reference: Asi, Levy and Duchi 2021, Algorithm 2; docs/spec 6.
-    Deviations: C in place of its part within 2^-e D of x, which is not needed (proof); T from the proven bound in place
-    of ceil(2 ln n / (kappa - 1)), which is several times as many; localization's own.
+    Deviations: C instead of its part within 2^-e D of x, which is not needed (proof); T from the proven bound instead
+    of ceil(2 ln n / (kappa - 1)), which is several times as many; those of localization.
     """
 
     kappa: float | None = None
@@ -70,7 +72,7 @@ class EpochGrowth(Strict):
         check_smoothing("epoch_growth", self.smoothing)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "EpochGrowthRun":
-        """Every open field filled from public facts.
+        """Return the run, with every open setting chosen from public facts.
 
         Raises
         ------
@@ -79,48 +81,50 @@ class EpochGrowth(Strict):
         """
         check_convex("epoch_growth", problem)
         noise = cuts.noise_for("epoch_growth", self.noise, privacy)
-        kappa = self.kappa or (_SMOOTH if problem.is_smooth else _ROUGH)
+        kappa = self.kappa or (_SMOOTH_KAPPA if problem.is_smooth else _NON_SMOOTH_KAPPA)
+        bound = schedule.risk_bound(LAW, noise, privacy, problem)
         reach = problem.G * distance(problem)
-        a = schedule.spread(noise, privacy, problem)
-        T = self.epochs or self._halvings(problem, a, kappa)
-        plan, proven = self._epoch(problem, a, T)
-        width = schedule.envelope("epoch_growth", problem, self.smoothing, proven)
-        if self.epochs is None and proven >= reach * 2**-kappa:
+        T = self.epochs or self._halvings(problem, bound, kappa)
+        plan = self._first_epoch(problem, bound, T)
+        risk = bound.risk(plan)
+        width = schedule.envelope("epoch_growth", problem, self.smoothing, risk)
+        if self.epochs is None and risk >= reach * 2**-kappa:
             raise Unsuitable(
-                f"epoch_growth: with n = {problem.n} an epoch's proven error is {proven / reach:.3g} G D, and one "
-                f"that halves the distance to the minimizer at kappa = {kappa:g} needs less than {2**-kappa:.3g} G D: "
-                "take localization, or name the epochs"
+                f"epoch_growth: n = {problem.n} is too small. The proven error of an epoch is {risk / reach:.3g} G D, "
+                f"and halving the distance to the minimizer at kappa = {kappa:g} needs less than {2**-kappa:.3g} G D. "
+                "Use localization, or set epochs"
             )
         return EpochGrowthRun(kappa, T, plan.count, plan.ratio, plan.step, width, self.steps, noise)
 
-    def _halvings(self, problem: Problem, a: float, kappa: float) -> int:
-        """The least T with T > log2(G D / (2^kappa risk of one epoch)) / (kappa - 1), beyond which epochs gain nothing;
-        one less where even one halving is then in doubt.
+    def _halvings(self, problem: Problem, bound: schedule.RiskBound, kappa: float) -> int:
+        """Return the smallest T with T > log2(G D / (2^kappa risk of one epoch)) / (kappa - 1).
+
+        More epochs gain nothing. If even one halving is then not proven, the result is T - 1.
         """
         for T in range(1, MOST_EPOCHS + 1):
-            _, proven = self._epoch(problem, a, T)
-            useful = math.log2(problem.G * distance(problem) / proven) - kappa
+            risk = bound.risk(self._first_epoch(problem, bound, T))
+            useful = math.log2(problem.G * distance(problem) / risk) - kappa
             if useful / (kappa - 1) < T:
                 return T if useful > 0 else max(1, T - 1)
         raise Unsuitable(
-            f"epoch_growth: kappa = {kappa:g} takes more than {MOST_EPOCHS} epochs here: name a larger one"
+            f"epoch_growth: kappa = {kappa:g} is too small, because it takes more than {MOST_EPOCHS} epochs here: "
+            "set a larger kappa"
         )
 
-    def _epoch(self, problem: Problem, a: float, epochs: int) -> tuple[cuts.Phases, float]:
-        """The first epoch's phases and proven risk."""
-        D, rows = distance(problem), problem.n // epochs
+    def _first_epoch(self, problem: Problem, bound: schedule.RiskBound, epochs: int) -> cuts.Phases:
+        """Return the phases of the first epoch."""
+        rows = problem.n // epochs
         if rows < schedule.LEAST_ROWS * (self.phases or 1):
             raise Unsuitable(
-                f"epoch_growth: {epochs} epochs on n = {problem.n} hold {rows} each, and every phase of one needs "
-                f"{schedule.LEAST_ROWS}: ask for fewer epochs or phases, raise kappa, or take localization"
+                f"epochs: {epochs} epochs on n = {problem.n} have {rows} rows each, and each of their phases needs "
+                f"{schedule.LEAST_ROWS}: request fewer epochs or phases, a larger kappa, or localization"
             )
-        plan = schedule.choose(LAW, a, rows, D, problem.G, count=self.phases, ratio=self.ratio, step=self.step)
-        return plan, schedule.risk(LAW, a, plan, D, problem.G)
+        return bound.best_phases(rows, self.phases, self.ratio, self.step)
 
 
 @dataclass(frozen=True, slots=True)
 class EpochGrowthRun(DataRun):
-    """Its sizes as `EpochGrowth` has them."""
+    """Resolved settings of `EpochGrowth`."""
 
     kappa: float
     epochs: int
@@ -133,35 +137,37 @@ class EpochGrowthRun(DataRun):
     name: Literal["epoch_growth"] = "epoch_growth"
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
-        """A release a phase, at the cost of one."""
+        """Return one query with a release for each phase, at the cost of one release."""
         return cuts.parallel(self.noise, self.epochs * self.phases)
 
     def bounds(self, problem: Problem) -> Bounds:
-        """The first phase's per-record bound, the largest, and its number of coordinates."""
+        """Return the per-record bound of the first phase, which is the largest, and the number of coordinates."""
         piece = piece_of(problem, self.schedule(problem, 0), 0, self.smoothing)
         moved = piece.sensitivity(float(np.linalg.norm(problem.start)))
         return {cuts.QUERY: (cuts.bound(self.noise, moved, problem.size), problem.size)}
 
     def gradient_evaluations(self, problem: Problem) -> float:
-        """Sum of T_i m over all phases."""
+        """Return the sum of T_i m over all phases."""
         plans = [(self.schedule(problem, e), 2.0**-e * self.smoothing) for e in range(self.epochs)]
         pieces = [piece_of(problem, plan, i, h) for plan, h in plans for i in range(self.phases)]
         return float(sum(piece.steps(self.steps) * len(piece.rows) for piece in pieces))
 
     def schedule(self, problem: Problem, epoch: int) -> cuts.Phases:
-        """The phases of an epoch = 0..T-1."""
+        """Return the phases of an epoch = 0..T-1."""
         rows = problem.n // self.epochs
         return cuts.Phases(epoch * rows, self.phases, rows // self.phases, self.ratio, 2.0**-epoch * self.step)
 
     def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
-        """None over these rows; what is proven of the first epoch's, over their distribution, in words."""
-        off = bias(problem.loss, smoothed(problem.loss, self.smoothing))
-        first = schedule.forecast(LAW, self.schedule(problem, 0), problem, noise_std, start.distance, off)
-        later = "growth around the minimizer lets each later one halve it."
-        return f"{first} That is for the first of {self.epochs} epochs; {later}"
+        """Return in words the bound of the first epoch, over the distribution of the rows."""
+        smoothing_bias = bias(problem.loss, smoothed(problem.loss, self.smoothing))
+        first = schedule.forecast(LAW, self.schedule(problem, 0), problem, noise_std, start.distance, smoothing_bias)
+        return (
+            f"{first} This bound is for the first of {self.epochs} epochs. If the risk grows around the minimizer, "
+            "each later epoch can halve it."
+        )
 
     def run(self, access: Access, problem: Problem) -> Vector:
-        """The private model."""
+        """Return the private model."""
         x = problem.start
         for e in range(self.epochs):
             width = 2.0**-e * self.smoothing

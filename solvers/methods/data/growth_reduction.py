@@ -1,4 +1,4 @@
-"""From growth to none: rounds of output perturbation whose pull towards the last one grows (Asi, Levy, Duchi 2021)."""
+"""Growth reduction: rounds of output perturbation with a growing pull to the previous release (Asi et al. 2021)."""
 
 import math
 from dataclasses import dataclass
@@ -27,17 +27,19 @@ _QUERY = "round"
 
 @dataclass(frozen=True, slots=True)
 class GrowthReduction(Strict):
-    """min_w F(w) + r(w), convex, by k problems that have growth, each over all rows:
+    """Growth reduction: a convex problem is solved by rounds of strongly convex problems, each over all rows.
+
+    min_w F(w) + r(w) by k rounds of
 
         p_i ~ argmin over C of F(w) + r(w) + (s_i/2) ||w - x_(i-1)||^2,    x_i = project_C(p_i + noise_i),
 
-    s_i = 2^(i-1) strength, x_0 public; Gaussian noise of std z G / (n s_i) in each coordinate, or Laplace noise of
-    scale z sqrt(d) G / (n s_i), rounding aside.
+    with s_i = 2^(i-1) strength and a public x_0. Rounding aside, the noise is Gaussian with std z G / (n s_i) in each
+    coordinate, or Laplace with scale z sqrt(d) G / (n s_i).
 
     Precondition: f convex and smooth with gradients bounded by proof.
     Pseudo-code: for i = 1..k: T_i proximal gradient steps from x_(i-1); release; project on C.
-    Postcondition: each round is output perturbation, of sensitivity 2 G / (n s_i) whatever T_i, on all rows: the run is
-    the composition of k releases. Proof: docs/proofs/growth_reduction.md.
+    Postcondition: each round is output perturbation on all rows, with sensitivity 2 G / (n s_i) for every T_i, so the
+    run is the composition of k releases. Proof: docs/proofs/growth_reduction.md.
 
     Parameters
     ----------
@@ -46,10 +48,10 @@ class GrowthReduction(Strict):
     steps : Largest number of steps in a round, in [1, 100000]
     noise : "gaussian", or "laplace", the default at delta = 0
 
-    Reference: Asi, Levy and Duchi 2021, Proposition 3 at kappa = 2, the method within being output perturbation;
+    Reference: Asi, Levy and Duchi 2021, Proposition 3 at kappa = 2, with output perturbation as the inner method;
     docs/spec 8.
-    Deviations: the pull grows (the printed sign makes it fall); mu^2 is shared, in place of (epsilon/k, delta/k); C in
-    place of the ball around x_(i-1), which never binds.
+    Deviations: the pull grows (the printed sign makes it fall); rounds share mu^2 instead of (epsilon/k, delta/k); C
+    replaces the ball around x_(i-1), which never binds.
     """
 
     rounds: int | None = None
@@ -64,7 +66,7 @@ class GrowthReduction(Strict):
         check_step("growth_reduction: strength", self.strength)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "GrowthReductionRun":
-        """Every open field filled from public facts.
+        """Return the run, with every open setting chosen from public facts.
 
         Raises
         ------
@@ -73,18 +75,18 @@ class GrowthReduction(Strict):
         """
         check_loss("growth_reduction", problem, convex=True)
         noise, D = noise_for("growth_reduction", self.noise, privacy), distance(problem)
-        found = []
+        candidates = []
         for k in range(1, MOST_ROUNDS + 1) if self.rounds is None else (self.rounds,):
             errors = _errors(problem, _spread(noise, privacy, problem, k), k)
-            best = math.sqrt(2 * errors) / D if self.strength is None else self.strength
-            found.append((best * D**2 / 2 + errors / best, k, best))
-        _, rounds, strength = min(found)
+            strength = math.sqrt(2 * errors) / D if self.strength is None else self.strength
+            candidates.append((strength * D**2 / 2 + errors / strength, k, strength))
+        _, rounds, strength = min(candidates)
         return GrowthReductionRun(rounds, strength, self.steps, noise)
 
 
 @dataclass(frozen=True, slots=True)
 class GrowthReductionRun(DataRun):
-    """Its sizes as `GrowthReduction` has them."""
+    """Resolved settings of `GrowthReduction`."""
 
     rounds: int
     strength: float
@@ -93,35 +95,35 @@ class GrowthReductionRun(DataRun):
     name: Literal["growth_reduction"] = "growth_reduction"
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
-        """A release a round."""
+        """Return a release for each round."""
         return (Query(_QUERY, self.rounds, Laplace() if self.noise == "laplace" else Gaussian()),)
 
     def bounds(self, problem: Problem) -> Bounds:
-        """The first round's per-record bound, the largest, and its number of coordinates."""
+        """Return the per-record bound of the first round, which is the largest, and the number of coordinates."""
         moved = self._piece(problem, 0).sensitivity(float(np.linalg.norm(problem.start)))
         return {_QUERY: (bound(self.noise, moved, problem.size), problem.size)}
 
     def gradient_evaluations(self, problem: Problem) -> float:
-        """Sum of T_i n."""
+        """Return the sum of T_i n."""
         return float(sum(self._piece(problem, i).steps(self.steps) for i in range(self.rounds))) * problem.n
 
     def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> float | str:
-        """On E[F(w)] - min F, without a regularizer, where `steps` cuts no round short."""
+        """Return a bound on E[F(w)] - min F without a regularizer, if `steps` is enough for every round."""
         k, s = self.rounds, self.strength
-        short = any(self._piece(problem, i).steps(MOST_STEPS) > self.steps for i in range(k))
-        if short or not isinstance(problem.regularizer, NoRegularizer):
+        is_cut_short = any(self._piece(problem, i).steps(MOST_STEPS) > self.steps for i in range(k))
+        if is_cut_short or not isinstance(problem.regularizer, NoRegularizer):
             return UNFINISHED
         a = problem.size * (noise_std * problem.n * s / (2 * problem.G)) ** 2 + (CLOSE / 2) ** 2
         return s * start.distance**2 / 2 + _errors(problem, a, k) / s
 
     def run(self, access: Access, problem: Problem) -> Vector:
-        """The private model."""
+        """Return the private model."""
         x = problem.start
         for i in range(self.rounds):
             piece = self._piece(problem, i)
             w = piece.minimize(access, x, x, piece.steps(self.steps))
             moved = piece.sensitivity(float(np.linalg.norm(x)))
-            # the move and not the point: late rounds' lattices are too fine to reach as far as x is from 0
+            # release the move instead of the point, because the fine lattices of late rounds do not reach from 0 to x
             x = problem.domain.project(x + access.release(_QUERY, w - x, bound(self.noise, moved, problem.size)))
         return x
 
@@ -130,11 +132,11 @@ class GrowthReductionRun(DataRun):
 
 
 def _spread(noise: NoiseName, privacy: Privacy, problem: Problem, rounds: int) -> float:
-    """a = E||noise||^2 over the squared sensitivity when each of the rounds gets its share of mu^2, or of epsilon."""
+    """Return a = E||noise||^2 over the squared sensitivity, if each round gets its share of mu^2 or of epsilon."""
     return spread(noise, privacy, problem) * (rounds**2 if noise == "laplace" else rounds)
 
 
 def _errors(problem: Problem, a: float, rounds: int) -> float:
-    """E in the bound s_1 D^2 / 2 + E / s_1."""
+    """Return E in the bound s_1 D^2 / 2 + E / s_1."""
     per, last = 2 * problem.G / problem.n, 2.0 ** (1 - rounds)
     return a * per**2 * 2 * (1 - last) + problem.G * math.sqrt(a) * per * last

@@ -1,4 +1,4 @@
-"""Inverse sensitivity: a point of a public grid, chosen by how many records would have to change to make it optimal."""
+"""Inverse sensitivity: a grid point, chosen by how many records must change to make it optimal."""
 
 import math
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from accounting.privacy import Privacy
 from solvers.bounds import UNIT
 from solvers.domains import Free, Simplex
 from solvers.errors import Unsuitable
-from solvers.methods.checks import check_count, check_scalar
+from solvers.methods.checks import check_count, check_scalar, not_convex
 from solvers.methods.run import Bounds, DataRun, Strict
 from solvers.oracles import Access
 from solvers.problem import Problem, Vector
@@ -23,24 +23,29 @@ from solvers.rounded import lattice_error
 Points = NDArray[np.float64]
 
 MOST_DIMENSIONS = 3
-_POINTS = 4096  # of a default grid
-_EVALUATIONS = 2e9  # and the most that it may compute
-_STEP_ROUNDING = 64  # as in descent: units of the last place that one proximal step may cost, per coordinate
+_DEFAULT_POINTS = 4096  # of a default grid
+_MOST_DEFAULT_EVALUATIONS = 2e9  # per-record gradients of a default grid
+_LEAST_DEFAULT_GRID = 8  # points along each axis
+_STEP_ROUNDING = 64  # units in the last place that one proximal step costs at most, per coordinate
 _MOST_ROUNDING = 0.01  # of the sensitivity, that rounding may add
+_CURVATURE_FACTOR = 100  # makes steps so short that the curvature of r changes a score little
 
 
 @dataclass(frozen=True, slots=True)
 class InverseSensitivity(Strict):
-    """min over C of F(w) + r(w), d <= 3, C bounded: P(w_j) in proportion to e^(-epsilon n |P_j| / (4 G)), on a grid.
+    """A point of a public grid, chosen by the exponential mechanism; for at most three coefficients.
 
-    P_j = (w_j - prox_(t r, C)(w_j - t grad F(w_j))) / t is the gradient at w_j, less what r and the edge of C allow; it
-    is 0 exactly at minimizers. n |P_j| / (2 G) is at most the number of records that must change to bring a minimizer
-    to w_j. In one dimension the grid cuts C into cells, and a cell's score is the least over its points, found at its
-    two ends, since the derivative does not decrease: a cell that holds a minimizer has score 0.
+    min over C of F(w) + r(w), d <= 3, C bounded: P(w_j) is proportional to e^(-epsilon n |P_j| / (4 G)).
+
+    P_j = (w_j - prox_(t r, C)(w_j - t grad F(w_j))) / t is the gradient at w_j, corrected for r and the boundary of C.
+    It is 0 exactly at minimizers. n |P_j| / (2 G) is at most the number of records that must change to bring a
+    minimizer to w_j. In one dimension, the grid divides C into cells. The score of a cell is the smallest of its
+    points, and follows from its two ends, because the derivative does not decrease. A cell that contains a minimizer
+    has score 0.
 
     Precondition: f convex; gradients bounded by proof (rows are scaled); grid and t are functions of public facts.
     Pseudo-code: scores q_j = n |P_j| / (2 G); choose j by the exponential mechanism; release w_j.
-    Postcondition: replacing a record moves every score by at most 1 and a stated rounding, so the choice is 2/z-DP.
+    Postcondition: replacing a record moves every score by at most 1 plus rounding, so the choice is 2/z-DP.
     Proof: docs/proofs/inverse_sensitivity.md.
 
     Parameters
@@ -48,8 +53,8 @@ class InverseSensitivity(Strict):
     grid : Number of cells (d = 1), or of points along each axis. By default about 4096 points, fewer for many rows
 
     Reference: Asi and Duchi 2020; Asi, Levy and Duchi 2021, equations (4) and (5). Deviations: half the printed
-    exponent, which is 2 epsilon-DP; a grid; the proximal step's length for the gradient's norm, which also counts r
-    and the edge of C, where a minimizer's gradient is not 0.
+    exponent, which is only 2 epsilon-DP; a grid; the length of the proximal step instead of the norm of the gradient,
+    so that r and the boundary of C count, where the gradient of a minimizer is not 0.
     """
 
     grid: int | None = None
@@ -59,58 +64,63 @@ class InverseSensitivity(Strict):
         check_count("inverse_sensitivity: grid", self.grid, MOST_CHOICES)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "InverseSensitivityRun":
-        """Every open field filled from public facts.
+        """Return the run, with every open setting chosen from public facts.
 
         Raises
         ------
         Unsuitable
-            if d > 3, a record has several rows, the domain is not bounded, the loss is not convex, or the grid is too
-            large or too fine.
+            if d > 3, a record has several rows, the domain is not bounded, the loss is not convex, or the grid has too
+            many points.
         """
         check_scalar("inverse_sensitivity", problem)
         if problem.unit.slots > 1:
             raise Unsuitable(
-                "inverse_sensitivity counts records of one gradient each; here a record is a person of several rows, "
-                "for whom its score is not proven"
+                "inverse_sensitivity counts records with one gradient each, and here a record is a person with several "
+                "rows, for whom the score is not proven: use another method"
             )
         if problem.d > MOST_DIMENSIONS:
             raise Unsuitable(
-                f"inverse_sensitivity needs at most {MOST_DIMENSIONS} coefficients, the intercept included; here there "
-                f"are {problem.d}, and a grid grows as a power of them"
+                f"inverse_sensitivity supports at most {MOST_DIMENSIONS} coefficients, the intercept included, because "
+                f"a grid grows exponentially. There are {problem.d}: use fewer features or another method"
             )
         if not problem.is_convex:
-            raise Unsuitable(f"inverse_sensitivity needs a convex loss; {problem.loss.name} is not")
+            raise Unsuitable(f"inverse_sensitivity needs a convex loss; {not_convex(problem)}: use dp_gd")
         _sides(problem)
-        made = InverseSensitivityRun(self.grid or _default_grid(problem))
-        if made._size(problem) > MOST_CHOICES:
-            raise Unsuitable(f"inverse_sensitivity: the grid may hold at most {MOST_CHOICES} points in all")
-        if made._rounding(problem) > _MOST_ROUNDING:
-            raise Unsuitable("inverse_sensitivity: the grid is too fine to be told apart in floats at so many rows")
-        return made
+        run = InverseSensitivityRun(self.grid or _default_grid(problem))
+        if run.size(problem) > MOST_CHOICES:
+            raise Unsuitable(
+                f"inverse_sensitivity: grid is too large; at most {MOST_CHOICES} points in all are supported"
+            )
+        if run.rounding(problem) > _MOST_ROUNDING:
+            raise Unsuitable(
+                "inverse_sensitivity: grid is too fine, because rounding would change scores at so many rows: use a "
+                "smaller grid"
+            )
+        return run
 
 
 @dataclass(frozen=True, slots=True)
 class InverseSensitivityRun(DataRun):
-    """Its sizes as `InverseSensitivity` has them."""
+    """Resolved settings of `InverseSensitivity`."""
 
     grid: int
     name: Literal["inverse_sensitivity"] = "inverse_sensitivity"
     tabulates: ClassVar[bool] = True
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
-        """One choice."""
+        """Return one choice."""
         return (Query("point", 1, Exponential()),)
 
     def bounds(self, problem: Problem) -> Bounds:
-        """The query's per-record bound, half of what a record may move a score, and its number of scores."""
-        return {"point": (self._bound(problem), self._size(problem))}
+        """Return the per-record bound, half the largest change of a score by one record, and the number of scores."""
+        return {"point": (self._bound(problem), self.size(problem))}
 
     def gradient_evaluations(self, problem: Problem) -> float:
-        """n for every point at which the gradient is computed."""
-        return float(self._size(problem) + (problem.d == 1)) * problem.n
+        """Return n times the number of points at which the gradient is computed."""
+        return float(self.size(problem) + (problem.d == 1)) * problem.n
 
     def run(self, access: Access, problem: Problem) -> Vector:
-        """The private model: a point of the grid."""
+        """Return the private model, a point of the grid."""
         nodes, step = self._nodes(problem), self._step(problem)
         means = access.mean_gradients(nodes)
         moves = np.array([_move(problem, w, g, step) for w, g in zip(nodes, means, strict=True)])
@@ -123,15 +133,16 @@ class InverseSensitivityRun(DataRun):
         chosen: Vector = nodes[int(access.release("point", scores, self._bound(problem))[0])]
         return chosen
 
-    def _size(self, problem: Problem) -> int:
+    def size(self, problem: Problem) -> int:
+        """Return the number of choices."""
         size: int = self.grid**problem.d
         return size
 
     def _nodes(self, problem: Problem) -> Points:
-        """Where gradients are computed: the ends of the cells (d = 1), or the points, brought to C; shape (., d)."""
+        """Return the points of gradients, projected on C, shape (., d); these are the ends of the cells if d = 1."""
         low, high = _sides(problem)
-        along = np.linspace(low, high, self.grid + (problem.d == 1))
-        box = np.stack(np.meshgrid(*[along] * problem.d, indexing="ij"), axis=-1).reshape(-1, problem.d)
+        axis = np.linspace(low, high, self.grid + (problem.d == 1))
+        box = np.stack(np.meshgrid(*[axis] * problem.d, indexing="ij"), axis=-1).reshape(-1, problem.d)
         return np.array([problem.domain.project(w) for w in box])
 
     def _spacing(self, problem: Problem) -> float:
@@ -139,36 +150,38 @@ class InverseSensitivityRun(DataRun):
         return (high - low) / self.grid
 
     def _step(self, problem: Problem) -> float:
-        """t: short enough that an inner point's step stays within the spacing, and r's curvature changes little."""
+        """Return t, so short that an inner point moves less than the spacing, and r's curvature changes little."""
         spacing = self._spacing(problem)
-        return spacing / (2 * problem.G + 100 * spacing * problem.mu)
+        return spacing / (2 * problem.G + _CURVATURE_FACTOR * spacing * problem.mu)
 
-    def _rounding(self, problem: Problem) -> float:
-        """How far a score may be from what exact arithmetic makes of the same rounded gradients."""
+    def rounding(self, problem: Problem) -> float:
+        """Return a bound on the rounding error of a score, given the same rounded gradients."""
         step = self._step(problem)
         size = math.sqrt(problem.d) * max(map(abs, _sides(problem))) + step * problem.G
         error = _STEP_ROUNDING * (problem.d + 8) * UNIT * size / step
         return error * problem.n / (2 * problem.G)
 
     def _bound(self, problem: Problem) -> float:
-        """How far a computed score moves when a record becomes null; twice that when it is replaced."""
-        return (1 + lattice_error(problem)) / 2 + 2 * self._rounding(problem)
+        """Return a bound on how far a computed score moves if a record becomes null; twice that if it is replaced."""
+        return (1 + lattice_error(problem)) / 2 + 2 * self.rounding(problem)
 
 
 def _move(problem: Problem, w: Vector, g: Vector, step: float) -> Vector:
-    """P at w: a 1-Lipschitz function of the gradient g, since a proximal step is one of its argument."""
+    """Return P at w, a 1-Lipschitz function of the gradient g, because the prox is 1-Lipschitz."""
     return (w - problem.prox(w - step * g, step)) / step
 
 
 def _sides(problem: Problem) -> tuple[float, float]:
-    """The interval of each coordinate in C."""
+    """Return the interval of each coordinate in C."""
     if isinstance(problem.domain, Free):
-        raise Unsuitable("inverse_sensitivity chooses from a grid: it needs a bounded domain, linf_ball for one")
+        raise Unsuitable(
+            "inverse_sensitivity: the domain must be bounded, because a grid must cover it: use linf_ball, for example"
+        )
     high = problem.domain.radius
     return (0.0 if isinstance(problem.domain, Simplex) else -high), high
 
 
 def _default_grid(problem: Problem) -> int:
-    """m with m^d points in all: 4096, or as many as compute 2e9 gradients; at least 8 along each axis."""
-    points = min(_POINTS, _EVALUATIONS / problem.n)
-    return max(8, math.floor(math.pow(points, 1 / problem.d) + 1e-9))
+    """Return m with m^d points in all: 4096, or fewer for at most 2e9 gradients; at least 8 along each axis."""
+    points = min(_DEFAULT_POINTS, _MOST_DEFAULT_EVALUATIONS / problem.n)
+    return max(_LEAST_DEFAULT_GRID, math.floor(math.pow(points, 1 / problem.d) + 1e-9))

@@ -1,4 +1,4 @@
-"""Localization: regularized problems on disjoint rows, each pulled towards the last release (Asi, Levy, Duchi 2021)."""
+"""Localization: regularized problems on disjoint rows, each pulled to the previous release (Asi, Levy, Duchi 2021)."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -12,7 +12,6 @@ from solvers.methods.checks import check_convex, check_count, check_ratio, check
 from solvers.methods.data import phases as cuts
 from solvers.methods.data.descent import CLOSE, Piece
 from solvers.methods.data.phases import NoiseName
-from solvers.methods.defaults import distance
 from solvers.methods.defaults import phases as schedule
 from solvers.methods.run import Bounds, DataRun, Start, Strict
 from solvers.oracles import Access
@@ -25,18 +24,20 @@ _MOST_DEFAULT_STEPS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Localization(Strict):
-    """min_w E f(w; z) + r(w) by k regularized problems of m = floor(n/k) rows each, no row in two of them:
+    """Localization: regularized problems on disjoint rows, each pulled to the previous release.
+
+    min_w E f(w; z) + r(w) by k problems of m = floor(n/k) rows each, no row in two of them:
 
         x^_i ~ argmin over C of F_i(w) + r(w) + ||w - x_(i-1)||^2 / (eta_i m),    x_i = project_C(x^_i + noise_i),
 
-    eta_i = step ratio^(1-i), x_0 public; Gaussian noise of std z G eta_i / 2 in each coordinate, or Laplace noise of
-    scale z sqrt(d) G eta_i / 2, rounding aside.
+    with eta_i = step ratio^(1-i) and a public x_0. Rounding aside, the noise is Gaussian with std z G eta_i / 2 in each
+    coordinate, or Laplace with scale z sqrt(d) G eta_i / 2.
 
-    Precondition: f convex with gradients bounded by proof. One that is not smooth is replaced by its envelope of width
-    `smoothing`, which has the same bound.
+    Precondition: f convex with gradients bounded by proof. If f is not smooth, its envelope of width `smoothing`
+    replaces it, which has the same bound.
     Pseudo-code: for i = 1..k: T_i proximal gradient steps on phase i from x_(i-1); release; project on C.
-    Postcondition: replacing a record of phase i moves x^_i by at most G eta_i, whatever T_i, and moves no other, so the
-    run costs one release: 2/z-GDP, or 2/z-DP with Laplace noise. Proof: docs/proofs/localization.md.
+    Postcondition: replacing a record of phase i moves x^_i by at most G eta_i for every T_i, and moves no other point.
+    So the run costs one release: 2/z-GDP, or 2/z-DP with Laplace noise. Proof: docs/proofs/localization.md.
 
     Parameters
     ----------
@@ -48,9 +49,9 @@ class Localization(Strict):
     noise : "gaussian", or "laplace", the default at delta = 0
 
     Reference: Asi, Levy and Duchi 2021, Algorithm 1; docs/spec 5.
-    Deviations: sensitivity G eta_i (printed 4 G eta_i); projection on C, not on the ball around x_(i-1), which never
-    binds; x_i is projected before it is used; k, q and eta_1 from the bound in docs/proofs/phases.md in place of
-    ceil(ln n), 16 and constants left open; T_i fixed in place of "the output of the optimization algorithm".
+    Deviations: sensitivity G eta_i (printed 4 G eta_i); projection on C instead of the ball around x_(i-1), which never
+    binds; x_i is projected before it is used; k, q and eta_1 from the bound in docs/proofs/phases.md instead of
+    ceil(ln n), 16 and unspecified constants; a fixed T_i instead of "the output of the optimization algorithm".
     """
 
     phases: int | None = None
@@ -69,7 +70,7 @@ class Localization(Strict):
         check_smoothing("localization", self.smoothing)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "LocalizationRun":
-        """Every open field filled from public facts.
+        """Return the run, with every open setting chosen from public facts.
 
         Raises
         ------
@@ -79,15 +80,15 @@ class Localization(Strict):
         """
         check_convex("localization", problem)
         noise = cuts.noise_for("localization", self.noise, privacy)
-        D, a = distance(problem), schedule.spread(noise, privacy, problem)
-        plan = schedule.choose(LAW, a, problem.n, D, problem.G, count=self.phases, ratio=self.ratio, step=self.step)
-        width = schedule.envelope("localization", problem, self.smoothing, schedule.risk(LAW, a, plan, D, problem.G))
+        bound = schedule.risk_bound(LAW, noise, privacy, problem)
+        plan = bound.best_phases(problem.n, self.phases, self.ratio, self.step)
+        width = schedule.envelope("localization", problem, self.smoothing, bound.risk(plan))
         return LocalizationRun(plan.count, plan.ratio, plan.step, width, self.steps, noise)
 
 
 @dataclass(frozen=True, slots=True)
 class LocalizationRun(DataRun):
-    """Its sizes as `Localization` has them."""
+    """Resolved settings of `Localization`."""
 
     phases: int
     ratio: float
@@ -98,40 +99,41 @@ class LocalizationRun(DataRun):
     name: Literal["localization"] = "localization"
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
-        """A release a phase, at the cost of one."""
+        """Return one query with a release for each phase, at the cost of one release."""
         return cuts.parallel(self.noise, self.phases)
 
     def bounds(self, problem: Problem) -> Bounds:
-        """The first phase's per-record bound, the largest, and its number of coordinates."""
+        """Return the per-record bound of the first phase, which is the largest, and the number of coordinates."""
         piece = piece_of(problem, self.schedule(problem), 0, self.smoothing)
         moved = piece.sensitivity(float(np.linalg.norm(problem.start)))
         return {cuts.QUERY: (cuts.bound(self.noise, moved, problem.size), problem.size)}
 
     def gradient_evaluations(self, problem: Problem) -> float:
-        """Sum of T_i m."""
+        """Return the sum of T_i m."""
         return float(sum(piece.steps(self.steps) * len(piece.rows) for piece in self._pieces(problem)))
 
     def schedule(self, problem: Problem) -> cuts.Phases:
-        """The phases."""
+        """Return the schedule of the phases."""
         return cuts.Phases(0, self.phases, problem.n // self.phases, self.ratio, self.step)
 
     def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
-        """None over these rows; what is proven over their distribution, in words."""
+        """Return in words the bound over the distribution of the rows; none over these rows is proven."""
         return schedule.forecast(LAW, self.schedule(problem), problem, noise_std, start.distance, self._bias(problem))
 
     def expected_risk(self, problem: Problem, noise_std: float, distance: float) -> float | None:
-        """Bound on the expected loss over the law of the rows, less the least; None with a regularizer, or where
-        `steps` cuts a phase short.
+        """Return a bound on the excess of the expected loss over the distribution of the rows.
+
+        The bound is None with a regularizer, or if `steps` is too small for a phase.
         """
         if any(piece.steps(MOST_STEPS) > self.steps for piece in self._pieces(problem)):
             return None
         plan = self.schedule(problem)
-        found = schedule.expected_risk(LAW, plan, problem, noise_std, distance, self._bias(problem))
+        risk = schedule.expected_risk(LAW, plan, problem, noise_std, distance, self._bias(problem))
         unfinished = CLOSE / 2 * problem.G**2 * sum(plan.eta(i) for i in range(plan.count))
-        return None if found is None else found + unfinished
+        return None if risk is None else risk + unfinished
 
     def run(self, access: Access, problem: Problem) -> Vector:
-        """The private model."""
+        """Return the private model."""
         plan = self.schedule(problem)
         return localize(access, problem, plan, problem.start, self.smoothing, self.steps, self.noise)
 
@@ -143,20 +145,20 @@ class LocalizationRun(DataRun):
 
 
 def localize(
-    access: Access, problem: Problem, plan: cuts.Phases, start: Vector, width: float, most: int, noise: NoiseName
+    access: Access, problem: Problem, plan: cuts.Phases, start: Vector, width: float, most_steps: int, noise: NoiseName
 ) -> Vector:
-    """x_k of Algorithm 1 from the public x_0 = `start`; one part of the parallel query a phase."""
+    """Return x_k of Algorithm 1 from the public x_0 = `start`; each phase is one part of the parallel query."""
     x = start
     for i in range(plan.count):
         piece = piece_of(problem, plan, i, width)
-        w = piece.minimize(access, x, x, piece.steps(most))
+        w = piece.minimize(access, x, x, piece.steps(most_steps))
         moved = piece.sensitivity(float(np.linalg.norm(x)))
-        # the move and not the point: late phases' lattices are too fine to reach as far as x is from 0
+        # release the move instead of the point, because the fine lattices of late phases do not reach from 0 to x
         x = problem.domain.project(x + access.release(cuts.QUERY, w - x, cuts.bound(noise, moved, problem.size)))
     return x
 
 
 def piece_of(problem: Problem, plan: cuts.Phases, i: int, width: float) -> Piece:
-    """The regularized problem of phase i: (s/2) ||w - x||^2 with s = 2 / (eta_i m)."""
+    """Return the regularized problem of phase i, with (s/2) ||w - x||^2 and s = 2 / (eta_i m)."""
     smooth = replace(problem, loss=smoothed(problem.loss, width))
     return Piece(smooth, plan.positions(i), 2 / (plan.eta(i) * plan.rows))

@@ -14,7 +14,7 @@ from solvers.errors import Unsuitable
 from solvers.methods.checks import check_count, check_loss
 from solvers.methods.data.descent import Piece
 from solvers.methods.data.phases import NoiseName, bound, noise_for
-from solvers.methods.defaults.phases import balanced_ridge
+from solvers.methods.defaults.phases import MOST_RIDGE, balanced_ridge
 from solvers.methods.run import Bounds, DataRun, Strict
 from solvers.oracles import Access
 from solvers.problem import Problem, Vector
@@ -25,9 +25,11 @@ _MOST_DEFAULT_STEPS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class OutputPerturbation(Strict):
-    """min_w F(w) + (s/2) ||w - w_0||^2 + r(w), r mu-strongly convex, m = s + mu > 0: T exact proximal gradient steps
-    from the public start w_0, then project_C(w_T + noise), noise of std z G / (n m) per coordinate, rounding aside;
-    at delta = 0 Laplace noise of scale z sqrt(d) G / (n m).
+    """Output perturbation: an approximate minimizer of a strongly convex problem, plus noise.
+
+    min_w F(w) + (s/2) ||w - w_0||^2 + r(w), with a mu-strongly convex r and m = s + mu > 0: T exact proximal gradient
+    steps from the public start w_0, then project_C(w_T + noise). Rounding aside, the noise has std z G / (n m) in each
+    coordinate; at delta = 0 it is Laplace noise of scale z sqrt(d) G / (n m).
 
     Precondition: f smooth and convex with gradients bounded by proof (rows are scaled, gradients never clipped).
     Pseudo-code: w <- prox_(eta r, C)(w - eta (grad F(w) + s (w - w_0))), T times; release w + noise; project on C.
@@ -42,8 +44,8 @@ class OutputPerturbation(Strict):
     noise : "gaussian", or "laplace", the default at delta = 0
 
     Reference: Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 1; Zhang et al. 2017; docs/spec 10, T7', T8.
-    Deviation: Gaussian or Laplace noise in place of a density that falls with the l2 norm, and a fixed number of steps
-    in place of "the minimizer", which no solver returns.
+    Deviation: Gaussian or Laplace noise instead of a density that falls with the l2 norm, and a fixed number of steps
+    instead of "the minimizer", which no solver returns.
     """
 
     steps: int | None = None
@@ -53,30 +55,33 @@ class OutputPerturbation(Strict):
 
     def __post_init__(self) -> None:
         check_count("output_perturbation: steps", self.steps, MOST_STEPS)
-        if self.ridge is not None and not 0 <= finite(self.ridge, "ridge") <= 1e6:
-            raise Unsuitable("output_perturbation: ridge must lie in [0, 1e6]")
+        if self.ridge is not None and not 0 <= finite(self.ridge, "ridge") <= MOST_RIDGE:
+            raise Unsuitable(f"output_perturbation: ridge must lie in [0, {MOST_RIDGE:g}]")
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "OutputPerturbationRun":
-        """Every open field filled from public facts.
+        """Return the run, with every open setting chosen from public facts.
 
         Raises
         ------
         Unsuitable
-            if the loss is not smooth or not convex, neither r nor a ridge is strongly convex, or delta is 0 and
-            Gaussian noise was asked for.
+            if the loss is not smooth or not convex, r is not strongly convex and the ridge is 0, or Gaussian noise is
+            requested at delta = 0.
         """
         check_loss("output_perturbation", problem, convex=True)
         noise = noise_for("output_perturbation", self.noise, privacy)
         ridge = balanced_ridge(problem, privacy, noise) if self.ridge is None else self.ridge
         if problem.mu + ridge <= 0:
-            raise Unsuitable("output_perturbation needs strong convexity: a ridge, or regularizer l2 or elastic_net")
+            raise Unsuitable(
+                "output_perturbation: ridge must be above 0, or the regularizer l2 or elastic_net, because its noise "
+                "depends on strong convexity"
+            )
         steps = self.steps or Piece(problem, range(problem.n), ridge).steps(_MOST_DEFAULT_STEPS)
         return OutputPerturbationRun(steps, ridge, noise)
 
 
 @dataclass(frozen=True, slots=True)
 class OutputPerturbationRun(DataRun):
-    """Its sizes as `OutputPerturbation` has them."""
+    """Resolved settings of `OutputPerturbation`."""
 
     steps: int
     ridge: float
@@ -84,24 +89,24 @@ class OutputPerturbationRun(DataRun):
     name: Literal["output_perturbation"] = "output_perturbation"
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
-        """One release."""
+        """Return one release."""
         return (Query("minimizer", 1, Laplace() if self.noise == "laplace" else Gaussian()),)
 
     def bounds(self, problem: Problem) -> Bounds:
-        """Half the sensitivity, in the mechanism's norm, and the coordinates."""
+        """Return half the sensitivity, in the mechanism's norm, and the number of coordinates."""
         return {"minimizer": (bound(self.noise, self._piece(problem).sensitivity(), problem.size), problem.size)}
 
     def gradient_evaluations(self, problem: Problem) -> float:
-        """T n."""
+        """Return T n."""
         return float(self.steps) * problem.n
 
     def off_minimizer(self, problem: Problem) -> float:
-        """k^T times a bound on ||w_0 - W||, k being one step's contraction, and what rounding adds."""
+        """Return k^T times a bound on ||w_0 - W||, with k the contraction of a step, plus rounding."""
         piece, start = self._piece(problem), float(np.linalg.norm(problem.start))
         return math.exp(self.steps * math.log1p(-piece.gap)) * piece.reach(start) + piece.rounding(start)
 
     def run(self, access: Access, problem: Problem) -> Vector:
-        """The private model."""
+        """Return the private model."""
         w = self._piece(problem).minimize(access, problem.start, problem.start, self.steps)
         return problem.domain.project(access.release("minimizer", w, self.bounds(problem)["minimizer"][0]))
 

@@ -13,30 +13,31 @@ from solvers.methods.checks import check_convex, check_count, check_loss, check_
 from solvers.methods.data import phases as cuts
 from solvers.methods.data.descent import step_error
 from solvers.methods.data.phases import NoiseName
-from solvers.methods.defaults import distance
 from solvers.methods.defaults import phases as schedule
 from solvers.methods.run import Bounds, DataRun, Start, Strict
 from solvers.oracles import Access
 from solvers.problem import Problem, Vector
 
 LAW = schedule.Law(reach=0.5, drift=0.5, shift=2.0)
-_SHORTER = 1 - 1e-9  # eta stays below 2 / L however it is rounded
+_STEP_MARGIN = 1 - 1e-9  # keeps eta below 2 / L after rounding
 
 
 @dataclass(frozen=True, slots=True)
 class PhasedSgd(Strict):
-    """min_w E f(w; z) + r(w) by k passes over m = floor(n/k) rows each, no row in two of them:
+    """Phased SGD: one pass of single-record steps in each phase, averaged and released.
+
+    min_w E f(w; z) + r(w) by k passes over m = floor(n/k) rows each, no row in two of them:
 
         w_j = prox_(eta_i r, C)(w_(j-1) - eta_i grad f_j(w_(j-1))),   x_i = project_C(mean of w_0..w_(m-1) + noise_i),
 
-    from w_0 = x_(i-1), eta_i = step ratio^(1-i) <= 2/L; Gaussian noise of std z G eta_i in each coordinate, or Laplace
-    noise of scale z sqrt(d) G eta_i, rounding aside.
+    from w_0 = x_(i-1), with eta_i = step ratio^(1-i) <= 2/L. Rounding aside, the noise is Gaussian with std z G eta_i
+    in each coordinate, or Laplace with scale z sqrt(d) G eta_i.
 
     Precondition: f convex and smooth with gradients bounded by proof.
-    Pseudo-code: for i = 1..k: one step a row of phase i, in order; release the mean of the points; project on C.
-    Postcondition: replacing a record of phase i moves the mean by at most 2 G eta_i, and moves no other, so the run
-    costs one release: 2/z-GDP, or 2/z-DP with Laplace noise. Proof: docs/proofs/phased_sgd.md. It is false for losses
-    that are not smooth.
+    Pseudo-code: for i = 1..k: one step for each row of phase i, in order; release the mean of the points; project on C.
+    Postcondition: replacing a record of phase i moves the mean by at most 2 G eta_i, and moves no other. So the run
+    costs one release: 2/z-GDP, or 2/z-DP with Laplace noise. Proof: docs/proofs/phased_sgd.md. The bound is false for
+    losses that are not smooth.
 
     Parameters
     ----------
@@ -47,7 +48,7 @@ class PhasedSgd(Strict):
 
     Reference: Feldman, Koren and Talwar 2020, Algorithm 1 (Phased-SGD); docs/spec 10.
     Deviations: equal phases, with k, q and eta_1 from the bound in docs/proofs/phases.md (the paper: n/2^i rows and
-    q = 4); proximal steps, which take a regularizer.
+    q = 4); proximal steps, which allow a regularizer.
     """
 
     phases: int | None = None
@@ -62,7 +63,7 @@ class PhasedSgd(Strict):
         check_ratio("phased_sgd", self.ratio)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "PhasedSgdRun":
-        """Every open field filled from public facts.
+        """Return the run, with every open setting chosen from public facts.
 
         Raises
         ------
@@ -74,19 +75,19 @@ class PhasedSgd(Strict):
         check_scalar("phased_sgd", problem)
         check_convex("phased_sgd", problem)
         noise = cuts.noise_for("phased_sgd", self.noise, privacy)
-        longest = 2 / problem.L * _SHORTER
+        longest = 2 / problem.L * _STEP_MARGIN
         if self.step is not None and self.step > longest:
             raise Unsuitable(
-                f"phased_sgd: step must stay below 2/L = {2 / problem.L:.6g} here: its privacy rests on it"
+                f"phased_sgd: step must be below 2/L = {2 / problem.L:.6g} here, because its privacy depends on it"
             )
-        facts = schedule.spread(noise, privacy, problem), problem.n, distance(problem), problem.G
-        plan = schedule.choose(LAW, *facts, count=self.phases, ratio=self.ratio, step=self.step, longest=longest)
+        bound = schedule.risk_bound(LAW, noise, privacy, problem)
+        plan = bound.best_phases(problem.n, self.phases, self.ratio, self.step, longest)
         return PhasedSgdRun(plan.count, plan.ratio, plan.step, noise)
 
 
 @dataclass(frozen=True, slots=True)
 class PhasedSgdRun(DataRun):
-    """Its sizes as `PhasedSgd` has them."""
+    """Resolved settings of `PhasedSgd`."""
 
     phases: int
     ratio: float
@@ -96,35 +97,35 @@ class PhasedSgdRun(DataRun):
     in_order: ClassVar[bool] = True
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
-        """A release a phase, at the cost of one."""
+        """Return one query with a release for each phase, at the cost of one release."""
         return cuts.parallel(self.noise, self.phases)
 
     def bounds(self, problem: Problem) -> Bounds:
-        """The first phase's per-record bound, the largest, and its number of coordinates."""
+        """Return the per-record bound of the first phase, which is the largest, and the number of coordinates."""
         plan = self.schedule(problem)
         moved = sensitivity(problem, plan.rows, plan.eta(0), problem.start)
         return {cuts.QUERY: (cuts.bound(self.noise, moved, problem.d), problem.d)}
 
     def gradient_evaluations(self, problem: Problem) -> float:
-        """k m."""
+        """Return k m."""
         plan = self.schedule(problem)
         return float(plan.count * plan.rows)
 
     def schedule(self, problem: Problem) -> cuts.Phases:
-        """The phases."""
+        """Return the schedule of the phases."""
         return cuts.Phases(0, self.phases, problem.n // self.phases, self.ratio, self.step)
 
     def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
-        """None over these rows; what is proven over their distribution, in words."""
+        """Return in words the bound over the distribution of the rows; none over these rows is proven."""
         return schedule.forecast(LAW, self.schedule(problem), problem, noise_std, start.distance)
 
     def run(self, access: Access, problem: Problem) -> Vector:
-        """The private model."""
+        """Return the private model."""
         plan, x = self.schedule(problem), problem.start
         for i in range(plan.count):
             mean = access.one_pass(plan.positions(i), x, plan.eta(i))
             moved = sensitivity(problem, plan.rows, plan.eta(i), x)
-            # the move and not the point: late phases' lattices are too fine to reach as far as x is from 0
+            # release the move instead of the point, because the fine lattices of late phases do not reach from 0 to x
             x = problem.domain.project(
                 x + access.release(cuts.QUERY, mean - x, cuts.bound(self.noise, moved, problem.d))
             )
@@ -132,15 +133,15 @@ class PhasedSgdRun(DataRun):
 
 
 def sensitivity(problem: Problem, rows: int, eta: float, start: Vector) -> float:
-    """How far replacing one record moves the mean of one pass, by way of the null record: 2 G eta, and four times what
-    `rows` steps may round away.
+    """Return a bound on how far replacing one record moves the mean of one pass: 2 G eta plus rounding.
 
-    The points stay within ||start|| + eta G m of 0, or in C, since the prox keeps 0 where C holds it.
+    The bound goes from either record to the null record, so it contains the rounding of `rows` steps four times. The
+    points stay within ||start|| + eta G m of 0, or in C, because the prox keeps 0 if C contains it.
     """
     reach = problem.domain.diameter(problem.d)
     if not problem.start.any():
         reach = min(reach, float(np.linalg.norm(start)) + eta * problem.G * rows)
     size = reach + eta * problem.G
-    one = eta * gradient_error(problem, 1, reach) + step_error(problem) * size
-    mean = (rows + problem.d + 8) * UNIT * size  # of summing the points
-    return 2 * problem.G * eta * (1 + 1e-12) + 4 * (rows * one + mean)
+    error_of_step = eta * gradient_error(problem, 1, reach) + step_error(problem) * size
+    error_of_mean = (rows + problem.d + 8) * UNIT * size
+    return 2 * problem.G * eta * (1 + 1e-12) + 4 * (rows * error_of_step + error_of_mean)

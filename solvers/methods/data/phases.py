@@ -1,4 +1,4 @@
-"""A schedule of phases on disjoint positions, and the one parallel query that they are answered by."""
+"""Schedules of phases on disjoint rows, and the parallel query that answers them."""
 
 import math
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ MOST_PHASES = 64
 
 @dataclass(frozen=True, slots=True)
 class Phases:
-    """A schedule.
+    """A schedule of phases.
 
     Parameters
     ----------
-    begin : the first position
-    count : k
-    rows : m of each
-    ratio : q
-    step : h, the first phase's eta
+    begin : index of the first row
+    count : k, number of phases
+    rows : m, number of rows in each phase
+    ratio : q, by which eta decreases in each phase
+    step : h, the eta of the first phase
     """
 
     begin: int
@@ -34,28 +34,34 @@ class Phases:
     step: float
 
     def positions(self, i: int) -> range:
-        """The positions of phase i = 0..k-1."""
+        """Return the row indices of phase i = 0..k-1."""
         return range(self.begin + i * self.rows, self.begin + (i + 1) * self.rows)
 
     def eta(self, i: int) -> float:
-        """eta of phase i = 0..k-1."""
+        """Return eta of phase i = 0..k-1."""
         return self.step * self.ratio**-i
 
 
 def noise_for(method: str, noise: NoiseName | None, privacy: Privacy) -> NoiseName:
-    """Laplace at delta = 0 and Gaussian above, if open; `NeedsDelta` for Gaussian noise at delta = 0."""
+    """Return the noise: as requested, or Laplace at delta = 0 and Gaussian otherwise.
+
+    Raises
+    ------
+    NeedsDelta
+        for Gaussian noise at delta = 0.
+    """
     if noise not in (None, "gaussian", "laplace"):
         raise Unsuitable(f"{method}: noise must be gaussian or laplace")
     if noise == "gaussian" and privacy.is_pure:
-        raise NeedsDelta("delta = 0 needs a pure mechanism: leave out `noise`, or make it laplace")
+        raise NeedsDelta(f"{method}: noise must not be gaussian at delta = 0: use laplace, or leave out noise")
     return noise or ("laplace" if privacy.is_pure else "gaussian")
 
 
 def parallel(noise: NoiseName, parts: int) -> tuple[Query, ...]:
-    """The one query: a release a part, all at the cost of one."""
+    """Return one query with a release for each part, at the cost of one release."""
     return (Query(QUERY, 1, Parallel(Laplace() if noise == "laplace" else Gaussian(), parts)),)
 
 
 def bound(noise: NoiseName, sensitivity: float, d: int) -> float:
-    """Half an l2 sensitivity of replacement, in the mechanism's norm: ||v||_1 <= sqrt(d) ||v||_2."""
+    """Return half the sensitivity of replacement in the mechanism's norm, because ||v||_1 <= sqrt(d) ||v||_2."""
     return sensitivity / 2 * (math.sqrt(d) * (1 + 1e-15) if noise == "laplace" else 1.0)

@@ -1,6 +1,7 @@
-"""Sizes and step sizes from public facts alone, and what is proven of them: never noise, never a look at the data."""
+"""Default numbers of steps and step sizes, from public facts alone; they never affect noise or see data."""
 
 from solvers.methods.defaults.descent import (
+    NOISE_COST,
     accelerated_step,
     accelerated_steps,
     answers_std,
@@ -12,6 +13,7 @@ from solvers.methods.defaults.descent import (
 )
 
 __all__ = [
+    "NOISE_COST",
     "accelerated_step",
     "accelerated_steps",
     "answers_std",

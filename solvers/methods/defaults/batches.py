@@ -1,4 +1,4 @@
-"""How many steps over how large batches, and how long they are; docs/proofs/dp_svrg.md has the reasons."""
+"""Default numbers of steps, batch sizes and step sizes of sampled methods; docs/proofs/dp_svrg.md has the reasons."""
 
 import math
 from typing import Literal
@@ -15,25 +15,26 @@ from solvers.problem import Problem, Vector
 
 Form = Literal["safeguarded", "centred", "printed"]
 SNAPSHOT_SHARE = 0.25  # of mu^2
-_TIME = 0.4  # of dp_gd's: plain steps let less noise average out
+_TIME_SHARE = 0.4  # of the descent time of dp_gd, because plain steps average out less noise
 _MOST_DEFAULT_STEPS = 5_000
-_NOISY_ENOUGH = 1.5  # batches so large that the noise multiplier stays near 3.5, where sampling costs 1.5 % of mu
+_BATCH_FACTOR = 1.5  # keeps the noise multiplier near 3.5, where sampling costs 1.5 % of mu
 _LEAST_BATCH = 100
-_SAMPLING = 11  # 1 / (L (1 + 11/b)): the paper's 1 / (12 L) at b = 1, 1/L as batches lose their variance
+_SAMPLING = 11  # 1 / (L (1 + 11/b)) is the paper's 1 / (12 L) at b = 1, and 1/L for large batches
+_CENTRED_FACTOR = 3  # changes are centered if 3 d z^2 > b
 
 
 def step_time(problem: Problem, privacy: Privacy) -> float:
-    """The sum of all step sizes: 0.4 of `defaults.descent_time`."""
-    return _TIME * descent_time(problem, privacy)
+    """Return the sum of all step sizes: 0.4 of `defaults.descent_time`."""
+    return _TIME_SHARE * descent_time(problem, privacy)
 
 
-def steps_wanted(problem: Problem, time: float, step: float | None) -> float:
-    """How many steps of the given size, or of 1/L, spend the time; at most 5000."""
+def step_count(problem: Problem, time: float, step: float | None) -> float:
+    """Return how many steps of the requested size, or of 1/L, sum to the time; at most 5000."""
     return min(time / (step or 1 / problem.L), _MOST_DEFAULT_STEPS)
 
 
 def fill_batch(name: str, batch: int | None, problem: Problem, privacy: Privacy, total: int) -> int:
-    """b = 1.5 n mu* / sqrt(total) where it is open, at least 100 and at most n.
+    """Return the batch size: as requested, or 1.5 n mu* / sqrt(total), at least 100 and at most n.
 
     Raises
     ------
@@ -41,23 +42,24 @@ def fill_batch(name: str, batch: int | None, problem: Problem, privacy: Privacy,
         if the batch exceeds n.
     """
     if batch is None:
-        wanted = _NOISY_ENOUGH * 2 * problem.G / (answers_std(problem, privacy) * math.sqrt(total))
-        return min(problem.n, max(_LEAST_BATCH, math.ceil(wanted)))
+        size = _BATCH_FACTOR * 2 * problem.G / (answers_std(problem, privacy) * math.sqrt(total))
+        return min(problem.n, max(_LEAST_BATCH, math.ceil(size)))
     if batch > problem.n:
-        raise Unsuitable(f"{name}: batch must not exceed n = {problem.n}")
+        raise Unsuitable(f"{name}: batch must not exceed n = {problem.n}, the number of records")
     return batch
 
 
 def fill_form(name: str, form: Form | None, problem: Problem, privacy: Privacy, batch: int, total: int) -> Form:
-    """Centred where it is open, 3 d z^2 > b and the loss has one margin; z of `total` changes, in the limit of many.
+    """Return the form: as requested, or centered if 3 d z^2 > b and the loss has one margin, and otherwise safeguarded.
 
-    There the noise's variance, z^2 d (L ||u|| / b)^2, falls by three quarters, which is more than the most by which the
-    batch's own rises, (L ||u|| / 2)^2 / b (docs/proofs/dp_svrg.md).
+    z is the noise multiplier of `total` changes, in the limit of many. If 3 d z^2 > b, centering lowers the variance of
+    the noise, z^2 d (L ||u|| / b)^2, by three quarters. That exceeds (L ||u|| / 2)^2 / b, the largest increase of the
+    variance of the batch (docs/proofs/dp_svrg.md).
 
     Raises
     ------
     Unsuitable
-        if changes are to be centred of a loss of several margins.
+        if form is 'centred' and the loss has several margins.
     """
     if form is not None:
         if form == "centred" and problem.outputs > 1:
@@ -65,22 +67,26 @@ def fill_form(name: str, form: Form | None, problem: Problem, privacy: Privacy, 
         return form
     if problem.outputs > 1:
         return "safeguarded"
-    return "centred" if 3 * problem.d * limit_noise(problem, privacy, batch, total) ** 2 > batch else "safeguarded"
+    return (
+        "centred"
+        if _CENTRED_FACTOR * problem.d * limit_noise(problem, privacy, batch, total) ** 2 > batch
+        else "safeguarded"
+    )
 
 
 def limit_noise(problem: Problem, privacy: Privacy, batch: int, total: int) -> float:
-    """z of `total` changes for their share of mu^2, in the limit of many: what the plan's own is near."""
+    """Return z of `total` changes for their share of mu^2, in the limit of many; the planned multiplier is close."""
     share = (1 - SNAPSHOT_SHARE) * gauss_mu(privacy.epsilon, privacy.delta) ** 2 / total
     return PoissonGaussian(batch / problem.n).multiplier(share, problem.relation)
 
 
 def fill_step(name: str, step: float | None, problem: Problem, batch: int, longest: float) -> float:
-    """eta where it is open: `longest`, but at most 1 / (L (1 + 11/b)).
+    """Return eta: as requested, or `longest`, but at most 1 / (L (1 + 11/b)).
 
     Raises
     ------
     Unsuitable
-        if it exceeds 1/L.
+        if eta exceeds 1/L.
     """
     step = step or min(longest_step(problem, batch), longest)
     check_smooth(f"{name}: step", step, problem)
@@ -88,17 +94,17 @@ def fill_step(name: str, step: float | None, problem: Problem, batch: int, longe
 
 
 def longest_step(problem: Problem, batch: int) -> float:
-    """1 / (L (1 + 11/b)): what a batch's variance bears."""
+    """Return 1 / (L (1 + 11/b)), the longest step that the variance of a batch allows."""
     return 1 / (problem.L * (1 + _SAMPLING / batch))
 
 
-def barzilai_borwein(moved: Vector, change: Vector, steps: int, smoothness: float) -> float | None:
-    """||moved||^2 / (steps <moved, change>): 1 / (steps times the curvature along the way); None where noise has it.
+def barzilai_borwein(move: Vector, change: Vector, steps: int, smoothness: float) -> float | None:
+    """Return ||move||^2 / (steps <move, change>), that is 1 / (steps times the curvature along the move).
 
-    Exact gradients of a convex, L-smooth F have <moved, change> >= 0 and ||change|| <= L ||moved||. Where the noisy
-    ones have not, they tell nothing.
+    Exact gradients of a convex, L-smooth F have <move, change> >= 0 and ||change|| <= L ||move||. Noisy gradients that
+    violate this say nothing about the curvature, and the result is None.
     """
-    far, along = float(moved @ moved), float(moved @ change)
-    if not 0 < along < math.inf or not float(np.linalg.norm(change)) <= smoothness * math.sqrt(far):
+    square, product = float(move @ move), float(move @ change)
+    if not 0 < product < math.inf or not float(np.linalg.norm(change)) <= smoothness * math.sqrt(square):
         return None
-    return far / (steps * along)
+    return square / (steps * product)

@@ -1,4 +1,4 @@
-"""How long to descend, from public facts alone."""
+"""Default descent times: sums of step sizes, from public facts alone."""
 
 import math
 
@@ -9,18 +9,21 @@ from accounting.privacy import Privacy, sensitivity_factor
 from solvers.methods.checks import check_delta
 from solvers.problem import Problem
 
-_MARGIN = 5.0  # the optimum is looked for at ||w|| up to _MARGIN sqrt(min(d, n)) sup|f'| / R where the domain is silent
-_COST = 0.35  # what one unit of time costs, per direction, in units of the squared noise of a single answer
-_BEARABLE = 0.25  # the share of the untrained model's loss that noise may cost
+_MARGIN = 5.0  # on a free domain, the minimizer is assumed at ||w|| <= _MARGIN sqrt(min(d, n)) sup|f'| / R
+NOISE_COST = 0.35  # of one unit of time in one direction, in units of the squared noise of a single answer
+_BEARABLE_SHARE = 0.25  # noise may cost this share of the untrained model's loss
+_NEGLIGIBLE = (
+    1e-9  # the logarithm equals its argument to as many digits, and the strength may be too small to divide by
+)
 
 
 def budget_mu(problem: Problem, privacy: Privacy) -> float:
-    """mu* as noise has it: 2 / z of one Gaussian answer at the whole budget; under zero_out twice the budget's own."""
+    """Return mu*, which is 2 / z of one Gaussian answer at the whole budget; under zero_out, twice the budget's mu."""
     return gauss_mu(privacy.epsilon, privacy.delta) * 2 / sensitivity_factor(problem.relation)
 
 
 def answers_std(problem: Problem, privacy: Privacy) -> float:
-    """sigma_1 = 2 G / (n mu*), the noise std of a mean gradient that is asked for once; T answers take sigma_1 sqrt(T).
+    """Return sigma_1 = 2 G / (n mu*), the noise std of a single mean gradient; each of T answers has sigma_1 sqrt(T).
 
     Raises
     ------
@@ -32,16 +35,17 @@ def answers_std(problem: Problem, privacy: Privacy) -> float:
 
 
 def distance(problem: Problem) -> float:
-    """D, how far from the start the minimizer is looked for: half the domain's diameter, or the margin's if less."""
-    spanned = min(problem.size, problem.places * problem.outputs)
+    """Return D, the assumed distance of the minimizer from the start: at most half the domain's diameter."""
+    spanned = min(problem.size, problem.slots * problem.outputs)
     margin = _MARGIN * math.sqrt(spanned) * problem.loss.slope_bound / problem.row_norm
     return min(problem.domain.diameter(problem.size) / 2, margin)
 
 
 def at_stake(problem: Problem) -> float:
-    """U, about what the untrained model can lose: G D, or f(0, y) on average over all targets if it is 0 and this less.
+    """Return U, an estimate of the untrained model's excess loss: at most G D.
 
-    Classes are -1 and 1; numbers lie in [-1, 1], here evenly.
+    If the start is 0, U is at most the mean of f(0, y) over the targets: the classes -1 and 1, or numbers spread evenly
+    over [-1, 1].
     """
     if problem.start.any():
         return problem.G * distance(problem)
@@ -50,48 +54,47 @@ def at_stake(problem: Problem) -> float:
     return min(problem.G * distance(problem), float(np.mean(losses)))
 
 
-def accelerated_steps(time: float, step: float, most: int) -> int:
-    """T with step T (T + 3) / 4 = time: as far as T accelerated steps of that size go; in [1, most]."""
-    return max(1, math.ceil(min(most, (math.sqrt(9 + 16 * time / step) - 3) / 2)))
+def accelerated_steps(time: float, step: float, largest: int) -> int:
+    """Return T with step T (T + 3) / 4 = time, which is as far as T accelerated steps go; in [1, largest]."""
+    return max(1, math.ceil(min(largest, (math.sqrt(9 + 16 * time / step) - 3) / 2)))
 
 
 def accelerated_step(time: float, steps: int) -> float:
-    """The step with step T (T + 3) / 4 = time."""
+    """Return the step with step T (T + 3) / 4 = time."""
     return 4 * time / (steps * (steps + 3))
 
 
-def descent_time(problem: Problem, privacy: Privacy, cost: float = _COST) -> float:
-    """s = argmin D^2 / (2 s) + cost sigma_1^2 s min(d, L s), but so short that 0.35 sigma_1^2 s min(d, L s) <= U / 4.
+def descent_time(problem: Problem, privacy: Privacy, cost: float = NOISE_COST) -> float:
+    """Return s, the sum of step sizes that balances the remaining distance against noise.
 
-    s is a sum of step sizes. Its noise does not depend on how many steps it is cut into, since T answers take a std of
-    sigma_1 sqrt(T) each. D^2 / (2 s) is what descent still misses after s, D being `distance`. Noise acts in d
-    directions, in each for at most as long as curvature takes to forget it; the curvatures sum to at most L. So d
-    counts where it is small beside n mu*, and L s where it is not. U is what is `at_stake`: a longer run risks more
-    than it can win. A strongly convex r forgets exponentially: its own bound, D^2 mu / (2 (e^(mu s) - 1)), comes as far
-    within ln(1 + mu s) / mu.
+    s = argmin D^2 / (2 s) + cost sigma_1^2 s min(d, L s), but so short that 0.35 sigma_1^2 s min(d, L s) <= U / 4.
 
-    On a free domain with d below n mu* / 25 this is s = 3 n mu* / R^2 for the logistic loss, and a quarter of it with d
-    large. The constants were chosen once, on real data of four kinds and on rows without structure;
+    D^2 / (2 s) is the excess after descent for s, with D from `distance`. The noise depends on s and not on the number
+    of steps, because each of T answers has std sigma_1 sqrt(T). Noise acts in d directions, in each at most for as long
+    as curvature takes to forget it, and the curvatures sum to at most L. So d counts if it is small compared with
+    n mu*, and L s otherwise. U is the value of `at_stake`: a longer run risks more than it can gain. With a
+    mu-strongly convex r, the bound D^2 mu / (2 (e^(mu s) - 1)) falls exponentially, so ln(1 + mu s) / mu is enough.
+
+    For the logistic loss on a free domain with d below n mu* / 25, s = 3 n mu* / R^2; for large d, it is a quarter of
+    that. The constants were chosen once, on real data of four kinds and on rows without structure.
     docs/proofs/dp_gd.md has the reasons and the numbers.
     """
     variance, d, L = answers_std(problem, privacy) ** 2, problem.size, problem.L
-    missed = distance(problem) ** 2 / 2
-    time = math.sqrt(missed / (cost * d * variance))
+    gap = distance(problem) ** 2 / 2
+    time = math.sqrt(gap / (cost * d * variance))
     if L * time < d:
-        time = min(math.cbrt(missed / (2 * cost * L * variance)), d / L)
-    bearable = _BEARABLE * at_stake(problem) / (_COST * variance)
+        time = min(math.cbrt(gap / (2 * cost * L * variance)), d / L)
+    bearable = _BEARABLE_SHARE * at_stake(problem) / (NOISE_COST * variance)
     time = min(time, max(bearable / d, math.sqrt(bearable / L)))
-    forgotten = problem.mu * time
-    if forgotten <= 1e-9:  # the same to nine digits, and a strength too small to divide by is none
-        return time
-    return math.log1p(forgotten) / problem.mu
+    decay = problem.mu * time
+    return time if decay <= _NEGLIGIBLE else math.log1p(decay) / problem.mu
 
 
 def mirror_time(problem: Problem, privacy: Privacy, start: float, noise: float) -> float:
-    """s = argmin B / s + 0.35 V sigma_1^2 s, with B = `start` >= B_w(w*, w_0) and V = `noise` >= E||N(0, I)||_*^2.
+    """Return s = argmin B / s + 0.35 V sigma_1^2 s, with B = `start` >= B_w(w*, w_0), V = `noise` >= E||N(0, I)||_*^2.
 
-    For potentials whose domain is bounded in their norm: noise cannot carry a point out of it, so that no time is too
-    long to bear. The proof has 4/3 for 0.35, as for d directions, and supposes rows with all their length in one
-    coordinate; docs/proofs/potentials.md.
+    This is for potentials whose domain is bounded in their norm. Noise cannot carry a point out of the domain, so no
+    time is too long. The proof has 4/3 instead of 0.35, as for d directions, and assumes rows with all their length in
+    one coordinate; docs/proofs/potentials.md.
     """
-    return math.sqrt(start / (_COST * noise)) / answers_std(problem, privacy)
+    return math.sqrt(start / (NOISE_COST * noise)) / answers_std(problem, privacy)

@@ -1,1 +1,1 @@
-"""The methods that see answers and never data, one file each."""
+"""Methods that see private gradients and never data, one file each."""

@@ -19,21 +19,24 @@ from solvers.problem import Problem, Vector
 
 MOST_STEPS = 100_000
 _MOST_DEFAULT_STEPS = 500
-_COST = 4 / 3  # of the proven bound at eta = 1 / (2 L), where that of the defaults was measured
+_NOISE_COST = 4 / 3  # from the proven bound at eta = 1 / (2 L); that of `defaults` was measured
 
 
 @dataclass(frozen=True, slots=True)
 class DpAccMd(Strict):
-    """min_w F(w) + r(w) by T noisy full gradients, each used twice: for k = 0..T-1, with tau = 2 / (k + 2),
-    x = tau z + (1 - tau) y, g = grad F(x) + noise,
-    z = argmin_C B_w(u, z) + alpha (<g, u> + r(u)),  alpha = (k + 2) eta / 2,
-    y = argmin_C ||u - x||^2 / (2 eta) + <g, u> + r(u) in l2, and tau z + (1 - tau) y in other norms; the answer is y.
+    """Accelerated noisy mirror descent: min_w F(w) + r(w) by T noisy full gradients, each used for two steps.
 
-    Every gradient is a Gaussian mechanism, so mu^2 = T (2/z)^2. At eta = 1 / (2 L), alpha = (k + 2) / (4 L) and
-    tau = 1 / (2 alpha L) are the paper's. Defaults: the potential that covers the problem with the least proven bound
-    on the excess risk, about B / s + (4/3) V sigma_1^2 s at s = eta T (T + 3) / 4, where B >= B_w(w*, w_0) and
-    V >= E||N(0, I)||_*^2; s by `defaults.descent_time` in l2 and by `defaults.mirror_time` in other norms; then
-    T <= 500 and eta <= 1 / (2 L). The privacy is the same for every potential. Proof: docs/proofs/dp_acc_md.md.
+    For k = 0..T-1, with tau = 2 / (k + 2):
+        x = tau z + (1 - tau) y,  g = grad F(x) + noise,
+        z = argmin_C B_w(u, z) + alpha (<g, u> + r(u)),  alpha = (k + 2) eta / 2,
+        y = argmin_C ||u - x||^2 / (2 eta) + <g, u> + r(u) in l2, and tau z + (1 - tau) y in other norms.
+    The result is y. Every gradient is a Gaussian mechanism, so mu^2 = T (2/z)^2. At eta = 1 / (2 L),
+    alpha = (k + 2) / (4 L) and tau = 1 / (2 alpha L) are those of the paper.
+
+    Defaults: the potential that covers the problem with the smallest proven bound on the excess risk. This bound is
+    about B / s + (4/3) V sigma_1^2 s at s = eta T (T + 3) / 4, where B >= B_w(w*, w_0) and V >= E||N(0, I)||_*^2. s is
+    `defaults.descent_time` in l2 and `defaults.mirror_time` in other norms; T <= 500 and eta <= 1 / (2 L). The privacy
+    is the same for every potential. Proof: docs/proofs/dp_acc_md.md.
 
     Parameters
     ----------
@@ -43,8 +46,8 @@ class DpAccMd(Strict):
         `negative_entropy` on a simplex of many coordinates
 
     Reference: Wang, Ye and Xu 2017, Algorithm 3; Allen-Zhu and Orecchia 2017; docs/spec 3. Deviations: the printed
-    y-step uses the exact gradient and is released: its first step is private at no epsilon; here one noisy gradient
-    serves both steps. The y-step has constant 2 L instead of L, to pay for its noise. Proximal: r is in both steps.
+    y-step uses the exact gradient and is released, so its first step is not private at any epsilon; here both steps use
+    one noisy gradient. The y-step has constant 2 L instead of L, to pay for its noise. Both steps contain r.
     """
 
     steps: int | None = None
@@ -57,7 +60,7 @@ class DpAccMd(Strict):
         check_step("dp_acc_md: step", self.step)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "DpAccMdRun":
-        """Every open field filled from public facts.
+        """Return the run, with every open setting chosen from public facts.
 
         Raises
         ------
@@ -71,7 +74,7 @@ class DpAccMd(Strict):
         if refusal is not None:
             raise Unsuitable(f"dp_acc_md: potential {potential.name} does not cover this problem: {refusal}")
         if isinstance(potential, HalfSquaredL2):
-            time = descent_time(problem, privacy, _COST)
+            time = descent_time(problem, privacy, _NOISE_COST)
         else:
             start, noise = potential.bregman(problem, distance(problem)), potential.noise_norm(problem)
             time = mirror_time(problem, privacy, start, noise)
@@ -79,13 +82,15 @@ class DpAccMd(Strict):
         steps = self.steps or accelerated_steps(time, self.step or longest, _MOST_DEFAULT_STEPS)
         step = self.step or min(longest, accelerated_step(time, steps))
         if step > longest * (1 + 1e-12):
-            raise Unsuitable(f"dp_acc_md: step must not exceed 1/(2L) = {longest:.6g} here: the proof needs it")
+            raise Unsuitable(
+                f"dp_acc_md: step must not exceed 1/(2L) = {longest:.6g} here, because longer steps may diverge"
+            )
         return DpAccMdRun(steps, step, potential)
 
 
 @dataclass(frozen=True, slots=True)
 class DpAccMdRun(FullBatchRun):
-    """Its sizes as `DpAccMd` has them."""
+    """Resolved settings of `DpAccMd`."""
 
     steps: int
     step: float
@@ -93,26 +98,29 @@ class DpAccMdRun(FullBatchRun):
     name: Literal["dp_acc_md"] = "dp_acc_md"
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
-        """T full gradients."""
+        """Return T full gradients."""
         return (Query("gradient", self.steps, Gaussian()),)
 
     def bounds(self, problem: Problem) -> Bounds:
-        """What a record adds to a gradient at most, and its coordinates."""
+        """Return the largest effect of a record on a gradient, and the number of coordinates."""
         return {"gradient": (gradient_bound(problem), problem.size)}
 
     def gradient_evaluations(self, problem: Problem) -> float:
-        """T n."""
+        """Return T n."""
         return float(self.steps) * problem.n
 
     def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> float:
-        """4 B / (eta (T+1)^2) + sum_(j=2..T+1) j^2 / (T+1)^2 * noise_std^2 E||N(0, I)||_*^2 / (2 (1/eta - L))."""
+        """Return the proven bound.
+
+        It is 4 B / (eta (T+1)^2) + sum_(j=2..T+1) j^2 / (T+1)^2 * noise_std^2 E||N(0, I)||_*^2 / (2 (1/eta - L)).
+        """
         weights = float(np.sum(np.arange(2.0, self.steps + 2) ** 2)) / (self.steps + 1) ** 2
         noise = noise_std**2 * self.potential.noise_norm(problem)
-        missed = 4 * self.potential.bregman(problem, start.distance) / (self.step * (self.steps + 1) ** 2)
-        return missed + weights * noise / (2 * (1 / self.step - self.potential.smoothness(problem)))
+        gap = 4 * self.potential.bregman(problem, start.distance) / (self.step * (self.steps + 1) ** 2)
+        return gap + weights * noise / (2 * (1 / self.step - self.potential.smoothness(problem)))
 
     def run(self, oracle: FullBatch, problem: Problem) -> Vector:
-        """The private model."""
+        """Return the private model."""
         y = z = problem.start
         for k in range(self.steps):
             tau = 2 / (k + 2)
@@ -124,7 +132,7 @@ class DpAccMdRun(FullBatchRun):
 
 
 def _least_bound(problem: Problem) -> Potential:
-    """Of the potentials that cover the problem, the one with the least B V: at its best s the bound is its root."""
+    """Return the covering potential with the smallest B V; at the best s, the bound grows with its square root."""
     reach = distance(problem)
     covering = [potential for potential in POTENTIALS if potential.refusal(problem) is None]
     return min(covering, key=lambda potential: potential.bregman(problem, reach) * potential.noise_norm(problem))

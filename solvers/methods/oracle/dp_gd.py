@@ -24,9 +24,9 @@ from solvers.regularizers import L2
 
 MOST_STEPS = 100_000
 _MOST_DEFAULT_STEPS = 500
-_LAST_TIME = 0.5  # of s: where the mean's points lie, in their weighted mean
-_MOST_LAST_STEPS = 2_000  # without momentum steps go less far; their number costs hidden iterates nothing
-_NOT_COVERED = "No bound is proven for dp_gd on a domain without 0: runs start elsewhere there."
+_LAST_TIME_SHARE = 0.5  # of s: the points of an average lie there, in their weighted mean
+_MOST_LAST_STEPS = 2_000  # steps without momentum go less far, and their number costs hidden iterates nothing
+_DOMAIN_WITHOUT_ZERO = "No bound is proven for dp_gd on a domain without 0, because runs start elsewhere there."
 _ONE_POINT = (
     "No bound on the excess risk is proven for this release: a random iterate is nearly stationary in expectation "
     "(docs/proofs/prox.md); the last iterate has a bound on a free domain with l2 alone."
@@ -37,32 +37,32 @@ Release = Literal["average", "last", "random"]
 
 @dataclass(frozen=True, slots=True)
 class DpGd(Strict):
-    """min_w F(w) + r(w) by T noisy full gradients.
+    """Noisy gradient descent: min_w F(w) + r(w) by T noisy full gradients.
 
-    release "average" (the default): v_t = w_t + t/(t+3) (w_t - w_(t-1)),
-    w_(t+1) = prox_(eta r)(v_t - eta (grad F(v_t) + noise)); the answer is the mean of w_1..w_T with weights 1..T.
+    Release "average" (the default): v_t = w_t + t/(t+3) (w_t - w_(t-1)) and
+    w_(t+1) = prox_(eta r)(v_t - eta (grad F(v_t) + noise)). The result is the mean of w_1..w_T with weights 1..T. Every
+    gradient is a Gaussian mechanism, so mu^2 = T (2/z)^2, and any function of the gradients may be returned. Momentum
+    and the average therefore have no privacy cost. Defaults: T and eta spend the descent time s of
+    `defaults.descent_time` in as few steps as smoothness allows, eta T (T+3) / 4 = s with eta <= 1/L and T <= 500.
+    Proof: docs/proofs/dp_gd.md.
 
-    Every gradient is a Gaussian mechanism, so mu^2 = T (2/z)^2, and any function of the gradients may be returned: the
-    momentum and the average cost nothing. Defaults: T and eta spend the descent time s of `defaults.descent_time` in as
-    few steps as smoothness allows, eta T (T+3) / 4 = s with eta <= 1/L and T <= 500. Proof: docs/proofs/dp_gd.md.
+    Release "last": plain steps w <- prox_(eta r)(w - eta (grad F(w) + noise)), of which only w_T is released. If F is
+    convex and r mu-strongly convex, a step contracts by c = 1 / (1 + eta mu). Then mu^2 = T_eff (2/z)^2 with T_eff < T,
+    at most 1 + 2 / (eta mu) for any number of steps. The oracle takes the steps, because iterates must stay hidden
+    and on a lattice. Defaults: eta T = s/2, T <= 2000. This release needs as much data as "average" and many more
+    gradients (docs/proofs/last_iterate.md). Use it for the last point, or for its proven bound.
 
-    release "last": plain steps w <- prox_(eta r)(w - eta (grad F(w) + noise)), and nothing leaves but w_T. Where F is
-    convex and r mu-strongly convex, a step contracts by c = 1 / (1 + eta mu), and mu^2 = T_eff (2/z)^2 with T_eff < T,
-    at most 1 + 2 / (eta mu), however many steps are taken. The iterates are hidden and on a lattice: the
-    oracle takes the steps. eta T = s/2, T <= 2000. It needs as much data as "average" and many more
-    gradients (docs/proofs/last_iterate.md): it is for those who want the last point, or its proven bound.
+    Release "random": plain steps, of which w_m is released. m is uniform on {0..T-1} and drawn before the run. The m
+    noisy gradients cost a little less than T - 1 (docs/proofs/random_iterate.md). Defaults: eta T = s, T <= 500.
 
-    release "random": plain steps; w_m, m uniform on {0..T-1} and drawn before the run, from m noisy gradients; they
-    cost a little less than T - 1 (docs/proofs/random_iterate.md). eta T = s, T <= 500.
-
-    Where f is not convex, neither momentum nor a mean of points is justified: v_t = w_t, the answer is w_T, and s is
-    spent as eta T = s. The privacy is the same. With Phi = F + r and noise of variance sigma^2 per coordinate,
-        E Phi(w_T) <= Phi(w_0) - sum over t of E||w_(t+1) - w_t||^2 / (2 eta) + T eta d sigma^2,
-    hence the steps become short on average, down to the noise: (1/T) sum of E||w_(t+1) - w_t||^2 / eta^2
-    <= 2 (Phi(w_0) - min Phi) / (eta T) + 2 d sigma^2. Nothing is promised about the distance to the least Phi, nor that
-    w_T itself is nearly stationary. A uniformly random w_t is, in expectation, which release "random" gives: with D'_m
-    the step from w_m without noise, E||D'_m / eta||^2 <= 4 (Phi(w_0) - min Phi) / (eta T) + 6 d sigma^2. Proof:
-    docs/proofs/prox.md.
+    If f is not convex, neither momentum nor a mean of points is justified: v_t = w_t, the result is w_T, and eta T = s.
+    The privacy is the same. With Phi = F + r and noise of variance sigma^2 per coordinate,
+        E Phi(w_T) <= Phi(w_0) - sum over t of E||w_(t+1) - w_t||^2 / (2 eta) + T eta d sigma^2.
+    So the steps become short on average, down to the noise: (1/T) sum of E||w_(t+1) - w_t||^2 / eta^2
+    <= 2 (Phi(w_0) - min Phi) / (eta T) + 2 d sigma^2. No bound holds for the distance to the minimum of Phi, and w_T
+    itself need not be nearly stationary. A uniformly random w_t is nearly stationary in expectation, which is release
+    "random": with D'_m the step from w_m without noise, E||D'_m / eta||^2 <= 4 (Phi(w_0) - min Phi) / (eta T)
+    + 6 d sigma^2. Proof: docs/proofs/prox.md.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class DpGd(Strict):
             raise Unsuitable("dp_gd: a random iterate needs at least 2 steps to choose from")
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "DpGdRun":
-        """Every open field filled from public facts.
+        """Return the run, with every open setting chosen from public facts.
 
         Raises
         ------
@@ -102,17 +102,18 @@ class DpGd(Strict):
         release = self.release or "average"
         if release == "last" and not (problem.is_convex and problem.mu > 0):
             raise Unsuitable(
-                "dp_gd with release 'last' needs a convex loss and a strongly convex regularizer, l2 or elastic_net: "
-                "hidden steps are forgotten where steps contract"
+                "dp_gd: release 'last' needs a convex loss and a strongly convex regularizer, l2 or elastic_net, "
+                "because hidden steps have a bounded cost only if steps contract: use release 'average'"
             )
         time, steps, step = descent_time(problem, privacy), self.steps, self.step
         if release == "last":
-            time *= _LAST_TIME
+            time *= _LAST_TIME_SHARE
         momentum = release == "average" and problem.is_convex
         if steps is None:
-            longest, most = step or 1 / problem.L, _MOST_LAST_STEPS if release == "last" else _MOST_DEFAULT_STEPS
-            plain = max(2 if release == "random" else 1, math.ceil(min(most, time / longest)))
-            steps = accelerated_steps(time, longest, most) if momentum else plain
+            longest = step or 1 / problem.L
+            largest = _MOST_LAST_STEPS if release == "last" else _MOST_DEFAULT_STEPS
+            plain_steps = max(2 if release == "random" else 1, math.ceil(min(largest, time / longest)))
+            steps = accelerated_steps(time, longest, largest) if momentum else plain_steps
         if step is None:
             step = min(1 / problem.L, accelerated_step(time, steps) if momentum else time / steps)
         check_smooth("dp_gd: step", step, problem)
@@ -121,7 +122,7 @@ class DpGd(Strict):
 
 @dataclass(frozen=True, slots=True)
 class DpGdRun(FullBatchRun):
-    """Its sizes as `DpGd` has them."""
+    """Resolved settings of `DpGd`."""
 
     steps: int
     step: float
@@ -130,7 +131,7 @@ class DpGdRun(FullBatchRun):
     hides: ClassVar[bool] = True
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
-        """T full gradients; or one last iterate; or a random number of full gradients."""
+        """Return T full gradients, one last iterate, or a random number of full gradients."""
         match self.release:
             case "average":
                 return (Query("gradient", self.steps, Gaussian()),)
@@ -142,26 +143,25 @@ class DpGdRun(FullBatchRun):
                 assert_never(self.release)
 
     def bounds(self, problem: Problem) -> Bounds:
-        """What a record adds to a gradient, or to a hidden step, at most, and the coordinates."""
+        """Return the largest effect of a record on a gradient or a hidden step, and the number of coordinates."""
         if self.release == "last":
             return {"last_iterate": (step_bound(problem, self.step), problem.size)}
         return {"gradient": (gradient_bound(problem), problem.size)}
 
     def gradient_evaluations(self, problem: Problem) -> float:
-        """T n; at most and not in expectation for release "random", whose m is not known before."""
+        """Return T n; for release "random", an upper bound, because m is random."""
         return float(self.steps) * problem.n
 
     def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> float | str:
-        """Runs start at 0, a minimizer being within D.
+        """Return a bound for runs that start at 0, with a minimizer within D, or why there is none.
 
-        "average": the weighted mean, over t = 1..T with weights t, of
-        4 / (t+2)^2 (D^2 / (2 eta) + (3/4) G D + eta m noise_std^2 sum_(i=1..t) (i+2)^2 / 4), where m is
-        `directions`, d at most.
-        "last", on a free domain with l2, noise_std being that of the iterate: with K outputs
+        Release "average": the mean over t = 1..T with weights t of
+        4 / (t+2)^2 (D^2 / (2 eta) + (3/4) G D + eta m noise_std^2 sum_(i=1..t) (i+2)^2 / 4), with m from `directions`.
+        Release "last", on a free domain with l2 and K outputs, where noise_std is that of the iterate:
         c^T untrained + (c noise_std)^2 (K L + mu d) / (2 (1 - c)).
         """
         if problem.start.any():
-            return _NOT_COVERED
+            return _DOMAIN_WITHOUT_ZERO
         if self.release == "last" and isinstance(problem.domain, Free) and isinstance(problem.regularizer, L2):
             shrink = self.step * problem.mu / (1 + self.step * problem.mu)
             curvatures = problem.outputs * problem.L + problem.mu * problem.size
@@ -170,20 +170,20 @@ class DpGdRun(FullBatchRun):
         if self.release != "average":
             return _ONE_POINT
         t = np.arange(1.0, self.steps + 1)
-        missed = start.distance**2 / (2 * self.step) + 0.75 * problem.G * start.distance
+        gap = start.distance**2 / (2 * self.step) + 0.75 * problem.G * start.distance
         noise = self.step * directions(problem) * noise_std**2 * np.cumsum((t + 2) ** 2 / 4)
-        return float(np.average(4 / (t + 2) ** 2 * (missed + noise), weights=t))
+        return float(np.average(4 / (t + 2) ** 2 * (gap + noise), weights=t))
 
     def run(self, oracle: FullBatch, problem: Problem) -> Vector:
-        """The private model."""
+        """Return the private model."""
         if self.release == "last":
             return oracle.last_iterate("last_iterate", self.steps, self.step)
         steps, step = oracle.horizon("gradient") if self.release == "random" else self.steps, self.step
         momentum = self.release == "average" and problem.is_convex
-        w = before = problem.start
+        w = previous = problem.start
         mean = Average()
         for t in range(steps):
-            v = w + t / (t + 3) * (w - before) if momentum else w
-            before, w = w, problem.prox(v - step * oracle.gradient("gradient", v), step)
+            v = w + t / (t + 3) * (w - previous) if momentum else w
+            previous, w = w, problem.prox(v - step * oracle.gradient("gradient", v), step)
             mean.add(w, t + 1)
         return mean.value if momentum else w

@@ -20,14 +20,15 @@ _EPOCHS = 5
 
 @dataclass(frozen=True, slots=True)
 class DpSvrg(Strict):
-    """min_w F(w) + r(w) by epochs of sampled changes against a noisy snapshot of the full gradient.
+    """Variance-reduced noisy gradient descent: epochs of sampled changes against a noisy snapshot of the full gradient.
 
-    In each of T epochs, g = grad F(anchor) + noise once, then m times w <- prox_(eta r)(w - eta v), where v = g + a
-    noisy sampled mean of grad f_i(w) - grad f_i(anchor) while L ||w - anchor|| <= G, and a noisy sampled gradient
-    beyond. The noise of a change scales with min(G, L ||w - anchor||). The next anchor is the last w; the answer is
-    the mean of the second half of all w, so F must be convex, and smooth for the changes to be small. Defaults: T = 5;
-    K = T m steps that spend 0.4 of `defaults.descent_time`, at most 5000; b = 1.5 n mu* / sqrt(K);
-    eta at most 1 / (L (1 + 11/b)). Proof: docs/proofs/dp_svrg.md.
+    min_w F(w) + r(w): in each of T epochs, g = grad F(anchor) + noise once, then m times w <- prox_(eta r)(w - eta v).
+    While L ||w - anchor|| <= G, v is g plus a noisy sampled mean of grad f_i(w) - grad f_i(anchor). Farther away, v is
+    a noisy sampled gradient. The noise of a change scales with min(G, L ||w - anchor||). The next anchor is the last w.
+    The result is the mean of the second half of all w, so F must be convex, and smooth for the changes to be small.
+
+    Defaults: T = 5; K = T m steps whose sizes sum to 0.4 of `defaults.descent_time`, at most 5000;
+    b = 1.5 n mu* / sqrt(K); eta at most 1 / (L (1 + 11/b)). Proof: docs/proofs/dp_svrg.md.
 
     Parameters
     ----------
@@ -64,18 +65,18 @@ class DpSvrg(Strict):
         check_forms("dp_svrg", self.form, self.step_rule)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "DpSvrgRun":
-        """Every open field filled from public facts.
+        """Return the run, with every open setting chosen from public facts.
 
         Raises
         ------
         Unsuitable
-            if the loss is not smooth or not convex, batch exceeds n, step exceeds 1/L, delta is 0, or changes are to be
-            centred of a loss of several margins.
+            if the loss is not smooth or not convex, batch exceeds n, step exceeds 1/L, delta is 0, or form is 'centred'
+            and the loss has several margins.
         """
         check_loss("dp_svrg", problem, convex=True)
         time, epochs = batches.step_time(problem, privacy), self.epochs or _EPOCHS
-        wanted = batches.steps_wanted(problem, time, self.step)
-        inner_steps = self.inner_steps or max(1, math.ceil(wanted / epochs))
+        steps = batches.step_count(problem, time, self.step)
+        inner_steps = self.inner_steps or max(1, math.ceil(steps / epochs))
         total = epochs * inner_steps
         batch = batches.fill_batch("dp_svrg", self.batch, problem, privacy, total)
         step = batches.fill_step("dp_svrg", self.step, problem, batch, time / total)
@@ -85,7 +86,7 @@ class DpSvrg(Strict):
 
 @dataclass(frozen=True, slots=True)
 class DpSvrgRun(SampledRun):
-    """Its sizes as `DpSvrg` has them."""
+    """Resolved settings of `DpSvrg`."""
 
     epochs: int
     inner_steps: int
@@ -97,28 +98,28 @@ class DpSvrgRun(SampledRun):
     walks: ClassVar[bool] = True
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
-        """T snapshots over all rows, T m changes over Poisson batches of rate b / n; or T m printed steps."""
+        """Return T snapshots and T m changes, or T m printed steps."""
         return variance_reduced.queries(problem, self.epochs, self.epochs * self.inner_steps, self.batch, self.form)
 
     def bounds(self, problem: Problem) -> Bounds:
-        """What a record adds to a snapshot and to a batch's mean at most, or to a printed step, and the coordinates."""
+        """Return the largest effect of a record on each answer, and the number of coordinates."""
         return variance_reduced.bounds(problem, self.batch, self.form)
 
     def gradient_evaluations(self, problem: Problem) -> float:
-        """T (n + 2 m b), in expectation and at most."""
+        """Return T (n + 2 m b), an upper bound on the expected number."""
         return float(self.epochs) * (problem.n + 2.0 * self.inner_steps * self.batch)
 
     def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
-        """None is proven."""
+        """Return why no bound is proven."""
         return variance_reduced.UNPROVEN
 
     def run(self, oracle: Sampled, problem: Problem) -> Vector:
-        """The private model."""
+        """Return the private model."""
         w, mean, total = problem.start, Average(), self.epochs * self.inner_steps
         estimates = variance_reduced.Estimates(oracle, problem, self.form, self.step_rule, self.step, self.batch)
         for epoch in range(self.epochs):
-            eta, done = estimates.move(w, self.inner_steps), epoch * self.inner_steps
+            eta, count = estimates.move(w, self.inner_steps), epoch * self.inner_steps
             for points in estimates.walk(w, eta, self.inner_steps):
-                mean.add_all(points[max(0, total // 2 - done) :])
-                w, done = points[-1], done + len(points)
+                mean.add_all(points[max(0, total // 2 - count) :])
+                w, count = points[-1], count + len(points)
         return mean.value

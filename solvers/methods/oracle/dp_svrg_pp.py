@@ -22,13 +22,14 @@ _MOST_DEFAULT_EPOCHS = 5
 
 @dataclass(frozen=True, slots=True)
 class DpSvrgPp(Strict):
-    """min_w F(w) + r(w) by epochs s = 1..T of 2^s m sampled changes against a noisy snapshot of the full gradient.
+    """Variance-reduced noisy gradient descent with epochs that double in length.
 
-    In each epoch, g = grad F(anchor) + noise once, then 2^s m times w <- prox_(eta r)(w - eta v), with v as in dp_svrg:
-    g + a noisy sampled change while L ||w - anchor|| <= G, a noisy sampled gradient beyond. The next anchor is the mean
-    of the epoch's w; w itself is carried over; the answer is the mean of the last epoch. In all K = 2 m (2^T - 1)
-    steps. Defaults: K steps that spend the time of dp_svrg, about; as many doublings, up to T = 5, as leave m >= 1; b
-    and eta as in dp_svrg. Proof: docs/proofs/dp_svrg_pp.md.
+    min_w F(w) + r(w): in each epoch s = 1..T, g = grad F(anchor) + noise once, then 2^s m times
+    w <- prox_(eta r)(w - eta v), with v as in dp_svrg. The next anchor is the mean of the epoch's w, and w itself
+    continues. The result is the mean of the last epoch. There are K = 2 m (2^T - 1) steps.
+
+    Defaults: the step sizes sum to about those of dp_svrg; T is as large as m >= 1 allows, up to 5; b and eta are as in
+    dp_svrg. Proof: docs/proofs/dp_svrg_pp.md.
 
     Parameters
     ----------
@@ -59,20 +60,20 @@ class DpSvrgPp(Strict):
         check_forms("dp_svrg_pp", self.form, self.step_rule)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "DpSvrgPpRun":
-        """Every open field filled from public facts.
+        """Return the run, with every open setting chosen from public facts.
 
         Raises
         ------
         Unsuitable
-            if the loss is not smooth or not convex, batch exceeds n, step exceeds 1/L, delta is 0, or changes are to be
-            centred of a loss of several margins.
+            if the loss is not smooth or not convex, batch exceeds n, step exceeds 1/L, delta is 0, or form is 'centred'
+            and the loss has several margins.
         """
         check_loss("dp_svrg_pp", problem, convex=True)
         time = batches.step_time(problem, privacy)
-        wanted = batches.steps_wanted(problem, time, self.step)
-        doublings = int(math.log2(1 + wanted / (2 * (self.inner_steps or 1))))  # the most whose steps are not too many
+        steps = batches.step_count(problem, time, self.step)
+        doublings = int(math.log2(1 + steps / (2 * (self.inner_steps or 1))))
         epochs = self.epochs or min(_MOST_DEFAULT_EPOCHS, max(1, doublings))
-        inner_steps = self.inner_steps or min(MOST_STEPS, max(1, math.ceil(wanted / _steps(epochs, 1))))
+        inner_steps = self.inner_steps or min(MOST_STEPS, max(1, math.ceil(steps / _steps(epochs, 1))))
         total = _steps(epochs, inner_steps)
         batch = batches.fill_batch("dp_svrg_pp", self.batch, problem, privacy, total)
         step = batches.fill_step("dp_svrg_pp", self.step, problem, batch, time / total)
@@ -82,7 +83,7 @@ class DpSvrgPp(Strict):
 
 @dataclass(frozen=True, slots=True)
 class DpSvrgPpRun(SampledRun):
-    """Its sizes as `DpSvrgPp` has them."""
+    """Resolved settings of `DpSvrgPp`."""
 
     epochs: int
     inner_steps: int
@@ -94,24 +95,24 @@ class DpSvrgPpRun(SampledRun):
     walks: ClassVar[bool] = True
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
-        """T snapshots over all rows, K = 2 m (2^T - 1) changes over Poisson batches at b / n; or K printed steps."""
+        """Return T snapshots and K = 2 m (2^T - 1) changes, or K printed steps."""
         changes = _steps(self.epochs, self.inner_steps)
         return variance_reduced.queries(problem, self.epochs, changes, self.batch, self.form)
 
     def bounds(self, problem: Problem) -> Bounds:
-        """What a record adds to a snapshot and to a batch's mean at most, or to a printed step, and the coordinates."""
+        """Return the largest effect of a record on each answer, and the number of coordinates."""
         return variance_reduced.bounds(problem, self.batch, self.form)
 
     def gradient_evaluations(self, problem: Problem) -> float:
-        """T n + 4 m (2^T - 1) b, in expectation and at most."""
+        """Return T n + 4 m (2^T - 1) b, an upper bound on the expected number."""
         return float(self.epochs) * problem.n + 2.0 * _steps(self.epochs, self.inner_steps) * self.batch
 
     def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
-        """None is proven."""
+        """Return why no bound is proven."""
         return variance_reduced.UNPROVEN
 
     def run(self, oracle: Sampled, problem: Problem) -> Vector:
-        """The private model."""
+        """Return the private model."""
         w = anchor = problem.start
         estimates = variance_reduced.Estimates(oracle, problem, self.form, self.step_rule, self.step, self.batch)
         for length in _lengths(self.epochs, self.inner_steps):
@@ -124,10 +125,10 @@ class DpSvrgPpRun(SampledRun):
 
 
 def _lengths(epochs: int, inner_steps: int) -> Iterator[int]:
-    """2 m, 4 m, ..., 2^T m."""
+    """Return the lengths of the epochs: 2 m, 4 m, ..., 2^T m."""
     return (inner_steps << s for s in range(1, epochs + 1))
 
 
 def _steps(epochs: int, inner_steps: int) -> int:
-    """Their sum, 2 m (2^T - 1)."""
+    """Return the sum of the lengths, 2 m (2^T - 1)."""
     return (inner_steps << (epochs + 1)) - 2 * inner_steps

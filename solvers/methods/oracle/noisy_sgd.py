@@ -22,14 +22,16 @@ _LEAST_NON_SMOOTH_STEPS = 100
 
 @dataclass(frozen=True, slots=True)
 class NoisySgd(Strict):
-    """min_w F(w) + r(w): K times w <- prox_(eta r)(w - eta g), g a noisy mean of (sub)gradients over a Poisson batch.
+    """Noisy SGD: proximal steps along noisy mean (sub)gradients over Poisson batches; losses need not be smooth.
 
-    The answer is the mean of the second half of all w if F is convex, else the last w. Every g is a Poisson-sampled
-    Gaussian mechanism. Losses need not be smooth. Defaults: b = 1.5 n mu* / sqrt(K), at least 100. Smooth: K steps that
-    spend 0.4 of `defaults.descent_time`, at most 5000, eta at most 1 / (L (1 + 11/b)). Not smooth:
-    K = G^2 / (2 d sigma_1^2), where more steps would make more noise than slope, in [100, 10000], and
-    eta = D / sqrt(K (G^2 + K d sigma_1^2)), which balances distance against slope and noise.
-    Proof: docs/proofs/noisy_sgd.md.
+    min_w F(w) + r(w): K times w <- prox_(eta r)(w - eta g). Every g is a Poisson-sampled Gaussian mechanism. The result
+    is the mean of the second half of all w if F is convex, else the last w.
+
+    Defaults: b = 1.5 n mu* / sqrt(K), at least 100. For smooth losses, the K step sizes sum to 0.4 of
+    `defaults.descent_time`, with K <= 5000 and eta <= 1 / (L (1 + 11/b)). For other losses,
+    K = G^2 / (2 d sigma_1^2) in [100, 10000], because with more steps the noise would exceed the slope, and
+    eta = D / sqrt(K (G^2 + K d sigma_1^2)), which balances distance against slope and noise. Proof:
+    docs/proofs/noisy_sgd.md.
 
     Parameters
     ----------
@@ -53,21 +55,21 @@ class NoisySgd(Strict):
         check_step("noisy_sgd: step", self.step)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "NoisySgdRun":
-        """Every open field filled from public facts.
+        """Return the run, with every open setting chosen from public facts.
 
         Raises
         ------
         Unsuitable
             if batch exceeds n, step exceeds 1/L of a smooth loss, or delta is 0.
         """
-        single = answers_std(problem, privacy)
+        noise = answers_std(problem, privacy)
         if problem.is_smooth:
             time = batches.step_time(problem, privacy)
-            steps = self.steps or max(1, math.ceil(batches.steps_wanted(problem, time, self.step)))
+            steps = self.steps or max(1, math.ceil(batches.step_count(problem, time, self.step)))
             longest = time / steps
         else:
-            steps = self.steps or _non_smooth_steps(problem, single)
-            longest = distance(problem) / math.sqrt(steps * (problem.G**2 + steps * problem.size * single**2))
+            steps = self.steps or _non_smooth_steps(problem, noise)
+            longest = distance(problem) / math.sqrt(steps * (problem.G**2 + steps * problem.size * noise**2))
         batch = batches.fill_batch("noisy_sgd", self.batch, problem, privacy, steps)
         step = self.step or longest
         if problem.is_smooth:
@@ -77,7 +79,7 @@ class NoisySgd(Strict):
 
 @dataclass(frozen=True, slots=True)
 class NoisySgdRun(SampledRun):
-    """Its sizes as `NoisySgd` has them."""
+    """Resolved settings of `NoisySgd`."""
 
     steps: int
     batch: int
@@ -85,19 +87,19 @@ class NoisySgdRun(SampledRun):
     name: Literal["noisy_sgd"] = "noisy_sgd"
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
-        """K sampled gradients at rate b / n."""
+        """Return K sampled gradients at rate b / n."""
         return (Query("gradient", self.steps, PoissonGaussian(self.batch / problem.n)),)
 
     def bounds(self, problem: Problem) -> Bounds:
-        """What a record adds to a batch's mean at most, and its coordinates."""
+        """Return the largest effect of a record on the mean of a batch, and the number of coordinates."""
         return {"gradient": (sampled_bound(problem, self.batch, problem.G), problem.size)}
 
     def gradient_evaluations(self, problem: Problem) -> float:
-        """K b, in expectation."""
+        """Return K b."""
         return float(self.steps) * self.batch
 
     def run(self, oracle: Sampled, problem: Problem) -> Vector:
-        """The private model."""
+        """Return the private model."""
         w, mean = problem.start, Average()
         for t in range(self.steps):
             w = problem.prox(w - self.step * oracle.sampled_gradient("gradient", w), self.step)
@@ -106,7 +108,7 @@ class NoisySgdRun(SampledRun):
         return mean.value if problem.is_convex else w
 
 
-def _non_smooth_steps(problem: Problem, single: float) -> int:
-    """K at which the noise of a step, K d sigma_1^2, is half as long as a slope, squared."""
-    wanted = problem.G**2 / (2 * problem.size * single**2)
-    return math.ceil(min(_MOST_NON_SMOOTH_STEPS, max(_LEAST_NON_SMOOTH_STEPS, wanted)))
+def _non_smooth_steps(problem: Problem, noise: float) -> int:
+    """Return K at which the squared noise of a step, K d sigma_1^2, is half the squared slope."""
+    steps = problem.G**2 / (2 * problem.size * noise**2)
+    return math.ceil(min(_MOST_NON_SMOOTH_STEPS, max(_LEAST_NON_SMOOTH_STEPS, steps)))

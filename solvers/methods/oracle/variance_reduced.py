@@ -1,4 +1,4 @@
-"""What dp_svrg and dp_svrg_pp share: sampled changes against an anchor, in either form, and their step sizes."""
+"""Queries, bounds and steps that dp_svrg and dp_svrg_pp share: sampled changes against an anchor."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -17,17 +17,17 @@ from solvers.problem import Problem, Vector
 StepRule = Literal["fixed", "barzilai_borwein"]
 
 UNPROVEN = (
-    "No bound with constants is proven for this method: the noise of a snapshot is shared by its epoch, where the "
-    "theorems want fresh noise in every step."
+    "No bound with constants is proven for this method: all steps of an epoch share the noise of its snapshot, and the "
+    "theorems need fresh noise in every step."
 )
-_TOGETHER, _NUMBERS = 1_000, 1 << 18  # points, and their coordinates, between two reports of progress
-_SHORTEST = 0.25  # of the given step, for a Barzilai-Borwein step
+_MOST_POINTS, _MOST_COORDINATES = 1_000, 1 << 18  # of a walk between two reports of progress
+_SHORTEST = 0.25  # a Barzilai-Borwein step is at least this share of the planned step
 
 
 def queries(problem: Problem, snapshots: int, changes: int, batch: int, form: Form) -> tuple[Query, ...]:
-    """Snapshots over all rows, for a quarter of mu^2, and changes, centred or not, over Poisson batches of rate b / n.
+    """Return snapshots over all rows, for a quarter of mu^2, and changes over Poisson batches of rate b / n.
 
-    Printed: steps of exact snapshot and change over b of n rows together.
+    Form 'printed' has steps instead, of an exact snapshot and a change over b of n rows together.
     """
     if form == "printed":
         return (Query("step", changes, SvrgStep(batch, problem.n)),)
@@ -38,7 +38,7 @@ def queries(problem: Problem, snapshots: int, changes: int, batch: int, form: Fo
 
 
 def bounds(problem: Problem, batch: int, form: Form) -> Bounds:
-    """What a record adds to a snapshot and to a batch's mean at most, or to a printed step, and the coordinates."""
+    """Return the largest effect of a record on each answer, and the number of coordinates."""
     if form == "printed":
         return {"step": (printed_bound(problem, batch), problem.size)}
     change = sampled_bound(problem, batch, problem.G)
@@ -46,7 +46,7 @@ def bounds(problem: Problem, batch: int, form: Form) -> Bounds:
 
 
 class Estimates:
-    """Private estimates of grad F near an anchor, and the step to take with them."""
+    """Private estimates of grad F near an anchor, and the step size for them."""
 
     __slots__ = ("_anchor", "_form", "_longest", "_oracle", "_problem", "_rule", "_snapshot", "_step")
 
@@ -65,32 +65,32 @@ class Estimates:
             return self._step
         snapshot, step = self._oracle.gradient("snapshot", anchor), self._step
         if self._rule == "barzilai_borwein" and self._snapshot is not None:
-            moved, change = anchor - self._anchor, snapshot - self._snapshot
-            found = barzilai_borwein(moved, change, steps, self._problem.L)
-            step = step if found is None else min(max(found, _SHORTEST * step), self._longest)
+            move, change = anchor - self._anchor, snapshot - self._snapshot
+            adapted = barzilai_borwein(move, change, steps, self._problem.L)
+            step = step if adapted is None else min(max(adapted, _SHORTEST * step), self._longest)
         self._anchor, self._snapshot = anchor, snapshot
         return step
 
     def walk(self, w: Vector, step: float, count: int) -> Iterator[NDArray[np.float64]]:
-        """The `count` points after w in this epoch, some at a time, shape (k, d): w <- prox(w - step v), v as `at`."""
+        """Yield the next `count` points in blocks of shape (k, d): w <- prox(w - step v), with v from `estimate`."""
         oracle, anchor, snapshot, centred = self._oracle, self._anchor, self._snapshot, self._form == "centred"
-        most = max(1, min(_TOGETHER, _NUMBERS // self._problem.d))
-        for done in range(0, count, most):
-            wanted, points = min(most, count - done), None
+        largest = max(1, min(_MOST_POINTS, _MOST_COORDINATES // self._problem.d))
+        for begin in range(0, count, largest):
+            size, points = min(largest, count - begin), None
             if snapshot is not None:
-                points = oracle.walk("change", w, anchor, snapshot, step, wanted, centred)
+                points = oracle.walk("change", w, anchor, snapshot, step, size, centred)
             if points is None:
-                points = np.empty((wanted, len(w)))
-                for t in range(wanted):
-                    w = self._problem.prox(w - step * self.at(w), step)
+                points = np.empty((size, len(w)))
+                for t in range(size):
+                    w = self._problem.prox(w - step * self.estimate(w), step)
                     points[t] = w
             w = points[-1]
             yield points
 
-    def at(self, w: Vector) -> Vector:
-        """grad F(w), nearly: snapshot + a change, centred or not, while L ||w - anchor|| <= G; else a sampled gradient.
+    def estimate(self, w: Vector) -> Vector:
+        """Return an estimate of grad F(w): snapshot + change while L ||w - anchor|| <= G, else a sampled gradient.
 
-        Without a snapshot, as published: the exact one and the change, with one noise.
+        Form 'printed' has no snapshot; its estimate is the exact gradient at the anchor and the change, with one noise.
         """
         if self._snapshot is None:
             return self._oracle.printed_change("step", w, self._anchor)

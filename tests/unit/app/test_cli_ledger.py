@@ -19,7 +19,7 @@ from accounting.records.events import Charged, LedgerEvent, Opened, Refunded, Re
 from accounting.records.heads import sign_head
 from accounting.records.ledger import advance
 from accounting.records.receipt import to_lines
-from app.cli.entries import COLUMNS, Wanted, as_csv, rows
+from app.cli.entries import COLUMNS, Selection, as_csv, rows
 from tests.support import cli
 from tests.support.receipts import GD, KEY, KEYS, MODEL, make
 
@@ -48,20 +48,20 @@ LEDGER = ledger()
 
 
 @pytest.mark.parametrize(
-    ("wanted", "chosen"),
+    ("selection", "chosen"),
     [
-        (Wanted(), [1, 2, 3, 4, 5, 6]),
-        (Wanted(kind="charged"), [2, 5]),
-        (Wanted(job="j2"), [5, 6]),
-        (Wanted(since=datetime(2026, 11, 4, 12)), [4, 5, 6]),
-        (Wanted(since=datetime(2026, 11, 4, 12, 0, 1), kind="charged"), [5]),
-        (Wanted(analyst="nobody"), []),
-        (Wanted(analyst="ada"), [2, 3, 4]),
+        (Selection(), [1, 2, 3, 4, 5, 6]),
+        (Selection(kind="charged"), [2, 5]),
+        (Selection(job="j2"), [5, 6]),
+        (Selection(since=datetime(2026, 11, 4, 12)), [4, 5, 6]),
+        (Selection(since=datetime(2026, 11, 4, 12, 0, 1), kind="charged"), [5]),
+        (Selection(analyst="nobody"), []),
+        (Selection(analyst="ada"), [2, 3, 4]),
     ],
 )
-def test_entries_are_chosen(wanted: Wanted, chosen: list[int]) -> None:
-    assert [entry.sequence for entry in wanted.among(LEDGER)] == chosen
-    assert wanted.is_all == (len(chosen) == len(LEDGER))
+def test_entries_are_chosen(selection: Selection, chosen: list[int]) -> None:
+    assert [entry.sequence for entry in selection.among(LEDGER)] == chosen
+    assert selection.is_all == (len(chosen) == len(LEDGER))
 
 
 def test_csv_holds_no_formula_and_every_hash() -> None:
@@ -118,13 +118,13 @@ def test_an_export_is_verified_with_the_heads_that_were_kept(purse: Purse) -> No
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("cut.jsonl", "--head", "head.json", "--keys", "keys.json"), "does not hold: the chain ends at entry 5"),
-        (("ledger.jsonl", "--head", f"3:{'0' * 64}"), "does not hold: the chain does not contain the head 3:0"),
+        (("cut.jsonl", "--head", "head.json", "--keys", "keys.json"), "is not valid: the chain ends at entry 5"),
+        (("ledger.jsonl", "--head", f"3:{'0' * 64}"), "is not valid: the chain does not contain the head 3:0"),
         (("ledger.jsonl", "--head", "3"), "--head 3: a head is SEQUENCE:HASH"),
         (("ledger.jsonl", "--head", "head.json"), "with --keys"),
         (("ledger.jsonl", "--head", "head.json", "--keys", "strangers.json"), "no trusted key made this signature"),
         (("ledger.jsonl", "--head", "ledger.jsonl", "--keys", "keys.json"), "is not JSON"),
-        (("keys.json",), "is no exported ledger in JSON lines"),
+        (("keys.json",), "is not an exported ledger in JSON lines"),
     ],
 )
 def test_what_does_not_hold_is_one_line(purse: Purse, arguments: tuple[str, ...], why: str) -> None:
@@ -137,7 +137,7 @@ def test_a_receipt_is_looked_up_in_an_export(purse: Purse) -> None:
     verify = ("receipt", "verify", "receipt.json")
     code, out, _ = purse(*verify, "--ledger", "ledger.jsonl", "--head", "head.json")
     assert code == 0
-    assert "holds this release" in out
+    assert "has this release" in out
     code, _, err = purse(*verify, "--ledger", "cut.jsonl", "--head", "head.json")
     assert (code, "its end is lost" in err) == (1, True)
     code, _, err = purse(*verify, "--head", "head.json")

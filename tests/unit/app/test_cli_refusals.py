@@ -1,6 +1,7 @@
 """What a command refuses of what it was given: one line, in words of ours, that says what to give instead."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,15 @@ COLUMNS: list[dict[str, Any]] = [
     [
         (
             "check people.csv --spec schema.json --target incme",
-            "--target incme: no declared column; there are age, income",
+            "--target incme is not a declared column. Declared columns: age, income.",
         ),
-        ("check people.csv", "name either --spec FILE or --propose"),
-        ("check people.csv --propose --spec schema.json", "name either --spec FILE or --propose"),
+        ("check people.csv", "Give either --spec FILE or --propose."),
+        ("check people.csv --propose --spec schema.json", "Give either --spec FILE or --propose."),
         (
             "receipt verify people.csv --keys schema.json --model schema.json",
-            "--model schema.json: no model, profile, statistic or evaluation as a job released it",
+            "--model schema.json: not a model, profile, statistic or evaluation.",
         ),
+        ("upload people.csv --spec schema.json", "schema.json is not a spec."),
         ("token create ada --role analyst --scope manage --local", "the scopes of this role are read, quote, submit"),
     ],
 )
@@ -55,3 +57,30 @@ def test_an_unknown_field_of_a_spec_is_named_with_the_known_ones(
     assert "Did you mean `upper`?" in err
     assert "dialekt: Unknown field `dialekt`." in err
     assert "4711" not in err
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"columns": [1]}, "columns.0: must be an object"),
+        ({"columns": [{"name": "age", "type": "numbr"}]}, "must have as type one of number, category"),
+        ({"budget": {"epsilon": -1, "delta": 0}}, "budget.epsilon: must be at least 0.001"),
+        ({"budget": {"epsilon": 1}}, "budget.delta: is required"),
+        ({"max_unparsed": "much"}, "must be a number, such as 0.5"),
+        ({"targets": "age"}, "targets: must be a list"),
+    ],
+)
+def test_a_wrong_field_is_reported_without_words_of_a_library(
+    changes: dict[str, Any],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("people.csv").write_text("age,income\n40,low\n")
+    Path("spec.json").write_text(json.dumps({"columns": COLUMNS} | changes))
+    code, _, err = purse(capsys, "check", "people.csv", "--spec", "spec.json")
+    assert code == 1
+    assert says in err
+    assert not re.search(r"valid|Input|\btag\b|\bparse\b|constrained", err)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from app.cli.common import Refusal
+from app.cli.output import Refusal
 from app.cli.state import opened
 from app.datasets import folders
 from app.identity.home import IDENTITY_FILE, Misplaced, open_database
@@ -99,7 +99,7 @@ def test_a_command_makes_no_home_of_a_mistyped_one(
     monkeypatch.chdir(tmp_path)
     code, _, err = purse(capsys, *command.split(), "--home", str(tmp_path / folder))
     assert (code, list(tmp_path.iterdir())) == (1, [])
-    assert "is no home of a service: name it with --home or in PURSE_HOME" in err
+    assert "is not the data folder of a server" in err
 
 
 def test_a_start_that_ended_between_file_and_row_is_taken_up(tmp_path: Path) -> None:

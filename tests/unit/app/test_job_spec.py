@@ -189,9 +189,9 @@ def test_a_job_runs_and_is_released_as_it_was_priced(tmp_path: Path, monkeypatch
     seen = []
     load = Design.load
 
-    def loaded(design: Design, folder: Path, scratch: Path) -> Any:
+    def loaded(design: Design, folder: Path) -> Any:
         seen.append(design)
-        return load(design, folder, scratch)
+        return load(design, folder)
 
     monkeypatch.setattr(Design, "load", loaded)
     dispatcher = Dispatcher(world.settings, world.database, world.keys, InlineEngine())
@@ -200,7 +200,7 @@ def test_a_job_runs_and_is_released_as_it_was_priced(tmp_path: Path, monkeypatch
     assert world.job(job).state == "done"
     [design] = seen
     assert (design.positions, design.target_position, design.stored, design.row_norm) == ((1,), 2, 3, 1.25)
-    model = Model.model_validate_json(service.model(world.database, world.analyst, job))
+    model = Model.model_validate_json(service.released(world.database, world.analyst, job, "model"))
     assert ([f.name for f in model.features], model.target.name, model.row_norm) == (["sex"], "income", 1.25)
     world.check()
 
@@ -233,7 +233,7 @@ def test_a_standardised_model_is_in_the_declared_columns_and_says_so(tmp_path: P
     dispatcher = Dispatcher(world.settings, world.database, world.keys, InlineEngine())
     dispatcher.step()
     run_out(world, dispatcher)
-    models = [Model.model_validate_json(service.model(world.database, world.analyst, job)) for job in jobs]
+    models = [Model.model_validate_json(service.released(world.database, world.analyst, job, "model")) for job in jobs]
     assert [len(model.coefficients) for model in models] == [len(models[0].coefficients)] * 2
     assert "standardised coefficients" in str(models[0].preparation)
     assert "as declared" in str(models[1].preparation)

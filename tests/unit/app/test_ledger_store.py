@@ -33,7 +33,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
     spec = DatasetSpec.model_validate(SPEC | {"budget": {"epsilon": 1.0, "delta": 0.0, "filter": "pure"}})
     with database.write() as connection:
         opened = Opened("ds_1", 100, Filter.open("pure", BUDGET))
-        datasets.add(connection, opened, spec, "0" * 64, "ds_1", AT)
+        datasets.add(connection, opened, spec, "0" * 64, AT)
         for name in OWNERS:
             OWNERS[name] = tokens.add(connection, name, "analyst", f"secret of {name}", AT).identity
     yield database

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.cli import machines
-from app.cli.common import Refusal
+from app.cli.output import Refusal
 from app.worker import cluster, joining, task
 from app.worker.certificates import issue
 from app.worker.engine import FAILED, LEFT, Place
@@ -89,7 +89,7 @@ class TestCertificates:
     def test_no_authority_is_replaced_whose_key_is_elsewhere(self, tmp_path: Path) -> None:
         before = issue(tmp_path, "server", 30)[0].with_name("ca.pem").read_bytes()
         (tmp_path / "ca-key.pem").unlink()
-        with pytest.raises(Refusal, match=r"ca-key\.pem is not there"):
+        with pytest.raises(Refusal, match=r"ca-key\.pem does not exist"):
             machines.certificate("w-1", tmp_path, 30)
         assert (tmp_path / "ca.pem").read_bytes() == before
 

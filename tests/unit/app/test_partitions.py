@@ -45,14 +45,14 @@ def stored(tmp_path: Path, place: str) -> tuple[int, str, Path]:
     file = tmp_path / "people.csv"
     file.write_bytes(people(ROWS))
     folder = tmp_path / "parted"
-    n, known = partitions.ingest(file, READING, folder, place)
+    n, known = ingest.store(file, READING, folder, ingest.Layout(place=place))
     return n, known, folder
 
 
 def test_partitions_hold_what_one_folder_holds(tmp_path: Path, place: str) -> None:
     n, known, folder = stored(tmp_path, place)
     whole = tmp_path / "whole"
-    assert ingest.ingest(tmp_path / "people.csv", READING, whole) == (n, known)  # known again, however they are kept
+    assert ingest.store(tmp_path / "people.csv", READING, whole) == (n, known)  # known again, however they are kept
     assert n == ROWS
     assert [path.name for path in folder.iterdir()] == ["partitions.json"]
     manifest = partitions.read(folder)
@@ -60,11 +60,11 @@ def test_partitions_hold_what_one_folder_holds(tmp_path: Path, place: str) -> No
     assert manifest.sha256 == checksum(folder)
     assert [part.rows for part in manifest.partitions] == [64, 64, 22]
     parts = [opened(manifest, i, tmp_path) for i in range(3)]
-    one = open_coded(whole, tmp_path)
+    one = open_coded(whole)
     assert {part.numbers.dtype for part in parts} == {one.numbers.dtype} == {np.dtype(np.float32)}
     assert np.array_equal(np.concatenate([part.numbers for part in parts]), one.numbers)
     assert np.array_equal(
-        np.concatenate([codes(part, part.places[2], 3) for part in parts]), codes(one, one.places[2], 3)
+        np.concatenate([codes(part, part.offsets[2], 3) for part in parts]), codes(one, one.offsets[2], 3)
     )
     assert sorted(path.name for path in tmp_path.iterdir() if path.name != "store") == ["parted", "people.csv", "whole"]
 

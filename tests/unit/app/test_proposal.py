@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from app.cli.common import Refusal
+from app.cli.output import Refusal
 from app.cli.proposal import drafted, hint
 from purse.wire.files import PLAIN, Dialect
 
@@ -65,7 +65,7 @@ def test_the_dialect_of_a_file_as_it_is(tmp_path: Path, encoding: str) -> None:
     said = {"delimiter": ";", "decimal": ","} | ({} if encoding == "utf-8" else {"encoding": encoding})
     assert found.spec["dialect"] == said
     assert [column["name"] for column in found.spec["columns"]] == ["town", "größe"]
-    assert hint(file, PLAIN) == f"It looks as if its delimiter were ';' and its encoding {encoding}."
+    assert hint(file, PLAIN) == f"Its delimiter is probably ';' and its encoding {encoding}."
     assert hint(file, Dialect.model_validate(said)) == ""
 
 

@@ -57,7 +57,12 @@ def priced(
 
 def quoted(row: DatasetRow | None = None, **changes: Any) -> Quote:
     row = row or dataset()
-    return priced(row, **changes).quote(Standing(row.state))
+    return quote_of(priced(row, **changes), row)
+
+
+def quote_of(found: pricing.Priced, row: DatasetRow) -> Quote:
+    standing = Standing(row.state)
+    return found.quote(standing, found.admitted(standing, found.charged("", "")))
 
 
 def refused(row: DatasetRow | None = None, settings: Settings = SETTINGS, **changes: Any) -> tuple[str, str]:
@@ -148,7 +153,7 @@ class TestPrice:
         assert by_default.preparation.name == "private"
         assert "standardised coefficients" in by_default.preparation.statement
         assert by_default.row_norm == 1.0
-        for asked, reason in (({"preparation": {"name": "declared"}}, "asked for"), ({"row_norm": 0.5}, "clipped")):
+        for asked, reason in (({"preparation": {"name": "declared"}}, "requested"), ({"row_norm": 0.5}, "clipped")):
             kept = quoted(method={"name": "dp_gd"}, **asked)
             assert kept.preparation is not None
             assert kept.preparation.name == "declared"
@@ -159,7 +164,7 @@ class TestPrice:
         code, text = refused(method={"name": "dp_gd"}, row_norm=0.5, preparation={"name": "private"})
         assert (code, "clipped" in text) == ("unsupported_combination", True)
         code, text = refused(method={"name": "adaptive_gd"}, preparation={"name": "declared"})
-        assert (code, "standardises by itself" in text) == ("unsupported_combination", True)
+        assert (code, "standardizes rows itself" in text) == ("unsupported_combination", True)
 
     def test_auto_keeps_a_slope_limit_for_numbers_and_says_how(self) -> None:
         quote = quoted(target="age", features=["sex", "color"], slope_limit=0.25)
@@ -218,7 +223,7 @@ class TestPrice:
     def test_what_remains_is_what_the_ledger_says_after_the_charge(self) -> None:
         row = dataset()
         found = priced(row)
-        quote = found.quote(Standing(row.state))
+        quote = quote_of(found, row)
         assert quote.fits
         assert quote.remaining.epsilon == 3.0
         assert found.cost is not None

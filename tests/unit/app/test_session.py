@@ -200,7 +200,7 @@ def test_what_is_committed_is_on_the_disk(database: Database) -> None:
 
 
 def test_write_inside_write_is_refused_and_harmless(database: Database) -> None:
-    with database.write(), pytest.raises(RuntimeError, match="inside"), database.write():
+    with database.write(), pytest.raises(RuntimeError, match="within"), database.write():
         pass
     with database.write():
         pass
@@ -216,11 +216,11 @@ def test_turns_come_in_the_order_of_asking(tmp_path: Path) -> None:
     turn, order = Turn(tmp_path / "purse.sqlite3"), []
 
     def ask(i: int) -> None:
-        with turn.taken():
+        with turn.hold():
             order.append(i)
 
     threads = [threading.Thread(target=ask, args=(i,)) for i in range(30)]
-    with turn.taken():
+    with turn.hold():
         for i, thread in enumerate(threads):
             thread.start()
             while len(turn._waiting) < i + 2:
@@ -237,11 +237,11 @@ def test_a_writer_of_another_process_waits_at_a_lock_and_not_by_looking_again(tm
     first, second = Turn(file), Turn(file)
 
     def ask() -> None:
-        with second.taken():
+        with second.hold():
             order.append("second")
 
     other = threading.Thread(target=ask)
-    with first.taken():
+    with first.hold():
         other.start()
         while not second._waiting:
             time.sleep(0.0005)
@@ -250,9 +250,9 @@ def test_a_writer_of_another_process_waits_at_a_lock_and_not_by_looking_again(tm
         order.append("first")
     other.join()
     assert order == ["first", "second"]
-    with pytest.raises(ZeroDivisionError), first.taken():
+    with pytest.raises(ZeroDivisionError), first.hold():
         raise ZeroDivisionError
-    with second.taken():
+    with second.hold():
         pass
 
 

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from app.sources.encoding import NumberEncoder
-from app.sources.ingest import Reading, ingest
+from app.sources.ingest import Reading, store
 from app.sources.matrix import NUMBERS, open_coded, widths
 from app.sources.singles import ends, single
 from purse.wire.columns import CategoryColumn, NumberColumn
@@ -16,7 +16,7 @@ from solvers import kernels
 from solvers.columns import Columns
 from solvers.data_access.count_sums import Cells, Histograms
 from solvers.data_access.data import Data
-from solvers.data_access.inputs import places
+from solvers.data_access.inputs import offsets
 from solvers.data_access.rows import Coded
 from solvers.losses import Squared
 from solvers.problem import Problem
@@ -79,8 +79,8 @@ def test_no_record_of_singles_is_taken_for_one_that_was_not_declared(of: NumberC
     """Those are emptied: an end that is no single, rounded to the nearest, would be outside."""
     low, high = of.ends
     (tmp_path / "file.csv").write_text(f"x\n{low}\n{high}\n{(low + high) / 2}\n")
-    n, _ = ingest(tmp_path / "file.csv", Reading([of]), tmp_path / "made")
-    coded = open_coded(tmp_path / "made", tmp_path)
+    n, _ = store(tmp_path / "file.csv", Reading([of]), tmp_path / "made")
+    coded = open_coded(tmp_path / "made")
     columns = Columns(widths(tmp_path / "made"), (of.code_range,))
     data = Data.coded(coded, np.zeros(n), Problem(Squared(), n=n, d=2, row_norm=columns.row_norm, columns=columns))
     rows = kernels.dense_rows(data.records, data.scale, np.arange(n))
@@ -97,7 +97,7 @@ def test_a_number_on_the_end_of_a_part_is_counted_in_the_next_one(
     of = column(lower, upper, lower if settled else None, upper - lower if settled else None)
     columns, x = Columns((1,), (of.code_range,)), np.arange(lower, upper + 1.0)
     within, n = ends([of]), len(x)
-    coded = Coded(single(NumberEncoder(of).code(x)[:, None], within), np.empty((n, 0), np.uint8), places(columns))
+    coded = Coded(single(NumberEncoder(of).code(x)[:, None], within), np.empty((n, 0), np.uint8), offsets(columns))
     data = Data.coded(coded, np.zeros(n), Problem(Squared(), n=n, d=2, row_norm=columns.row_norm, columns=columns))
     expected = np.bincount(np.minimum(((x - lower) * bins) // (upper - lower), bins - 1).astype(int), minlength=bins)
     for work in (Histograms(bins), Cells(bins)):
@@ -112,7 +112,7 @@ def test_one_record_changes_its_own_bytes_alone(tmp_path: Path) -> None:
         lines = [f"{i / 7},{3 + i % 5}" for i in range(50)]
         lines[17] = changed
         (tmp_path / name).write_text("\n".join(["x,z", *lines]) + "\n")
-        ingest(tmp_path / name, Reading(columns), tmp_path / f"{name} made")
+        store(tmp_path / name, Reading(columns), tmp_path / f"{name} made")
         stored.append(np.load(tmp_path / f"{name} made" / NUMBERS))
     assert stored[0].dtype == np.float32
     assert np.flatnonzero((stored[0] != stored[1]).any(axis=1)).tolist() == [17]

@@ -12,20 +12,16 @@ import numpy as np
 import pytest
 
 from app.sources.design import Design, DesignError, Table
-from app.sources.ingest import Reading, ingest
+from app.sources.ingest import Reading, store
 from app.sources.matrix import (
     CODES,
     META,
     NUMBERS,
-    VALUES,
     Floats,
     MatrixWriter,
     checksum,
     codes,
-    decoded,
-    fingerprint,
     open_coded,
-    widths,
 )
 from app.wire import JobRequest
 from purse.wire.datasets import DatasetSpec
@@ -51,9 +47,9 @@ def design(asked: dict[str, Any], *columns: dict[str, Any]) -> Design:
     return Design.of(spec(*columns), JobRequest.model_validate_json(json.dumps(request)))
 
 
-def load(made: Design, folder: Path, scratch: Path) -> tuple[Floats, Floats]:
+def load(made: Design, folder: Path) -> tuple[Floats, Floats]:
     """X, unfolded, and y."""
-    coded, y = made.load(folder, scratch)
+    coded, y = made.load(folder)
     problem = Problem(Squared(), n=len(y), d=made.d, row_norm=made.columns.row_norm, columns=made.columns)
     return rows_of(Data.coded(coded, y, problem)), y
 
@@ -62,13 +58,13 @@ def load(made: Design, folder: Path, scratch: Path) -> tuple[Floats, Floats]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("data")
     (root / "upload").write_bytes(FILE)
-    assert ingest(root / "upload", Reading(spec().columns), root / "columns")[0] == 5
+    assert store(root / "upload", Reading(spec().columns), root / "columns")[0] == 5
     return root / "columns"
 
 
-def test_numbers_one_hot_blocks_and_a_last_column_of_ones(folder: Path, tmp_path: Path) -> None:
+def test_numbers_one_hot_blocks_and_a_last_column_of_ones(folder: Path) -> None:
     made = design({})
-    X, y = load(made, folder, tmp_path)
+    X, y = load(made, folder)
     assert X.tolist() == [
         [-1.0, 1, 0, 0, 0, 1],
         [1.0, 0, 1, 0, 0, 1],
@@ -84,25 +80,25 @@ def test_numbers_one_hot_blocks_and_a_last_column_of_ones(folder: Path, tmp_path
         made.split(np.arange(5.0))
 
 
-def test_features_come_in_the_order_asked_for(folder: Path, tmp_path: Path) -> None:
+def test_features_come_in_the_order_asked_for(folder: Path) -> None:
     made = design({"features": ["city", "age"]})
-    X, _ = load(made, folder, tmp_path)
+    X, _ = load(made, folder)
     assert X[0].tolist() == [1, 0, 0, 0, -1.0, 1]
     assert [feature.name for feature in made.features] == ["city", "age"]
 
 
-def test_no_features_leave_the_intercept_alone(folder: Path, tmp_path: Path) -> None:
+def test_no_features_leave_the_intercept_alone(folder: Path) -> None:
     made = design({"target": "age", "features": []})
-    X, y = load(made, folder, tmp_path)
+    X, y = load(made, folder)
     assert X.tolist() == [[1.0]] * 5
     assert y.tolist() == [-1.0, 1.0, 0.5, 0.0, 0.0]
     assert (made.d, made.row_norm, made.features) == (1, 1.0, ())
     assert made.split(np.array([0.25])) == ([], 0.25)
 
 
-def test_a_number_target_is_its_code(folder: Path, tmp_path: Path) -> None:
+def test_a_number_target_is_its_code(folder: Path) -> None:
     made = design({"target": "age"})
-    X, y = load(made, folder, tmp_path)
+    X, y = load(made, folder)
     assert y.tolist() == [-1.0, 1.0, 0.5, 0.0, 0.0]
     assert X.shape == (5, 3 + 4 + 1)
     assert made.classes is None
@@ -110,28 +106,28 @@ def test_a_number_target_is_its_code(folder: Path, tmp_path: Path) -> None:
 
 def test_a_missing_target_is_its_first_category_and_a_default_is_itself(folder: Path, tmp_path: Path) -> None:
     first = design({"positive": "f"})
-    assert load(first, folder, tmp_path)[1].tolist() == [1.0, -1.0, 1.0, 1.0, 1.0]
+    assert load(first, folder)[1].tolist() == [1.0, -1.0, 1.0, 1.0, 1.0]
     assert first.classes == ("m", "f")
     declared = SEX | {"default": "m"}
     (tmp_path / "upload").write_bytes(FILE)
-    ingest(tmp_path / "upload", Reading(spec(AGE, declared, CITY).columns), tmp_path / "columns")
+    store(tmp_path / "upload", Reading(spec(AGE, declared, CITY).columns), tmp_path / "columns")
     made = design({}, AGE, declared, CITY)
-    assert load(made, tmp_path / "columns", tmp_path)[1].tolist() == [-1.0, 1.0, 1.0, -1.0, 1.0]
+    assert load(made, tmp_path / "columns")[1].tolist() == [-1.0, 1.0, 1.0, -1.0, 1.0]
 
 
-def test_a_positive_one_of_more_than_two_categories_is_told_from_the_rest(folder: Path, tmp_path: Path) -> None:
+def test_a_positive_one_of_more_than_two_categories_is_told_from_the_rest(folder: Path) -> None:
     made = design({"target": "city", "positive": "Rome"})
     assert made.classes == ("not Rome", "Rome")
     assert (made.outputs, made.size) == (1, made.d)
-    assert load(made, folder, tmp_path)[1].tolist() == [-1.0, 1.0, -1.0, -1.0, -1.0]
+    assert load(made, folder)[1].tolist() == [-1.0, 1.0, -1.0, -1.0, -1.0]
 
 
 @pytest.mark.parametrize("asked", [{}, {"loss": {"name": "softmax"}}, {"loss": {"name": "softmax", "classes": 3}}])
-def test_more_than_two_categories_are_all_told_apart(asked: dict[str, Any], folder: Path, tmp_path: Path) -> None:
+def test_more_than_two_categories_are_all_told_apart(asked: dict[str, Any], folder: Path) -> None:
     made = design({"target": "city", **asked})
     assert made.classes == ("Oslo", "Rome", "Lima")
     assert (made.outputs, made.d, made.size) == (3, 5, 15)
-    assert load(made, folder, tmp_path)[1].tolist() == [0.0, 1.0, 0.0, 2.0, 0.0]  # missing and unknown: the first
+    assert load(made, folder)[1].tolist() == [0.0, 1.0, 0.0, 2.0, 0.0]  # missing and unknown: the first
     coefficients, intercept = made.split(np.arange(15.0))
     assert coefficients == [[0.0, 1.0, 2.0, 3.0], [5.0, 6.0, 7.0, 8.0], [10.0, 11.0, 12.0, 13.0]]
     assert intercept == [4.0, 9.0, 14.0]
@@ -139,25 +135,25 @@ def test_more_than_two_categories_are_all_told_apart(asked: dict[str, Any], fold
         made.split(np.arange(5.0))
 
 
-def test_two_categories_may_be_told_apart_by_softmax(folder: Path, tmp_path: Path) -> None:
+def test_two_categories_may_be_told_apart_by_softmax(folder: Path) -> None:
     made = design({"loss": {"name": "softmax"}})
     assert (made.classes, made.outputs) == (("f", "m"), 2)
-    assert load(made, folder, tmp_path)[1].tolist() == [0.0, 1.0, 0.0, 0.0, 0.0]
+    assert load(made, folder)[1].tolist() == [0.0, 1.0, 0.0, 0.0, 0.0]
 
 
 def test_a_declared_default_is_the_class_of_a_missing_target(tmp_path: Path) -> None:
     declared = CITY | {"default": "Lima"}
     (tmp_path / "upload").write_bytes(FILE)
-    ingest(tmp_path / "upload", Reading(spec(AGE, SEX, declared).columns), tmp_path / "columns")
+    store(tmp_path / "upload", Reading(spec(AGE, SEX, declared).columns), tmp_path / "columns")
     made = design({"target": "city"}, AGE, SEX, declared)
-    assert load(made, tmp_path / "columns", tmp_path)[1].tolist() == [0.0, 1.0, 2.0, 2.0, 2.0]
+    assert load(made, tmp_path / "columns")[1].tolist() == [0.0, 1.0, 2.0, 2.0, 2.0]
 
 
 def test_only_the_target_declared_leaves_the_intercept(tmp_path: Path) -> None:
     (tmp_path / "upload").write_bytes(FILE)
-    ingest(tmp_path / "upload", Reading(spec(SEX).columns), tmp_path / "columns")
+    store(tmp_path / "upload", Reading(spec(SEX).columns), tmp_path / "columns")
     made = design({}, SEX)
-    X, _ = load(made, tmp_path / "columns", tmp_path)
+    X, _ = load(made, tmp_path / "columns")
     assert (made.d, made.row_norm, X.tolist()) == (1, 1.0, [[1.0]] * 5)
 
 
@@ -176,38 +172,11 @@ def test_no_record_there_could_be_is_longer_than_the_schema_implies(asked: float
 
 
 def test_a_job_reads_the_stored_records_in_place(folder: Path, tmp_path: Path) -> None:
-    coded, _ = design({"features": ["city"]}).load(folder, tmp_path)
+    coded, _ = design({"features": ["city"]}).load(folder)
     assert isinstance(coded.numbers, np.memmap)
     assert isinstance(coded.codes, np.memmap)
-    assert (coded.codes.dtype, coded.codes.shape, coded.places) == (np.uint8, (5, 2), (1,))
+    assert (coded.codes.dtype, coded.codes.shape, coded.offsets) == (np.uint8, (5, 2), (1,))
     assert list(tmp_path.iterdir()) == []
-
-
-def old_form(folder: Path, to: Path) -> None:
-    """As datasets were stored before: one matrix of doubles."""
-    to.mkdir()
-    (to / META).write_bytes((folder / META).read_bytes())
-    declared = widths(folder)
-    values = decoded(open_coded(folder, to), declared)
-    np.save(to / VALUES, values)
-
-
-@pytest.mark.parametrize("asked", [{}, {"target": "age"}, {"target": "city", "features": ["sex"]}])
-def test_a_dataset_of_the_earlier_form_is_read_as_what_it_is(
-    asked: dict[str, Any], folder: Path, tmp_path: Path
-) -> None:
-    old_form(folder, tmp_path / "old")
-    (tmp_path / "scratch").mkdir()
-    made = design(asked)
-    for one, two in zip(
-        load(made, tmp_path / "old", tmp_path / "scratch"), load(made, folder, tmp_path / "scratch"), strict=True
-    ):
-        np.testing.assert_array_equal(one, two)
-    assert list((tmp_path / "scratch").iterdir()) == []
-    (tmp_path / "upload").write_bytes(FILE)
-    _, known = ingest(tmp_path / "upload", Reading(spec().columns), tmp_path / "again")
-    assert fingerprint(tmp_path / "old") == known == checksum(tmp_path / "old") != checksum(folder)
-    assert fingerprint(folder) is None
 
 
 def test_every_file_that_says_what_a_record_is_is_in_the_checksum(folder: Path, tmp_path: Path) -> None:
@@ -226,21 +195,21 @@ def test_codes_take_as_few_bytes_as_their_column_needs(tmp_path: Path) -> None:
     few = CITY | {"name": "few", "categories": [f"v{i}" for i in range(255)]}
     lines = [b"many,few,age"] + [b"v%d,v%d,%d" % (i % 301, i % 256, i % 100) for i in range(1000)]
     (tmp_path / "upload").write_bytes(b"\n".join(lines) + b"\n")
-    ingest(tmp_path / "upload", Reading(spec(few, AGE, many).columns), tmp_path / "columns")
+    store(tmp_path / "upload", Reading(spec(few, AGE, many).columns), tmp_path / "columns")
     stored = np.load(tmp_path / "columns" / CODES)
     assert (stored.dtype, stored.shape) == (np.uint8, (1000, 3))
     assert np.load(tmp_path / "columns" / NUMBERS).shape == (1000, 1)
-    coded = open_coded(tmp_path / "columns", tmp_path)
+    coded = open_coded(tmp_path / "columns")
     i = np.arange(1000)
-    assert np.array_equal(codes(coded, coded.places[0], 256), i % 256)
-    assert np.array_equal(codes(coded, coded.places[2], 301), i % 301)
+    assert np.array_equal(codes(coded, coded.offsets[0], 256), i % 256)
+    assert np.array_equal(codes(coded, coded.offsets[2], 301), i % 301)
 
 
-def test_a_stored_matrix_of_another_width_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_a_stored_matrix_of_another_width_is_refused(folder: Path) -> None:
     with pytest.raises(ValueError, match="width"):
-        load(design({}, AGE, SEX), folder, tmp_path)
+        load(design({}, AGE, SEX), folder)
     with pytest.raises(ValueError, match="width"):
-        Table.of(spec(AGE, SEX)).load(folder, tmp_path)
+        Table.of(spec(AGE, SEX)).load(folder)
 
 
 @pytest.mark.parametrize("name", [NUMBERS, CODES])
@@ -260,7 +229,7 @@ def test_stored_files_of_another_length_width_or_type_are_refused(
     shutil.copytree(folder, tmp_path / "changed")
     np.save(tmp_path / "changed" / name, change(np.load(folder / name)))
     with pytest.raises(ValueError, match=said):
-        open_coded(tmp_path / "changed", tmp_path)
+        open_coded(tmp_path / "changed")
 
 
 @pytest.mark.parametrize("block", [np.zeros((2, 3)), np.zeros(2), np.zeros((2, 2), np.float32)], ids=str)
@@ -297,10 +266,10 @@ def test_what_does_not_fit_the_declaration_is_named(asked: dict[str, Any], field
 def test_a_single_category_may_be_the_positive_one(tmp_path: Path) -> None:
     one = CITY | {"name": "one", "categories": ["yes"]}
     (tmp_path / "upload").write_bytes(b"age,one\n1,yes\n2,no\n")
-    ingest(tmp_path / "upload", Reading(spec(AGE, one).columns), tmp_path / "columns")
+    store(tmp_path / "upload", Reading(spec(AGE, one).columns), tmp_path / "columns")
     made = design({"target": "one", "positive": "yes"}, AGE, one)
     assert made.classes == ("not yes", "yes")
-    assert load(made, tmp_path / "columns", tmp_path)[1].tolist() == [1.0, 1.0]
+    assert load(made, tmp_path / "columns")[1].tolist() == [1.0, 1.0]
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from app.sources import csv as records
 from app.sources import dates
 from app.sources.encoding import Fate, encoder
-from app.sources.errors import TooLarge, Unreadable
+from app.sources.errors import TooLarge, Unparsed, Unreadable
 from app.sources.ingest import Reading, encoded
 from purse.dates import numbers, part
 from purse.frames import as_csv
@@ -234,6 +235,8 @@ def test_a_dialect_that_says_two_things_is_refused(wrong: dict[str, Any]) -> Non
     [
         ({"targets": ["z"]}, "must name declared columns"),
         ({"max_unparsed": {"z": 0.5}}, "must name declared columns"),
+        ({"max_clamped": {"z": 0.5}}, "must name declared number columns"),
+        ({"max_clamped": {"c": 0.5}}, "must name declared number columns"),
         ({"dialect": {"nulls": ["red"]}}, "is no category"),
         ({"unit": {"column": "who", "max_rows": 2}}, "must not be stored"),
     ],
@@ -243,6 +246,22 @@ def test_what_a_spec_says_of_its_file_fits_its_columns(wrong: dict[str, Any], wh
     fields: dict[str, Any] = {"name": "d", "columns": columns, "budget": {"epsilon": 1.0, "delta": 1e-6}}
     with pytest.raises(ValueError, match=what):
         DatasetSpec.model_validate(fields | wrong)
+
+
+@pytest.mark.parametrize(
+    ("bound", "dialect", "what"),
+    [
+        ("100.000", {"decimal": ",", "thousands": "."}, "columns.0.upper is ambiguous: .* 100000 in .* and 100 with"),
+        ("1,000", {"thousands": ","}, "columns.0.upper must be a number, not text: write 1000 as"),
+        ("12,5", {"decimal": ","}, "columns.0.upper must be a number, not text: write 12.5 as"),
+        ("12.5", {}, "columns.0.upper must be a number, not text: write 12.5 as"),
+    ],
+)
+def test_a_bound_written_as_text_is_refused_with_its_readings(bound: str, dialect: dict[str, Any], what: str) -> None:
+    columns = [{"name": "x", "type": "number", "lower": 0, "upper": bound}]
+    fields: dict[str, Any] = {"name": "d", "columns": columns, "budget": {"epsilon": 1.0, "delta": 1e-6}}
+    with pytest.raises(ValueError, match=what):
+        DatasetSpec.model_validate(fields | {"dialect": dialect})
 
 
 @pytest.mark.parametrize(
@@ -315,15 +334,46 @@ def test_what_is_wrong_with_a_file_is_said_with_its_line(
         read(tmp_path / "file", content, delimiter=";", encoding=encoding)
 
 
-def counted(file: Path, content: str, **fields: Any) -> FileReport:
-    """What is told of a file's values."""
-    file.write_text(content)
+def counted(file: Path, content: str | None, **fields: Any) -> FileReport:
+    """Return the report of a file with this content, or of the file as it is."""
+    if content is not None:
+        file.write_text(content)
     budget = {"epsilon": 1.0, "delta": 1e-6}
     spec = DatasetSpec.model_validate({"name": "d", "columns": COLUMNS, "budget": budget, "max_unparsed": 1.0} | fields)
     reading, tally = Reading.of(spec)
     for _ in encoded(file, reading):
         pass
     return tally.report
+
+
+@pytest.mark.parametrize(
+    ("limit", "is_refused"), [(None, False), (0.5, False), (0.4, True), ({"x": 0.4}, True), ({}, False), (0, True)]
+)
+def test_too_many_clamped_values_refuse_the_file(tmp_path: Path, limit: object, is_refused: bool) -> None:
+    content = "x,c\n11,red\n12,red\n1,red\n1,red\n,red\n"
+    if not is_refused:
+        assert counted(tmp_path / "file", content, max_clamped=limit).columns[0].clamped == 0.5
+        return
+    with pytest.raises(Unparsed) as refusal:
+        counted(tmp_path / "file", content, max_clamped=limit)
+    assert [column.name for column in refusal.value.report.refused] == ["x"]
+    assert "50 % of 'x' is outside the bounds, first on line 2" in refusal.value.detail
+
+
+@pytest.mark.parametrize(
+    ("name", "is_suspect"),
+    [("PatientenID", True), ("patient_id", True), ("USERID", True), ("ssn", True), ("user id", True), ("paid", False)],
+)
+def test_a_header_like_a_persons_identifier_is_reported_unless_persons_are_protected(
+    tmp_path: Path, name: str, is_suspect: bool
+) -> None:
+    content = f"x,c,{name}\n1,red,4711\n"
+    warnings = counted(tmp_path / "file", content).warnings
+    assert [repr(name) in warning for warning in warnings] == [True] * is_suspect
+    assert not any("4711" in warning for warning in warnings)
+    assert not counted(tmp_path / "file", content, unit={"column": name, "max_rows": 2}).warnings
+    pq.write_table(pa.table({"x": [1.0], "c": ["red"], name: ["4711"]}), tmp_path / "file")
+    assert counted(tmp_path / "file", None).warnings == warnings
 
 
 def test_each_value_has_one_fate(tmp_path: Path) -> None:

@@ -18,10 +18,10 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a process's own
 # The peak is that of a process from its start, so each file has one of its own. (`ru_maxrss` would count its parent's.)
 _PROGRAM = """
 import json, pathlib, sys
-from app.sources.ingest import Reading, ingest
+from app.sources.ingest import Reading, store
 from purse.wire.datasets import DatasetSpec
 file, folder, spec = sys.argv[1:]
-rows, _ = ingest(pathlib.Path(file), Reading.of(DatasetSpec.model_validate_json(spec))[0], pathlib.Path(folder))
+rows, _ = store(pathlib.Path(file), Reading.of(DatasetSpec.model_validate_json(spec))[0], pathlib.Path(folder))
 status = dict(line.split(":", 1) for line in pathlib.Path("/proc/self/status").read_text().splitlines())
 print(json.dumps([rows, int(status["VmHWM"].split()[0]) * 1024]))
 """

@@ -198,7 +198,7 @@ def test_each_column_asked_for_is_read_where_it_is_stored() -> None:
     said = {"name": "d", "columns": columns, "budget": {"epsilon": 1.0, "delta": 1e-6}}
     table = Table.of(DatasetSpec.model_validate_json(json.dumps(said)), ["c", "a"])
     stored = Coded(np.zeros((1, 3)), np.zeros((1, 0), dtype=np.uint8), (2, 0, 1))
-    assert table.read(stored, (1, 1, 1))[0].places == (1, 2)
+    assert table.read(stored, (1, 1, 1))[0].offsets == (1, 2)
 
 
 def test_a_request_of_all_columns_has_the_digest_of_before_there_were_others() -> None:

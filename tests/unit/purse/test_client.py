@@ -62,7 +62,7 @@ PRIVACY = {"epsilon": 0.5, "delta": 1e-7}
 QUOTE = {
     "dataset": "ds_a",
     "method": {"name": "dp_gd", "steps": 10, "step": 0.5},
-    "reason": "asked for",
+    "reason": "requested",
     "epsilon": 0.5,
     "delta": 1e-7,
     "accountant": "exact_gaussian",

@@ -132,10 +132,10 @@ def test_columns_of_a_frame_are_declared_by_name_and_a_category_has_a_coefficien
         ({"preparation": "profile"}, "moments that were released for a dataset of the service"),
         ({"preparation": "standard"}, "preparation must be private or declared"),
         ({"preparation": "private", "delta": 0.0, "method": "output_perturbation"}, "need delta > 0"),
-        ({"preparation": "declared", "method": "adaptive_gd"}, "standardises by itself"),
+        ({"preparation": "declared", "method": "adaptive_gd"}, "standardizes rows itself"),
         ({"slope_limit": 0.0}, "slope_limit must lie in"),
         ({"slope_limit": True}, "slope_limit must be a number"),
-        ({"slope_limit": 0.5, "method": AdaptiveGd(slope_limit=0.2)}, "limits slopes by itself"),
+        ({"slope_limit": 0.5, "method": AdaptiveGd(slope_limit=0.2)}, "limits slopes itself"),
         ({"epsilon": 0.0}, "epsilon must lie in"),
     ],
 )

@@ -93,7 +93,7 @@ def test_a_folder_in_the_working_directory_stands_in_for_no_package_of_ours(
 
 
 def test_tables_are_as_wide_as_their_widest_cell() -> None:
-    assert text.table(("a", "b"), [("long", 1.23456789), ("", None)]) == "a     b\nlong  1.23457\n      None\n"
+    assert text.table(("a", "b"), [("long", 1.23456789), ("", None)]) == "a     b\nlong  1.235\n      None\n"
     assert text.facts([("a", 1), ("long", "x")]) == "a     1\nlong  x\n"
 
 

@@ -37,7 +37,7 @@ def test_what_a_cell_ends_with_is_a_line_and_no_secret(tmp_path_factory: pytest.
         assert f"may take epsilon {budget.remaining.epsilon:.4g}>" in repr(budget)
         with pytest.raises(ProblemError) as refused:
             client.jobs.submit(dataset="people", target="income", privacy=50)
-        assert f"; what remains: epsilon {budget.remaining.epsilon:.4g} at delta " in str(refused.value)
+        assert f". The most that fits is epsilon {budget.remaining.epsilon:.4g} at delta " in str(refused.value)
 
 
 @pytest.mark.parametrize("rows", [[1, 2], "age", {3: "a"}.values(), [{"age": 1}, "age"]])

@@ -12,16 +12,15 @@ from accounting.plan import PlannedQuery
 from solvers import Problem, kernels, plan
 from solvers.columns import Columns
 from solvers.data_access import moment_sums
-from solvers.data_access.data import Data
+from solvers.data_access.data import Data, Slots
 from solvers.data_access.frames import in_frame
 from solvers.data_access.meter import Meter
 from solvers.data_access.moment_sums import Limited, Sum
 from solvers.data_access.standardised import StandardisedOracle
-from solvers.data_access.summed import Places
 from solvers.frame import Frame
 from solvers.losses import Logistic, Loss, Softmax, Squared
 from solvers.methods import AdaptiveGd
-from solvers.methods.path import Weight, following
+from solvers.methods.path import L1Weight, reallocated
 from solvers.methods.standardised import adaptive_gd
 from tests.support.coupled import complaints_of_each
 
@@ -74,7 +73,7 @@ def limited_after_the_sum(work: Limited, data: Data) -> Sum:
     """Mutant: the sum is cut to what limited rows could add up to, and not its terms."""
     added = ON(replace(work, limit=1e50), data)
 
-    def cut(rows: Places) -> Vector:
+    def cut(rows: Slots) -> Vector:
         assert isinstance(rows, slice)
         total, most = added(rows), work.limit * (rows.stop - rows.start)
         return np.asarray(total * min(1.0, most / float(np.linalg.norm(total))))
@@ -90,7 +89,7 @@ def limited_for_the_average_row(data: Data, own: Frame) -> Vector:
 
 def limited_in_the_first_frame(data: Data, own: Frame) -> Vector:
     """Mutant: a row's length is kept when noise is re-allocated."""
-    first = data.kept.setdefault("first", (kernels.inverse_norms(in_frame(data, own)),))
+    first = data.cache.setdefault("first", (kernels.inverse_norms(in_frame(data, own)),))
     return np.asarray(first[0])
 
 
@@ -98,7 +97,7 @@ ON = Limited.on
 LIMITS: dict[str, tuple[Any, str, Any]] = {
     "forgotten": (Limited, "on", unlimited),
     "after the sum": (Limited, "on", limited_after_the_sum),
-    "of the average row": (moment_sums, "_allowed", limited_for_the_average_row),
+    "of the average row": (moment_sums, "_inverse_norms", limited_for_the_average_row),
 }
 
 
@@ -113,7 +112,7 @@ def test_a_limit_that_is_not_each_rows_own_is_caught(loss: str, fault: str, monk
 def test_a_limit_that_does_not_follow_the_frame_is_caught(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits so short that the model stays unsure of rows far out, whose slopes are then cut whatever the target is."""
     assert told(loss, 1e-3) == []
-    monkeypatch.setattr(moment_sums, "_allowed", limited_in_the_first_frame)
+    monkeypatch.setattr(moment_sums, "_inverse_norms", limited_in_the_first_frame)
     assert f"gradient: {MOVED}" in told(loss, 1e-3)
 
 
@@ -172,9 +171,9 @@ def test_noise_that_is_re_allocated_by_exact_gradients_is_caught(loss: str, monk
 
     def by_exact(mean: Vector, v: Vector, center: Vector) -> Frame:
         """Mutant: noise goes where exact gradients have been small."""
-        return following(np.mean(exact, axis=0).reshape(mean.shape), v, center)
+        return reallocated(np.mean(exact, axis=0).reshape(mean.shape), v, center)
 
-    monkeypatch.setattr(adaptive_gd, "following", by_exact)
+    monkeypatch.setattr(adaptive_gd, "reallocated", by_exact)
     assert any(what in each for each in told(loss) for what in LEAKED)
 
 
@@ -182,15 +181,15 @@ def test_noise_that_is_re_allocated_by_exact_gradients_is_caught(loss: str, monk
 def test_an_l1_whose_weight_is_learned_from_exact_gradients_is_caught(
     loss: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    exact, learn = overheard(monkeypatch), Weight.learn
+    exact, learn = overheard(monkeypatch), L1Weight.learn
     weights: list[float] = []
 
-    def by_exact(weight: Weight, gradient: Vector, along: Vector) -> None:
+    def by_exact(weight: L1Weight, gradient: Vector, direction: Vector) -> None:
         """Mutant: what a gradient says is heard without its noise."""
-        learn(weight, exact[-1], along)
+        learn(weight, exact[-1], direction)
         weights.append(weight.value)
-        assert gradient.shape == along.shape
+        assert gradient.shape == direction.shape
 
-    monkeypatch.setattr(Weight, "learn", by_exact)
+    monkeypatch.setattr(L1Weight, "learn", by_exact)
     assert "the result is no function of the answers" in told(loss)
     assert len(set(weights)) > STEPS / 2  # not held at an end of its range

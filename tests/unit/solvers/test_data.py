@@ -14,7 +14,7 @@ from solvers.bounds import BLOCK, GROUP, block_rows, unfolded_rows
 from solvers.columns import Columns
 from solvers.data_access import inputs
 from solvers.data_access.data import Data, pieces
-from solvers.data_access.rows import Coded, cut
+from solvers.data_access.rows import Coded, slices
 from solvers.data_access.sums import gradient_sum
 from solvers.data_access.unfolded import rows_of
 from solvers.errors import Unsuitable
@@ -127,8 +127,8 @@ def test_shapes_and_types_must_be_the_problems() -> None:
 def test_blocks_cover_every_row_once_in_order(n: int, d: int) -> None:
     problem = Problem(Squared(), n=n, d=d, row_norm=1.0)
     every = np.arange(n)
-    assert np.array_equal(np.concatenate([every[rows] for rows in cut(n, d)]), every)
-    assert max(rows.stop - rows.start for rows in cut(n, d)) <= unfolded_rows(d) <= max(BLOCK, d)
+    assert np.array_equal(np.concatenate([every[rows] for rows in slices(n, d)]), every)
+    assert max(rows.stop - rows.start for rows in slices(n, d)) <= unfolded_rows(d) <= max(BLOCK, d)
     most = block_rows(problem)
     assert most <= min(GROUP, max(BLOCK, d))
     for places in (slice(0, n), every, slice(n // 3, n), every[n // 3 :: 2]):

@@ -139,11 +139,11 @@ def test_a_forgotten_record_is_null_and_in_no_cell() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"bins": 3}, "bins are even"),
-        ({"bins": 258}, "bins are even"),
-        ({"clip": 0.0}, "clip is in"),
-        ({"clip": math.nan}, "clip is in"),
-        ({"weights": (1.0, 2.0)}, "another model's"),
+        ({"bins": 3}, "bins must be even"),
+        ({"bins": 258}, "bins must be even"),
+        ({"clip": 0.0}, "clip in"),
+        ({"clip": math.nan}, "clip in"),
+        ({"weights": (1.0, 2.0)}, "weights do not fit"),
     ],
 )
 def test_what_it_cannot_be_is_refused_before_a_price(changes: dict[str, Any], said: str) -> None:
@@ -152,7 +152,7 @@ def test_what_it_cannot_be_is_refused_before_a_price(changes: dict[str, Any], sa
 
 
 def test_many_classes_are_refused() -> None:
-    with pytest.raises(Unsuitable, match="65536 cells"):
+    with pytest.raises(Unsuitable, match="too many classes"):
         plan(Evaluation(), problem_of("three") and replace(problem_of("three"), loss=Softmax(257)), Privacy(1.0, 1e-6))
 
 
@@ -161,5 +161,5 @@ def test_a_model_that_is_not_finite_is_never_asked_about() -> None:
     quote = plan(weighted("two"), problem, Privacy(1.0, 1e-6))
     method = replace(weighted("two"), weights=(math.inf,) * problem.d)
     data = inputs.of_arrays(X, KINDS["two"][1], problem)
-    with pytest.raises(Unsuitable, match="finite weight"):
+    with pytest.raises(Unsuitable, match="weights must be finite"):
         run(method, problem, data, quote.release, Noise(SeededBits(2)))

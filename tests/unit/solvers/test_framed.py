@@ -213,11 +213,11 @@ def test_two_threads_give_the_sums_of_one_to_the_last_bit(rows: object, monkeypa
     w = np.random.default_rng(1).standard_normal(D)
     found = []
     for many in (1, 10**9):
-        monkeypatch.setattr(reading, "_MANY", many)
+        monkeypatch.setattr(reading, "_LEAST_PIECES_FOR_THREADS", many)
         found.append(gradient_sum(implicit, given, w))
     assert len(reading.pieces(given, 16)) > 8
     np.testing.assert_array_equal(found[0], found[1])
 
 
 def test_a_child_of_a_fork_has_threads_of_its_own() -> None:
-    assert reading._two(1) is not reading._two(2)
+    assert reading._pool(1) is not reading._pool(2)

@@ -159,7 +159,7 @@ def test_what_has_no_slopes_or_its_own_limit() -> None:
     assert own.method == AdaptiveGd(slope_limit=0.3).resolve(coded, PRIVACY)
     assert plan(Auto(), coded, PRIVACY, slope_limit=0.3).method == own.method
     for method, given in ((AdaptiveGd(slope_limit=0.2), coded), (AdaptiveGd(), numbers)):
-        with pytest.raises(Unsuitable, match="by itself"):
+        with pytest.raises(Unsuitable, match="limits slopes itself"):
             plan(method, given, PRIVACY, slope_limit=0.3)
 
 

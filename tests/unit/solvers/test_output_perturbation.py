@@ -177,7 +177,7 @@ def test_objective_perturbation_needs_curvature() -> None:
 def test_a_ridge_so_weak_that_its_curvature_costs_all_of_epsilon_is_refused() -> None:
     """Review: with l2 1e-6 and no ridge the calibration divided by the 0 that was left for noise."""
     weak = Problem(Logistic(), L2(1e-6), n=1000, d=3, row_norm=1.0)
-    with pytest.raises(Unsuitable, match=r"nine tenths of epsilon: ask for ridge 0\.00017"):
+    with pytest.raises(Unsuitable, match=r"ridge to 0\.00017"):
         plan(ObjectivePerturbation(ridge=0.0), weak, Privacy(1.0, 1e-6))
     assert plan(ObjectivePerturbation(ridge=0.00018), weak, Privacy(1.0, 1e-6)).release.epsilon <= 1
 
@@ -194,4 +194,4 @@ def test_steps_are_enough_for_the_noise_whatever_the_ridge(unit: Unit, privacy: 
         assert isinstance(quoted.method, ObjectivePerturbationRun)
         std = quoted.release.plan.queries[0].noise_multiplier * flat.G
         asked = ObjectivePerturbation(ridge=ridge, radius=quoted.method.radius)
-        assert asked._filled_in(flat, ridge, ridge, std * 1.05).steps <= quoted.method.steps
+        assert asked._with_radius_and_steps(flat, ridge, ridge, std * 1.05).steps <= quoted.method.steps

@@ -9,7 +9,7 @@ from solvers.columns import Columns
 from solvers.frame import Frame
 from solvers.losses import Logistic
 from solvers.methods import AdaptiveGd
-from solvers.methods.path import Path, Weight
+from solvers.methods.path import L1Weight, Path
 from solvers.methods.standardised import adaptive_gd
 
 
@@ -18,15 +18,15 @@ def test_an_l1_pulls_from_where_the_mean_lies_and_not_at_the_intercept_nor_at_fi
     problem = Problem(Logistic(), n=10, d=3, row_norm=columns.row_norm, columns=columns)
     path = Path(problem, Frame(np.zeros(2), np.array([2.0, 0.5]), 0.3))
     path.move(np.array([0.3, -0.1, 5.0]), np.zeros(3), 1.0, 1)
-    assert not path.pulled(0.1, 10).any()
-    along = path.pulled(0.1, 11)
+    assert not path.l1_direction(0.1, 10).any()
+    along = path.l1_direction(0.1, 11)
     np.testing.assert_allclose(along, [0.75, -0.5, 0.0])
     np.testing.assert_allclose(path.penalties(0.0, 2.0, 0.1, 11) * [0.3, -0.1, 5.0], 2 * along)
 
 
 @pytest.mark.parametrize(("best", "found"), [(2.0, 2.0), (0.5, 0.5), (-4.0, 0.0), (9.0, 3.0)])
 def test_the_weight_goes_where_the_objective_is_level_but_no_farther_than_its_ends(best: float, found: float) -> None:
-    weight, along = Weight(1.0, 0.5, 1.0), np.array([1.0, -0.5, 0.0])
+    weight, along = L1Weight(1.0, 0.5, 1.0), np.array([1.0, -0.5, 0.0])
     for _ in range(3000):
         weight.learn((best - weight.value) * along + np.array([0.0, 0.0, 7.0]), along)
     assert weight.value == pytest.approx(found, abs=0.1)
@@ -34,28 +34,28 @@ def test_the_weight_goes_where_the_objective_is_level_but_no_farther_than_its_en
 
 def test_the_weight_is_the_mean_of_its_prior_and_of_noisy_answers() -> None:
     """After one answer: the prior counts 1 / width^2, the answer ||s||^2 / std^2."""
-    weight = Weight(1.0, 0.5, 3.0)
+    weight = L1Weight(1.0, 0.5, 3.0)
     weight.learn(np.array([2.0, 0.0]), np.array([1.0, 1.0]))
     assert weight.value == pytest.approx((1 * 4 + (1 + 2 / 2) * 2 / 9) / (4 + 2 / 9))
 
 
 def test_what_the_l1_does_not_pull_says_nothing_of_its_weight() -> None:
-    weight = Weight(1.0, 0.5, 1.0)
+    weight = L1Weight(1.0, 0.5, 1.0)
     weight.learn(np.array([100.0, -100.0]), np.zeros(2))
     assert weight.value == 1.0
 
 
 @pytest.mark.slow
 def test_many_coefficients_that_matter_get_less_l1_than_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    weights: list[Weight] = []
+    weights: list[L1Weight] = []
 
-    class Kept(Weight):
-        def __init__(self, first: float, width: float, std: float) -> None:
-            super().__init__(first, width, std)
-            self.first = first
+    class Recorded(L1Weight):
+        def __init__(self, mean: float, std: float, answer_std: float) -> None:
+            super().__init__(mean, std, answer_std)
+            self.first = mean
             weights.append(self)
 
-    monkeypatch.setattr(adaptive_gd, "Weight", Kept)
+    monkeypatch.setattr(adaptive_gd, "L1Weight", Recorded)
     generator, n, d, shares = np.random.default_rng(1), 10_000, 100, []
     columns = Columns((1,) * d)
     problem = Problem(Logistic(), n=n, d=d + 1, row_norm=columns.row_norm, columns=columns)

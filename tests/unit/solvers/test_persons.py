@@ -20,9 +20,9 @@ from solvers.columns import Columns
 from solvers.data_access import inputs
 from solvers.data_access.access import DataAccess
 from solvers.data_access.count_sums import Cells, Histograms, Products
-from solvers.data_access.data import places_of
+from solvers.data_access.data import slots_of
 from solvers.data_access.moment_sums import Limited, MeanRow, Residuals, Spread, Squares, Targets
-from solvers.data_access.persons import of_persons, places
+from solvers.data_access.persons import of_persons, rows_by_slot
 from solvers.data_access.unfolded import rows_of
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
@@ -38,7 +38,7 @@ WIDE = Privacy(100.0, 1e-2)
 
 def test_each_person_has_its_first_rows_in_places_of_its_own() -> None:
     owners, k = np.array([2, 0, 2, 2, 1, 2, 0]), 3
-    found = places(owners, 5, k, Noise(SeededBits(1))).reshape(5, k)
+    found = rows_by_slot(owners, 5, k, Noise(SeededBits(1))).reshape(5, k)
     assert sorted(map(tuple, found.tolist())) == [(-1, -1, -1), (-1, -1, -1), (0, 2, 3), (1, 6, -1), (4, -1, -1)]
 
 
@@ -48,7 +48,7 @@ def test_every_order_of_persons_is_as_likely_whatever_the_file_s() -> None:
     noise = Noise(SeededBits(2))
     for owners in (np.array([0, 1, 2]), np.array([2, 2, 1, 0])):
         last = len(owners) - 1
-        seen = Counter(tuple(places(owners, 3, 1, noise).tolist()) for _ in range(6000))
+        seen = Counter(tuple(rows_by_slot(owners, 3, 1, noise).tolist()) for _ in range(6000))
         assert len(seen) == 6
         assert all(abs(count - 1000) < 173 for count in seen.values())
         assert all(last in order for order in seen)
@@ -56,7 +56,7 @@ def test_every_order_of_persons_is_as_likely_whatever_the_file_s() -> None:
 
 def test_records_are_taken_with_all_their_places() -> None:
     problem = Problem(Logistic(), n=5, d=1, row_norm=1.0, unit=Unit("person", 3))
-    assert places_of(np.array([4, 1]), problem).tolist() == [12, 13, 14, 3, 4, 5]
+    assert slots_of(np.array([4, 1]), problem).tolist() == [12, 13, 14, 3, 4, 5]
 
 
 def test_moments_add_up_the_rows_of_all_places_and_no_empty_one() -> None:
@@ -187,9 +187,9 @@ def test_nobody_s_rows_are_a_neighbor_of_one_person_s() -> None:
         found = solve(methods.DpGd(steps=2), problem, none, np.empty(0), Privacy(1.0, 1e-6), Declared(), persons=[])
         assert found.coefficients.shape == (problem.d,)
     for wrong in (np.ones((1, 2)), np.ones((0, 3)), sparse.csr_array((1, 2)), {"a": np.ones(1), "b": np.ones(1)}):
-        with pytest.raises(Unsuitable, match="a row for each name"):
+        with pytest.raises(Unsuitable, match="a row for each entry"):
             of_persons(wrong, np.empty(0), [], plain, Noise(SeededBits(4)))
-    with pytest.raises(Unsuitable, match="a row for each name"):
+    with pytest.raises(Unsuitable, match="a row for each entry"):
         of_persons(np.ones((0, 2)), np.ones(1), [], plain, Noise(SeededBits(4)))
 
 
@@ -198,10 +198,10 @@ def test_what_is_said_of_persons_must_fit() -> None:
     row = Problem(Squared(), n=3, d=1, row_norm=1.0)
     X, y = np.ones((3, 1)), np.ones(3)
     for problem, ids, what in (
-        (person, None, "persons are named"),
-        (row, [1, 1, 2], "persons are named"),
-        (person, [1, 2, 3], "more persons"),
-        (person, [1.5, 2.5, 2.5], "whole numbers or text"),
+        (person, None, "persons must be passed"),
+        (row, [1, 1, 2], "persons must be passed"),
+        (person, [1, 2, 3], "more names"),
+        (person, [1.5, 2.5, 2.5], "whole number or a text"),
         (person, [1, 2], "shape"),
     ):
         with pytest.raises(Unsuitable, match=what):
@@ -244,7 +244,7 @@ def test_a_perturbed_objective_pays_for_the_rank_of_a_person() -> None:
 
 def test_a_rank_that_costs_too_much_is_refused() -> None:
     problem = Problem(Logistic(), L2(1e-5), n=10, d=2, row_norm=1.0, unit=Unit("person", 4096))
-    with pytest.raises(Unsuitable, match="nine tenths of epsilon"):
+    with pytest.raises(Unsuitable, match="ridge is too small"):
         plan(ObjectivePerturbation(ridge=0.0), problem, Privacy(1.0, 1e-6), preparation=Declared())
 
 

@@ -232,13 +232,13 @@ def test_where_it_does_not_fit_the_declared_coding_stands_and_the_reason_is_told
         assert quote.met == quote.problem == problem
         with pytest.raises(Unsuitable, match=why):
             plan(method, problem, privacy, preparation=Private())
-        assert plan(method, problem, privacy, preparation=Declared()).preparation_reason == "asked for"
+        assert plan(method, problem, privacy, preparation=Declared()).preparation_reason == "requested"
 
 
 def test_a_method_that_standardises_by_itself_says_so_and_cannot_be_kept_from_it() -> None:
     for asked in (None, Private()):
         assert plan(AdaptiveGd(), PROBLEM, PRIVACY, preparation=asked).preparation == ByMethod()
-    with pytest.raises(Unsuitable, match="standardises by itself"):
+    with pytest.raises(Unsuitable, match="standardizes rows itself"):
         plan(AdaptiveGd(), PROBLEM, PRIVACY, preparation=Declared())
 
 
@@ -387,9 +387,9 @@ def test_numbers_that_are_declared_to_be_next_to_nothing_are_not_standardised(hi
     """Review: the quote promised it, and the run ended, charged, with a radius that no door takes."""
     columns, privacy = Columns((1,), ((0.0, high),)), Privacy(1.0, 1e-6)
     problem = Problem(Logistic(), n=50, d=2, row_norm=columns.row_norm, columns=columns)
-    with pytest.raises(Unsuitable, match="name a smaller scale"):
+    with pytest.raises(Unsuitable, match="declare a smaller scale"):
         plan(DpGd(steps=3), problem, privacy, preparation=Private())
-    with pytest.raises(Unsuitable, match="name a smaller scale"):
+    with pytest.raises(Unsuitable, match="declare a smaller scale"):
         plan(Profile(), problem, privacy)
     assert plan(Auto(), problem, privacy).preparation.name == "declared"
     assert plan(DpGd(steps=3), problem, privacy).preparation.name == "declared"

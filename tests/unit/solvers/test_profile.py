@@ -64,7 +64,7 @@ def rows() -> tuple[Vector, Vector]:
 def profiled(rows: tuple[Vector, Vector], privacy: Privacy = PRIVACY, bins: int = 8) -> tuple[Moments, Vector, Plan]:
     quote = plan(Profile(bins), TABLE, privacy)
     answers, transcript = run(Profile(bins), TABLE, inputs.of_arrays(*rows, TABLE), quote.release, Noise(SeededBits(2)))
-    return *Profile(bins).parted(TABLE, answers)[:2], transcript
+    return *Profile(bins).unpack(TABLE, answers)[:2], transcript
 
 
 class TestProfile:
@@ -144,7 +144,7 @@ class TestProfile:
             with pytest.raises(Unsuitable, match="bins"):
                 plan(Profile(bins), TABLE, PRIVACY)
         many = Columns((1,) * 400)
-        with pytest.raises(Unsuitable, match="take fewer"):
+        with pytest.raises(Unsuitable, match="use fewer"):
             plan(Profile(1024), Problem(Squared(), n=N, d=401, row_norm=many.row_norm, columns=many), PRIVACY)
         with pytest.raises(Unsuitable, match="declared columns"):
             plan(Profile(), replace(TABLE, columns=None), PRIVACY)
@@ -212,7 +212,7 @@ class TestByProfile:
         if quote.release.plan.gdp() is not None:
             assert quote.release.plan.gdp() == pytest.approx(gauss_mu(1.0, 1e-6), rel=1e-6)
         assert quote.preparation.name == "profile"
-        assert quote.preparation_reason == "asked for"
+        assert quote.preparation_reason == "requested"
         assert quote.release.epsilon <= 1.0
 
     @pytest.mark.parametrize("method", [DpGd(), AdaptiveGd()], ids=lambda method: str(method.name))

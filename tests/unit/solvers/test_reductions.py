@@ -176,7 +176,7 @@ def test_drawn_rows_serve_their_own_query_alone_and_once() -> None:
         again.release("plain", np.zeros(2), 0.1)
     again.release("drawn", np.zeros(2), 0.1)
     for first in (access, again):
-        with pytest.raises(OutOfPlan, match="drawn once"):
+        with pytest.raises(OutOfPlan, match="drawn only once"):
             first.redrawn()
 
 
@@ -213,7 +213,7 @@ def test_refusals() -> None:
 
 
 def test_a_bootstrap_sample_is_of_two_rows_or_more_and_its_noise_pure() -> None:
-    with pytest.raises(Unsuitable, match="two records"):
+    with pytest.raises(Unsuitable, match="n must be at least 2"):
         BootstrapReduction().resolve(_problem(1), Privacy(1.0))
     inner = OutputPerturbation().resolve(_problem(300, L2(0.1)), Privacy(1.0, 1e-6))
     with pytest.raises(Unsuitable, match="must be laplace"):

@@ -308,7 +308,7 @@ def test_methods_that_see_the_data_release_every_coordinate() -> None:
 def test_objective_perturbation_is_refused() -> None:
     """Its density ratio wants each gradient to keep its direction, docs/proofs/objective_perturbation.md."""
     problem = Problem(Softmax(3), regularizers.L2(0.1), n=1000, d=2, row_norm=1.0)
-    with pytest.raises(Unsuitable, match="one margin a record"):
+    with pytest.raises(Unsuitable, match="one margin"):
         plan(ObjectivePerturbation(), problem, Privacy(1.0, 1e-6))
     with pytest.raises(Unsuitable, match="squared"):
         plan(AdaSsp(), problem, Privacy(1.0, 1e-6))

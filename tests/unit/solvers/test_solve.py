@@ -65,13 +65,13 @@ def test_a_quote_is_a_function_of_public_facts() -> None:
     quote = plan(methods.DpSvrg(), PROBLEM, PRIVACY)
     assert quote == plan(methods.DpSvrg(), PROBLEM, PRIVACY)
     assert quote.method == methods.DpSvrg().resolve(PROBLEM, PRIVACY)
-    assert quote.reason == "asked for"
+    assert quote.reason == "requested"
     snapshot, change = quote.release.plan.queries
     size = change.mechanism.rate * 4000  # type: ignore[union-attr]
     assert quote.noise_stds == pytest.approx(
         [snapshot.noise_multiplier * PROBLEM.G / 4000, change.noise_multiplier * PROBLEM.G / size], rel=1e-3
     )
-    assert plan(Auto(), PROBLEM, PRIVACY).reason != "asked for"
+    assert plan(Auto(), PROBLEM, PRIVACY).reason != "requested"
 
 
 def test_integer_and_strided_arrays_are_taken() -> None:

@@ -21,13 +21,12 @@ from solvers.columns import Columns
 from solvers.data_access import inputs
 from solvers.data_access.count_sums import Cells, Histograms, Products, Scores
 from solvers.data_access.counting import CountingOracle
-from solvers.data_access.data import Data
+from solvers.data_access.data import Data, Work
 from solvers.data_access.frames import framed, in_frame
 from solvers.data_access.moment_sums import MeanRow, Residuals, Spread, Squares, Targets
 from solvers.data_access.persons import of_persons
 from solvers.data_access.sparse import Sparse, SparseCoded
 from solvers.data_access.standardised import StandardisedOracle
-from solvers.data_access.summed import Work
 from solvers.data_access.unfolded import rows_of
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
@@ -324,9 +323,9 @@ def test_wide_declared_rows_fit_in_memory_that_follows_their_entries() -> None:
     [
         ([0, 1], [0], "n rows"),
         ([0, 1, 2, 2], [0, 2], "n rows"),
-        ([0, 2, 2, 2], [1, 0], "rise"),
-        ([0, 2, 2, 2], [1, 1], "rise"),
-        ([0, 0, 0, 2], [0, 0], "rise"),
+        ([0, 2, 2, 2], [1, 0], "must increase"),
+        ([0, 2, 2, 2], [1, 1], "must increase"),
+        ([0, 0, 0, 2], [0, 0], "must increase"),
     ],
 )
 def test_what_is_no_matrix_reads_nothing_outside(ends: list[int], coordinates: list[int], said: str) -> None:
@@ -336,7 +335,7 @@ def test_what_is_no_matrix_reads_nothing_outside(ends: list[int], coordinates: l
     with pytest.raises(Unsuitable, match=said):
         Data.coded(SparseCoded(numbers, np.empty((3, 0), np.uint8), (0, 1)), np.zeros(3), given)
     fine = Sparse(np.array([0, 1, 1, 2]), np.array([1, 0]), np.ones(2))
-    with pytest.raises(Unsuitable, match="columns that are declared"):
+    with pytest.raises(Unsuitable, match="need declared columns"):
         SparseCoded(fine, np.empty((3, 0), np.uint8), (0, 1)).records(replace(given, columns=None))
     with pytest.raises(Unsuitable, match="n records"):
         Data.coded(SparseCoded(fine, np.empty((2, 0), np.uint8), (0, 1)), np.zeros(3), given)

@@ -56,7 +56,7 @@ def rows_of(columns: Columns, n: int = N) -> Vector:
 
 def answers_of(statistic: AnyStatistic, X: Vector, problem: Problem, privacy: Privacy = SURE) -> Vector:
     quote = plan(statistic, problem, privacy)
-    data = inputs.of_arrays(X, np.zeros(problem.places), problem)
+    data = inputs.of_arrays(X, np.zeros(problem.slots), problem)
     answers, transcript = run(quote.method, problem, data, quote.release, Noise(SeededBits(2)))
     assert quote.release.plan.covers(transcript)
     assert transcript.covers(quote.release.plan)
@@ -87,7 +87,7 @@ class TestEach:
             plan(statistic, problem_of(columns), Privacy(1.0))
         with pytest.raises(Unsuitable, match="declared columns"):
             plan(statistic, replace(problem_of(columns), columns=None), PRIVACY)
-        with pytest.raises(Unsuitable, match="name a column"):
+        with pytest.raises(Unsuitable, match="no columns"):
             plan(statistic, problem_of(Columns(())), PRIVACY)
 
 

@@ -81,7 +81,7 @@ class TestRefusals:
         with pytest.raises(Unsuitable) as refused:
             plan(method, _problem(loss), PRIVACY)
         text = str(refused.value)
-        assert text.startswith(f"{method.name} needs a smooth loss; {loss.name} is not")
+        assert text.startswith(f"{method.name} needs a smooth loss, and {loss.name}")
         assert ("use huber_hinge" if loss.takes == "class" else "use huber, ") in text
 
     @pytest.mark.parametrize("method", [DpSvrg(), OutputPerturbation()], ids=repr)

@@ -81,7 +81,7 @@ def test_each_run_and_its_score_cost_what_the_choice_says_of_one(relation: Relat
 def test_every_run_is_made_whatever_counts_and_the_work_tells_nothing(rows: tuple[Vector, Vector]) -> None:
     quote, data = tuning.plan(ASKED, PROBLEM, PRIVACY), inputs.of_arrays(*rows, PROBLEM)
     chosen, heard = set(), []
-    with patch.object(tuning, "_tried", wraps=tuning._tried) as tried:
+    with patch.object(tuning, "_scored_run", wraps=tuning._scored_run) as tried:
         for seed in range(8):
             told: list[int] = []
             output, transcript = tuning.run(

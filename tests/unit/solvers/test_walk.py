@@ -103,9 +103,9 @@ def _problem(loss: Loss, regularizer: Regularizer | None = None, domain: Domain 
 
 def _data(problem: Problem) -> Data:
     rng = np.random.default_rng(4)
-    X = rng.standard_normal((problem.places, D))
+    X = rng.standard_normal((problem.slots, D))
     y = X @ rng.standard_normal(D)
-    held = rng.random(problem.places) < 0.6 if problem.unit.is_person else None
+    held = rng.random(problem.slots) < 0.6 if problem.unit.is_person else None
     return inputs.of_arrays(X, np.sign(y) if problem.loss.takes == "class" else y / 5, problem, held)
 
 

@@ -1,0 +1,103 @@
+"""Options and arguments that several commands share."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from app.cli.output import read_json
+from purse.names import DOMAINS, LOSSES, METHODS, REGULARIZERS
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+
+Json = Annotated[bool, typer.Option("--json", help="Write one JSON document to stdout, without text.")]
+Url = Annotated[str, typer.Option("--url", envvar="PURSE_URL", help="The server. Set its token in PURSE_TOKEN.")]
+Home = Annotated[
+    Path | None, typer.Option("--home", envvar="PURSE_HOME", help="The server's data folder. Default: ./purse-data.")
+]
+Wait = Annotated[bool, typer.Option("--wait", help="Return when the job has ended.")]
+Key = Annotated[
+    str | None,
+    typer.Option("--idempotency-key", help="Two requests with the same key are charged once. Default: a random key."),
+]
+QuoteOnly = Annotated[bool, typer.Option("--quote", help="Show the price and charge nothing.")]
+Explain = Annotated[bool, typer.Option("--explain", help="Explain what the neighbor relation guarantees.")]
+Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="Privacy loss epsilon, from 0.001 to 100.")]
+Delta = Annotated[float | None, typer.Option("--delta", "-d", help="Privacy loss delta. Default: the dataset's.")]
+Dataset = Annotated[str, typer.Argument(help="The dataset's id or name.")]
+Job = Annotated[str, typer.Argument(help="The job's id.")]
+Sheet = Annotated[str | None, typer.Option(help="The sheet to read, if the workbook has several.")]
+OldestFirst = Annotated[bool, typer.Option("--oldest-first", help="List the oldest first.")]
+OutFile = Annotated[
+    Path | None, typer.Option("--out", "-o", dir_okay=False, help="Also write the result to this file.")
+]
+Bins = Annotated[int | None, typer.Option(help="Number of equal parts of a number's declared range.")]
+Target = Annotated[str, typer.Option("--target", "-t", help="The declared column to predict.")]
+Positive = Annotated[
+    str | None,
+    typer.Option(
+        help="The class to predict, for a category target. Default: the second class, or softmax for several."
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """The privacy loss of one request."""
+
+    epsilon: Epsilon
+    delta: Delta = None
+
+    @property
+    def fields(self) -> dict[str, float]:
+        """The request's `privacy`."""
+        return {"epsilon": self.epsilon} | ({} if self.delta is None else {"delta": self.delta})
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """The options that describe a model to train."""
+
+    target: Target
+    method: Annotated[
+        str | None,
+        typer.Option("--method", "-m", help=f"Training method. Default: auto. Others: {', '.join(METHODS)}."),
+    ] = None
+    positive: Positive = None
+    request_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--with",
+            exists=True,
+            dir_okay=False,
+            help=f"JSON object with more fields of the request, such as a loss ({', '.join(LOSSES)}), a regularizer "
+            f"({', '.join(REGULARIZERS)}) or a domain ({', '.join(DOMAINS)}).",
+        ),
+    ] = None
+    preparation: Annotated[
+        str | None,
+        typer.Option(
+            help="How rows are scaled: private, declared, profile (the latest) or profile:JOB. Default: private if it "
+            "fits the method."
+        ),
+    ] = None
+    slope_limit: Annotated[
+        float | None,
+        typer.Option(help="Fraction of the loss's slope bound to which slopes are clipped. Default: a public rule."),
+    ] = None
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of the request, without its dataset and its price."""
+        fields: dict[str, Any] = {} if self.request_file is None else read_json(self.request_file)
+        if not isinstance(fields, dict):
+            raise typer.BadParameter(f"{self.request_file} must contain a JSON object")
+        name, _, job = (self.preparation or "").partition(":")
+        options: dict[str, Any] = {
+            "method": self.method and {"name": self.method},
+            "positive": self.positive,
+            "slope_limit": self.slope_limit,
+            "preparation": ({"name": name} | ({"job": job} if job else {})) if name else None,
+        }
+        return {"target": self.target, **fields, **{key: value for key, value in options.items() if value is not None}}

@@ -1,0 +1,96 @@
+"""The result of a command, as text for people or as a JSON document for programs."""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
+from accounting.privacy import Relation
+from purse import text
+from purse.wire.allotments import Allotment
+from purse.wire.datasets import PrivacyLoss, Promise
+from purse.wire.models import PrivacyStatement
+from purse.wire.neighbors import lines
+from purse.wire.problems import Remaining
+
+_ANY: TypeAdapter[object] = TypeAdapter(Any, config=ConfigDict(ser_json_inf_nan="constants"))
+
+
+class Refusal(Exception):
+    """A command cannot do what was requested. The message states the reason and the fix."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The result of a command.
+
+    Parameters
+    ----------
+    document : written to stdout with --json
+    text : written to stdout without --json
+    notes : lines written to stderr without --json
+    exit_code : of the command
+    """
+
+    document: object
+    text: str = ""
+    notes: Sequence[str] = ()
+    exit_code: int = 0
+
+    def write(self, as_json: bool) -> None:
+        """Write the document, or the text and the notes; then exit if the exit code is not 0."""
+        if as_json:
+            document = _ANY.dump_python(self.document, mode="json")
+            sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        else:
+            sys.stdout.write(self.text)
+            for line in self.notes:
+                note(line)
+        sys.stdout.flush()
+        if self.exit_code:
+            raise typer.Exit(self.exit_code)
+
+
+def note(line: str) -> None:
+    """Write a line to stderr."""
+    sys.stderr.write(line + "\n")
+
+
+def percent(share: float) -> str:
+    """Return a share of a budget in percent."""
+    return f"{100 * share:.3g} %"
+
+
+def loss(value: Allotment | PrivacyLoss | PrivacyStatement | Promise | Remaining | None) -> str:
+    """Return an (epsilon, delta) as text, "-" for None."""
+    return "-" if value is None else text.loss(value.epsilon, value.delta)
+
+
+def neighbors(relation: Relation, epsilon: float, delta: float, explain: bool = False) -> list[tuple[str, str]]:
+    """Return the line that names the neighbor relation, with its meaning if it is to be explained."""
+    return lines(relation, epsilon, delta) if explain else [("neighbors", relation)]
+
+
+def statement(privacy: PrivacyStatement) -> list[tuple[str, str]]:
+    """Return the lines that state the guarantee of a release."""
+    return [("privacy", loss(privacy)), ("neighbors", privacy.neighbors)]
+
+
+def read_json(path: Path) -> Any:
+    """Return the JSON value in a file."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise typer.BadParameter(f"{path} is not JSON") from error
+
+
+def write_json(path: Path, document: BaseModel) -> str:
+    """Write the document, indented, and return a line that says so."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n", "utf-8")
+    return f"wrote {path}"

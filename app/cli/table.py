@@ -1,0 +1,127 @@
+"""The table of commands: words, function, summary, former name, and section of `purse --help`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command.
+
+    Parameters
+    ----------
+    words : the words after `purse`
+    target : module in `app.cli` and function
+    summary : one line of help, at most 60 characters
+    alias : former words, which version 0.2 still accepts and hides from help
+    """
+
+    words: str
+    target: str
+    summary: str
+    alias: str = ""
+
+
+GROUPS: Final[Mapping[str, str]] = {
+    "dataset": "Change, freeze or erase a dataset, or make a twin of it",
+    "dataset sample": "Attach a public file of rows, for twins and forecasts",
+    "jobs": "List, show, follow and cancel jobs",
+    "stats": "Release counts, means, quantiles and other statistics",
+    "grant": "Give analysts access to a dataset",
+    "allot": "Limit how much of a budget one analyst may spend",
+    "receipt": "Save receipts, and verify them without a server",
+    "ledger": "Read, save and verify ledgers",
+    "keys": "List, save and rotate the keys that sign receipts",
+    "token": "Create, list, rotate and revoke access tokens",
+    "webhook": "Have an address called when a job ends",
+    "server": "Start, migrate, check, copy and back up a server",
+    "worker": "Run jobs on this machine for servers elsewhere",
+}
+"""The summary of each group of commands."""
+
+COMMANDS: Final[Sequence[Command]] = (
+    Command("demo", "operate.demo", "Run the whole service once on a real dataset"),
+    Command("serve", "operate.serve", "Start the server"),
+    Command("fit", "fit.fit", "Train one private model on a local file"),
+    Command("check", "check.check", "Check a file against its declaration, on this machine"),
+    Command("upload", "data.upload", "Register a file as a dataset"),
+    Command("datasets", "data.datasets", "List datasets, or show the columns of one"),
+    Command("dataset amend", "stewardship.amend", "Rename a dataset or change its budget"),
+    Command("dataset freeze", "stewardship.freeze", "Block all spending on a dataset"),
+    Command("dataset unfreeze", "stewardship.unfreeze", "Allow spending on a dataset again"),
+    Command("dataset erase", "stewardship.erase", "Delete a dataset's values permanently"),
+    Command("dataset charge", "outside.charge", "Charge a dataset for results computed elsewhere", "charge"),
+    Command("dataset twin", "forecasts.twin", "Write artificial rows to try code on", "twin"),
+    Command("dataset sample set", "samples.attach", "Attach a public file of rows", "sample set"),
+    Command("dataset sample show", "samples.show", "Show the attached public file", "sample show"),
+    Command("dataset sample delete", "samples.delete", "Remove the attached public file", "sample delete"),
+    Command("forecast", "forecasts.forecast", "Estimate the accuracy to expect at each epsilon"),
+    Command("quote", "jobs.quote", "Show the price of a job and charge nothing"),
+    Command("submit", "jobs.submit", "Charge the budget and train a private model"),
+    Command("tune", "tunings.tune", "Train several candidates at one price and keep the best"),
+    Command("jobs list", "jobs.list_jobs", "List the jobs that you may see"),
+    Command("jobs show", "jobs.show", "Show the state and price of a job"),
+    Command("jobs wait", "jobs.wait_for", "Wait until a job ends"),
+    Command("jobs cancel", "jobs.cancel", "Cancel a job"),
+    Command("model", "jobs.model", "Show or save the model of a job"),
+    Command("evaluate", "evaluations.evaluate", "Measure a model on the holdout set"),
+    Command("predict", "predictions.predict", "Apply a released model to the rows of a CSV file"),
+    Command("stats count", "statistics.count", "Count rows by the values of one or more columns", "count"),
+    Command("stats table", "statistics.table", "Release a cross table of two columns", "table"),
+    Command("stats means", "statistics.means", "Release means of numbers and shares of categories", "means"),
+    Command("stats quantiles", "statistics.quantiles", "Release quantiles of numbers", "quantiles"),
+    Command("stats covariance", "statistics.covariance", "Release covariances and correlations", "covariance"),
+    Command("stats profile", "profiles.profile", "Release or show a summary of all columns", "profile"),
+    Command("budget", "data.budget", "Show what is spent of a budget and what remains"),
+    Command("grant set", "sharing.grant", "Give an analyst access to a dataset"),
+    Command("grant list", "sharing.list_grants", "List the analysts with access to a dataset"),
+    Command("grant revoke", "sharing.revoke_grant", "End an analyst's access to a dataset"),
+    Command("allot set", "sharing.allot", "Limit or reserve an analyst's part of a budget"),
+    Command("allot list", "sharing.list_allotments", "List each analyst's limit and its use"),
+    Command("allot revoke", "sharing.revoke_allotment", "Remove an analyst's limit"),
+    Command("calibrate", "outside.calibrate", "Compute the noise for a privacy target"),
+    Command("receipt get", "receipts.get", "Save a job's receipt and the server's keys"),
+    Command("receipt verify", "receipts.verify", "Verify a receipt without a server"),
+    Command("receipt ask", "receipts.ask", "Have the server verify a receipt"),
+    Command("ledger show", "ledger.show", "Show the entries of a dataset's ledger"),
+    Command("ledger export", "ledger.export", "Write a dataset's ledger to a file"),
+    Command("ledger head", "ledger.head", "Show the newest entry's number and hash"),
+    Command("ledger verify", "ledger.verify", "Verify an exported ledger, or all ledgers of a server"),
+    Command("ledger new-key", "recovery.new_key", "Create a new signing key after the loss of the old one"),
+    Command("ledger accept-rollback", "recovery.accept_rollback", "Continue from an older copy of the database"),
+    Command("keys list", "keys.list_keys", "List the server's public keys"),
+    Command("keys export", "keys.export", "Save the server's public keys"),
+    Command("keys rotate", "keys.rotate", "Sign with a new key"),
+    Command("audit", "audit.audit", "Attack a training method to check its guarantee"),
+    Command("token create", "tokens.create", "Create an access token"),
+    Command("token list", "tokens.list_tokens", "List valid tokens"),
+    Command("token rotate", "tokens.rotate", "Replace the secret of a token"),
+    Command("token revoke", "tokens.revoke", "Make a token invalid"),
+    Command("webhook add", "webhooks.add", "Register an address"),
+    Command("webhook list", "webhooks.list_webhooks", "List webhooks and their deliveries"),
+    Command("webhook delete", "webhooks.delete", "Remove a webhook"),
+    Command("server start", "operate.serve", "Start the server"),
+    Command("server health", "operate.health", "Check whether the server is ready", "health"),
+    Command("server migrate", "operate.migrate", "Update the database to this version", "migrate"),
+    Command("server backup", "operate.backup", "Copy a running server to a folder", "backup"),
+    Command("server copy-database", "database.copy", "Copy a server to another database", "db copy"),
+    Command("server scheduler", "machines.scheduler", "Distribute jobs to workers on other machines", "scheduler"),
+    Command("worker run", "machines.worker", "Run jobs on this machine until stopped"),
+    Command("worker certificate", "machines.certificate", "Create a certificate for a server or worker"),
+)
+
+SUMMARIES: Final[Mapping[str, str]] = {**GROUPS, **{command.words: command.summary for command in COMMANDS}}
+"""The summary of each command and each group."""
+SECTIONS: Final[Mapping[str, Sequence[str]]] = {
+    "Get started": ("demo", "serve", "fit"),
+    "Data": ("check", "upload", "datasets", "dataset"),
+    "Models and statistics": (
+        *("forecast", "quote", "submit", "tune", "jobs"),
+        *("model", "evaluate", "predict", "stats"),
+    ),
+    "Budgets and access": ("budget", "grant", "allot", "calibrate"),
+    "Receipts and audit": ("receipt", "ledger", "keys", "audit"),
+    "Operations": ("token", "webhook", "server", "worker"),
+}
+"""The sections of `purse --help`."""
