@@ -150,10 +150,10 @@ def test_what_is_dropped_leaves_the_browser_for_nowhere(visitor: Visitor, audite
     visitor.check()
     changed = {**genuine, "receipt": genuine["receipt"] | {"epsilon": 0.1}}
     for given, says in (
-        ([_text(changed)], "what was signed is another document"),
+        ([_text(changed)], "another document was signed"),
         ([_text(genuine), _text(KEYS)], "no trusted key made this signature"),
         ([_text(genuine), _text({"coefficients": [1]})], "the receipt is for another model"),
-        ([_text(genuine | {"keys": KEYS})], "the document holds a key that is not its own"),
+        ([_text(genuine | {"keys": KEYS})], "the document has an unknown key"),
         ([_text(KEYS)], "none of these files is a receipt"),
         ([_text(genuine["receipt"])], "A job's page saves it under Save the receipt"),
         ([b"\x00\xff"], "is not text in UTF-8."),
