@@ -324,7 +324,7 @@ def test_moving_epsilon_shows_what_it_costs_before_anything_is_spent(visitor: Vi
     page.keyboard.press("Enter")
     expect(page.get_by_role("region", name="Expected accuracy").get_by_role("row")).to_have_count(7)
     expect(page.get_by_role("note")).to_have_text(re.compile(r"Accuracy 0\.55 needs about epsilon \d"))
-    expect(page.locator("#forecast")).to_contain_text("of strength 0.8 was planted")
+    expect(page.locator("#forecast")).to_contain_text("of strength 0.8 was assumed")
     assumptions.click()
     page.get_by_role("heading", name="Price").evaluate("heading => heading.scrollIntoView()")
     visitor.shoot("job")
