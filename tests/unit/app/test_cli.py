@@ -219,7 +219,7 @@ def test_an_epsilon_is_chosen_and_code_tried_before_anything_is_spent(
     assert (code, err) == (0, "")
     assert "not reached at any epsilon that was tried" in told
     assert "epsilon 0.5  " in told
-    assert "strength 0.3 was planted" in " ".join(told.split())
+    assert "strength 0.3 was assumed" in " ".join(told.split())
     here = ("forecast", "--spec", str(spec), "--records", "401", *ways)
     assert "public sample" in run(*here, "--sample", str(file))[1]
     assert _document(run(*here, "--json"))["at"][0]["method"] == "dp_gd"

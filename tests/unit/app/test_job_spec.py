@@ -153,7 +153,7 @@ def test_a_method_of_a_whole_table_is_refused() -> None:
     asked = ASKED[1]
     document = json.loads(_spec(asked, _problems(asked)[0], RUN).to_json())
     document["method"] = {"name": "profile", "bins": 4}
-    with pytest.raises(ValidationError, match="a statistic is of a table"):
+    with pytest.raises(ValidationError, match="a statistic needs a table"):
         JobSpec.model_validate_json(json.dumps(document))
 
 
