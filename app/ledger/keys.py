@@ -7,11 +7,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from accounting.errors import ReceiptInvalid
-from accounting.records import receipt
+from accounting.records import receipt, signing
 from accounting.records.chain import Entry
 from accounting.records.heads import sign_head
-from accounting.records.receipt import Jwks, Receipt, SigningKey
-from accounting.records.signing import CHECKPOINT, sign_json, sign_message
+from accounting.records.receipt import Receipt
+from accounting.records.signing import CHECKPOINT, Jwks, SigningKey, sign_json, sign_message
 from app.persistence.files import StartRefused
 from app.persistence.session import Database
 from app.persistence.tables import ledger_entries
@@ -39,7 +39,7 @@ class SigningKeys:
     def __init__(self, home: Path) -> None:
         self._file, self._version = home / KEY_FILE, (0, 0)
         try:
-            self._key = receipt.load_key(self._file)
+            self._key = signing.load_key(self._file)
         except (ReceiptInvalid, IsADirectoryError):
             raise KeyLost(
                 f"{self._file} is damaged: it does not hold a signing key. Restore it from a backup; or, if the key is "
@@ -69,7 +69,7 @@ class SigningKeys:
     def is_kept(self) -> bool:
         """Whether the file, which the next start needs, exists and contains a key."""
         try:
-            receipt.read_key(self._file)
+            signing.read_key(self._file)
         except (OSError, ReceiptInvalid):
             return False
         return True
@@ -91,14 +91,26 @@ class SigningKeys:
         return sign_message(message, self._now())
 
     def jwks(self) -> Jwks:
+<<<<<<< HEAD
         """Return the public keys, the current one first."""
         return receipt.jwks(self._now())
+=======
+        """The public keys, the current one first."""
+        return signing.jwks(self._now())
+>>>>>>> main
 
     def _now(self) -> SigningKey:
         """Return the file's key, read again after a rotation; a missing or damaged file changes nothing."""
         with suppress(OSError, ReceiptInvalid):
+<<<<<<< HEAD
             status = self._file.stat()
             version = (status.st_ino, status.st_mtime_ns)
             if version != self._version:
                 self._key, self._version = receipt.read_key(self._file), version
+=======
+            found = self._file.stat()
+            seen = (found.st_ino, found.st_mtime_ns)
+            if seen != self._seen:
+                self._key, self._seen = signing.read_key(self._file), seen
+>>>>>>> main
         return self._key
