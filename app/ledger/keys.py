@@ -91,26 +91,14 @@ class SigningKeys:
         return sign_message(message, self._now())
 
     def jwks(self) -> Jwks:
-<<<<<<< HEAD
         """Return the public keys, the current one first."""
-        return receipt.jwks(self._now())
-=======
-        """The public keys, the current one first."""
         return signing.jwks(self._now())
->>>>>>> main
 
     def _now(self) -> SigningKey:
         """Return the file's key, read again after a rotation; a missing or damaged file changes nothing."""
         with suppress(OSError, ReceiptInvalid):
-<<<<<<< HEAD
             status = self._file.stat()
             version = (status.st_ino, status.st_mtime_ns)
             if version != self._version:
-                self._key, self._version = receipt.read_key(self._file), version
-=======
-            found = self._file.stat()
-            seen = (found.st_ino, found.st_mtime_ns)
-            if seen != self._seen:
-                self._key, self._seen = signing.read_key(self._file), seen
->>>>>>> main
+                self._key, self._version = signing.read_key(self._file), version
         return self._key
