@@ -99,6 +99,7 @@ def numbers(repeats: int) -> None:
         w, loss = np.random.default_rng(2).standard_normal(d + 1) / 3, Logistic().compiled
         X = stored_numbers(data.records).astype(np.float64)
         doubles = replace(data, records=data.records._replace(numbers=X.view(np.uint8), is_single=False).read_only())
+        examples = kernels.Examples(data.records, data.y, data.scale).read_only()
         few = np.resize(np.arange(1024 // d), N)  # records of 8 KB, again and again: they stay in the first-level cache
         found = _together(
             repeats,
@@ -107,7 +108,7 @@ def numbers(repeats: int) -> None:
             double=partial(_gradient, doubles, w),
             read=partial(loops.read, X),
             bare=partial(loops.gradient, X, data.y, w),
-            cached=partial(kernels.gradient_sum, data.records, data.y, data.scale, few, w, loss),
+            cached=partial(kernels.gradient_sum, examples, few, w, loss),
         )
         reads = {name: f"{seconds / found['read']:.2f}" for name, seconds in found.items()}
         print(

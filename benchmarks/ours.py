@@ -21,6 +21,7 @@ from benchmarks.newton import minimize, objective
 from solvers import Problem, solve
 from solvers.columns import Columns
 from solvers.errors import Unsuitable
+from solvers.fitting import WISHLESS, Fitted, Wish, fit
 from solvers.losses import Logistic, Squared
 from solvers.methods import (
     AdaptiveGd,
@@ -41,7 +42,7 @@ from solvers.methods import (
     PhasedSgd,
 )
 from solvers.preparation import Declared
-from solvers.selection import WISHLESS, Auto, Fitted, Wish, fit
+from solvers.selection import Auto
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 4.0)
 DELTA = 1e-5

@@ -1,16 +1,15 @@
-"""Method "auto", and how the rows of a method are prepared: choices from public facts.
+"""Method "auto": the choice of a method for a problem, from public facts.
 
 `RULES` is the table of "auto": the first rule whose condition holds decides.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from accounting.numbers import within
 from accounting.privacy import Privacy
 from solvers.domains import Free
-from solvers.errors import Unsuitable
+from solvers.fitting import WISHLESS, Fitted, Wish, fit
 from solvers.losses import Logistic, Softmax, Squared
 from solvers.methods import (
     AdaptiveGd,
@@ -22,13 +21,12 @@ from solvers.methods import (
     NoisySgd,
     ObjectivePerturbation,
     OutputPerturbation,
-    Run,
 )
 from solvers.methods.checks import check_loss, not_convex
-from solvers.methods.defaults import NOISE_COST, budget_mu, descent_time
+from solvers.methods.defaults import NOISE_COST, descent_time
 from solvers.methods.run import Strict
 from solvers.potentials import HalfSquaredLp
-from solvers.preparation import AskedPreparation, ByMethod, ByProfile, Declared, Preparation, Private
+from solvers.preparation import Declared
 from solvers.preparation.moments import are_narrow
 from solvers.problem import Problem
 from solvers.regularizers import L2, NoRegularizer
@@ -36,56 +34,11 @@ from solvers.regularizers import L2, NoRegularizer
 Currency = Literal["renyi", "gaussian"]
 """What a filter can charge: every method that has a Renyi curve, or only methods that are Gaussian-DP."""
 
-_REQUESTED = "requested"  # the reason for a preparation that the request names
 _MOST_EVALUATIONS = 1e10  # per-record gradients; a run of as many takes hours
 _WEAK_L2 = 1e-3  # up to this strength, it hardly matters which coordinates an l2 penalizes
-_DEFAULT_SLOPE_LIMIT, _LIMIT_BELOW_SIGNAL = 0.7, 80.0  # measured: docs/proofs/limited_slopes.md
 _NOISE_OVER_GAUSSIAN = 1.15  # noise multiplier of a perturbed objective over that of one Gaussian answer, about
 _REQUIRED_GAIN = 0.6  # a perturbed objective is chosen if its noise costs at most this share of that of gradients
 _LEAST_CURVATURE = 0.1  # of n mu epsilon: if L is larger, the determinant costs over a tenth of epsilon without a ridge
-
-
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """Settings of a request beside its method; None leaves the choice to the rules.
-
-    Parameters
-    ----------
-    preparation : how rows are to be prepared
-    slope_limit : c of `Problem`, in [1e-6, 1]
-
-    Raises
-    ------
-    OutOfRange
-        if the limit is not a number in that range.
-    """
-
-    preparation: AskedPreparation | None = None
-    slope_limit: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.slope_limit is not None:
-            within(self.slope_limit, "slope_limit", 1e-6, 1)
-
-    def limit(self, problem: Problem) -> float | None:
-        """Return the requested slope limit, from here or from the problem."""
-        return problem.slope_limit if self.slope_limit is None and problem.slope_limit < 1 else self.slope_limit
-
-
-WISHLESS = Wish()
-
-
-@dataclass(frozen=True, slots=True)
-class Fitted:
-    """A method resolved for the rows that it will get, the preparation of these rows, and the reason for it.
-
-    `problem` is that of rows as declared, with limited slopes.
-    """
-
-    method: Run
-    problem: Problem
-    preparation: Preparation
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,80 +254,3 @@ class Auto(Strict):
         case = Case(problem, privacy, currency, wish)
         rule = next(rule for rule in RULES if rule.condition(case))
         return case.fit(rule.method), rule.reason.format(case=case)
-
-
-def fit(wish: Wish, method: Method, problem: Problem, privacy: Privacy) -> Fitted:
-    """Return the method with the requested preparation and slope limit.
-
-    By default, rows are privately standardized if possible, and otherwise used as declared. By default, slopes are
-    limited to 0.7 of their bound if rows are privately standardized, the loss is a convex loss of one margin for
-    classes, and n mu* / d < 80 (measured: docs/proofs/limited_slopes.md).
-
-    Raises
-    ------
-    Unsuitable
-        if the request does not fit the method or the problem, or the method does not fit the problem.
-    """
-    if isinstance(wish.preparation, ByProfile) and (refusal := wish.preparation.refusal(problem, privacy)):
-        raise Unsuitable(f"preparation profile does not fit: {refusal}")
-    if method.standardises:
-        return _fit_standardising(wish, method, problem, privacy)
-    refusal = Private.refusal(problem, privacy)
-    if refusal is None and not isinstance(wish.preparation, Declared):
-        fitted = _fit_private(wish, method, problem, privacy)
-        if fitted is not None:
-            return fitted
-        refusal = f"private moments are Gaussian answers, and {method.name} is priced as a pure mechanism here"
-    if isinstance(wish.preparation, Private):
-        raise Unsuitable(f"preparation private does not fit: {refusal}")
-    limit = wish.limit(problem)
-    limited = problem if limit is None else replace(problem, slope_limit=limit)
-    reason = str(refusal) if wish.preparation is None else _REQUESTED
-    return Fitted(method.resolve(limited, privacy), limited, Declared(), reason)
-
-
-def _fit_standardising(wish: Wish, method: Method, problem: Problem, privacy: Privacy) -> Fitted:
-    """Fit a method that standardizes rows itself."""
-    if isinstance(wish.preparation, Declared):
-        raise Unsuitable(
-            f"preparation declared does not fit {method.name}, which standardizes rows itself: leave out preparation"
-        )
-    run = _with_slope_limit(method, problem, wish.limit(problem)).resolve(problem, privacy)
-    if isinstance(wish.preparation, ByProfile):
-        profile = wish.preparation.coarsened(problem, privacy, run.queries(problem))
-        return Fitted(run, problem, replace(profile, by_method=True), _REQUESTED)
-    return Fitted(run, problem, ByMethod(), f"{method.name} standardizes rows itself")
-
-
-def _fit_private(wish: Wish, method: Method, problem: Problem, privacy: Privacy) -> Fitted | None:
-    """Fit a method for rows standardized by private moments; None if the method is priced as a pure mechanism."""
-    limit = wish.limit(problem) or _default_slope_limit(method, problem, privacy)
-    limited = replace(problem, slope_limit=limit)
-    met = Private().prepared(limited)  # rows prepared by a profile have the same bound
-    run = method.resolve(met, privacy)
-    queries = run.queries(met)
-    if isinstance(wish.preparation, ByProfile):
-        profile = wish.preparation.coarsened(problem, privacy, queries + Private().queries(problem, queries))
-        return Fitted(run, limited, profile, _REQUESTED)
-    if any(query.mechanism.curves(1.0).pure is not None for query in queries):
-        return None
-    return Fitted(run, limited, Private(), "the default" if wish.preparation is None else _REQUESTED)
-
-
-def _default_slope_limit(method: Method, problem: Problem, privacy: Privacy) -> float:
-    """Return c, from public facts."""
-    suited = method.limits_slopes and problem.loss.takes == "class" and problem.outputs == 1 and problem.is_convex
-    is_noisy = problem.n * budget_mu(problem, privacy) < _LIMIT_BELOW_SIGNAL * problem.d
-    return _DEFAULT_SLOPE_LIMIT if suited and is_noisy else 1.0
-
-
-def _with_slope_limit(method: Method, problem: Problem, limit: float | None) -> Method:
-    """Return the method with its own slope limit set; adaptive_gd limits slopes in a way that keeps the log-odds."""
-    if limit is None or not isinstance(method, AdaptiveGd):
-        return method
-    if problem.loss.takes == "number" or method.slope_limit not in (None, limit):
-        raise Unsuitable(
-            "slope_limit does not fit adaptive_gd, which limits slopes itself: for classes, set the slope_limit of the "
-            "method and no other; for numbers, leave it out"
-        )
-    return replace(method, slope_limit=limit)

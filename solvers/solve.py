@@ -20,12 +20,13 @@ from solvers.data_access.persons import of_persons
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.summed import RemoteData
 from solvers.errors import RunFailed, Unsuitable
+from solvers.fitting import Fitted, Wish, fit
 from solvers.forecast import Forecast, forecast
 from solvers.methods import Method, Run
 from solvers.methods.run import CountingRun
 from solvers.preparation import AskedPreparation, Declared, Preparation
 from solvers.problem import Problem, Vector
-from solvers.selection import Auto, Currency, Fitted, Wish, fit
+from solvers.selection import Auto, Currency
 from solvers.statistics import AnyCounting
 from solvers.trials import Tuning
 

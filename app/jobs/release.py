@@ -189,21 +189,23 @@ def receipt(
     """The signed receipt of the release that `entry` records."""
     used = _used(result.spec)
     document = receipts.build(
-        id=new_id("rcpt"),
-        dataset=dataset.id,
-        dataset_name=dataset.name,
-        records=dataset.n,
-        unit=dataset.spec.protected,
-        analyst=job.analyst,
-        job=job.id,
-        method=result.spec.stated,
-        release_plan=result.spec.release_plan,
-        transcript=result.transcript,
-        model_sha256=model_sha256,
-        entry=entry,
-        issued_at=at,
-        profile=None if used is None else {"job": used.job, "sha256": used.sha256},
-        share=json.loads(job.charge).get("share"),
+        receipts.Release(
+            id=new_id("rcpt"),
+            dataset=dataset.id,
+            dataset_name=dataset.name,
+            records=dataset.n,
+            unit=dataset.spec.protected,
+            analyst=job.analyst,
+            job=job.id,
+            method=result.spec.stated,
+            release_plan=result.spec.release_plan,
+            transcript=result.transcript,
+            model_sha256=model_sha256,
+            entry=entry,
+            issued_at=at,
+            profile=None if used is None else {"job": used.job, "sha256": used.sha256},
+            share=json.loads(job.charge).get("share"),
+        )
     )
     return _text({"receipt": document, "signature": keys.sign(document)})
 

@@ -16,12 +16,13 @@ from app.wire import FromProfile, JobRequest, Requested, StatisticRequest, Tunin
 from purse.wire.columns import CategoryColumn
 from purse.wire.problems import Violation
 from solvers import preparation
+from solvers.fitting import Wish
 from solvers.losses import Logistic, Loss, Softmax, Squared, names
 from solvers.methods import Method
 from solvers.preparation import ByProfile
 from solvers.preparation.moments import Moments
 from solvers.problem import Problem
-from solvers.selection import Auto, Wish
+from solvers.selection import Auto
 from solvers.statistics import AnyCounting, Profile
 from solvers.trials import Candidate, Candidates
 

@@ -101,7 +101,7 @@ class Meter:
 
     def transcript(self) -> Plan:
         """Return what was really answered; a use of a mechanism that has begun counts as a whole."""
-        begun = [q for q in self.plan.queries if self._answered[q.name] or q.name in self._horizons]
-        counts = (max(1, math.ceil(self._answered[q.name] / q.mechanism.answers)) for q in begun)
-        queries = (replace(query, count=count) for query, count in zip(begun, counts, strict=True))
+        used = [q for q in self.plan.queries if self._answered[q.name] or q.name in self._horizons]
+        counts = (max(1, math.ceil(self._answered[q.name] / q.mechanism.answers)) for q in used)
+        queries = (replace(query, count=count) for query, count in zip(used, counts, strict=True))
         return replace(self.plan, queries=tuple(queries))

@@ -70,8 +70,7 @@ class Squares(Work):
             if self.limit < np.inf:
                 weights *= self.limit / np.maximum(_squared(data, rows, self.center), self.limit)
             center, start = _center_of_numbers(data, self.center), range_of(rows)[0]
-            total: Vector = kernels.square_sums(data.records, center, weights, start)
-            return total
+            return kernels.square_sums(data.records, center, weights, start)
 
         return of_entries if data.is_sparse else squares
 
@@ -133,10 +132,8 @@ class Limited(Work):
         def added(rows: Slots) -> Vector:
             start, stop = range_of(rows)
             if loss.outputs > 1:
-                total: Vector = kernels.softmax_sum(records, y, inverse, limit, W, start, stop)
-                return total
-            row: Vector = scalar_sum(records, y, inverse, limit, W[0], start, stop)
-            return row[None]
+                return kernels.softmax_sum(records, y, inverse, limit, W, start, stop)
+            return scalar_sum(records, y, inverse, limit, W[0], start, stop)[None]
 
         return added
 
@@ -158,8 +155,7 @@ def numbers_of(data: Data, rows: Slots, center: Vector) -> Vector:
         stored[row, entry] = values
     else:
         stored = stored_numbers(records)[rows][:, records.positions[:-1][at]]
-    numbers: Vector = stored - center[at]
-    return numbers * data.present(rows)[:, None]
+    return np.asarray((stored - center[at]) * data.present(rows)[:, None])
 
 
 def _center_of_numbers(data: Data, center: Vector) -> Vector:
@@ -170,8 +166,7 @@ def _center_of_numbers(data: Data, center: Vector) -> Vector:
 def _squared(data: Data, rows: Slots, center: Vector) -> Vector:
     """Return ||y||^2 of each row, with y the numbers of x - m, and 0 for empty slots."""
     if data.is_sparse:
-        squares: Vector = kernels.distances(data.records, _center_of_numbers(data, center), *range_of(rows))
-        return squares * data.present(rows)
+        return kernels.distances(data.records, _center_of_numbers(data, center), *range_of(rows)) * data.present(rows)
     return np.asarray((numbers_of(data, rows, center) ** 2).sum(axis=1))
 
 

@@ -48,14 +48,14 @@ class Gradients(Work):
 
     def on(self, data: Data) -> Callable[[Slots], Vector]:
         """Return the sum over a piece."""
-        records, y, scale, loss = data.records, data.y, data.scale, data.problem.compiled
+        loss = data.problem.compiled
         if loss is None:
             return lambda rows: _plain_sum(data, rows, self.w, self.anchor, self.limit)
-        w = np.ascontiguousarray(self.w)
+        examples, w = kernels.Examples(data.records, data.y, data.scale).read_only(), np.ascontiguousarray(self.w)
         if self.anchor is None:
-            return lambda rows: kernels.gradient_sum(records, y, scale, listed(rows), w, loss)
+            return lambda rows: kernels.gradient_sum(examples, listed(rows), w, loss)
         changes = (w, np.ascontiguousarray(self.anchor), loss, self.limit, self.curvature)
-        return lambda rows: kernels.change_sum(records, y, scale, listed(rows), *changes)
+        return lambda rows: kernels.change_sum(examples, listed(rows), *changes)
 
 
 @dataclass(frozen=True, slots=True)

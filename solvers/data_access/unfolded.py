@@ -11,5 +11,4 @@ def rows_of(data: Data, slots: slice | NDArray[np.int64] = slice(None)) -> NDArr
     """Return the scaled rows of some slots, (m, d)."""
     if isinstance(slots, slice):
         slots = np.arange(*slots.indices(data.problem.slots))
-    rows: NDArray[np.float64] = kernels.dense_rows(data.records, data.scale, slots)
-    return rows
+    return kernels.dense_rows(data.records, data.scale, slots)

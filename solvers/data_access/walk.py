@@ -85,9 +85,7 @@ class Walk:
             magnitudes=kernels.read_only(tails.sizes),
             is_negative=kernels.read_only(tails.negative),
         )
-        examples = kernels.Examples(
-            self.data.records, kernels.read_only(self.data.y), kernels.read_only(self.data.scale)
-        )
+        examples = kernels.Examples(self.data.records, self.data.y, self.data.scale).read_only()
         start_from = kernels.WalkAnchor(
             kernels.read_only(np.array(anchor, dtype=np.float64)),
             kernels.read_only(np.array(snapshot, dtype=np.float64)),

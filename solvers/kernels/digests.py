@@ -1,4 +1,4 @@
-"""Of what a compiled loop is made: the sources of this folder, and those of a loss's derivative."""
+"""Digests of the sources of compiled loops: of this folder, and of a loss's derivative."""
 
 import hashlib
 from collections.abc import Callable
@@ -11,10 +11,10 @@ def _digest(content: bytes) -> str:
 
 
 FOLDER = _digest(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))))
-"""Numba stamps what it keeps with the file of one function alone, while a loop holds the code of all that it calls."""
+"""Digest of all sources in this folder, because a loop contains the code of all functions that it calls."""
 
 
 def of_function(function: Callable[..., Any]) -> str:
-    """Of its file, and which of the file's functions it is."""
+    """Return a digest of a function's file, its name and its line."""
     code = function.__code__
     return _digest(f"{code.co_qualname} {code.co_firstlineno}".encode() + Path(code.co_filename).read_bytes())

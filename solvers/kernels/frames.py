@@ -18,14 +18,14 @@ def _block_terms(records: Records, squares: Vector, center: Vector) -> Vector:
     categories, table = records.categories, np.zeros(records.size)
     for k in range(categories.shape[0]):
         first, stop = categories[k, START], categories[k, START] + categories[k, LEVELS]
-        others = 0.0
+        sum_before = 0.0
         for j in range(first, stop):
-            table[j] = others + squares[j] * ((1.0 - center[j]) * (1.0 - center[j]))
-            others += squares[j] * (center[j] * center[j])
-        others = 0.0
+            table[j] = sum_before + squares[j] * ((1.0 - center[j]) * (1.0 - center[j]))
+            sum_before += squares[j] * (center[j] * center[j])
+        sum_after = 0.0
         for j in range(stop - 1, first - 1, -1):
-            table[j] += others
-            others += squares[j] * (center[j] * center[j])
+            table[j] += sum_after
+            sum_after += squares[j] * (center[j] * center[j])
     return table
 
 

@@ -62,12 +62,16 @@ class Slope(NamedTuple):
 
 
 class Examples(NamedTuple):
-    """Records with their targets and scales, as a walk reads them; arrays are read-only."""
+    """Records with their targets and scales; make one with `read_only`."""
 
     records: Records
     targets: Vector
     scale: Vector
     """(n,), the factor of each row; 0 for a slot of a person without a row."""
+
+    def read_only(self) -> "Examples":
+        """Return the same examples with read-only targets and scales; the records must be read-only already."""
+        return Examples(self.records, read_only(self.targets), read_only(self.scale))
 
 
 class WalkDraws(NamedTuple):

@@ -1,7 +1,8 @@
-"""The compiled loops out of one file, without numba: the instructions that numba made, so the same bits.
+"""The compiled loops from one file, without numba, with the instructions that numba generated and so the same bits.
 
-`docker/link.py` makes the file and its list: of which sources it is, and what each loop takes and gives. A loop
-reads its arguments as memory, so each is looked at before. Calls release the interpreter's lock, as numba's do.
+`docker/link.py` writes the file and its list, which contains the digest of the sources and the arguments and result of
+each loop. A loop reads its arguments as memory, so each argument is checked before. Calls release the interpreter's
+lock, as numba's calls do.
 """
 
 import ctypes
@@ -18,39 +19,41 @@ import numpy as np
 
 from solvers.kernels.digests import FOLDER, of_function
 
-FILE = Path(__file__).with_name("loops.so")  # not of this module's name: Python would load it in its place
-_FINE = (0, -2)  # numba's codes of a return, with something and with nothing
-_ROOM = 15  # numbers of eight bytes: more than any result has
+FILE = Path(__file__).with_name("loops.so")  # not the name of a module, which Python would import
+_SUCCESS_CODES = (0, -2)  # of numba: returned a value, returned None
+_RESULT_WORDS = 15  # of eight bytes; more than any result has
 
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A loss's derivative; loops call its address."""
+    """The derivative of a loss, which loops call by its address."""
 
     address: int
 
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """An array in one piece, row after row, of this type and so many axes."""
+    """The type of an array argument: contiguous, row-major, of one dtype and number of axes."""
 
     dtype: np.dtype[Any]
     axes: int
     readonly: bool
 
-    def slots(self, value: Any) -> tuple[int, ...]:
-        """The array as numba passes one on: no owner, its sizes, where it is, its lengths and strides."""
+    def words(self, value: Any) -> tuple[int, ...]:
+        """Return the array in numba's calling convention: no owner, sizes, address, shape and strides."""
         if type(value) is not np.ndarray or value.dtype != self.dtype or value.ndim != self.axes:
-            raise TypeError(f"an array of {self.dtype} with {self.axes} axes")
+            raise TypeError(f"argument must be an array of {self.dtype} with {self.axes} axes")
         flags = value.flags
         if not (flags.c_contiguous and flags.aligned and (self.readonly or flags.writeable)):
-            raise TypeError("an array in one piece" + ("" if self.readonly else ", to write to"))
+            raise TypeError(
+                "array argument must be contiguous and aligned" + ("" if self.readonly else ", and writable")
+            )
         return 0, 0, value.size, value.itemsize, value.ctypes.data, *value.shape, *value.strides
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """f(*arguments), of the kinds that its list says: d, q or ? for a number, a list of kinds for a tuple, an array."""
+    """A compiled function with its kinds of arguments: d, q or ? for numbers, a list for a tuple, or an `Array`."""
 
     code: Any
     arguments: list[Any]
@@ -58,53 +61,55 @@ class Loop:
     packed: struct.Struct
     free: Any
 
-    def __call__(self, *given: Any) -> Any:
-        """Raises TypeError where an argument is of another kind, MemoryError where there is no room."""
-        slots: list[int | float] = []
-        _flatten(self.arguments, given, slots)
-        room = (ctypes.c_int64 * _ROOM)()
-        if self.code(room, self.packed.pack(*slots)) not in _FINE:
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the loop; raise TypeError for an argument of another kind, or MemoryError."""
+        words: list[int | float] = []
+        _flatten(self.arguments, arguments, words)
+        room = (ctypes.c_int64 * _RESULT_WORDS)()
+        if self.code(room, self.packed.pack(*words)) not in _SUCCESS_CODES:
             raise MemoryError
         kind = self.result
         if not isinstance(kind, Array):
-            found = () if kind is None else struct.unpack_from("".join(kind), room)
-            return found if isinstance(kind, list) else found[0] if kind else None
+            values = () if kind is None else struct.unpack_from("".join(kind), room)
+            return values if isinstance(kind, list) else values[0] if kind else None
         answer = np.empty(room[5 : 5 + kind.axes], kind.dtype)
         ctypes.memmove(answer.ctypes.data, room[4], answer.nbytes)
         self.free(room[0])
         return answer
 
 
-def _flatten(kinds: list[Any], given: Any, slots: list[int | float]) -> None:
-    if not isinstance(given, tuple) or len(given) != len(kinds):
-        raise TypeError("as many arguments as the loop takes")
-    for kind, value in zip(kinds, given, strict=True):
+def _flatten(kinds: list[Any], arguments: Any, words: list[int | float]) -> None:
+    """Append the words of all arguments; raise TypeError if they are not of these kinds."""
+    if not isinstance(arguments, tuple) or len(arguments) != len(kinds):
+        raise TypeError(f"the loop takes {len(kinds)} arguments here, in a tuple")
+    for kind, value in zip(kinds, arguments, strict=True):
         if isinstance(kind, Array):
-            slots += kind.slots(value)
+            words += kind.words(value)
         elif isinstance(kind, list):
-            _flatten(kind, value, slots)
+            _flatten(kind, value, words)
         else:
-            slots.append(float(value) if kind == "d" else index(value) if kind == "q" else bool(value))
+            words.append(float(value) if kind == "d" else index(value) if kind == "q" else bool(value))
 
 
 def _kind(listed: Any) -> Any:
+    """Return a kind of argument from its entry in the list."""
     if isinstance(listed, dict):
         return Array(np.dtype(listed["dtype"]), listed["axes"], listed["readonly"])
     return [_kind(each) for each in listed] if isinstance(listed, list) else listed
 
 
 def _format(kinds: list[Any]) -> str:
-    """Of numbers of eight bytes."""
+    """Return the format of all arguments for `struct`, in numbers of eight bytes."""
     parts = (f"{5 + 2 * k.axes}q" if isinstance(k, Array) else _format(k) if isinstance(k, list) else k for k in kinds)
     return "".join(parts).replace("?", "q")
 
 
 @cache
 def load(file: Path) -> dict[str, Any]:
-    """What `solvers.kernels` has of loops, by name, from the file and its list; both of these very sources."""
+    """Return the names of `solvers.kernels` from the file and its list; raise ImportError if the sources changed."""
     listed, library = json.loads(file.with_suffix(".json").read_text()), ctypes.CDLL(str(file))
     if listed["sources"] != FOLDER:
-        raise ImportError(f"{file} was made of other sources")
+        raise ImportError(f"{file} was made of other sources: build the image again")
     free = library.NRT_MemInfo_call_dtor
     free.argtypes, free.restype = [ctypes.c_void_p], None
     loops: dict[str, Any] = {}

@@ -203,7 +203,7 @@ def norms(records: Records, is_declared: bool) -> Vector:
     categories, index, values = records.categories, records.entry_index, records.entry_values
     used = to_storage_order(records, np.ones(records.positions.shape[0]))
     short, long = singles(records.numbers), doubles(records.numbers)
-    ones = float(categories.shape[0] + records.constant)
+    ones_count = float(categories.shape[0] + records.constant)
     n = records.numbers.shape[0]
     entry, lengths = np.empty(records.size), np.empty(n)
     for i in range(n):
@@ -215,7 +215,7 @@ def norms(records: Records, is_declared: bool) -> Vector:
         for k in range(categories.shape[0]):
             own = code(records.codes, np.uint64(categories[k, FIRST_BYTE]), categories[k, BYTES], np.uint64(i))
             fits &= bool(own < np.uint64(categories[k, LEVELS]))
-        square = (dot(short, i, entry) if records.is_single else dot(long, i, entry)) + ones
+        square = (dot(short, i, entry) if records.is_single else dot(long, i, entry)) + ones_count
         if index.shape[0] > 0:
             for q in range(index[i], index[i + 1]):
                 square += values[q] * values[q]

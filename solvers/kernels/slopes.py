@@ -1,8 +1,8 @@
-"""The slope of a loss at one margin, called by a pointer: a loop does not know the losses, and a loss is compiled once.
+"""The slope of a loss at margins, called through a pointer, so that loops depend on no loss and losses compile once.
 
-Promise: it is a function of the loss, the margin and the target alone, bit for bit, in every loop and every place, by
-itself or beside others: nothing in it is reassociated or contracted, and what it calls for several numbers at once is
-made of additions and multiplications (solvers.kernels.exponential).
+Guarantee: a slope is a function of the loss, the margin and the target only, bit for bit, in every loop and at every
+position. Nothing is reassociated or contracted, and functions of several numbers at once consist of additions and
+multiplications (solvers.kernels.exponential).
 """
 
 from collections.abc import Callable
@@ -19,12 +19,12 @@ from solvers.kernels.layout import Slope, Vector
 MOST_PARAMETERS = 3
 SLOPE = types.NamedTuple((types.int64, types.float64, types.float64, types.float64, types.float64), Slope)
 INDICES = types.Array(types.int64, 1, "C", readonly=True)
-NUMBERS = types.Array(types.float64, 1, "C", readonly=True)  # a writable array passes for one that is not
+NUMBERS = types.Array(types.float64, 1, "C", readonly=True)  # a writable array is accepted, too
 ANSWER = types.Array(types.float64, 1, "C")
 
 
 def _call(typing: Any, loss: Any, m: Any, y: Any, n: Any) -> Any:  # noqa: ARG001
-    """The C function of a loss on the first n numbers of two arrays; it writes into the first."""
+    """Call the C function of a loss on the first n numbers of two arrays; it writes into the first."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         double, many = ir.DoubleType(), ir.DoubleType().as_pointer()
@@ -45,7 +45,7 @@ call: Callable[[Slope, Vector, Vector, int], None] = intrinsic(_call)
 
 @compiled(types.void(ANSWER, SLOPE, NUMBERS, NUMBERS, types.int64))
 def slopes(m: Vector, loss: Slope, y: Vector, scale: Vector, count: int) -> None:
-    """m_k = the slope at scale_k m_k and y_k, clipped to its bound, for k < count."""
+    """Set m_k to the slope at scale_k m_k and y_k, clipped to its bound, for k < count."""
     for k in range(count):
         m[k] *= scale[k]
     call(loss, m, y, count)
@@ -55,15 +55,15 @@ def slopes(m: Vector, loss: Slope, y: Vector, scale: Vector, count: int) -> None
 
 @compiled(types.float64(SLOPE, types.float64, types.float64))
 def slope(loss: Slope, m: float, y: float) -> float:
-    """df/dm at one margin, clipped to the slope's bound."""
-    one = np.array([m])
-    call(loss, one, np.array([y]), 1)
-    return min(max(float(one[0]), -loss.bound), loss.bound)
+    """Return df/dm at one margin, clipped to the bound of slopes."""
+    margin = np.array([m])
+    call(loss, margin, np.array([y]), 1)
+    return min(max(float(margin[0]), -loss.bound), loss.bound)
 
 
 @compiled(ANSWER(SLOPE, NUMBERS, NUMBERS))
 def derivatives(loss: Slope, m: Vector, y: Vector) -> Vector:
-    """df/dm at each margin, as the loss has it."""
-    found = m.copy()
-    call(loss, found, y, found.shape[0])
-    return found
+    """Return df/dm at each margin, without clipping."""
+    result = m.copy()
+    call(loss, result, y, result.shape[0])
+    return result

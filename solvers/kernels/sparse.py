@@ -54,13 +54,13 @@ def from_center(table: Vector, weights: Vector, center: Vector, records: Records
     """Return the sum over j of weights_j (x_ij - m_j)^2 of record i; the table is `spans` of weights_j m_j^2."""
     index, values = records.entry_index, records.entry_values
     entries = records.numbers.shape[0] + 1
-    own, others, last = 0.0, 0.0, 0
+    own, missing, last = 0.0, 0.0, 0
     for q in range(index[i], index[i + 1]):
         j = index[entries + q]
         own += weights[j] * ((values[q] - center[j]) * (values[q] - center[j]))
-        others += between(table, last, j + 1)
+        missing += between(table, last, j + 1)
         last = j + 1
-    return own + (others + between(table, last, table.shape[1] - 1))
+    return own + (missing + between(table, last, table.shape[1] - 1))
 
 
 @compiled(ANSWER(RECORDS, NUMBERS, types.int64, types.int64))
@@ -82,14 +82,14 @@ def square_sums(records: Records, center: Vector, weights: Vector, start: int) -
     index, values = records.entry_index, records.entry_values
     entries = records.numbers.shape[0] + 1
     table, last = spans(weights), np.zeros(center.shape[0], np.int64)
-    own, others = np.zeros(center.shape[0]), np.zeros(center.shape[0])
+    own, missing = np.zeros(center.shape[0]), np.zeros(center.shape[0])
     for k in range(weights.shape[0]):
         for q in range(index[start + k], index[start + k + 1]):
             j = index[entries + q]
             own[j] += weights[k] * ((values[q] - center[j]) * (values[q] - center[j]))
-            others[j] += between(table, last[j], k + 1)
+            missing[j] += between(table, last[j], k + 1)
             last[j] = k + 1
     for j in range(center.shape[0]):
-        others[j] += between(table, last[j], table.shape[1] - 1)
-        own[j] += others[j] * (center[j] * center[j])
+        missing[j] += between(table, last[j], table.shape[1] - 1)
+        own[j] += missing[j] * (center[j] * center[j])
     return own

@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 
 from solvers.kernels.build import compiled
 from solvers.kernels.layout import Examples, Indices, Vector, WalkAnchor, WalkConstants, WalkDraws, WalkStart
-from solvers.kernels.records import RECORDS
 from solvers.kernels.slopes import ANSWER, INDICES, NUMBERS, SLOPE
-from solvers.kernels.sums import change_sum, gradient_sum, length
+from solvers.kernels.sums import EXAMPLES, change_sum, gradient_sum, length
 
 # Equal to those of solvers.bounds and accounting.noise, which a test compares. Literal, since numba's cache notices
 # changes in this folder alone.
@@ -19,7 +18,6 @@ FINEST, COARSEST, LARGEST = 2.0**-960, 2.0**900, 2.0**51
 
 _GRADIENT, _CHANGE, _CENTRED_CHANGE = range(3)  # kinds of answers of a step
 _SIGNS = types.Array(types.boolean, 1, "C", readonly=True)
-_EXAMPLES = types.NamedTuple((RECORDS, NUMBERS, NUMBERS), Examples)
 _DRAWS = types.NamedTuple((INDICES, INDICES, NUMBERS, _SIGNS), WalkDraws)
 _ANCHOR = types.NamedUniTuple(NUMBERS, 2, WalkAnchor)
 _START = types.NamedTuple((types.int64, types.boolean), WalkStart)
@@ -79,7 +77,7 @@ def _lattice(constants: WalkConstants, kind: int, bound: float) -> tuple[float, 
     return fit(constants.noise_multiplier, constants.lattice_share, per_record, constants.lattice_bits)
 
 
-@compiled(ANSWER(_EXAMPLES, _CONSTANTS, INDICES, NUMBERS, NUMBERS, types.int64, types.float64))
+@compiled(ANSWER(EXAMPLES, _CONSTANTS, INDICES, NUMBERS, NUMBERS, types.int64, types.float64))
 def _batch_sum(
     examples: Examples, constants: WalkConstants, rows: Indices, w: Vector, anchor: Vector, kind: int, bound: float
 ) -> Vector:
@@ -87,15 +85,14 @@ def _batch_sum(
 
     For a centred change, w is the distance from the anchor.
     """
-    records, targets, scale, loss = examples.records, examples.targets, examples.scale, constants.loss
     if kind == _GRADIENT:
-        return gradient_sum(records, targets, scale, rows, w, loss)
+        return gradient_sum(examples, rows, w, constants.loss)
     curvature = constants.curvature if kind == _CENTRED_CHANGE else 0.0
-    return change_sum(records, targets, scale, rows, w, anchor, loss, bound / constants.row_norm, curvature)
+    return change_sum(examples, rows, w, anchor, constants.loss, bound / constants.row_norm, curvature)
 
 
 @compiled(types.Tuple((types.int64, types.float64))(
-    _EXAMPLES, _DRAWS, _ANCHOR, _CONSTANTS, types.Array(types.float64, 2, "C"), ANSWER, _START
+    EXAMPLES, _DRAWS, _ANCHOR, _CONSTANTS, types.Array(types.float64, 2, "C"), ANSWER, _START
 ))  # fmt: skip
 def walk(
     examples: Examples, draws: WalkDraws, anchor: WalkAnchor, constants: WalkConstants,
@@ -129,14 +126,14 @@ def walk(
             v = _batch_sum(
                 examples, constants, rows, moved if kind == _CENTRED_CHANGE else w, anchor.point, kind, bound
             )
-            back = 0.0
+            correction = 0.0
             if kind == _CENTRED_CHANGE:
                 present = 0.0
                 for i in rows:
                     present += 1.0 if examples.scale[i] > 0.0 else 0.0
-                back = constants.smoothness / 2 * (1 - present / constants.batch_size)
+                correction = constants.smoothness / 2 * (1 - present / constants.batch_size)
             for j in range(d):
-                value = v[j] / constants.batch_size + back * moved[j]
+                value = v[j] / constants.batch_size + correction * moved[j]
                 steps = np.rint(min(max(value / spacing, -LARGEST), LARGEST)) + noise[j] + 0.0
                 v[j] = steps * spacing if kind == _GRADIENT else steps * spacing + anchor.snapshot[j]
         w = (w - constants.step * v) / constants.shrinkage

@@ -12,16 +12,18 @@ from numba import types
 
 from solvers.kernels.build import compiled
 from solvers.kernels.lanes import dot
-from solvers.kernels.layout import Indices, Records, Slope, Vector
+from solvers.kernels.layout import Examples, Indices, Records, Slope, Vector
 from solvers.kernels.records import PADDING, RECORDS, add_records, from_storage_order, margins, to_storage_order
 from solvers.kernels.slopes import ANSWER, INDICES, NUMBERS, SLOPE, slopes
 
+EXAMPLES = types.NamedTuple((RECORDS, NUMBERS, NUMBERS), Examples)
 TOGETHER = 32  # rows whose margins, slopes and sum are computed in turn, while they stay in the cache
 
 
-@compiled(ANSWER(RECORDS, NUMBERS, NUMBERS, INDICES, NUMBERS, SLOPE))
-def gradient_sum(records: Records, y: Vector, scale: Vector, rows: Indices, w: Vector, loss: Slope) -> Vector:
+@compiled(ANSWER(EXAMPLES, INDICES, NUMBERS, SLOPE))
+def gradient_sum(examples: Examples, rows: Indices, w: Vector, loss: Slope) -> Vector:
     """Return the sum over the rows of s_i scale_i x_i, s_i the slope at scale_i <x_i, w>; each row is read once."""
+    records, y, scale = examples.records, examples.targets, examples.scale
     v = to_storage_order(records, w)
     total, s, t, u = np.zeros(v.shape[0] + PADDING), np.empty(TOGETHER), np.empty(TOGETHER), np.empty(TOGETHER)
     for first in range(0, rows.shape[0], TOGETHER):
@@ -36,16 +38,16 @@ def gradient_sum(records: Records, y: Vector, scale: Vector, rows: Indices, w: V
     return from_storage_order(records, total)
 
 
-@compiled(ANSWER(RECORDS, NUMBERS, NUMBERS, INDICES, NUMBERS, NUMBERS, SLOPE, types.float64, types.float64))
+@compiled(ANSWER(EXAMPLES, INDICES, NUMBERS, NUMBERS, SLOPE, types.float64, types.float64))
 def change_sum(
-    records: Records, y: Vector, scale: Vector, rows: Indices,
-    w: Vector, anchor: Vector, loss: Slope, limit: float, curvature: float,
-) -> Vector:  # fmt: skip
+    examples: Examples, rows: Indices, w: Vector, anchor: Vector, loss: Slope, limit: float, curvature: float
+) -> Vector:
     """Return the sum over the rows of clip(s_i - a_i, limit) scale_i x_i, s_i and a_i the slopes at w and the anchor.
 
     With a curvature > 0, s_i is the slope at anchor + w, and the change is clipped to between 0 and
     curvature scale_i <x_i, w>.
     """
+    records, y, scale = examples.records, examples.targets, examples.scale
     v, v_anchor = to_storage_order(records, w), to_storage_order(records, anchor)
     total, s, a = np.zeros(v.shape[0] + PADDING), np.empty(TOGETHER), np.empty(TOGETHER)
     t, u = np.empty(TOGETHER), np.empty(TOGETHER)

@@ -57,8 +57,7 @@ class Moments:
     def floored(self, floor: float) -> Vector:
         """Return v raised to at least `floor` stds of its noise, in (0, 4]: (d - 1,)."""
         floors = np.minimum(floor * np.array(self.noise), LARGEST_VARIANCE)
-        variances: Vector = np.clip(np.array(self.variances), floors, LARGEST_VARIANCE)
-        return variances
+        return np.asarray(np.clip(np.array(self.variances), floors, LARGEST_VARIANCE))
 
     def coarsened(self, problem: Problem, multiplier: Callable[[str], float]) -> "Moments":
         """Return the moments with at least the noise stds of answers at these multipliers."""

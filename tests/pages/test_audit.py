@@ -150,10 +150,10 @@ def test_what_is_dropped_leaves_the_browser_for_nowhere(visitor: Visitor, audite
     visitor.check()
     changed = {**genuine, "receipt": genuine["receipt"] | {"epsilon": 0.1}}
     for given, says in (
-        ([_text(changed)], "what was signed is another document"),
+        ([_text(changed)], "another document was signed"),
         ([_text(genuine), _text(KEYS)], "no trusted key made this signature"),
         ([_text(genuine), _text({"coefficients": [1]})], "the receipt is for another model"),
-        ([_text(genuine | {"keys": KEYS})], "the document holds a key that is not its own"),
+        ([_text(genuine | {"keys": KEYS})], "the document has an unknown key"),
         ([_text(KEYS)], "there is no receipt among these files"),
         ([_text(genuine["receipt"])], "it is what a job's page saves under Receipt, as a whole"),
         ([b"\x00\xff"], "is no text in UTF-8, as a receipt and what goes with it are."),

@@ -15,6 +15,11 @@ from solvers.columns import Columns
 Vector = NDArray[np.float64]
 
 
+def examples(records: kernels.Records, targets: Vector, scale: Vector) -> kernels.Examples:
+    """Return examples as the compiled loops take them."""
+    return kernels.Examples(records, targets, scale).read_only()
+
+
 def walk_constants(loss: kernels.Slope, batch_size: float) -> kernels.WalkConstants:
     """Return constants of a walk for comparing two forms of its loop; no plan stands behind them."""
     return kernels.WalkConstants(

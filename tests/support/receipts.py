@@ -48,4 +48,4 @@ def make(queries: tuple[Query, ...] = GD, privacy: Privacy = Privacy(0.5, 1e-6),
         "entry": ENTRY,
         "issued_at": AT,
     }
-    return receipt.build(**facts | change)
+    return receipt.build(receipt.Release(**facts | change))

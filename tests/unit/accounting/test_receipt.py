@@ -22,7 +22,7 @@ from joserfc.jwk import ECKey, OctKey, OKPKey
 
 from accounting import Privacy, Unit
 from accounting.accountants import ACCOUNTANTS, PldAccountant
-from accounting.accountants.tight import VERIFIED
+from accounting.accountants.tight import VERIFIED_ERROR_SHARE
 from accounting.calibration import calibrate
 from accounting.errors import CodecError, ReceiptInvalid
 from accounting.mechanisms import (
@@ -155,8 +155,8 @@ def test_a_composed_loss_from_another_processor_holds(queries: tuple[Query, ...]
     """Two FFTs differed by a tenth of the error granted to one; a verifier leaves room for six tenths."""
     plan = calibrate(queries, Privacy(1.0, 1e-6))
     assert plan.accountant == "pld"
-    for granted, holds in ((0.9, True), (VERIFIED + 0.01, True), (VERIFIED - 0.1, False)):
-        assert _is_verified(plan, PldAccountant(granted=granted).epsilon(plan.plan, plan.delta)) is holds
+    for granted, holds in ((0.9, True), (VERIFIED_ERROR_SHARE + 0.01, True), (VERIFIED_ERROR_SHARE - 0.1, False)):
+        assert _is_verified(plan, PldAccountant(error_share=granted).epsilon(plan.plan, plan.delta)) is holds
 
 
 def test_less_than_the_truth_is_not_verified_where_the_grid_costs_nothing() -> None:
@@ -208,7 +208,7 @@ def test_no_field_can_be_changed(field: str) -> None:
     assert not found.holds
     assert not found.signature
     assert found.recomputed_epsilon is None, "nobody answers for this tree, so it is not worth the work"
-    assert found.reason == "what was signed is another document"
+    assert found.reason == "another document was signed"
 
 
 def test_a_key_that_comes_along_is_not_trusted() -> None:
@@ -432,12 +432,12 @@ def test_extreme_but_well_formed_events_are_answered(z: float, rate: float) -> N
     plan = Plan((PlannedQuery("a", 1, PoissonGaussian(rate), z), PlannedQuery("b", 1, Gaussian(), z)))
     built = make(records=10**9) | {
         "event": plan.event(),
-        "queries": receipt.build(
+        "queries": receipt.build(receipt.Release(
             **{k: GOOD["receipt"][k] for k in ("id", "dataset", "dataset_name", "analyst", "job", "method",
                                                "model_sha256", "issued_at")},
             records=20_000, unit=Unit(), transcript=plan, entry=ENTRY,
             release_plan=ReleasePlan(plan, 100.0, 1e-6, "rdp", "1"),
-        )["queries"],
+        ))["queries"],
     }  # fmt: skip
     found = receipt.verify({"receipt": built, "signature": receipt.sign(built, KEY)}, KEYS)
     assert found.recomputed_epsilon is not None
@@ -657,7 +657,7 @@ def test_fewer_rows_do_not_hide_a_bootstrap_sample() -> None:
 
 
 def test_a_receipt_too_long_to_read_back_is_not_signed() -> None:
-    with pytest.raises(ReceiptInvalid, match="too long"):
+    with pytest.raises(ReceiptInvalid, match="longer than"):
         receipt.sign(make(method={"name": "dp_gd", "notes": "x" * 100_000}), KEY)
 
 
@@ -680,7 +680,7 @@ def test_what_is_found_signable_is_signed_whatever_its_names_are(unit: Unit) -> 
         least, most = (middle, most) if receipt.is_signable(method(middle), plan.plan) else (least, middle)
     assert receipt.sign(make(method=method(least), **facts), KEY)
     assert receipt.sign(make(method=method(least + 9_000)), KEY)
-    with pytest.raises(ReceiptInvalid, match="too long"):
+    with pytest.raises(ReceiptInvalid, match="longer than"):
         receipt.sign(make(method=method(least + 9_000), **facts), KEY)
 
 

@@ -120,7 +120,7 @@ def test_an_export_is_verified_with_the_heads_that_were_kept(purse: Purse) -> No
     [
         (("cut.jsonl", "--head", "head.json", "--keys", "keys.json"), "is not valid: the chain ends at entry 5"),
         (("ledger.jsonl", "--head", f"3:{'0' * 64}"), "is not valid: the chain does not contain the head 3:0"),
-        (("ledger.jsonl", "--head", "3"), "--head 3: a head is SEQUENCE:HASH"),
+        (("ledger.jsonl", "--head", "3"), "--head 3: a head must be SEQUENCE:HASH"),
         (("ledger.jsonl", "--head", "head.json"), "with --keys"),
         (("ledger.jsonl", "--head", "head.json", "--keys", "strangers.json"), "no trusted key made this signature"),
         (("ledger.jsonl", "--head", "ledger.jsonl", "--keys", "keys.json"), "is not JSON"),

@@ -718,19 +718,21 @@ def _receipt(model: Model) -> tuple[ReceiptDocument, KeySet]:
     body = {"job": "job_a", "attempt": 1, "model_sha256": digest}
     entry: Entry = link(1, "released", body, GENESIS)
     made = receipts.build(
-        id="rcpt_a",
-        dataset="ds_a",
-        dataset_name="census",
-        records=100,
-        unit=Unit(),
-        analyst="alice",
-        job="job_a",
-        method={"name": "dp_gd"},
-        release_plan=ReleasePlan(plan, 1.0, 1e-6, "exact_gaussian", "1"),
-        transcript=plan,
-        model_sha256=digest,
-        entry=entry,
-        issued_at="2026-01-01T00:00:00Z",
+        receipts.Release(
+            id="rcpt_a",
+            dataset="ds_a",
+            dataset_name="census",
+            records=100,
+            unit=Unit(),
+            analyst="alice",
+            job="job_a",
+            method={"name": "dp_gd"},
+            release_plan=ReleasePlan(plan, 1.0, 1e-6, "exact_gaussian", "1"),
+            transcript=plan,
+            model_sha256=digest,
+            entry=entry,
+            issued_at="2026-01-01T00:00:00Z",
+        )
     )
     document = ReceiptDocument(receipt=made, signature=receipts.sign(made, key))
     return document, KeySet.model_validate(receipts.jwks(key))

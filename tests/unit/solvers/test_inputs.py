@@ -29,7 +29,7 @@ from solvers.methods import DpGd, DpSvrg
 from solvers.preparation import Declared
 from solvers.problem import Problem
 from solvers.solve import data_of
-from tests.support.plain_loops import added
+from tests.support.plain_loops import added, examples
 from tests.support.seeded import SeededBits
 from tests.unit.solvers.test_kernels import unfolded
 
@@ -62,10 +62,10 @@ def test_sums_over_sparse_rows_are_those_of_the_unfolded_ones_to_the_last_bit() 
     for j in range(D):
         margins += dense[:, j] * w[j]
     slopes = np.clip(Logistic().slope(margins * data.scale, y), -1, 1) * data.scale
-    found = kernels.gradient_sum(data.records, y, data.scale, np.arange(3, 390), w, Logistic().compiled)
+    found = kernels.gradient_sum(examples(data.records, y, data.scale), np.arange(3, 390), w, Logistic().compiled)
     np.testing.assert_array_equal(found, added((slopes[:, None] * dense)[3:390]))
     places = np.random.default_rng(4).permutation(N)[:77]
-    found = kernels.gradient_sum(data.records, y, data.scale, places, w, Logistic().compiled)
+    found = kernels.gradient_sum(examples(data.records, y, data.scale), places, w, Logistic().compiled)
     np.testing.assert_array_equal(found, added((slopes[:, None] * dense)[places]))
 
 

@@ -26,7 +26,7 @@ from solvers.losses.one_margin import OneMargin
 from solvers.problem import Problem
 from tests.support.members import LOSSES
 from tests.support.patience import PATIENCE
-from tests.support.plain_loops import added, margins, walk_constants, weighed
+from tests.support.plain_loops import added, examples, margins, walk_constants, weighed
 
 Vector = NDArray[np.float64]
 ROOT = Path(__file__).parents[3]
@@ -87,17 +87,20 @@ def check_sums(loss: OneMargin, d: int, columns: Columns | None = None, n: int =
     own = (slopes * scale)[:, None] * X
     stop = n - 10
     np.testing.assert_array_equal(
-        kernels.gradient_sum(records, y, scale, np.arange(17, stop), w, coded), added(own[17:stop])
+        kernels.gradient_sum(examples(records, y, scale), np.arange(17, stop), w, coded),
+        added(own[17:stop]),
     )
     places = np.random.default_rng(4).permutation(n)[: n // 3 + 1]
-    np.testing.assert_array_equal(kernels.gradient_sum(records, y, scale, places, w, coded), added(own[places]))
+    np.testing.assert_array_equal(
+        kernels.gradient_sum(examples(records, y, scale), places, w, coded), added(own[places])
+    )
     np.testing.assert_array_equal(kernels.margins_of(records, w, places), margins(X, w, columns)[places])
     weights = slopes[places]
     np.testing.assert_array_equal(kernels.weighted_sum(records, weights, places), added(weights[:, None] * X[places]))
     for limit in (1e-3, 0.1, 2.0):
         change = np.clip(slopes - multipliers(X, y, scale, anchor, loss, columns), -limit, limit) * scale
         np.testing.assert_array_equal(
-            kernels.change_sum(records, y, scale, places, w, anchor, coded, limit, 0.0),
+            kernels.change_sum(examples(records, y, scale), places, w, anchor, coded, limit, 0.0),
             added((change[:, None] * X)[places]),
         )
     rise, before = margins(X, w, columns), margins(X, anchor, columns)
@@ -107,7 +110,7 @@ def check_sums(loss: OneMargin, d: int, columns: Columns | None = None, n: int =
         most = curvature * (rise * scale)
         change = np.minimum(np.maximum(change, np.minimum(most, 0.0)), np.maximum(most, 0.0)) * scale
         np.testing.assert_array_equal(
-            kernels.change_sum(records, y, scale, places, w, anchor, coded, 0.0, curvature),
+            kernels.change_sum(examples(records, y, scale), places, w, anchor, coded, 0.0, curvature),
             added((change[:, None] * X)[places]),
         )
 
@@ -214,7 +217,7 @@ def test_a_records_choice_of_columns_is_that_of_the_unfolded_rows() -> None:
     slopes = np.clip(Logistic().slope(margins(swapped, at, columns) * scale, y), -1, 1)
     np.testing.assert_array_equal(kernels.margins_of(records, w, np.arange(n)), margins(swapped, at, columns))
     np.testing.assert_array_equal(
-        kernels.gradient_sum(records, y, scale, np.arange(0, n), w, Logistic().compiled),
+        kernels.gradient_sum(examples(records, y, scale), np.arange(0, n), w, Logistic().compiled),
         added((slopes * scale)[:, None] * own),
     )
 
@@ -238,7 +241,10 @@ def test_eight_at_a_time_and_one_by_one_are_the_same(count: int, kind: type) -> 
     X: NDArray[Any] = own_X.astype(kind)
     records, loss, places = plain(X), Logistic(), np.random.default_rng(2).permutation(60)[:count]
     own = (multipliers(X.astype(float), y, scale, w, loss) * scale)[:, None] * X
-    np.testing.assert_array_equal(kernels.gradient_sum(records, y, scale, places, w, loss.compiled), added(own[places]))
+    np.testing.assert_array_equal(
+        kernels.gradient_sum(examples(records, y, scale), places, w, loss.compiled),
+        added(own[places]),
+    )
     whole = kernels.logistic_sum(records, y, scale, 0.3, w, 5, 5 + count)
     later = kernels.logistic_sum(plain(X[5:]), y[5:], scale[5:], 0.3, w, 0, count)
     np.testing.assert_array_equal(whole, later)
@@ -258,7 +264,7 @@ def test_a_records_slope_is_the_same_wherever_it_stands(d: int, kind: type) -> N
     X, y, scale, w, _ = drawn(64, d, seed=5)
     X = X.astype(kind)
     code = Logistic().compiled
-    alone = [kernels.gradient_sum(plain(X), y, scale, np.arange(i, i + 1), w, code) for i in range(64)]
+    alone = [kernels.gradient_sum(examples(plain(X), y, scale), np.arange(i, i + 1), w, code) for i in range(64)]
     for shift in range(8):
         room: NDArray[Any] = np.zeros(64 * d + shift, kind)
         moved = room[shift:].reshape(64, d)
@@ -267,7 +273,10 @@ def test_a_records_slope_is_the_same_wherever_it_stands(d: int, kind: type) -> N
         for i in range(64):
             only = scale * (np.arange(64) == i)  # the others add zeros
             margin_scale = np.where(only > 0, only, 0.0)
-            np.testing.assert_array_equal(kernels.gradient_sum(plain(moved), y, margin_scale, order, w, code), alone[i])
+            np.testing.assert_array_equal(
+                kernels.gradient_sum(examples(plain(moved), y, margin_scale), order, w, code),
+                alone[i],
+            )
 
 
 @KINDS
@@ -278,8 +287,8 @@ def test_readonly_and_mapped_rows_need_no_other_compilation(tmp_path: Path, kind
     mapped = np.require(np.load(tmp_path / "X.npy", mmap_mode="r"), requirements=["C", "A", "E"])
     code = Logistic().compiled
     np.testing.assert_array_equal(
-        kernels.gradient_sum(plain(mapped), y, scale, np.arange(0, 50), w, code),
-        kernels.gradient_sum(plain(X), y, scale, np.arange(0, 50), w, code),
+        kernels.gradient_sum(examples(plain(mapped), y, scale), np.arange(0, 50), w, code),
+        kernels.gradient_sum(examples(plain(X), y, scale), np.arange(0, 50), w, code),
     )
 
 
@@ -320,7 +329,7 @@ before = [len(f.signatures) for f in k.ENTRIES.values()]
 formulas = [k.c_function(kind.derivative) for kind in get_args(Loss) if kind.compiled is not None]
 stored, layout = (np.ones((3, 16), np.uint8), np.ones((3, 0), np.uint8)), (np.ones((0, 4), int), np.arange(2), 2, 0)
 some = k.Records(*stored, *layout, np.ones(0), np.ones(0), 1.0, np.arange(0), np.ones(0), False).read_only()
-k.gradient_sum(some, np.ones(3), np.ones(3), np.arange(0, 3), np.ones(2), Logistic().compiled)
+k.gradient_sum(k.Examples(some, np.ones(3), np.ones(3)).read_only(), np.arange(0, 3), np.ones(2), Logistic().compiled)
 hits, misses = (sum(sum(getattr(f.stats, n).values()) for f in k.ENTRIES.values()) for n in
                 ("cache_hits", "cache_misses"))
 assert before == [len(f.signatures) for f in k.ENTRIES.values()] == [1] * len(k.ENTRIES)
@@ -357,7 +366,7 @@ def test_the_import_loads_all_that_another_has_compiled() -> None:
 
 
 @pytest.mark.slow
-def test_what_is_compiled_is_kept_and_then_only_read(tmp_path: Path) -> None:
+def test_what_is_compiled_is_cached_and_then_only_read(tmp_path: Path) -> None:
     """One module's loops stand for all."""
     folder = {"NUMBA_CACHE_DIR": str(tmp_path)}
     hits, misses, count, found, formulas = _fresh(_BESIDE, folder)
@@ -392,7 +401,7 @@ def value_jumps(assembly: str) -> list[str]:
 @pytest.mark.slow
 def test_no_jump_depends_on_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is guessed wrong takes longer: slopes are chosen, not jumped to. `Power` has pow, with its own."""
-    monkeypatch.setattr(build, "_kept", lambda make: make())  # code out of the cache is not to be seen
+    monkeypatch.setattr(build, "_cached", lambda make: make())  # code out of the cache is not to be seen
     for kind in {type(loss) for loss in LOSSES} - {Power, Quantile}:  # a level without smoothing is public
         formula = build.c_function.__wrapped__(kind.derivative)
         assert not value_jumps(formula.inspect_llvm()), kind

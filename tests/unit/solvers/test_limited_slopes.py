@@ -18,6 +18,7 @@ from solvers.data_access.sums import gradient_sum
 from solvers.data_access.unfolded import rows_of
 from solvers.domains import L1Ball, L2Ball
 from solvers.errors import Unsuitable
+from solvers.fitting import Wish
 from solvers.losses import Absolute, Hinge, Huber, Logistic, Loss, Sigmoid, Softmax, Squared
 from solvers.methods import (
     AdaptiveGd,
@@ -37,7 +38,7 @@ from solvers.methods import (
 from solvers.methods.standardised.adaptive_gd import AdaptiveGdRun
 from solvers.preparation import Declared, Private
 from solvers.regularizers import L2
-from solvers.selection import Auto, Currency, Wish
+from solvers.selection import Auto, Currency
 from solvers.solve import run
 from tests.support.coupled import complaints
 from tests.support.seeded import SeededBits

@@ -57,7 +57,7 @@ class Plain:
         return getattr(math, name)
 
     def exp(self, x: float) -> float:
-        scope = vars(exponential) | {"two_to": lambda t: math.ldexp(1.0, int(t - exponential._WHOLE))}
+        scope = vars(exponential) | {"two_to": lambda t: math.ldexp(1.0, int(t - exponential._ROUNDING_SHIFT))}
         return float(FunctionType(vars(kernels.exp)["py_func"].__code__, scope)(x))
 
 

@@ -36,7 +36,7 @@ from solvers.preparation import Declared
 from solvers.problem import Problem
 from solvers.solve import run
 from tests.support.operations import operations
-from tests.support.plain_loops import added
+from tests.support.plain_loops import added, examples
 from tests.support.seeded import SeededBits
 from tests.unit.solvers.test_framed import targets
 from tests.unit.solvers.test_kernels import unfolded
@@ -104,7 +104,7 @@ def test_sums_are_those_of_the_unfolded_rows_in_their_own_order_to_the_last_bit(
     places = np.random.default_rng(4).permutation(N)[:77]
     assert np.array_equal(kernels.margins_of(data.records, w, places), margins[places])
     slopes = np.clip(Logistic().slope(margins, y), -1, 1)
-    found = kernels.gradient_sum(data.records, y, data.scale, places, w, Logistic().compiled)
+    found = kernels.gradient_sum(examples(data.records, y, data.scale), places, w, Logistic().compiled)
     assert np.array_equal(found, added((slopes[:, None] * X)[places]))
 
 
