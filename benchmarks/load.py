@@ -1,4 +1,4 @@
-"""The service under load on this machine, over loopback: what each kind of request takes, and how it grows.
+"""The service under load over loopback: the time of each kind of request, and how it grows.
 
 No job starts meanwhile. Latencies are those of so many connections that never pause; CPU is the server's and its
 calculating process's. Uploads: `python -m benchmarks.upload`.
@@ -302,7 +302,7 @@ def _claims(folder: Path) -> Iterator[Callable[[], float]]:
         with database.read() as connection:
             for _ in range(15):
                 began = time.process_time()
-                found = queue.claimable(connection, [], (), queue.ANY_NUMBER)
+                found = queue.claimable(connection, [], (), queue.NO_LIMITS)
                 took.append(time.process_time() - began)
                 if found is None:
                     raise RuntimeError("nothing waits")

@@ -230,7 +230,7 @@ class Dispatcher:
         ready, soon = attempts.due(self._database, self._holder)
         for claim in ready:
             try:
-                state = attempts.tell(self._database, self._keys, claim)
+                state = attempts.publish(self._database, self._keys, claim)
             except (sa.exc.OperationalError, OSError):  # such as a full disk; the next step tries again
                 raise
             except Exception as error:
@@ -321,5 +321,5 @@ def _log_attempt(claim: Claim, event: str, level: int = logging.INFO) -> None:
 
 def _word(outcome: Outcome) -> str:
     """Return the word under which an outcome is stored; damaged values are reported as a failure."""
-    words = {"ok": outcome.output, "vanished": attempts.VANISHED, "full": attempts.FULL, "left": attempts.LEFT}
+    words = {"ok": outcome.output, "vanished": attempts.VANISHED, "full": attempts.FULL, "left": attempts.STOPPED}
     return words.get(outcome.kind, attempts.RAISED)
