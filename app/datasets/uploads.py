@@ -13,7 +13,7 @@ from app.datasets.upload import blocks
 from app.http.errors import ApiError, responses
 from app.http.location import Locate
 from app.http.queries import strict_router
-from app.identity.dependencies import Principal, require, settings
+from app.identity.dependencies import Chosen, Principal, require
 from app.persistence.clock import stamp
 from app.settings import Settings
 from purse.wire.base import Identifier, Order, Page
@@ -42,7 +42,6 @@ async def _protocol(request: Request, response: Response) -> AsyncIterator[None]
 
 
 router = strict_router(prefix="/v1/uploads", tags=["datasets"], dependencies=[Depends(_protocol)])
-Chosen = Annotated[Settings, Depends(settings)]
 Owner = Annotated[Principal, Depends(require("steward", scope="manage"))]
 
 
