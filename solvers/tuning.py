@@ -128,12 +128,13 @@ def run(
     """
     tuning.check(release.plan)
     noise, (chosen,) = Noise() if noise is None else noise, release.plan.queries
+    scores: list[float] = []
     outputs: list[Vector] = []
     for i, trial in tuning.runs:
         score, w = _scored_run(trial, problem, data, release, noise, _runs_made(len(outputs), on_answer))
+        scores.append(score)
         outputs.append(np.concatenate(([float(i), score], w)))
-    scores = np.array([output[1] for output in outputs])
-    best = int(chosen.mechanism.perturb(scores, chosen.noise_multiplier, 1.0, noise)[0])
+    best = int(chosen.mechanism.perturb(np.array(scores), chosen.noise_multiplier, 1.0, noise).item())
     if scores[best] == -math.inf:
         raise RunFailed("the chosen run failed, so nothing is released")
     return outputs[best], release.plan
