@@ -1,4 +1,4 @@
-"""The privacy arithmetic: mechanisms, accountants, calibration, filter, ledger, receipts and noise."""
+"""The privacy arithmetic: mechanisms, accountants, calibration, filters, ledgers, receipts and noise."""
 
 from accounting.privacy import Privacy, Unit
 

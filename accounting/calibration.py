@@ -1,7 +1,7 @@
-"""The least noise that keeps a plan within a privacy target; a function of public facts only."""
+"""The smallest noise that keeps a plan within a privacy target. It depends on public facts only."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Protocol
@@ -22,216 +22,302 @@ from accounting.errors import CalibrationFailed, OutOfRange, Unsupported
 from accounting.mechanisms import Mechanism
 from accounting.plan import MULTIPLIERS, Plan, PlannedQuery, Query, ReleasePlan
 from accounting.privacy import DELTA_RANGE, REPLACE_ONE, Privacy, Relation, sensitivity_factor
-from accounting.search import Found, Point, largest
+from accounting.search import Point, SearchResult, largest
 
-_CLOSE = 2e-4  # the search stops when epsilon is this close below the target, relatively
-_COARSE = 0.1  # and so close on a coarser grid, where it only looks for a place to begin
-_BEGUN = 4e-3  # and on as fine a grid, by what is near to what certifies: where the slope then leads is close
-_COARSENESS = 2.0
-_MARGIN = 1e-10
-_PURE_MARGIN = 2e-9  # two jobs of half a budget fit it: more than a charge is rounded up by, of epsilon 1e-3 too
-_ROUNDED = 1 + 1e-15  # what two divisions may be off by
-_NEAR = 1.05
-_WASTEFUL = 0.97
-# Above `_FIRM` a profile in floats may be mostly what it grants to rounding: another processor's last digits moved
-# epsilon by .6 % at most. So the noise is for less than what is stated, and a verifier anywhere finds it kept. A search
-# is dearest there, and may end `_FREE` below that: (1 - _FREE) / (1 + _SLACK) is (1 - _CLOSE) / 1.02 at least.
-_FIRM, _SLACK, _FREE = 4.0, 0.0198, 3.96e-4
-# A search may end where a bound jumps: one that is a little larger on another processor would jump past the slack. If
-# bounds larger by this factor do, the noise is for a delta that is smaller by it.
-_UNSURE = 1.1
+# Relative tolerances of epsilon below the target at which a search ends: the last stage, a stage on a coarse grid, and
+# a stage on the fine grid with an approximate accountant.
+_TOLERANCE = 2e-4
+_COARSE_TOLERANCE = 0.1
+_APPROXIMATE_TOLERANCE = 4e-3
+_COARSE_GRID_FACTOR = 2.0
+_GAUSSIAN_MU_SQUARED_MARGIN = 1e-10
+# Two jobs of half a budget fit it: this is more than a charge is rounded up by, also for an epsilon of 1e-3.
+_PURE_EPSILON_MARGIN = 2e-9
+_DIVISION_ROUNDING = 1 + 1e-15  # bounds the rounding of two divisions
+_RENYI_CONTENDER_RATIO = 1.05  # all orders are searched if a few of them come this near to the target
+_USED_EPSILON_RATIO = 0.97  # below this share of the target a plan wastes epsilon
+# Above this epsilon, rounding may be most of a profile computed in floats: another processor changed epsilon by 0.6 %
+# at most. So the noise is calibrated for 1 / (1 + _PORTABILITY_MARGIN) of the stated epsilon, and every verifier
+# confirms it. These searches are the most expensive, so they end at a larger tolerance. It keeps
+# (1 - _PORTABLE_TOLERANCE) / (1 + _PORTABILITY_MARGIN) at or above (1 - _TOLERANCE) / 1.02.
+_LARGEST_PORTABLE_EPSILON = 4.0
+_PORTABILITY_MARGIN = 0.0198
+_PORTABLE_TOLERANCE = 3.96e-4
+# A search may end where a bound jumps, and a bound that is slightly larger on another processor could jump past the
+# margin. If the plan exceeds the target at delta divided by this factor, the noise is calibrated for that delta.
+_DELTA_MARGIN_FACTOR = 1.1
 
 
 def calibrate(queries: Sequence[Query], privacy: Privacy, relation: Relation = REPLACE_ONE) -> ReleasePlan:
-    """The plan of least noise that some accountant certifies as (epsilon, delta)-DP.
+    """Return the plan of least noise that some accountant certifies as (epsilon, delta)-DP.
 
-    Every query gets the share weight / (sum of weights) of one total mu^2; each accountant finds the largest total that
-    it certifies, and the largest of all wins. Where pure accounting wins, and at delta = 0, the queries share epsilon
-    itself by their weights. The result is cached: it depends on its arguments alone.
+    Each query gets the share weight / (sum of weights) of one total mu^2. The largest total that an accountant
+    certifies wins. Under pure accounting, and at delta = 0, the queries share epsilon by their weights instead. The
+    result is cached, since it depends on the arguments alone.
 
     Parameters
     ----------
-    queries : what will be asked, with distinct names
-    privacy, relation : the target, and between which neighbors
+    queries : the planned queries, with distinct names
+    privacy : the target
+    relation : the neighbors
 
     Raises
     ------
     CalibrationFailed
-        if no accountant covers the target (no Gaussian answer can be had at delta = 0).
+        if no accountant covers the target, such as a Gaussian answer at delta = 0.
     """
-    if privacy.epsilon <= _FIRM or all(q.mechanism.curves(1.0).delta is None for q in queries):
+    if privacy.epsilon <= _LARGEST_PORTABLE_EPSILON or all(q.mechanism.curves(1.0).delta is None for q in queries):
         return _calibrate(tuple(queries), privacy, relation)
-    target = Privacy(privacy.epsilon / (1 + _SLACK), privacy.delta)
-    strict = replace(target, delta=max(privacy.delta / _UNSURE, DELTA_RANGE[0]))
-    found = _calibrate(tuple(queries), target, relation, _FREE)
-    if certify(found.plan, strict.delta)[0] > min(found.epsilon * (1 + _SLACK), privacy.epsilon):
-        found = _calibrate(tuple(queries), strict, relation, _FREE)
-    return replace(found, epsilon=min(found.epsilon * (1 + _SLACK), privacy.epsilon), delta=privacy.delta)
+    target = Privacy(privacy.epsilon / (1 + _PORTABILITY_MARGIN), privacy.delta)
+    strict = replace(target, delta=max(privacy.delta / _DELTA_MARGIN_FACTOR, DELTA_RANGE[0]))
+    release = _calibrate(tuple(queries), target, relation, _PORTABLE_TOLERANCE)
+    if certify(release.plan, strict.delta)[0] > min(release.epsilon * (1 + _PORTABILITY_MARGIN), privacy.epsilon):
+        release = _calibrate(tuple(queries), strict, relation, _PORTABLE_TOLERANCE)
+    stated = min(release.epsilon * (1 + _PORTABILITY_MARGIN), privacy.epsilon)
+    return replace(release, epsilon=stated, delta=privacy.delta)
+
+
+def certify(plan: Plan, delta: float) -> tuple[float, Accountant]:
+    """Return the smallest epsilon that an accountant certifies for the plan at delta, and that accountant.
+
+    Raises
+    ------
+    Unsupported
+        if no accountant covers the plan: it is empty, or delta is 0 and an answer is Gaussian.
+    """
+    certificates = [(a.epsilon(plan, delta), a) for a in ACCOUNTANTS if a.supports(plan, delta)]
+    if not certificates:
+        raise Unsupported(
+            "no accountant covers this plan at this delta: a plan needs a query, and Gaussian noise a positive delta"
+        )
+    return min(certificates, key=lambda certificate: certificate[0])
 
 
 @lru_cache(maxsize=4096)
-def _calibrate(queries: tuple[Query, ...], privacy: Privacy, relation: Relation, close: float = _CLOSE) -> ReleasePlan:
+def _calibrate(
+    queries: tuple[Query, ...], privacy: Privacy, relation: Relation, tolerance: float = _TOLERANCE
+) -> ReleasePlan:
+    """Return the plan that the first applicable strategy finds."""
     if not queries or len({q.name for q in queries}) < len(queries):
-        raise OutOfRange("a plan needs queries with distinct names")
-    search = _Search(queries, privacy, relation, close)
+        raise OutOfRange("queries must be a non-empty list with distinct names")
+    target = _Target(queries, privacy, relation, tolerance)
     if privacy.is_pure:
-        return search.confirmed(PureAccountant(), search.pure())
-    budget = gauss_mu(privacy.epsilon, privacy.delta) ** 2
-    plan = search.plan(budget)
-    if plan.pure() is not None:
-        return _least_of_pure(search, budget)
-    if plan.gdp() is not None and all(curves.pure is None for _, curves in plan.parts()):
-        return search.certified(GaussianAccountant(), budget * (1 - _MARGIN))
-    exact = SingleUseAccountant()
-    if exact.supports(plan, privacy.delta):
-        if plan.parts()[0][1].delta is None:
-            return search.certified(exact, search.largest(exact, budget).total)
-        return search.certified(exact, search.refined(exact, budget, (_ByDelta(privacy), _COARSE)))
-    found: list[tuple[float, Accountant]] = []
-    total = search.refined(PldAccountant(), budget, (RoughPld(_COARSENESS), _COARSE), (RoughPld(1.0), _BEGUN))
-    if total > 0:
-        found.append((total, PldAccountant()))
-    # Renyi accounting is worth its search only where the other found nothing, or where it admits what the other found:
-    # all orders are asked where that left something, or where a few of them come near it
-    plan, quick, renyi = search.plan(total or budget), RdpAccountant(ORDERS[::6]), RdpAccountant()
-    left = total == 0 or search.epsilon(PldAccountant(), plan) < privacy.epsilon * _WASTEFUL
-    near = left or search.epsilon(quick, plan) < privacy.epsilon * _NEAR
-    if total == 0 or (near and search.epsilon(renyi, plan) <= privacy.epsilon):
-        found.append((search.refined(renyi, total or budget, (quick, _COARSE)), renyi))
-    # what the answers would cost without sampling is always there, and best where the rate is near 1
-    found.append((search.largest(GaussianAccountant(), budget).total, GaussianAccountant()))
-    best, accountant = max(found, key=lambda candidate: candidate[0])
-    return search.certified(accountant, best)
+        return target.confirmed(PureAccountant(), target.pure_plan())
+    plan = target.plan(target.gaussian_budget)
+    return next(strategy for strategy in _STRATEGIES if strategy.applies(target, plan)).search(target, plan)
 
 
-def _pure_multiplier(mechanism: Mechanism, epsilon: float, relation: Relation) -> float:
-    """The z at which one use is epsilon-DP: 2 / epsilon (zero_out: 1 / epsilon), or more where one use costs more."""
-    low = high = sensitivity_factor(relation) / epsilon
-    while (mechanism.curves(high, relation).pure or 0.0) > epsilon * _ROUNDED:
-        low, high = high, high * 2
-    while low < high / _ROUNDED:
-        middle = (low + high) / 2
-        low, high = (middle, high) if (mechanism.curves(middle, relation).pure or 0.0) > epsilon else (low, middle)
-    return high
-
-
-def _least_of_pure(search: "_Search", budget: float) -> ReleasePlan:
-    """At a positive delta: epsilons added up, or, for many answers, what Renyi or Gaussian accounting makes of them."""
-    plain = search.pure()
-    bound = plain.gdp_bound()
-    found: list[tuple[float, Accountant]] = [
-        (search.largest(a, budget).total, a) for a in (RdpAccountant(), GaussianAccountant())
-    ]
-    best, accountant = max(found, key=lambda candidate: candidate[0])
-    if bound is not None and best > bound**2:
-        return search.certified(accountant, best)
-    return search.confirmed(PureAccountant(), plain)
-
-
-@dataclass(frozen=True, slots=True)
-class _ByDelta:
-    """An epsilon of one use that is about right where it is the target: delta falls like a power of epsilon."""
-
-    privacy: Privacy
-
-    def epsilon(self, plan: Plan, delta: float) -> float:
-        """By what delta is at the target's epsilon."""
-        target, profile = self.privacy.epsilon, plan.parts()[0][1].delta
-        return math.inf if profile is None else target * math.sqrt(profile(target) / delta)
-
-
-class _Epsilon(Protocol):
-    """What may be asked in a search."""
+class _EpsilonBound(Protocol):
+    """An accountant or an approximation of one, hashable."""
 
     def __hash__(self) -> int: ...
 
     def epsilon(self, plan: Plan, delta: float) -> float:
-        """The plan's epsilon at delta."""
+        """Return the plan's epsilon at delta."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class _Search:
-    """The largest total mu^2 that an accountant finds within the target; what it was asked before is not asked again.
+class _Target:
+    """The queries and the privacy target of one calibration, with a cache of evaluated epsilons.
 
     Parameters
     ----------
-    close : how near below the target it stops, relatively
-    known : epsilons, by accountant and plan
+    queries, privacy, relation : as for `calibrate`
+    tolerance : relative distance below the target epsilon at which a search ends
+    epsilons : evaluated epsilons, by accountant and plan
     """
 
     queries: tuple[Query, ...]
     privacy: Privacy
     relation: Relation
-    close: float
-    known: dict[tuple[_Epsilon, Plan], float] = field(default_factory=dict)
+    tolerance: float
+    epsilons: dict[tuple[_EpsilonBound, Plan], float] = field(default_factory=dict)
+
+    @property
+    def gaussian_budget(self) -> float:
+        """The largest mu^2 of Gaussian answers within the target."""
+        return gauss_mu(self.privacy.epsilon, self.privacy.delta) ** 2
 
     def plan(self, total: float) -> Plan:
-        """The plan in which the queries share a total mu^2 by their weights."""
+        """Return the plan in which the queries share a total mu^2 by their weights."""
         return self._shared(total, lambda mechanism, mu_squared: mechanism.multiplier(mu_squared, self.relation))
 
-    def pure(self) -> Plan:
-        """The plan in which they share epsilon itself."""
-        total = self.privacy.epsilon * (1 - _PURE_MARGIN)
+    def pure_plan(self) -> Plan:
+        """Return the plan in which the queries share epsilon by their weights."""
+        total = self.privacy.epsilon * (1 - _PURE_EPSILON_MARGIN)
         return self._shared(total, lambda mechanism, epsilon: _pure_multiplier(mechanism, epsilon, self.relation))
 
-    def epsilon(self, accountant: _Epsilon, plan: Plan) -> float:
-        """What the accountant says of the plan at the target's delta."""
-        asked = (accountant, plan)
-        if asked not in self.known:
-            self.known[asked] = accountant.epsilon(plan, self.privacy.delta)
-        return self.known[asked]
+    def epsilon(self, accountant: _EpsilonBound, plan: Plan) -> float:
+        """Return the accountant's epsilon for the plan at the target's delta."""
+        key = (accountant, plan)
+        if key not in self.epsilons:
+            self.epsilons[key] = accountant.epsilon(plan, self.privacy.delta)
+        return self.epsilons[key]
 
-    def largest(self, accountant: _Epsilon, guess: float, like: Sequence[Point] = ()) -> Found:
-        """A total mu^2 whose plan stays at or below the target and close to it; 0 if none was found."""
-        return largest(self._share(accountant), guess, self.close, like)
+    def largest(self, accountant: _EpsilonBound, guess: float, hints: Sequence[Point] = ()) -> SearchResult:
+        """Return a total mu^2 whose plan is within the target and close to it, or 0 if there is none."""
+        return largest(self._share(accountant), guess, self.tolerance, hints)
 
-    def refined(self, accountant: _Epsilon, guess: float, *rough: tuple[_Epsilon, float]) -> float:
-        """The same, from where the last of these has the total, each as close as it says and from the one before it."""
-        found = Found(0.0, ())
-        for way, close in rough:
-            like = found.points if found.total else ()
-            found = largest(self._share(way), found.total or guess, close, like, rough=True)
-        return self.largest(accountant, found.total or guess, found.points if found.total else ()).total
+    def refined(self, accountant: _EpsilonBound, guess: float, *stages: tuple[_EpsilonBound, float]) -> float:
+        """Return such a total, searched from the result of cheaper stages.
 
-    def _share(self, accountant: _Epsilon) -> Callable[[float], float]:
-        return lambda total: self.epsilon(accountant, self.plan(total)) / self.privacy.epsilon
+        Parameters
+        ----------
+        stages : an approximate accountant and its relative tolerance; each stage begins where the one before it ended
+        """
+        result = SearchResult(0.0, ())
+        for approximate, tolerance in stages:
+            hints = result.points if result.total else ()
+            result = largest(self._share(approximate), result.total or guess, tolerance, hints, rough=True)
+        return self.largest(accountant, result.total or guess, result.points if result.total else ()).total
 
     def certified(self, accountant: Accountant, total: float) -> ReleasePlan:
-        """The plan of that total, as the accountant certifies it; `CalibrationFailed` if that is 0 or it does not."""
+        """Return the plan of a total with its certificate; `CalibrationFailed` if the total is 0 or not confirmed."""
         if total == 0:
-            raise CalibrationFailed("no noise within reach meets this epsilon and delta for so many queries")
+            raise CalibrationFailed(
+                "no noise within reach meets this epsilon and delta for so many queries: raise epsilon or ask for fewer"
+            )
         return self.confirmed(accountant, self.plan(total))
 
     def confirmed(self, accountant: Accountant, plan: Plan) -> ReleasePlan:
-        """The plan with the accountant's epsilon; `CalibrationFailed` if that is not within the target."""
+        """Return the plan with its certificate; `CalibrationFailed` if the accountant's epsilon exceeds the target."""
         delta = self.privacy.delta
         if not accountant.supports(plan, delta):
             raise CalibrationFailed("delta = 0 needs pure mechanisms; Gaussian noise needs a delta above 0")
         epsilon = self.epsilon(accountant, plan)
         if not epsilon <= self.privacy.epsilon:
-            raise CalibrationFailed("the accountant did not confirm the noise it found")
+            raise CalibrationFailed("the accountant did not confirm the noise that the search returned")
         return ReleasePlan(plan, epsilon, delta, accountant.name, accountant.version)
 
+    def _share(self, accountant: _EpsilonBound) -> Callable[[float], float]:
+        return lambda total: self.epsilon(accountant, self.plan(total)) / self.privacy.epsilon
+
     def _shared(self, total: float, multiplier: Callable[[Mechanism, float], float]) -> Plan:
-        """The plan in which the queries share a total by their weights, each use of one as much as every other."""
-        weights, (least, most) = sum(q.weight for q in self.queries), MULTIPLIERS
+        """Return the plan in which the queries share a total by weight, and the uses of a query share it equally."""
+        weights, (smallest, largest_multiplier) = sum(q.weight for q in self.queries), MULTIPLIERS
         planned = []
         for q in self.queries:
             z = multiplier(q.mechanism, total * q.weight / weights / q.count)
-            planned.append(PlannedQuery(q.name, q.count, q.mechanism, min(max(z, least), most)))
+            planned.append(PlannedQuery(q.name, q.count, q.mechanism, min(max(z, smallest), largest_multiplier)))
         return Plan(tuple(planned), self.relation)
 
 
-def certify(plan: Plan, delta: float) -> tuple[float, Accountant]:
-    """The least epsilon that any accountant certifies for the plan at delta, and which one does.
+class _Strategy(Protocol):
+    """A way to search for the noise of one class of plans, at a positive delta."""
 
-    Raises
-    ------
-    Unsupported
-        if none does: an empty plan, or delta = 0 where an answer is Gaussian.
-    """
-    found = [(a.epsilon(plan, delta), a) for a in ACCOUNTANTS if a.supports(plan, delta)]
-    if not found:
-        raise Unsupported("no accountant covers this plan at this delta")
-    return min(found, key=lambda pair: pair[0])
+    def applies(self, target: _Target, plan: Plan) -> bool:
+        """Return whether the plan is of this class. Its noise multipliers do not matter."""
+        ...
+
+    def search(self, target: _Target, plan: Plan) -> ReleasePlan:
+        """Return the certified plan of least noise."""
+        ...
+
+
+class _PureQueries:
+    """Queries that are all pure: their epsilons add up, unless Renyi or Gaussian accounting admits less noise."""
+
+    def applies(self, target: _Target, plan: Plan) -> bool:  # noqa: ARG002
+        return plan.pure() is not None
+
+    def search(self, target: _Target, plan: Plan) -> ReleasePlan:  # noqa: ARG002
+        pure = target.pure_plan()
+        bound = pure.gdp_bound()
+        total, accountant = _best(
+            (target.largest(accountant, target.gaussian_budget).total, accountant)
+            for accountant in (RdpAccountant(), GaussianAccountant())
+        )
+        if bound is not None and total > bound**2:
+            return target.certified(accountant, total)
+        return target.confirmed(PureAccountant(), pure)
+
+
+class _GaussianQueries:
+    """Queries that are all Gaussian-DP and none of them pure: the exact profile needs no search."""
+
+    def applies(self, target: _Target, plan: Plan) -> bool:  # noqa: ARG002
+        return plan.gdp() is not None and all(curves.pure is None for _, curves in plan.parts())
+
+    def search(self, target: _Target, plan: Plan) -> ReleasePlan:  # noqa: ARG002
+        return target.certified(GaussianAccountant(), target.gaussian_budget * (1 - _GAUSSIAN_MU_SQUARED_MARGIN))
+
+
+class _SingleUse:
+    """One use of a mechanism with a profile of its own, perhaps beside Gaussian answers."""
+
+    def applies(self, target: _Target, plan: Plan) -> bool:
+        return SingleUseAccountant().supports(plan, target.privacy.delta)
+
+    def search(self, target: _Target, plan: Plan) -> ReleasePlan:
+        exact, budget = SingleUseAccountant(), target.gaussian_budget
+        if plan.parts()[0][1].delta is None:
+            return target.certified(exact, target.largest(exact, budget).total)
+        return target.certified(
+            exact, target.refined(exact, budget, (_EpsilonByDelta(target.privacy), _COARSE_TOLERANCE))
+        )
+
+
+class _SampledQueries:
+    """All other plans: the best of privacy-loss, Renyi and unsampled Gaussian accounting."""
+
+    def applies(self, target: _Target, plan: Plan) -> bool:  # noqa: ARG002
+        return True
+
+    def search(self, target: _Target, plan: Plan) -> ReleasePlan:  # noqa: ARG002
+        budget, candidates = target.gaussian_budget, list[tuple[float, Accountant]]()
+        coarse, fine = RoughPld(_COARSE_GRID_FACTOR), RoughPld(1.0)
+        total = target.refined(PldAccountant(), budget, (coarse, _COARSE_TOLERANCE), (fine, _APPROXIMATE_TOLERANCE))
+        if total > 0:
+            candidates.append((total, PldAccountant()))
+        quick, renyi = RdpAccountant(ORDERS[::6]), RdpAccountant()
+        if self._is_renyi_worthwhile(target, total, quick, renyi):
+            candidates.append((target.refined(renyi, total or budget, (quick, _COARSE_TOLERANCE)), renyi))
+        # The cost without sampling is always available, and the best bound where the sampling rate is near 1.
+        candidates.append((target.largest(GaussianAccountant(), budget).total, GaussianAccountant()))
+        total, accountant = _best(candidates)
+        return target.certified(accountant, total)
+
+    def _is_renyi_worthwhile(self, target: _Target, total: float, quick: RdpAccountant, renyi: RdpAccountant) -> bool:
+        """Return whether Renyi accounting may admit a larger total than privacy-loss accounting.
+
+        It is searched only if the other search returned nothing, or if it admits what that search returned. All orders
+        are evaluated only if that total wastes epsilon, or if a few orders come near the target.
+        """
+        if total == 0:
+            return True
+        plan, epsilon = target.plan(total), target.privacy.epsilon
+        is_wasteful = target.epsilon(PldAccountant(), plan) < epsilon * _USED_EPSILON_RATIO
+        is_contender = is_wasteful or target.epsilon(quick, plan) < epsilon * _RENYI_CONTENDER_RATIO
+        return is_contender and target.epsilon(renyi, plan) <= epsilon
+
+
+_STRATEGIES: tuple[_Strategy, ...] = (_PureQueries(), _GaussianQueries(), _SingleUse(), _SampledQueries())
+
+
+def _best(candidates: Iterable[tuple[float, Accountant]]) -> tuple[float, Accountant]:
+    """Return the first candidate with the largest total."""
+    return max(candidates, key=lambda candidate: candidate[0])
+
+
+def _pure_multiplier(mechanism: Mechanism, epsilon: float, relation: Relation) -> float:
+    """Return the z at which one use is epsilon-DP: 2 / epsilon (zero_out: 1 / epsilon), or more if a use costs more."""
+    low = high = sensitivity_factor(relation) / epsilon
+    while (mechanism.curves(high, relation).pure or 0.0) > epsilon * _DIVISION_ROUNDING:
+        low, high = high, high * 2
+    while low < high / _DIVISION_ROUNDING:
+        middle = (low + high) / 2
+        low, high = (middle, high) if (mechanism.curves(middle, relation).pure or 0.0) > epsilon else (low, middle)
+    return high
+
+
+@dataclass(frozen=True, slots=True)
+class _EpsilonByDelta:
+    """An approximate epsilon of one use, right where it is the target: delta falls like a power of epsilon."""
+
+    privacy: Privacy
+
+    def epsilon(self, plan: Plan, delta: float) -> float:
+        """Return the target epsilon times the root of (delta at that epsilon) / delta."""
+        target, profile = self.privacy.epsilon, plan.parts()[0][1].delta
+        return math.inf if profile is None else target * math.sqrt(profile(target) / delta)

@@ -1,4 +1,4 @@
-"""What a plan costs in the currencies of the filters, in units of 2^-40, rounded up."""
+"""Charges: the cost of a plan in the currency of each filter, in units of 2^-40, rounded up."""
 
 import math
 from collections.abc import Sequence
@@ -15,92 +15,102 @@ from accounting.plan import AbstractComposition
 Cost = tuple[int, ...]
 
 UNIT = 2**40  # units in 1.0
-MOST = 2**62  # no charge and no sum of charges reaches it, so that every one fits a signed 64-bit column
-NEVER = 2**48  # no threshold of any promise, epsilon at most 100, reaches it: what costs that, or more
-APPROXIMATIONS = 16  # of filter `rdp`; a power of two, so that slack / 16 is exact
-_WORTH = 0.5  # an approximation is taken where it costs less than this share of the true curve
-_FIRST, _ROUNDS = 1 / 16, 4  # of the slack, where the search of a job's part of it begins; and how often it is mended
-_CURVE = 2 / 3  # of a job's part of the slack
-_SPARE = 0.9  # a job's part of the slack over its share of the budget, about; never above 1
-_ROUNDING = 1 + Fraction(1, 2**36)  # covers the float rounding of a plan's curve: Q queries cost it (Q + 8) 2^-53
+# No charge and no sum of charges reaches this many units, so that each one fits a signed 64-bit column.
+CHARGE_LIMIT_UNITS = 2**62
+# No threshold reaches this many units, since epsilon is at most 100. A coordinate that costs more is charged as this.
+UNAFFORDABLE_UNITS = 2**48
+APPROXIMATIONS = 16  # jobs under filter `rdp` that may use its slack; a power of two, so that slack / 16 is exact
+_WORTHWHILE_RATIO = 0.5  # an approximation is used if it costs less than this share of the true curve
+_FIRST_SLACK_SHARE = 1 / 16  # where the search for a job's share of the slack begins
+_SLACK_ROUNDS = 4  # of that search
+_CURVE_SHARE = 2 / 3  # of a job's slack: for its Renyi curve, the rest is for mu
+_SLACK_RATIO = 0.9  # a job's share of the slack over its share of the budget, about; never above 1
+_ROUNDING = 1 + Fraction(1, 2**36)  # more than the relative rounding (Q + 8) 2^-53 of a plan of Q queries
 
 
 def pure(plan: AbstractComposition) -> Cost:
-    """epsilon."""
+    """Return epsilon in units; `FilterMismatch` if a query has no epsilon at delta = 0."""
     epsilon = plan.pure()
     if epsilon is None:
-        raise FilterMismatch("a dataset with filter 'pure' admits mechanisms with delta = 0 only")
+        raise FilterMismatch("filter 'pure' admits only mechanisms with delta = 0: choose another method or dataset")
     return (_units(epsilon),)
 
 
 def gaussian(plan: AbstractComposition) -> Cost:
-    """mu^2."""
+    """Return mu^2 in units; `FilterMismatch` if a query is not Gaussian-DP."""
     mu = plan.gdp()
     if mu is None:
-        raise FilterMismatch("a dataset with filter 'gdp' admits Gaussian mechanisms only")
+        raise FilterMismatch("filter 'gdp' admits only Gaussian mechanisms: choose another method or dataset")
     return (_units(mu * mu),)
 
 
-def renyi(plan: AbstractComposition, orders: Sequence[float], tops: Cost, slack: float) -> Cost:
-    """rho(a_k); with a slack also whether it is an approximation's, where the order nearest to holding gains by it."""
+def renyi(plan: AbstractComposition, orders: Sequence[float], thresholds: Cost, slack: float) -> Cost:
+    """Return rho(a_k) in units; with a slack also 1 if an approximation is charged, else 0.
+
+    The approximation is charged if it gains enough on the coordinate where the plan takes the smallest share.
+    """
     true = plan.rdp(orders)
     if not slack:
         return tuple(_units(float(rho)) for rho in true)
-    near, most = approximate_rdp(plan, orders, slack / APPROXIMATIONS), np.array(tops)
-    if near is not None and float(np.min(near / most)) < _WORTH * float(np.min(true / most)):
-        return (*(_units(float(rho)) for rho in near), 1)
+    approximate, limits = approximate_rdp(plan, orders, slack / APPROXIMATIONS), np.array(thresholds)
+    if approximate is not None and float(np.min(approximate / limits)) < _WORTHWHILE_RATIO * float(
+        np.min(true / limits)
+    ):
+        return (*(_units(float(rho)) for rho in approximate), 1)
     return (*(_units(float(rho)) for rho in true), 0)
 
 
-def mixed(plan: AbstractComposition, orders: Sequence[float], tops: Cost, slack: float) -> Cost:
-    """(mu^2, rho(a_1), .., d / slack): what an approximation costs that differs with probability d; d = 0 if exact.
+def mixed(plan: AbstractComposition, orders: Sequence[float], thresholds: Cost, slack: float) -> Cost:
+    """Return (mu^2, rho(a_1), .., d / slack) in units: the cost of laws that differ with probability at most d.
 
-    A Gaussian or pure plan is charged exactly. Any other gets a d that is no larger a part of the slack than the rest
-    is of each threshold: so the slack never ends before all of them have. Where the arithmetic does not reach such a
-    d, the charge is exact, mu what the plan would cost without sampling; but for a plan that would then fit no ledger
-    any d will do.
+    A Gaussian plan is charged exactly, with d = 0. Any other plan gets a d whose share of the slack is at most its
+    share of each threshold, so the slack never ends before all thresholds have. If no such d is found, the charge is
+    exact and mu is the cost without sampling. A plan that no ledger could hold at that cost gets any d.
     """
     exact = _whole([_squared(plan.gdp_bound()), *plan.rdp(orders)], 0)
     if plan.gdp() is not None:
         return exact
-    found, part = exact, _FIRST
-    for _ in range(_ROUNDS):
-        units = math.floor(part * UNIT)
-        near = mixed_at(plan, orders, slack, units)
-        if near is None:
+    exact_share = smallest_share(exact[:-1], thresholds)
+    approximate, slack_share = exact, _FIRST_SLACK_SHARE
+    for _ in range(_SLACK_ROUNDS):
+        units = math.floor(slack_share * UNIT)
+        candidate = mixed_at(plan, orders, slack, units)
+        if candidate is None:
             break
-        found = near
-        part = share(found[:-1], tops)
-        if _SPARE**2 * part * UNIT <= units <= part * UNIT and part <= share(exact[:-1], tops):
-            return found
-        part = min(_SPARE * part, 1.0)
-    return found if share(exact[:-1], tops) > 1 else exact
+        approximate = candidate
+        budget_share = smallest_share(approximate[:-1], thresholds)
+        is_balanced = _SLACK_RATIO**2 * budget_share * UNIT <= units <= budget_share * UNIT
+        is_cheaper = budget_share <= exact_share
+        if is_balanced and is_cheaper:
+            return approximate
+        slack_share = min(_SLACK_RATIO * budget_share, 1.0)
+    return approximate if exact_share > 1 else exact
 
 
 def mixed_at(plan: AbstractComposition, orders: Sequence[float], slack: float, units: int) -> Cost | None:
-    """What a plan costs whose d is so many units of the slack; None where the arithmetic does not reach it."""
-    near = _approximate(plan, orders, slack / UNIT * units)
-    return None if near is None else _whole(near, units)
+    """Return the cost of a plan whose d is this many units of the slack; None if the arithmetic does not reach it."""
+    values = _approximate(plan, orders, slack / UNIT * units)
+    return None if values is None else _whole(values, units)
 
 
-def share(cost: Cost, tops: Cost) -> float:
-    """The least part that a charge is of a threshold."""
-    return min(c / top for c, top in zip(cost, tops, strict=True))
+def smallest_share(cost: Cost, thresholds: Cost) -> float:
+    """Return the smallest share of a threshold that a charge takes."""
+    return min(c / threshold for c, threshold in zip(cost, thresholds, strict=True))
 
 
 def approximate_rdp(plan: AbstractComposition, orders: Sequence[float], slack: float) -> NDArray[np.float64] | None:
-    """The Renyi curve of a composition that the plan's differs from with probability at most `slack`.
+    """Return the Renyi curve of a composition from which the plan's differs with probability at most `slack`.
 
-    Each use that has an approximation gives up its share of the slack, on which its loss is largest; the others give up
-    nothing. None where no query has one, or where a share is too small for it.
+    The uses that have an approximation share the slack equally, and each gives up its largest losses. The result is
+    None if no query has an approximation, or if a share is too small for one.
     """
-    approximated = sum(count for count, curves in plan.parts() if curves.approximate_rdp)
-    if not approximated:
+    uses = sum(count for count, curves in plan.parts() if curves.approximate_rdp)
+    if not uses:
         return None
     total = np.zeros(len(orders))
     for count, curves in plan.parts():
-        near = curves.approximate_rdp
-        curve = near(orders, slack / approximated) if near else curves.rdp(orders)
+        approximate = curves.approximate_rdp
+        curve = approximate(orders, slack / uses) if approximate else curves.rdp(orders)
         if curve is None:
             return None
         total += count * curve
@@ -108,11 +118,12 @@ def approximate_rdp(plan: AbstractComposition, orders: Sequence[float], slack: f
 
 
 def _approximate(plan: AbstractComposition, orders: Sequence[float], d: float) -> list[float] | None:
-    """mu^2 and rho(a_k) of laws from which the plan's differ with probability at most d in all: where both use such,
-    most of it is for the curve, as jobs with secret slots are charged by it.
+    """Return mu^2 and rho(a_k) of laws from which the plan's differ with probability at most d in all.
+
+    If both use an approximation, most of d is for the curve, because jobs with secret slots are charged by it.
     """
-    curve = approximate_rdp(plan, orders, d * _CURVE)
-    mu = _mu(losses_of(plan, over=True), d if curve is None else d * (1 - _CURVE))
+    curve = approximate_rdp(plan, orders, d * _CURVE_SHARE)
+    mu = _mu(losses_of(plan, over=True), d if curve is None else d * (1 - _CURVE_SHARE))
     if mu is None and curve is None:
         return None
     true = plan.rdp(orders)
@@ -120,11 +131,14 @@ def _approximate(plan: AbstractComposition, orders: Sequence[float], d: float) -
 
 
 def _mu(orders: Sequence[Losses], d: float) -> float | None:
-    """The larger of the two orders of neighbors."""
-    composed = [composed_loss(losses) for losses in orders]
-    found = [None if loss is None else conditioned_mu(loss[0], d, loss[1]) for loss in composed]
-    known = [mu for mu in found if mu is not None]
-    return max(known) if known and len(known) == len(found) else None
+    """Return the larger mu of the two orders of neighbors; None if one of them has none."""
+    values = []
+    for composed in map(composed_loss, orders):
+        mu = None if composed is None else conditioned_mu(composed[0], d, composed[1])
+        if mu is None:
+            return None
+        values.append(mu)
+    return max(values, default=None)
 
 
 def _squared(mu: float | None) -> float:
@@ -132,17 +146,18 @@ def _squared(mu: float | None) -> float:
 
 
 def _whole(values: Sequence[float], slack: int) -> Cost:
-    """The cost in units, each value `NEVER` at most."""
-    return (*(_units(float(value)) if not value >= NEVER / UNIT else NEVER for value in values), slack)
+    """Return the cost in units, each value at most `UNAFFORDABLE_UNITS`."""
+    limit = UNAFFORDABLE_UNITS / UNIT
+    return (*(_units(float(value)) if not value >= limit else UNAFFORDABLE_UNITS for value in values), slack)
 
 
 def _units(value: float) -> int:
-    """A float charge in units, rounded up past the error of the float."""
+    """Return a float charge in units, rounded up by more than the error of the float."""
     if not value >= 0:
-        raise OutOfRange("a charge is never negative and never NaN")
-    if value >= MOST // UNIT:
+        raise OutOfRange("a charge must not be negative or NaN")
+    if value >= CHARGE_LIMIT_UNITS // UNIT:
         raise BudgetExhausted("the charge is larger than any budget")
     units = math.ceil(Fraction(math.nextafter(value, math.inf)) * _ROUNDING * UNIT)
-    if units >= MOST:
+    if units >= CHARGE_LIMIT_UNITS:
         raise BudgetExhausted("the charge is larger than any budget")
     return units

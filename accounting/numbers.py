@@ -1,21 +1,15 @@
-"""The checks that every number passes on its way in: finite, of its kind, in its range. NaN is in no range."""
+"""Checks of numbers at the border: type, finiteness and range. NaN is outside every range."""
 
 import math
 
 from accounting.errors import OutOfRange
 
-LAST_DIGITS = 1e-9  # relative: what rounding changes of a rate times a number
-LEAST_RATE = 1e-9  # below it sampling is not worth its name, and the numerics of small rates end
+RATE_ROUNDING = 1e-9  # relative: more than rounding changes of a rate times a number
+SMALLEST_RATE = 1e-9  # below it the numerics of small rates end
 
 
 def finite(value: object, name: str) -> float:
-    """`value` as a float, if it is a finite real number (a bool is not a number here).
-
-    Raises
-    ------
-    OutOfRange
-        for NaN, infinities, bools, strings and everything else.
-    """
+    """Return `value` as a float; `OutOfRange` unless it is a finite real number. A bool is not a number here."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise OutOfRange(f"{name} must be a number")
     try:
@@ -27,21 +21,21 @@ def finite(value: object, name: str) -> float:
     return number
 
 
-def within(value: object, name: str, least: float, most: float) -> float:
-    """`value` as a float, if it is a finite number in [least, most]; else `OutOfRange`."""
+def within(value: object, name: str, minimum: float, maximum: float) -> float:
+    """Return `value` as a float; `OutOfRange` unless it is a finite number in [minimum, maximum]."""
     number = finite(value, name)
-    if not least <= number <= most:
-        raise OutOfRange(f"{name} must lie in [{least:g}, {most:g}]")
+    if not minimum <= number <= maximum:
+        raise OutOfRange(f"{name} must lie in [{minimum:g}, {maximum:g}]")
     return number
 
 
-def whole(value: object, name: str, least: int, most: int) -> int:
-    """`value`, if it is an integer (no bool, no float) in [least, most]; else `OutOfRange`."""
-    if type(value) is not int or not least <= value <= most:
-        raise OutOfRange(f"{name} must be an integer in [{least}, {most}]")
+def whole(value: object, name: str, minimum: int, maximum: int) -> int:
+    """Return `value`; `OutOfRange` unless it is an integer (no bool, no float) in [minimum, maximum]."""
+    if type(value) is not int or not minimum <= value <= maximum:
+        raise OutOfRange(f"{name} must be an integer in [{minimum}, {maximum}]")
     return value
 
 
 def rate(value: object, name: str) -> float:
-    """`value`, if it is the probability with which a record takes part: in [1e-9, 1]; else `OutOfRange`."""
-    return within(value, name, LEAST_RATE, 1.0)
+    """Return `value`; `OutOfRange` unless it is a probability of taking part in [1e-9, 1]."""
+    return within(value, name, SMALLEST_RATE, 1.0)

@@ -1,4 +1,4 @@
-"""What a run may ask of the data: queries, and the same queries with their noise fixed."""
+"""Plans: the queries of a run, without and with their noise fixed, and the cost of their composition."""
 
 import math
 import re
@@ -19,27 +19,27 @@ from accounting.privacy import REPLACE_ONE, Relation
 
 MAX_COUNT = 10**9
 MULTIPLIERS = (1e-3, 1e12)
-"""The noise multipliers of plans that are calibrated, and of all that are written down."""
+"""The range of noise multipliers in calibrated plans and in all stored ones."""
 
 _NAME = re.compile(r"[^\x00-\x1f\x7f]{1,64}")
 
 
 def _check(name: str, count: int) -> None:
     if not _NAME.fullmatch(name):
-        raise OutOfRange("a query's name has 1 to 64 characters, none of them a control")
+        raise OutOfRange("a query's name must have 1 to 64 characters and no control character")
     whole(count, "the count of a query", 1, MAX_COUNT)
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """`count` answers of one kind, accounted for together by their mechanism; noise still open.
+    """`count` uses of one mechanism, accounted for together, with the noise still open.
 
     Parameters
     ----------
-    name : str, what the solver calls it ("snapshot")
-    count : int, answers
-    mechanism : how each answer is made private
-    weight : float in [1e-6, 1e6], the share of mu^2 this query asks of the whole plan (shares are normalized)
+    name : the solver's name of the query ("snapshot")
+    count : number of uses
+    mechanism : makes each answer private
+    weight : float in [1e-6, 1e6], the query's share of the plan's mu^2 (shares are normalized)
     """
 
     name: str
@@ -53,7 +53,7 @@ class Query:
 
     @property
     def answers(self) -> int:
-        """How many answers the solver gets: `count` uses of a mechanism that may answer several times a use."""
+        """Number of answers to the solver: `count` uses of a mechanism that may give several answers a use."""
         return self.count * self.mechanism.answers
 
 
@@ -75,46 +75,46 @@ class PlannedQuery:
 
     @property
     def answers(self) -> int:
-        """How many answers the solver gets: `count` uses of a mechanism that may answer several times a use."""
+        """Number of answers to the solver: `count` uses of a mechanism that may give several answers a use."""
         return self.count * self.mechanism.answers
 
     def curves(self, relation: Relation = REPLACE_ONE) -> Curves:
-        """What one use costs."""
+        """Return the cost of one use."""
         return self.mechanism.curves(self.noise_multiplier, relation)
 
 
 class AbstractComposition(ABC):
-    """Uses of mechanisms, perhaps each chosen after the answers before it, and what they cost together."""
+    """Uses of mechanisms, each perhaps chosen after earlier answers, and their cost together."""
 
     __slots__ = ()
 
     @abstractmethod
     def parts(self) -> tuple[tuple[int, Curves], ...]:
-        """For each kind of use how many there are, and what one costs."""
+        """Return the number of uses and the cost of one, for each kind of use."""
 
     @final
     def rdp(self, orders: Sequence[float]) -> NDArray[np.float64]:
-        """rho(a) = sum over queries of count * rho_query(a), an upper bound of the Renyi divergence at each order."""
+        """Return rho(a) = sum of count * rho_query(a), an upper bound of the Renyi divergence at each order."""
         total = np.zeros(len(orders))
         for count, curves in self.parts():
             total += count * curves.rdp(orders)
         if not (total >= 0).all():
-            raise OutOfRange("a Renyi curve is nonnegative and never NaN")
+            raise OutOfRange("a Renyi curve must be nonnegative and not NaN")
         return total
 
     @final
     def gdp(self) -> float | None:
-        """mu with mu^2 = sum count * mu_query^2, or None when a query is not Gaussian-DP."""
+        """Return mu with mu^2 = sum of count * mu_query^2, or None if a query is not Gaussian-DP."""
         return self._mu(lambda curves: curves.gdp)
 
     @final
     def gdp_bound(self) -> float | None:
-        """mu of a Gaussian pair that dominates the whole plan, mu^2 = sum count * mu_query^2; None if there is none."""
+        """Return mu of a Gaussian pair that dominates the plan, mu^2 = sum of count * mu_query^2, or None."""
         return self._mu(lambda curves: curves.gdp_bound)
 
     @final
     def pure(self) -> float | None:
-        """epsilon at delta = 0, the sum of count * epsilon_query, or None when a query has none."""
+        """Return epsilon at delta = 0, the sum of count * epsilon_query, or None if a query has none."""
         total = 0.0
         for count, curves in self.parts():
             if curves.pure is None:
@@ -135,51 +135,53 @@ class AbstractComposition(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Plan(AbstractComposition):
-    """The adaptive composition of its queries' answers, and between which neighbors it is accounted for."""
+    """The adaptive composition of its queries' answers, accounted for between these neighbors."""
 
     queries: tuple[PlannedQuery, ...]
     relation: Relation = REPLACE_ONE
 
     def parts(self) -> tuple[tuple[int, Curves], ...]:
-        """For each query how often it is used, and what one use costs."""
+        """Return the number of uses and the cost of one, for each query."""
         return tuple((query.count, query.curves(self.relation)) for query in self.queries)
 
     def query(self, name: str) -> PlannedQuery:
-        """The planned query of that name; `OutOfPlan` if there is none."""
+        """Return the planned query of that name; `OutOfPlan` if there is none."""
         for query in self.queries:
             if query.name == name:
                 return query
-        raise OutOfPlan(f"the plan holds no query {name!r}")
+        raise OutOfPlan(f"the plan has no query {name!r}")
 
     def event(self) -> Event:
-        """The plan as an event tree, multipliers as noise std over the per-record bound."""
+        """Return the plan as an event tree, with multipliers as noise std over the per-record bound."""
         events = [self_composed(q.mechanism.event(q.noise_multiplier), q.count) for q in self.queries]
         return events[0] if len(events) == 1 else composed(events)
 
-    def covers(self, other: "Plan") -> bool:
-        """Whether every query of `other` stands here once, with the same noise, mechanism and neighbors and no smaller
+    def covers(self, transcript: "Plan") -> bool:
+        """Return whether this plan allows all answers of a transcript.
+
+        Every query of the transcript must be planned once, with the same noise, mechanism and neighbors and no smaller
         count.
         """
-        mine = {q.name: q for q in self.queries} if self.relation == other.relation else {}
-        return len({q.name for q in other.queries}) == len(other.queries) and all(
-            (q.name in mine)
-            and mine[q.name].mechanism == q.mechanism
-            and mine[q.name].noise_multiplier == q.noise_multiplier
-            and q.count <= mine[q.name].count
-            for q in other.queries
+        planned = {q.name: q for q in self.queries} if self.relation == transcript.relation else {}
+        return len({q.name for q in transcript.queries}) == len(transcript.queries) and all(
+            (q.name in planned)
+            and planned[q.name].mechanism == q.mechanism
+            and planned[q.name].noise_multiplier == q.noise_multiplier
+            and q.count <= planned[q.name].count
+            for q in transcript.queries
         )
 
 
 @dataclass(frozen=True, slots=True)
 class ReleasePlan:
-    """A plan together with what it was calibrated to and what an accountant certifies of it.
+    """A calibrated plan with its certificate.
 
     Parameters
     ----------
-    plan : Plan
-    delta : float, the target's delta
-    epsilon : float, what the accountant certifies at delta; never above the target
-    accountant, accountant_version : str, who certifies it
+    plan : the plan
+    epsilon : certified at delta; never above the target
+    delta : of the target
+    accountant, accountant_version : the certifying accountant
     """
 
     plan: Plan

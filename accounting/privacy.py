@@ -1,10 +1,10 @@
-"""The promise itself: (epsilon, delta), finite and in range."""
+"""The privacy guarantee: epsilon and delta, the unit and the neighbors."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from accounting.errors import OutOfRange
-from accounting.numbers import finite
+from accounting.numbers import finite, within
 
 EPSILON_RANGE = (1e-3, 100.0)
 DELTA_RANGE = (1e-12, 1e-2)
@@ -14,17 +14,17 @@ MOST_ROWS = 4096
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What neighbors differ in: one row, or one person, all of up to `max_rows` rows.
+    """The record in which neighbors differ: one row, or one person with up to `max_rows` rows.
 
     Parameters
     ----------
-    name : what a record is
-    max_rows : int in [1, 4096], how many of a person's rows are used at most; None for rows
+    name : "row" or "person"
+    max_rows : int in [1, 4096], the most rows of a person that are used; None for rows
 
     Raises
     ------
     OutOfRange
-        if it is neither.
+        if the two do not fit together, or `max_rows` is out of range.
     """
 
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
@@ -34,37 +34,37 @@ class Unit:
 
     def __post_init__(self) -> None:
         if self.name not in ("row", "person") or self.is_person != (self.max_rows is not None):
-            raise OutOfRange("a unit is a row, or a person with max_rows")
+            raise OutOfRange("a unit must be a row, or a person with max_rows")
         if self.max_rows is not None and (type(self.max_rows) is not int or not 1 <= self.max_rows <= MOST_ROWS):
             raise OutOfRange(f"max_rows must be an integer in [1, {MOST_ROWS}]")
 
     @property
     def is_person(self) -> bool:
-        """Whether a record is a person's rows, which may be none."""
+        """Whether a record is a person's rows, of which there may be none."""
         return self.name == "person"
 
     @property
     def slots(self) -> int:
-        """k: for how many rows a record has room."""
+        """k, the number of rows that a record has room for."""
         return self.max_rows or 1
 
     def counted(self, n: int) -> dict[str, Any]:
-        """n records, by the name of what they are."""
+        """Return `{"rows": n}` or `{"persons": n}`."""
         return {f"{self.name}s": n}
 
     def __str__(self) -> str:
-        most = f"{self.max_rows} row{'' if self.max_rows == 1 else 's'}"
-        return f"one person, up to {most}" if self.is_person else "one row"
+        rows = f"{self.max_rows} row{'' if self.max_rows == 1 else 's'}"
+        return f"one person, up to {rows}" if self.is_person else "one row"
 
 
 Relation = Literal["replace_one", "zero_out"]
-"""Which datasets are neighbors: those where one record is replaced by another at its position, or by the null record,
-which adds 0 to every answer. n is public and the same for both."""
+"""The neighbors of a dataset: one record is replaced by another at its position, or by the null record, which adds 0 to
+every answer. n is public and equal for both."""
 REPLACE_ONE: Relation = "replace_one"
 
 
 def sensitivity_factor(relation: Relation) -> float:
-    """How many per-record bounds an answer of a neighbor may be away: two steps where the null record lies between."""
+    """Return the distance between neighbors' answers in per-record bounds: 1 from a record to null, 2 to another."""
     return 1.0 if relation == "zero_out" else 2.0
 
 
@@ -80,7 +80,7 @@ class Privacy:
     Raises
     ------
     OutOfRange
-        if either is not finite or lies outside its range.
+        if either is not finite or outside its range.
     """
 
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
@@ -90,8 +90,7 @@ class Privacy:
 
     def __post_init__(self) -> None:
         epsilon, delta = finite(self.epsilon, "epsilon"), finite(self.delta, "delta")
-        if not EPSILON_RANGE[0] <= epsilon <= EPSILON_RANGE[1]:
-            raise OutOfRange(f"epsilon must lie in [{EPSILON_RANGE[0]:g}, {EPSILON_RANGE[1]:g}]")
+        within(epsilon, "epsilon", *EPSILON_RANGE)
         if delta != 0.0 and not DELTA_RANGE[0] <= delta <= DELTA_RANGE[1]:
             raise OutOfRange(f"delta must be 0 or lie in [{DELTA_RANGE[0]:g}, {DELTA_RANGE[1]:g}]")
         object.__setattr__(self, "epsilon", epsilon)

@@ -154,7 +154,7 @@ async def _started(
         await run_in_threadpool(engine.start)  # reports a wrong address of a remote scheduler at once
     await run_in_threadpool(_prepare_home, settings, home, database)
     lives, changes = Lives(home, database.clock.boot), Changes(database)
-    dispatcher = Dispatcher(settings, database, keys, engine, lives.ended, observers.job_ended, changes.tell)
+    dispatcher = Dispatcher(settings, database, keys, engine, lives.ended, observers.job_ended, changes.announce)
     if settings.scheduler is None:  # attempts on a remote cluster may outlive their server
         await parts.start(lives, dispatcher.holder)
     await parts.start(dispatcher)

@@ -1,4 +1,4 @@
-"""The accountants: each certifies an epsilon for a plan at a delta; the least of them is what a job is charged as."""
+"""The accountants: each certifies an epsilon for a plan at a delta, and the smallest one is stated."""
 
 from accounting.accountants.pure import PureAccountant
 from accounting.accountants.rdp import RdpAccountant
@@ -13,7 +13,7 @@ ACCOUNTANTS: tuple[Accountant, ...] = (
     PldAccountant(),
     RdpAccountant(),
 )
-"""In order of preference: the first that supports a plan and is least wins."""
+"""In order of preference: the first with the smallest epsilon wins."""
 
 
 __all__ = [

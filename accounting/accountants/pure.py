@@ -1,4 +1,4 @@
-"""Pure accounting: epsilons add up."""
+"""Pure accounting: the sum of epsilons."""
 
 import math
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ _ROUNDING = 1 + 1e-14  # more than a sum of at most 64 products can lose
 
 @dataclass(frozen=True, slots=True)
 class PureAccountant:
-    """epsilon = sum over queries of count * epsilon_query, whatever delta is, 0 too.
+    """epsilon = sum over queries of count * epsilon_query, at every delta, 0 included.
 
     Reference: Dwork, McSherry, Nissim and Smith 2006; Rogers, Roth, Ullman and Vadhan 2016.
     """
@@ -20,10 +20,10 @@ class PureAccountant:
     version: ClassVar[str] = "1"
 
     def supports(self, plan: Plan, delta: float) -> bool:
-        """Whether there is an answer, every query has an epsilon at delta = 0, and delta is not negative."""
+        """Return whether there is a query, every query has an epsilon at delta = 0, and delta is not negative."""
         return delta >= 0 and len(plan.queries) > 0 and plan.pure() is not None
 
     def epsilon(self, plan: Plan, delta: float) -> float:  # noqa: ARG002
-        """The epsilon this accountant certifies for the plan; infinite where it does not support the plan."""
+        """Return the epsilon certified for the plan; infinite if the plan is not supported."""
         total = plan.pure()
         return math.inf if total is None else total * _ROUNDING

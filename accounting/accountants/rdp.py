@@ -1,4 +1,4 @@
-"""Renyi accounting: sum the curves, convert at the best order."""
+"""Renyi accounting: the sum of Renyi curves, converted at the best order."""
 
 import math
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ ORDERS = tuple(
 class RdpAccountant:
     """epsilon = min over a fixed grid of orders a of rho(a) + ln(1 - 1/a) - ln(a delta)/(a - 1), never below 0.
 
-    Reference: Mironov 2017; Canonne, Kamath and Steinke 2020. Covers every plan of this package, delta > 0.
+    It covers every plan of this package at delta > 0. Reference: Mironov 2017; Canonne, Kamath and Steinke 2020.
     """
 
     orders: tuple[float, ...] = ORDERS
@@ -29,10 +29,10 @@ class RdpAccountant:
     version: ClassVar[str] = "1"
 
     def supports(self, plan: Plan, delta: float) -> bool:
-        """Whether delta is positive and there is an answer."""
+        """Return whether delta is positive and there is a query."""
         return delta > 0 and len(plan.queries) > 0
 
     def epsilon(self, plan: Plan, delta: float) -> float:
-        """The epsilon this accountant certifies for the plan at delta."""
-        least = float(rdp_epsilons(self.orders, plan.rdp(self.orders), delta).min())
-        return math.inf if math.isnan(least) else max(0.0, least)
+        """Return the epsilon certified for the plan at delta."""
+        epsilon = float(rdp_epsilons(self.orders, plan.rdp(self.orders), delta).min())
+        return math.inf if math.isnan(epsilon) else max(0.0, epsilon)

@@ -1,4 +1,4 @@
-"""A mechanism used once, by its own profile, perhaps beside Gaussian answers."""
+"""Accounting for one use of a mechanism by its own privacy profile."""
 
 import math
 from collections.abc import Callable
@@ -7,37 +7,36 @@ from typing import ClassVar
 
 from accounting.plan import Plan
 
-_ROUNDED_UP = 1 + 1e-12  # more than a root and its square may lose
+_ROUNDING = 1 + 1e-12  # more than a root and its square may lose
 
 
 @dataclass(frozen=True, slots=True)
 class SingleUseAccountant:
-    """epsilon of a plan that is one use of one mechanism by its profile, such as a random iterate or an allocation;
-    and of one that holds Gaussian answers beside it, where the mechanism knows its profile with them.
+    """epsilon by the profile of the only mechanism that has one, such as a random iterate or an allocation.
+
+    The mechanism is used once. Other answers must be Gaussian, and the mechanism must know its profile beside them.
     """
 
     name: ClassVar[str] = "single_use"
     version: ClassVar[str] = "1"
 
     def supports(self, plan: Plan, delta: float) -> bool:
-        """Whether the plan is that and delta is positive."""
+        """Return whether the plan has such a profile and delta is positive."""
         return delta > 0 and self._profile(plan) is not None
 
     def epsilon(self, plan: Plan, delta: float) -> float:
-        """The epsilon this accountant certifies for the plan at delta; infinite where it does not support the plan."""
+        """Return the epsilon certified for the plan at delta; infinite if the plan is not supported."""
         profile = self._profile(plan) if delta > 0 else None
         return math.inf if profile is None else profile(delta)
 
     def _profile(self, plan: Plan) -> Callable[[float], float] | None:
-        """epsilon at a delta."""
-        own = [q for q in plan.queries if q.curves(plan.relation).epsilon is not None]
-        if len(own) != 1 or own[0].count != 1:
+        """Return epsilon as a function of delta, or None if the plan has no such profile."""
+        profiled = [q for q in plan.queries if q.curves(plan.relation).epsilon is not None]
+        if len(profiled) != 1 or profiled[0].count != 1:
             return None
-        rest, curves = (
-            Plan(tuple(q for q in plan.queries if q is not own[0]), plan.relation),
-            own[0].curves(plan.relation),
-        )
-        if not rest.queries:
+        curves = profiled[0].curves(plan.relation)
+        gaussian = Plan(tuple(q for q in plan.queries if q is not profiled[0]), plan.relation)
+        if not gaussian.queries:
             return curves.epsilon
-        mu, beside = rest.gdp(), curves.epsilon_beside
-        return None if mu is None or beside is None else lambda delta: beside(delta, mu * mu * _ROUNDED_UP)
+        mu, epsilon = gaussian.gdp(), curves.epsilon_beside
+        return None if mu is None or epsilon is None else lambda delta: epsilon(delta, mu * mu * _ROUNDING)

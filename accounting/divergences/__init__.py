@@ -1,1 +1,1 @@
-"""How far two laws are apart: Gaussian pairs, randomized response, random allocation. Knows no mechanism."""
+"""Divergences of pairs of laws: Gaussian, randomized response, random allocation. Nothing here imports a mechanism."""

@@ -4,7 +4,7 @@ delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)   (B
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,18 +12,18 @@ from scipy.special import log_ndtr
 
 from accounting.divergences.roots import root
 
-# The root is found within this relative distance of the root; results are moved to the safe side by more than that and
-# than the cancellation in delta(epsilon); the two differ so that gauss_epsilon(gauss_mu(e, d), d) <= e.
-_ROOT, _LEAST_ROOT = 1e-12, 1e-18
-_SAFE_MU = 3e-9
-_SAFE_EPSILON = 1e-9
-_NO_PRIVACY = 1e6  # beyond this mu, epsilon is said to be infinite
-# Below these, cancellation would eat the margin. A smaller mu costs no more than this; no smaller delta is promised.
-_LEAST_MU, _LEAST_DELTA = 1e-5, 1e-12
+# Tolerances of a root. Results are moved to the safe side by more than these and than the cancellation in
+# delta(epsilon). The two margins differ, so that gauss_epsilon(gauss_mu(e, d), d) <= e.
+_RELATIVE_TOLERANCE, _ABSOLUTE_TOLERANCE = 1e-12, 1e-18
+_MU_MARGIN = 3e-9
+_EPSILON_MARGIN = 1e-9
+_LARGEST_MU = 1e6  # epsilon is infinite beyond it
+# Below these, cancellation exceeds the margin. A smaller mu costs no more than this, and no smaller delta is promised.
+_SMALLEST_MU, _SMALLEST_DELTA = 1e-5, 1e-12
 
 
 def gauss_delta(mu: float, epsilon: float) -> float:
-    """The least delta at which N(0, 1) against N(mu, 1) is (epsilon, delta)-indistinguishable."""
+    """Return the smallest delta at which N(0, 1) and N(mu, 1) are (epsilon, delta)-indistinguishable."""
     if mu == 0:
         return 0.0
     log_a = float(log_ndtr(mu / 2 - epsilon / mu))
@@ -32,30 +32,32 @@ def gauss_delta(mu: float, epsilon: float) -> float:
 
 
 def gauss_mu(epsilon: float, delta: float) -> float:
-    """The largest mu whose Gaussian mechanism is (epsilon, delta)-DP, rounded down; delta in (0, 1)."""
+    """Return the largest mu whose Gaussian mechanism is (epsilon, delta)-DP, rounded down; delta in (0, 1)."""
     low, high = 1e-12, 1.0
     while gauss_delta(high, epsilon) < delta:
         high *= 2
-    found = root(lambda mu: gauss_delta(mu, epsilon) - delta, low, high, absolute=_LEAST_ROOT, relative=_ROOT)
-    return found * (1 - _SAFE_MU)
+    return _root(lambda mu: gauss_delta(mu, epsilon) - delta, low, high) * (1 - _MU_MARGIN)
 
 
 def gauss_epsilon(mu: float, delta: float) -> float:
-    """The least epsilon >= 0 at which mu-GDP is (epsilon, delta)-DP, rounded up."""
-    if mu > _NO_PRIVACY or delta < _LEAST_DELTA:
+    """Return the smallest epsilon >= 0 at which mu-GDP is (epsilon, delta)-DP, rounded up."""
+    if mu > _LARGEST_MU or delta < _SMALLEST_DELTA:
         return math.inf
-    mu = max(mu, _LEAST_MU)
+    mu = max(mu, _SMALLEST_MU)
     if gauss_delta(mu, 0.0) <= delta:
         return 0.0
     high = mu * mu / 2 + 40 * mu + 1e-9
     while gauss_delta(mu, high) > delta:
         high *= 2
-    found = root(lambda epsilon: gauss_delta(mu, epsilon) - delta, 0.0, high, absolute=_LEAST_ROOT, relative=_ROOT)
-    return found * (1 + _SAFE_EPSILON)
+    return _root(lambda epsilon: gauss_delta(mu, epsilon) - delta, 0.0, high) * (1 + _EPSILON_MARGIN)
+
+
+def _root(f: Callable[[float], float], low: float, high: float) -> float:
+    return root(f, low, high, absolute=_ABSOLUTE_TOLERANCE, relative=_RELATIVE_TOLERANCE)
 
 
 def rdp_epsilons(orders: Sequence[float], rho: NDArray[np.float64], delta: float) -> NDArray[np.float64]:
-    """epsilon(a) = rho(a) + ln(1 - 1/a) - ln(a delta) / (a - 1): what each order alone guarantees at delta.
+    """Return epsilon(a) = rho(a) + ln(1 - 1/a) - ln(a delta) / (a - 1), the guarantee of each order alone at delta.
 
     Reference: Canonne, Kamath, Steinke 2020, Proposition 12. Orders > 1.
     """

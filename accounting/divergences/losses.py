@@ -1,7 +1,7 @@
-"""Privacy-loss distributions of one answer, as pessimistic masses on a grid; those of Gaussian pairs.
+"""Privacy-loss distributions of one answer, as pessimistic masses on a grid, and those of Gaussian pairs.
 
-The masses of the loss in each grid cell are exact differences of Gaussian tails; "connect the dots" moves them to the
-grid's points so that the privacy profile only grows. Both directions of each pair are one: x -> -x swaps them.
+The masses of the loss in each grid cell are exact differences of Gaussian tails. "Connect the dots" moves them to the
+grid points so that the privacy profile only grows. Both directions of each pair agree, since x -> -x swaps them.
 Reference: Doroshenko et al. 2022 (connect the dots); docs/spec T3, 12.5.
 """
 
@@ -16,12 +16,11 @@ from scipy.special import ndtr, ndtri
 
 Vector = NDArray[np.float64]
 
-_TAIL = 1e-18  # mass left beyond the grid, all of it counted as infinite loss
-_X = float(-ndtri(_TAIL))
-
+_TAIL = 1e-18  # mass beyond the grid, counted as infinite loss
+_TAIL_QUANTILE = float(-ndtri(_TAIL))
 
 Search = Literal["about", "nearly"]
-"""How a search of noise looks a curve up: its epsilon is then a few thousandths off what is certified, or 1e-4."""
+"""Accuracy of a curve in a search of noise: epsilon is off by some thousandths ("about") or by 1e-4 ("nearly")."""
 
 
 class Masses(NamedTuple):
@@ -52,11 +51,11 @@ class Loss(Protocol):
         ...
 
     def moments(self, count: int) -> tuple[float, float]:
-        """Upper bounds on, or close to, the mean and variance of the sum of `count` losses."""
+        """Return the mean and variance of the sum of `count` losses, as upper bounds or approximately."""
         ...
 
     def masses(self, interval: float) -> Masses:
-        """The pessimistic masses."""
+        """Return the pessimistic masses."""
         ...
 
 
@@ -76,7 +75,7 @@ class GaussianLoss:
 
     @property
     def widest(self) -> float:
-        return 2 * self.mu * _X + self.mu**2
+        return 2 * self.mu * _TAIL_QUANTILE + self.mu**2
 
     def moments(self, count: int) -> tuple[float, float]:
         return count * self.mu**2 / 2, count * self.mu**2
@@ -87,9 +86,9 @@ class GaussianLoss:
 
 @lru_cache(maxsize=16)
 def _gaussian_masses(mu: float, interval: float) -> Masses:
-    """Loss mu x + mu^2/2 at x ~ N(0,1), i.e. N(mu^2/2, mu^2)."""
-    lowest = math.floor((mu * mu / 2 - _X * mu) / interval)
-    highest = math.ceil((mu * mu / 2 + _X * mu) / interval)
+    """Return the masses of the loss mu x + mu^2/2 at x ~ N(0,1), which is N(mu^2/2, mu^2)."""
+    lowest = math.floor((mu * mu / 2 - _TAIL_QUANTILE * mu) / interval)
+    highest = math.ceil((mu * mu / 2 + _TAIL_QUANTILE * mu) / interval)
     x = np.divide(np.arange(lowest, highest + 1) * interval - mu * mu / 2, mu)
     upper, lower = mass(x[:-1], x[1:]), mass(np.add(x[:-1], mu), np.add(x[1:], mu))
     return connect_the_dots(interval, lowest, upper, lower, float(ndtr(x[0])), float(ndtr(-x[-1])))
@@ -98,12 +97,13 @@ def _gaussian_masses(mu: float, interval: float) -> Masses:
 def symmetric(
     interval: float, upper: Vector, lower: Vector, beyond_p: float, beyond_q: float, zero: float = 0.0
 ) -> Masses:
-    """A pair that is its own mirror image, from its cells of positive loss, (i interval, (i+1) interval].
+    """Return the masses of a pair that is its own mirror image, from its cells of positive loss.
 
     Parameters
     ----------
-    upper, lower : the cells' masses under P and under Q; a loss of -e has those of +e with P and Q exchanged
-    beyond_p, beyond_q : the same for losses beyond the last cell
+    upper, lower : masses of the cells (i interval, (i+1) interval] under P and under Q; the loss -e has those of
+        +e with P and Q exchanged
+    beyond_p, beyond_q : masses of the losses beyond the last cell
     zero : mass of the loss 0
     """
     p, q = np.concatenate([lower[::-1], upper]), np.concatenate([upper[::-1], lower])
@@ -113,9 +113,11 @@ def symmetric(
 def connect_the_dots(
     interval: float, lowest: int, upper: Vector, lower: Vector, extra: float, infinity: float, zero: float = 0.0
 ) -> Masses:
-    """Cell i, losses (e_i, e_i + interval], has mass upper[i] under P and lower[i] under Q; put it on its two ends so
-    that P's mass stays and Q's is matched: the upper end's share b solves (upper - b) e^-e_i + b e^-e_(i+1) = lower.
-    `extra` sits at the lowest point, `zero` at 0, `infinity` at +inf.
+    """Return the masses with each cell's mass moved to the two ends of the cell.
+
+    Cell i, losses (e_i, e_i + interval], has mass upper[i] under P and lower[i] under Q. P's mass stays and Q's is
+    matched: the share b of the upper end solves (upper - b) e^-e_i + b e^-e_(i+1) = lower. `extra` is at the lowest
+    point, `zero` at 0, `infinity` at +inf.
     """
     points = (lowest + np.arange(len(upper))) * interval
     to_high = np.clip((upper - np.exp(points) * lower) / -math.expm1(-interval), 0.0, upper)
@@ -129,12 +131,12 @@ def connect_the_dots(
 
 
 def mass(low: Vector, high: Vector) -> Vector:
-    """Phi(high) - Phi(low), low <= high, to relative accuracy on both sides of 0."""
+    """Return Phi(high) - Phi(low), low <= high, to relative accuracy on both sides of 0."""
     positive = low > 0
     a, b = np.where(positive, -high, low), np.where(positive, -low, high)
     return np.asarray(ndtr(b) - ndtr(a))
 
 
 def reach(q: float, shift: float) -> float:
-    """x beyond which (1-q) N(0,1) + q N(shift,1) has the mass that the grid may leave out, twice at most."""
-    return max(_X, shift - float(ndtri(min(_TAIL / q, 0.5))))
+    """Return x beyond which (1-q) N(0,1) + q N(shift,1) has at most twice the mass that the grid may leave out."""
+    return max(_TAIL_QUANTILE, shift - float(ndtri(min(_TAIL / q, 0.5))))

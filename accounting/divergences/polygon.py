@@ -1,7 +1,7 @@
-"""A symmetric pair of laws above a mechanism whose profile is known, or bounded, at some epsilons alone.
+"""A symmetric pair of laws that dominates a mechanism whose profile is bounded at some epsilons.
 
-A profile H_gamma is convex in gamma = e^epsilon, so it lies below the greatest convex function below bounds at some
-points, constant beyond the last: a polygon, and the profile of a pair with finitely many losses.
+A profile H_gamma is convex in gamma = e^epsilon. So it lies below the greatest convex function below its bounds at some
+points, constant beyond the last. This polygon is the profile of a pair with finitely many losses.
 """
 
 from typing import NamedTuple
@@ -17,7 +17,7 @@ class Knots(NamedTuple):
     Parameters
     ----------
     epsilons : shape (k,)
-    masses : shape (2, k), at +epsilon and at -epsilon; what is at 0 stands in the first row
+    masses : shape (2, k), at +epsilon and at -epsilon; the mass at 0 is in the first row
     infinity : float
     """
 
@@ -27,12 +27,12 @@ class Knots(NamedTuple):
 
 
 def knots(gamma: Vector, delta: Vector) -> Knots:
-    """The pair whose profile is the polygon below these bounds; gamma ascends from 1, delta does not grow."""
+    """Return the pair whose profile is the polygon below these bounds; gamma ascends from 1, delta does not grow."""
     delta[0] = float(np.min((gamma - 1 + 2 * delta) / (gamma + 1)))  # chords from 1/gamma to gamma, and itself
     hull = _lower_hull(gamma, delta)
     gamma, delta = gamma[hull], delta[hull]
     slopes = np.append(np.diff(delta) / np.diff(gamma), 0.0)
-    # Q has the jump of the slope as its mass at each gamma; left of 1 the slope is delta - 1 - slope, by symmetry
+    # Q's mass at each gamma is the jump of the slope there; left of 1 the slope is delta - 1 - slope, by symmetry
     low = np.maximum(np.diff(slopes, prepend=delta[0] - 1 - slopes[0]), 0.0)
     masses = np.vstack([low * gamma, low])
     masses[1, 0] = 0.0
@@ -40,7 +40,7 @@ def knots(gamma: Vector, delta: Vector) -> Knots:
 
 
 def on_grid(pair: Knots, interval: float) -> Masses:
-    """The knots' masses in the grid's cells; a loss of -e has the masses of +e with P and Q exchanged."""
+    """Return the knots' masses on the grid; the loss -e has the masses of +e with P and Q exchanged."""
     epsilons, masses, infinity = pair
     cells = np.concatenate([np.floor(epsilons / interval), np.floor(-epsilons / interval)]).astype(int)
     lowest = int(cells.min())
@@ -52,7 +52,7 @@ def on_grid(pair: Knots, interval: float) -> Masses:
 
 
 def _lower_hull(x: Vector, y: Vector) -> list[int]:
-    """The vertices of the greatest convex function below the points."""
+    """Return the vertices of the greatest convex function below the points."""
     hull = [0]
     for i in range(1, len(x)):
         while len(hull) > 1 and (y[hull[-1]] - y[hull[-2]]) * (x[i] - x[hull[-2]]) >= (y[i] - y[hull[-2]]) * (

@@ -1,4 +1,4 @@
-"""A pair of laws above every mechanism of a given Renyi curve, in both orders of neighbors: for filters alone."""
+"""A pair of laws that dominates every mechanism of a given Renyi curve, in both orders of neighbors, for filters."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,8 +12,8 @@ from accounting.divergences.losses import Masses, Vector
 from accounting.divergences.polygon import Knots
 
 _ORDERS = 1 + np.geomspace(1e-2, 1e5, 400)
-_KNOTS = 300
-_LEAST = 1e-13  # beyond the last knot the profile is at most this, all of it counted as infinite loss
+_KNOT_COUNT = 300
+_SMALLEST_PROFILE = 1e-13  # at the last knot; the profile beyond it counts as infinite loss
 _ROUNDING = 1 + 1e-9
 
 Curve = Callable[[Sequence[float]], Vector]
@@ -21,13 +21,14 @@ Curve = Callable[[Sequence[float]], Vector]
 
 @dataclass(frozen=True, slots=True)
 class RenyiLoss:
-    """The polygon over H_gamma <= min over a of e^((a-1)(rho(a) - epsilon)) (1 - 1/a)^(a-1) / a, at gamma = 1 also over
-    sqrt(rho(a) / 2) (Pinsker).
+    """The loss of the polygon over H_gamma <= min over a of e^((a-1)(rho(a) - epsilon)) (1 - 1/a)^(a-1) / a.
+
+    At gamma = 1 the bound is also sqrt(rho(a) / 2) (Pinsker).
 
     Parameters
     ----------
-    curve : rho, a value that compares
-    shift : the largest displacement behind it, in noise stds
+    curve : rho, hashable
+    shift : the largest shift behind it, in noise stds
 
     Reference: Canonne, Kamath and Steinke 2020, Proposition 12; docs/proofs/filter.md.
     """
@@ -37,7 +38,7 @@ class RenyiLoss:
 
     @property
     def deviation(self) -> float:
-        """That of the Gaussian loss of this displacement."""
+        """The standard deviation of the Gaussian loss of this shift."""
         return self.shift
 
     @property
@@ -45,7 +46,7 @@ class RenyiLoss:
         return 2 * float(_knots(self.curve).epsilons[-1])
 
     def moments(self, count: int) -> tuple[float, float]:
-        """The mean is at most rho at any order; the variance about that of a Gaussian loss of this mean."""
+        """Return a bound on the mean, rho at the lowest order, and the variance of a Gaussian loss of this mean."""
         mean = float(np.asarray(self.curve([float(_ORDERS[0])]))[0])
         return count * mean, count * 2 * mean
 
@@ -57,8 +58,8 @@ class RenyiLoss:
 def _knots(curve: Curve) -> Knots:
     rho = np.asarray(curve([float(a) for a in _ORDERS]))
     slack = (_ORDERS - 1) * np.log1p(-1 / _ORDERS) - np.log(_ORDERS)
-    last = float(np.min(rho + (slack - math.log(_LEAST)) / (_ORDERS - 1)))
-    epsilons = np.linspace(0.0, last, _KNOTS)
+    last = float(np.min(rho + (slack - math.log(_SMALLEST_PROFILE)) / (_ORDERS - 1)))
+    epsilons = np.linspace(0.0, last, _KNOT_COUNT)
     logs = np.min((_ORDERS - 1) * (rho - epsilons[:, None]) + slack, axis=1)
     bounds = np.minimum(np.exp(np.minimum(logs, 0.0)) * _ROUNDING, 1.0)
     bounds[0] = min(bounds[0], math.sqrt(float(rho.min()) / 2) * _ROUNDING)

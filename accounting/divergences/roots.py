@@ -1,7 +1,7 @@
-"""Where a function of one number changes its sign.
+"""Roots of functions of one number.
 
-SciPy's `brentq` does the same, but comes with all of its optimizers: importing them takes a fifth of a CPU second, and
-every price needs a root. It is the reference in the tests; mechanisms that few plans have import it when they need it.
+SciPy's `brentq` does the same, but importing it takes a fifth of a CPU second, and every price needs a root. It is the
+reference in the tests, and mechanisms that few plans use import it when they need it.
 """
 
 import math
@@ -11,30 +11,30 @@ from collections.abc import Callable
 def root(
     f: Callable[[float], float], low: float, high: float, *, absolute: float = 0.0, relative: float = 0.0
 ) -> float:
-    """A point within absolute + relative |x| of an x between the ends at which f changes its sign.
+    """Return a point within absolute + relative |x| of an x between the ends at which f changes its sign.
 
-    Reference: Chandrupatla 1997: inverse quadratic interpolation where three values allow it, else bisection.
+    Reference: Chandrupatla 1997: inverse quadratic interpolation if three values allow it, otherwise bisection.
 
     Raises
     ------
     ValueError
-        if f has one sign at both ends, or a value that is no number.
+        if f has one sign at both ends, or is NaN.
     """
     a, fa, b, fb = low, f(low), high, f(high)
     if not min(fa, fb) <= 0 <= max(fa, fb):
-        raise ValueError("the ends of a bracket have values of two signs")
+        raise ValueError("f must have values of different signs at low and high")
     share = 0.5
     while True:
         if 0 in (fa, fb):
             return a if fa == 0 else b
         nearest = a if abs(fa) < abs(fb) else b
-        least = max((absolute + relative * abs(nearest)) / 2, math.ulp(nearest)) / abs(b - a)
-        if least > 0.5:
+        margin = max((absolute + relative * abs(nearest)) / 2, math.ulp(nearest)) / abs(b - a)
+        if margin > 0.5:
             return nearest
-        x = a + min(max(share, least), 1 - least) * (b - a)
+        x = a + min(max(share, margin), 1 - margin) * (b - a)
         fx = f(x)
         if math.isnan(fx):
-            raise ValueError("no number")
+            raise ValueError("f is NaN inside the bracket")
         if (fx > 0) == (fa > 0):
             c, fc = a, fa
         else:

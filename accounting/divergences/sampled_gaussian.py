@@ -1,9 +1,11 @@
-"""The pairs of an answer over a Poisson batch: P = (1-q) N(0,1) + q N(c,1) against its mirror image P' where a record
-is replaced, against Q = N(0,1) where it becomes null. Of the latter the likelihood ratio is
+"""The pairs of an answer over a Poisson batch.
 
-    r(x) = dP/dQ = 1 - q + q e^(c x - c^2/2),    growing in x, above 1 - q;
+P = (1-q) N(0,1) + q N(c,1) is compared with its mirror image P' if a record is replaced, and with Q = N(0,1) if the
+record becomes null. The likelihood ratio of P and Q is
 
-it serves one order of the neighbors, (Q, P) the other. Proof: docs/proofs/poisson_gaussian.md.
+    r(x) = dP/dQ = 1 - q + q e^(c x - c^2/2),    growing in x, above 1 - q.
+
+(P, Q) bounds one order of the neighbors, and (Q, P) the other. Proof: docs/proofs/poisson_gaussian.md.
 """
 
 import math
@@ -21,36 +23,36 @@ from accounting.divergences.losses import Masses, connect_the_dots, mass, reach,
 Vector = NDArray[np.float64]
 
 _QUADRATURE = 1 + 1e-6  # covers the error of the quadrature below (docs/spec 14)
-_PIECES, _NODES = 40, 64
-_TAIL = 14.0  # standard deviations past the farthest peak of the integrand
-_WIDEST = 200.0  # beyond this order * c the integral gives way to its value at q = 1, which is never smaller
-_LEAST = 1e-9  # below this q c, cancellation would eat the safety factor; the curve is monotone, so it is raised
+_FEWEST_PIECES, _NODES = 40, 64
+_TAIL_STDS = 14.0  # beyond the farthest peak of the integrand
+_LARGEST_ORDER_SHIFT = 200.0  # beyond this order * c the value at q = 1 is used, which is never smaller
+_SMALLEST_RATE_SHIFT = 1e-9  # q c is raised to this, as the curve is monotone: below it cancellation is too large
 _ROUNDING = 4e-15  # of a difference of normal tails, relative to the larger
 
 
 def sampled_renyi(q: float, c: float, orders: Sequence[float]) -> Vector:
-    """The larger of D_a(P || Q) and D_a(Q || P), rounded up by a factor 1 + 1e-6, at each order a > 1."""
+    """Return the larger of D_a(P || Q) and D_a(Q || P), rounded up by a factor 1 + 1e-6, at each order a > 1."""
     return np.array([_curve_point(q, c, float(a), False) for a in orders])
 
 
 def opposite_renyi(q: float, c: float, orders: Sequence[float]) -> Vector:
-    """D_a(P || P') at each order, rounded up alike."""
+    """Return D_a(P || P') at each order, rounded up by the same factor."""
     return np.array([_curve_point(q, c, float(a), True) for a in orders])
 
 
 @lru_cache(maxsize=65536)
 def _curve_point(q: float, c: float, order: float, opposite: bool) -> float:
-    raised, whole = max(c, _LEAST / q), (2 if opposite else 0.5) * order * c * c
-    if order * raised > _WIDEST:
-        return whole
+    raised, unsampled = max(c, _SMALLEST_RATE_SHIFT / q), (2 if opposite else 0.5) * order * c * c
+    if order * raised > _LARGEST_ORDER_SHIFT:
+        return unsampled
     value = _renyi(q, raised, order, opposite) * _QUADRATURE
-    return value if value <= whole else whole  # also if it is no number
+    return value if value <= unsampled else unsampled  # also if it is NaN
 
 
 def _renyi(q: float, c: float, order: float, opposite: bool) -> float:
-    """The divergence by Gauss-Legendre quadrature, the larger one of both orders where they differ."""
+    """Return the divergence by Gauss-Legendre quadrature; the larger one if both orders differ."""
     nodes, weights = _rule()
-    edges = np.linspace(-2 * order * c - _TAIL, 2 * order * c + _TAIL, _pieces(order, c) + 1)
+    edges = np.linspace(-2 * order * c - _TAIL_STDS, 2 * order * c + _TAIL_STDS, _pieces(order, c) + 1)
     half = (edges[1] - edges[0]) / 2
     x = ((edges[:-1] + edges[1:]) / 2)[:, None] + half * nodes
     log_weight = np.log(half * weights) - x * x / 2 - math.log(2 * math.pi) / 2
@@ -64,46 +66,46 @@ def _renyi(q: float, c: float, order: float, opposite: bool) -> float:
 
 @lru_cache(maxsize=1)
 def _rule() -> tuple[Vector, Vector]:
-    """Nodes and weights on [-1, 1]: an eigenvalue problem, solved once."""
+    """Return nodes and weights on [-1, 1], which take an eigenvalue problem."""
     return np.polynomial.legendre.leggauss(_NODES)
 
 
 def _log_mixture(q: float, c: float, x: Vector) -> Vector:
-    """ln r(x)."""
+    """Return ln r(x)."""
     return np.asarray(np.logaddexp(math.log1p(-q) if q < 1 else -math.inf, math.log(q) + c * x - c * c / 2))
 
 
 def _log_moment(log_p: Vector, log_n: Vector, order: float, log_weight: Vector) -> float:
-    """ln E_phi[p^a n^(1-a)]: its excess over 1, the mean-zero linear part taken out."""
+    """Return ln E_phi[p^a n^(1-a)], computed from the excess over 1 without its mean-zero linear part."""
     exponent = order * log_p + (1 - order) * log_n
-    large = np.maximum(np.maximum(log_p, log_n), exponent) > 600
-    t, u, v = (np.where(large, 0.0, values) for values in (exponent, log_p, log_n))
+    is_large = np.maximum(np.maximum(log_p, log_n), exponent) > 600
+    t, u, v = (np.where(is_large, 0.0, values) for values in (exponent, log_p, log_n))
     excess = np.expm1(t) - order * np.expm1(u) - (1 - order) * np.expm1(v)
     moment = math.log1p(max(float(np.sum(excess * np.exp(log_weight))), 0.0))
-    if large.any():  # p^a n^(1-a) - a p + (a-1) n, less its negative term
-        terms = np.logaddexp(exponent, math.log(order - 1) + log_n)[large] + log_weight[large]
+    if is_large.any():  # p^a n^(1-a) - a p + (a-1) n, less its negative term
+        terms = np.logaddexp(exponent, math.log(order - 1) + log_n)[is_large] + log_weight[is_large]
         peak = float(terms.max())
         moment = float(np.logaddexp(moment, peak + math.log(float(np.sum(np.exp(terms - peak))))))
     return moment
 
 
 def _pieces(order: float, c: float) -> int:
-    """Pieces no wider than about one standard deviation, so that the rule stays exact to rounding."""
-    return max(_PIECES, math.ceil(4 * order * c + 2 * _TAIL))
+    """Return a number of pieces of at most about one standard deviation, for which the rule is exact to rounding."""
+    return max(_FEWEST_PIECES, math.ceil(4 * order * c + 2 * _TAIL_STDS))
 
 
 def hockey_stick(q: float, c: float, epsilon: float) -> float:
-    """The larger of H_gamma(P, Q) and H_gamma(Q, P), rounded up, at gamma = e^epsilon, epsilon >= 0."""
+    """Return the larger of H_gamma(P, Q) and H_gamma(Q, P), rounded up, at gamma = e^epsilon, epsilon >= 0."""
     gamma = math.exp(epsilon)
-    above, below = (float(_place(np.asarray(e), q, c)) for e in (epsilon, -epsilon))
-    near, base = float(ndtr(c - above)), float(ndtr(-above))
-    forward = q * near - (gamma - 1 + q) * base
+    above, below = (float(_quantile(np.asarray(e), q, c)) for e in (epsilon, -epsilon))
+    shifted, base = float(ndtr(c - above)), float(ndtr(-above))
+    forward = q * shifted - (gamma - 1 + q) * base
     backward = (1 - gamma * (1 - q)) * float(ndtr(below)) - gamma * q * float(ndtr(below - c))
-    return max(forward, backward, 0.0) + _ROUNDING * (near + float(ndtr(below)))
+    return max(forward, backward, 0.0) + _ROUNDING * (shifted + float(ndtr(below)))
 
 
-def _place(loss: NDArray[Any], q: float, c: float) -> Vector:
-    """x with ln r(x) = loss; -inf where r is larger everywhere."""
+def _quantile(loss: NDArray[Any], q: float, c: float) -> Vector:
+    """Return x with ln r(x) = loss, or -inf if r is larger everywhere."""
     over = np.expm1(loss) / q
     inside = np.log1p(np.where(over > -1, over, 0.0)) / c + c / 2
     return np.asarray(np.where(over > -1, inside, -np.inf))
@@ -111,7 +113,7 @@ def _place(loss: NDArray[Any], q: float, c: float) -> Vector:
 
 @dataclass(frozen=True, slots=True)
 class SampledLoss:
-    """ln r under P; if `mirrored` -ln r under Q. q < 1."""
+    """The loss ln r under P, or -ln r under Q if `mirrored`, for q < 1."""
 
     q: float
     c: float
@@ -123,7 +125,7 @@ class SampledLoss:
 
     @property
     def deviation(self) -> float:
-        """The root of q^2 (e^(c^2) - 1) = E_Q[(r - 1)^2]: the loss's variance in the many-answer limit."""
+        """The root of q^2 (e^(c^2) - 1) = E_Q[(r - 1)^2], the loss's variance in the many-answer limit."""
         return self.q * math.sqrt(math.expm1(self.c**2))
 
     @property
@@ -131,7 +133,7 @@ class SampledLoss:
         return 2 * max(_largest(self.q, self.c), -math.log1p(-self.q))
 
     def moments(self, count: int) -> tuple[float, float]:
-        """The mean is at most the chi-square, and at most q c^2 / 2 (batches known)."""
+        """Return bounds on the mean, by the chi-square and by known batches (q c^2 / 2), and on the variance."""
         chi, c = self.deviation**2 / (1 - self.q), self.c
         return count * min(chi, self.q * c * c / 2), count * min(chi, self.q * c * c * (1 + c * c))
 
@@ -140,18 +142,18 @@ class SampledLoss:
 
 
 def _largest(q: float, c: float) -> float:
-    """The largest loss on the grid, that at the reach."""
+    """Return the largest loss on the grid, at `reach`."""
     return math.log1p(q * math.expm1(min(c * reach(q, c) - c * c / 2, 600.0)))
 
 
 @lru_cache(maxsize=16)
 def _masses(loss: SampledLoss, interval: float) -> Masses:
-    """Cells of ln r between those of its infimum and its value at the reach, in rising order of the loss."""
+    """Return the masses of the cells of ln r from its infimum to its value at `reach`, in rising order of the loss."""
     q, c = loss.q, loss.c
     ends = math.floor(math.log1p(-q) / interval), math.ceil(_largest(q, c) / interval)
-    x = _place(np.arange(ends[0], ends[1] + 1) * interval, q, c)
-    base, near = mass(x[:-1], x[1:]), mass(x[:-1] - c, x[1:] - c)
-    mixed, beyond = (1 - q) * base + q * near, float(ndtr(-x[-1]))
+    x = _quantile(np.arange(ends[0], ends[1] + 1) * interval, q, c)
+    base, shifted = mass(x[:-1], x[1:]), mass(x[:-1] - c, x[1:] - c)
+    mixed, beyond = (1 - q) * base + q * shifted, float(ndtr(-x[-1]))
     if loss.mirrored:
         return connect_the_dots(interval, -ends[1], base[::-1], mixed[::-1], beyond, float(ndtr(x[0])))
     below = (1 - q) * float(ndtr(x[0])) + q * float(ndtr(x[0] - c))
@@ -160,7 +162,7 @@ def _masses(loss: SampledLoss, interval: float) -> Masses:
 
 @dataclass(frozen=True, slots=True)
 class OppositeLoss:
-    """(1-q) N(0,1) + q N(c,1) against its mirror image, q < 1."""
+    """The loss of (1-q) N(0,1) + q N(c,1) against its mirror image, for q < 1."""
 
     q: float
     c: float
@@ -171,7 +173,7 @@ class OppositeLoss:
 
     @property
     def spread(self) -> float:
-        """The integral of (P - Q)^2 / N(0,1) = 4 q^2 sinh(c^2): the loss's variance in the many-answer limit."""
+        """The integral of (P - Q)^2 / N(0,1) = 4 q^2 sinh(c^2), the loss's variance in the many-answer limit."""
         return 4 * self.q**2 * math.sinh(self.c**2)
 
     @property
@@ -183,7 +185,7 @@ class OppositeLoss:
         return 2 * _opposite_largest(self.q, self.c)
 
     def moments(self, count: int) -> tuple[float, float]:
-        """The mean of one loss is at most 2 q c^2 (joint convexity) and at most its chi-square (Q >= (1-q) N(0,1))."""
+        """Return bounds on mean and variance: by joint convexity (2 q c^2) and the chi-square (Q >= (1-q) N(0,1))."""
         chi = self.spread / (1 - self.q)
         return count * min(chi, 2 * self.q * self.c**2), count * min(chi, 4 * self.q * self.c**2 * (1 + self.c**2))
 
@@ -192,18 +194,18 @@ class OppositeLoss:
 
 
 def _opposite_largest(q: float, c: float) -> float:
-    """The largest loss on the grid, that at the reach."""
+    """Return the largest loss on the grid, at `reach`."""
     x = reach(q, c)
     return math.log1p(q * math.expm1(min(c * x - c * c / 2, 600.0))) - math.log1p(q * math.expm1(-c * x - c * c / 2))
 
 
 @lru_cache(maxsize=16)
 def _opposite_masses(q: float, c: float, interval: float) -> Masses:
-    """Loss ln p/q at x ~ P = (1-q) N(0,1) + q N(c,1), Q its mirror image; the loss is odd and increasing in x."""
+    """Return the masses of ln p/q at x ~ P = (1-q) N(0,1) + q N(c,1), Q its mirror image; it is odd and grows in x."""
     # x at which the loss is e: w = e^(c x) solves w - e^e / w = (1-q)(e^e - 1) / (q e^(-c^2/2)) = 2 e^(e/2) sinh(..)
     e = np.arange(0, math.ceil(_opposite_largest(q, c) / interval) + 1) * interval
     x = (e / 2 + np.arcsinh((1 - q) / q * math.exp(c * c / 2) * np.sinh(e / 2))) / c
-    base, near, far = mass(x[:-1], x[1:]), mass(x[:-1] - c, x[1:] - c), mass(x[:-1] + c, x[1:] + c)
+    base, plus, minus = mass(x[:-1], x[1:]), mass(x[:-1] - c, x[1:] - c), mass(x[:-1] + c, x[1:] + c)
     beyond_p = (1 - q) * float(ndtr(-x[-1])) + q * float(ndtr(c - x[-1]))
     beyond_q = (1 - q) * float(ndtr(-x[-1])) + q * float(ndtr(-c - x[-1]))
-    return symmetric(interval, (1 - q) * base + q * near, (1 - q) * base + q * far, beyond_p, beyond_q)
+    return symmetric(interval, (1 - q) * base + q * plus, (1 - q) * base + q * minus, beyond_p, beyond_q)

@@ -1,7 +1,7 @@
-"""The law of what one slot of a random allocation adds, X, put on finitely many points and only raised by it.
+"""The law of X, the contribution of one slot of a random allocation, raised to finitely many points.
 
-Each cell's mass goes to the two ends of the cell so that its mean stays: E f(X) grows for every convex f. Masses and
-means of cells are differences of normal tails. Proof: docs/proofs/random_allocation.md.
+The mass of each cell is moved to the two ends of the cell, and its mean stays. So E f(X) grows for every convex f.
+Masses and means of cells are differences of normal tails. Proof: docs/proofs/random_allocation.md.
 """
 
 import math
@@ -14,23 +14,23 @@ from scipy.special import ndtr
 
 Vector = NDArray[np.float64]
 
-_CELL = 0.03  # the width of a cell, in the standard normal y that X is a function of
-_REACH = 9.0  # how far the cells go in y, beyond where the mean of X is made
+_CELL_WIDTH = 0.03  # in the standard normal y, of which X is a function
+_REACH = 9.0  # of the cells in y, beyond the part that determines the mean of X
 _LARGEST_EXPONENT = 200.0
-_TYPICAL = 0.3  # values of X rarer than this over T are jumps
-_FAR = 4.0  # typical deviations that S misses T kappa by, from where on one X may well make it alone
-_FLOOR = 1e-4  # how far the floor may raise the mean of S, in units of the scale on which the value changes
+_JUMP_PROBABILITY = 0.3  # over T: rarer values of X are jumps
+_JUMP_DEVIATIONS = 4.0  # typical deviations from S to T kappa, beyond which one X alone may well exceed it
+_LARGEST_FLOOR_EFFECT = 1e-4  # of the floor on the mean of S, in units of the scale on which the value changes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SlotLaw:
-    """A law above that of X in the convex order, up to `cut`.
+    """A law that is above that of X in the convex order, up to `cut`.
 
     Parameters
     ----------
     points, masses : shape (k,), the points ascending
     cut : at least E[(X - the last point)_+]
-    conditioning : of the differences that the masses are, terms over result at most
+    conditioning : of the differences that give the masses: the largest ratio of terms to result
     """
 
     points: Vector
@@ -40,11 +40,11 @@ class SlotLaw:
 
 
 def independent(c: float, gamma: float) -> SlotLaw:
-    """X = e^(cy - c^2/2) - gamma e^(-cy - c^2/2), which rises with y ~ N(0, 1)."""
-    y, up, one, chance, near, far, edges = _slot(c)
-    down = gamma * one
+    """Return the law of X = e^(cy - c^2/2) - gamma e^(-cy - c^2/2), which rises with y ~ N(0, 1)."""
+    y, up, mirrored, chance, plus, minus, edges = _slot(c)
+    down = gamma * mirrored
     x = up - down
-    masses = _spread(x, chance, near - gamma * far)
+    masses = _spread(x, chance, plus - gamma * minus)
     masses[0] += edges[0]
     masses[-1] += edges[1]
     cut = ndtr(c - y[-1]) + max(-x[-1], 0.0) * edges[1]  # X - x_k <= e^(cy - c^2/2) - x_k
@@ -53,9 +53,9 @@ def independent(c: float, gamma: float) -> SlotLaw:
 
 @lru_cache(maxsize=4)
 def single(c: float, mirrored: bool) -> SlotLaw:
-    """X = e^(cy - c^2/2), or -X, which rises with -y."""
-    y, up, _, chance, near, _, (below, beyond) = _slot(c)
-    masses = _spread(-up[::-1], chance[::-1], -near[::-1]) if mirrored else _spread(up, chance, near)
+    """Return the law of X = e^(cy - c^2/2), or of -X, which rises with -y."""
+    y, up, _, chance, plus, _, (below, beyond) = _slot(c)
+    masses = _spread(-up[::-1], chance[::-1], -plus[::-1]) if mirrored else _spread(up, chance, plus)
     masses[0] += beyond if mirrored else below
     masses[-1] += below if mirrored else beyond
     cut = up[0] * below if mirrored else ndtr(c - y[-1])
@@ -64,8 +64,10 @@ def single(c: float, mirrored: bool) -> SlotLaw:
 
 @lru_cache(maxsize=4)
 def _slot(c: float) -> tuple[Vector, Vector, Vector, Vector, Vector, Vector, tuple[float, float]]:
-    """What does not depend on gamma: edges y of cells, e^(cy - c^2/2) and e^(-cy - c^2/2) there; the cells' chances,
-    and under N(c, 1) and N(-c, 1); what lies beyond the edges.
+    """Return the parts of the law that do not depend on gamma.
+
+    They are the edges y of the cells; e^(cy - c^2/2) and e^(-cy - c^2/2) there; the cells' probabilities under N(0, 1),
+    N(c, 1) and N(-c, 1); and the probability below and above all edges.
     """
     y = _cells(-_REACH - c, _REACH + c, c)
     up, down = np.exp(c * y - c * c / 2), np.exp(-c * y - c * c / 2)
@@ -74,7 +76,7 @@ def _slot(c: float) -> tuple[Vector, Vector, Vector, Vector, Vector, Vector, tup
 
 
 def ordered(c: float, gamma: float) -> SlotLaw:
-    """a - gamma where positive; apart from it 1 - gamma a where negative; else 0; a = e^(mu y - mu^2/2), mu = 2c."""
+    """Return the law of (a - gamma)_+ and, separately, 1 - gamma a if a > 1/gamma; a = e^(mu y - mu^2/2), mu = 2c."""
     mu, middle = 2 * c, math.log(gamma) / (2 * c)
     high, low = _cells(c + middle, _REACH + mu, mu), _cells(c - middle, _REACH + mu, mu)
     a, b = np.exp(mu * high - mu * mu / 2), np.exp(mu * low - mu * mu / 2)
@@ -92,22 +94,22 @@ def ordered(c: float, gamma: float) -> SlotLaw:
 
 
 def _cells(low: float, high: float, rate: float) -> Vector:
-    """Edges of cells, from `low` on; the first cell is wider where `low` is far out."""
+    """Return the edges of cells from `low` on; the first cell is wider if `low` is far out."""
     edge = _LARGEST_EXPONENT / rate
-    near = max(low, -high, -edge)
-    far = max(min(high, edge), near + 1.0)
-    y = np.linspace(near, far, math.ceil((far - near) / _CELL) + 1)
-    return y if near == low else np.append(low, y)
+    first = max(low, -high, -edge)
+    last = max(min(high, edge), first + 1.0)
+    y = np.linspace(first, last, math.ceil((last - first) / _CELL_WIDTH) + 1)
+    return y if first == low else np.append(low, y)
 
 
 def _mass(low: Vector, high: Vector) -> Vector:
-    """Phi(high) - Phi(low), low <= high, to relative accuracy on both sides of 0."""
+    """Return Phi(high) - Phi(low), low <= high, to relative accuracy on both sides of 0."""
     right = low > 0
     return np.asarray(ndtr(np.where(right, -low, high)) - ndtr(np.where(right, -high, low)))
 
 
 def _spread(edges: Vector, chance: Vector, mean: Vector) -> Vector:
-    """Each cell's mass on its two ends so that its mean stays; `mean` is the part of E X that the cell makes."""
+    """Return the masses with each cell's mass on its two ends and its mean unchanged; `mean` is its part of E X."""
     up = np.clip((mean - edges[:-1] * chance) / np.diff(edges), 0.0, chance)
     masses = np.zeros(len(edges))
     masses[:-1] += chance - up
@@ -117,16 +119,18 @@ def _spread(edges: Vector, chance: Vector, mean: Vector) -> Vector:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What E[(S - T kappa)_+], S = X_1 + ... + X_T, looks like, and which part of a law it is about.
+    """The part of a law that determines E[(S - T kappa)_+], S = X_1 + ... + X_T, and the shape of that value.
 
     Parameters
     ----------
-    typical : the deviation of S but for jumps
-    scale : on which the value changes with kappa: that deviation, where many X pass T kappa together; where one that is
-        larger than all others miss does, by how much it then is so in the mean
-    rough : about the value, but for a large factor
-    law, over, under : all of X; E[(X - x_i)_+] and E[(x_i - X)_+]
-    jump, first : the point that one X passes if it makes S pass T kappa, none if no X does; and the lowest usual one
+    typical : the deviation of S without jumps
+    scale : of kappa, on which the value changes. It is that deviation if many X together exceed T kappa, and the mean
+        excess of a single X if one jump does.
+    rough : the value up to a large factor
+    law : of X
+    over, under : E[(X - x_i)_+] and E[(x_i - X)_+]
+    jump : index of the point that a single X must exceed for S to exceed T kappa; None if no X does
+    first : index of the lowest usual point
     slots : T
     """
 
@@ -141,13 +145,14 @@ class Stretch:
     slots: int
 
     def within(self, trim: float) -> SlotLaw:
-        """The law within a cap that cuts `trim` of what one X alone adds, and a floor that hardly raises the mean. What
-        lies beyond them is put there; the cap's part is in `cut`.
+        """Return the law between a floor that hardly raises the mean and a cap that cuts `trim` of a jump's excess.
+
+        Mass beyond them is moved to them, and the excess above the cap is added to `cut`.
         """
         law, over, jump = self.law, self.over, self.jump
         x, p = law.points, law.masses
         top = len(x) - 1 if jump is None else jump + int(np.argmax(over[jump:] <= trim * over[jump]))
-        floor = np.flatnonzero((self.under <= _FLOOR * self.scale / self.slots) | (x <= -4 * x[top]))
+        floor = np.flatnonzero((self.under <= _LARGEST_FLOOR_EFFECT * self.scale / self.slots) | (x <= -4 * x[top]))
         bottom = min(int(floor[-1]), self.first, top - 1)
         masses = p[bottom : top + 1].copy()
         masses[0] += p[:bottom].sum()
@@ -157,12 +162,12 @@ class Stretch:
 
 
 def stretch(law: SlotLaw, slots: int, kappa: float) -> Stretch:
-    """Where in a law the value comes from."""
+    """Return the part of a law that determines the value."""
     x, T, (first, middle, typical, tail, over, under) = law.points, slots, _usual(law, slots)
     missing = T * kappa - (T - 1) * middle
     jump = int(np.searchsorted(x, max(missing, typical)))
     jumps = jump < len(x) - 1 and tail[jump] > 0
-    scale = max(typical, float(over[jump] / tail[jump])) if jumps and missing > _FAR * typical else typical
+    scale = max(typical, float(over[jump] / tail[jump])) if jumps and missing > _JUMP_DEVIATIONS * typical else typical
     many = typical * math.exp(-0.5 * min(max(missing, 0.0) / typical, 38.0) ** 2)
     rough = T * float(over[min(jump, len(x) - 1)]) + many
     return Stretch(typical, scale, rough, law, over, under, jump if jumps else None, first, T)
@@ -170,13 +175,15 @@ def stretch(law: SlotLaw, slots: int, kappa: float) -> Stretch:
 
 @lru_cache(maxsize=4)
 def _usual(law: SlotLaw, T: int) -> tuple[int, float, float, Vector, Vector, Vector]:
-    """What does not depend on kappa: the lowest usual point, the mean of the usual ones, the typical deviation of S;
+    """Return the parts of a `Stretch` that do not depend on kappa.
+
+    They are the index of the lowest usual point, the mean of the usual points, the typical deviation of S, and
     P(X > x_i), E[(X - x_i)_+] and E[(x_i - X)_+].
     """
     x, p = law.points, law.masses
     tail = np.append(np.cumsum(p[:0:-1])[::-1], 0.0)
-    first = min(int(np.searchsorted(-tail, _TYPICAL / T - 1)), len(x) - 2)
-    last = max(min(int(np.searchsorted(-tail, -_TYPICAL / T)), len(x) - 1), first + 1)
+    first = min(int(np.searchsorted(-tail, _JUMP_PROBABILITY / T - 1)), len(x) - 2)
+    last = max(min(int(np.searchsorted(-tail, -_JUMP_PROBABILITY / T)), len(x) - 1), first + 1)
     inner, share = x[first : last + 1], p[first : last + 1] / p[first : last + 1].sum()
     middle = float(share @ inner)
     typical = math.sqrt(T * float(share @ (inner - middle) ** 2))

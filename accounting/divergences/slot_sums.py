@@ -1,13 +1,13 @@
-"""E[(S/T - kappa)_+] for S = X_1 + ... + X_T independent, rounded up: the sum behind the profile of hidden slots.
+"""E[(S/T - kappa)_+] for S = X_1 + ... + X_T independent, rounded up: the sum behind the profile of secret slots.
 
-In steps that each are exact or raise the value; what is chosen in them affects only by how much:
-1. X has finitely many values (`slot_law`), within a cap, beyond which its expectation is added, and a floor.
-2. Each point's mass goes to the two nearest points of a lattice, its mean kept.
+Every step is exact or raises the value. The choices made in them only affect by how much.
+1. X has finitely many values (`slot_law`) between a floor and a cap, beyond which its expectation is added.
+2. Each point's mass goes to the two nearest points of a lattice, and its mean stays.
 3. The law is tilted by e^(theta x): with M = E e^(theta (X - kappa)), f(s) = s e^(-theta s) for s > 0, else 0,
    E[(S - T kappa)_+] = M^T E~ f(S - T kappa). By f <= 1 / (e theta) that is at most M^T / (e theta) (Chernoff).
 4. f is at most g, the sum of f over all shifts by whole turns of a circle of N lattice steps. E~ g is a finite sum over
    N frequencies: the Fourier coefficients of g are geometric series, those of S the T-th powers of those of X.
-5. The worst rounding is added, that of the transform absolutely, that of all else as a factor e^(T eta).
+5. The worst rounding is added: that of the transform absolutely, all other rounding as a factor e^(T eta).
 Proof, with the error analysis: docs/proofs/random_allocation.md.
 """
 
@@ -22,270 +22,301 @@ from scipy import fft
 
 from accounting.divergences.slot_law import SlotLaw, Stretch, Vector, stretch
 
-_UNIT = 2.0**-53
-_STEP = 0.12  # sqrt(T) lattice steps, over the scale on which the value changes
-_RAISED = 0.003  # half the share by which step 2 may raise the value
+_UNIT_ROUNDOFF = 2.0**-53
+_STEP_RATIO = 0.12  # of sqrt(T) lattice steps to the scale on which the value changes
+_TARGET_RAISE = 0.003  # half the relative amount by which step 2 may raise the value
 _TILTS = 40
-_SLACK = 7.0  # -ln M^T / theta may miss its most by so much, for a smaller circle
-_SMALLEST_CIRCLE, _LARGEST_CIRCLE = 1 << 11, 1 << 13  # of lattice steps; where T is large, more
-_NOTHING = 1e-17  # beside any delta
-_LARGEST_POWER, _LARGEST_ETA = 600.0, 0.1
-_NEAR = 5  # lattice steps
-_SMALL = 45.0  # frequencies whose power is below e^-45 are taken for rounding
-_LOST = 0.05  # the share of rounding, or of what step 2 raised, at which another way is tried
-# And, of so many slots, the share by the size of steps alone at which this way is left out: ways that do were found up
-# to a tenth of it, and what receipts and charges of before state must be found again, to 2^-30 of it.
-_COARSE, _MANY = 20.0, 64
-_BENT, _SHARE = 0.15, 0.3  # along a curve: the same share, by what the sum before showed; and of the value, what it did
+_LOG_TOLERANCE = 7.0  # -ln M^T / theta may be this far below its largest value, for a smaller circle
+_SMALLEST_CIRCLE_STEPS, _LARGEST_CIRCLE_STEPS = 1 << 11, 1 << 13  # larger circles are allowed for many slots
+_NEGLIGIBLE = 1e-17  # beside any delta
+_LARGEST_LOG_POWER, _LARGEST_ETA = 600.0, 0.1
+_NEAR_STEPS = 5  # lattice steps around the origin that `_transform` may sum one by one
+_NEGLIGIBLE_LOG_POWER = 45.0  # frequencies whose power is below e^-45 count as rounding
+_ACCEPTED_LOSS = 0.05  # relative amount lost to rounding, or raised by step 2, up to which a circle is accepted
+# With `_MANY_SLOTS` or more, a circle is skipped if its lattice alone raises the value by more than `_SKIPPED_RAISE`,
+# relatively. Accepted circles stay ten times below. Do not change these: the charges and certificates of stored
+# receipts must recompute to 2^-30.
+_SKIPPED_RAISE, _MANY_SLOTS = 20.0, 64
+_SKIPPED_HINTED_RAISE = 0.15  # the same limit for the raise that the last sum of a curve predicts
+_HINTED_VALUE_RATIO = 0.3  # of the value over its rough estimate to the ratio of the last sum
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
-    """How to do it: what the cap cuts, -ln of what may come round the circle from below and above, whether to transform
-    what is far apart from what is near. A low cap costs more, but the less comes round the circle.
+class _Circle:
+    """A choice of cap and circle. A lower cap costs more, but less comes round the circle.
+
+    Parameters
+    ----------
+    trim : share of a jump's excess that the cap cuts
+    below, above : -ln of what may come round the circle from below and from above
+    splits : whether near and far lattice points are transformed separately
     """
 
     trim: float
     below: float
     above: float
-    apart: bool
+    splits: bool
 
-    def least(self, T: int) -> float:
-        """theta E~ g below which what comes round, or rounding, would count."""
-        return max(1e3 * math.exp(-self.above), 0.0 if self.apart else T * 1e-13)
+    def smallest_value(self, T: int) -> float:
+        """Return the theta E~ g below which rounding, or what comes round the circle, is too large."""
+        return max(1e3 * math.exp(-self.above), 0.0 if self.splits else T * 1e-13)
 
 
-_WAYS = (_Way(1e-3, 30, 24, False), *(_Way(trim, 40, 30, True) for trim in (1e-3, 1e-2, 5e-2, 0.3)))
+_CIRCLES = (_Circle(1e-3, 30, 24, False), *(_Circle(trim, 40, 30, True) for trim in (1e-3, 1e-2, 5e-2, 0.3)))
 
 
 @dataclass(slots=True)
-class Along:
-    """What the sums along a curve showed, its gamma growing: for a search, in which ways that would not do for the next
-    sum are left out, most of them rightly. Each sum is a bound still, and nothing is certified by one.
+class SearchHints:
+    """Results of the last sum along a curve of growing gamma, with which a search skips circles for the next sum.
+
+    Each sum stays an upper bound, but it may differ from one without hints. No certificate depends on it.
 
     Parameters
     ----------
-    hasty : whether the next sum begins with the way that did for this one
-    ways : so many are left out then
-    bend, share : of the last circle: by which share its lattice raised the value, over the step squared; and the value
-        over what was roughly expected
+    begins_with_last : whether the next sum begins with the circle that was accepted for the last one
+    skipped : number of circles that are skipped then
+    raise_per_step : relative raise of the last lattice over its step squared
+    value_ratio : of the last value to its rough estimate
     """
 
-    hasty: bool = False
-    ways: int = 0
-    bend: float = 0.0
-    share: float = math.inf
+    begins_with_last: bool = False
+    skipped: int = 0
+    raise_per_step: float = 0.0
+    value_ratio: float = math.inf
 
 
-def excess(law: SlotLaw, slots: int, kappa: float, along: Along | None = None, little: float = 0.0) -> float:
-    """E[(S/T - kappa)_+], rounded up; infinite where the arithmetic does not reach. Where a first bound of it is at
-    most `little`, that one; `along` a curve at times another one, lower or higher, from fewer ways.
+def excess(law: SlotLaw, slots: int, kappa: float, hints: SearchHints | None = None, negligible: float = 0.0) -> float:
+    """Return an upper bound on E[(S/T - kappa)_+]; infinite if the arithmetic does not reach it.
+
+    Parameters
+    ----------
+    hints : of the last sum along a curve, in a search
+    negligible : if a first bound is at most this, that bound is returned
     """
-    least, coarse, within = math.inf, 0.0, dict[float, _Within]()
-    part, begun = stretch(law, slots, kappa), along.ways if along else 0
-    for i, way in enumerate(_WAYS[begun:], begun):
-        if way.trim <= coarse:
+    smallest, skipped_trim, trimmed_laws = math.inf, 0.0, dict[float, _Trimmed]()
+    part, skipped = stretch(law, slots, kappa), hints.skipped if hints else 0
+    for i, circle in enumerate(_CIRCLES[skipped:], skipped):
+        if circle.trim <= skipped_trim:
             continue
-        if way.trim not in within:
-            within[way.trim] = _within(part, kappa, way.trim)
-        found = _excess(within[way.trim], slots, kappa, way, along, little)
-        least = min(least, found.value)
-        if found.raised < _LOST and not found.lost:
-            if along and along.hasty:
-                along.ways = i
+        if circle.trim not in trimmed_laws:
+            trimmed_laws[circle.trim] = _trimmed(part, kappa, circle.trim)
+        bound = _bound(trimmed_laws[circle.trim], slots, kappa, circle, hints, negligible)
+        smallest = min(smallest, bound.value)
+        if bound.raised < _ACCEPTED_LOSS and not bound.is_inexact:
+            if hints and hints.begins_with_last:
+                hints.skipped = i
             break
-        coarse = way.trim if found.raised >= _LOST else 0.0
-    return least
+        skipped_trim = circle.trim if bound.raised >= _ACCEPTED_LOSS else 0.0
+    return smallest
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """A bound, by which share the lattice raised it, and whether much was lost to rounding or came round the circle."""
+class _Bound:
+    """An upper bound, the relative amount by which the lattice raised it, and whether much was lost otherwise.
+
+    Parameters
+    ----------
+    is_inexact : much was lost to rounding or came round the circle
+    """
 
     value: float
     raised: float
-    lost: bool
+    is_inexact: bool
 
 
-_NOTHING_FOUND = _Found(math.inf, 0.0, True)
+_NO_BOUND = _Bound(math.inf, 0.0, True)
 
 
 @dataclass(frozen=True, slots=True)
-class _Within:
-    """A law within its cap and floor; tilts that may be good, and ln M^T at each."""
+class _Trimmed:
+    """A law between its floor and its cap, candidate tilts, and ln M^T at each."""
 
     part: Stretch
     law: SlotLaw
     thetas: Vector
-    powers: Vector
+    log_powers: Vector
 
 
-def _within(part: Stretch, kappa: float, trim: float) -> _Within:
+def _trimmed(part: Stretch, kappa: float, trim: float) -> _Trimmed:
     law = part.within(trim)
-    return _Within(part, law, *_powers(law, law.points - kappa, part.slots, part.typical))
+    return _Trimmed(part, law, *_tilts(law, law.points - kappa, part.slots, part.typical))
 
 
-def _excess(
-    within: _Within, T: int, kappa: float, way: _Way, along: Along | None = None, little: float = 0.0
-) -> _Found:
-    """The same in one way."""
-    part, law, thetas, powers = within.part, within.law, within.thetas, within.powers
-    chernoff = powers - 1 - np.log(thetas)
+def _bound(
+    trimmed: _Trimmed,
+    T: int,
+    kappa: float,
+    circle: _Circle,
+    hints: SearchHints | None = None,
+    negligible: float = 0.0,
+) -> _Bound:
+    """Return the bound of one circle, refining its lattice until it raises the value little enough."""
+    part, law, thetas, log_powers = trimmed.part, trimmed.law, trimmed.thetas, trimmed.log_powers
+    chernoff = log_powers - 1 - np.log(thetas)
     best = int(np.argmin(chernoff))
-    eta = T * _UNIT * 2**13 * (1 + law.conditioning)
+    eta = T * _UNIT_ROUNDOFF * 2**13 * (1 + law.conditioning)
     if not eta < _LARGEST_ETA:
-        return _NOTHING_FOUND
+        return _NO_BOUND
     rounding = math.exp(eta)
-    crude = rounding * (math.exp(min(chernoff[best], _LARGEST_POWER)) / T + law.cut)
-    if chernoff[best] < math.log(_NOTHING * T) or crude <= little:
-        return _Found(crude, 0.0, False)
-    theta, around, power = _circle(thetas, powers, way)
-    rough, last = part.rough * (min(1.0, _SHARE * along.share) if along else 1.0), way is _WAYS[-1]
-    hopeless = not last and rough * theta < 0.1 * way.least(T) * math.exp(min(power, _LARGEST_POWER))
-    if hopeless or not 0 < around < math.inf:
-        return _NOTHING_FOUND
-    finest, found = around / max(_LARGEST_CIRCLE, 2**8 * math.sqrt(T)), math.inf
+    crude = rounding * (math.exp(min(chernoff[best], _LARGEST_LOG_POWER)) / T + law.cut)
+    if chernoff[best] < math.log(_NEGLIGIBLE * T) or crude <= negligible:
+        return _Bound(crude, 0.0, False)
+    theta, circumference, log_power = _smallest_circle(thetas, log_powers, circle)
+    rough = part.rough * (min(1.0, _HINTED_VALUE_RATIO * hints.value_ratio) if hints else 1.0)
+    is_last, power = circle is _CIRCLES[-1], math.exp(min(log_power, _LARGEST_LOG_POWER))
+    is_hopeless = not is_last and rough * theta < 0.1 * circle.smallest_value(T) * power
+    if is_hopeless or not 0 < circumference < math.inf:
+        return _NO_BOUND
+    finest = circumference / max(_LARGEST_CIRCLE_STEPS, 2**8 * math.sqrt(T))
     scale = min(1 / float(thetas[best]), part.scale)
     raised = T / 12 * (finest / scale) ** 2  # about, on the finest lattice
-    bent = along is not None and along.bend * finest**2 > _BENT
-    if not last and T >= _MANY and (raised > _COARSE or bent):
-        return _Found(math.inf, raised, True)
-    step = max(min(_STEP * scale / math.sqrt(T), around / _SMALLEST_CIRCLE), finest)
+    is_raised_by_hint = hints is not None and hints.raise_per_step * finest**2 > _SKIPPED_HINTED_RAISE
+    if not is_last and T >= _MANY_SLOTS and (raised > _SKIPPED_RAISE or is_raised_by_hint):
+        return _Bound(math.inf, raised, True)
+    step = max(min(_STEP_RATIO * scale / math.sqrt(T), circumference / _SMALLEST_CIRCLE_STEPS), finest)
+    smallest = math.inf
     while max(float(np.abs(law.points).max()), T * abs(kappa)) / step < 2.0**52:
-        size = fft.next_fast_len(math.ceil(around / step) + 1, real=True)
-        turned = _on_circle(law, T, kappa, theta, step, size, way.apart)
-        if along:
-            along.bend, along.share = turned.raised / step**2, turned.factor * turned.value / part.rough
-        found = min(found, rounding * (turned.factor * (turned.value + turned.lost) / T + law.cut))
-        if not turned.raised > 2 * _RAISED or step <= finest:
-            lost = turned.lost > _LOST * turned.value or theta * turned.value < way.least(T)
-            return _Found(found, turned.raised, lost)
-        step = max(step * min(math.sqrt(_RAISED / turned.raised), 0.5), finest)
-    return _NOTHING_FOUND
+        size = fft.next_fast_len(math.ceil(circumference / step) + 1, real=True)
+        total = _circle_sum(law, T, kappa, theta, step, size, circle.splits)
+        if hints:
+            hints.raise_per_step, hints.value_ratio = total.raised / step**2, total.factor * total.value / part.rough
+        smallest = min(smallest, rounding * (total.factor * (total.value + total.rounding) / T + law.cut))
+        if not total.raised > 2 * _TARGET_RAISE or step <= finest:
+            is_rounded = total.rounding > _ACCEPTED_LOSS * total.value
+            return _Bound(smallest, total.raised, is_rounded or theta * total.value < circle.smallest_value(T))
+        step = max(step * min(math.sqrt(_TARGET_RAISE / total.raised), 0.5), finest)
+    return _NO_BOUND
 
 
-def _powers(law: SlotLaw, v: Vector, T: int, typical: float) -> tuple[Vector, Vector]:
-    """Tilts that may be good, ascending, and ln M^T at each."""
+def _tilts(law: SlotLaw, v: Vector, T: int, typical: float) -> tuple[Vector, Vector]:
+    """Return candidate tilts, ascending, and ln M^T at each."""
     total = math.sqrt(T * float(law.masses @ (v - law.masses @ v) ** 2))
     largest = float(v.max())
     low, high = 0.2 / total, 100 / typical
     if largest > 0:
-        low, high = min(low, 5 / largest), min(high, _LARGEST_POWER / largest)
+        low, high = min(low, 5 / largest), min(high, _LARGEST_LOG_POWER / largest)
     thetas = np.exp(np.linspace(math.log(low), math.log(max(high, 3 * low)), _TILTS))
     exponents = np.multiply.outer(thetas, v)
-    most = thetas * largest  # of points that ascend
-    exponents -= most[:, None]
-    return thetas, T * (np.log(np.exp(exponents, out=exponents) @ law.masses) + most)
+    peaks = thetas * largest  # as the points ascend
+    exponents -= peaks[:, None]
+    return thetas, T * (np.log(np.exp(exponents, out=exponents) @ law.masses) + peaks)
 
 
-def _circle(thetas: Vector, powers: Vector, way: _Way) -> tuple[float, float, float]:
-    """The tilt whose circle is the smallest, its circumference C, and ln M^T there.
+def _smallest_circle(thetas: Vector, log_powers: Vector, circle: _Circle) -> tuple[float, float, float]:
+    """Return the tilt whose circle is the smallest, its circumference C, and ln M^T there.
 
-    E[(S + C - T kappa)_+] comes round from below with a factor e^(-theta C), which is kept below e^-below M^T; what is
-    above T kappa + C comes round from above, in all at most e^-above by Chernoff's inequality at a larger tilt.
+    E[(S + C - T kappa)_+] comes round from below with a factor e^(-theta C), which is at most e^-below M^T. The part
+    above T kappa + C comes round from above: at most e^-above in all, by Chernoff's inequality at a larger tilt.
     """
-    goal = powers - np.log(thetas)
-    near = np.flatnonzero(goal <= goal.min() + _SLACK)
-    step = thetas[None, :] - thetas[near][:, None]
+    goal = log_powers - np.log(thetas)
+    candidates = np.flatnonzero(goal <= goal.min() + _LOG_TOLERANCE)
+    step = thetas[None, :] - thetas[candidates][:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
-        beyond = np.where(step > 0, (powers[None, :] - powers[near][:, None] + way.above) / step, np.inf).min(axis=1)
-    around = np.maximum((way.below - np.minimum(powers[near], 0.0)) / thetas[near], beyond)
-    found = int(np.argmin(around))
-    return float(thetas[near[found]]), float(around[found]), float(powers[near[found]])
+        differences = log_powers[None, :] - log_powers[candidates][:, None] + circle.above
+        beyond = np.where(step > 0, differences / step, np.inf).min(axis=1)
+    below = (circle.below - np.minimum(log_powers[candidates], 0.0)) / thetas[candidates]
+    circumferences = np.maximum(below, beyond)
+    best = int(np.argmin(circumferences))
+    return float(thetas[candidates[best]]), float(circumferences[best]), float(log_powers[candidates[best]])
 
 
 @dataclass(frozen=True, slots=True)
-class _Turned:
-    """M^T; E~ g; the worst rounding of it; and about by which share step 2 raised it."""
+class _CircleSum:
+    """M^T, E~ g, its worst rounding, and about the relative amount by which step 2 raised it."""
 
     factor: float
     value: float
-    lost: float
+    rounding: float
     raised: float
 
 
-def _on_circle(law: SlotLaw, T: int, kappa: float, theta: float, step: float, size: int, apart: bool) -> _Turned:
-    """Steps 2 to 5 on a circle of `size` lattice steps."""
+def _circle_sum(law: SlotLaw, T: int, kappa: float, theta: float, step: float, size: int, splits: bool) -> _CircleSum:
+    """Return the result of steps 2 to 5 on a circle of `size` lattice steps."""
     tilted = law.masses * np.exp(theta * (law.points - law.points[-1]))
-    origin = float(law.points[np.searchsorted(np.cumsum(tilted), tilted.sum() / 2)])  # where most of it is
-    at = np.floor((law.points - origin) / step)
-    share = (law.points - origin) / step - at
-    place = np.concatenate([at, at + 1])
-    exponents = theta * (place * step + (origin - kappa))
-    most = float(exponents.max())
-    tilted = np.concatenate([law.masses * (1 - share), law.masses * share]) * np.exp(exponents - most)
+    origin = float(law.points[np.searchsorted(np.cumsum(tilted), tilted.sum() / 2)])  # the median of the tilted law
+    lower = np.floor((law.points - origin) / step)
+    share = (law.points - origin) / step - lower
+    positions = np.concatenate([lower, lower + 1])
+    exponents = theta * (positions * step + (origin - kappa))
+    peak = float(exponents.max())
+    tilted = np.concatenate([law.masses * (1 - share), law.masses * share]) * np.exp(exponents - peak)
     scale = float(tilted.sum())
-    power = T * (math.log(scale) + most)
-    if not power < _LARGEST_POWER:
-        return _Turned(math.inf, 1.0, 0.0, 0.0)
-    kept, change, modulus, error, small = _transform(place, tilted / scale, T, size, apart)
-    # the first lattice point from T kappa on, or from just below it, is `start`, `offset` steps beyond
-    shift = 8 * _UNIT * T * (abs(kappa) + abs(origin))
+    log_power = T * (math.log(scale) + peak)
+    if not log_power < _LARGEST_LOG_POWER:
+        return _CircleSum(math.inf, 1.0, 0.0, 0.0)
+    frequencies, change, modulus, error, small = _transform(positions, tilted / scale, T, size, splits)
+    # `start` is the first lattice point from T kappa on, or from just below it, at a distance of `offset` steps.
+    shift = 8 * _UNIT_ROUNDOFF * T * (abs(kappa) + abs(origin))
     threshold = T * ((kappa - origin) / step) - shift / step
     start = math.ceil(threshold)
     offset, turn = start - threshold, 2 * math.pi / size
     logs = T * _log1p(np.conj(change))
-    waves = np.exp(logs - 1j * turn * (kept * (start % size) % size))
-    weight = np.full(len(kept), 2 * step * math.exp(-theta * step * offset) / size)
-    weight[(kept == 0) | (2 * kept == size)] /= 2
+    waves = np.exp(logs - 1j * turn * (frequencies * (start % size) % size))
+    weight = np.full(len(frequencies), 2 * step * math.exp(-theta * step * offset) / size)
+    weight[(frequencies == 0) | (2 * frequencies == size)] /= 2
     density = abs(float(np.sum((weight * waves).real)))  # of S at T kappa, times step^2
-    whole, versed = (part[_first(kept)] for part in _turns(size))
-    r = math.exp(-theta * step) * whole  # e^(-theta step - 2 pi i k / size)
-    less = math.expm1(-theta * step) * whole.real - versed + 1j * r.imag  # r - 1
-    terms = weight * (offset + (1 - offset) * r) / less**2 * waves
+    rotations, versed = (part[_selector(frequencies)] for part in _turns(size))
+    r = math.exp(-theta * step) * rotations  # e^(-theta step - 2 pi i k / size)
+    r_minus_1 = math.expm1(-theta * step) * rotations.real - versed + 1j * r.imag
+    terms = weight * (offset + (1 - offset) * r) / r_minus_1**2 * waves
     value = max(float(np.sum(terms.real)), 0.0)
-    lost = float(np.abs(terms) @ (np.expm1(T * error / modulus) + _UNIT * (64 + 32 * np.abs(logs))))
-    lost += 2 * step / -math.expm1(-2 * theta * step) * small
-    return _Turned(math.exp(power + 2 * theta * shift), value, lost, T / 12 * density / (value + lost))
+    rounding = float(np.abs(terms) @ (np.expm1(T * error / modulus) + _UNIT_ROUNDOFF * (64 + 32 * np.abs(logs))))
+    rounding += 2 * step / -math.expm1(-2 * theta * step) * small
+    factor = math.exp(log_power + 2 * theta * shift)
+    return _CircleSum(factor, value, rounding, T / 12 * density / (value + rounding))
 
 
-def _transform(place: Vector, masses: Vector, T: int, size: int, apart: bool) -> tuple[Any, Any, Vector, Vector, float]:
-    """The frequencies k that count; w - 1, |w| and the error of w at each; |w|^T at most, at all others.
+def _transform(
+    positions: Vector, masses: Vector, T: int, size: int, splits: bool
+) -> tuple[Any, Any, Vector, Vector, float]:
+    """Return the frequencies k that count; w - 1, |w| and the error of w at each; a bound on |w|^T at all others.
 
-    w is the mean of e^(-2 pi i k place / size). If `apart`, near places, where the most is, are summed one by one, as
-    what they change 1 by; the far ones are few in mass, and so is then the error of their transform.
+    w is the mean of e^(-2 pi i k position / size). If `splits`, positions near the origin, which have most of the mass,
+    are summed one by one as changes of 1. The others have little mass, so the error of their transform is small.
     """
-    spots, plain = place.astype(np.int64) % size, _UNIT * (8 * math.log2(size) + 48)
-    far = np.abs(place) > _NEAR if apart else np.full(len(place), True)
-    change = fft.rfft(np.bincount(spots[far], weights=masses[far], minlength=size))
-    if apart:
-        near = np.bincount((place[~far] + _NEAR).astype(np.int64), weights=masses[~far], minlength=2 * _NEAR + 1)
-        right, left = near[_NEAR + 1 :], near[_NEAR - 1 :: -1]
+    wrapped, plain = positions.astype(np.int64) % size, _UNIT_ROUNDOFF * (8 * math.log2(size) + 48)
+    is_far = np.abs(positions) > _NEAR_STEPS if splits else np.full(len(positions), True)
+    change = fft.rfft(np.bincount(wrapped[is_far], weights=masses[is_far], minlength=size))
+    if splits:
+        indices = (positions[~is_far] + _NEAR_STEPS).astype(np.int64)
+        near_masses = np.bincount(indices, weights=masses[~is_far], minlength=2 * _NEAR_STEPS + 1)
+        positive, negative = near_masses[_NEAR_STEPS + 1 :], near_masses[_NEAR_STEPS - 1 :: -1]
         half, square, product = _sines(size)
-        mass = float(masses[far].sum())
+        mass = float(masses[is_far].sum())
         change -= mass
-        change -= 2 * (square @ (right + left)) + 2j * (product @ (right - left))
-        error = _UNIT * ((4 * _NEAR + 64) * (half @ (right + left)) + 4 * np.abs(change)) + 2 * plain * mass
+        change -= 2 * (square @ (positive + negative)) + 2j * (product @ (positive - negative))
+        terms = (4 * _NEAR_STEPS + 64) * (half @ (positive + negative)) + 4 * np.abs(change)
+        error = _UNIT_ROUNDOFF * terms + 2 * plain * mass
     else:
         change -= 1
         error = np.full(len(change), plain)
-    modulus, limit = np.abs(1 + change), math.exp(-_SMALL / T)
-    kept = np.flatnonzero(modulus > limit)
+    modulus, limit = np.abs(1 + change), math.exp(-_NEGLIGIBLE_LOG_POWER / T)
+    frequencies = np.flatnonzero(modulus > limit)
     small = (float(np.max(modulus + error, where=modulus <= limit, initial=0.0)) + plain) ** T
-    first = _first(kept)
-    return kept, change[first], modulus[first], error[first], small
+    selector = _selector(frequencies)
+    return frequencies, change[selector], modulus[selector], error[selector], small
 
 
 @lru_cache(maxsize=4)
 def _turns(size: int) -> tuple[NDArray[np.complex128], Vector]:
-    """e^(-2 pi i k / size), and 1 less its real part, without a difference, for each frequency k."""
+    """Return e^(-2 pi i k / size), and 1 minus its real part without cancellation, for each frequency k."""
     turn = -2j * math.pi / size * np.arange(size // 2 + 1)
     return np.exp(turn), 2 * np.exp(turn / 2).imag ** 2
 
 
 @lru_cache(maxsize=2)
 def _sines(size: int) -> tuple[Vector, Vector, Vector]:
-    """pi j k / size for each frequency k and j = 1 to `_NEAR`; its sine squared, and its sine times its cosine."""
-    half = np.multiply.outer(np.arange(size // 2 + 1), np.arange(1, _NEAR + 1)) * (math.pi / size)
+    """Return pi j k / size for each frequency k and j = 1 to `_NEAR_STEPS`, its sine squared, and sine times cosine."""
+    half = np.multiply.outer(np.arange(size // 2 + 1), np.arange(1, _NEAR_STEPS + 1)) * (math.pi / size)
     sine = np.sin(half)
     return half, sine**2, sine * np.cos(half)
 
 
-def _first(kept: NDArray[np.int64]) -> Any:
-    """The index of these frequencies: a slice, which copies nothing, where they are the first ones."""
-    return slice(len(kept)) if kept[-1] == len(kept) - 1 else kept
+def _selector(frequencies: NDArray[np.int64]) -> Any:
+    """Return an index of these frequencies: a slice, which copies nothing, if they are the first ones."""
+    return slice(len(frequencies)) if frequencies[-1] == len(frequencies) - 1 else frequencies
 
 
 def _log1p(z: NDArray[np.complex128]) -> Any:
-    """ln(1 + z), accurate where z is small."""
+    """Return ln(1 + z), accurate for small z."""
     return 0.5 * np.log1p(2 * z.real + z.real**2 + z.imag**2) + 1j * np.arctan2(z.imag, 1 + z.real)

@@ -1,4 +1,4 @@
-"""A smooth curve through points, for a search: no bound, nothing certified stands on it."""
+"""A smooth curve through points, for a search. It is not a bound, and no certificate depends on it."""
 
 from bisect import bisect
 from collections.abc import Callable, Sequence
@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 
 def spline(x: Sequence[float], y: Sequence[float]) -> Callable[[float], float]:
-    """The cubic spline through the points, x ascending, whose third derivative does not jump next to either end; the
-    polygon through fewer than four.
+    """Return the cubic spline through the points, or the polygon if there are fewer than four.
+
+    x ascends. The third derivative is continuous at the points next to both ends.
     """
     h, count = np.diff(x), len(x)
     slopes = np.diff(y) / h

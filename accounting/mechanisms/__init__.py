@@ -1,4 +1,4 @@
-"""The mechanisms, one file each, and the union that names them."""
+"""The mechanisms, one file each, and their union."""
 
 from accounting.mechanisms.exponential import Exponential
 from accounting.mechanisms.gaussian import Gaussian

@@ -1,11 +1,11 @@
-"""The exponential mechanism: a choice from a public list, by scores that neighbors move by at most k b.
+"""The exponential mechanism: a choice from a public list, by scores that change by at most k b between neighbors.
 
-Precondition: a list fixed by public facts, one score for each entry (less is better); between neighbors every
-score moves by at most k b, rounding included: k = 2 under replace_one, 1 under zero_out.
-Pseudo-code: x_j = scores in units of 2 b on the lattice of 2^-30, less their least, at most the x of e^(-r x) = 2^-80;
-w_j = e^(-r x_j) in floats, seven factors from seven tables; draw u of 192 bits; return the j whose share of the sum of
-the w_j, an exact integer, u falls into.
-Postcondition: k/z-DP exactly, epsilon = k/z; every score costs the same operations. Proof: docs/proofs/exponential.md.
+Precondition: the list depends on public facts only, with one score for each entry (less is better). Between neighbors
+every score changes by at most k b, rounding included: k = 2 under replace_one, 1 under zero_out.
+Pseudo-code: x_j = scores in units of 2 b on the lattice of 2^-30, minus the smallest, at most the x of
+e^(-r x) = 2^-80; w_j = e^(-r x_j) in floats, seven factors from seven tables; draw u of 192 bits; return the j whose
+share of the sum of the w_j, an exact integer, contains u.
+Postcondition: k/z-DP exactly, epsilon = k/z; every score takes the same operations. Proof: docs/proofs/exponential.md.
 """
 
 import math
@@ -28,16 +28,16 @@ from accounting.privacy import REPLACE_ONE, Relation, sensitivity_factor
 
 Floats = NDArray[np.float64]
 MOST_CHOICES = 1 << 18
-_STEPS = 2.0**30  # of the lattice of scores, in one sensitivity
-_LARGEST = 2.0**51
-_SAFE = 1 - 2.0**-27  # pays for rounding scores to their lattice
-_INEXACT = 2.0**-46  # of epsilon: pays for the roundings of the weights, and of the draw
-_FLOOR = 80  # log2 of the largest weight over the least
+_STEPS_PER_SENSITIVITY = 2.0**30  # of the lattice of scores
+_MOST_STEPS = 2.0**51
+_SCORE_MARGIN = 1 - 2.0**-27  # covers rounding the scores to their lattice
+_WEIGHT_ERROR = 2.0**-46  # of epsilon: covers the rounding of the weights and of the draw
+_WEIGHT_RANGE_BITS = 80  # log2 of the largest weight over the smallest
 _DIGITS = 7  # to the base 256, of a number of steps
-_WHOLE = 133  # 2^133 w is an integer: a float of at least 2^-81 is a multiple of 2^-133
-_LIMB = 45  # 3 limbs of 45 bits hold it, and 2^18 limbs add up to less than 2^63
-_ONES = (1 << _LIMB) - 1
-_DRAWN = 3  # words
+_WEIGHT_BITS = 133  # 2^133 w is an integer: a float of at least 2^-81 is a multiple of 2^-133
+_LIMB_BITS = 45  # 3 limbs of 45 bits hold it, and 2^18 limbs add up to less than 2^63
+_LIMB_MASK = (1 << _LIMB_BITS) - 1
+_DRAWN_WORDS = 3
 _ROUNDING = 1 + 1e-9
 
 
@@ -45,61 +45,62 @@ _ROUNDING = 1 + 1e-9
 class Exponential(AbstractUnsampled):
     """epsilon = k / z for one choice: P(j) is proportional to e^(-score_j / (2 z b)).
 
-    Reference: McSherry and Talwar 2007; docs/spec T10, 7. Deviation: weights are relative to the least
-    score, and floored there, so that their size does not grow with the scores.
+    Reference: McSherry and Talwar 2007; docs/spec T10, 7. Deviation: weights are relative to the smallest score and
+    have a floor, so that their size does not grow with the scores.
     """
 
     name: Literal["exponential"] = "exponential"
     answers: ClassVar[int] = 1
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
-        """epsilon = k/z; rho(a) = a epsilon^2 / 8, the losses of one choice lying within epsilon of each other."""
+        """Return epsilon = k/z and rho(a) = a epsilon^2 / 8, since the losses of a choice differ by at most epsilon."""
         epsilon = sensitivity_factor(relation) / noise_multiplier
 
         def rdp(orders: Sequence[float]) -> Floats:
-            narrow = np.asarray(orders, dtype=float) * (epsilon**2 / 8 * _ROUNDING)
-            return np.minimum(narrow, randomized_response.renyi(epsilon, orders))
+            bounded_range = np.asarray(orders, dtype=float) * (epsilon**2 / 8 * _ROUNDING)
+            return np.minimum(bounded_range, randomized_response.renyi(epsilon, orders))
 
         return Curves.of_pure(epsilon, rdp)
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
-        """The z at which one choice spends mu^2."""
+        """Return the z at which one choice spends mu^2."""
         return sensitivity_factor(relation) / randomized_response.epsilon_of_gdp(math.sqrt(mu_squared))
 
     def event(self, noise_multiplier: float) -> Event:
-        """One choice as an event, epsilon as under replace_one; dp-accounting has no name for it."""
+        """Return one choice as an event, with the epsilon of replace_one; dp-accounting has no name for it."""
         return {"type": "ExponentialMechanismDpEvent", "epsilon": 2.0 / noise_multiplier}
 
     def std(self, noise_multiplier: float, bound: float, dimension: int) -> float:  # noqa: ARG002
-        """0: a choice adds no noise to anything."""
+        """Return 0, since a choice adds no noise to an answer."""
         return 0.0
 
     def perturb(self, value: Floats, noise_multiplier: float, bound: float, noise: Noise) -> Floats:
-        """The position of the choice among the scores `value`, shape (1,)."""
-        return np.array([float(_position(weights(value, noise_multiplier, bound), noise))])
+        """Return the index of the choice among the scores `value`, shape (1,)."""
+        return np.array([float(_chosen_index(weights(value, noise_multiplier, bound), noise))])
 
 
 def weights(scores: Floats, noise_multiplier: float, bound: float) -> Floats:
-    """The weight of each score, in [2^-81, 1]: over their sum the law of the choice, to a factor of 1 +- 2^-93.
+    """Return the weight of each score, in [2^-81, 1]; divided by their sum, the law of the choice up to 1 +- 2^-93.
 
-    The same operations for every score, whatever the scores are: none is looked up, counted or left out.
+    Every score takes the same operations, whatever the scores are: none is looked up, counted or left out.
     """
     z, b = finite(noise_multiplier, "noise multiplier"), finite(bound, "per-record bound")
-    if z <= 0 or b <= 0 or (rate := (_SAFE / z - _INEXACT / 2) / _STEPS) <= 0:
+    if z <= 0 or b <= 0 or (rate := (_SCORE_MARGIN / z - _WEIGHT_ERROR / 2) / _STEPS_PER_SENSITIVITY) <= 0:
         raise OutOfRange("noise multiplier and bound must be positive, the multiplier at most 1e14")
     if scores.ndim != 1 or not 1 <= len(scores) <= MOST_CHOICES or not np.isfinite(scores).all():
-        raise OutOfRange(f"scores are a vector of 1 to {MOST_CHOICES} finite numbers")
-    steps = np.rint(np.clip(scores * (_STEPS / (2 * b)), -_LARGEST, _LARGEST))
-    above = np.minimum(steps - steps.min(), float(math.floor(_FLOOR * math.log(2) / rate))).astype(np.int64)
-    found = np.ones(len(scores))
+        raise OutOfRange(f"scores must be a vector of 1 to {MOST_CHOICES} finite numbers")
+    steps = np.rint(np.clip(scores * (_STEPS_PER_SENSITIVITY / (2 * b)), -_MOST_STEPS, _MOST_STEPS))
+    cap = float(math.floor(_WEIGHT_RANGE_BITS * math.log(2) / rate))
+    above_minimum = np.minimum(steps - steps.min(), cap).astype(np.int64)
+    products = np.ones(len(scores))
     for k, powers in enumerate(_powers(rate)):
-        found *= powers[above >> 8 * k & 255]
-    return found
+        products *= powers[above_minimum >> 8 * k & 255]
+    return products
 
 
 @lru_cache(maxsize=16)
 def _powers(rate: float) -> Floats:
-    """e^(-rate i 256^k), k = 0..6, i = 0..255, from 60 digits; the rate is public."""
+    """Return e^(-rate i 256^k) for k = 0..6 and i = 0..255, from 60 digits; the rate is public."""
     exact = Context(prec=60)
     table, base = np.empty((_DIGITS, 256)), exact.exp(-Decimal(rate))
     for row in table:
@@ -112,22 +113,24 @@ def _powers(rate: float) -> Floats:
     return table
 
 
-def _position(shares: Floats, noise: Noise) -> int:
-    """The j with E_(j-1) <= floor(u E / 2^192) < E_j, E_j = 2^133 (w_1 + ... + w_j), E the last, u of 192 bits.
+def _chosen_index(shares: Floats, noise: Noise) -> int:
+    """Return the j with E_(j-1) <= floor(u E / 2^192) < E_j, E_j = 2^133 (w_1 + ... + w_j), E the last, u of 192 bits.
 
     Every share is cut into limbs, every sum is carried, and every sum is compared.
     """
-    whole, limbs = np.ldexp(shares, _WHOLE - 2 * _LIMB), []
+    remainder, limbs = np.ldexp(shares, _WEIGHT_BITS - 2 * _LIMB_BITS), []
     for _ in range(3):
-        limb = np.floor(whole)
+        limb = np.floor(remainder)
         limbs.append(np.cumsum(limb.astype(np.int64)))
-        whole = np.ldexp(whole - limb, _LIMB)
+        remainder = np.ldexp(remainder - limb, _LIMB_BITS)
     high, middle, low = limbs
-    middle += low >> _LIMB
-    high += middle >> _LIMB
-    sums = (low & _ONES, middle & _ONES, high)
-    at = integer(noise, _DRAWN) * sum(int(limb[-1]) << k * _LIMB for k, limb in enumerate(sums)) >> 64 * _DRAWN
-    passed = np.ones(len(shares), dtype=bool)  # whether a sum is at most this place, by the limbs so far
-    for limb, digit in zip(sums, (at & _ONES, at >> _LIMB & _ONES, at >> 2 * _LIMB), strict=True):
-        passed = (limb < digit) | ((limb == digit) & passed)
-    return int(np.count_nonzero(passed))
+    middle += low >> _LIMB_BITS
+    high += middle >> _LIMB_BITS
+    sums = (low & _LIMB_MASK, middle & _LIMB_MASK, high)
+    total = sum(int(limb[-1]) << k * _LIMB_BITS for k, limb in enumerate(sums))
+    target = integer(noise, _DRAWN_WORDS) * total >> 64 * _DRAWN_WORDS
+    digits = (target & _LIMB_MASK, target >> _LIMB_BITS & _LIMB_MASK, target >> 2 * _LIMB_BITS)
+    is_passed = np.ones(len(shares), dtype=bool)  # whether a sum is at most the target, by the limbs so far
+    for limb, digit in zip(sums, digits, strict=True):
+        is_passed = (limb < digit) | ((limb == digit) & is_passed)
+    return int(np.count_nonzero(is_passed))

@@ -1,7 +1,7 @@
 """The Gaussian mechanism on an answer to which each record adds at most b: std = z b, sensitivity k b.
 
-Precondition: the answer is a sum or mean of per-record vectors of l2 norm at most b; neighbors are k = 2 of them apart
-under replace_one, one under zero_out.
+Precondition: the answer is a sum or mean of per-record vectors of l2 norm at most b. Answers of neighbors differ by at
+most k b, with k = 2 under replace_one and k = 1 under zero_out.
 Pseudo-code: release round_gamma(value) + gamma round(N / gamma), N ~ N(0, (z b)^2 I).
 Postcondition: k/z-GDP; Renyi divergence of order a at most k^2 a / (2 z^2). Proof: docs/proofs/gaussian.md.
 """
@@ -25,13 +25,13 @@ class Gaussian(AbstractUnsampled, AbstractGaussianNoise):
     answers: ClassVar[int] = 1
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
-        """mu = k/z, exactly."""
+        """Return the curves of mu = k/z, which are exact."""
         return Curves.gaussian(sensitivity_factor(relation) / noise_multiplier)
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
-        """The z at which one answer spends mu^2."""
+        """Return the z at which one answer spends mu^2."""
         return sensitivity_factor(relation) / math.sqrt(mu_squared)
 
     def event(self, noise_multiplier: float) -> Event:
-        """One answer as an event."""
+        """Return one answer as an event."""
         return {"type": "GaussianDpEvent", "noise_multiplier": noise_multiplier}

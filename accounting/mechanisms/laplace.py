@@ -1,6 +1,6 @@
 """The Laplace mechanism on an answer to which each record adds at most b in l1: scale = z b, sensitivity k b.
 
-Precondition: a neighbor moves the answer, a vector, by at most k b in the l1 norm, k = 2 under replace_one, else 1.
+Precondition: answers of neighbors differ by at most k b in the l1 norm, k = 2 under replace_one, 1 under zero_out.
 Pseudo-code: release round_gamma(value) + gamma round(Y / gamma), Y_j i.i.d. of density e^(-|y| / (z b)) / (2 z b).
 Postcondition: k/z-DP, delta = 0. Proof: docs/proofs/laplace.md.
 """
@@ -32,24 +32,24 @@ class Laplace(AbstractUnsampled):
     answers: ClassVar[int] = 1
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
-        """epsilon = k/z, with the Renyi curve of one coordinate that moves by the whole sensitivity."""
+        """Return epsilon = k/z and the Renyi curve of one coordinate that changes by the whole sensitivity."""
         epsilon = sensitivity_factor(relation) / noise_multiplier
         return Curves.of_pure(epsilon, partial(laplace.renyi, epsilon))
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
-        """The z at which one answer spends mu^2."""
+        """Return the z at which one answer spends mu^2."""
         return sensitivity_factor(relation) / randomized_response.epsilon_of_gdp(math.sqrt(mu_squared))
 
     def event(self, noise_multiplier: float) -> Event:
-        """One answer as an event; the multiplier is the scale over the per-record bound, in l1."""
+        """Return one answer as an event; its multiplier is the scale over the per-record bound in l1."""
         return {"type": "LaplaceDpEvent", "noise_multiplier": noise_multiplier}
 
     def std(self, noise_multiplier: float, bound: float, dimension: int) -> float:
-        """The noise std, in the answer's unit, that `perturb` will use: sqrt(2) scales."""
+        """Return the noise std that `perturb` uses, in the unit of the answer: sqrt(2) scales."""
         return math.sqrt(2) * Lattice.fit_l1(noise_multiplier, bound, dimension).std
 
     def perturb(
         self, value: NDArray[np.float64], noise_multiplier: float, bound: float, noise: Noise
     ) -> NDArray[np.float64]:
-        """The private answer, shape (d,)."""
+        """Return the private answer, shape (d,)."""
         return Lattice.fit_l1(noise_multiplier, bound, len(value)).perturb_laplace(value, noise)

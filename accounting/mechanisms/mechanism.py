@@ -1,7 +1,7 @@
-"""What a mechanism is: a frozen dataclass that says what it costs, how it adds its noise and how it is written down.
+"""The interface of a mechanism: a frozen dataclass with its cost, its noise and its record as an event.
 
-A class here is abstract, or what it defines is final: nothing is overridden. A new mechanism is one file, one line in
-the package's union and one proof.
+A class here is abstract, or its methods are final: nothing is overridden. A new mechanism is one file, one line in the
+package's union and one proof.
 """
 
 from abc import ABC, abstractmethod
@@ -20,29 +20,30 @@ from accounting.privacy import REPLACE_ONE, Relation, Unit
 
 Vector = NDArray[np.float64]
 Event = dict[str, Any]
-"""What was done to the data, as a JSON value with dp-accounting's names. A noise multiplier there is always noise std
-over the per-record bound, which is what dp-accounting's PLD accountant means, under either relation (its RDP accountant
-means std over sensitivity, under replace_one twice as much for a full gradient)."""
+"""The operations on the data, as a JSON value with dp-accounting's names.
+
+Its noise multipliers are noise std over the per-record bound, under either relation, as in dp-accounting's PLD
+accountant. Its RDP accountant means std over sensitivity, which under replace_one is twice that bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """What one use costs at most, between any two neighbors and in both orders, in each currency it is known in.
+    """Upper bounds on the cost of one use, between any neighbors in both orders, in each currency that has one.
 
     Parameters
     ----------
     rdp : rho(a) at each order a > 1
-    gdp : mu, where it is charged as mu-GDP; None where sampling or secrecy makes it cheaper than that
-    gdp_bound : mu of a Gaussian pair that dominates it: what it would cost without sampling
+    gdp : mu, if a use is charged as mu-GDP; None if sampling or secrecy makes it cheaper than that
+    gdp_bound : mu of a Gaussian pair that dominates it, the cost without sampling
     pure : epsilon at delta = 0
     losses : privacy losses whose sum is that of one use; empty if there is none
-    mirrored : the same with the neighbors in the other order; the losses themselves, which then serve both, if empty
-    rough : the same with less work, for a search of noise; the losses themselves if there are none
-    over : losses of a pair over the Renyi curve, where there are no others; for filters alone
-    approximate_rdp : rho(a) of a law from which this one differs with probability at most the slack, if there is one
-    epsilon : of one use at a delta, where it has a profile of its own
-    epsilon_beside : the same of one use together with Gaussian answers, whose mu^2 is given after delta
-    delta : of one use at an epsilon, by that profile, to begin a search with
+    mirrored : losses with the neighbors in the other order; if empty, `losses` are valid for both orders
+    rough : approximate losses that take less work, for a search of noise; `losses` if None
+    over : losses of a pair over the Renyi curve, if there are no others; for filters only
+    approximate_rdp : rho(a) of a law from which this one differs with probability at most the slack, or None
+    epsilon : of one use at a delta, if the mechanism has a profile of its own
+    epsilon_beside : of one use together with Gaussian answers, whose mu^2 follows delta
+    delta : of one use at an epsilon, by that profile, for the beginning of a search
     """
 
     rdp: Callable[[Sequence[float]], Vector]
@@ -60,20 +61,21 @@ class Curves:
 
     @classmethod
     def gaussian(cls, mu: float) -> "Curves":
-        """Those of N(0, 1) against N(mu, 1): rho(a) = a mu^2 / 2."""
+        """Return the curves of N(0, 1) against N(mu, 1): rho(a) = a mu^2 / 2."""
         return cls(lambda a: np.asarray(a, dtype=float) * (mu**2 / 2), mu, mu, losses=(GaussianLoss(mu),))
 
     @classmethod
     def of_pure(cls, epsilon: float, rdp: Callable[[Sequence[float]], Vector] | None = None) -> "Curves":
-        """Those of every epsilon-DP answer; its own Renyi curve where it has a better one."""
+        """Return the curves of every epsilon-DP answer, with a better Renyi curve if one is given."""
         mu = randomized_response.gdp(epsilon)
         curve = rdp or (lambda orders: randomized_response.renyi(epsilon, orders))
         return cls(curve, mu, mu, epsilon, (GaussianLoss(mu),))
 
 
 class AbstractMechanism(ABC):
-    """One use of a mechanism with a noise multiplier z: noise std over the most that one record adds to an answer, that
-    is by how much the null record in its place would change it.
+    """One use of a mechanism with a noise multiplier z: noise std over the per-record bound.
+
+    The per-record bound is the largest change of an answer when a record is replaced by the null record.
     """
 
     __slots__ = ()
@@ -82,35 +84,35 @@ class AbstractMechanism(ABC):
     @property
     @abstractmethod
     def answers(self) -> int:
-        """How many answers one use gives, at most."""
+        """The largest number of answers of one use."""
 
     @abstractmethod
     def fits(self, n: int, unit: Unit) -> bool:
-        """Return whether a use fits n records of this unit; otherwise it would hide each record better than it did."""
+        """Return whether a use fits n records of this unit; otherwise its stated cost is less than its real one."""
 
     @abstractmethod
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
-        """What one use costs; under zero_out at most what it does under replace_one, which is always valid there."""
+        """Return the cost of one use. The cost under replace_one is also valid under zero_out."""
 
     @abstractmethod
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
-        """The z at which one use spends about mu^2, in the limit of many answers."""
+        """Return the z at which one use spends about mu^2, in the limit of many answers."""
 
     @abstractmethod
     def event(self, noise_multiplier: float) -> Event:
-        """One use as an event."""
+        """Return one use as an event."""
 
     @abstractmethod
     def std(self, noise_multiplier: float, bound: float, dimension: int) -> float:
-        """The noise std, in the answer's unit, that `perturb` will use."""
+        """Return the noise std that `perturb` uses, in the unit of the answer."""
 
     @abstractmethod
     def perturb(self, value: Vector, noise_multiplier: float, bound: float, noise: Noise) -> Vector:
-        """The private answer, shape (d,), to which each record adds at most `bound`."""
+        """Return the private answer, shape (d,), to which each record adds at most `bound`."""
 
 
 class AbstractUnsampled(AbstractMechanism):
-    """A mechanism that draws no records and costs the same for every number and unit of them."""
+    """A mechanism that draws no records, so that its cost does not depend on their number and unit."""
 
     __slots__ = ()
 
@@ -121,27 +123,27 @@ class AbstractUnsampled(AbstractMechanism):
 
 
 class AbstractGaussianNoise(AbstractMechanism):
-    """Its answers are vectors, each record's part of l2 norm at most the bound, and carry Gaussian noise."""
+    """A mechanism that adds Gaussian noise to vectors to which each record adds at most the bound in l2."""
 
     __slots__ = ()
-    rounded: ClassVar[float] = 1.0  # by how many lattice steps, in each coordinate, rounding may part two answers
+    rounded_steps: ClassVar[float] = 1.0  # lattice steps in each coordinate by which rounding may separate two answers
 
     @final
     def std(self, noise_multiplier: float, bound: float, dimension: int) -> float:
-        """The noise std of each coordinate, in the answer's unit."""
-        return Lattice.fit(noise_multiplier, bound, dimension, self.rounded).std
+        """Return the noise std of each coordinate, in the unit of the answer."""
+        return Lattice.fit(noise_multiplier, bound, dimension, self.rounded_steps).std
 
     @final
     def perturb(self, value: Vector, noise_multiplier: float, bound: float, noise: Noise) -> Vector:
-        """round_gamma(value) + gamma round(N / gamma), N ~ N(0, std^2 I), shape (d,)."""
-        return Lattice.fit(noise_multiplier, bound, len(value), self.rounded).perturb(value, noise)
+        """Return round_gamma(value) + gamma round(N / gamma), N ~ N(0, std^2 I), shape (d,)."""
+        return Lattice.fit(noise_multiplier, bound, len(value), self.rounded_steps).perturb(value, noise)
 
 
 def self_composed(event: Event, count: int) -> Event:
-    """`count` adaptive uses of `event`; the event itself when there is one."""
+    """Return `count` adaptive uses of an event; the event itself if there is one."""
     return event if count == 1 else {"type": "SelfComposedDpEvent", "count": count, "event": event}
 
 
 def composed(events: Sequence[Event]) -> Event:
-    """The adaptive composition of the events."""
+    """Return the adaptive composition of the events."""
     return {"type": "ComposedDpEvent", "events": list(events)}

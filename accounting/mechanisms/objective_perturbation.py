@@ -2,7 +2,7 @@
 
 Precondition: theta = argmin over R^d of sum_i phi_i(<x_i, theta>) + (Lambda / 2) ||theta||^2 + <b, theta>, phi_i convex
 with |phi_i'| ||x_i|| <= G and phi_i'' ||x_i||^2 <= beta, b ~ N(0, s^2 I), s = z G.
-Pseudo-code: draw b; release theta (a solver's distance from it is paid for by the query that adds noise to its output).
+Pseudo-code: draw b; release theta. A solver's distance from theta is covered by the query that adds noise to it.
 Postcondition: Renyi divergence of order a at most
     ln(1 + beta / Lambda) + a k^2 / (2 z^2) + ln(2 Phi(k (a - 1) / z)) / (a - 1),   k = 2 under replace_one, else 1.
 Proof: docs/proofs/objective_perturbation.md.
@@ -24,8 +24,8 @@ from accounting.noise import Noise
 from accounting.numbers import finite, within
 from accounting.privacy import REPLACE_ONE, Relation, sensitivity_factor
 
-_ROUNDED_UP = 1 + 1e-12
-FINE = 31  # lattice steps in one std of b, as a power of two
+_ROUNDING = 1 + 1e-12
+LATTICE_BITS = 31  # lattice steps in one std of b, as a power of two
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class ObjectivePerturbation(AbstractUnsampled):
 
     Parameters
     ----------
-    curvature_ratio : beta / Lambda in [1e-12, 1e6], one record's curvature over the summed objective's strong convexity
+    curvature_ratio : beta / Lambda in [1e-12, 1e6], a record's curvature over the summed objective's strong convexity
 
     Reference: Kifer, Smith and Thakurta 2012; Redberg, Koskela and Wang 2023; docs/spec 10 (replace-one).
     """
@@ -47,31 +47,31 @@ class ObjectivePerturbation(AbstractUnsampled):
         within(self.curvature_ratio, "the curvature ratio", 1e-12, 1e6)
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
-        """The postcondition's Renyi curve, and a pair over it: the determinant's ratio is no Gaussian's."""
+        """Return the postcondition's Renyi curve, and a pair over it, as its ratio of determinants is not Gaussian."""
         curve = _Curve(self.curvature_ratio, sensitivity_factor(relation) / noise_multiplier)
         return Curves(curve, over=(RenyiLoss(curve, curve.mu),))
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
-        """The z at which the linear term alone would spend mu^2."""
+        """Return the z at which the linear term alone would spend mu^2."""
         return sensitivity_factor(relation) / math.sqrt(mu_squared)
 
     def event(self, noise_multiplier: float) -> Event:
-        """The minimizer of an objective whose random linear term is as noisy as the event within."""
-        within_ = Gaussian().event(noise_multiplier)
-        return {"type": "ObjectivePerturbationDpEvent", "curvature_ratio": self.curvature_ratio, "event": within_}
+        """Return the minimizer of an objective whose random linear term has the noise of a Gaussian event."""
+        gaussian = Gaussian().event(noise_multiplier)
+        return {"type": "ObjectivePerturbationDpEvent", "curvature_ratio": self.curvature_ratio, "event": gaussian}
 
     def std(self, noise_multiplier: float, bound: float, dimension: int) -> float:  # noqa: ARG002
-        """The std of each coordinate of b, in the gradient's unit, that `perturb` will use: z G, rounded up."""
-        return finite(math.nextafter(noise_multiplier * bound * _ROUNDED_UP, math.inf), "noise std")
+        """Return the std of each coordinate of b that `perturb` uses, in the gradient's unit: z G, rounded up."""
+        return finite(math.nextafter(noise_multiplier * bound * _ROUNDING, math.inf), "noise std")
 
     def spacing(self, noise_multiplier: float, bound: float) -> float:
-        """The lattice that b is rounded to; coarse rounding moves theta, and the method pays for that."""
-        return float(2.0 ** (math.frexp(self.std(noise_multiplier, bound, 1))[1] - 1 - FINE))
+        """Return the lattice spacing of b. Coarse rounding moves theta, and the method accounts for that."""
+        return float(2.0 ** (math.frexp(self.std(noise_multiplier, bound, 1))[1] - 1 - LATTICE_BITS))
 
     def perturb(
         self, value: NDArray[np.float64], noise_multiplier: float, bound: float, noise: Noise
     ) -> NDArray[np.float64]:
-        """b, the linear term's coefficients, shape (d,); of the shape of `value` and independent of it."""
+        """Return b, the linear term's coefficients, shape (d,): of the shape of `value` and independent of it."""
         spacing = self.spacing(noise_multiplier, bound)
         scale = self.std(noise_multiplier, bound, len(value)) / spacing
         return np.asarray(noise.rounded_gaussian(len(value), scale) * spacing)
@@ -79,13 +79,13 @@ class ObjectivePerturbation(AbstractUnsampled):
 
 @dataclass(frozen=True, slots=True)
 class _Curve:
-    """ln(1 + beta / Lambda) + a mu^2 / 2 + ln(2 Phi((a - 1) mu)) / (a - 1), at each order a > 1."""
+    """The Renyi curve ln(1 + beta / Lambda) + a mu^2 / 2 + ln(2 Phi((a - 1) mu)) / (a - 1), at each order a > 1."""
 
     curvature_ratio: float
     mu: float
 
     def __call__(self, orders: Sequence[float]) -> NDArray[np.float64]:
         a = np.asarray(orders, dtype=float)
-        tilt = np.log1p(erf((a - 1) * self.mu / math.sqrt(2))) / (a - 1)  # ln(2 Phi(x)), digits kept near 0
+        tilt = np.log1p(erf((a - 1) * self.mu / math.sqrt(2))) / (a - 1)  # ln(2 Phi(x)), accurate near 0
         curve = math.log1p(self.curvature_ratio) + a * self.mu**2 / 2 + tilt
-        return np.asarray(curve * _ROUNDED_UP)
+        return np.asarray(curve * _ROUNDING)

@@ -1,7 +1,7 @@
-"""Parallel composition: several answers, each from positions that no other one reads, at the cost of one.
+"""Parallel composition: several answers from disjoint positions, at the cost of one.
 
-Precondition: the answers of one use come from sets of positions that are disjoint, and fixed given the earlier answers;
-each is one answer of the mechanism `each` on its own positions.
+Precondition: the answers of one use come from disjoint sets of positions, which are fixed given the earlier answers.
+Each answer is one answer of the mechanism `each` on its own positions.
 Pseudo-code: for p = 1..parts: release each(value of the p-th set of positions and of earlier answers).
 Postcondition: one use costs one answer of `each`. Proof: docs/proofs/parallel.md.
 """
@@ -24,7 +24,7 @@ Each = Gaussian | Laplace
 
 @dataclass(frozen=True, slots=True)
 class Parallel(AbstractMechanism):
-    """`parts` answers of `each` on disjoint positions. That they are disjoint is for the reader of the data to refuse.
+    """`parts` answers of `each` on disjoint positions. The code that reads the data checks that they are disjoint.
 
     Parameters
     ----------
@@ -39,33 +39,33 @@ class Parallel(AbstractMechanism):
     name: Literal["parallel"] = "parallel"
 
     def __post_init__(self) -> None:
-        whole(self.parts, "the parts", 1, MOST_PARTS)
+        whole(self.parts, "parts", 1, MOST_PARTS)
 
     @property
     def answers(self) -> int:
-        """One use is one answer a part."""
+        """Number of answers of one use: those of `each`, for every part."""
         return self.parts * self.each.answers
 
     def fits(self, n: int, unit: Unit) -> bool:
-        """Return whether each part can have a record, and one answer fits."""
+        """Return whether each part can have a record and one answer fits."""
         return self.parts <= n and self.each.fits(n, unit)
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
-        """Those of one answer: a record is in one part."""
+        """Return the curves of one answer, since a record is in one part."""
         return self.each.curves(noise_multiplier, relation)
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
-        """The z of one answer at which it spends about mu^2: one use costs what one answer does."""
+        """Return the z of one answer at which it spends about mu^2, the cost of one use."""
         return self.each.multiplier(mu_squared, relation)
 
     def event(self, noise_multiplier: float) -> Event:
-        """One answer as an event: what the whole use costs."""
+        """Return one answer as an event: it costs as much as the whole use."""
         return self.each.event(noise_multiplier)
 
     def std(self, noise_multiplier: float, bound: float, dimension: int) -> float:
-        """The noise std of one answer, in its unit."""
+        """Return the noise std of one answer, in its unit."""
         return self.each.std(noise_multiplier, bound, dimension)
 
     def perturb(self, value: Vector, noise_multiplier: float, bound: float, noise: Noise) -> Vector:
-        """One part's private answer, shape (d,)."""
+        """Return the private answer of one part, shape (d,)."""
         return self.each.perturb(value, noise_multiplier, bound, noise)

@@ -1,11 +1,11 @@
-"""Gaussian noise on a sum over a Poisson batch: each record is in with probability q, and adds at most b.
+"""Gaussian noise on a sum over a Poisson batch: each record takes part with probability q and adds at most b.
 
 Precondition: the answer is (sum over the batch of h_i) / normalizer, ||h_i|| / normalizer <= b, the normalizer fixed;
 the batch is drawn afresh for every answer and stays secret.
 Pseudo-code: batch ~ Poisson(q); release round_gamma(sum / normalizer) + gamma round(N / gamma), N ~ N(0, (z b)^2 I).
 Postcondition: dominated, in both directions and for all orders, with c = 1/z, by
     P = (1-q) N(0,1) + q N(c,1)   against   Q = (1-q) N(0,1) + q N(-c,1),
-under zero_out by P against N(0,1) where the record is in the first dataset, by N(0,1) against P where it is not.
+under zero_out by P against N(0,1) if the record is in the first dataset, and by N(0,1) against P if it is not.
 Reference: docs/spec T3; proof in docs/proofs/poisson_gaussian.md.
 """
 
@@ -39,27 +39,28 @@ class PoissonGaussian(AbstractGaussianNoise):
 
     def fits(self, n: int, unit: Unit) -> bool:  # noqa: ARG002
         """Return whether a batch holds one record or more in expectation."""
-        return self.rate * n >= 1 - numbers.LAST_DIGITS
+        return self.rate * n >= 1 - numbers.RATE_ROUNDING
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
-        """D_a(P || Q), and the loss of that pair; at q = 1 those of the Gaussian mechanism."""
+        """Return D_a(P || Q) and the loss of that pair; at q = 1 the curves of the Gaussian mechanism."""
         q, c, mu = self.rate, 1.0 / noise_multiplier, sensitivity_factor(relation) / noise_multiplier
         if q == 1:
             return Curves.gaussian(mu)
         if relation == "zero_out":
-            both = [SampledLoss(q, c, mirrored) for mirrored in (False, True)]
-            return Curves(partial(sampled_renyi, q, c), gdp_bound=mu, losses=(both[0],), mirrored=(both[1],))
+            forward, mirrored = SampledLoss(q, c), SampledLoss(q, c, mirrored=True)
+            return Curves(partial(sampled_renyi, q, c), gdp_bound=mu, losses=(forward,), mirrored=(mirrored,))
         return Curves(partial(opposite_renyi, q, c), gdp_bound=mu, losses=(OppositeLoss(q, c),))
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
-        """The z at which one answer spends about mu^2: in the many-answer limit, 4 q^2 sinh(1/z^2) = mu^2, or, under
-        zero_out, q^2 (e^(1/z^2) - 1) = mu^2.
+        """Return the z at which one answer spends about mu^2.
+
+        In the many-answer limit 4 q^2 sinh(1/z^2) = mu^2, or, under zero_out, q^2 (e^(1/z^2) - 1) = mu^2.
         """
         if relation == "zero_out":
             return 1.0 / math.sqrt(math.log1p(mu_squared / self.rate**2))
         return 1.0 / math.sqrt(math.asinh(mu_squared / (4 * self.rate**2)))
 
     def event(self, noise_multiplier: float) -> Event:
-        """The event within, on a batch that holds each record independently with probability q."""
-        within = Gaussian().event(noise_multiplier)
-        return {"type": "PoissonSampledDpEvent", "sampling_probability": self.rate, "event": within}
+        """Return a Gaussian event on a batch that contains each record independently with probability q."""
+        gaussian = Gaussian().event(noise_multiplier)
+        return {"type": "PoissonSampledDpEvent", "sampling_probability": self.rate, "event": gaussian}

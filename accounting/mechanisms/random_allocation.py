@@ -1,12 +1,12 @@
-"""Gaussian noise on the slots of a random allocation: each record in one secret slot of T, or in none; adds at most b.
+"""Gaussian noise on the slots of a random allocation: each record adds at most b to one secret slot of T, or to none.
 
 Precondition: one use has T answers; answer t is (sum over slot t of h_i) / normalizer, ||h_i|| / normalizer <= b, the
-normalizer fixed; h_i depends on record i and on earlier answers. Slots are drawn afresh for every use, without the
-data, and stay secret.
+normalizer fixed; h_i depends on record i and on earlier answers. Slots are drawn afresh for every use, independently of
+the data, and stay secret.
 Pseudo-code: allocate; for t = 1..T release round_gamma(sum of slot t / normalizer) + gamma round(N_t / gamma),
 N_t ~ N(0, (z b)^2 I). To allocate, with q = rate,
     independent: each record, by itself, gets no slot with probability 1 - q, else one of T uniformly;
-    ordered: q n distinct records in random order, the first q n / T in slot 1, the next in slot 2, ...
+    ordered: q n distinct records in random order, the first q n / T in slot 1, the next in slot 2, and so on.
 Postcondition, for all answers of one use together and both directions: with c = 1/z, Y ~ N(0,1), X_t independent and
 kappa = (1-q)(gamma-1)/q, for every gamma >= 1,
     H_gamma <= q E[((X_1 + ... + X_T) / T - kappa)_+],
@@ -42,7 +42,7 @@ class RandomAllocation(AbstractGaussianNoise):
     ----------
     rate : q in [1e-9, 1], each record's probability of having a slot
     slots : T in [1, 100000]
-    form : how records get their slots
+    form : distribution of the slots
     """
 
     rate: float
@@ -54,21 +54,22 @@ class RandomAllocation(AbstractGaussianNoise):
         numbers.rate(self.rate, "allocation rate")
         numbers.whole(self.slots, "slots", 1, MOST_SLOTS)
         if self.form not in ("independent", "ordered"):
-            raise OutOfRange("an allocation is 'independent' or 'ordered'")
+            raise OutOfRange("form must be 'independent' or 'ordered'")
 
     @property
     def answers(self) -> int:
-        """One use is one answer for each slot."""
+        """Number of answers of one use: one for each slot."""
         return self.slots
 
     def fits(self, n: int, unit: Unit) -> bool:  # noqa: ARG002
         """Return whether a slot holds one record or more in expectation."""
-        return self.normalizer(n) >= 1 - numbers.LAST_DIGITS
+        return self.normalizer(n) >= 1 - numbers.RATE_ROUNDING
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
-        """rho(a) = a mu^2 / 2, mu = 2/z, under zero_out 1/z: a record is in one answer at most. Secret slots improve no
-        Renyi curve at the orders that matter, where the chance of a lucky guess is what counts; they improve epsilon at
-        a delta, hence the losses.
+        """Return the Renyi curve of known slots, a mu^2 / 2 with mu = 2/z (zero_out: 1/z), and losses of secret slots.
+
+        A record is in one answer at most. Secret slots do not improve the Renyi curve at the orders that matter, where
+        the chance of guessing the slot dominates. They improve epsilon at a delta, and the losses account for that.
         """
         mu, use = sensitivity_factor(relation) / noise_multiplier, (self, noise_multiplier)  # the mu of known slots
         return Curves(
@@ -82,37 +83,37 @@ class RandomAllocation(AbstractGaussianNoise):
         )
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
-        """The z at which one use spends about mu^2: in the limit of many slots, 4 q^2 sinh(1/z^2) / T = mu^2."""
+        """Return the z at which one use spends about mu^2: for many slots, 4 q^2 sinh(1/z^2) / T = mu^2."""
         share = mu_squared * self.slots / self.rate**2
-        zeroed = relation == "zero_out" and self.form == "independent"
-        return 1.0 / math.sqrt(math.log1p(share) if zeroed else math.asinh(share / 4))
+        is_single = relation == "zero_out" and self.form == "independent"
+        return 1.0 / math.sqrt(math.log1p(share) if is_single else math.asinh(share / 4))
 
     def event(self, noise_multiplier: float) -> Event:
-        """The event within once for each slot, on the records of that slot; each record is in one slot at most."""
-        within = Gaussian().event(noise_multiplier)
+        """Return a Gaussian event for each slot, on its records; each record is in one slot at most."""
+        gaussian = Gaussian().event(noise_multiplier)
         shape = {"rate": self.rate, "slots": self.slots, "form": self.form}
-        return {"type": "RandomAllocationDpEvent", **shape, "event": within}
+        return {"type": "RandomAllocationDpEvent", **shape, "event": gaussian}
 
     def normalizer(self, n: int) -> float:
-        """q n / T, the fixed number that each slot's sum is divided by."""
+        """Return q n / T, the fixed number by which each slot's sum is divided."""
         return self.rate * n / self.slots
 
     def batch(self, n: int) -> int:
-        """b = q n / T records in each slot of the ordered form; `OutOfRange` unless it is an integer, to rounding."""
+        """Return b = q n / T, the records in each slot of the ordered form; `OutOfRange` unless it is an integer."""
         batch = round(self.normalizer(n))
         if not 1 <= batch <= n // self.slots or abs(self.slots * batch / n - self.rate) > 1e-12 * self.rate:
-            raise OutOfRange("an ordered allocation gives each slot the same number of records")
+            raise OutOfRange("rate * n / slots must be an integer: an ordered allocation fills its slots equally")
         return batch
 
 
 @dataclass(frozen=True, slots=True)
 class AllocationLoss:
-    """One use of a random allocation: the pair whose profile is the polygon over that of the mechanism.
+    """The loss of one use of a random allocation, by the pair whose profile is a polygon over the mechanism's.
 
     Parameters
     ----------
     mechanism, noise_multiplier : the use
-    search : with less work for a search of noise, and then no bound
+    search : approximate, for a search of noise; then it is not a bound
     relation : of the neighbors
     """
 
@@ -134,7 +135,7 @@ class AllocationLoss:
         return 2 * float(allocation.knots(self.mechanism, self.noise_multiplier, self.search, self.relation)[0][-1])
 
     def moments(self, count: int) -> tuple[float, float]:
-        """As in the limit of many slots; its rare jumps lie within `widest`."""
+        """Return mean and variance in the limit of many slots; rare jumps lie within `widest`."""
         variance = self.deviation**2
         return count * variance / 2, count * variance
 

@@ -1,7 +1,7 @@
-"""A uniformly random prefix of T - 1 Gaussian answers: m of them, m uniform on {0..T-1} and drawn without the data.
+"""A random prefix of T - 1 Gaussian answers: m of them, with m uniform on {0..T-1} and independent of the data.
 
-Precondition: as `gaussian`, for each answer; `draws.uniform_below` draws m before the first; the answers beyond m are
-never made. m itself may be public.
+Precondition: as for `gaussian`, for each answer. `draws.uniform_below` draws m before the first answer. The answers
+beyond m are never computed. m may be public.
 Pseudo-code: m <- uniform {0..T-1}; answer m times.
 Postcondition: with mu_1 = 2/z, under zero_out 1/z, for every epsilon
 delta(epsilon) <= (1/T) sum_(m<T) delta_Gauss(epsilon; mu_1 sqrt(m)); for every order a
@@ -25,11 +25,11 @@ from accounting.privacy import REPLACE_ONE, Relation, sensitivity_factor
 
 MOST_STEPS = 100_000
 _ROUNDING = 1 + 1e-9  # of the curve, more than the error of its logarithms where they are used
-_SMALL = 1e-3  # below this range of exponents, logarithms of numbers near 1 give way to Hoeffding's bound
-_LEAST_MU, _LEAST_DELTA = 1e-5, 1e-12  # as for one Gaussian: below these, cancellation would eat the margins
-_MOST_MU = 1e6
-_GROUPS = 4096  # more lengths than that are taken in groups, each as costly as its longest
-_ROOT, _SAFE_EPSILON, _SAFE_DELTA = 1e-12, 1 + 1e-9, 1 - 1e-6
+_SMALL_EXPONENT = 1e-3  # below it Hoeffding's bound replaces logarithms of numbers near 1
+_SMALLEST_MU, _SMALLEST_DELTA = 1e-5, 1e-12  # as for one Gaussian: below them cancellation exceeds the margins
+_LARGEST_MU = 1e6
+_MOST_GROUPS = 4096  # more lengths are grouped, and each group costs as much as its longest
+_ROOT_TOLERANCE, _EPSILON_MARGIN, _DELTA_MARGIN = 1e-12, 1 + 1e-9, 1 - 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,66 +51,67 @@ class RandomIterate(AbstractUnsampled, AbstractGaussianNoise):
 
     @property
     def answers(self) -> int:
-        """The most that one use answers: T - 1."""
+        """The largest number of answers of one use: T - 1."""
         return self.steps - 1
 
     def horizon(self, noise: Noise) -> int:
-        """m."""
+        """Draw and return m, the number of answers of one run."""
         return uniform_below(noise, self.steps)
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
-        """The mixture's Renyi curve and its profile; mu_1 sqrt(T - 1) as if all answers were always given."""
-        one = sensitivity_factor(relation) / noise_multiplier
+        """Return the Renyi curve and the profile of the mixture; the Gaussian bound is that of all T - 1 answers."""
+        mu = sensitivity_factor(relation) / noise_multiplier  # of one answer
         return Curves(
-            lambda orders: np.array([self._rho(float(a), one**2 / 2) for a in orders]),
-            gdp_bound=one * math.sqrt(self.steps - 1),
-            epsilon=partial(_epsilon, one, self.steps),
-            epsilon_beside=partial(_epsilon, one, self.steps),
+            lambda orders: np.array([self._rho(float(a), mu**2 / 2) for a in orders]),
+            gdp_bound=mu * math.sqrt(self.steps - 1),
+            epsilon=partial(_epsilon, mu, self.steps),
+            epsilon_beside=partial(_epsilon, mu, self.steps),
         )
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
-        """The z at which T - 1 answers spend mu^2; one use spends a little less."""
+        """Return the z at which T - 1 answers spend mu^2; one use spends slightly less."""
         return sensitivity_factor(relation) / math.sqrt(mu_squared) * math.sqrt(self.steps - 1)
 
     def event(self, noise_multiplier: float) -> Event:
-        """Adaptive uses of the event within, uniformly 0 to T - 1 of them, the number drawn without the data."""
+        """Return adaptive uses of a Gaussian event, 0 to T - 1 of them, uniformly and independently of the data."""
         return {"type": "RandomIterateDpEvent", "steps": self.steps, "event": Gaussian().event(noise_multiplier)}
 
     def _rho(self, order: float, unit: float) -> float:
-        """ln((1/T) sum_m e^(q m)) / (a-1), q = (a-1) a mu_1^2 / 2, rounded up; never above that of T - 1 answers.
+        """Return ln((1/T) sum_m e^(q m)) / (a-1), q = (a-1) a mu_1^2 / 2, rounded up; at most the rho of T - 1 answers.
 
         `unit` is mu_1^2 / 2.
         """
-        most, q = self.steps - 1, (order - 1) * order * unit
-        if q * most <= _SMALL:
-            log_mean = q * most / 2 + (q * most) ** 2 / 8  # Hoeffding's lemma
+        last, q = self.steps - 1, (order - 1) * order * unit
+        if q * last <= _SMALL_EXPONENT:
+            log_mean = q * last / 2 + (q * last) ** 2 / 8  # Hoeffding's lemma
         else:
-            log_mean = math.log(-math.expm1(-q * self.steps) / -math.expm1(-q) / self.steps) + q * most
-        return min(order * most * unit, log_mean / (order - 1) * _ROUNDING)
+            log_mean = math.log(-math.expm1(-q * self.steps) / -math.expm1(-q) / self.steps) + q * last
+        return min(order * last * unit, log_mean / (order - 1) * _ROUNDING)
 
 
-def _epsilon(one: float, steps: int, delta: float, beside: float = 0.0) -> float:
-    """epsilon with (1/T) sum_(m<T) delta_Gauss(epsilon; sqrt(beside + m mu_1^2)) = delta, rounded up; infinite out of
-    range. `beside` is the mu^2 of Gaussian answers before or after: given m, all are Gaussian.
+def _epsilon(mu_one: float, steps: int, delta: float, beside: float = 0.0) -> float:
+    """Return epsilon with (1/T) sum_(m<T) delta_Gauss(epsilon; sqrt(beside + m mu_1^2)) = delta, rounded up.
+
+    It is infinite out of range. `beside` is the mu^2 of other Gaussian answers: given m, all answers are Gaussian.
     """
     from scipy.optimize import brentq  # late: few plans need it, and it is slow to load
 
-    if delta < _LEAST_DELTA or math.sqrt(beside) + one * math.sqrt(steps) > _MOST_MU:
+    if delta < _SMALLEST_DELTA or math.sqrt(beside) + mu_one * math.sqrt(steps) > _LARGEST_MU:
         return math.inf
-    ends = np.unique(np.linspace(0, steps - 1, min(steps, _GROUPS)).astype(np.int64))
+    ends = np.unique(np.linspace(0, steps - 1, min(steps, _MOST_GROUPS)).astype(np.int64))
     shares = np.diff(ends, prepend=-1) / steps
-    if beside == 0:  # no answer at all costs nothing
+    if beside == 0:  # m = 0 costs nothing
         ends, shares = ends[1:], shares[1:]
-    mu = np.maximum(np.sqrt(beside + (one * np.sqrt(ends)) ** 2) if beside else one * np.sqrt(ends), _LEAST_MU)
+    mu = np.maximum(np.sqrt(beside + (mu_one * np.sqrt(ends)) ** 2) if beside else mu_one * np.sqrt(ends), _SMALLEST_MU)
 
     def beyond(epsilon: float) -> float:
         log_a = log_ndtr(mu / 2 - epsilon / mu)
         log_b = log_ndtr(-mu / 2 - epsilon / mu) + epsilon
-        return float(shares @ (np.exp(log_a) * -np.expm1(np.minimum(log_b - log_a, 0.0)))) - delta * _SAFE_DELTA
+        return float(shares @ (np.exp(log_a) * -np.expm1(np.minimum(log_b - log_a, 0.0)))) - delta * _DELTA_MARGIN
 
     if beyond(0.0) <= 0:
         return 0.0
     high = 1e-9
     while beyond(high) > 0:
         high *= 2
-    return float(brentq(beyond, 0.0, high, xtol=1e-18, rtol=_ROOT)) * _SAFE_EPSILON
+    return float(brentq(beyond, 0.0, high, xtol=1e-18, rtol=_ROOT_TOLERANCE)) * _EPSILON_MARGIN

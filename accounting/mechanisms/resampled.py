@@ -1,6 +1,6 @@
-"""A pure mechanism on n rows drawn with replacement from n: a row may be drawn several times, or missed.
+"""A pure mechanism on n rows drawn with replacement from n: a row may be drawn several times or not at all.
 
-Precondition: the rows are drawn afresh for every use, uniformly and independently, and the draw stays secret; one use
+Precondition: the rows are drawn afresh for every use, uniformly and independently, and the draw stays secret. One use
 of `each` on such a bootstrap sample is e-DP for the replacement of one of its rows, e = each.curves(z).pure.
 Pseudo-code: draw i_1..i_n uniform in 1..n; release each(rows i_1..i_n).
 Postcondition: one use is `epsilon_of(e, n)`-DP for the replacement of a row. Proof: docs/proofs/resampled.md.
@@ -31,7 +31,7 @@ class Resampled(AbstractMechanism):
 
     Parameters
     ----------
-    each : the mechanism of the run on the bootstrap sample, a pure one
+    each : the pure mechanism of the run on the bootstrap sample
     rows : n, in [2, 10^10]
 
     Reference: Asi, Levy and Duchi 2021, Proposition 4; docs/spec 8, whose tighter theorem this is.
@@ -42,13 +42,13 @@ class Resampled(AbstractMechanism):
     name: Literal["resampled"] = "resampled"
 
     def __post_init__(self) -> None:
-        whole(self.rows, "the rows", 2, MOST_ROWS)
+        whole(self.rows, "rows", 2, MOST_ROWS)
         if self.each.curves(2.0).pure is None:
-            raise OutOfRange("only a pure mechanism can run on a bootstrap sample")
+            raise OutOfRange("each must be a pure mechanism to run on a bootstrap sample")
 
     @property
     def answers(self) -> int:
-        """Those of the run."""
+        """Number of answers of the run."""
         return self.each.answers
 
     def fits(self, n: int, unit: Unit) -> bool:
@@ -56,25 +56,25 @@ class Resampled(AbstractMechanism):
         return self.rows == n and self.each.fits(n, unit)
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:  # noqa: ARG002
-        """Those of randomized response at this epsilon; under zero_out too, where the null record is one more."""
+        """Return the curves of randomized response at this epsilon; under zero_out null is one more record."""
         own = self.each.curves(noise_multiplier).pure
         assert own is not None
         return Curves.of_pure(epsilon_of(own, self.rows))
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:  # noqa: ARG002
-        """The z at which one use spends mu^2."""
+        """Return the z at which one use spends mu^2."""
         return 2.0 / run_epsilon(randomized_response.epsilon_of_gdp(math.sqrt(mu_squared)), self.rows)
 
     def event(self, noise_multiplier: float) -> Event:
-        """The event within, on as many rows drawn with replacement as there are."""
-        within = self.each.event(noise_multiplier)
+        """Return the event of `each` on n rows drawn with replacement from n."""
+        event = self.each.event(noise_multiplier)
         sizes = {"source_dataset_size": self.rows, "sample_size": self.rows}
-        return {"type": "SampledWithReplacementDpEvent", **sizes, "event": within}
+        return {"type": "SampledWithReplacementDpEvent", **sizes, "event": event}
 
     def std(self, noise_multiplier: float, bound: float, dimension: int) -> float:
-        """The noise std of the answer, in its unit."""
+        """Return the noise std of the answer, in its unit."""
         return self.each.std(noise_multiplier, bound, dimension)
 
     def perturb(self, value: Vector, noise_multiplier: float, bound: float, noise: Noise) -> Vector:
-        """One private answer of the run, shape (d,)."""
+        """Return one private answer of the run, shape (d,)."""
         return self.each.perturb(value, noise_multiplier, bound, noise)

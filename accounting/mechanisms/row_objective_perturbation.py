@@ -1,8 +1,8 @@
-"""The minimizer of an objective with a random linear term, where each record is one row: a profile beside the curve.
+"""The minimizer of an objective with a random linear term, if each record is one row: it also has a profile.
 
-Precondition: that of `objective_perturbation`, and a record has one term phi(<x, theta>) and no more.
+Precondition: that of `objective_perturbation`, and a record has only one term phi(<x, theta>).
 Pseudo-code: that of `objective_perturbation`.
-Postcondition: its Renyi curve; and, beside any mechanisms that are GDP, of mu^2 = E in all, with
+Postcondition: its Renyi curve; and, together with GDP mechanisms of mu^2 = E in all, with
 e = epsilon - ln(1 + beta / Lambda) >= 0, S = T + E, D(e, t) the profile of N(0, 1) against N(sqrt(t), 1):
 under replace_one T = 4 / z^2 and
     delta(epsilon) <= 2 D(e, S) + 2 min(D(e, S), D(e, E) + 2 Phi(-(e - sqrt(S + S^2 / 4) - E / 2) / sqrt(E)));
@@ -28,21 +28,21 @@ from accounting.noise import Noise
 from accounting.numbers import within
 from accounting.privacy import REPLACE_ONE, Relation, Unit, sensitivity_factor
 
-_LEAST_MU, _LEAST_DELTA = 1e-5, 1e-12  # as for one Gaussian: below these, cancellation would eat the margins
-_MOST_MU = 1e6
+_SMALLEST_MU, _SMALLEST_DELTA = 1e-5, 1e-12  # as for one Gaussian: below them cancellation exceeds the margins
+_LARGEST_MU = 1e6
 _ORDERS = tuple(float(a) for a in 1 + np.geomspace(0.05, 1e5, 120))
-_ROOT, _SAFE_EPSILON, _SAFE_DELTA = 1e-12, 1 + 1e-9, 1 - 1e-6
+_ROOT_TOLERANCE, _EPSILON_MARGIN, _DELTA_MARGIN = 1e-12, 1 + 1e-9, 1 - 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class RowObjectivePerturbation(AbstractMechanism):
     """One minimizer, each record one row; the noise multiplier is z = s / G, as in `ObjectivePerturbation`.
 
-    A name of its own, since a person of several rows has the curve and not the profile.
+    It has a name of its own, because a person with several rows has the curve but not the profile.
 
     Parameters
     ----------
-    curvature_ratio : beta / Lambda in [1e-12, 1e6], one record's curvature over the summed objective's strong convexity
+    curvature_ratio : beta / Lambda in [1e-12, 1e6], a record's curvature over the summed objective's strong convexity
 
     Reference: Redberg, Koskela and Wang 2023 (a record added or removed); the rest is proven here.
     """
@@ -55,7 +55,7 @@ class RowObjectivePerturbation(AbstractMechanism):
 
     @property
     def answers(self) -> int:
-        """One."""
+        """The one answer of a use."""
         return 1
 
     def fits(self, n: int, unit: Unit) -> bool:  # noqa: ARG002
@@ -63,38 +63,38 @@ class RowObjectivePerturbation(AbstractMechanism):
         return unit.slots == 1
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
-        """Those of rows of any number, and the postcondition's profile."""
-        curves = self._of_any().curves(noise_multiplier, relation)
-        profile = Profile(math.log1p(self.curvature_ratio) * _SAFE_EPSILON, noise_multiplier, relation)
+        """Return the curves for any number of rows, and the postcondition's profile."""
+        curves = self._for_any_rows().curves(noise_multiplier, relation)
+        profile = Profile(math.log1p(self.curvature_ratio) * _EPSILON_MARGIN, noise_multiplier, relation)
         epsilon = partial(_epsilon, profile, curves.rdp)
         return replace(curves, epsilon=epsilon, epsilon_beside=epsilon)
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
-        """The z at which the linear term alone would spend mu^2."""
-        return self._of_any().multiplier(mu_squared, relation)
+        """Return the z at which the linear term alone would spend mu^2."""
+        return self._for_any_rows().multiplier(mu_squared, relation)
 
     def event(self, noise_multiplier: float) -> Event:
-        """The event of `ObjectivePerturbation`, and that a record is one row."""
-        return self._of_any().event(noise_multiplier) | {"type": "RowObjectivePerturbationDpEvent"}
+        """Return the event of `ObjectivePerturbation`, with a type for records of one row."""
+        return self._for_any_rows().event(noise_multiplier) | {"type": "RowObjectivePerturbationDpEvent"}
 
     def std(self, noise_multiplier: float, bound: float, dimension: int) -> float:
-        """The std of each coordinate of b."""
-        return self._of_any().std(noise_multiplier, bound, dimension)
+        """Return the std of each coordinate of b."""
+        return self._for_any_rows().std(noise_multiplier, bound, dimension)
 
     def perturb(
         self, value: NDArray[np.float64], noise_multiplier: float, bound: float, noise: Noise
     ) -> NDArray[np.float64]:
-        """b, the linear term's coefficients, shape (d,); of the shape of `value` and independent of it."""
-        return self._of_any().perturb(value, noise_multiplier, bound, noise)
+        """Return b, the linear term's coefficients, shape (d,): of the shape of `value` and independent of it."""
+        return self._for_any_rows().perturb(value, noise_multiplier, bound, noise)
 
-    def _of_any(self) -> ObjectivePerturbation:
-        """The same, whatever the number of a record's rows."""
+    def _for_any_rows(self) -> ObjectivePerturbation:
+        """Return the mechanism for records of any number of rows."""
         return ObjectivePerturbation(self.curvature_ratio)
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The postcondition's delta at each epsilon, and back.
+    """The postcondition's profile: delta at each epsilon, and epsilon at each delta.
 
     Parameters
     ----------
@@ -106,41 +106,43 @@ class Profile:
     relation: Relation
 
     def delta(self, epsilon: float, beside: float = 0.0) -> float:
-        """At epsilon - shift = `epsilon` >= 0, beside answers of mu^2 = `beside` in all."""
+        """Return delta at epsilon - shift = `epsilon` >= 0, together with Gaussian answers of mu^2 = `beside`."""
         own = (sensitivity_factor(self.relation) / self.noise_multiplier) ** 2
         both = own + beside
-        straight = _delta(both, epsilon)
+        gaussian = _delta(both, epsilon)
         if sensitivity_factor(self.relation) == 1:
-            return 2 * straight
-        least = math.sqrt(both + both**2 / 4)
+            return 2 * gaussian
+        threshold = math.sqrt(both + both**2 / 4)
         if beside == 0:
-            return 2 * straight if epsilon >= least else 4 * straight
-        early = 2 * float(ndtr(-(epsilon - least - beside / 2) / math.sqrt(beside)))
-        return 2 * (straight + min(straight, _delta(beside, epsilon) + early))
+            return 2 * gaussian if epsilon >= threshold else 4 * gaussian
+        early = 2 * float(ndtr(-(epsilon - threshold - beside / 2) / math.sqrt(beside)))
+        return 2 * (gaussian + min(gaussian, _delta(beside, epsilon) + early))
 
     def epsilon(self, delta: float, beside: float = 0.0) -> float:
-        """Where the profile is delta, rounded up; infinite out of range."""
+        """Return the epsilon at which the profile is delta, rounded up; infinite out of range."""
         if (
-            delta < _LEAST_DELTA
-            or sensitivity_factor(self.relation) / self.noise_multiplier + math.sqrt(beside) > _MOST_MU
+            delta < _SMALLEST_DELTA
+            or sensitivity_factor(self.relation) / self.noise_multiplier + math.sqrt(beside) > _LARGEST_MU
         ):
             return math.inf
-        wanted = delta * _SAFE_DELTA
-        if self.delta(0.0, beside) <= wanted:
+        target = delta * _DELTA_MARGIN
+        if self.delta(0.0, beside) <= target:
             return self.shift
         high = 1e-9
-        while self.delta(high, beside) > wanted:
+        while self.delta(high, beside) > target:
             high *= 2
-        at = root(lambda epsilon: self.delta(epsilon, beside) - wanted, 0.0, high, relative=_ROOT, absolute=1e-18)
-        return self.shift + at * _SAFE_EPSILON
+        at = root(
+            lambda epsilon: self.delta(epsilon, beside) - target, 0.0, high, relative=_ROOT_TOLERANCE, absolute=1e-18
+        )
+        return self.shift + at * _EPSILON_MARGIN
 
 
 def _epsilon(profile: Profile, curve: Curve, delta: float, beside: float = 0.0) -> float:
-    """By the profile, or by the Renyi curve where that says less: where delta is hardly below epsilon."""
+    """Return epsilon by the profile, or by the Renyi curve if that is smaller, as when delta is near epsilon."""
     by_order = rdp_epsilons(_ORDERS, curve(_ORDERS) + np.array(_ORDERS) * (beside / 2), delta).min()
-    return min(profile.epsilon(delta, beside), max(float(by_order), 0.0))  # in this order, for NaN to lose
+    return min(profile.epsilon(delta, beside), max(float(by_order), 0.0))  # in this order, so that a NaN is ignored
 
 
 def _delta(mu_squared: float, epsilon: float) -> float:
-    """D(epsilon, mu^2), of a mu that is not too small."""
-    return gauss_delta(max(math.sqrt(mu_squared), _LEAST_MU), epsilon)
+    """Return D(epsilon, mu^2), for a mu that is not too small."""
+    return gauss_delta(max(math.sqrt(mu_squared), _SMALLEST_MU), epsilon)

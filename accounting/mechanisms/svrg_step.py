@@ -2,7 +2,7 @@
 
 Precondition: the answer is (sum over a batch of b of n records of h_i) / b + (sum over all of g_i) / n, with
 ||h_i|| / b <= B and ||g_i|| / n <= B b / (2 n); the batch is drawn without replacement, afresh for every answer, and
-stays secret. (Changes of gradients up to G long: ||h_i|| <= 2 G, ||g_i|| <= G, B = 2 G / b.)
+stays secret. (For changes of gradients of norm at most G: ||h_i|| <= 2 G, ||g_i|| <= G, B = 2 G / b.)
 Pseudo-code: round both parts to the lattice; release their sum + gamma round(N / gamma), N ~ N(0, (z B)^2 I).
 Postcondition: for every s in (0, 1), no worse than the composition of
     WithoutReplacement(b, n) at multiplier z sqrt(s)      and      Gaussian() at multiplier 2 z sqrt(1 - s) n / b.
@@ -26,32 +26,32 @@ from accounting.privacy import REPLACE_ONE, Relation, Unit, sensitivity_factor
 
 Part = tuple[WithoutReplacement | Gaussian, float]
 _MU_RANGE = (1e-9, 26.0)
-_LARGEST = 1e12  # multiplier that an event tree may hold; less noise is charged than there is
-_MOST = 1 - 1e-4  # of the noise may be the batch's, so that the mean's is some
+_LARGEST_MULTIPLIER = 1e12  # in an event tree; a larger one is charged as this
+_LARGEST_SPLIT = 1 - 1e-4  # share of the noise variance for the batch, so that some is left for the mean
 
 
-def _rest(mu: float) -> float:
-    """The noise variance that goes with the batch's share 4 / mu^2, where the two cost the same at the margin."""
+def _mean_variance(mu: float) -> float:
+    """Return the mean's noise variance beside the batch's 4 / mu^2, if both have the same marginal cost."""
     return 2 / (mu * mu * math.exp(mu * mu / 2) * math.sqrt(2 * float(ndtr(1.5 * mu))))
 
 
 @lru_cache(maxsize=4096)
 def _shift(noise_multiplier: float) -> float:
-    """The batch's mu at the best split: z^2 = 4 / mu^2 + rest(mu), which falls in mu."""
+    """Return the batch's mu at the best split: z^2 = 4 / mu^2 + mean_variance(mu), which falls in mu."""
     from scipy.optimize import brentq  # late: few plans need it, and it is slow to load
 
     low, high = _MU_RANGE
-    if 2 * math.log(noise_multiplier) <= math.log(4 / high**2 + _rest(high)):
+    if 2 * math.log(noise_multiplier) <= math.log(4 / high**2 + _mean_variance(high)):
         return high
-    if 2 * math.log(noise_multiplier) >= math.log(4 / low**2 + _rest(low)):
+    if 2 * math.log(noise_multiplier) >= math.log(4 / low**2 + _mean_variance(low)):
         return low
-    found = brentq(
-        lambda log: math.log(4 * math.exp(-2 * log) + _rest(math.exp(log))) - 2 * math.log(noise_multiplier),
+    log_mu = brentq(
+        lambda log: math.log(4 * math.exp(-2 * log) + _mean_variance(math.exp(log))) - 2 * math.log(noise_multiplier),
         math.log(low),
         math.log(high),
         xtol=1e-13,
     )
-    return math.exp(float(found))
+    return math.exp(float(log_mu))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,23 +70,23 @@ class SvrgStep(AbstractMechanism):
     answers: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        WithoutReplacement(self.batch, self.rows)  # its ranges are these
+        WithoutReplacement(self.batch, self.rows)  # checks both ranges
 
     def split(self, noise_multiplier: float) -> float:
-        """s, the batch's share of the noise variance that costs least in the limit of many answers. Analysis alone.
+        """Return s, the batch's share of the noise variance that costs least in the limit of many answers.
 
-        2/3 for much noise or b = n; nearly 1 for single records, whose part costs more.
+        It only affects the analysis: 2/3 for much noise or b = n, and nearly 1 for b = 1, where the batch costs more.
         """
         if self.batch == self.rows:
             return 2 / 3
         mu = _shift(noise_multiplier)
-        ratio = _rest(mu) * mu * mu / 4
-        return min(1 / (1 + ratio), _MOST)
+        ratio = _mean_variance(mu) * mu * mu / 4
+        return min(1 / (1 + ratio), _LARGEST_SPLIT)
 
     def parts(self, noise_multiplier: float) -> tuple[Part, Part]:
-        """The two mechanisms, with their multipliers, whose composition one step is charged as."""
+        """Return the two mechanisms, with their multipliers, as whose composition one step is charged."""
         s = self.split(noise_multiplier)
-        mean = min(2 * noise_multiplier * math.sqrt(1 - s) * self.rows / self.batch, _LARGEST)
+        mean = min(2 * noise_multiplier * math.sqrt(1 - s) * self.rows / self.batch, _LARGEST_MULTIPLIER)
         return (WithoutReplacement(self.batch, self.rows), noise_multiplier * math.sqrt(s)), (Gaussian(), mean)
 
     def fits(self, n: int, unit: Unit) -> bool:  # noqa: ARG002
@@ -94,7 +94,7 @@ class SvrgStep(AbstractMechanism):
         return self.rows <= n
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
-        """Those of the two parts, added up; under replace_one 3/z-GDP for b = n."""
+        """Return the sum of the curves of the two parts; under replace_one 3/z-GDP for b = n."""
         batch, mean = (mechanism.curves(z, relation) for mechanism, z in self.parts(noise_multiplier))
         mu = None if batch.gdp_bound is None or mean.gdp_bound is None else math.hypot(batch.gdp_bound, mean.gdp_bound)
         return Curves(
@@ -105,7 +105,7 @@ class SvrgStep(AbstractMechanism):
         )
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
-        """The z at which one step spends about mu^2, in the limit of many answers: 2 q^2 spread + the mean's mu^2."""
+        """Return the z at which one step spends about mu^2 = 2 q^2 spread + the mean's mu^2, for many answers."""
         from scipy.optimize import brentq  # late: few plans need it, and it is slow to load
 
         if self.batch == self.rows:
@@ -114,7 +114,7 @@ class SvrgStep(AbstractMechanism):
 
         def spent(log: float) -> float:
             mu = math.exp(log)
-            return math.log(q * q * (2 * spread(mu) + 1 / _rest(mu)) / mu_squared)
+            return math.log(q * q * (2 * spread(mu) + 1 / _mean_variance(mu)) / mu_squared)
 
         if spent(math.log(low)) >= 0:
             mu = low
@@ -122,25 +122,25 @@ class SvrgStep(AbstractMechanism):
             mu = high
         else:
             mu = math.exp(float(brentq(spent, math.log(low), math.log(high), xtol=1e-13)))
-        return math.sqrt(4 / mu**2 + _rest(mu))
+        return math.sqrt(4 / mu**2 + _mean_variance(mu))
 
     def event(self, noise_multiplier: float) -> Event:
-        """One step as an event: the two parts, composed."""
+        """Return one step as an event: the composition of its two parts."""
         return composed([mechanism.event(z) for mechanism, z in self.parts(noise_multiplier)])
 
     def std(self, noise_multiplier: float, bound: float, dimension: int) -> float:
-        """The noise std, in the answer's unit, that `perturb` will use."""
+        """Return the noise std that `perturb` uses, in the unit of the answer."""
         return self._lattice(noise_multiplier, bound, dimension).std
 
     def perturb(self, value: Vector, noise_multiplier: float, bound: float, noise: Noise) -> Vector:
-        """The private answer, shape (d,), of a value of shape (2, d): the batch's part and the mean over all rows.
+        """Return the private answer, shape (d,), of the batch's part and the mean over all rows, shape (2, d).
 
-        Each is rounded to the lattice by itself, so that rounding moves each by no more than its own record does.
+        Each part is rounded on its own, so that rounding adds at most gamma sqrt(d) to the sensitivity of each.
         """
         lattice = self._lattice(noise_multiplier, bound, value.shape[-1])
         batch, mean = (lattice.rounded(part) for part in value)
         return lattice.perturb(batch + mean, noise)
 
     def _lattice(self, noise_multiplier: float, bound: float, dimension: int) -> Lattice:
-        """So fine that a whole step is little beside the mean's own move, b/2n of the bound."""
+        """Return a lattice whose step is small beside the mean's per-record bound, b/2n of the batch's."""
         return Lattice.fit(noise_multiplier, bound, dimension, weight=2 * self.rows / self.batch)

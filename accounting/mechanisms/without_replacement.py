@@ -1,4 +1,4 @@
-"""Gaussian noise on a sum over a batch of b distinct records of n, every such batch as likely; each adds at most B.
+"""Gaussian noise on a sum over a uniformly random batch of b distinct records of n; each adds at most B.
 
 Precondition: the answer is (sum over the batch of h_i) / b, ||h_i|| / b <= B; the batch is drawn afresh for every
 answer and stays secret.
@@ -7,7 +7,7 @@ N ~ N(0, (z B)^2 I).
 Postcondition: with q = b/n and mu = 2/z, in both directions and for every gamma >= 1,
     H_gamma <= q H_(1 + (gamma-1)/q)(N(mu,1), N(0,1)),
 that is, no worse than a symmetric pair whose loss is ln r at r > 1, with r = 1 - q + q e^(mu x - mu^2/2), of masses
-r phi(x) under P and phi(x) under Q; its mirror image; and 0 for the rest.
+r phi(x) under P and phi(x) under Q; its mirror image; and 0 otherwise.
 Reference: docs/spec T4; proof in docs/proofs/without_replacement.md.
 """
 
@@ -29,9 +29,10 @@ from accounting.privacy import REPLACE_ONE, Relation, Unit, sensitivity_factor
 MOST_ROWS = 10**10
 _QUADRATURE = 1 + 1e-6  # covers the error of the quadrature below
 _NODES = 64
-_REACH = 15.0  # standard deviations past (a + 2) mu, from where on the integrand falls faster than e^(-t^2/2)
-_WIDEST, _LARGEST = 400.0, 40.0  # beyond this order * mu, or this mu, the curve gives way to its value at q = 1
-_MU_RANGE = (1e-9, 26.0)  # where `spread` is a number and grows
+_REACH = 15.0  # standard deviations past (a + 2) mu, beyond which the integrand falls faster than e^(-t^2/2)
+# Beyond this order * mu, or this mu, the curve is replaced by its value at q = 1.
+_LARGEST_ORDER_MU, _LARGEST_MU = 400.0, 40.0
+_MU_RANGE = (1e-9, 26.0)  # in which `spread` is finite and grows
 
 
 @lru_cache(maxsize=1)
@@ -40,18 +41,18 @@ def _legendre() -> tuple[Vector, Vector]:
 
 
 def _renyi(q: float, mu: float, order: float) -> float:
-    """ln(1 + E[(r^a + r^(1-a) - 1 - r) 1{r > 1}]) / (a - 1) over N(0,1), by Gauss-Legendre quadrature.
+    """Return ln(1 + E[(r^a + r^(1-a) - 1 - r) 1{r > 1}]) / (a - 1) over N(0,1), by Gauss-Legendre quadrature.
 
-    With l = ln r the bracket is (1 - e^-(a-1)l) (e^(al) - 1), a product of what is positive: nothing cancels.
+    With l = ln r the bracket is (1 - e^-(a-1)l) (e^(al) - 1), a product of positive factors, so nothing cancels.
     """
     nodes, weights = _legendre()
     span = (order + 2) * mu + _REACH
     edges = np.linspace(0.0, span, math.ceil(2 * span) + 1)
     half = (edges[1] - edges[0]) / 2
-    y = ((edges[:-1] + edges[1:]) / 2)[:, None] + half * nodes  # x - mu/2: r > 1 where it is positive
-    # ln(1 + q (e^(mu y) - 1)); beyond e^600 the q in front is all that is left of the first part
-    far = mu * y > 600
-    loss = np.where(far, math.log(q) + mu * y, np.log1p(q * np.expm1(np.where(far, 0.0, mu * y))))
+    y = ((edges[:-1] + edges[1:]) / 2)[:, None] + half * nodes  # x - mu/2, positive where r > 1
+    # ln(1 + q (e^(mu y) - 1)); beyond e^600 it is ln q + mu y in floats
+    is_large = mu * y > 600
+    loss = np.where(is_large, math.log(q) + mu * y, np.log1p(q * np.expm1(np.where(is_large, 0.0, mu * y))))
     bracket = np.log(-np.expm1(-(order - 1) * loss)) + order * loss + np.log(-np.expm1(-order * loss))
     terms = bracket + np.log(half * weights) - (y + mu / 2) ** 2 / 2 - math.log(2 * math.pi) / 2
     peak = float(terms.max())
@@ -61,24 +62,24 @@ def _renyi(q: float, mu: float, order: float) -> float:
 
 @lru_cache(maxsize=65536)
 def _curve_point(q: float, mu: float, order: float) -> float:
-    whole = order * mu * mu / 2
-    if q == 1 or order * mu > _WIDEST or mu > _LARGEST:
-        return whole
+    unsampled = order * mu * mu / 2
+    if q == 1 or order * mu > _LARGEST_ORDER_MU or mu > _LARGEST_MU:
+        return unsampled
     value = _renyi(q, mu, order) * _QUADRATURE
-    return value if value <= whole else whole  # also if it is no number
+    return value if value <= unsampled else unsampled  # also if it is NaN
 
 
 def spread(mu: float) -> float:
-    """E[(e^(mu x - mu^2/2) - 1)^2 1{x > mu/2}] = e^(mu^2) Phi(3mu/2) + 3 Phi(-mu/2) - 2; about mu^2 / 2.
+    """Return E[(e^(mu x - mu^2/2) - 1)^2 1{x > mu/2}] = e^(mu^2) Phi(3mu/2) + 3 Phi(-mu/2) - 2, about mu^2 / 2.
 
-    2 q^2 of it is the variance of one loss in the limit of many answers: what one answer then adds to mu^2.
+    Times 2 q^2 it is the variance of one loss in the limit of many answers, which one answer then adds to mu^2.
     """
     bulk = math.expm1(mu * mu) * float(ndtr(1.5 * mu))
     return bulk + (float(erf(1.5 * mu / math.sqrt(2))) - 3 * float(erf(0.5 * mu / math.sqrt(2)))) / 2
 
 
 def shift_of(spread_: float) -> float:
-    """The mu of that spread, or the end of its range."""
+    """Return the mu of this spread, or the end of the range."""
     from scipy.optimize import brentq  # late: few plans need it, and it is slow to load
 
     low, high = _MU_RANGE
@@ -87,9 +88,9 @@ def shift_of(spread_: float) -> float:
     return float(brentq(lambda mu: math.log(spread(mu) / spread_), low, high, rtol=1e-12))
 
 
-def _rdp(q: float, mu: float, known: float, orders: Sequence[float]) -> Vector:
-    """The pair's Renyi divergence, rounded up by a factor 1 + 1e-6; at most that of known batches."""
-    return np.array([min(_curve_point(q, mu, float(a)), float(a) * known * known / 2) for a in orders])
+def _rdp(q: float, mu: float, mu_unsampled: float, orders: Sequence[float]) -> Vector:
+    """Return the pair's Renyi divergence, rounded up by a factor 1 + 1e-6; at most that without sampling."""
+    return np.array([min(_curve_point(q, mu, float(a)), float(a) * mu_unsampled * mu_unsampled / 2) for a in orders])
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ class WithoutReplacementLoss:
 
     @property
     def spread(self) -> float:
-        """Twice q^2 E[(r_0 - 1)^2], r_0 = r at q = 1, over x > mu/2: bounds the loss's second moment."""
+        """2 q^2 E[(r_0 - 1)^2] over x > mu/2, with r_0 = r at q = 1: a bound on the loss's second moment."""
         return 2 * self.q**2 * spread(self.mu)
 
     @property
@@ -117,7 +118,7 @@ class WithoutReplacementLoss:
         return 2 * _largest(self.q, self.mu)
 
     def moments(self, count: int) -> tuple[float, float]:
-        """The mean is at most the chi-square, which the spread bounds, and at most q mu^2 / 2 (batches known)."""
+        """Return bounds on mean and variance: by the chi-square, which the spread bounds, and by known batches."""
         q, mu = self.q, self.mu
         return count * min(self.spread, q * mu * mu / 2), count * min(self.spread, q * mu * (1 + mu) ** 3)
 
@@ -126,20 +127,20 @@ class WithoutReplacementLoss:
 
 
 def _largest(q: float, mu: float) -> float:
-    """The largest loss on the grid, that at the reach."""
+    """Return the largest loss on the grid, at `reach`."""
     return math.log1p(q * math.expm1(mu * (reach(q, mu) - mu / 2)))
 
 
 @lru_cache(maxsize=16)
 def _masses(q: float, mu: float, interval: float) -> Masses:
-    """Loss ln r at x > mu/2: mass (1-q) N(0,1) + q N(mu,1) under P and N(0,1) under Q; -ln r the other way round."""
+    """Return the masses: (1-q) N(0,1) + q N(mu,1) under P and N(0,1) under Q at ln r, exchanged at -ln r."""
     e = np.arange(0, math.ceil(_largest(q, mu) / interval) + 1) * interval
     x = np.log1p(np.expm1(e) / q) / mu + mu / 2
-    lower, near = mass(x[:-1], x[1:]), mass(x[:-1] - mu, x[1:] - mu)
+    lower, shifted = mass(x[:-1], x[1:]), mass(x[:-1] - mu, x[1:] - mu)
     beyond_q = float(ndtr(-x[-1]))
     beyond_p = (1 - q) * beyond_q + q * float(ndtr(mu - x[-1]))
     zero = (1 - q) * float(erf(mu / math.sqrt(8)))
-    return symmetric(interval, (1 - q) * lower + q * near, lower, beyond_p, beyond_q, zero)
+    return symmetric(interval, (1 - q) * lower + q * shifted, lower, beyond_p, beyond_q, zero)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,7 @@ class WithoutReplacement(AbstractGaussianNoise):
 
     def __post_init__(self) -> None:
         whole(self.rows, "rows", 1, MOST_ROWS)
-        whole(self.batch, "a batch, 1 to all of the rows,", 1, self.rows)
+        whole(self.batch, "batch", 1, self.rows)
 
     @property
     def rate(self) -> float:
@@ -171,21 +172,21 @@ class WithoutReplacement(AbstractGaussianNoise):
         return self.rows <= n
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
-        """The pair's Renyi divergence and loss, under zero_out too; at b = n those of the Gaussian mechanism."""
-        mu, known = 2.0 / noise_multiplier, sensitivity_factor(relation) / noise_multiplier
+        """Return the pair's Renyi divergence and loss, under both relations; at b = n the Gaussian mechanism's."""
+        mu, mu_unsampled = 2.0 / noise_multiplier, sensitivity_factor(relation) / noise_multiplier
         if self.batch == self.rows:
-            return Curves.gaussian(known)
+            return Curves.gaussian(mu_unsampled)
         loss = WithoutReplacementLoss(self.rate, mu)
-        return Curves(partial(_rdp, self.rate, mu, known), gdp_bound=known, losses=(loss,))
+        return Curves(partial(_rdp, self.rate, mu, mu_unsampled), gdp_bound=mu_unsampled, losses=(loss,))
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
-        """The z at which one answer spends about mu^2: in the many-answer limit, 2 q^2 spread(2/z) = mu^2."""
+        """Return the z at which one answer spends about mu^2: for many answers, 2 q^2 spread(2/z) = mu^2."""
         if self.batch == self.rows:
             return sensitivity_factor(relation) / math.sqrt(mu_squared)
         return 2.0 / shift_of(mu_squared / (2 * self.rate**2))
 
     def event(self, noise_multiplier: float) -> Event:
-        """The event within, on a batch of b distinct records of n, every such batch as likely."""
+        """Return a Gaussian event on a uniformly random batch of b distinct records of n."""
         return {
             "type": "SampledWithoutReplacementDpEvent",
             "source_dataset_size": self.rows,

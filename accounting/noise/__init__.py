@@ -1,4 +1,4 @@
-"""The only source of privacy randomness, and the lattices that its answers live on."""
+"""The only source of privacy randomness, and the lattices of its answers."""
 
 from accounting.noise.source import Noise, Tails
 

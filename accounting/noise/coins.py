@@ -8,11 +8,11 @@ from accounting.noise.source import Noise
 
 
 def heads(noise: Noise, count: int) -> NDArray[np.bool_]:
-    """`count` fair coins, all drawn again until one shows heads."""
+    """Return `count` fair coins, all drawn again until one shows heads."""
     if count < 1:
-        raise OutOfRange("there must be a coin")
+        raise OutOfRange("count must be at least 1")
     while True:
         words = noise.words((count + 63) // 64).astype("<u8")
-        found = np.unpackbits(words.view(np.uint8), bitorder="little")[:count].astype(bool)
-        if found.any():
-            return found
+        coins = np.unpackbits(words.view(np.uint8), bitorder="little")[:count].astype(bool)
+        if coins.any():
+            return coins

@@ -1,6 +1,6 @@
-"""Exact uniform choices from the stream of a `Noise`: by words that are drawn again where they would favour a value.
+"""Exact uniform choices from the stream of a `Noise`: words that would favour a value are drawn again.
 
-How long one takes depends on fresh bits and on public numbers alone.
+The time of a choice depends only on fresh bits and public numbers.
 """
 
 import numpy as np
@@ -11,12 +11,12 @@ from accounting.noise.source import Noise
 
 
 def uniform_below(noise: Noise, total: int) -> int:
-    """A uniform integer in [0, total): numbers of just enough bits are drawn until one is below.
+    """Return a uniform integer in [0, total).
 
-    Each try succeeds with probability over 1/2.
+    Numbers of just enough bits are drawn until one is below `total`. Each try succeeds with probability over 1/2.
     """
     if total < 1:
-        raise OutOfRange("there must be something to choose from")
+        raise OutOfRange("total must be at least 1")
     bits = (total - 1).bit_length()
     count = (bits + 63) // 64
     while True:
@@ -29,28 +29,32 @@ def uniform_below(noise: Noise, total: int) -> int:
 
 
 def integer(noise: Noise, words: int) -> int:
-    """A uniform integer of 64 bits for each of so many words."""
+    """Return a uniform integer of 64 bits for each of `words` words."""
     return int.from_bytes(noise.words(words).tobytes(), "little")
 
 
 def uniform_indices(noise: Noise, count: int, limit: int) -> NDArray[np.int64]:
-    """`count` independent integers, uniform on 0..limit - 1: words past a multiple of limit are drawn again."""
+    """Return `count` independent integers, uniform on 0..limit - 1.
+
+    Words above the last whole multiple of `limit` are drawn again.
+    """
     if not 1 <= limit < 1 << 40:
-        raise OutOfRange("the number of places must lie in [1, 2^40)")
-    whole = np.uint64((1 << 64) // limit * limit - 1)
+        raise OutOfRange("limit must lie in [1, 2^40)")
+    last_accepted = np.uint64((1 << 64) // limit * limit - 1)
     words = noise.words(count).copy()
-    while len(late := np.flatnonzero(words > whole)):
-        words[late] = noise.words(len(late))
+    while len(rejected := np.flatnonzero(words > last_accepted)):
+        words[rejected] = noise.words(len(rejected))
     return (words % np.uint64(limit)).astype(np.int64)
 
 
 def ordered_rows(noise: Noise, n: int, count: int) -> NDArray[np.int64]:
-    """`count` distinct rows of n in uniformly random order: the first of a permutation by independent random keys.
+    """Return `count` distinct rows of n in uniformly random order.
 
-    Given that all keys differ every order is equally likely, so keys are drawn again until they do.
+    They are the first rows when sorted by independent random keys. If all keys differ, every order is equally likely,
+    so keys are drawn again until they differ.
     """
     if not 0 <= count <= n:
-        raise OutOfRange("there are not so many rows")
+        raise OutOfRange("count must lie in [0, n]")
     while True:
         keys = noise.words(n)
         order = np.argsort(keys)
@@ -59,26 +63,26 @@ def ordered_rows(noise: Noise, n: int, count: int) -> NDArray[np.int64]:
 
 
 def distinct_rows(noise: Noise, n: int, count: int) -> NDArray[np.int64]:
-    """`count` distinct rows of n, every such set as likely, in increasing order.
+    """Return a uniformly random set of `count` distinct rows of n, in increasing order.
 
-    For few rows of many, uniform rows are drawn until enough are distinct: a new one is uniform on those that are not
-    there yet.
+    If count is small beside n, uniform rows are drawn until enough are distinct. Each new one is uniform on the rows
+    that are not in the set yet.
     """
     if not 0 <= count <= n:
-        raise OutOfRange("there are not so many rows")
+        raise OutOfRange("count must lie in [0, n]")
     if not is_sparse_draw(n, count):
         return np.sort(ordered_rows(noise, n, count))
     return complete_distinct(noise, n, np.empty(0, dtype=np.int64), count)
 
 
 def is_sparse_draw(n: int, count: int) -> bool:
-    """Whether `distinct_rows` draws so many without a list of all n."""
+    """Return whether `distinct_rows` draws `count` rows without a list of all n."""
     return count <= n // 8
 
 
 def complete_distinct(noise: Noise, n: int, rows: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """The first `count` distinct values of a stream of uniform rows that begins with these."""
-    found = np.unique(rows)
-    while (missing := count - len(found)) > 0:
-        found = np.union1d(found, uniform_indices(noise, missing, n))
-    return found
+    """Return the first `count` distinct values of a stream of uniform rows that begins with `rows`."""
+    distinct = np.unique(rows)
+    while (missing := count - len(distinct)) > 0:
+        distinct = np.union1d(distinct, uniform_indices(noise, missing, n))
+    return distinct

@@ -1,1 +1,1 @@
-"""What is written down: documents, the codec, the hash chain, the ledger, receipts and their signatures."""
+"""Stored records: documents, the codec, the hash chain, the ledger, receipts and their signatures."""

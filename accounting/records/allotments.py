@@ -1,8 +1,8 @@
-"""Allotments: what one analyst may spend of a ledger. Proof: docs/proofs/allotments.md.
+"""Allotments: the part of a ledger's budget that one analyst may spend. Proof: docs/proofs/allotments.md.
 
-All parts of a filter are read on one coordinate k of it, the one that admits the most Gaussian jobs, and on its slack:
-a part of share s admits a charge while  sum c_k <= floor(s T_k)  and  sum d <= floor(s T_d). So parts that fit beside
-one another (all that is reserved, and what others have spent, is at most T) never meet the whole filter.
+All parts of a filter use one coordinate k of it, the one that admits the most Gaussian jobs, and its slack. A part of
+share s admits a charge while  sum c_k <= floor(s T_k)  and  sum d <= floor(s T_d). So if all that is reserved and all
+that others have spent is at most T, the parts never exceed the whole filter.
 """
 
 import math
@@ -18,21 +18,23 @@ from accounting.divergences.gaussian import gauss_epsilon, rdp_epsilons
 from accounting.errors import BudgetExhausted, LedgerFrozen
 from accounting.filter import Filter
 from accounting.privacy import Privacy
+from accounting.records.chain import Entry
 from accounting.records.events import Charged
-from accounting.records.ledger import LedgerState, remaining_epsilon, share, spent_epsilon, step
+from accounting.records.ledger import LedgerState, described, enter, remaining_epsilon, share, spent_epsilon, step
 
-_UP, _MORE = 1 + 1e-9, 1e-11  # more than a root, a logarithm and a few operations may lose
-_BITS = 40  # of a share that is looked for
+_ROUNDING, _ABSOLUTE_ROUNDING = 1 + 1e-9, 1e-11  # more than a root, a logarithm and a few operations may lose
+_SHARE_BITS = 40  # precision of a share that `largest_part` searches
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """At most `top` on the coordinate of all parts, and at most `slack` of the slack: a filter for who spends it alone.
+    """A filter for one analyst: at most `top` on the coordinate of all parts, and at most `slack` of the slack.
 
     Parameters
     ----------
-    rule : the filter that it is a part of
-    top, slack : units of 2^-40; uses, where the filter counts them
+    rule : the whole filter
+    top : in units of 2^-40
+    slack : in units of 2^-40, or a number of uses if the filter counts them
     """
 
     rule: Filter
@@ -41,72 +43,73 @@ class Part:
 
     @staticmethod
     def of(rule: Filter, share: float) -> "Part":
-        """The part of this share of a filter, rounded down."""
-        top, slack = _tops(rule)
+        """Return the part of this share of a filter, rounded down."""
+        top, slack = _on_parts(rule, rule.thresholds)
         return Part(rule, math.floor(Fraction(share) * top), math.floor(Fraction(share) * slack))
 
-    def on(self, cost: Cost) -> tuple[int, int]:
-        """A vector of the filter as parts read it."""
-        return _read(self.rule, cost)
-
     def holds(self, spent: Cost) -> bool:
-        """Whether the part holds these charges."""
-        main, slack = self.on(spent)
-        return main <= self.top and slack <= self.slack
+        """Return whether these charges are within the part."""
+        top, slack = _on_parts(self.rule, spent)
+        return top <= self.top and slack <= self.slack
 
     @property
     def share(self) -> float:
         """The part as a share of the whole filter."""
-        return self.top / _tops(self.rule)[0]
+        return self.top / _on_parts(self.rule, self.rule.thresholds)[0]
 
     def used(self, spent: Cost) -> float:
-        """These charges as a share of the part."""
-        return self.on(spent)[0] / max(self.top, 1)
+        """Return these charges as a share of the part."""
+        return _on_parts(self.rule, spent)[0] / max(self.top, 1)
 
     def epsilon(self, delta: float) -> float:
-        """What the part guarantees at this delta, whatever is spent of it: infinite if nothing.
+        """Return what the part guarantees at this delta, whatever is spent of it; infinite if it guarantees nothing.
 
-        It is a part of the budget, whose delta guarantees the budget's epsilon.
+        It is at most the budget's epsilon at the budget's delta, since it is a part of the budget.
         """
         budget = self.rule.privacy
         return min(self._epsilon(delta), budget.epsilon if delta >= budget.delta else math.inf)
 
     def _epsilon(self, delta: float) -> float:
-        rule = self.rule
+        rule, total = self.rule, self.top / UNIT
         if rule.kind == "pure":
-            return self.top / UNIT * _UP
-        off = rule.slack * (self.slack / (UNIT if rule.kind == "gdp_rdp" else APPROXIMATIONS)) * _UP
-        left = delta - off
-        if left <= 0:
+            return total * _ROUNDING
+        d = rule.slack * (self.slack / (UNIT if rule.kind == "gdp_rdp" else APPROXIMATIONS)) * _ROUNDING
+        delta -= d
+        if delta <= 0:
             return math.inf
         if rule.kind == "rdp":
-            found = float(rdp_epsilons([rule.orders[_coordinate(rule)]], np.array([self.top / UNIT]), left)[0])
+            epsilon = float(rdp_epsilons([rule.orders[_coordinate(rule)]], np.array([total]), delta)[0])
         else:
-            found = gauss_epsilon(math.sqrt(self.top / UNIT) * _UP, left)
-        return (max(found, 0.0) - math.log1p(-off)) * _UP + _MORE
+            epsilon = gauss_epsilon(math.sqrt(total) * _ROUNDING, delta)
+        return (max(epsilon, 0.0) - math.log1p(-d)) * _ROUNDING + _ABSOLUTE_ROUNDING
 
     def remaining_epsilon(self, spent: Cost) -> float:
-        """The largest epsilon, at the budget's delta, of one more job as `Filter.remaining_epsilon` means it."""
-        free, k = self.top - self.on(spent)[0], _coordinate(self.rule)
-        # as if nothing were left but this, on this coordinate
-        rest = tuple(top - free if j == k else top for j, top in enumerate(self.rule.thresholds))
-        return self.rule.remaining_epsilon(rest) if free > 0 else 0.0
+        """Return the largest epsilon, at the budget's delta, of one more job in this part (`Filter.remaining_epsilon`).
+
+        It is that of the whole filter with room on this coordinate only.
+        """
+        room, k = self.top - _on_parts(self.rule, spent)[0], _coordinate(self.rule)
+        if room <= 0:
+            return 0.0
+        return self.rule.remaining_epsilon(
+            tuple(top - room if j == k else top for j, top in enumerate(self.rule.thresholds))
+        )
 
 
 @lru_cache(maxsize=1024)
-def within(rule: Filter, privacy: Privacy) -> Part:
-    """The largest part of a filter that guarantees this (epsilon, delta), the whole at most; empty if none does."""
-    low, high = 0, 2**_BITS + 1  # the part of share low / 2^40 keeps it, that of high does not, or is too much
+def largest_part(rule: Filter, privacy: Privacy) -> Part:
+    """Return the largest part of a filter that guarantees this (epsilon, delta); empty if none does."""
+    low, high = 0, 2**_SHARE_BITS + 1  # the share low / 2^40 keeps the guarantee; high / 2^40 does not, or is too large
     while high - low > 1:
         middle = (low + high) // 2
-        part = Part.of(rule, middle / 2**_BITS)
+        part = Part.of(rule, middle / 2**_SHARE_BITS)
         low, high = (middle, high) if part.epsilon(privacy.delta) <= privacy.epsilon else (low, middle)
-    return Part.of(rule, low / 2**_BITS)
+    return Part.of(rule, low / 2**_SHARE_BITS)
 
 
 @dataclass(frozen=True, slots=True)
 class Allotment:
-    """What an analyst may spend; `is_reserved` if nobody else may."""
+    """The part that an analyst may spend; no other analyst may spend it if `is_reserved`."""
 
     part: Part
     is_reserved: bool
@@ -114,127 +117,142 @@ class Allotment:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The live charges of one, or of some, on a ledger."""
+    """The live charges of one analyst, or of several, on a ledger."""
 
     spent: Cost
     charges: int
 
+    def plus(self, cost: Cost) -> "Account":
+        """Return the account with one more charge."""
+        return Account(tuple(a + b for a, b in zip(self.spent, cost, strict=True)), self.charges + 1)
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A ledger as it stands for one who spends on it. Nothing else is told to them, when they ask or are refused.
+    """A ledger as one analyst may see it. Budgets, quotes and refusals report nothing else to that analyst.
 
     Parameters
     ----------
     state : of the whole ledger
-    held : parts that a charge must fit as well, each with what is spent of it
-    sees_parts_only : whether only the parts are told: what is outside of them is reserved, to this one or to others
+    parts : parts that a charge must fit as well, each with the account of what is spent of it
+    sees_parts_only : everything outside of the parts is reserved, so only the first part is reported
     """
 
     state: LedgerState
-    held: tuple[tuple[Part, Account], ...] = ()
+    parts: tuple[tuple[Part, Account], ...] = ()
     sees_parts_only: bool = False
 
     def holds(self, cost: Cost) -> bool:
-        """Whether the parts hold this charge as well; the whole has a say of its own."""
-        return all(part.holds(_more(account, cost).spent) for part, account in self.held)
+        """Return whether the parts admit this charge as well. The whole filter decides for itself."""
+        return all(part.holds(account.plus(cost).spent) for part, account in self.parts)
 
-    def after(self, charged: Charged) -> "Standing | None":
-        """As it stands with one charge more; None if it is not admitted."""
-        if not self.holds(charged.cost):
-            return None
+    def charge(self, event: Charged, at: str) -> tuple["Standing", Entry]:
+        """Return the standing after a charge, and the entry that records it with its share of the whole budget.
+
+        Raises
+        ------
+        BudgetExhausted
+            if the filter or a part does not admit the charge.
+        LedgerFrozen, LedgerInvalid
+            as `accounting.records.ledger.advance`.
+        """
+        charged = self._charged(event)
+        stated = replace(event, share=share(charged.state, event.cost))
+        state, entry = enter(charged.state, *described(charged.state, stated, at))
+        return replace(charged, state=state), entry
+
+    def after(self, event: Charged) -> "Standing | None":
+        """Return the standing after a charge, without its entry; None if the charge is not admitted."""
         try:
-            state = step(self.state, charged)
+            return self._charged(event)
         except (BudgetExhausted, LedgerFrozen):
             return None
-        return replace(
-            self, state=state, held=tuple((part, _more(account, charged.cost)) for part, account in self.held)
-        )
+
+    def _charged(self, event: Charged) -> "Standing":
+        state = step(self.state, event)
+        if not self.holds(event.cost):
+            raise BudgetExhausted("the allotment does not admit this charge")
+        return replace(self, state=state, parts=tuple((part, account.plus(event.cost)) for part, account in self.parts))
 
     @property
     def account(self) -> Account:
-        """The charges that are told of."""
-        return self.held[0][1] if self.sees_parts_only else Account(self.state.spent, self.state.charges)
+        """The charges that are reported."""
+        return self.parts[0][1] if self.sees_parts_only else Account(self.state.spent, self.state.charges)
 
     @property
     def epsilon(self) -> float:
-        """The budget's epsilon, or what the part guarantees at the budget's delta."""
+        """The budget's epsilon, or what the first part guarantees at the budget's delta."""
         budget = self.state.filter.privacy
-        return self.held[0][0].epsilon(budget.delta) if self.sees_parts_only else budget.epsilon
+        return self.parts[0][0].epsilon(budget.delta) if self.sees_parts_only else budget.epsilon
 
     def spent_epsilon(self) -> float:
-        """What the charges that are told of guarantee at the budget's delta."""
+        """Return what the reported charges guarantee at the budget's delta."""
         if not self.sees_parts_only:
             return spent_epsilon(self.state)
         return min(self.epsilon, self.state.filter.spent_epsilon(self.account.spent))
 
     def remaining_epsilon(self) -> float:
-        """The largest epsilon, at the budget's delta, of one more Gaussian job (pure under `pure`) that is admitted."""
-        parts = [part.remaining_epsilon(account.spent) for part, account in self.held]
-        found = min(parts, default=math.inf)
-        return found if self.sees_parts_only else min(found, remaining_epsilon(self.state))
+        """Return the largest epsilon, at the budget's delta, of one more Gaussian job (pure under `pure`)."""
+        by_part = [part.remaining_epsilon(account.spent) for part, account in self.parts]
+        epsilon = min(by_part, default=math.inf)
+        return epsilon if self.sees_parts_only else min(epsilon, remaining_epsilon(self.state))
 
     def share(self, cost: Cost) -> float:
-        """A live charge, or a sum of them, as a share of what is told of: of the whole budget, or of the part."""
-        return self.held[0][0].used(cost) if self.sees_parts_only else share(self.state, cost)
+        """Return a live charge, or a sum of them, as a share of what is reported: the budget, or the first part."""
+        return self.parts[0][0].used(cost) if self.sees_parts_only else share(self.state, cost)
 
 
 def standing(
-    state: LedgerState, accounts: Mapping[str, Account], allotments: Mapping[str, Allotment], who: str
+    state: LedgerState, accounts: Mapping[str, Account], allotments: Mapping[str, Allotment], analyst: str
 ) -> Standing:
-    """What the ledger says to `who`.
+    """Return the ledger as one analyst may see it.
 
-    Who has a reserved allotment is told of that alone. To all others what is reserved is as if it were spent: they
-    have the rest together, and beside it each the own cap.
+    An analyst with a reserved allotment sees that allotment only. For all others, reserved parts count as spent: they
+    share the rest, and each one may have a cap on it.
 
     Parameters
     ----------
-    accounts, allotments : by who spends
+    accounts, allotments : by analyst
     """
-    own, nothing = allotments.get(who), Account(state.filter.zero_cost, 0)
+    own, account = allotments.get(analyst), accounts.get(analyst, Account(state.filter.zero_cost, 0))
     if own is not None and own.is_reserved:
-        return Standing(state, ((own.part, accounts.get(who, nothing)),), sees_parts_only=True)
-    cap = () if own is None else ((own.part, accounts.get(who, nothing)),)
+        return Standing(state, ((own.part, account),), sees_parts_only=True)
+    cap = () if own is None else ((own.part, account),)
     if not any(allotment.is_reserved for allotment in allotments.values()):
         return Standing(state, cap)
-    return Standing(state, (_pool(state.filter, accounts, allotments), *cap), sees_parts_only=True)
+    return Standing(state, (_shared_pool(state.filter, accounts, allotments), *cap), sees_parts_only=True)
 
 
-def fit(state: LedgerState, accounts: Mapping[str, Account], allotments: Mapping[str, Allotment]) -> bool:
-    """Whether reservations hold what their analysts have spent, and leave what all others have: a law of the ledger."""
-    rest, spent = _pool(state.filter, accounts, allotments)
-    own = ((a.part, accounts[who].spent) for who, a in allotments.items() if a.is_reserved and who in accounts)
-    return not state.whole and rest.holds(spent.spent) and all(part.holds(mine) for part, mine in own)
+def reservations_fit(state: LedgerState, accounts: Mapping[str, Account], allotments: Mapping[str, Allotment]) -> bool:
+    """Return whether reserved parts hold what their analysts have spent, and leave room for what others have spent."""
+    pool, account = _shared_pool(state.filter, accounts, allotments)
+    reserved = ((a.part, accounts[name].spent) for name, a in allotments.items() if a.is_reserved and name in accounts)
+    return not state.whole and pool.holds(account.spent) and all(part.holds(spent) for part, spent in reserved)
 
 
-def _pool(rule: Filter, accounts: Mapping[str, Account], allotments: Mapping[str, Allotment]) -> tuple[Part, Account]:
-    """What reservations leave, and what all who have none have spent of it."""
-    reserved = {who: allotment.part for who, allotment in allotments.items() if allotment.is_reserved}
-    top, slack = _tops(rule)
-    rest = Part(rule, top - sum(p.top for p in reserved.values()), slack - sum(p.slack for p in reserved.values()))
-    others = [account for who, account in accounts.items() if who not in reserved]
-    spent = tuple(map(sum, zip(rule.zero_cost, *(account.spent for account in others), strict=True)))
-    return rest, Account(spent, sum(account.charges for account in others))
+def _shared_pool(
+    rule: Filter, accounts: Mapping[str, Account], allotments: Mapping[str, Allotment]
+) -> tuple[Part, Account]:
+    """Return the part that reservations leave, and what analysts without a reservation have spent of it."""
+    reserved = {name: allotment.part for name, allotment in allotments.items() if allotment.is_reserved}
+    top, slack = _on_parts(rule, rule.thresholds)
+    pool = Part(rule, top - sum(p.top for p in reserved.values()), slack - sum(p.slack for p in reserved.values()))
+    sharing = [account for name, account in accounts.items() if name not in reserved]
+    spent = tuple(map(sum, zip(rule.zero_cost, *(account.spent for account in sharing), strict=True)))
+    return pool, Account(spent, sum(account.charges for account in sharing))
 
 
 def _coordinate(rule: Filter) -> int:
-    """The coordinate of all parts: mu^2 or epsilon where there is one, else the order with the most Gaussian mu^2."""
+    """Return the coordinate of all parts: that of mu^2 or epsilon, or the order with the most Gaussian mu^2."""
     if rule.kind != "rdp":
         return 0
     tops = rule.curve(rule.thresholds)
     return max(range(len(tops)), key=lambda k: tops[k] / rule.orders[k])
 
 
-def _read(rule: Filter, cost: Cost) -> tuple[int, int]:
+def _on_parts(rule: Filter, cost: Cost) -> tuple[int, int]:
+    """Return the coordinate of all parts and the slack of a vector of the filter."""
     return cost[_coordinate(rule)], cost[-1] if rule.slack else 0
 
 
-def _tops(rule: Filter) -> tuple[int, int]:
-    return _read(rule, rule.thresholds)
-
-
-def _more(account: Account, cost: Cost) -> Account:
-    return Account(tuple(a + b for a, b in zip(account.spent, cost, strict=True)), account.charges + 1)
-
-
-__all__ = ["Account", "Allotment", "Part", "Standing", "fit", "standing", "within"]
+__all__ = ["Account", "Allotment", "Part", "Standing", "largest_part", "reservations_fit", "standing"]

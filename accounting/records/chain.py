@@ -1,4 +1,4 @@
-"""A hash chain: hash_i = SHA-256(canonical JSON of entry i and of hash_(i-1)). Light: a receipt's reader needs it."""
+"""A hash chain: hash_i = SHA-256(canonical JSON of entry i and of hash_(i-1)). Light, for readers of receipts."""
 
 import hashlib
 import re
@@ -16,7 +16,7 @@ _HEAD = re.compile(r"([1-9][0-9]{0,15}):([0-9a-f]{64})")
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Where a chain once ended: it commits to every entry up to there, so whoever keeps it can tell if they change."""
+    """The end of a chain at one time. It commits to every entry up to there, so its keeper can detect any change."""
 
     sequence: int
     hash: str
@@ -26,21 +26,21 @@ class Head:
 
     @staticmethod
     def parse(written: str) -> "Head":
-        """The head that was written as `sequence:hash`; `CodecError` for anything else."""
-        found = _HEAD.fullmatch(written)
-        if found is None or int(found[1]) > MOST_ENTRIES:
-            raise CodecError("a head is SEQUENCE:HASH, the hash in 64 lower-case hexadecimal digits")
-        return Head(int(found[1]), found[2])
+        """Return the head that was written as `sequence:hash`; `CodecError` for anything else."""
+        match = _HEAD.fullmatch(written)
+        if match is None or int(match[1]) > MOST_ENTRIES:
+            raise CodecError("a head must be SEQUENCE:HASH, with the hash in 64 lower-case hexadecimal digits")
+        return Head(int(match[1]), match[2])
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One link: hash = SHA-256 of the canonical JSON of everything else here, the hash before it included.
+    """One link: its hash is the SHA-256 of the canonical JSON of all its other fields.
 
     Parameters
     ----------
-    sequence : int, 1, 2, ... within one chain
-    kind : str, what happened
+    sequence : 1, 2, ... within one chain
+    kind : of the event
     body : JSON object
     previous_hash, hash : lower-case hexadecimal
     """
@@ -57,13 +57,13 @@ class Entry:
         return Head(self.sequence, self.hash)
 
     def digest(self) -> str:
-        """What `hash` must be; `CodecError` if the body has no canonical form."""
+        """Return what `hash` must be; `CodecError` if the body has no canonical form."""
         document = self.to_json()
         del document["hash"]
         return hashlib.sha256(canonical(document)).hexdigest()
 
     def to_json(self) -> dict[str, Any]:
-        """`{sequence, kind, body, previous_hash, hash}`."""
+        """Return `{sequence, kind, body, previous_hash, hash}`."""
         return {
             "sequence": self.sequence,
             "kind": self.kind,
@@ -74,7 +74,7 @@ class Entry:
 
     @staticmethod
     def from_json(document: Any) -> "Entry":
-        """The entry that `to_json` wrote, its hash not yet checked; `CodecError` for anything else."""
+        """Return the entry that `to_json` wrote, with its hash not checked; `CodecError` for anything else."""
         node = fields(document, ("sequence", "kind", "body", "previous_hash", "hash"), "an entry")
         if not isinstance(node["body"], dict):
             raise CodecError("an entry's body must be an object")
@@ -88,15 +88,15 @@ class Entry:
 
 
 def link(sequence: int, kind: str, body: dict[str, Any], previous_hash: str) -> Entry:
-    """The entry with its hash."""
-    open_ended = Entry(sequence, kind, body, previous_hash, "")
-    return Entry(sequence, kind, body, previous_hash, open_ended.digest())
+    """Return the entry with its hash."""
+    without_hash = Entry(sequence, kind, body, previous_hash, "")
+    return Entry(sequence, kind, body, previous_hash, without_hash.digest())
 
 
 def verify_chain(entries: Sequence[Entry]) -> None:
-    """Each entry hashes to its hash, names the hash before it and follows it by one.
+    """Raise unless each entry hashes to its hash, names the hash before it and follows it by one.
 
-    Any unbroken part of a chain will do; the entry numbered 1, and no other, follows the genesis hash.
+    Any unbroken part of a chain is accepted. Only the entry numbered 1 follows the genesis hash.
 
     Raises
     ------
@@ -105,26 +105,26 @@ def verify_chain(entries: Sequence[Entry]) -> None:
     """
     for i, entry in enumerate(entries):
         try:
-            sound = entry.hash == entry.digest()
+            is_sound = entry.hash == entry.digest()
         except CodecError:
-            sound = False
+            is_sound = False
         if i > 0:
-            before = entries[i - 1]
-            sound = sound and (entry.sequence, entry.previous_hash) == (before.sequence + 1, before.hash)
-        if not sound or (entry.sequence == 1) != (entry.previous_hash == GENESIS):
+            previous = entries[i - 1]
+            is_sound = is_sound and (entry.sequence, entry.previous_hash) == (previous.sequence + 1, previous.hash)
+        if not is_sound or (entry.sequence == 1) != (entry.previous_hash == GENESIS):
             raise LedgerInvalid(f"the chain breaks at entry {i} of those given")
 
 
 def verify_whole(entries: Sequence[Entry], heads: Iterable[Head] = ()) -> None:
-    """A chain from its first entry on, which contains every one of the heads: nothing below them was cut or changed.
+    """Raise unless the chain begins at its first entry and contains every head, so nothing below them was changed.
 
     Raises
     ------
     LedgerInvalid
-        where this fails; the message says at which entry, or which head.
+        naming the entry or the head at which this fails.
     """
     if not entries or entries[0].sequence != 1:
-        raise LedgerInvalid("this is not a chain from its first entry on")
+        raise LedgerInvalid("the chain must begin with its first entry")
     verify_chain(entries)
     for head in heads:
         if len(entries) < head.sequence:
@@ -134,10 +134,10 @@ def verify_whole(entries: Sequence[Entry], heads: Iterable[Head] = ()) -> None:
 
 
 def to_lines(entries: Iterable[Entry]) -> bytes:
-    """JSON lines: the canonical form of each entry."""
+    """Return JSON lines: the canonical form of each entry."""
     return b"".join(canonical(entry.to_json()) + b"\n" for entry in entries)
 
 
 def from_lines(lines: bytes) -> list[Entry]:
-    """The entries that `to_lines` wrote, nothing of them checked yet; `CodecError` for anything else."""
+    """Return the entries that `to_lines` wrote, with nothing checked; `CodecError` for anything else."""
     return [Entry.from_json(parse(line)) for line in lines.split(b"\n") if line.strip()]

@@ -1,6 +1,6 @@
-"""Plans to and from JSON, by a strict discriminated union of the mechanisms: their fields say how they are written.
+"""Plans to and from JSON, by a strict discriminated union of the mechanisms, whose fields define their JSON.
 
-What reads is what would be written, to the key; nothing is looked up by a name that the document brings along.
+A document is accepted only if writing its plan gives the same document. No code is looked up by a name in a document.
 """
 
 from dataclasses import asdict
@@ -19,13 +19,14 @@ _QUERY = TypeAdapter(PlannedQuery)
 
 
 def plan_to_json(plan: Plan) -> dict[str, Any]:
-    """`{"queries": [{name, count, mechanism, noise_multiplier, the mechanism's own fields}]}`, and `"neighbors"` where
-    they are not those of replace_one.
+    """Return `{"queries": [{name, count, mechanism, noise_multiplier, the mechanism's own fields}]}`.
+
+    `"neighbors"` is added unless they are those of replace_one.
 
     Raises
     ------
     CodecError
-        if that could not be read back: no query or too many, equal names, a noise multiplier out of range.
+        if it could not be read back: no query or too many, equal names, or a noise multiplier out of range.
     """
     document = _written(plan)
     plan_from_json(document)
@@ -33,25 +34,25 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
 
 
 def plan_from_json(document: Any) -> Plan:
-    """The plan that `plan_to_json` wrote; `CodecError` for anything else."""
+    """Return the plan that `plan_to_json` wrote; `CodecError` for anything else."""
     node = fields(document, ("queries",), "a plan", optional=("neighbors",))
     queries, neighbors = node["queries"], node.get("neighbors", REPLACE_ONE)
     if neighbors not in get_args(Relation):
-        raise CodecError("the neighbors of a plan are those of replace_one or of zero_out")
+        raise CodecError("neighbors must be replace_one or zero_out")
     if not isinstance(queries, list) or not 1 <= len(queries) <= MAX_QUERIES:
-        raise CodecError(f"a plan holds a list of 1 to {MAX_QUERIES} queries")
+        raise CodecError(f"queries must be a list of 1 to {MAX_QUERIES} queries")
     plan = Plan(tuple(_query(query) for query in queries), neighbors)
     if len({query.name for query in plan.queries}) < len(plan.queries):
-        raise CodecError("the queries of a plan have distinct names")
+        raise CodecError("the queries of a plan must have distinct names")
     if not all(MULTIPLIERS[0] <= query.noise_multiplier <= MULTIPLIERS[1] for query in plan.queries):
-        raise CodecError(f"a noise multiplier must lie in [{MULTIPLIERS[0]:g}, {MULTIPLIERS[1]:g}]")
+        raise CodecError(f"noise_multiplier must lie in [{MULTIPLIERS[0]:g}, {MULTIPLIERS[1]:g}]")
     if _written(plan) != document:
-        raise CodecError("a query is not as it would be written")
+        raise CodecError("a query is not in its canonical form: its plan would be written differently")
     return plan
 
 
 def release_plan_to_json(release: ReleasePlan) -> dict[str, Any]:
-    """`{plan, epsilon, delta, accountant, accountant_version}`."""
+    """Return `{plan, epsilon, delta, accountant, accountant_version}`."""
     return {
         "plan": plan_to_json(release.plan),
         "epsilon": release.epsilon,
@@ -62,7 +63,7 @@ def release_plan_to_json(release: ReleasePlan) -> dict[str, Any]:
 
 
 def release_plan_from_json(document: Any) -> ReleasePlan:
-    """The release plan that `release_plan_to_json` wrote; `CodecError` for anything else."""
+    """Return the release plan that `release_plan_to_json` wrote; `CodecError` for anything else."""
     keys = ("plan", "epsilon", "delta", "accountant", "accountant_version")
     release = fields(document, keys, "a release plan")
     return ReleasePlan(
@@ -84,7 +85,7 @@ def _written(plan: Plan) -> dict[str, Any]:
 
 
 def _query(document: Any) -> PlannedQuery:
-    """The mechanism's fields stand beside the query's; its name stands for it there."""
+    """Return the query of a document with the mechanism's fields beside its own, and its name as `mechanism`."""
     node = dict(document) if isinstance(document, dict) else {}
     own = {key: node.pop(key) for key in ("name", "count", "noise_multiplier") if key in node}
     mechanism = {"name" if key == "mechanism" else key: value for key, value in node.items()}

@@ -1,4 +1,4 @@
-"""JSON documents as values and as bytes: strict reading, canonical writing (RFC 8785). Light: no NumPy."""
+"""JSON documents: strict reading and canonical writing (RFC 8785). Light: no NumPy."""
 
 import json
 import re
@@ -14,13 +14,13 @@ from accounting.errors import CodecError
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SCALARS = (int, float, bool, type(None))
-_FOREIGN = ("extra_forbidden", "unexpected_keyword_argument")
+_UNKNOWN_KEY_ERRORS = ("extra_forbidden", "unexpected_keyword_argument")
 
 T = TypeVar("T")
 
 
 def canonical(value: Any) -> bytes:
-    """The one RFC 8785 byte string of a JSON value; what is hashed and signed.
+    """Return the RFC 8785 bytes of a JSON value, which are hashed and signed.
 
     Raises
     ------
@@ -35,12 +35,12 @@ def canonical(value: Any) -> bytes:
 
 
 def parse(raw: bytes | str) -> Any:
-    """The JSON value of `raw`, UTF-8; one value for each key of an object, and finite numbers only.
+    """Return the JSON value of `raw`, UTF-8, with one value for each key of an object and finite numbers only.
 
     Raises
     ------
     CodecError
-        if it is not JSON, repeats a key, or holds NaN or an infinity (written out or by overflow).
+        if it is not JSON, repeats a key, or contains NaN or an infinity (literally or by overflow).
     """
     try:
         text = raw.decode() if isinstance(raw, bytes) else raw
@@ -52,12 +52,12 @@ def parse(raw: bytes | str) -> Any:
 
 
 def fields(value: Any, required: Collection[str], what: str, optional: Collection[str] = ()) -> dict[str, Any]:
-    """`value`, if it is an object with the required keys, perhaps the optional ones, and no others.
+    """Return `value`, an object with the required keys, perhaps some optional ones, and no others.
 
     Raises
     ------
     CodecError
-        otherwise; the message names our keys, never the document's.
+        otherwise. The message names known keys only, never those of the document.
     """
     if not isinstance(value, dict):
         raise CodecError(f"{what} must be an object")
@@ -65,53 +65,57 @@ def fields(value: Any, required: Collection[str], what: str, optional: Collectio
     if missing:
         raise CodecError(f"{what} lacks {missing[0]!r}")
     if len(value) > len(required) + sum(key in value for key in optional):
-        raise CodecError(f"{what} holds a key that is not its own")
+        raise CodecError(f"{what} has an unknown key; known keys: {', '.join([*required, *optional])}")
     return value
 
 
 def typed(adapter: TypeAdapter[T], document: Any, what: str) -> T:
-    """The value that a JSON value stands for, as strictly as the type is declared.
+    """Return the typed value of a JSON value, as strictly as the type is declared.
 
     Raises
     ------
     CodecError
-        if it stands for none; the message names our fields and our own checks, never what the document holds.
+        if it has none. The message names known fields and checks only, never the content of the document.
     """
     try:
         return adapter.validate_json(json.dumps(document, allow_nan=False))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = first["loc"][:-1] if first["type"] in _FOREIGN else first["loc"]
-        wrong = first["ctx"]["error"] if first["type"] == "value_error" else first["type"].replace("_", " ")
-        raise CodecError(f"{'.'.join([what, *map(str, place)])}: {wrong}") from None
-    except (ValueError, TypeError, RecursionError):  # NaN and infinities, what is no JSON, numbers of 5,000 digits
+        path = first["loc"][:-1] if first["type"] in _UNKNOWN_KEY_ERRORS else first["loc"]
+        problem = first["ctx"]["error"] if first["type"] == "value_error" else first["type"].replace("_", " ")
+        raise CodecError(f"{'.'.join([what, *map(str, path)])}: {problem}") from None
+    except (
+        ValueError,
+        TypeError,
+        RecursionError,
+    ):  # NaN, infinities, values outside JSON, numbers of 5,000 digits
         raise CodecError(f"{what} is not JSON") from None
 
 
 def text(value: Any, what: str, longest: int = 256) -> str:
-    """`value`, if it is a string of 1 to `longest` characters, none of them a control; else `CodecError`."""
+    """Return `value`; `CodecError` unless it is a string of 1 to `longest` characters without control characters."""
     if not isinstance(value, str) or not 1 <= len(value) <= longest or _CONTROL.search(value):
         raise CodecError(f"{what} must be a string of 1 to {longest} characters without control characters")
     return value
 
 
-def integer(value: Any, least: int, most: int, what: str) -> int:
-    """`value`, if it is an integer (no bool, no float) in [least, most]; else `CodecError`."""
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise CodecError(f"{what} must be an integer in [{least}, {most}]")
+def integer(value: Any, minimum: int, maximum: int, what: str) -> int:
+    """Return `value`; `CodecError` unless it is an integer (no bool, no float) in [minimum, maximum]."""
+    if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
+        raise CodecError(f"{what} must be an integer in [{minimum}, {maximum}]")
     return value
 
 
-def number(value: Any, least: float, most: float, what: str) -> float:
-    """`value` as a float, if it is a number (no bool) in [least, most]; else `CodecError`."""
-    # comparisons with NaN are false, and Python compares huge integers with floats exactly
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-        raise CodecError(f"{what} must be a number in [{least:g}, {most:g}]")
+def number(value: Any, minimum: float, maximum: float, what: str) -> float:
+    """Return `value` as a float; `CodecError` unless it is a number (no bool) in [minimum, maximum]."""
+    # Comparisons with NaN are false, and Python compares huge integers with floats exactly.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not minimum <= value <= maximum:
+        raise CodecError(f"{what} must be a number in [{minimum:g}, {maximum:g}]")
     return float(value)
 
 
 def _written(value: Any) -> str:
-    """What `rfc8785.dumps` writes, in half the time: the library's own for numbers and whatever is no plain value."""
+    """Return what `rfc8785.dumps` writes, in half the time; the library writes numbers and unusual types itself."""
     kind = type(value)
     if kind is str:
         return encode_basestring(value)
@@ -141,11 +145,11 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise CodecError(f"{constant} is not a number of JSON")
+    raise CodecError(f"{constant} is not a JSON number")
 
 
 def _float(literal: str) -> float:
     value = float(literal)
     if value - value != 0.0:
-        raise CodecError("the document holds a number beyond the range of a double")
+        raise CodecError("the document has a number beyond the range of a double")
     return value

@@ -1,4 +1,4 @@
-"""How an entry of a ledger records what happened, and reads it back."""
+"""Ledger events to and from the kind and body of an entry."""
 
 from dataclasses import asdict
 from typing import Any, Literal, assert_never, get_args
@@ -26,8 +26,7 @@ from accounting.records.events import (
 )
 from accounting.records.filters import cost_from_json, cost_to_json, filter_from_json, filter_to_json
 
-_NAMES = ("analyst", "dataset", "method")  # of a charge, as far as they were recorded
-
+_NAMES = ("analyst", "dataset", "method")  # of a charge, if they were recorded
 
 EntryKind = Literal[
     "opened",
@@ -50,7 +49,7 @@ EntryKind = Literal[
 
 
 def record(event: LedgerEvent, whole: bool) -> tuple[EntryKind, dict[str, Any]]:
-    """The kind and body of the event's entry; `whole` says how a charge was admitted."""
+    """Return the kind and body of the event's entry; `whole` if a charge took the whole budget."""
     match event:
         case Opened(dataset=dataset, filter=rule, family=family, neighbors=neighbors):
             body = {"dataset": dataset, "neighbors": neighbors, "filter": filter_to_json(rule), **_counted(event)}
@@ -72,8 +71,8 @@ def record(event: LedgerEvent, whole: bool) -> tuple[EntryKind, dict[str, Any]]:
             return "rolled_back", {"reason": text(reason, "reason")} | ({} if head is None else {"lacks": str(head)})
         case Charged(job=job, cost=cost, guarantee=own):
             body = {"job": job, "cost": cost_to_json(cost), "epsilon": own.epsilon, "delta": own.delta, "whole": whole}
-            said = {name: getattr(event, name) for name in _NAMES}
-            body |= {name: text(value, name) for name, value in said.items() if value is not None}
+            names = {name: getattr(event, name) for name in _NAMES}
+            body |= {name: text(value, name) for name, value in names.items() if value is not None}
             return "charged", body if event.share is None else body | {"share": event.share}
         case Started(job=job, attempt=attempt):
             return "started", {"job": job, "attempt": attempt}
@@ -90,7 +89,7 @@ def record(event: LedgerEvent, whole: bool) -> tuple[EntryKind, dict[str, Any]]:
 
 
 def event_of(entry: Entry) -> LedgerEvent:
-    """The event that an entry records; what is wrong with it shows when it is advanced through again."""
+    """Return the event that an entry records. Its content is checked when the ledger advances by it again."""
     body = entry.body
     match entry.kind:
         case "opened":
@@ -128,18 +127,18 @@ def event_of(entry: Entry) -> LedgerEvent:
         case "cancelled":
             return Cancelled(body["job"], body["attempt"])
         case _:
-            raise LedgerInvalid("an entry's kind must be one of those this ledger knows")
+            raise LedgerInvalid(f"kind must be one of: {', '.join(get_args(EntryKind))}")
 
 
 def _counted(event: Opened | Joined) -> dict[str, Any]:
-    """n and the unit, as an entry says them."""
+    """Return n and the unit as the fields of an entry."""
     if event.unit is None:
         return {"rows": event.records}
     return {**event.unit.counted(event.records), "unit": asdict(event.unit)}
 
 
 def _count(body: dict[str, Any]) -> tuple[int, Unit | None]:
-    """What `_counted` said."""
+    """Return the n and the unit that `_counted` wrote."""
     if "unit" not in body:
         return body["rows"], None
     unit = Unit(**body["unit"])
@@ -147,7 +146,7 @@ def _count(body: dict[str, Any]) -> tuple[int, Unit | None]:
 
 
 def _neighbors(body: dict[str, Any]) -> Relation:
-    found: Relation = body["neighbors"]
-    if found not in get_args(Relation):
-        raise LedgerInvalid("a ledger is opened for neighbors of replace_one or of zero_out")
-    return found
+    neighbors: Relation = body["neighbors"]
+    if neighbors not in get_args(Relation):
+        raise LedgerInvalid("neighbors must be replace_one or zero_out")
+    return neighbors

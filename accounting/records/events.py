@@ -1,4 +1,4 @@
-"""What can happen to a ledger."""
+"""The events of a ledger."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,13 +10,13 @@ from accounting.records.chain import Head
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A dataset of n records is registered under a filter, with its neighbors; n is public.
+    """The registration of a dataset of n records under a filter; n is public.
 
     Parameters
     ----------
-    records : n, of rows or of persons
-    family : under whose name other datasets of the same people may join; None if none may
-    unit : what a record is; None for a row in a ledger that was opened before there was a choice
+    records : n, the number of rows or persons
+    family : name under which other datasets of the same people may join; None if none may
+    unit : of a record; None for rows in ledgers opened before units existed
     """
 
     dataset: str
@@ -29,7 +29,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """One more dataset of the same people, of n records of its own, on this ledger; `by` registered it."""
+    """The registration by `by` of one more dataset of the same people, with n records of its own, on this ledger."""
 
     dataset: str
     records: int
@@ -39,14 +39,13 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Charged:
-    """A job reserves its cost.
+    """The charge of a job.
 
     Parameters
     ----------
     guarantee : the job's own (epsilon, delta), for the rule of the empty ledger
-    analyst, dataset, method : whose job it is, on which dataset of the ledger's, and what runs; None before they were
-        recorded
-    share : its part of the budget, as `ledger.share` reads it right after this charge; None before it was recorded
+    analyst, dataset, method : of the job; None in entries from before they were recorded
+    share : `ledger.share` of the charge right after it; None in entries from before it was recorded
     """
 
     job: str
@@ -60,7 +59,7 @@ class Charged:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The job may open the data from here on; its charge stands, whatever happens."""
+    """The start of a job. It may open the data from here on, and its charge stands whatever happens."""
 
     job: str
     attempt: int
@@ -68,7 +67,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Refunded:
-    """A job that never started gives its charge back; `whole` as the charge was admitted."""
+    """The refund of a job that never started; `whole` if its charge took the whole budget."""
 
     job: str
     cost: Cost
@@ -77,7 +76,7 @@ class Refunded:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The model of this attempt, and no other, is published."""
+    """The publication of the model of this attempt, the only one of the job."""
 
     job: str
     attempt: int
@@ -86,7 +85,7 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The job ended without a release; its charge stands."""
+    """The end of a job without a release; its charge stands."""
 
     job: str
     attempt: int
@@ -94,7 +93,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """The job was stopped after it started; its charge stands."""
+    """The cancellation of a job that had started; its charge stands."""
 
     job: str
     attempt: int
@@ -102,7 +101,7 @@ class Cancelled:
 
 @dataclass(frozen=True, slots=True)
 class Promised:
-    """The filter from now on: any before the first charge, a larger one of the same orders after it."""
+    """A new filter: any before the first charge, and only a larger one of the same orders after it."""
 
     filter: Filter
     by: str
@@ -110,7 +109,7 @@ class Promised:
 
 @dataclass(frozen=True, slots=True)
 class Frozen:
-    """From now on nothing is charged and no job starts; or, where it is lifted, it may be again."""
+    """A freeze, after which nothing is charged and no job starts, or its end."""
 
     is_frozen: bool
     by: str
@@ -118,7 +117,7 @@ class Frozen:
 
 @dataclass(frozen=True, slots=True)
 class Renamed:
-    """A dataset's name from now on."""
+    """A new name of a dataset."""
 
     dataset: str
     name: str
@@ -127,7 +126,7 @@ class Renamed:
 
 @dataclass(frozen=True, slots=True)
 class Emptied:
-    """A dataset's values are deleted: nothing more will be answered of it. Withdrawn, it was never charged for."""
+    """The deletion of a dataset's values, after which it has no answers; `withdrawn` if it was never charged."""
 
     dataset: str
     withdrawn: bool
@@ -136,12 +135,12 @@ class Emptied:
 
 @dataclass(frozen=True, slots=True)
 class RolledBack:
-    """Entries were lost, and nobody knows which: the chain goes on from an older copy, as the operator ordered.
+    """An order of the operator to continue from an older copy of the chain, after unknown entries were lost.
 
     Parameters
     ----------
     reason : in the operator's words
-    lacks : the head that was published of what is lost; None if that is not known either
+    lacks : the published head of the lost entries; None if it is unknown
     """
 
     reason: str
@@ -150,13 +149,13 @@ class RolledBack:
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """What a mechanism that ran elsewhere, on a dataset of this ledger, costs; its loss has happened.
+    """The cost of a mechanism that ran elsewhere on a dataset of this ledger. Its loss has happened already.
 
     Parameters
     ----------
-    label : the steward's own name for it, one of a kind on this ledger
-    event : what ran, see `accounting.records.outside`
-    exceeds : it does not fit the budget; the ledger is frozen by it
+    label : the steward's name for it, unique on this ledger
+    event : of `accounting.records.outside`
+    exceeds : the charge does not fit the budget, and freezes the ledger
     """
 
     dataset: str

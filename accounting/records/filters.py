@@ -1,4 +1,4 @@
-"""Filters and charges as JSON; their thresholds and units as decimal strings, since canonical JSON ends at 2^53."""
+"""Filters and charges to and from JSON. Units are decimal strings, since canonical JSON integers end at 2^53."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from accounting.records.documents import fields, number
 
 
 def filter_to_json(rule: Filter) -> dict[str, Any]:
-    """`{kind, epsilon, delta, orders, weights, thresholds}`, the thresholds as decimal strings."""
+    """Return `{kind, epsilon, delta, orders, weights, thresholds, slack}`, with thresholds as decimal strings."""
     return {
         "kind": rule.kind,
         "epsilon": rule.privacy.epsilon,
@@ -23,17 +23,17 @@ def filter_to_json(rule: Filter) -> dict[str, Any]:
 
 
 def filter_from_json(document: Any) -> Filter:
-    """The filter that `filter_to_json` wrote, its thresholds as they were registered.
+    """Return the filter that `filter_to_json` wrote, with its registered thresholds.
 
     Raises
     ------
     CodecError
-        if it is anything else; also if a threshold is more than (epsilon, delta) allow.
+        if it is anything else, or a threshold is larger than (epsilon, delta) allow.
     """
     keys = ("kind", "epsilon", "delta", "orders", "weights", "thresholds", "slack")
     node = fields(document, keys, "a filter")
     if node["kind"] not in ("rdp", "gdp", "gdp_rdp", "pure"):
-        raise CodecError("a filter's kind is 'rdp', 'gdp', 'gdp_rdp' or 'pure'")
+        raise CodecError("kind must be 'rdp', 'gdp', 'gdp_rdp' or 'pure'")
     thresholds = cost_from_json(node["thresholds"])
     try:
         privacy = Privacy(node["epsilon"], node["delta"])
@@ -42,31 +42,34 @@ def filter_from_json(document: Any) -> Filter:
         limit = filter_with(node["kind"], privacy, orders, weights, slack)
     except OutOfRange as error:
         raise CodecError("no filter has these orders and weights for this budget") from error
-    # another platform's logarithms may differ in the last unit, its root in the last 1e-12
+    # Another platform's logarithms may differ by one unit, and its roots by 1e-12.
     curve = limit.curve(limit.thresholds)
     squares = len(curve) - len(orders) if limit.kind != "pure" else 0
-    most = [t + (1 + (t >> 36) if k < squares else 1 if orders else 0) for k, t in enumerate(curve)]
-    most += limit.thresholds[len(curve) :]
-    if len(thresholds) != len(most) or not all(0 < t <= m for t, m in zip(thresholds, most, strict=True)):
-        raise CodecError("the filter's thresholds are not those of its budget")
+    largest = [t + (1 + (t >> 36) if k < squares else 1 if orders else 0) for k, t in enumerate(curve)]
+    largest += limit.thresholds[len(curve) :]
+    if len(thresholds) != len(largest) or not all(0 < t <= m for t, m in zip(thresholds, largest, strict=True)):
+        raise CodecError("thresholds: these are not the thresholds of the filter's budget")
     return Filter(limit.kind, privacy, limit.orders, limit.weights, thresholds, slack)
 
 
 def cost_to_json(cost: Cost) -> list[str]:
-    """The charge as decimal strings."""
+    """Return the charge as decimal strings."""
     return [str(c) for c in cost]
 
 
 def cost_from_json(document: Any) -> Cost:
-    """The vector that `cost_to_json` wrote; `CodecError` for anything else."""
-    if not isinstance(document, list) or not 1 <= len(document) <= MOST_ORDERS + 1:
-        raise CodecError("a charge is a short list of decimal strings")
-    if not all(isinstance(c, str) and c.isascii() and c.isdecimal() and len(c) < 20 for c in document):
-        raise CodecError("a charge is a short list of decimal strings")
+    """Return the vector that `cost_to_json` wrote; `CodecError` for anything else."""
+    is_short_list = isinstance(document, list) and 1 <= len(document) <= MOST_ORDERS + 1
+    if not is_short_list or not all(map(_is_decimal, document)):
+        raise CodecError(f"a charge must be a list of 1 to {MOST_ORDERS + 1} decimal strings")
     return tuple(int(c) for c in document)
 
 
-def _floats(document: Any, most: float) -> tuple[float, ...]:
+def _is_decimal(value: Any) -> bool:
+    return isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 20
+
+
+def _floats(document: Any, maximum: float) -> tuple[float, ...]:
     if not isinstance(document, list) or len(document) > MOST_ORDERS:
-        raise CodecError("orders and weights are short lists of numbers")
-    return tuple(number(value, 0.0, most, "an order or weight") for value in document)
+        raise CodecError(f"orders and weights must be lists of at most {MOST_ORDERS} numbers")
+    return tuple(number(value, 0.0, maximum, "an order or weight") for value in document)

@@ -1,9 +1,9 @@
-"""A signed head: the service's own word for how far a ledger went. Light: no NumPy.
+"""Signed heads: the service's statement of how far a ledger went. Light: no NumPy.
 
-    document = {dataset, sequence, hash, at, signature: compact JWS over RFC8785 of the rest}
+    document = {dataset, sequence, hash, at, signature: compact JWS over RFC8785 of the other fields}
 
-A ledger that the service shows later contains the head, or the service has shown two ledgers and signed for both. Every
-receipt is one too: the entry of its release, by its sequence and hash.
+Every ledger that the service shows later must contain the head. If one does not, the service has signed two ledgers.
+Every receipt is a head as well, with the sequence and the hash of its release's entry.
 """
 
 from typing import Any
@@ -18,13 +18,13 @@ _FIELDS = ("dataset", "sequence", "hash", "at")
 
 
 def sign_head(dataset: str, entry: Entry, key: SigningKey) -> dict[str, Any]:
-    """The head that the ledger's newest entry is, signed; `at` is the entry's own time."""
+    """Return the signed head of the ledger's newest entry; `at` is the entry's own time."""
     head = {"dataset": dataset, "sequence": entry.sequence, "hash": entry.hash, "at": entry.body["at"]}
     return head | {"signature": sign_json(head, key, HEAD)}
 
 
 def read_head(raw: bytes, trusted: Jwks) -> Head:
-    """The head that a file holds: a signed head, or a receipt.
+    """Return the head in a file, which is a signed head or a receipt.
 
     Parameters
     ----------
@@ -33,19 +33,20 @@ def read_head(raw: bytes, trusted: Jwks) -> Head:
     Raises
     ------
     ReceiptInvalid
-        if it holds neither, or no trusted key signed it.
+        if it is neither, or no trusted key signed it.
     """
     try:
         document = parse(raw)
         if isinstance(document, dict) and "receipt" in document:
             node = fields(document, ("receipt", "signature"), "the document")
-            said, wrong = node["receipt"], check_json(check(node["receipt"]), node["signature"], trusted)
+            stated, problem = node["receipt"], check_json(check(node["receipt"]), node["signature"], trusted)
         else:
             node = fields(document, (*_FIELDS, "signature"), "a signed head")
-            said = {name: node[name] for name in _FIELDS}
-            wrong = check_json(said, node["signature"], trusted, HEAD)
-        if wrong is not None:
-            raise ReceiptInvalid(wrong)
-        return Head.parse(f"{integer(said['sequence'], 1, MOST_ENTRIES, 'sequence')}:{text(said['hash'], 'hash', 64)}")
+            stated = {name: node[name] for name in _FIELDS}
+            problem = check_json(stated, node["signature"], trusted, HEAD)
+        if problem is not None:
+            raise ReceiptInvalid(problem)
+        sequence = integer(stated["sequence"], 1, MOST_ENTRIES, "sequence")
+        return Head.parse(f"{sequence}:{text(stated['hash'], 'hash', 64)}")
     except CodecError as error:
         raise ReceiptInvalid(str(error)) from error

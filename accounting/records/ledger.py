@@ -1,11 +1,11 @@
-"""The ledger of one dataset, or of a family of them: a pure state machine, and the hash chain of what it did.
+"""The ledger of one dataset, or of a family of datasets: a pure state machine, and the hash chain of its events.
 
     advance(state, event, at) -> (state, entry)
 
-The state is small and its size does not grow with the number of jobs. The sum of the live charges equals `spent`
-exactly. Nothing here reads a clock, a database or data: the caller keeps state and entries in one transaction.
-Which job may start, fail or be released is the job table's to know; this machine refuses what no order of jobs could
-do, such as a refund that was never charged.
+The size of the state does not grow with the number of jobs. The sum of the live charges equals `spent` exactly. Nothing
+here reads a clock, a database or data, and the caller stores state and entries in one transaction. The job table
+decides which job may start, fail or be released. This machine refuses what no order of jobs could do, such as a refund
+that was never charged.
 """
 
 from dataclasses import dataclass, replace
@@ -43,17 +43,17 @@ _FLAGS = ("frozen", "rolled_back")
 
 @dataclass(frozen=True, slots=True)
 class LedgerState:
-    """Where a ledger stands.
+    """The state of a ledger.
 
     Parameters
     ----------
     filter : the admission rule
-    spent : exact sum of the live charges, units of 2^-40
-    charges : int, live charges (charged and not refunded)
-    whole : bool, the one live charge took the whole budget
+    spent : exact sum of the live charges, in units of 2^-40
+    charges : number of live charges (charged and not refunded)
+    whole : the one live charge takes the whole budget
     sequence, head : number and hash of the last entry
-    frozen : bool, nothing may be charged or started
-    rolled_back : bool, entries were lost: charges that nobody knows may be among them
+    frozen : nothing may be charged or started
+    rolled_back : entries were lost, and unknown charges may be among them
     """
 
     filter: Filter
@@ -72,11 +72,11 @@ class LedgerState:
 
     @property
     def is_exceeded(self) -> bool:
-        """Whether charges from outside have passed the budget."""
+        """Whether external charges have exceeded the budget."""
         return not self.whole and not self.filter.admits(self.filter.zero_cost, self.spent)
 
     def to_json(self) -> dict[str, Any]:
-        """`{filter, spent, charges, whole, sequence, head}`, `spent` in decimals; `frozen`, `rolled_back` if so."""
+        """Return `{filter, spent, charges, whole, sequence, head}`, and `frozen` and `rolled_back` if they are true."""
         document = {
             "filter": filter_to_json(self.filter),
             "spent": cost_to_json(self.spent),
@@ -89,25 +89,25 @@ class LedgerState:
 
     @staticmethod
     def from_json(document: Any) -> "LedgerState":
-        """The state that `to_json` wrote; `CodecError` for anything else."""
+        """Return the state that `to_json` wrote; `CodecError` for anything else."""
         keys = ("filter", "spent", "charges", "whole", "sequence", "head")
         node = dict.fromkeys(_FLAGS, False) | fields(document, keys, "a ledger state", optional=_FLAGS)
         rule, spent = filter_from_json(node["filter"]), cost_from_json(node["spent"])
         charges = integer(node["charges"], 0, MOST_ENTRIES, "charges")
         if len(spent) != len(rule.thresholds) or not _consistent(rule, spent, charges):
-            raise CodecError("what is spent must be the sum of the live charges")
+            raise CodecError("spent must be the sum of the live charges")
         if not isinstance(node["whole"], bool) or (node["whole"] and charges != 1):
-            raise CodecError("only a single live charge may hold the whole budget")
+            raise CodecError("whole must be true or false, and true only with a single live charge")
         flags = [node[flag] for flag in _FLAGS]
         if not all(isinstance(flag, bool) for flag in flags):
-            raise CodecError("a ledger is frozen or is not, and rolled back or not")
+            raise CodecError("frozen and rolled_back must be true or false")
         sequence = integer(node["sequence"], 1, MOST_ENTRIES, "sequence")
         head = text(node["head"], "head", 64)
         return LedgerState(rule, spent, charges, node["whole"], sequence, head, *flags)
 
 
 def advance(state: LedgerState | None, event: LedgerEvent, at: str) -> tuple[LedgerState, Entry]:
-    """The state after the event, and the entry that records it; deterministic, and constant work.
+    """Return the state after the event, and the entry that records it; deterministic, and constant work.
 
     Parameters
     ----------
@@ -118,57 +118,66 @@ def advance(state: LedgerState | None, event: LedgerEvent, at: str) -> tuple[Led
     Raises
     ------
     BudgetExhausted
-        if a charge is not admitted. The filter decides; but an empty ledger (no live charge) also admits one job whose
-        own guarantee lies within the budget, which then takes all of it until it is refunded; one that lost entries
-        does not.
+        if a charge is not admitted. The filter decides, with one exception: a ledger without live charges also admits
+        one job whose own guarantee is within the budget. That job takes the whole budget until it is refunded. A ledger
+        that lost entries makes no exception.
     LedgerFrozen
         if a charge or a start comes while the ledger is frozen.
     LedgerInvalid
-        if the event does not fit the state: a refund of more than is live, a job's step in an empty ledger, a ledger
+        if the event does not fit the state: a refund of more than is live, a job's step in an empty ledger, or a ledger
         opened twice.
     OutOfRange
         if an external charge is larger than a ledger can hold.
     """
-    after, kind, body = recorded(state, event, at)
-    entry = link(after.sequence + 1, kind, body, after.head)
-    return replace(after, sequence=entry.sequence, head=entry.hash), entry
+    return enter(*recorded(state, event, at))
 
 
 def recorded(state: LedgerState | None, event: LedgerEvent, at: str) -> tuple[LedgerState, EntryKind, dict[str, Any]]:
-    """Return what `advance` does before the entry is hashed: the state, still at the last entry, and kind and body.
+    """Return the state, still at the last entry, and the kind and body of the next one; raises as `advance`.
 
-    Raises as `advance` does. A verifier that has hashed the entry already compares kind and body with it.
+    A verifier that has hashed the entry already compares kind and body with it.
     """
     if isinstance(event, Opened):
         if state is not None:
             raise LedgerInvalid("the ledger is open already")
-        after = LedgerState(event.filter, event.filter.zero_cost, 0, False, 0, GENESIS)
+        changed = LedgerState(event.filter, event.filter.zero_cost, 0, False, 0, GENESIS)
     elif state is None:
         raise LedgerInvalid("the ledger is not open")
     else:
-        after = step(state, event)
-    kind, body = record(event, after.whole)
-    return after, kind, body | {"at": text(at, "at", 64)}
+        changed = step(state, event)
+    return changed, *described(changed, event, at)
+
+
+def described(changed: LedgerState, event: LedgerEvent, at: str) -> tuple[EntryKind, dict[str, Any]]:
+    """Return the kind and body of the entry of an event that led to the state `changed`."""
+    kind, body = record(event, changed.whole)
+    return kind, body | {"at": text(at, "at", 64)}
+
+
+def enter(changed: LedgerState, kind: EntryKind, body: dict[str, Any]) -> tuple[LedgerState, Entry]:
+    """Return the state with the next entry as its last one, and that entry."""
+    entry = link(changed.sequence + 1, kind, body, changed.head)
+    return replace(changed, sequence=entry.sequence, head=entry.hash), entry
 
 
 def spent_epsilon(state: LedgerState) -> float:
-    """What the live charges guarantee at the budget's delta: 0 for none, the budget's epsilon if one took it whole."""
+    """Return what the live charges guarantee at the budget's delta: 0 for none, its epsilon if one took it whole."""
     if state.charges == 0:
         return 0.0
     return state.filter.privacy.epsilon if state.whole else state.filter.spent_epsilon(state.spent)
 
 
 def remaining_epsilon(state: LedgerState) -> float:
-    """The largest epsilon, at the budget's delta, of one more Gaussian job (pure under `pure`) that is admitted."""
+    """Return the largest epsilon, at the budget's delta, of one more Gaussian job (pure under `pure`)."""
     if state.charges == 0:
         return state.filter.privacy.epsilon
     return 0.0 if state.whole else state.filter.remaining_epsilon(state.spent)
 
 
 def share(state: LedgerState, cost: Cost) -> float:
-    """The part of the budget that a live charge, or a sum of them, takes: all of it if it was admitted whole.
+    """Return the share of the budget that a live charge, or a sum of them, takes: 1 if it took the whole budget.
 
-    Parts add up: of all live charges, and of what remains, to 1 (`Filter.share`).
+    The shares of all live charges and of what remains add up to 1 (`Filter.share`).
     """
     if state.whole:
         return 1.0 if any(cost) else 0.0
@@ -176,9 +185,9 @@ def share(state: LedgerState, cost: Cost) -> float:
 
 
 def step(state: LedgerState, event: StewardEvent | RolledBack | JobEvent) -> LedgerState:
-    """What `advance` comes to, but for the entry, and so for its number and hash; raises as it does."""
+    """Return the state after an event, without its entry; raises as `advance`."""
     if state.frozen and isinstance(event, Charged | Started):
-        raise LedgerFrozen("the ledger is frozen: nothing is charged or started")
+        raise LedgerFrozen("the ledger is frozen: nothing is charged or started until a steward lifts the freeze")
     match event:
         case Joined() | Renamed():
             return state
@@ -186,21 +195,21 @@ def step(state: LedgerState, event: StewardEvent | RolledBack | JobEvent) -> Led
             return _promise(state, rule)
         case Frozen(is_frozen=is_frozen):
             if is_frozen == state.frozen:
-                raise LedgerInvalid("a ledger is frozen once, and lifted once")
+                raise LedgerInvalid("the ledger is frozen already, or not frozen: only a change is an event")
             return replace(state, frozen=is_frozen)
         case Emptied(withdrawn=withdrawn):
             if withdrawn and state.is_charged:
-                raise LedgerInvalid("what is withdrawn was not charged for")
+                raise LedgerInvalid("only a dataset without charges can be withdrawn")
             return state
         case External(cost=cost, exceeds=exceeds):
             return _charge_external(state, cost, exceeds)
         case RolledBack():
             return replace(state, frozen=True, rolled_back=True)
         case Charged(cost=cost, guarantee=guarantee, share=stated):
-            after = _charge(state, cost, guarantee)
-            if stated is not None and stated != share(after, cost):
-                raise LedgerInvalid("a charge states the share that it takes")
-            return after
+            charged = _charge(state, cost, guarantee)
+            if stated is not None and stated != share(charged, cost):
+                raise LedgerInvalid("share: the charge must state the share that it takes")
+            return charged
         case Refunded(cost=cost, whole=whole):
             return _refund(state, cost, whole)
         case Started() | Released() | Failed() | Cancelled():
@@ -214,35 +223,38 @@ def step(state: LedgerState, event: StewardEvent | RolledBack | JobEvent) -> Led
 def _charge(state: LedgerState, cost: Cost, guarantee: Privacy) -> LedgerState:
     budget = state.filter.privacy
     if not _consistent(state.filter, state.filter.vector(cost), 1):
-        raise LedgerInvalid("a charge is at least one unit of each threshold, and at most the slack of one job")
+        raise LedgerInvalid("a charge must be at least one unit of each threshold, and at most the slack of one job")
     fits = state.filter.admits(state.spent, cost) and not state.whole
-    within = guarantee.epsilon <= budget.epsilon and guarantee.delta <= budget.delta
-    if not fits and (state.is_charged or not within):
+    is_within_budget = guarantee.epsilon <= budget.epsilon and guarantee.delta <= budget.delta
+    if not fits and (state.is_charged or not is_within_budget):
         raise BudgetExhausted("the remaining budget does not admit this charge")
     spent = tuple(a + b for a, b in zip(state.spent, cost, strict=True))
     return replace(state, spent=spent, charges=state.charges + 1, whole=not fits)
 
 
 def _charge_external(state: LedgerState, cost: Cost, exceeds: bool) -> LedgerState:
-    """The loss has happened: also where it does not fit it is added, but said so, and then all else stops."""
+    """Return the state after an external charge, whose loss has happened already.
+
+    A charge that does not fit is added as well, if it states so, and freezes the ledger.
+    """
     if not _consistent(state.filter, state.filter.vector(cost), 1):
-        raise LedgerInvalid("a charge is at least one unit of each threshold, and at most the slack of one job")
+        raise LedgerInvalid("a charge must be at least one unit of each threshold, and at most the slack of one job")
     fits = state.filter.admits(state.spent, cost) and not state.whole
     if not fits and not exceeds:
         raise BudgetExhausted("the remaining budget does not admit this charge")
     if fits and exceeds:
-        raise LedgerInvalid("this charge is within the budget")
+        raise LedgerInvalid("exceeds: this charge is within the budget")
     spent = state.filter.vector(tuple(a + b for a, b in zip(state.spent, cost, strict=True)))
     frozen = state.frozen or exceeds
     return replace(state, spent=spent, charges=state.charges + 1, whole=False, frozen=frozen)
 
 
 def _promise(state: LedgerState, rule: Filter) -> LedgerState:
-    """The state under another filter; a job that took all of the last budget may fit within the new one."""
+    """Return the state under another filter. A job that took the whole old budget may fit within the new one."""
     if not state.is_charged:
         return replace(state, filter=rule, spent=rule.zero_cost)
     if not rule.is_raise_of(state.filter):
-        raise LedgerInvalid("after a charge a budget may only grow, its orders as they were")
+        raise LedgerInvalid("after a charge a budget may only grow, with the same orders, weights and slack")
     whole = state.whole and not rule.admits(rule.zero_cost, state.spent)
     return replace(state, filter=rule, whole=whole)
 
@@ -251,12 +263,13 @@ def _refund(state: LedgerState, cost: Cost, whole: bool) -> LedgerState:
     spent = tuple(a - b for a, b in zip(state.spent, state.filter.vector(cost), strict=True))
     charges = state.charges - 1
     if charges < 0 or not _consistent(state.filter, spent, charges) or whole != state.whole:
-        raise LedgerInvalid("the refund is not that of a live charge")
+        raise LedgerInvalid("the refund must be that of a live charge")
     return replace(state, spent=spent, charges=charges, whole=False)
 
 
 def _consistent(rule: Filter, spent: Cost, charges: int) -> bool:
-    """Whether so many live charges, each of at least one unit and so much slack at most, can add up to this."""
+    """Return whether so many live charges can add up to `spent`, each of a unit or more and a job's slack or less."""
+    if not charges:
+        return not any(spent)
     slack = spent[-1] if rule.slack else 0
-    least = min(rule.curve(spent)) >= charges
-    return least and 0 <= slack <= charges * rule.most_slack if charges else not any(spent)
+    return min(rule.curve(spent)) >= charges and 0 <= slack <= charges * rule.most_slack

@@ -1,7 +1,7 @@
-"""What an exported ledger proves by itself, with no server in reach and none trusted.
+"""Offline verification of an exported ledger, without a server.
 
-Its chain is unbroken from the first entry on and contains every head that somebody kept; each entry follows from those
-before it, so no charge was admitted past the filter; and a receipt's release is in it, after the charge of its job.
+The chain is unbroken from the first entry on and contains every given head. Each entry follows from those before it, so
+no charge was admitted past the filter. A receipt's release is in the ledger, after the charge of its job.
 """
 
 from collections.abc import Collection, Sequence
@@ -16,20 +16,21 @@ from accounting.records.chain import Entry, Head, verify_whole
 from accounting.records.filters import cost_from_json, filter_from_json
 from accounting.records.ledger import LedgerState, share
 from accounting.records.outside import Outside, event_from_json
-from accounting.records.receipt import Jwks, Receipt, Verification, plan_of, verify
+from accounting.records.receipt import Receipt, Verification, plan_of, verify
 from accounting.records.replay import replay
+from accounting.records.signing import Jwks
 
 _CHARGES = ("charged", "external")
 
 
 def verify_ledger(entries: Sequence[Entry], heads: Collection[Head] = ()) -> LedgerState:
-    """Where the ledger stands, found again from its entries.
+    """Return the state of the ledger, recomputed from its entries.
 
     Raises
     ------
     LedgerInvalid
         if the chain breaks or lacks one of the heads, an entry does not follow from those before it, a dataset joined
-        with another unit, or a charge from outside is less than what it states costs.
+        with another unit, or an external charge is less than the cost of its event.
     """
     verify_whole(entries, heads)
     state = replay(entries)
@@ -44,7 +45,7 @@ def verify_ledger(entries: Sequence[Entry], heads: Collection[Head] = ()) -> Led
 
 
 def verify_receipt(document: Any, trusted: Jwks, ledger: Sequence[Entry], heads: Collection[Head] = ()) -> Verification:
-    """As `receipt.verify`, and whether this ledger holds the release, for a charge of at least what its queries cost.
+    """Return `receipt.verify`, and whether this ledger has the release and its charge covers the queries.
 
     Raises
     ------
@@ -55,30 +56,31 @@ def verify_receipt(document: Any, trusted: Jwks, ledger: Sequence[Entry], heads:
     """
     verify_ledger(ledger, heads)
     stated = document["receipt"] if isinstance(document, dict) else {}
-    place = stated.get("sequence") if isinstance(stated, dict) else None
-    entry = next((e for e in ledger if e.sequence == place), None)
-    found = verify(document, trusted, entry)
-    if not found.holds:
-        return found
-    wrong = "the ledger ends before this release" if entry is None else _wrong(ledger, stated)
-    return found if wrong is None else replace(found, holds=False, chain=False, reason=wrong)
+    sequence = stated.get("sequence") if isinstance(stated, dict) else None
+    entry = next((e for e in ledger if e.sequence == sequence), None)
+    verification = verify(document, trusted, entry)
+    if not verification.holds:
+        return verification
+    reason = "the ledger ends before this release" if entry is None else _mismatch(ledger, stated)
+    return verification if reason is None else replace(verification, holds=False, chain=False, reason=reason)
 
 
 def shares(ledger: Sequence[Entry], state: LedgerState) -> dict[int, float]:
-    """By the number of its entry, the part of the budget that each live charge takes; all beside what is spent at the
-    end, so that they add up.
+    """Return the share of the budget of each live charge, by the number of its entry.
+
+    All shares are read at the final state, so that they add up.
 
     Parameters
     ----------
-    state : that the ledger leads to
+    state : the final state of the ledger
     """
     refunded = {entry.body["job"] for entry in ledger if entry.kind == "refunded"}
     live = [entry for entry in ledger if entry.kind in _CHARGES and entry.body.get("job") not in refunded]
     return {entry.sequence: share(state, cost_from_json(entry.body["cost"])) for entry in live}
 
 
-def _wrong(ledger: Sequence[Entry], stated: Receipt) -> str | None:
-    """What the ledger records otherwise than the receipt of a release that is in it, or None."""
+def _mismatch(ledger: Sequence[Entry], stated: Receipt) -> str | None:
+    """Return the first difference between the ledger and the receipt of a release that is in it, or None."""
     charge = next(entry for entry in ledger if entry.kind == "charged" and entry.body["job"] == stated["job"])
     names = {"analyst": stated["analyst"], "dataset": stated["dataset"], "method": stated["method"]["name"]}
     if stated["epsilon"] > charge.body["epsilon"] * (1 + 1e-9) or stated["delta"] > charge.body["delta"]:
@@ -87,53 +89,53 @@ def _wrong(ledger: Sequence[Entry], stated: Receipt) -> str | None:
         return "the ledger charged another analyst, dataset or method"
     if None not in (parts := (stated.get("share"), charge.body.get("share"))) and parts[0] != parts[1]:
         return "the ledger charged another share of the budget"
-    if not _stands_on(ledger[: charge.sequence], stated):
+    if not _has_profile(ledger[: charge.sequence], stated):
         return "the ledger released no such profile before this charge"
     if not _is_registered(ledger, stated):
-        return "the ledger is of other records, or other neighbors"
+        return "the ledger has no such dataset, or other records or neighbors"
     if not _pays(_filter_at(ledger, charge), cost_from_json(charge.body["cost"]), plan_of(stated)):
         return "the ledger charged less than these queries cost"
     return None
 
 
-def _stands_on(before: Sequence[Entry], stated: Receipt) -> bool:
-    """Whether the profile that a receipt names, if it names one, had been released: a profile, and of this dataset."""
+def _has_profile(entries: Sequence[Entry], stated: Receipt) -> bool:
+    """Return whether the entries released the profile that a receipt names, if it names one, of its dataset."""
     profile = stated.get("profile")
     if profile is None:
         return True
-    told = ((e.body["job"], e.body["model_sha256"]) for e in before if e.kind == "released")
-    charges = (e.body for e in before if e.kind == "charged" and e.body["job"] == profile["job"])
+    releases = ((e.body["job"], e.body["model_sha256"]) for e in entries if e.kind == "released")
+    charges = (e.body for e in entries if e.kind == "charged" and e.body["job"] == profile["job"])
     names = {"method": "profile", "dataset": stated["dataset"]}
-    is_one = any(all(body.get(name, value) == value for name, value in names.items()) for body in charges)
-    return is_one and (profile["job"], profile["sha256"]) in told
+    is_profile = any(all(body.get(name, value) == value for name, value in names.items()) for body in charges)
+    return is_profile and (profile["job"], profile["sha256"]) in releases
 
 
 def _is_registered(ledger: Sequence[Entry], stated: Receipt) -> bool:
-    """Whether the ledger has the receipt's dataset, of as many records, in the same relation."""
-    known = (ledger[0].body | e.body for e in ledger if e.kind in ("opened", "joined"))
-    body = next((body for body in known if body["dataset"] == stated["dataset"]), {})
+    """Return whether the ledger has the receipt's dataset, with the same number of records and relation."""
+    registrations = (ledger[0].body | e.body for e in ledger if e.kind in ("opened", "joined"))
+    body = next((body for body in registrations if body["dataset"] == stated["dataset"]), {})
     return bool(body) and _protected(body) == _protected(stated)
 
 
-def _protected(said: dict[str, Any]) -> tuple[str, Unit, int | None]:
-    """The relation, the unit and n, as a registration or a receipt says them."""
-    unit = _unit(said)
-    return said["neighbors"], unit, said.get(f"{unit.name}s")
+def _protected(fields: dict[str, Any]) -> tuple[str, Unit, int | None]:
+    """Return the relation, the unit and n of a registration or a receipt."""
+    unit = _unit(fields)
+    return fields["neighbors"], unit, fields.get(f"{unit.name}s")
 
 
-def _unit(said: dict[str, Any]) -> Unit:
-    """Rows, where none is named."""
-    return Unit(**said.get("unit", {}))
+def _unit(fields: dict[str, Any]) -> Unit:
+    """Return the unit of a registration or a receipt; rows if it names none."""
+    return Unit(**fields.get("unit", {}))
 
 
 def _filter_at(ledger: Sequence[Entry], charge: Entry) -> Filter:
-    """The filter that admitted the charge."""
-    said = [entry.body["filter"] for entry in ledger[: charge.sequence] if entry.kind in ("opened", "promised")]
-    return filter_from_json(said[-1])
+    """Return the filter that admitted the charge."""
+    filters = [entry.body["filter"] for entry in ledger[: charge.sequence] if entry.kind in ("opened", "promised")]
+    return filter_from_json(filters[-1])
 
 
 def _outside(ledger: Sequence[Entry], entry: Entry) -> Outside:
-    """What an entry says that ran elsewhere, between the neighbors of the ledger."""
+    """Return the event of an external charge, between the neighbors of the ledger."""
     try:
         return Outside(event_from_json(entry.body["event"]), ledger[0].body["neighbors"])
     except CodecError as error:
@@ -141,8 +143,8 @@ def _outside(ledger: Sequence[Entry], entry: Entry) -> Outside:
 
 
 def _pays(rule: Filter, paid: Cost, plan: Plan | Outside) -> bool:
-    """Whether the charge covers the plan in the filter's currency."""
+    """Return whether the charge covers the plan in the filter's currency."""
     try:
         return rule.pays(paid, plan)
-    except AccountingError:  # it has no currency for them, or no charge could hold them
+    except AccountingError:  # the plan has no curve in this currency, or no charge could cover it
         return False

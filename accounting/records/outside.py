@@ -1,12 +1,12 @@
-"""Mechanisms that ran elsewhere, as event trees of an allow-list; what they cost here.
+"""Mechanisms that ran elsewhere, as event trees of an allow-list, and their cost on a ledger.
 
     GaussianDpEvent(z)  LaplaceDpEvent(z)  PoissonSampledDpEvent(q, GaussianDpEvent(z))  EpsilonDeltaDpEvent(epsilon, 0)
     SelfComposedDpEvent(count, one of these)    ComposedDpEvent([these, and the last])
 
-Noise multipliers are noise std (Laplace: scale) over the most that one record adds to an answer, whatever the relation;
-epsilon is between neighbors of the dataset's own relation. An answer that is only (epsilon, delta)-DP, delta > 0, has
-no curve: no filter here could charge it. Nobody knows what was asked there in between, so the charge rests on what adds
-up however answers are interleaved, Renyi divergences and mu^2 (that of no sampling), and never on an approximation.
+Noise multipliers are noise std (Laplace: scale) over the per-record bound, under either relation; epsilon is between
+neighbors of the dataset's own relation. An answer that is only (epsilon, delta)-DP with delta > 0 has no curve, so no
+filter could charge it. Other answers may have been given in between. So the charge uses Renyi divergences and mu^2
+without sampling, which add up however answers are interleaved, and never an approximation.
 """
 
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class GaussianDpEvent:
     type: Literal["GaussianDpEvent"] = "GaussianDpEvent"
 
     def curves(self, relation: Relation) -> Curves:
-        """Those of the Gaussian mechanism."""
+        """Return the curves of the Gaussian mechanism."""
         return Gaussian().curves(self.noise_multiplier, relation)
 
 
@@ -52,37 +52,37 @@ class LaplaceDpEvent:
     type: Literal["LaplaceDpEvent"] = "LaplaceDpEvent"
 
     def curves(self, relation: Relation) -> Curves:
-        """Those of the Laplace mechanism."""
+        """Return the curves of the Laplace mechanism."""
         return Laplace().curves(self.noise_multiplier, relation)
 
 
 @dataclass(frozen=True, slots=True)
 class PoissonSampledDpEvent:
-    """One answer with Gaussian noise, on a secret batch that holds each record independently with this probability."""
+    """One answer with Gaussian noise, on a secret batch that contains each record independently."""
 
     __pydantic_config__: ClassVar = _STRICT
 
-    sampling_probability: Annotated[float, Field(ge=1e-9, le=1.0, description="Of each record, for each answer anew.")]
+    sampling_probability: Annotated[float, Field(ge=1e-9, le=1.0, description="Of each record, for each answer.")]
     event: Annotated[GaussianDpEvent, Field(description="The answer on the batch.")]
     type: Literal["PoissonSampledDpEvent"] = "PoissonSampledDpEvent"
 
     def curves(self, relation: Relation) -> Curves:
-        """Those of the sampled Gaussian mechanism."""
+        """Return the curves of the sampled Gaussian mechanism."""
         return PoissonGaussian(self.sampling_probability).curves(self.event.noise_multiplier, relation)
 
 
 @dataclass(frozen=True, slots=True)
 class EpsilonDeltaDpEvent:
-    """One answer of which nothing more is known than that it is epsilon-DP."""
+    """One epsilon-DP answer of an unknown mechanism."""
 
     __pydantic_config__: ClassVar = _STRICT
 
     epsilon: Annotated[float, Field(ge=1e-6, le=EPSILON_RANGE[1], description="Between neighbors of the dataset.")]
-    delta: Annotated[float, Field(ge=0.0, le=0.0, description="0: with more, nothing bounds what it costs.")] = 0.0
+    delta: Annotated[float, Field(ge=0.0, le=0.0, description="0: otherwise nothing bounds the cost.")] = 0.0
     type: Literal["EpsilonDeltaDpEvent"] = "EpsilonDeltaDpEvent"
 
     def curves(self, _relation: Relation) -> Curves:
-        """Those of randomized response, which dominates."""
+        """Return the curves of randomized response, which dominates every such answer."""
         return Curves.of_pure(self.epsilon)
 
 
@@ -93,12 +93,12 @@ Single = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class SelfComposedDpEvent:
-    """So many answers of one kind, perhaps each chosen after those before it."""
+    """`count` answers of one kind, each perhaps chosen after those before it."""
 
     __pydantic_config__: ClassVar = _STRICT
 
-    event: Annotated[Single, Field(description="Each of them.")]
-    count: Annotated[int, Field(ge=1, le=MAX_COUNT, description="How many.")]
+    event: Annotated[Single, Field(description="One answer.")]
+    count: Annotated[int, Field(ge=1, le=MAX_COUNT, description="Number of answers.")]
     type: Literal["SelfComposedDpEvent"] = "SelfComposedDpEvent"
 
 
@@ -110,11 +110,11 @@ Part = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class ComposedDpEvent:
-    """Answers of several kinds, in whatever order."""
+    """Answers of several kinds, in any order."""
 
     __pydantic_config__: ClassVar = _STRICT
 
-    events: Annotated[list[Part], Field(min_length=1, max_length=MOST_EVENTS, description="Each kind.")]
+    events: Annotated[list[Part], Field(min_length=1, max_length=MOST_EVENTS, description="Events of each kind.")]
     type: Literal["ComposedDpEvent"] = "ComposedDpEvent"
 
 
@@ -132,13 +132,13 @@ _EVENT: TypeAdapter[OutsideEvent] = TypeAdapter(OutsideEvent)
 
 @dataclass(frozen=True, slots=True)
 class Outside(AbstractComposition):
-    """What ran elsewhere, and between which neighbors it is accounted for."""
+    """An event that ran elsewhere, accounted for between these neighbors."""
 
     event: OutsideEvent
     relation: Relation = REPLACE_ONE
 
     def parts(self) -> tuple[tuple[int, Curves], ...]:
-        """For each kind of answer how many there were, and what one costs."""
+        """Return the number of answers and the cost of one, for each kind of answer."""
         kinds = self.event.events if isinstance(self.event, ComposedDpEvent) else [self.event]
         each = [(k.event, k.count) if isinstance(k, SelfComposedDpEvent) else (k, 1) for k in kinds]
         return tuple((count, _interleaved(single.curves(self.relation))) for single, count in each)
@@ -149,12 +149,12 @@ def _interleaved(curves: Curves) -> Curves:
 
 
 def event_to_json(event: OutsideEvent) -> dict[str, Any]:
-    """The tree, as it was stated."""
+    """Return the event tree as it was stated."""
     document: dict[str, Any] = _EVENT.dump_python(event, mode="json")
     return document
 
 
 def event_from_json(document: Any) -> OutsideEvent:
-    """The tree that `event_to_json` wrote; `CodecError` for anything else."""
-    found: OutsideEvent = typed(_EVENT, document, "an event")
-    return found
+    """Return the event tree that `event_to_json` wrote; `CodecError` for anything else."""
+    event: OutsideEvent = typed(_EVENT, document, "an event")
+    return event

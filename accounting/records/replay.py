@@ -46,11 +46,11 @@ def replay(entries: Iterable[Entry]) -> LedgerState:
     LedgerInvalid
         as `Replay.follow`, or if there is no entry.
     """
-    found = Replay()
-    found.follow(entries)
-    if found.state is None:
-        raise LedgerInvalid("there is no entry")
-    return found.state
+    replayed = Replay()
+    replayed.follow(entries)
+    if replayed.state is None:
+        raise LedgerInvalid("a ledger must have an entry")
+    return replayed.state
 
 
 class Replay:
@@ -77,29 +77,33 @@ class Replay:
         return Head(self.sequence, GENESIS if self.state is None else self.state.head)
 
     def follow(self, entries: Iterable[Entry]) -> None:
-        """Advance through the entries that come next; the replay is of no use after an error.
+        """Advance through the next entries. The replay must not be used after an error.
 
         Raises
         ------
         LedgerInvalid
-            if the chain breaks, an entry is no event, a job takes a step it cannot take, or a charge was entered that
-            the filter does not admit.
+            if the chain breaks, an entry is not an event, a job takes an impossible step, or the filter does not admit
+            a charge.
         """
         for entry in entries:
             self._follow(entry)
 
     def to_json(self) -> dict[str, Any]:
-        """Return `{version, state, opened, datasets, jobs}`: what is needed to go on from here.
+        """Return `{version, state, opened, datasets, jobs}`, from which `from_json` continues.
 
-        Jobs that have ended are left out: none of them may take another step. That no job is charged a second time
-        after it has ended is seen only by a replay from the first entry; such a charge is counted like any other.
+        Ended jobs are left out, because none of them may take another step. Only a replay from the first entry detects
+        that a job is charged again after it ended. From a checkpoint on, such a charge counts like any other.
         """
         if self.state is None:
-            raise LedgerInvalid("there is no entry")
+            raise LedgerInvalid("a ledger must have an entry")
         jobs = {job: [stage, cost_to_json(cost)] for job, (stage, cost) in self._jobs.items() if stage in _OPEN}
-        datasets = {dataset: list(said) for dataset, said in self.datasets.items()}
-        said = {"version": _VERSION, "state": self.state.to_json(), "opened": self.opened}
-        return said | {"datasets": datasets, "jobs": jobs}
+        return {
+            "version": _VERSION,
+            "state": self.state.to_json(),
+            "opened": self.opened,
+            "datasets": {dataset: list(entry) for dataset, entry in self.datasets.items()},
+            "jobs": jobs,
+        }
 
     @staticmethod
     def from_json(document: Any) -> "Replay":
@@ -107,30 +111,30 @@ class Replay:
         node = fields(document, ("version", "state", "opened", "datasets", "jobs"), "a checkpoint")
         if node["version"] != _VERSION:
             raise CodecError(f"a checkpoint's version must be {_VERSION}")
-        found = Replay()
-        found.state, found.opened = LedgerState.from_json(node["state"]), text(node["opened"], "opened")
+        replayed = Replay()
+        replayed.state, replayed.opened = LedgerState.from_json(node["state"]), text(node["opened"], "opened")
         for dataset, (records, data) in _pairs(node["datasets"], _DATA, at=1):
-            found.datasets[dataset] = (integer(records, 0, MOST_ENTRIES, "records"), data)
+            replayed.datasets[dataset] = (integer(records, 0, MOST_ENTRIES, "records"), data)
         for job, (stage, cost) in _pairs(node["jobs"], _OPEN, at=0):
-            found._jobs[job] = (stage, cost_from_json(cost))
-        return found
+            replayed._jobs[job] = (stage, cost_from_json(cost))
+        return replayed
 
     def _follow(self, entry: Entry) -> None:
-        before = self.head
-        if not _follows(entry, before):
-            raise LedgerInvalid(f"the chain breaks at entry {before.sequence + 1}")
+        head = self.head
+        if not _follows(entry, head):
+            raise LedgerInvalid(f"the chain breaks at entry {head.sequence + 1}")
         try:
             event = event_of(entry)
-            after, kind, body = recorded(self.state, event, entry.body["at"])
-            possible = (kind, body) == (entry.kind, entry.body) and self._is_possible(event)
+            state, kind, body = recorded(self.state, event, entry.body["at"])
+            is_possible = (kind, body) == (entry.kind, entry.body) and self._is_possible(event)
         except (AccountingError, KeyError, TypeError) as error:
             raise LedgerInvalid(f"entry {entry.sequence} does not follow from those before it") from error
-        if not possible:
-            raise LedgerInvalid(f"entry {entry.sequence} records what cannot have happened")
-        self.state = replace(after, sequence=entry.sequence, head=entry.hash)
+        if not is_possible:
+            raise LedgerInvalid(f"entry {entry.sequence} records an event that cannot follow those before it")
+        self.state = replace(state, sequence=entry.sequence, head=entry.hash)
 
     def _is_possible(self, event: LedgerEvent) -> bool:
-        """Whether the job or the dataset may take this step; notes where it then stands."""
+        """Return whether the job or the dataset may take this step, and record its new stage."""
         match event:
             case Opened(dataset=dataset, records=records) | Joined(dataset=dataset, records=records):
                 is_new = dataset not in self.datasets
@@ -160,10 +164,10 @@ class Replay:
         return self.datasets.get(dataset, (0, ""))[1] == "stored"
 
 
-def _follows(entry: Entry, before: Head) -> bool:
-    """Whether the entry hashes to its hash, names the hash before it and follows it by one."""
+def _follows(entry: Entry, head: Head) -> bool:
+    """Return whether the entry hashes to its hash, names the hash before it and follows it by one."""
     try:
-        is_next = (entry.sequence, entry.previous_hash) == (before.sequence + 1, before.hash)
+        is_next = (entry.sequence, entry.previous_hash) == (head.sequence + 1, head.hash)
         return is_next and entry.hash == entry.digest()
     except CodecError:
         return False

@@ -1,7 +1,7 @@
-"""Ed25519 keys, and detachedly checkable signatures of canonical JSON: compact JWS with one pinned algorithm.
+"""Ed25519 keys, and signatures of canonical JSON as compact JWS with one pinned algorithm.
 
 A key is named by its RFC 7638 thumbprint. The key file is a JWK Set: the signing key first, then the public halves of
-keys that signed before it, so that what they signed can still be checked.
+earlier signing keys, so that their signatures can still be verified.
 """
 
 import fcntl
@@ -27,7 +27,7 @@ ALGORITHM: Final = "Ed25519"
 RECEIPT: Final = "privy-purse-receipt"
 HEAD: Final = "privy-purse-head"
 CHECKPOINT: Final = "privy-purse-checkpoint"
-LONGEST: Final = 100_000  # bytes of payload; joserfc reads back 128,000
+MOST_PAYLOAD_BYTES: Final = 100_000  # joserfc reads back 128,000
 _MOST_KEYS = 256
 
 Jwks = dict[str, Any]
@@ -37,19 +37,19 @@ Kind = Literal["privy-purse-receipt", "privy-purse-head", "privy-purse-checkpoin
 
 @dataclass(frozen=True, slots=True)
 class SigningKey:
-    """The private key that signs, and the public keys that signed before it."""
+    """The private signing key, and the public halves of earlier ones."""
 
     private: OKPKey
     retired: tuple[OKPKey, ...] = ()
 
 
 def generate_key() -> SigningKey:
-    """A fresh key from the operating system's randomness."""
+    """Return a new key from the operating system's randomness."""
     return SigningKey(OKPKey.generate_key(ALGORITHM, private=True))
 
 
 def load_key(path: Path) -> SigningKey:
-    """The key in the file; if there is none, a fresh one, put there first (mode 0600, whole or not at all).
+    """Return the key in the file; if there is no file, a new key is written first (mode 0600, atomically).
 
     Raises
     ------
@@ -63,21 +63,23 @@ def load_key(path: Path) -> SigningKey:
 
 
 def read_key(path: Path) -> SigningKey:
-    """The key in the file; `ReceiptInvalid` if it holds none of this service, `OSError` if there is no file."""
+    """Return the key in the file; `ReceiptInvalid` if it has no key of this service, `OSError` if there is no file."""
     try:
         keys = _key_list(parse(path.read_bytes()))
         return SigningKey(_import(keys[0], private=True), tuple(_import(key) for key in keys[1:]))
     except (ValueError, JoseError, IndexError) as error:
-        raise ReceiptInvalid("the signing key file does not hold a signing key") from error
+        raise ReceiptInvalid("the signing key file has no signing key: restore it from a backup") from error
 
 
 def rotate_key(path: Path) -> SigningKey:
-    """A fresh key in the file's place; the public half of the old one stays behind it. Two callers take turns.
+    """Replace the key in the file by a new one and return it; the public half of the old key is kept behind it.
+
+    Concurrent callers wait for each other.
 
     Raises
     ------
     ReceiptInvalid
-        if the file holds no key of this service, or as many retired ones as a verifier reads. `OSError` without a file.
+        if the file has no key of this service, or as many keys as a verifier reads. `OSError` if there is no file.
     """
     with _locked(path.parent):
         old = read_key(path)
@@ -89,32 +91,32 @@ def rotate_key(path: Path) -> SigningKey:
 
 
 def jwks(key: SigningKey) -> Jwks:
-    """The public keys, the current one first, as a JWK Set."""
+    """Return the public keys as a JWK Set, the current one first."""
     return {"keys": [_export(k) for k in (key.private, *key.retired)]}
 
 
 def sign_json(document: Any, key: SigningKey, kind: Kind = RECEIPT) -> str:
-    """The compact JWS of RFC8785(document); `ReceiptInvalid` if that is longer than 100,000 bytes."""
+    """Return the compact JWS of RFC8785(document); `ReceiptInvalid` if that is longer than 100,000 bytes."""
     payload = canonical(document)
-    if len(payload) > LONGEST:
-        raise ReceiptInvalid("the document is too long to be signed")
+    if len(payload) > MOST_PAYLOAD_BYTES:
+        raise ReceiptInvalid(f"the document is longer than the {MOST_PAYLOAD_BYTES} bytes that can be signed")
     header = {"alg": ALGORITHM, "kid": key.private.thumbprint(), "typ": kind}
     return jws.serialize_compact(header, payload, key.private, algorithms=[ALGORITHM])
 
 
 def check_json(document: Any, signature: Any, trusted: Any, kind: Kind = RECEIPT) -> str | None:
-    """None if a trusted key signed exactly RFC8785(document); else what is wrong.
+    """Return None if a trusted key signed exactly RFC8785(document), otherwise the reason why not.
 
     Parameters
     ----------
     document : JSON value
-    signature : str, compact JWS; its header must be alg "Ed25519", kid and typ, and nothing else
-    trusted : JWK Set; a key that the document or the header brings along is never looked at
+    signature : compact JWS; its header must have alg "Ed25519", kid and typ, and nothing else
+    trusted : JWK Set; a key in the document or the header is never used
 
     Raises
     ------
     ReceiptInvalid
-        if the signature is no such JWS, the document has no canonical form, or `trusted` is no JWK Set.
+        if the signature is not such a JWS, the document has no canonical form, or `trusted` is not a JWK Set.
     """
     kid = _kid(signature, kind)
     try:
@@ -131,23 +133,25 @@ def check_json(document: Any, signature: Any, trusted: Any, kind: Kind = RECEIPT
             signed = jws.deserialize_compact(signature, key, algorithms=[ALGORITHM]).payload
         except (JoseError, ValueError):
             continue
-        return None if signed == payload else "what was signed is another document"
+        return None if signed == payload else "another document was signed"
     return "no trusted key made this signature"
 
 
 def named_key(signature: Any) -> str:
-    """The thumbprint of the key that a receipt's signature names: the one that made it, where `check_json` finds that.
+    """Return the thumbprint of the key that a receipt's signature names, which `check_json` verifies.
 
     Raises
     ------
     ReceiptInvalid
-        if it is no signature of a receipt.
+        if it is not a signature of a receipt.
     """
     return _kid(signature, RECEIPT)
 
 
 def sign_message(message: bytes, key: SigningKey) -> bytes:
-    """The Ed25519 signature of a message that no JWS can be mistaken for: in what a JWS signs there is one full stop.
+    """Return the Ed25519 signature of a message with two full stops or more, so that it is not valid for a JWS.
+
+    The signed part of a JWS has exactly one full stop.
 
     Raises
     ------
@@ -155,14 +159,14 @@ def sign_message(message: bytes, key: SigningKey) -> bytes:
         if the message has fewer than two.
     """
     if message.count(b".") < 2:
-        raise ValueError("a message to sign has two full stops")
+        raise ValueError("a message to sign must have two full stops or more")
     private = key.private.private_key
     assert isinstance(private, Ed25519PrivateKey)
     return private.sign(message)
 
 
 def signed_by(message: bytes, signature: bytes, trusted: Any) -> bool:
-    """Whether a key of this JWK Set signed this message, as `sign_message` does."""
+    """Return whether a key of this JWK Set signed this message with `sign_message`."""
     for candidate in _key_list(trusted):
         with suppress(ReceiptInvalid, JoseError, ValueError, InvalidSignature):
             public = _import(candidate).public_key
@@ -173,14 +177,14 @@ def signed_by(message: bytes, signature: bytes, trusted: Any) -> bool:
 
 
 def _kid(signature: Any, kind: Kind) -> str:
-    if not isinstance(signature, str) or len(signature) > 2 * LONGEST or signature.count(".") != 2:
+    if not isinstance(signature, str) or len(signature) > 2 * MOST_PAYLOAD_BYTES or signature.count(".") != 2:
         raise ReceiptInvalid("the signature must be a compact JWS")
     try:
         header = fields(parse(urlsafe_b64decode(signature.split(".")[0].encode())), ("alg", "kid", "typ"), "the header")
     except ValueError as error:  # of base64, of UTF-8, and CodecError
-        raise ReceiptInvalid("the signature's header must hold alg, kid and typ, and nothing else") from error
+        raise ReceiptInvalid("the signature's header must have alg, kid and typ, and nothing else") from error
     if header["alg"] != ALGORITHM or header["typ"] != kind or not isinstance(header["kid"], str):
-        raise ReceiptInvalid(f'the signature\'s header must say alg "{ALGORITHM}" and typ "{kind}"')
+        raise ReceiptInvalid(f'the signature\'s header must have alg "{ALGORITHM}" and typ "{kind}"')
     return str(header["kid"])
 
 
@@ -214,7 +218,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _write(path: Path, key: SigningKey, replacing: bool) -> None:
-    """Through a new file of mode 0600 beside it, synced before it gets the name; a file that is there wins."""
+    """Write the key to a synced file of mode 0600, then give it the name; an old file stays without `replacing`."""
     document = {"keys": [_export(key.private, private=True), *(_export(k) for k in key.retired)]}
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -227,7 +231,7 @@ def _write(path: Path, key: SigningKey, replacing: bool) -> None:
         else:
             os.link(temporary, path)
     except FileExistsError:
-        pass  # another process was first; its key is the key
+        pass  # another process was first, and its key is used
     finally:
         Path(temporary).unlink(missing_ok=True)
     folder = os.open(path.parent, os.O_RDONLY)

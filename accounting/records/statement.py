@@ -1,4 +1,4 @@
-"""What a receipt says, field by field; nothing else is read as one. Light: no NumPy."""
+"""The fields of a receipt. Documents with other fields are refused. Light: no NumPy."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
@@ -28,7 +28,7 @@ _Time = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A profile that was released before: the job that did so, and the digest of what it published."""
+    """A profile that was released before, by its job and the digest of the published document."""
 
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
 
@@ -38,24 +38,24 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Every field of a receipt, and no others: the whole privacy statement of one release.
+    """The complete fields of a receipt: the privacy statement of one release.
 
     Parameters
     ----------
-    id, dataset, dataset_name, analyst, job : what, and whose, the release is
+    id, dataset, dataset_name, analyst, job : identify the release
     neighbors : the relation
-    epsilon, delta, accountant, accountant_version : what is promised, and who certifies it
-    numerics : how the noise was drawn
+    epsilon, delta, accountant, accountant_version : the guarantee, and the accountant that certifies it
+    numerics : of the noise
     method : the resolved method, with its name
-    queries, event : what was answered, as a plan; and the event tree that follows from it, with dp-accounting's names
+    queries, event : the answers as a plan, and the event tree that follows from it, with dp-accounting's names
     model_sha256 : of the model, or the profile, as published
     sequence, previous_hash, hash : the ledger's entry of the release
     issued_at : UTC time, ISO 8601
-    share : the part of the dataset's budget that the job took, as it was read right after its charge; absent before
-        shares were told
-    profile : the release whose moments rows were standardised by, paid for by a receipt of its own; absent for none
-    unit : what neighbors differ in; absent in a receipt of a time when it was always a row
-    rows, persons : n, that of the unit
+    share : the part of the dataset's budget that the job used, read right after its charge; absent in older receipts
+        and if it would reveal other charges
+    profile : the release whose moments rows were standardised by, which has its own receipt; absent if there is none
+    unit : the record in which neighbors differ; absent in older receipts, where it is a row
+    rows, persons : n, named by the unit
     """
 
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
@@ -87,14 +87,14 @@ class Statement:
 
     def __post_init__(self) -> None:
         if (self.rows is None) != self.unit.is_person or (self.persons is None) == self.unit.is_person:
-            raise CodecError("one of rows and persons says n, the one that the unit names")
+            raise CodecError("rows or persons must be stated: the one that the unit names, and not the other")
 
 
 _STATEMENT = TypeAdapter(Statement)
 
 
 def check(receipt: Any) -> Receipt:
-    """`receipt`, if it has every field, each of its kind, and no others; else `ReceiptInvalid`."""
+    """Return `receipt`; `ReceiptInvalid` unless it has every field, with a valid value, and no others."""
     try:
         canonical(receipt)
         typed(_STATEMENT, receipt, "the receipt")

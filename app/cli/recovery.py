@@ -60,10 +60,10 @@ def accept_rollback(
             rollback = accept(database, settings, reason)
         except StartRefused as error:
             raise Refusal(str(error)) from None
-    if not rollback.ledgers and not rollback.gone:
+    if not rollback.ledgers and not rollback.missing:
         raise Refusal("Every ledger contains the head that was published of it, so there is nothing to accept.")
     rows = [(name, "unknown" if head is None else str(head), "frozen") for name, head in rollback.ledgers.items()]
     missing = "missing: if registered again, it needs an external charge"
-    rows += [(name, str(head), missing) for name, head in rollback.gone.items()]
+    rows += [(name, str(head), missing) for name, head in rollback.missing.items()]
     document = [{"ledger": name, "lacks": head, "is": state} for name, head, state in rows]
     return Output(document, text.table(("ledger", "missing head", "now"), rows))

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import sqlalchemy as sa
 
-from accounting.records.allotments import Account, fit
+from accounting.records.allotments import Account, reservations_fit
 from app.datasets import store
 from app.datasets.grants import analyst_of, by_arrival
 from app.datasets.store import DatasetRow
@@ -78,7 +78,7 @@ def refuse_over(connection: sa.Connection, row: DatasetRow) -> None:
     stored = ledger.rows(connection, row.ledger_id)
     allotted = {name: allotment.of(row.state.filter) for name, allotment in stored.items()}
     has_reservations = any(allotment.is_reserved for allotment in allotted.values())
-    if has_reservations and not fit(row.state, ledger.accounts(connection, row.ledger_id), allotted):
+    if has_reservations and not reservations_fit(row.state, ledger.accounts(connection, row.ledger_id), allotted):
         raise ApiError("overallotted")
 
 

@@ -1,11 +1,12 @@
-"""The attempts of a job, one transaction a step; the ledger moves in the same transaction as the job.
+"""The attempts of a job. Each step is one transaction, which changes the job and its ledger.
 
     queued -> running(1) -> running(2) -> ... -> ended -> done | failed        running(n) -> cancelled at any time
 
-A job is claimed again when its attempt was given back (its holder stopped in order, or its worker's disk was full), or
-when its worker or its holder vanished: after the second one that vanished it has failed. Every step of an attempt is a
-compare-and-set on (id, running, attempt, not ended): one that was overtaken can no longer end. What has ended is kept,
-and told when the grid says (`app.jobs.grid`). Proof of at most one release: docs/decisions/0004-job-engine.md.
+A job is claimed again if its attempt was given back (its holder stopped in order, or its worker's disk was full), or if
+its worker or holder vanished. After the second one that vanished it has failed. Every step of an attempt is a
+compare-and-set on (id, running, attempt, not ended), so that a superseded attempt can no longer end. The end is stored,
+and published when the grid allows it (`app.jobs.grid`). Proof of at most one release:
+docs/decisions/0004-job-engine.md.
 """
 
 import hashlib
@@ -19,20 +20,20 @@ from app.datasets import store as datasets
 from app.datasets.store import DatasetRow
 from app.jobs import grid, queue, release, store
 from app.jobs.leases import Holder
-from app.jobs.queue import ANY_NUMBER, Limits
+from app.jobs.queue import NO_LIMITS, Limits
 from app.jobs.store import JobRow
 from app.ledger import store as ledger
 from app.ledger.keys import SigningKeys
 from app.persistence.clock import Clock, stamp
 from app.persistence.session import Database
 
-RAISED, VANISHED, FULL, LEFT = "raised", "vanished", "full", "left"  # how an attempt ended, if not with an output
-_LOSSES = 2
+RAISED, VANISHED, FULL, STOPPED = "raised", "vanished", "full", "left"  # ends of an attempt without an output
+_MOST_LOSSES = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One attempt of one job: `spec` is what runs, JSON of `JobSpec`."""
+    """One attempt of one job; `spec` is the JSON of its `JobSpec`."""
 
     job: JobRow
     dataset: DatasetRow
@@ -40,42 +41,42 @@ class Claim:
 
     @property
     def id(self) -> str:
-        """The job."""
+        """The job's id."""
         return self.job.id
 
     @property
     def attempt(self) -> int:
-        """The attempt: with the id, the fence."""
+        """The number of the attempt, which with the id identifies it in every step."""
         return self.job.attempt
 
 
 def claim(
-    database: Database, holder: Holder, resting: Collection[str] = (), limits: Limits = ANY_NUMBER
+    database: Database, holder: Holder, resting: Collection[str] = (), limits: Limits = NO_LIMITS
 ) -> Claim | None:
-    """The next job that waits for a slot, started in the ledger before anything of the data is read.
+    """Claim the next waiting job. It is started in the ledger before any data is read.
 
     Parameters
     ----------
-    resting : jobs that are not to be tried now
-    limits : how many may run at once
+    resting : jobs that are not tried now
+    limits : largest numbers of running jobs
     """
     clock = database.clock
     while True:
         with database.write(alone="claims") as connection:
-            found = queue.claimable(connection, holder.living(store.beats(connection)), resting, limits)
-            if found is None:
+            job = queue.claimable(connection, holder.living(store.beats(connection)), resting, limits)
+            if job is None:
                 return None
-            ledger.lock(connection, store.on(found.id))
-            row = queue.unchanged(connection, found)
-            if row is None:  # cancelled meanwhile, say
+            ledger.lock(connection, store.on(job.id))
+            row = queue.unchanged(connection, job)
+            if row is None:  # for example cancelled meanwhile
                 continue
             lost = row.lost + (row.holder is not None)
-            if lost >= _LOSSES:
-                _keep(connection, clock, row, VANISHED, lost, clock.ticks())
+            if lost >= _MOST_LOSSES:
+                _store_end(connection, clock, row, VANISHED, lost, clock.ticks())
                 continue
             at = database.timestamp()
-            here = row.boot == clock.boot  # else its submission was measured elsewhere
-            origin = {} if here else {"boot": clock.boot, "ticks": clock.ticks()}
+            is_own_boot = row.boot == clock.boot  # otherwise another clock measured its submission
+            origin = {} if is_own_boot else {"boot": clock.boot, "ticks": clock.ticks()}
             if row.state == "queued":
                 queue.take_turn(connection, row.owner_id)
             store.beat(connection, holder.id, clock.boot)
@@ -85,19 +86,19 @@ def claim(
 
 
 def is_held(database: Database, job_id: str, attempt: int) -> bool:
-    """Whether this attempt is the job's own and goes on."""
+    """Return whether this is the job's present attempt, and it has not ended."""
     with database.read() as connection:
         return store.held(connection, job_id, attempt) is not None
 
 
 def is_idle(database: Database) -> bool:
-    """Whether every job is over."""
+    """Return whether every job has ended."""
     with database.read() as connection:
         return store.is_idle(connection)
 
 
 def beat(database: Database, holder: Holder) -> None:
-    """The holder lives; the counters of those who do not are taken away."""
+    """Move the holder's heartbeat counter, and delete the counters of dead holders."""
     with database.write() as connection:
         store.beat(connection, holder.id, database.clock.boot)
         beats = store.beats(connection)
@@ -105,88 +106,100 @@ def beat(database: Database, holder: Holder) -> None:
 
 
 def lost(database: Database, claims: Sequence[Claim]) -> list[Claim]:
-    """Those of the claims that are somebody else's now, or nobody's: cancelled, or taken over."""
+    """Return the claims whose jobs were cancelled or claimed by another holder."""
     if not claims:
         return []
     with database.read() as connection:
         return [c for c in claims if store.held(connection, c.id, c.attempt) is None]
 
 
-def end(database: Database, claim: Claim, how: str, seen: float) -> bool:
-    """The attempt ended: its output, RAISED or VANISHED is kept until it may be told; False if the claim is lost.
+def end(database: Database, claim: Claim, how: str, observed: float) -> bool:
+    """Store the end of an attempt, its output, RAISED or VANISHED, until it may be published.
 
-    A job whose worker vanished is up for another attempt instead, the first time; one whose worker's disk was FULL, or
-    that its worker LEFT in order, every time.
+    After the first vanished worker, after a full disk (FULL), and after an orderly stop (STOPPED), the job is given
+    back for another attempt instead.
 
     Parameters
     ----------
-    seen : the tick at which it was looked at
+    observed : the tick at which the end was observed
+
+    Returns
+    -------
+    bool
+        False if the claim is lost.
     """
     with database.write() as connection:
         ledger.lock(connection, store.on(claim.id))
         row = store.held(connection, claim.id, claim.attempt)
         if row is None:
             return False
-        gone = row.lost + (how == VANISHED)
-        if how in (FULL, LEFT) or (how == VANISHED and gone < _LOSSES):
-            store.give_back(connection, row.id, row.attempt, gone)
+        losses = row.lost + (how == VANISHED)
+        if how in (FULL, STOPPED) or (how == VANISHED and losses < _MOST_LOSSES):
+            store.give_back(connection, row.id, row.attempt, losses)
         else:
-            _keep(connection, database.clock, row, how, gone, seen)
+            _store_end(connection, database.clock, row, how, losses, observed)
     return True
 
 
 def leave(database: Database, holder: Holder, claims: Sequence[Claim]) -> None:
-    """An orderly end of the holder: what it holds goes back, uncounted, since nothing happened to it."""
+    """End the holder in order: its claims are given back, without counting as losses."""
     with database.write() as connection:
         _give_back(connection, [(claim.id, claim.attempt) for claim in claims])
         store.forget(connection, [holder.id])
 
 
 def disown(database: Database, holder: Holder, claims: Sequence[Claim]) -> None:
-    """What the holder has beside these claims it has claimed without hearing so: nobody runs it, and it goes back."""
-    known = {(claim.id, claim.attempt) for claim in claims}
-    with database.write(alone="claims") as connection:  # a claim whose commit is on its way is waited for
-        _give_back(connection, sorted(set(store.of_holder(connection, holder.id)) - known))
+    """Give back claims that were committed but never acknowledged to the holder: no worker runs them.
+
+    Parameters
+    ----------
+    claims : the claims that the holder knows
+    """
+    acknowledged = {(claim.id, claim.attempt) for claim in claims}
+    with database.write(alone="claims") as connection:  # waits for a claim whose commit is in progress
+        _give_back(connection, sorted(set(store.of_holder(connection, holder.id)) - acknowledged))
 
 
-def _give_back(connection: sa.Connection, held: Sequence[tuple[str, int]]) -> None:
-    ledger.lock(connection, store.on(*(job_id for job_id, _ in held)))
-    for job_id, attempt in held:
+def _give_back(connection: sa.Connection, attempts: Sequence[tuple[str, int]]) -> None:
+    ledger.lock(connection, store.on(*(job_id for job_id, _ in attempts)))
+    for job_id, attempt in attempts:
         row = store.held(connection, job_id, attempt)
         if row is not None:
             store.give_back(connection, row.id, row.attempt, row.lost)
 
 
 def bury(database: Database, holder_id: str) -> None:
-    """This holder is known to be dead: what it held is claimed without waiting for its lease."""
+    """Record that a holder is dead, so that its jobs are claimed without waiting for its lease."""
     with database.write() as connection:
         store.forget(connection, [holder_id])
 
 
 def due(database: Database, holder: Holder) -> tuple[list[Claim], float]:
-    """What has ended and may be told now, in the order of its times; and the seconds until the next is, if any is.
+    """Return the ended attempts that may be published now, in order, and the seconds until the next one.
 
     Parameters
     ----------
-    holder : who would tell it. What a boot has measured that still lives elsewhere is not this one's to tell
+    holder : publishes them; ends that a still living machine has measured are left to that machine
     """
     clock, now = database.clock, database.clock.ticks()
     with database.read() as connection:
-        kept = store.kept(connection)
-        foreign = {row.boot for row in kept} - {clock.boot}
+        unpublished = store.unpublished(connection)
+        foreign = {row.boot for row in unpublished} - {clock.boot}
         elsewhere = foreign and store.boots(connection, holder.living(store.beats(connection)))
-        waiting = sorted((_due_at(clock, row), row.number, row) for row in kept if row.boot not in foreign & elsewhere)
+        waiting = sorted(
+            (_due_at(clock, row), row.number, row) for row in unpublished if row.boot not in foreign & elsewhere
+        )
         ready = [_claim(connection, row) for at, _, row in waiting if at <= now]
     return ready, min((at - now for at, _, _ in waiting if at > now), default=float("inf"))
 
 
-def tell(database: Database, keys: SigningKeys, claim: Claim) -> str | None:
-    """The kept end of a job becomes its state: the release, or the error. What it is now; None if it was cancelled.
+def publish(database: Database, keys: SigningKeys, claim: Claim) -> str | None:
+    """Make the stored end of a job its state: the release, or the error. Return the state; None if it was cancelled.
 
     Raises
     ------
     release.Unreleasable
-        if the output is not what the plan allows; nothing has changed then, and the caller fails the job.
+        if the output is not within the plan; nothing has changed then, and the caller fails the job.
     """
     with database.read() as connection:
         how = store.ended(connection, claim.id)
@@ -198,37 +211,37 @@ def tell(database: Database, keys: SigningKeys, claim: Claim) -> str | None:
 
 
 def fail(database: Database, claim: Claim, error: str = "job_failed") -> str | None:
-    """An ended attempt without a release: charged, and no word of why; None if the job was cancelled."""
+    """Fail the job of an ended attempt: it stays charged, without a reason; return None if the job was cancelled."""
     with database.write() as connection:
         ledger.lock(connection, store.on(claim.id))
-        if not _is_told(connection, claim):
+        if not _is_publishable(connection, claim):
             return None
-        at = _told_at(database.clock, claim.job)
+        at = _published_at(database.clock, claim.job)
         ledger.apply(connection, claim.job.dataset_id, Failed(claim.id, claim.attempt), at)
         store.end(connection, claim.job, "failed", at, error=error)
     return "failed"
 
 
 def _release(database: Database, keys: SigningKeys, claim: Claim, output: str) -> str | None:
-    """Model or profile, receipt, ledger entry and state `done` in one transaction."""
+    """Store the release, receipt, ledger entry and state `done` in one transaction."""
     result = release.read(claim.spec, output)
     model = release.document(claim.job, result)
     digest = hashlib.sha256(model.encode()).hexdigest()
     with database.write() as connection:
         ledger.lock(connection, store.on(claim.id))
-        if not _is_told(connection, claim):
+        if not _is_publishable(connection, claim):
             return None
-        at = _told_at(database.clock, claim.job)
+        at = _published_at(database.clock, claim.job)
         entry = ledger.apply(connection, claim.job.dataset_id, Released(claim.id, claim.attempt, digest), at)
         receipt = release.receipt(claim.job, claim.dataset, result, digest, entry, at, keys)
         store.end(connection, claim.job, "done", at, model=model, receipt=receipt)
     return "done"
 
 
-def _keep(connection: sa.Connection, clock: Clock, row: JobRow, how: str, gone: int, seen: float) -> None:
-    elapsed = seen - row.ticks if row.boot == clock.boot else 0.0
+def _store_end(connection: sa.Connection, clock: Clock, row: JobRow, how: str, losses: int, observed: float) -> None:
+    elapsed = observed - row.ticks if row.boot == clock.boot else 0.0
     due = grid.point_at(elapsed, row.forecast)
-    store.keep(connection, row.id, row.attempt, ended=how, due=due, lost=gone)
+    store.store_end(connection, row.id, row.attempt, ended=how, due=due, lost=losses)
 
 
 def _claim(connection: sa.Connection, row: JobRow | None) -> Claim:
@@ -238,19 +251,19 @@ def _claim(connection: sa.Connection, row: JobRow | None) -> Claim:
     return Claim(row, dataset, store.spec(connection, row.id))
 
 
-def _is_told(connection: sa.Connection, claim: Claim) -> bool:
-    """Whether this very end is the job's to be told."""
+def _is_publishable(connection: sa.Connection, claim: Claim) -> bool:
+    """Return whether the stored end is that of this attempt."""
     row = store.get(connection, claim.id)
     return row is not None and row.state == "running" and row.due is not None and row.attempt == claim.attempt
 
 
 def _due_at(clock: Clock, row: JobRow) -> float:
-    """The tick at which the end may be told; what a boot has measured that is no more is over by now."""
+    """Return the tick at which the end may be published: at once, if the machine that measured it has restarted."""
     assert row.due is not None
     return row.ticks + row.due if row.boot == clock.boot else float("-inf")
 
 
-def _told_at(clock: Clock, row: JobRow) -> str:
-    """The stamp of the moment at which the end may be told, whenever that then happens."""
+def _published_at(clock: Clock, row: JobRow) -> str:
+    """Return the time at which the end may be published, whenever it then is."""
     late = clock.ticks() - _due_at(clock, row)
     return stamp(clock.wall() - (late if late < float("inf") else 0.0))

@@ -1,9 +1,9 @@
-"""Hears of jobs that have changed, whichever server changed them, and wakes who waits: the dispatcher, and streams.
+"""Announcements that a job has changed, on any server; they wake the dispatcher and the event streams.
 
-What is heard is that a job's public state may be another one, and never that an attempt has ended before its time
-(`app.jobs.grid`): the moment of that is no news to anybody. Whoever is woken looks into the database; and looks now and
-then without being woken, since what was announced while nobody listened is lost. The ends that this server itself tells
-its streams hear of at once (`tell`): where there is but a file, others are heard of some tenths of a second later.
+An announcement says that a job's public state may have changed. It never reveals that an attempt has ended before the
+grid allows it (`app.jobs.grid`). Woken code reads the database. It also reads the database now and then without being
+woken, because announcements are lost while nobody listens. Ends that this server publishes reach its own streams at
+once (`announce`); with a database file, other servers' ends arrive some tenths of a second later.
 """
 
 import asyncio
@@ -14,17 +14,17 @@ from contextlib import contextmanager
 
 from app.persistence.session import Database
 
-SLOW = 5.0  # seconds between two looks of somebody whom nothing wakes
-_AGAIN = 1.0  # seconds until a database that is away is listened to again
+POLL_INTERVAL_SECONDS = 5.0  # between two reads without an announcement
+_RETRY_SECONDS = 1.0  # until the next attempt to listen to an unreachable database
 _log = logging.getLogger(__name__)
 
 
 class Changes:
-    """One thread that listens, for all of this server.
+    """The listener of this server: one thread.
 
     Parameters
     ----------
-    database : what others announce, or commit, there
+    database : carries the announcements and commits of all servers
     """
 
     def __init__(self, database: Database) -> None:
@@ -33,18 +33,18 @@ class Changes:
         self._guard, self._stopped = threading.Lock(), threading.Event()
 
     def start(self, wake: Callable[[], None]) -> None:
-        """Listen from now on, and wake after each change that is heard, whatever job's. Returns at once."""
+        """Start to listen, and call `wake` after each announced change of any job. Returns at once."""
         self._thread = threading.Thread(target=self._listen, args=(wake,), name="changes", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Listens no more."""
+        """Stop listening."""
         self._stopped.set()
-        self._thread.join(SLOW)
+        self._thread.join(POLL_INTERVAL_SECONDS)
 
     @contextmanager
     def of(self, job_id: str) -> Iterator[asyncio.Event]:
-        """Set, inside the block, whenever the job may have changed. On an event loop."""
+        """Provide an event, on an event loop, that is set whenever the job may have changed."""
         event = asyncio.Event()
         with self._guard:
             self._waiting[event] = (job_id, asyncio.get_running_loop())
@@ -54,11 +54,11 @@ class Changes:
             with self._guard:
                 del self._waiting[event]
 
-    def tell(self, job_id: str | None) -> None:
-        """Streams of this job look now; of whatever job if None."""
+    def announce(self, job_id: str | None) -> None:
+        """Wake the streams of this job; of all jobs if None."""
         with self._guard:
-            for event, (mine, loop) in self._waiting.items():
-                if job_id in (None, mine):
+            for event, (own_job_id, loop) in self._waiting.items():
+                if job_id in (None, own_job_id):
                     loop.call_soon_threadsafe(event.set)
 
     def _listen(self, wake: Callable[[], None]) -> None:
@@ -66,7 +66,7 @@ class Changes:
             try:
                 for job_id in self._database.changes(self._stopped):
                     wake()
-                    self.tell(job_id)
+                    self.announce(job_id)
             except Exception as error:
                 _log.warning("not_listening %s", type(error).__name__)
-                self._stopped.wait(_AGAIN)
+                self._stopped.wait(_RETRY_SECONDS)

@@ -1,4 +1,4 @@
-"""From an evaluation's counts to what is published of them: post-processing, see `app.jobs.measures`."""
+"""The published result of an evaluation, computed from its counts: post-processing, see `app.jobs.measures`."""
 
 import math
 
@@ -13,12 +13,12 @@ from purse.wire.evaluations import CalibrationBin, ManyClasses, Residuals, Thres
 from solvers.losses import Logistic
 from solvers.statistics import Evaluation
 
-CLAMP = 0.01
-_GROUPS = 10
+CLAMP = 0.01  # probabilities are clipped to [CLAMP, 1 - CLAMP] in the log loss
+_MOST_CALIBRATION_BINS = 10
 
 
 def result(spec: JobSpec, answers: Floats) -> tuple[TwoClasses | ManyClasses | Residuals, float]:
-    """What is told of the flat counts of an evaluation's run, and the std of their noise."""
+    """Return the result of an evaluation from the flat counts of its run, and the std of their noise."""
     method, design, problem = spec.method, spec.design, spec.problem
     assert isinstance(method, Evaluation)
     assert isinstance(design, Design)
@@ -40,7 +40,7 @@ def _two(bins: int, classes: list[str], counted: Counted, is_probability: bool) 
         name="two_classes",
         classes=classes,
         edges=edges.tolist(),
-        counts=counted.told.reshape(2, bins).tolist(),
+        counts=counted.released.reshape(2, bins).tolist(),
         accuracy=thresholds[bins // 2 - 1].accuracy,
         auc=counted.auc(bins),
         log_loss=counted.mean(_losses(edges), (-math.log(1 - CLAMP), -math.log(CLAMP))) if is_probability else None,
@@ -57,10 +57,10 @@ def _threshold(counted: Counted, bins: int, at: int, threshold: float) -> Thresh
         "true_negatives": (1 - above, nowhere),
         "false_negatives": (nowhere, 1 - above),
     }
-    told = {name: counted.rows(np.concatenate(part)) for name, part in parts.items()}
+    counts = {name: counted.rows(np.concatenate(part)) for name, part in parts.items()}
     return Threshold(
         threshold=threshold,
-        **told,
+        **counts,
         accuracy=counted.share(np.concatenate((1 - above, above)), np.ones(2 * bins)),
         true_positive_rate=counted.share(np.concatenate((nowhere, above)), np.concatenate((nowhere, everywhere))),
         false_positive_rate=counted.share(np.concatenate((above, nowhere)), np.concatenate((everywhere, nowhere))),
@@ -68,34 +68,34 @@ def _threshold(counted: Counted, bins: int, at: int, threshold: float) -> Thresh
 
 
 def _losses(edges: Floats) -> Weights:
-    """-ln of the clamped probability of the class that it is: of negatives by bin, then of positives."""
+    """Return the loss -ln(clipped probability of the true class): of negatives by bin, then of positives."""
     low, high = np.clip(edges[:-1], CLAMP, 1 - CLAMP), np.clip(edges[1:], CLAMP, 1 - CLAMP)
-    least = -np.log(np.concatenate((1 - low, high)))
-    most = -np.log(np.concatenate((1 - high, low)))
-    return Weights(least, (least + most) / 2, most)
+    smallest = -np.log(np.concatenate((1 - low, high)))
+    largest = -np.log(np.concatenate((1 - high, low)))
+    return Weights(smallest, (smallest + largest) / 2, largest)
 
 
 def _calibration(counted: Counted, edges: Floats) -> list[CalibrationBin]:
-    bins, found = len(edges) - 1, []
-    for group in np.array_split(np.arange(bins), min(_GROUPS, bins)):
+    bins, calibration = len(edges) - 1, []
+    for group in np.array_split(np.arange(bins), min(_MOST_CALIBRATION_BINS, bins)):
         here = np.isin(np.arange(bins), group).astype(float)
         both, positive = np.concatenate((here, here)), np.concatenate((np.zeros(bins), here))
         share = counted.share(positive, both)
         records = counted.rows(both)
         low, high = float(edges[group[0]]), float(edges[group[-1] + 1])
-        found.append(CalibrationBin(low=low, high=high, records=records, positive=share))
-    return found
+        calibration.append(CalibrationBin(low=low, high=high, records=records, positive=share))
+    return calibration
 
 
 def _many(classes: list[str], counted: Counted) -> ManyClasses:
-    """The diagonal is what is said rightly."""
+    """Return the result for more than two classes. Correct predictions are on the diagonal."""
     k = len(classes)
     right = np.eye(k)
     rows = (np.outer(one, np.ones(k)) for one in np.eye(k))
     return ManyClasses(
         name="many_classes",
         classes=classes,
-        counts=counted.told.reshape(k, k).tolist(),
+        counts=counted.released.reshape(k, k).tolist(),
         accuracy=counted.share(right.ravel(), np.ones(k * k)),
         recall=[counted.share((right * row).ravel(), row.ravel()) for row in rows],
     )
@@ -105,14 +105,14 @@ def _residuals(method: Evaluation, design: Design, counted: Counted) -> Residual
     assert isinstance(design.target, NumberColumn)
     _, half = scale_of(design.target)
     edges = half * np.linspace(-method.clip, method.clip, method.bins + 1)
-    near, far = np.sort(np.abs(np.stack((edges[:-1], edges[1:]))), axis=0)
-    middle, clip = (near + far) / 2, half * method.clip
-    squares = Weights(near**2, middle**2 + (far - near) ** 2 / 12, far**2)
+    smaller, larger = np.sort(np.abs(np.stack((edges[:-1], edges[1:]))), axis=0)
+    middle, clip = (smaller + larger) / 2, half * method.clip
+    squares = Weights(smaller**2, middle**2 + (larger - smaller) ** 2 / 12, larger**2)
     return Residuals(
         name="residuals",
         edges=edges.tolist(),
-        counts=counted.told.tolist(),
+        counts=counted.released.tolist(),
         clip=clip,
         mean_squared_error=counted.mean(squares, (0.0, clip**2)),
-        mean_absolute_error=counted.mean(Weights(near, middle, far), (0.0, clip)),
+        mean_absolute_error=counted.mean(Weights(smaller, middle, larger), (0.0, clip)),
     )

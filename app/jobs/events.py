@@ -1,4 +1,4 @@
-"""A job's state as server-sent events, from the database: whichever process runs the job, and after any restart."""
+"""A job's state as server-sent events, read from the database: for a job of any process, and after any restart."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,7 +10,7 @@ from fastapi.sse import ServerSentEvent
 
 from app.identity.store import Principal, is_live
 from app.jobs import store
-from app.jobs.changes import SLOW, Changes
+from app.jobs.changes import POLL_INTERVAL_SECONDS, Changes
 from app.persistence.session import Database
 from purse.wire.jobs import JobEvent, JobState
 
@@ -31,29 +31,29 @@ def position(event_id: str | None) -> Position:
 async def follow(
     database: Database, job_id: str, last: Position, principal: Principal, changes: Changes
 ) -> AsyncIterator[ServerSentEvent]:
-    """Every change after `last` that a look finds, until the job is over; the end itself is always told.
+    """Yield every change after `last` until the job has ended; the end itself is always sent.
 
-    Each look asks for the token as well: the stream ends seconds after that is revoked or expires, as a sign-on does.
-    A thread is taken for each look and given back: a slow or silent client holds none.
+    Each read of the database also checks the token, so that the stream ends seconds after the token is revoked or
+    expires. A read uses a thread and returns it: a slow client holds no thread.
     """
     with changes.of(job_id) as changed:
         while True:
             changed.clear()
-            event = await run_in_threadpool(_look, database, job_id, principal)
+            event = await run_in_threadpool(_event, database, job_id, principal)
             if event is None:
                 return
-            over = event.state in FINAL
-            here = (event.attempt, event.progress.done, int(over))
-            if over or here > last:
-                last = here
-                yield ServerSentEvent(data=event, event="job", id=".".join(map(str, here)))
-            if over:
+            is_final = event.state in FINAL
+            current = (event.attempt, event.progress.done, int(is_final))
+            if is_final or current > last:
+                last = current
+                yield ServerSentEvent(data=event, event="job", id=".".join(map(str, current)))
+            if is_final:
                 return
             with suppress(TimeoutError):
-                await asyncio.wait_for(changed.wait(), SLOW)
+                await asyncio.wait_for(changed.wait(), POLL_INTERVAL_SECONDS)
 
 
-def _look(database: Database, job_id: str, principal: Principal) -> JobEvent | None:
+def _event(database: Database, job_id: str, principal: Principal) -> JobEvent | None:
     with database.read() as connection:
         if not is_live(connection, principal, database.timestamp()):
             return None

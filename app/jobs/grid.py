@@ -1,28 +1,28 @@
-"""When the end of a job is told: t_k = 2^k / 4 seconds, k = 0, 1, ..., from its submission, not before its forecast.
+"""The public times at which the end of a job is reported: t_k = 2^k / 4 seconds, k = 0, 1, ..., after its submission.
 
-How long arithmetic takes can depend on the records: on how many a batch drew, say, which a proof keeps secret. So an
-attempt that has ended goes on to look like one that runs, to everybody and in everything, until the grid's next point
-(docs/spec 24). Its slot comes free by the same rule, from its start or its submission, so that what waits
-behind it starts at times that tell no more.
+The duration of arithmetic can depend on the records, for example on how many a batch drew, which a proof may keep
+secret. Therefore an attempt that has ended looks in every respect like a running one until the next point of the grid,
+and until its predicted end (docs/spec 24). Its worker slot becomes free by the same rule, measured from its start or
+its submission, so that the start of the next job reveals nothing more.
 """
 
 from typing import Final
 
-_FIRST: Final = 0.25
-_SAME: Final = 1 + 1e-9  # a difference of two clock readings that should be a point of the grid
+_FIRST_SECONDS: Final = 0.25
+_TOLERANCE: Final = 1 + 1e-9  # of a difference of two clock readings that should be a point of the grid
 
 
-def next_point(elapsed: float, least: float = 0.0) -> float:
-    """The least t_k > elapsed with t_k >= least."""
-    point = _FIRST
-    while point <= elapsed * _SAME or point < least:
+def next_point(elapsed: float, earliest: float = 0.0) -> float:
+    """Return the first t_k > elapsed with t_k >= earliest."""
+    point = _FIRST_SECONDS
+    while point <= elapsed * _TOLERANCE or point < earliest:
         point *= 2
     return point
 
 
-def point_at(elapsed: float, least: float = 0.0) -> float:
-    """The least t_k >= elapsed with t_k >= least."""
-    point = _FIRST
-    while point * _SAME < elapsed or point < least:
+def point_at(elapsed: float, earliest: float = 0.0) -> float:
+    """Return the first t_k >= elapsed with t_k >= earliest."""
+    point = _FIRST_SECONDS
+    while point * _TOLERANCE < elapsed or point < earliest:
         point *= 2
     return point

@@ -1,4 +1,4 @@
-"""Where the number without noise lies, from the noise that is known: post-processing of released answers."""
+"""Intervals for the noiseless number, computed from released answers and the known noise: post-processing."""
 
 import math
 from collections.abc import Sequence
@@ -13,41 +13,46 @@ from purse.wire.profiles import Interval, QuantileEstimate
 from solvers.methods.run import Run
 from solvers.problem import Problem
 
-WIDE = 1.959964  # stds of noise on either side: 95 %
+WIDE = 1.959964  # half-width of a 95 % interval, in stds of the noise
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """How many rows there are, a person's counting 1/k each; the std of that number's noise, 0 where it is public."""
+    """The number of rows, where a person's rows count 1/k each, and the std of its noise, 0 if it is public."""
 
     n: float
     noise: float
 
     def around(self, value: float, std: float) -> tuple[float, float, float]:
-        """A mean over the rows, its numerator's noise of this std: where their number is noisy, it is a quotient."""
+        """Return a mean over the rows and the ends of its interval. With a noisy number of rows it is a quotient.
+
+        Parameters
+        ----------
+        std : of the numerator's noise, divided by the number of rows
+        """
         wide = WIDE * math.hypot(std, value * self.noise / self.n)
         return value, value - wide, value + wide
 
 
 def stds_of(method: Run, problem: Problem, plan: Plan) -> dict[str, float]:
-    """The noise std of each query's answers, at its largest bound."""
+    """Return the noise std of each query's answers, at its largest bound."""
     bounds = method.bounds(problem)
     return {q.name: q.mechanism.std(q.noise_multiplier, *bounds[q.name]) for q in plan.queries}
 
 
 def scale_of(column: NumberColumn) -> tuple[float, float]:
-    """Value = first + second code."""
+    """Return origin and unit of a column's code: value = origin + unit * code."""
     return column.coding or ((column.lower + column.upper) / 2, (column.upper - column.lower) / 2)
 
 
 def edges_of(column: NumberColumn, bins: int) -> NDArray[np.float64]:
-    """The bins' ends, in the column's unit."""
+    """Return the edges of equal bins, in the column's unit."""
     (origin, unit), (low, high) = scale_of(column), column.code_range
     return np.clip(origin + unit * np.linspace(low, high, bins + 1), column.lower, column.upper)
 
 
 def mean_of(column: NumberColumn, around: Sequence[float]) -> Interval:
-    """A mean code and its interval's ends, in the column's unit, within its range."""
+    """Return a mean code and the ends of its interval in the column's unit, clipped to its range."""
     origin, unit = scale_of(column)
     return interval(origin + unit * np.clip(around, *column.code_range))
 
@@ -55,14 +60,13 @@ def mean_of(column: NumberColumn, around: Sequence[float]) -> Interval:
 def quantile(
     share: float, counts: NDArray[np.float64], edges: NDArray[np.float64], std: float, rows: Rows
 ) -> QuantileEstimate:
-    """Where the number of records up to an end of a bin reaches share n.
+    """Estimate the edge of a bin up to which the number of records reaches share * n.
 
-    Of bins 1..k the best estimate is cum_k - (k/B) (cum_B - n), of variance std^2 k (B - k) / B, since n is public;
-    where n is a number with noise, its distance from share n has (k/B - share)^2 of that variance, too. The quantile's
-    bin, up to which share n is reached and before which it is not, is among those for which neither can be excluded:
-    one with a chance of 2.5 % is left out on either side.
+    The best estimate of the count of bins 1..k is cum_k - (k/B) (cum_B - n), of variance std^2 k (B - k) / B, because n
+    is public. If n is noisy, its distance from share * n adds (k/B - share)^2 of the variance of n. The interval holds
+    every bin for which neither "reached before" nor "not reached yet" can be excluded, at 2.5 % on either side.
     """
-    bins, n, wanted = len(counts), rows.n, share * rows.n
+    bins, n, target = len(counts), rows.n, share * rows.n
     k = np.arange(bins + 1)
     upto = np.concatenate(([0.0], np.cumsum(counts)))
     upto, band = (
@@ -70,10 +74,10 @@ def quantile(
         WIDE * np.hypot(std * np.sqrt(k * (bins - k) / bins), (k / bins - share) * rows.noise),
     )
     upto[0], upto[-1] = 0.0, n
-    first = int(np.flatnonzero(upto >= wanted)[0])
-    last = int(np.flatnonzero(upto < wanted)[-1]) + 1
-    lowest = int(np.flatnonzero(upto[1:] + band[1:] >= wanted)[0])
-    highest = int(np.flatnonzero(upto[:-1] - band[:-1] <= wanted)[-1]) + 1
+    first = int(np.flatnonzero(upto >= target)[0])
+    last = int(np.flatnonzero(upto < target)[-1]) + 1
+    lowest = int(np.flatnonzero(upto[1:] + band[1:] >= target)[0])
+    highest = int(np.flatnonzero(upto[:-1] - band[:-1] <= target)[-1]) + 1
     return QuantileEstimate(share=share, at=interval(edges[[math.ceil((first + last) / 2), lowest, highest]]))
 
 

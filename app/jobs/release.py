@@ -1,10 +1,11 @@
-"""From a worker's output to what is published: the model, and the receipt that its charge is stated in."""
+"""The published documents of a job, made from a worker's output: the release, and its receipt."""
 
 import json
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+from pydantic import ValidationError
 
 from accounting.errors import CodecError
 from accounting.mechanisms import Gaussian
@@ -22,7 +23,7 @@ from app.sources.design import Design
 from app.sources.spec import JobSpec
 from purse.wire.columns import CategoryColumn
 from purse.wire.evaluations import ReleasedEvaluation
-from purse.wire.models import Chosen, CoefficientIntervals, Model, PrivacyStatement, ProfileUse
+from purse.wire.models import Chosen, CoefficientIntervals, EncodedMeans, Model, PrivacyStatement, ProfileUse
 from purse.wire.profiles import DatasetProfile
 from purse.wire.statistics import ReleasedStatistic
 from solvers.data_access.scores import BOUND
@@ -32,46 +33,51 @@ from solvers.preparation import ByProfile
 from solvers.statistics import AnyStatistic, Evaluation, Profile
 from solvers.trials import Tuning
 
-_LARGEST = 1e300
+_LARGEST_COEFFICIENT = 1e300
 
 
 class Unreleasable(Exception):
-    """The output is not a finite model within its plan; the message never leaves the service."""
+    """The output is not a finite result within its plan. The message never leaves the service."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A worker's output, checked."""
+    """A checked output of a worker."""
 
     spec: JobSpec
     coefficients: tuple[float, ...]
     transcript: Plan
+    means: EncodedMeans | None = None
 
 
 def read(stored: str, output: str) -> Result:
-    """The output of a run: finite coefficients, and a transcript that the charged plan covers.
+    """Return the output of a run: finite coefficients, a transcript that the charged plan covers, perhaps means.
 
     Raises
     ------
     Unreleasable
-        if it is anything else.
+        if the output is anything else.
     """
     spec = JobSpec.model_validate_json(stored)
     try:
-        node = fields(parse(output), ("coefficients", "transcript"), "an output")
+        node = fields(parse(output), ("coefficients", "transcript"), "an output", ("means",))
         transcript = plan_from_json(node["transcript"])
         if not isinstance(node["coefficients"], list):
             raise CodecError("coefficients must be a list")
-        values = tuple(number(value, -_LARGEST, _LARGEST, "a coefficient") for value in node["coefficients"])
-    except CodecError as error:
+        values = tuple(
+            number(value, -_LARGEST_COEFFICIENT, _LARGEST_COEFFICIENT, "a coefficient")
+            for value in node["coefficients"]
+        )
+        means = EncodedMeans.model_validate(node["means"]) if "means" in node else None
+    except (CodecError, ValidationError) as error:
         raise Unreleasable("the output is not one of ours") from error
     if not spec.release_plan.plan.covers(transcript):
         raise Unreleasable("more was answered than was charged")
-    return Result(spec, values, transcript)
+    return Result(spec, values, transcript, means)
 
 
 def document(job: JobRow, result: Result) -> str:
-    """The model, or the statistic, as canonical JSON."""
+    """Return the release as canonical JSON: a model, statistic, profile or evaluation."""
     design, method = result.spec.design, result.spec.method
     if isinstance(method, Evaluation):
         return _text(_evaluation(job, result, method).model_dump(mode="json"))
@@ -81,23 +87,30 @@ def document(job: JobRow, result: Result) -> str:
         return _text(_model(job, result, design).model_dump(mode="json"))
     if not isinstance(method, AnyStatistic) or len(result.coefficients) != method.size(result.spec.problem):
         raise Unreleasable("the output is of another length")
-    found = _profile(job, result) if isinstance(method, Profile) else _statistic(job, result)
-    return _text(found.model_dump(mode="json"))
+    release = _profile(job, result) if isinstance(method, Profile) else _statistic(job, result)
+    return _text(release.model_dump(mode="json"))
 
 
 def _evaluation(job: JobRow, result: Result, method: Evaluation) -> ReleasedEvaluation:
     if len(result.coefficients) != method.size(result.spec.problem):
         raise Unreleasable("the output is of another length")
-    told, std = evaluations.result(result.spec, np.array(result.coefficients))
-    model = {"model": method.model, "model_sha256": method.sha256}
-    kept: dict[str, Any] = {"kind": "evaluation", "dataset": job.dataset_id, **model, "noise_std": std}
-    return ReleasedEvaluation(**kept, result=told, job=job.id, privacy=_promise(result))
+    scores, std = evaluations.result(result.spec, np.array(result.coefficients))
+    return ReleasedEvaluation(
+        kind="evaluation",
+        dataset=job.dataset_id,
+        model=method.model,
+        model_sha256=method.sha256,
+        noise_std=std,
+        result=scores,
+        job=job.id,
+        privacy=_promise(result),
+    )
 
 
 def _statistic(job: JobRow, result: Result) -> ReleasedStatistic:
-    told = statistics.result(result.spec, np.array(result.coefficients))
+    statistic = statistics.result(result.spec, np.array(result.coefficients))
     promise = _promise(result)
-    return ReleasedStatistic(kind="statistic", dataset=job.dataset_id, result=told, job=job.id, privacy=promise)
+    return ReleasedStatistic(kind="statistic", dataset=job.dataset_id, result=statistic, job=job.id, privacy=promise)
 
 
 def _profile(job: JobRow, result: Result) -> DatasetProfile:
@@ -114,7 +127,9 @@ def _model(job: JobRow, result: Result, design: Design) -> Model:
         coefficients, intercept = design.split(np.array(result.coefficients))
     except ValueError as error:
         raise Unreleasable("the output is of another width") from error
-    return Model(
+    if result.means is not None and len(result.means.values) != design.d - 1:
+        raise Unreleasable("the output has another number of means")
+    model = Model(
         kind="linear",
         loss=problem.loss.name,
         coefficients=coefficients,
@@ -126,11 +141,23 @@ def _model(job: JobRow, result: Result, design: Design) -> Model:
         row_norm=problem.row_norm,
         preparation=result.spec.preparation.statement,
         profile=_used(result.spec),
+        means=result.means,
         slope_limit=problem.slope_limit,
         intervals=_intervals(result.spec, design),
         job=job.id,
         privacy=_promise(result),
     )
+    return model if model.intervals is not None else model.model_copy(update=_supported(model))
+
+
+def _supported(model: Model) -> dict[str, Any]:
+    """Return the coefficients with 0 for each category that released shares cannot tell from one without rows.
+
+    Such a coefficient is noise. Intervals describe coefficients as the run made them, so a model with intervals keeps
+    all of its coefficients.
+    """
+    is_supported = ~np.array(model.unsupported, dtype=bool)
+    return {"coefficients": np.where(is_supported, model.coefficients, 0.0).tolist()}
 
 
 def _intervals(spec: JobSpec, design: Design) -> CoefficientIntervals | None:
@@ -142,16 +169,16 @@ def _intervals(spec: JobSpec, design: Design) -> CoefficientIntervals | None:
 
 
 def _tuned(job: JobRow, result: Result, tuning: Tuning) -> Model:
-    """The model of the chosen candidate, under the promise of the whole."""
-    spec, (place, score, *coefficients) = result.spec, result.coefficients
+    """Return the model of the chosen candidate, with the privacy of the whole tuning."""
+    spec, (index, score, *coefficients) = result.spec, result.coefficients
     assert isinstance(spec.design, Design)
-    if place not in range(len(tuning.trials)):
+    if index not in range(len(tuning.trials)):
         raise Unreleasable("the output names no candidate")
-    trial = tuning.trials[int(place)]
+    trial = tuning.trials[int(index)]
     run = {"method": trial.method, "problem": trial.problem(spec.problem), "preparation": trial.preparation}
     own = replace(result, spec=spec.model_copy(update=run), coefficients=tuple(coefficients))
     chosen = Chosen(
-        candidate=int(place),
+        candidate=int(index),
         runs=len(tuning.trials) * tuning.repeats,
         score=0.5 + score if spec.problem.loss.takes == "class" else 0.5 - score,
         noise_std=Gaussian().std(trial.plan.queries[-1].noise_multiplier, BOUND, 1) / spec.problem.n,
@@ -174,7 +201,7 @@ def _promise(result: Result) -> PrivacyStatement:
 
 
 def _used(spec: JobSpec) -> ProfileUse | None:
-    """The profile that rows were standardised by."""
+    """Return the profile by which rows were standardised; None if they were not."""
     by = spec.preparation
     if not isinstance(by, ByProfile) or by.job is None or by.sha256 is None:
         return None
@@ -186,30 +213,32 @@ def _used(spec: JobSpec) -> ProfileUse | None:
 def receipt(
     job: JobRow, dataset: DatasetRow, result: Result, model_sha256: str, entry: Entry, at: str, keys: SigningKeys
 ) -> str:
-    """The signed receipt of the release that `entry` records."""
+    """Return the signed receipt of the release that `entry` records."""
     used = _used(result.spec)
     document = receipts.build(
-        id=new_id("rcpt"),
-        dataset=dataset.id,
-        dataset_name=dataset.name,
-        records=dataset.n,
-        unit=dataset.spec.protected,
-        analyst=job.analyst,
-        job=job.id,
-        method=result.spec.stated,
-        release_plan=result.spec.release_plan,
-        transcript=result.transcript,
-        model_sha256=model_sha256,
-        entry=entry,
-        issued_at=at,
-        profile=None if used is None else {"job": used.job, "sha256": used.sha256},
-        share=json.loads(job.charge).get("share"),
+        receipts.Release(
+            id=new_id("rcpt"),
+            dataset=dataset.id,
+            dataset_name=dataset.name,
+            records=dataset.n,
+            unit=dataset.spec.protected,
+            analyst=job.analyst,
+            job=job.id,
+            method=result.spec.stated,
+            release_plan=result.spec.release_plan,
+            transcript=result.transcript,
+            model_sha256=model_sha256,
+            entry=entry,
+            issued_at=at,
+            profile=None if used is None else {"job": used.job, "sha256": used.sha256},
+            share=json.loads(job.charge).get("share"),
+        )
     )
     return _text({"receipt": document, "signature": keys.sign(document)})
 
 
 def _link(spec: JobSpec, design: Design) -> Literal["logistic", "softmax", "sign", "identity"]:
-    """Only logistic and softmax are least in the mean at probabilities; the others for classes end in a rule."""
+    """Return the link of a model: only logistic and softmax losses are minimized by probabilities, others by a rule."""
     if not isinstance(design.target, CategoryColumn):
         return "identity"
     if design.positive is None:

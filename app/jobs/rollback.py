@@ -1,8 +1,8 @@
-"""Going on from an older copy of the database, by an explicit order: recorded in each ledger that lost entries.
+"""Continuation from an older copy of the database, by an explicit order that each affected ledger records.
 
-What was charged and released since that copy is not known. So a ledger that lacks its head is frozen, and its jobs that
-were open then are over, without a refund and without another attempt: each may have been released after the copy, and
-a second release would not be paid for.
+Charges and releases after that copy are unknown. Therefore a ledger without its head is frozen, and its open jobs end
+without a refund and without another attempt: each may have been released after the copy, and a second release would not
+be paid for.
 """
 
 from dataclasses import dataclass
@@ -22,50 +22,52 @@ from app.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What was lost.
+    """The losses that an order accepted.
 
     Parameters
     ----------
-    ledgers : those that lost entries, now frozen, and the head that they lack; None where nobody knows it
-    gone : those that are in the database no more, and their head
+    ledgers : ledgers that lost entries, now frozen, and the head that they lack; None if it is unknown
+    missing : ledgers that no longer exist in the database, and their heads
     """
 
     ledgers: dict[str, Head | None]
-    gone: dict[str, Head]
+    missing: dict[str, Head]
 
 
 def accept(database: Database, settings: Settings, reason: str) -> Accepted:
-    """Records the order and makes the epoch that of this database; nothing if there is nothing to accept.
+    """Record the order and adopt the epoch of this database; change nothing if nothing was lost.
 
     Parameters
     ----------
-    reason : what happened, in the operator's words, 1 to 256 characters
+    reason : the operator's explanation, 1 to 256 characters
 
     Raises
     ------
     UnsoundLedger
-        if a ledger does not hold by itself. `CodecError` for a reason that is none.
+        if a ledger is not consistent in itself.
+    CodecError
+        if the reason is not valid.
     """
     audit.refuse_unsound(database)
     with database.read() as connection:
-        whose = connection.execute(sa.select(service.c.id)).scalar_one()
-        known = set(connection.scalars(sa.select(ledgers.c.id)))
+        service_id = connection.execute(sa.select(service.c.id)).scalar_one()
+        existing = set(connection.scalars(sa.select(ledgers.c.id)))
     lacking: dict[str, Head | None]
     try:
         epoch = Epoch.found(settings, database)
         behind = epoch.ahead_of(database)
-        lacking = {of: head for of, head in behind.items() if of in known}
-        gone = {of: head for of, head in behind.items() if of not in known}
+        lacking = {ledger_id: head for ledger_id, head in behind.items() if ledger_id in existing}
+        missing = {ledger_id: head for ledger_id, head in behind.items() if ledger_id not in existing}
     except BelowEpoch:
-        epoch, lacking, gone = Epoch(settings.epoch, whose, {}), dict.fromkeys(known), {}
+        epoch, lacking, missing = Epoch(settings.epoch, service_id, {}), dict.fromkeys(existing), {}
     with database.write() as connection:
         ledger.lock(connection, datasets.c.ledger_id.in_(lacking))
         at = database.timestamp()
-        for of, head in sorted(lacking.items()):
-            ledger.apply(connection, of, RolledBack(reason, head), at)
-            for dataset in connection.scalars(sa.select(datasets.c.id).where(datasets.c.ledger_id == of)).all():
+        for ledger_id, head in sorted(lacking.items()):
+            ledger.apply(connection, ledger_id, RolledBack(reason, head), at)
+            for dataset in connection.scalars(sa.select(datasets.c.id).where(datasets.c.ledger_id == ledger_id)).all():
                 for row in store.unfinished(connection, dataset):
                     store.end(connection, row, "failed", at, error="job_failed")
-    epoch.lost |= {of: {"head": str(head), "reason": reason, "at": at} for of, head in gone.items()}
+    epoch.lost |= {id_: {"head": str(head), "reason": reason, "at": at} for id_, head in missing.items()}
     epoch.begin(database, is_anew=True)
-    return Accepted(lacking, gone)
+    return Accepted(lacking, missing)

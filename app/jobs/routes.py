@@ -22,9 +22,9 @@ from app.http.work import in_turn
 from app.identity.dependencies import Principal, Require, database, require
 from app.jobs import events, service
 from app.jobs.changes import Changes
+from app.jobs.filters import Filters
 from app.jobs.queue import Limits
 from app.jobs.service import Release
-from app.jobs.wanted import Wanted
 from app.persistence.session import Database, new_id
 from app.quotes import routes as quotes
 from app.quotes.service import price
@@ -175,13 +175,13 @@ def listing(
     base: Base,
     principal: Reader,
     asked: Annotated[Paging, Depends(paging())],
-    wanted: Annotated[Wanted, Depends()],
+    filters: Annotated[Filters, Depends()],
 ) -> Page[Job]:
     """Returns jobs by the time of their submission: an analyst's own; all jobs for stewards and auditors.
 
     Releases are not in the list: read them at `/v1/jobs/{id}/model`, `/statistic`, `/evaluation` or `/profile`.
     """
-    return service.page(base, principal, asked, wanted)
+    return service.page(base, principal, asked, filters)
 
 
 @router.get("/jobs/{job_id}", summary="Read a job", responses=responses("not_found"))

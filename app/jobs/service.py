@@ -1,6 +1,6 @@
-"""What people ask of jobs: a price, a job, its state, its end; one transaction each, the ledger in the same one.
+"""Submission, cancellation and reading of jobs, each in one transaction with the ledger.
 
-What a running job goes through is in `app.jobs.attempts`. Nothing here shows an attempt that has ended before its time.
+`app.jobs.attempts` runs jobs. Nothing here reveals that an attempt has ended before it is published.
 """
 
 import hashlib
@@ -22,9 +22,9 @@ from app.http.middleware import REQUEST
 from app.identity import store as identity
 from app.identity.store import Principal
 from app.jobs import queue, store
-from app.jobs.queue import ANY_NUMBER, Limits
+from app.jobs.filters import NO_FILTERS, Filters
+from app.jobs.queue import NO_LIMITS, Limits
 from app.jobs.store import JobRow
-from app.jobs.wanted import ANY, Wanted
 from app.ledger import allotments
 from app.ledger import store as ledger
 from app.persistence.session import Database, new_id
@@ -43,12 +43,12 @@ async def submitted(database: Database, owner: Principal, key: str, request: Req
     return _same(await store.submitted(database, owner.id, key), _digest(request))
 
 
-def submit(database: Database, owner: Principal, key: str, priced: Priced, limits: Limits = ANY_NUMBER) -> Job:
-    """Charge and job in one transaction; the same key and body again is the same job.
+def submit(database: Database, owner: Principal, key: str, priced: Priced, limits: Limits = NO_LIMITS) -> Job:
+    """Charge and queue a job in one transaction; the same key and body again return the same job.
 
     Parameters
     ----------
-    limits : how many jobs may wait
+    limits : largest numbers of waiting jobs
 
     Raises
     ------
@@ -59,16 +59,16 @@ def submit(database: Database, owner: Principal, key: str, priced: Priced, limit
     digest, spec = _digest(priced.request), priced.spec.to_json()
     with database.write() as connection:
         identity.lock(connection, owner.id)
-        before = _same(store.by_key(connection, owner.id, key), digest)
-        if before is not None:
-            return before
+        earlier = _same(store.by_key(connection, owner.id, key), digest)
+        if earlier is not None:
+            return earlier
         datasets.lock(connection, priced.dataset.id, owner)
         queue.refuse_full(connection, owner.id, priced.dataset.id, limits)
         return _reserve(database, connection, owner, key, digest, priced, spec)
 
 
 def cancel(database: Database, principal: Principal, job_id: str) -> Job:
-    """queued -> cancelled and refunded; running -> cancelled, still charged, and its attempt has lost its claim.
+    """Cancel a job. A queued job is refunded; a running job stays charged, and its attempt loses its claim.
 
     Raises
     ------
@@ -76,13 +76,13 @@ def cancel(database: Database, principal: Principal, job_id: str) -> Job:
         not_found; already_finished.
     """
     with database.write() as connection:
-        ledger.lock(connection, store.on(job_id, seen=_own(principal)))
+        ledger.lock(connection, store.on(job_id, visible=_own(principal)))
         stop(connection, _found(connection, job_id, _own(principal)), database.timestamp())
         return _found(connection, job_id, _own(principal)).to_wire()
 
 
 def stop(connection: sa.Connection, row: JobRow, at: str) -> None:
-    """Ends a job that is not over, under its ledger's lock; `ApiError` already_finished."""
+    """Cancel a job under its ledger's lock; `ApiError` already_finished."""
     match row.state:
         case "queued":
             state = ledger.load_state(connection, row.dataset_id)
@@ -97,18 +97,18 @@ def stop(connection: sa.Connection, row: JobRow, at: str) -> None:
 
 
 def get(database: Database, principal: Principal, job_id: str) -> Job:
-    """A job that the principal may see; ApiError not_found otherwise."""
+    """Return a job that the principal can see; `ApiError` not_found otherwise."""
     with database.read() as connection:
         return _found(connection, job_id, _own(principal)).to_wire()
 
 
-def page(database: Database, principal: Principal, asked: Paging, wanted: Wanted = ANY) -> Page[Job]:
-    """The jobs that are wanted in the order of submission: own ones to an analyst, all to stewards and auditors."""
+def page(database: Database, principal: Principal, asked: Paging, filters: Filters = NO_FILTERS) -> Page[Job]:
+    """Return a page of jobs in the order of submission: an analyst's own; all jobs to stewards and auditors."""
     with database.read() as connection:
-        if wanted.dataset is not None:
-            wanted = replace(wanted, dataset=names.identify(connection, wanted.dataset, principal))
-        found = store.page(connection, asked, _own(principal), *wanted.among())
-    return asked.page(Page[Job], found, JobRow.to_wire, lambda row: row.id)
+        if filters.dataset is not None:
+            filters = replace(filters, dataset=names.identify(connection, filters.dataset, principal))
+        rows = store.page(connection, asked, _own(principal), *filters.conditions())
+    return asked.page(Page[Job], rows, JobRow.to_wire, lambda row: row.id)
 
 
 def released(database: Database, principal: Principal, job_id: str, name: Release) -> str:
@@ -134,7 +134,7 @@ def _digest(request: Requested) -> str:
 
 
 def _same(row: JobRow | None, digest: str) -> Job | None:
-    """The job that was submitted before under this key; `ApiError` if it was another request."""
+    """Return the job of an earlier submission; `ApiError` idempotency_conflict if that had another body."""
     if row is not None and row.request_sha256 != digest:
         raise ApiError("idempotency_conflict")
     return None if row is None else row.to_wire()
@@ -151,19 +151,20 @@ def _reserve(
 ) -> Job:
     request, dataset = priced.request, priced.dataset
     now = datasets.visible(connection, dataset.id, owner)
-    for is_so, code in ((now.data != "stored", "dataset_deleted"), (now.is_damaged, "dataset_damaged")):
-        if is_so:
-            raise ApiError(code)
+    if now.data != "stored":
+        raise ApiError("dataset_deleted")
+    if now.is_damaged:
+        raise ApiError("dataset_damaged")
     if now.state.frozen:
         raise ApiError("dataset_frozen")
     standing = allotments.stands(connection, now.ledger_id, now.state, owner.id)
     job_id, at = new_id("job"), database.timestamp()
     charged = priced.charged(job_id, owner.name)
-    after = priced.admitted(standing, charged)
-    if charged is None or after is None:
+    remainder = priced.admitted(standing, charged)
+    if charged is None or remainder is None:
         raise ApiError("budget_exhausted", remaining=pricing.remaining(standing))
-    quote = priced.quote(standing, after)
-    budget_share = share(after.state, charged.cost)  # of the whole budget, which depends on the charges of others
+    quote = priced.quote(standing, remainder)
+    budget_share = share(remainder.state, charged.cost)  # of the whole budget, which depends on the charges of others
     ledger.apply(connection, dataset.id, replace(charged, share=budget_share), at, owner.id)
     row = JobRow(
         id=job_id,
@@ -202,20 +203,20 @@ def _kind(request: Requested) -> JobKind:
     return "model"
 
 
-def _found(connection: sa.Connection, job_id: str, seen: sa.ColumnElement[bool]) -> JobRow:
-    row = store.get(connection, job_id, seen)
+def _found(connection: sa.Connection, job_id: str, visible: sa.ColumnElement[bool]) -> JobRow:
+    row = store.get(connection, job_id, visible)
     if row is None:
         raise ApiError("not_found")
     return row
 
 
 def _own(principal: Principal) -> sa.ColumnElement[bool]:
-    """An analyst's own jobs, those on datasets that are theirs no more among them; to others, all."""
+    """Return the condition for an analyst's own jobs, also on datasets without a grant now; for others, all jobs."""
     return store.owned(principal.id) if principal.role == "analyst" else sa.true()
 
 
 def _readable(principal: Principal) -> sa.ColumnElement[bool]:
-    """As `_own`; and released profiles, which are the dataset's."""
+    """Return `_own`, extended by the released profiles of visible datasets."""
     return _own(principal) | (store.RELEASED_PROFILE & datasets.granted(principal, store.DATASET))
 
 

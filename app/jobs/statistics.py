@@ -1,4 +1,4 @@
-"""From a statistic's answers to what is published of them: post-processing, with intervals from the known noise."""
+"""The published result of a statistic, computed from its answers: post-processing, with intervals."""
 
 import math
 
@@ -24,12 +24,12 @@ from solvers import moment_bounds
 from solvers.preparation.moments import columns_of
 from solvers.statistics import AnyStatistic, Counts, Covariance, Means, Quantiles
 
-_WIDER = 2.393980  # stds of noise on either side, such that three numbers are within theirs in 95 of 100
+_WIDE_FOR_THREE = 2.393980  # half-width in stds such that three intervals hold together in 95 of 100 cases
 Answers = NDArray[np.float64]
 
 
 def result(spec: JobSpec, answers: Answers) -> CountsResult | MeansResult | QuantilesResult | CovarianceResult:
-    """What is told of the flat answers of a statistic's run; `ValueError` if it is a profile."""
+    """Return the result of a statistic from the flat answers of its run; `ValueError` for a profile."""
     method, table = spec.method, spec.design
     assert isinstance(method, AnyStatistic)
     assert isinstance(table, Table)
@@ -47,7 +47,7 @@ def result(spec: JobSpec, answers: Answers) -> CountsResult | MeansResult | Quan
 
 
 def _rows(spec: JobSpec, answers: Answers) -> Rows:
-    """n, where records are rows; else as the means told it with them, last."""
+    """Return n if records are rows; for persons, the last answer of the means, which is the noisy number of rows."""
     problem, method = spec.problem, spec.method
     stds = stds_of(method, problem, spec.release_plan.plan)
     if not problem.unit.is_person or "means" not in stds:
@@ -56,7 +56,7 @@ def _rows(spec: JobSpec, answers: Answers) -> Rows:
 
 
 def _counts(spec: JobSpec, method: Counts, table: Table, answers: Answers) -> CountsResult:
-    places = spec.problem.unit.slots  # a person's rows count 1/k each in the answer, and 1 in what is told of it
+    places = spec.problem.unit.slots  # a person's rows count 1/k each in the answer, and 1 each in the result
     std = places * stds_of(method, spec.problem, spec.release_plan.plan)["cells"]
     return CountsResult(
         name="counts",
@@ -87,18 +87,18 @@ def _means(spec: JobSpec, method: Means, table: Table, answers: Answers, rows: R
 
 def _quantiles(spec: JobSpec, method: Quantiles, table: Table, answers: Answers, rows: Rows) -> QuantilesResult:
     std = stds_of(method, spec.problem, spec.release_plan.plan)["histograms"]
-    told = answers[: method.bins * len(table.features)].reshape(-1, method.bins)
-    found = []
-    for column, counts in zip(table.features, told, strict=True):
+    histograms = answers[: method.bins * len(table.features)].reshape(-1, method.bins)
+    columns = []
+    for column, counts in zip(table.features, histograms, strict=True):
         assert isinstance(column, NumberColumn)
         edges = edges_of(column, method.bins)
         quantiles = [quantile(share, counts, edges, std, rows) for share in method.shares]
-        found.append(ColumnQuantiles(column=column.name, quantiles=quantiles))
-    return QuantilesResult(name="quantiles", columns=found)
+        columns.append(ColumnQuantiles(column=column.name, quantiles=quantiles))
+    return QuantilesResult(name="quantiles", columns=columns)
 
 
 def _covariance(spec: JobSpec, method: Covariance, table: Table, answers: Answers, rows: Rows) -> CovarianceResult:
-    """The products' mean less what the noise of the center adds to it in the mean, its variance on the diagonal."""
+    """Return the mean of the products, corrected for the noise of the center, whose variance is on the diagonal."""
     problem, plan, p = spec.problem, spec.release_plan.plan, len(table.features)
     center, upper = answers[:p], np.triu_indices(p)
     of_center = problem.n * stds_of(method, problem, plan)["means"] / rows.n
@@ -122,20 +122,21 @@ def _covariance(spec: JobSpec, method: Covariance, table: Table, answers: Answer
         means=means,
         covariance=(spread * np.outer(units, units)).tolist(),
         noise_std=(wide * np.outer(units, units)).tolist(),
-        correlation=_correlations(spread, _WIDER * wide),
+        correlation=_correlations(spread, _WIDE_FOR_THREE * wide),
     )
 
 
 def _correlations(spread: Answers, wide: Answers) -> list[list[Interval]]:
-    """Return S_ij / sqrt(S_ii S_jj) for all i and j, and its least and most where each of the three is within its own.
+    """Return S_ij / sqrt(S_ii S_jj) for all i and j, and its range if all three numbers lie in their intervals.
 
-    Each matrix is made once, in O(p^2): a covariance may have hundreds of columns.
+    Each matrix is computed once, in O(p^2), because a covariance may have hundreds of columns.
     """
     low, high = spread - wide, spread + wide
-    least, middle, most = (_roots(matrix) for matrix in (low, spread, high))
-    values = _ratios(spread, middle)
-    values[middle <= 0] = 0.0
-    lows, highs = _ratios(low, np.where(low > 0, most, least)), _ratios(high, np.where(high > 0, least, most))
+    low_roots, roots, high_roots = (_roots(matrix) for matrix in (low, spread, high))
+    values = _ratios(spread, roots)
+    values[roots <= 0] = 0.0
+    lows = _ratios(low, np.where(low > 0, high_roots, low_roots))
+    highs = _ratios(high, np.where(high > 0, low_roots, high_roots))
     for matrix in (values, lows, highs):
         np.fill_diagonal(matrix, 1.0)
     rows = zip(values.tolist(), lows.tolist(), highs.tolist(), strict=True)

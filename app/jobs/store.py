@@ -1,4 +1,4 @@
-"""Jobs in the database. Every function but `submitted` works inside the caller's transaction."""
+"""Jobs in the database. Every function except `submitted` runs inside the caller's transaction."""
 
 import json
 from collections.abc import Collection, Sequence
@@ -15,8 +15,8 @@ from app.webhooks import store as webhooks
 from app.wire import Job, Quote
 from purse.wire.jobs import JobKind, JobState, Progress
 
-_LEFT = ("request", "spec", "model", "receipt", "ended")
-_LISTED = tuple(column for column in jobs.c if column.name not in _LEFT)  # in the order of `JobRow`
+_DOCUMENTS = ("request", "spec", "model", "receipt", "ended")
+_LISTED = tuple(column for column in jobs.c if column.name not in _DOCUMENTS)  # in the order of `JobRow`
 DATASET = jobs.c.dataset_id
 RELEASED_PROFILE = (jobs.c.kind == "profile") & (jobs.c.state == "done")
 _BY_KEY = sa.select(*_LISTED).where(
@@ -24,22 +24,22 @@ _BY_KEY = sa.select(*_LISTED).where(
 )
 _NEXT, _INSERTED = sa.select(next_job_number()), sa.insert(jobs)
 _OPEN = sa.select(jobs.c.id).where(jobs.c.state.in_(("queued", "running"))).limit(1)
-_KEPT = sa.select(*_LISTED).where(jobs.c.state == "running", jobs.c.ended.is_not(None)).order_by(jobs.c.number)
+_UNPUBLISHED = sa.select(*_LISTED).where(jobs.c.state == "running", jobs.c.ended.is_not(None)).order_by(jobs.c.number)
 
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """A job as stored, without its larger documents, which are looked up one by one. Documents are JSON text.
+    """A job as stored, without its larger documents, which are read separately. Documents are JSON text.
 
     Parameters
     ----------
     kind : what it releases
-    lost : attempts whose worker or holder vanished; one that was given back is not counted
-    holder : whose attempt it is now
-    boot, ticks : when it was submitted, as `Clock` measures
-    due : when its end may be told, in seconds from then; None while its attempt goes on
-    request_id : of the request that submitted it; None from before that was noted
-    method : the quote's
+    lost : attempts whose worker or holder vanished; attempts that were given back do not count
+    holder : the holder of the present attempt
+    boot, ticks : time of the submission, as `Clock` measures it
+    due : time at which its end may be published, in seconds from then; None until its attempt has ended
+    request_id : of the request that submitted it
+    method : name of the method in the quote
     """
 
     id: str
@@ -68,12 +68,11 @@ class JobRow:
 
     @property
     def forecast(self) -> float:
-        """The seconds that its quote predicted."""
-        found = json.loads(self.quote).get("forecast")
-        return float(found["seconds"]) if found else 0.0
+        """The predicted duration in seconds."""
+        return float(json.loads(self.quote)["forecast"]["seconds"])
 
     def to_wire(self) -> Job:
-        """What its owner sees."""
+        """Return the job as its owner sees it."""
         quote = Quote.model_validate_json(self.quote)
         total = answers(quote)
         return Job(
@@ -93,28 +92,30 @@ class JobRow:
 
 
 def answers(quote: Quote) -> int:
-    """How many private answers are planned."""
+    """Return the number of planned private answers."""
     return sum(query.answers for query in quote.queries)
 
 
-def get(connection: sa.Connection, job_id: str, *seen: sa.ColumnElement[bool]) -> JobRow | None:
-    """A job by its id, if it is among those that may be seen."""
-    return _one(connection, sa.and_(jobs.c.id == job_id, *seen))
+def get(connection: sa.Connection, job_id: str, *visible: sa.ColumnElement[bool]) -> JobRow | None:
+    """Return a job by its id if it meets the conditions, else None."""
+    return _one(connection, sa.and_(jobs.c.id == job_id, *visible))
 
 
-def on(*job_ids: str, seen: sa.ColumnElement[bool] | None = None) -> sa.ColumnElement[bool]:
-    """The datasets of these jobs, as far as those may be seen: for `ledger.lock`."""
-    which = jobs.c.id.in_(job_ids)
-    return datasets.c.id.in_(sa.select(jobs.c.dataset_id).where(which if seen is None else which & seen))
+def on(*job_ids: str, visible: sa.ColumnElement[bool] | None = None) -> sa.ColumnElement[bool]:
+    """Return the condition, for `ledger.lock`, that selects the datasets of these jobs, as far as they are visible."""
+    condition: sa.ColumnElement[bool] = jobs.c.id.in_(job_ids)
+    if visible is not None:
+        condition &= visible
+    return datasets.c.id.in_(sa.select(jobs.c.dataset_id).where(condition))
 
 
 def owned(owner_id: str) -> sa.ColumnElement[bool]:
-    """The jobs of this owner."""
+    """Return the condition that selects the jobs of this owner."""
     return jobs.c.owner_id == owner_id
 
 
 def by_key(connection: sa.Connection, owner_id: str, key: str) -> JobRow | None:
-    """The job that this owner submitted under this idempotency key."""
+    """Return the job that this owner submitted under this idempotency key; None if there is none."""
     row = connection.execute(_BY_KEY, {"owner": owner_id, "key": key}).one_or_none()
     return None if row is None else JobRow(*row)
 
@@ -125,94 +126,94 @@ async def submitted(database: Database, owner_id: str, key: str) -> JobRow | Non
     return JobRow(*rows[0]) if rows else None
 
 
-def numbered(connection: sa.Connection, number: int, *also: sa.ColumnElement[bool]) -> JobRow | None:
-    """The job at this place in the queue, if it is such a one."""
-    return _one(connection, sa.and_(jobs.c.number == number, *also))
+def numbered(connection: sa.Connection, number: int, *conditions: sa.ColumnElement[bool]) -> JobRow | None:
+    """Return the job with this number in the queue if it meets the conditions, else None."""
+    return _one(connection, sa.and_(jobs.c.number == number, *conditions))
 
 
 def held(connection: sa.Connection, job_id: str, attempt: int) -> JobRow | None:
-    """The job, if this is its attempt and has not ended: what every step of an attempt must ask first."""
+    """Return the job if this is its present attempt and has not ended; every step of an attempt checks this first."""
     return _one(connection, _running(job_id, attempt))
 
 
 def of_holder(connection: sa.Connection, holder: str) -> list[tuple[str, int]]:
-    """The attempts that this holder has, by job."""
-    found = connection.execute(sa.select(jobs.c.id, jobs.c.attempt).where(jobs.c.holder == holder))
-    return [(row.id, row.attempt) for row in found]
+    """Return job id and number of the attempts of this holder."""
+    rows = connection.execute(sa.select(jobs.c.id, jobs.c.attempt).where(jobs.c.holder == holder))
+    return [(row.id, row.attempt) for row in rows]
 
 
-def listed(*wanted: sa.ColumnElement[bool]) -> sa.Select[Any]:
-    """The jobs that meet all that is wanted."""
-    return sa.select(*_LISTED).where(*wanted)
+def listed(*conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    """Return the query of the jobs that meet the conditions."""
+    return sa.select(*_LISTED).where(*conditions)
 
 
 def page(
-    connection: sa.Connection, asked: Paging, seen: sa.ColumnElement[bool], *wanted: sa.ColumnElement[bool]
+    connection: sa.Connection, asked: Paging, visible: sa.ColumnElement[bool], *conditions: sa.ColumnElement[bool]
 ) -> list[JobRow]:
-    """The jobs that may be seen and meet all that is wanted, in the order of submission; none after one not seen.
+    """Return a page of visible jobs in the order of submission; an empty one after an invisible job.
 
-    A cursor is a job's id: numbers count the jobs of everybody.
+    A cursor is a job's id, because numbers would reveal how many jobs others submit.
     """
-    after = sa.select(jobs.c.number).where(jobs.c.id == asked.cursor, seen)
-    found = asked.of(listed(seen, *wanted), jobs.c.number, at=after)
-    return [JobRow(*row) for row in connection.execute(found)]
+    cursor = sa.select(jobs.c.number).where(jobs.c.id == asked.cursor, visible)
+    query = asked.of(listed(visible, *conditions), jobs.c.number, at=cursor)
+    return [JobRow(*row) for row in connection.execute(query)]
 
 
 def unfinished(connection: sa.Connection, dataset_id: str) -> list[JobRow]:
-    """The jobs on a dataset that are not over, oldest first."""
-    mine = (jobs.c.dataset_id == dataset_id) & jobs.c.state.in_(("queued", "running"))
-    return [JobRow(*row) for row in connection.execute(sa.select(*_LISTED).where(mine).order_by(jobs.c.number))]
+    """Return the jobs on a dataset that have not ended, oldest first."""
+    query = listed(jobs.c.dataset_id == dataset_id, jobs.c.state.in_(("queued", "running")))
+    return [JobRow(*row) for row in connection.execute(query.order_by(jobs.c.number))]
 
 
 def next_number(connection: sa.Connection) -> int:
-    """The next job's place in the queue."""
+    """Return the next job's number in the queue."""
     return connection.execute(_NEXT).scalar_one()
 
 
 def insert(connection: sa.Connection, row: JobRow, *, request: str, spec: str) -> None:
-    """Stores a new job: what was asked, for the record, and what will run."""
+    """Store a new job, with its request for the record and the spec that will run."""
     announce(connection, row.id)
     values = {c.name: getattr(row, c.name) for c in _LISTED}
     connection.execute(_INSERTED, values | {"request": request, "spec": spec})
 
 
 def beats(connection: sa.Connection) -> dict[str, int]:
-    """Every holder's counter."""
+    """Return every holder's heartbeat counter."""
     return {row.id: row.beat for row in connection.execute(sa.select(holders))}
 
 
 def boots(connection: sa.Connection, living: Collection[str]) -> set[str]:
-    """The boots of the machines on which these holders are."""
+    """Return the boot ids of the machines of these holders."""
     return set(connection.scalars(sa.select(holders.c.boot).where(holders.c.id.in_(living))))
 
 
 def working(connection: sa.Connection) -> dict[str, int]:
-    """The counters of those who hold an attempt that goes on."""
-    held = sa.select(jobs.c.holder).where(jobs.c.state == "running", jobs.c.ended.is_(None), jobs.c.holder.is_not(None))
-    found = connection.execute(sa.select(holders).where(holders.c.id.in_(held)))
-    return {row.id: row.beat for row in found}
+    """Return the heartbeat counters of the holders of attempts that have not ended."""
+    is_running = (jobs.c.state == "running") & jobs.c.ended.is_(None) & jobs.c.holder.is_not(None)
+    rows = connection.execute(sa.select(holders).where(holders.c.id.in_(sa.select(jobs.c.holder).where(is_running))))
+    return {row.id: row.beat for row in rows}
 
 
 def beat(connection: sa.Connection, holder: str, boot: str) -> None:
-    """Moves a holder's counter."""
-    moved = sa.update(holders).where(holders.c.id == holder).values(beat=holders.c.beat + 1)
-    if connection.execute(moved).rowcount == 0:
+    """Increment a holder's heartbeat counter."""
+    update = sa.update(holders).where(holders.c.id == holder).values(beat=holders.c.beat + 1)
+    if connection.execute(update).rowcount == 0:
         connection.execute(sa.insert(holders).values(id=holder, beat=0, boot=boot))
 
 
 def forget(connection: sa.Connection, dead: Sequence[str]) -> None:
-    """Takes counters away, but one that is being moved just now: whose is gone is dead to everybody at once."""
-    still = sa.select(holders.c.id).where(holders.c.id.in_(dead)).with_for_update(skip_locked=True)
-    connection.execute(sa.delete(holders).where(holders.c.id.in_(still)))
+    """Delete the counters of dead holders, except one that is being incremented now. Then all servers see them dead."""
+    unlocked = sa.select(holders.c.id).where(holders.c.id.in_(dead)).with_for_update(skip_locked=True)
+    connection.execute(sa.delete(holders).where(holders.c.id.in_(unlocked)))
 
 
 def is_idle(connection: sa.Connection) -> bool:
-    """Whether every job is over."""
+    """Return whether every job has ended."""
     return connection.scalar(_OPEN) is None
 
 
 def start(connection: sa.Connection, row: JobRow, at: str, **values: Any) -> None:
-    """queued, or running(n) -> running(n + 1), in the hands of a holder."""
+    """Start an attempt of a holder: queued, or running(n) -> running(n + 1)."""
     announce(connection, row.id)
     is_open = jobs.c.state.in_(("queued", "running")) & jobs.c.ended.is_(None)
     unchanged = (jobs.c.id == row.id) & (jobs.c.attempt == row.attempt) & is_open
@@ -227,28 +228,28 @@ def start(connection: sa.Connection, row: JobRow, at: str, **values: Any) -> Non
 
 
 def give_back(connection: sa.Connection, job_id: str, attempt: int, lost: int) -> None:
-    """The attempt is nobody's any more: the next claim takes the job."""
+    """Release the attempt, so that the job can be claimed again."""
     announce(connection, job_id)
     _update(connection, _running(job_id, attempt), holder=None, lost=lost)
 
 
-def keep(connection: sa.Connection, job_id: str, attempt: int, *, ended: str, due: float, lost: int) -> None:
-    """How the attempt ended, until it may be told; announced to nobody."""
+def store_end(connection: sa.Connection, job_id: str, attempt: int, *, ended: str, due: float, lost: int) -> None:
+    """Store the end of an attempt until it may be published; it is not announced."""
     _update(connection, _running(job_id, attempt), holder=None, ended=ended, due=due, lost=lost)
 
 
-def kept(connection: sa.Connection) -> list[JobRow]:
-    """The jobs whose attempt has ended and of which nobody has been told, in the order of submission."""
-    return [JobRow(*row) for row in connection.execute(_KEPT)]
+def unpublished(connection: sa.Connection) -> list[JobRow]:
+    """Return the jobs whose attempt has ended without being published, in the order of submission."""
+    return [JobRow(*row) for row in connection.execute(_UNPUBLISHED)]
 
 
 def ended(connection: sa.Connection, job_id: str) -> str | None:
-    """How the attempt ended that is kept: `raised`, `vanished`, or its output."""
+    """Return the unpublished end of a job: `raised`, `vanished`, or its output."""
     return connection.scalar(sa.select(jobs.c.ended).where(jobs.c.id == job_id))
 
 
 def end(connection: sa.Connection, row: JobRow, state: JobState, at: str, **values: Any) -> None:
-    """Any open state -> done with model and receipt, failed with an error, or cancelled; as the row was read before."""
+    """End a job whose row is unchanged: done with model and receipt, failed with an error, or cancelled."""
     announce(connection, row.id)
     unchanged = (jobs.c.id == row.id) & (jobs.c.state == row.state) & (jobs.c.attempt == row.attempt)
     _update(connection, unchanged, state=state, holder=None, ended=None, due=None, finished_at=at, **values)
@@ -256,18 +257,18 @@ def end(connection: sa.Connection, row: JobRow, state: JobState, at: str, **valu
 
 
 def spec(connection: sa.Connection, job_id: str) -> str:
-    """What the job is (`app.sources.spec.JobSpec`), for worker and release."""
-    found: str = connection.execute(sa.select(jobs.c.spec).where(jobs.c.id == job_id)).scalar_one()
-    return found
+    """Return the JSON of the job's `JobSpec`, for worker and release."""
+    text: str = connection.execute(sa.select(jobs.c.spec).where(jobs.c.id == job_id)).scalar_one()
+    return text
 
 
 def model(connection: sa.Connection, job_id: str) -> str | None:
-    """The released model's or profile's canonical JSON; its SHA-256 is in the receipt."""
+    """Return the release as canonical JSON, whose SHA-256 is in the receipt; None without a release."""
     return connection.scalar(sa.select(jobs.c.model).where(jobs.c.id == job_id))
 
 
 def receipt(connection: sa.Connection, job_id: str) -> str | None:
-    """The release's signed receipt."""
+    """Return the release's signed receipt; None without a release."""
     return connection.scalar(sa.select(jobs.c.receipt).where(jobs.c.id == job_id))
 
 
@@ -282,6 +283,6 @@ def _running(job_id: str, attempt: int) -> sa.ColumnElement[bool]:
 
 
 def _update(connection: sa.Connection, condition: sa.ColumnElement[bool], **values: Any) -> None:
-    """Changes the one row that the condition names; RuntimeError, and with it a rollback, if it is not there."""
+    """Change the one row that meets the condition; raise a RuntimeError, which rolls back, if there is none."""
     if connection.execute(sa.update(jobs).where(condition).values(**values)).rowcount != 1:
         raise RuntimeError("the job changed inside the transaction that holds it")

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from accounting.filter import Filter
 from accounting.privacy import Privacy
-from accounting.records.allotments import Account, Allotment, Part, Standing, standing, within
+from accounting.records.allotments import Account, Allotment, Part, Standing, largest_part, standing
 from accounting.records.filters import cost_from_json
 from accounting.records.ledger import LedgerState
 from app.persistence.tables import allotments, analyst_spend
@@ -36,7 +36,7 @@ class Row:
     def of(self, rule: Filter) -> Allotment:
         """What it comes to under a filter."""
         if self.epsilon is not None and self.delta is not None:
-            part = within(rule, Privacy(self.epsilon, self.delta))
+            part = largest_part(rule, Privacy(self.epsilon, self.delta))
         else:
             part = Part.of(rule, self.share or 0.0)
         return Allotment(part, self.mode == "reserved")

@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from accounting.errors import BudgetExhausted, LedgerInvalid
+from accounting.errors import LedgerInvalid
 from accounting.filter import Cost
 from accounting.privacy import Privacy, Relation
 from accounting.records.chain import Entry, Head
@@ -121,12 +121,14 @@ def apply(
         as `accounting.records.ledger.advance`, or as the owner's allotment says; nothing is written then.
     """
     row = connection.execute(_HELD, {"dataset": dataset_id}).one_or_none()
-    before = None if row is None else LedgerState.from_json(json.loads(row.state))
-    after, entry = advance(before, event, at)
-    assert row is not None
-    assert before is not None
-    if isinstance(event, Charged) and not allotments.stands(connection, row.id, before, owner_id).holds(event.cost):
-        raise BudgetExhausted("what is allotted does not admit this charge")
+    if row is None:
+        raise LedgerInvalid("the ledger is not open")
+    before = LedgerState.from_json(json.loads(row.state))
+    if isinstance(event, Charged):
+        standing, entry = allotments.stands(connection, row.id, before, owner_id).charge(event, at)
+        after = standing.state
+    else:
+        after, entry = advance(before, event, at)
     connection.execute(_ADVANCED, {"ledger": row.id, "state": _text(after.to_json())})
     _append(connection, row.id, entry)
     match event:

@@ -1,1 +1,1 @@
-"""The price of a job: a function of public facts."""
+"""Quotes: the price of a job, computed from public facts."""

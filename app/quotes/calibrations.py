@@ -1,4 +1,4 @@
-"""The calculator: a mechanism and a target give the noise. No dataset has a part in it."""
+"""The calculator: the noise that a mechanism needs for a privacy target, without a dataset."""
 
 from typing import Annotated
 
@@ -22,7 +22,7 @@ Calculations = Annotated[Pool, Depends(pool)]
 
 
 async def room(calculations: Calculations, principal: Anyone) -> None:
-    """Refused before the body is read."""
+    """Refuse a caller with too many questions before the body is read."""
     calculations.check(principal.id)
 
 
@@ -40,14 +40,14 @@ async def calibrate(
     _room: Annotated[None, Depends(room)],
     body: Annotated[CalibrationRequest, Depends(json_body(CalibrationRequest))],
 ) -> Calibration:
-    """The least noise with which so many answers are (epsilon, delta)-DP, and the accountant that certifies it."""
+    """Returns the smallest noise with which so many answers are (epsilon, delta)-DP, and the certifying accountant."""
     privacy = Privacy(body.epsilon, body.delta)
     question = Calibrate(body.mechanism, body.count, privacy, body.neighbors)
-    found = await while_connected(request, calculations.answer(principal.id, question))
-    if isinstance(found, Refused):
-        raise ApiError(found.code, found.detail)
-    assert isinstance(found, Calibrated)
-    release = found.release
+    answer = await while_connected(request, calculations.answer(principal.id, question))
+    if isinstance(answer, Refused):
+        raise ApiError(answer.code, answer.detail)
+    assert isinstance(answer, Calibrated)
+    release = answer.release
     return Calibration(
         noise_multiplier=release.plan.queries[0].noise_multiplier,
         epsilon=release.epsilon,

@@ -1,4 +1,4 @@
-"""Which epsilon? The real method tried on a public twin, for whoever may use a dataset. No data is touched."""
+"""Forecasts of accuracy against epsilon: the real method runs on a public twin. No data is read."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,16 +38,16 @@ router = strict_router(prefix="/v1", tags=["jobs"])
 Anyone = Annotated[Principal, Depends(require("steward", "analyst", "auditor"))]
 Calculations = Annotated[Pool, Depends(pool)]
 _BASES: dict[TwinSource, str] = {
-    "declaration": "Rows are drawn by the declaration alone: numbers evenly between their bounds, categories all as "
-    "likely. The data may be spread otherwise.",
-    "profile": "Each column is spread as the released profile says, by itself: how columns go together is not in it.",
-    "sample": "Rows are drawn from a public sample: every fifth of its rows to score on, the others to train on. The "
-    "data may be otherwise.",
+    "declaration": "Rows are drawn from the declaration alone: numbers uniformly between their bounds, categories with "
+    "equal probabilities. The data may be distributed differently.",
+    "profile": "Each column is drawn independently from the released profile, which does not describe relations.",
+    "sample": "Rows are drawn from a public sample: every fifth row to score on, the others to train on. The data may "
+    "be distributed differently.",
 }
 
 
 async def room(calculations: Calculations, principal: Anyone) -> None:
-    """Refused before the body is read."""
+    """Refuse a caller with too many questions before the body is read."""
     calculations.check(principal.id)
 
 
@@ -61,9 +61,9 @@ async def forecast(
     _room: Annotated[None, Depends(room)],
     body: Annotated[ForecastRequest, Depends(json_body(ForecastRequest))],
 ) -> AccuracyForecast:
-    """The method that a quote would name runs many times on rows of a public twin, with the noise of the dataset's n.
+    """Runs the method that a quote would name many times on rows of a public twin, with the noise of the dataset's n.
 
-    `rests_on` says what the answer rests on. Charges nothing and touches no data.
+    `rests_on` states the assumptions. Charges nothing and reads no data.
     """
     return await while_connected(request, _forecast(base, chosen, calculations, principal, body))
 
@@ -78,8 +78,11 @@ async def _forecast(
 def here(
     spec: DatasetSpec, records: int, body: ForecastRequest, chosen: Settings, drawn: Sample | Twin | None = None
 ) -> AccuracyForecast:
-    """The same without a server, for data that are declared so and have so many records: of rows of a public sample, or
-    of a profile's twin, or, if there is neither, by the declaration; `ApiError` as the route has it.
+    """Return the forecast without a server, for declared data with so many records; raises as the route does.
+
+    Parameters
+    ----------
+    drawn : a public sample, or a profile's twin; None to draw rows from the declaration
     """
     event = Opened(body.dataset, records, opened(spec.budget), None, spec.protected, spec.neighbors)
     state, _ = advance(None, event, "now")
@@ -92,7 +95,7 @@ def here(
 
 
 def sampled(file: Path, spec: DatasetSpec) -> Sample:
-    """A public file, read as the data are; raises as an upload does."""
+    """Read a public file by the dataset's declaration; raises as an upload does."""
     from app.sources.ingest import Reading, encoded  # late: Arrow, which no start should wait for
 
     reading, _ = Reading.of(spec.settled())
@@ -123,12 +126,12 @@ def _question(requested: ReadRequest, twin: Twin, body: ForecastRequest) -> Fore
 
 
 def _forecast_of(
-    question: Forecast, found: Answer, body: ForecastRequest, by: TwinSource, dataset_id: str | None = None
+    question: Forecast, answer: Answer, body: ForecastRequest, by: TwinSource, dataset_id: str | None = None
 ) -> AccuracyForecast:
     """Return the answer with its spreads and the statements that it rests on."""
-    if isinstance(found, Refused):
-        raise ApiError(found.code, found.detail)
-    assert isinstance(found, Forecasted)
+    if isinstance(answer, Refused):
+        raise ApiError(answer.code, answer.detail)
+    assert isinstance(answer, Forecasted)
     problem, is_class = question.price.problem, question.design.classes is not None
     return AccuracyForecast(
         dataset=dataset_id,
@@ -138,23 +141,22 @@ def _forecast_of(
         signal=None if by == "sample" else question.signal,
         delta=question.price.privacy.delta,
         records=problem.n,
-        twin_records=found.records,
+        twin_records=answer.records,
         test_rows=TEST_ROWS,
         runs=question.runs,
         twin=question.seed,
-        at=[_expected(scored) for scored in found.at],
-        constant=found.constant,
-        optimum=found.optimum,
-        wanted=None if body.wanted is None else Wanted(score=body.wanted, epsilon=reaching(body.wanted, found.at)),
-        rests_on=list(_rests_on(question, found, by)),
+        at=[_expected(scored) for scored in answer.at],
+        constant=answer.constant,
+        optimum=answer.optimum,
+        wanted=None if body.wanted is None else Wanted(score=body.wanted, epsilon=reaching(body.wanted, answer.at)),
+        rests_on=list(_rests_on(question, answer, by)),
     )
 
 
 def reaching(wanted: float, at: Sequence[Scored]) -> float | None:
-    """The least epsilon at which the medians reach it, between lines over log epsilon; None if none does.
+    """Return the smallest epsilon whose median score reaches `wanted`, interpolated over log epsilon; else None.
 
-    They are made monotone by the mean of the least and the greatest curves that are: running maxima from below and
-    running minima from above.
+    The median scores are made monotone: the mean of their running maxima from below and running minima from above.
     """
     medians = np.array([np.median(scored.scores) for scored in at])
     curve = (np.maximum.accumulate(medians) + np.minimum.accumulate(medians[::-1])[::-1]) / 2
@@ -177,23 +179,23 @@ def _spread(values: Sequence[float]) -> Spread:
     return Spread(median=median, low=low, high=high)
 
 
-def _rests_on(question: Forecast, found: Forecasted, by: TwinSource) -> list[str]:
+def _rests_on(question: Forecast, answer: Forecasted, by: TwinSource) -> list[str]:
     problem = question.price.problem
     statements = [_BASES[by]]
     if by != "sample":
         statements.append(
-            "How the target depends on the other columns is in nothing public: a linear relation of strength "
-            f"{question.signal:g} was planted. If it is weaker in the data, so will the model be."
+            "No public fact describes how the target depends on the other columns. A linear relation of strength "
+            f"{question.signal:g} was assumed. If the relation is weaker in the data, the model is worse."
         )
     statements.append(
-        f"Noise is that of the real method for {problem.n} {problem.unit.name}s, drawn afresh in each run; the spread "
-        "is that of the noise alone. Nothing was charged, no data was touched."
+        f"The noise is that of the real method for {problem.n} {problem.unit.name}s, drawn anew in each run. The "
+        "spread comes from the noise alone. Nothing was charged, and no data was read."
     )
-    if found.records < problem.n:
+    if answer.records < problem.n:
         statements.append(
-            f"Runs are on {found.records} {problem.unit.name}s with the noise of {problem.n}: fewer rows tell less, so "
-            "that the scores, and the optimum beside them, are a little too low."
+            f"The runs use {answer.records} {problem.unit.name}s with the noise of {problem.n}. Fewer rows train a "
+            "worse model, so that the scores and the optimum are slightly too low."
         )
     if problem.unit.is_person:
-        statements.append("Rows of a person are drawn one by one; in the data they are alike, and tell less.")
+        statements.append("Rows of a person are drawn independently. In the data they are similar, and teach less.")
     return statements

@@ -1,4 +1,4 @@
-"""Quotes, for analysts."""
+"""The route of quotes, for analysts."""
 
 from typing import Annotated
 
@@ -30,14 +30,14 @@ REFUSALS = (
     "too_many_requests",
     "overloaded",
 )
-"""What may come of pricing a request."""
+"""Codes of the errors that pricing can raise."""
 
 
 async def room(
     calculations: Annotated[Pool, Depends(pool)],
     principal: Annotated[Principal, Depends(require("analyst", scope="quote"))],
 ) -> None:
-    """Refused before the body is read: who has asked for too much costs next to nothing more."""
+    """Refuse a caller with too many questions before the body is read, which costs almost nothing."""
     calculations.check(principal.id)
 
 
@@ -51,5 +51,5 @@ async def quote(
     _room: Annotated[None, Depends(room)],
     body: Annotated[AnyRequest, Depends(json_body(AnyRequest))],
 ) -> Quote:
-    """What the job would ask, with how much noise, and what would remain. Charges nothing and touches no data."""
+    """Returns the queries of the job, their noise, and what would remain. Charges nothing and reads no data."""
     return await while_connected(request, service.quote(base, chosen, calculations, principal, body.root))

@@ -1,4 +1,4 @@
-"""Some records of a file, and which of its columns are which."""
+"""Batches of a file's records, and the positions of declared columns in a file."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ MOST_TEXT_BYTES = 4 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The declared columns of some records that follow each other.
+    """The declared columns of consecutive records.
 
     Parameters
     ----------
-    columns : one array for each
-    line_of : on which line of the file a record is, by its number in the block that the batch is of
-    first : the number of the batch's first record there
+    columns : one array for each column
+    line_of : returns the line of the file of a record, given its index in the block of the batch
+    first : index of the batch's first record in that block
     """
 
     columns: list[pa.Array]
@@ -29,45 +29,47 @@ class Batch:
     first: int = 0
 
     def line(self, index: int) -> int:
-        """On which line a record of the batch is; of Parquet, on which row."""
+        """Return the line of the file of a record in the batch; for Parquet, the row."""
         return self.line_of(self.first + index)
 
 
 class Named(Protocol):
-    """A declaration that is of a column of the file."""
+    """A declaration that names a column of the file."""
 
     @property
     def name(self) -> str:
-        """As messages have it."""
+        """The name in messages."""
 
     @property
     def of(self) -> str:
-        """As the file's header has it."""
+        """The name in the file's header."""
 
     @property
     def date(self) -> DatePart | None:
-        """What is asked of it where it holds dates."""
+        """The part that is stored if the column holds dates."""
 
 
 def locate(names: Sequence[str], columns: Sequence[Named]) -> list[int]:
-    """Where each declared column stands in a file with these column names: an exact match, else one of trimmed names.
+    """Return the position of each declared column in a file with these column names.
+
+    A name is matched exactly, otherwise without surrounding white space.
 
     Raises
     ------
     Mismatch
-        if a declared column is not there, is there twice, or is one that a declaration of another name has taken.
+        if a declared column is missing, occurs twice, or matches the same column as a declaration of another name.
     """
     exact, trimmed = _positions(names), _positions([name.strip(" \t") for name in names])
-    found: dict[int, str] = {}
-    places = []
+    owners: dict[int, str] = {}
+    positions = []
     for index, column in enumerate(columns):
         at = exact.get(column.of) or trimmed.get(column.of, [])
         if len(at) != 1:
             raise Mismatch(index, column.of, "is in the file more than once" if at else "is not in the file")
-        if found.setdefault(at[0], column.of) != column.of:
-            raise Mismatch(index, column.of, "is the same column of the file as another one")
-        places.append(at[0])
-    return places
+        if owners.setdefault(at[0], column.of) != column.of:
+            raise Mismatch(index, column.of, "is the same column of the file as another declared column")
+        positions.append(at[0])
+    return positions
 
 
 def _positions(names: Sequence[str]) -> dict[str, list[int]]:

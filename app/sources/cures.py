@@ -1,4 +1,4 @@
-"""What probably helps where values of a column are not stored as they are: said of examples, to the file's holder."""
+"""Likely remedies for values that were not stored as they are, derived from examples, for the sender of the file."""
 
 import re
 from collections.abc import Sequence
@@ -13,26 +13,26 @@ _DATE = re.compile(r"[0-9]{1,4}([-./])[0-9]{1,2}\1[0-9]{1,4}([ T][0-9:.,]+)?")
 
 
 def cure(column: Column, dialect: Dialect, what: OutcomeKind, examples: Sequence[str]) -> str | None:
-    """What to declare, or to write; None where nothing is wrong, or nobody knows."""
+    """Return what to declare or to write; None if nothing is wrong, or no remedy is known."""
     if what == "missing":
         return None
     says = f"the file says {_listed(examples)}"
     if what == "clamped":
-        return f"{says}: bounds come from knowledge; if these can be, declare wider ones"
+        return f"{says}: if such values are possible, declare wider bounds; bounds must come from prior knowledge"
     if any(example.casefold() in NULLS for example in examples):
-        return f"{says}: what stands for a missing value goes into the dialect's `nulls`"
+        return f"{says}: list texts for a missing value in the dialect's `nulls`"
     if what == "not_a_date":
-        return f"{says}: declare the dialect's `date_format`, which is {dialect.date_format!r}"
+        return f"{says}: declare the `date_format` of the dialect, which now is {dialect.date_format!r}"
     if isinstance(column, CategoryColumn):
         return _of_category(column, says, examples)
     if any(_DATE.fullmatch(example) for example in examples):
-        return f"{says}: declare with `date` what is to be stored of a date"
-    other = "," if dialect.decimal == "." else "."
-    if any(_DECIMAL[other].fullmatch(example) for example in examples):
-        return f"{says}: declare the dialect's `decimal` {other!r}, or if it parts thousands, `thousands`"
+        return f"{says}: declare with `date` which part of a date is stored"
+    mark = "," if dialect.decimal == "." else "."
+    if any(_DECIMAL[mark].fullmatch(example) for example in examples):
+        return f"{says}: declare the dialect's `decimal` {mark!r}, or `thousands` if it separates thousands"
     grouped = next(filter(None, map(_GROUPED.fullmatch, examples)), None)
     if grouped is not None:
-        and_decimal = f" and its `decimal` {other!r}" if grouped[1] == dialect.decimal else ""
+        and_decimal = f" and its `decimal` {mark!r}" if grouped[1] == dialect.decimal else ""
         return f"{says}: declare the dialect's `thousands` {grouped[1]!r}{and_decimal}"
     return f"{says}: write plain numbers, or declare a category"
 
@@ -45,7 +45,7 @@ def _of_category(column: CategoryColumn, says: str, examples: Sequence[str]) -> 
 
 
 def _alike(category: str, example: str) -> bool:
-    """Whether the two are one number, or differ in case and white space."""
+    """Return whether the two are the same number, or differ only in case and white space."""
     try:
         return float(category) == float(example)
     except ValueError:
@@ -53,5 +53,5 @@ def _alike(category: str, example: str) -> bool:
 
 
 def _listed(words: Sequence[str]) -> str:
-    shown = [word if word.isprintable() and word == word.strip() and word else repr(word) for word in words]
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+    printable = [word if word.isprintable() and word == word.strip() and word else repr(word) for word in words]
+    return printable[0] if len(printable) == 1 else f"{', '.join(printable[:-1])} and {printable[-1]}"

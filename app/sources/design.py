@@ -1,12 +1,12 @@
-"""From a dataset's declaration and a job's request to the job's matrix: its shape is public, its content is not.
+"""The matrix of a job, from the dataset's declaration and the request. Its shape is public; its content is not.
 
     row i of X = (code of each number feature, one-hot of each category feature with "other" last, ..., 1)
     y_i        = +1 or -1 for a category target, its position 0..K-1 if the loss is softmax; the code in [-1, 1] for a
                  number target
 
 The constant 1 of the intercept is the last column. Every number code lies in [-1, 1] and a one-hot block has norm 1, so
-||row||_2 <= sqrt(#features + 1) for every record there could be; `row_norm` is that, or less if the request says so.
-Rows come out unclipped: the solvers clip to `row_norm`.
+||row||_2 <= sqrt(#features + 1) for every possible record. `row_norm` is this bound, or a smaller one of the request.
+Rows are returned unclipped: the solvers clip them to `row_norm`.
 """
 
 import math
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from app.wire import JobRequest, TuningRequest
 
 MOST_DIMENSIONS = 2**18
-_MOST_NAMED = 20
+_MOST_NAMED_COLUMNS = 20
 
 
 class DesignError(ValueError):
-    """The request does not fit the declaration; a function of these two alone.
+    """The request does not fit the declaration. The error depends on these two alone.
 
     Parameters
     ----------
-    field : the request's field that is wrong
-    what : what it must be
+    field : the wrong field of the request
+    what : the violated rule, beginning with a verb
     """
 
     def __init__(self, field: str, what: str) -> None:
@@ -50,16 +50,16 @@ class DesignError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """The public facts of a job's matrix. Make one with `Design.of`.
+    """The public facts of a job's matrix. Create one with `Design.of`.
 
     Parameters
     ----------
     features, target : the declared columns
-    positions, target_position : where they stand in the stored matrix
-    stored : int, how many columns are stored
-    positive : int or None, the code of the class that becomes +1; None for a number target, and where all classes are
-        told apart
-    row_norm : float, bound on each row of X, the intercept's 1 included
+    positions, target_position : their positions in the stored matrix
+    stored : int, number of stored columns
+    positive : int or None, the code of the class that becomes +1; None for a number target, and if the model
+        distinguishes all classes
+    row_norm : float, bound on each row of X, with the intercept's 1
     """
 
     features: tuple[Column, ...]
@@ -72,7 +72,7 @@ class Design:
 
     @staticmethod
     def of(spec: DatasetSpec, request: "JobRequest | TuningRequest") -> "Design":
-        """The design that a request means on a dataset.
+        """Return the design of a request on a dataset.
 
         Raises
         ------
@@ -90,29 +90,29 @@ class Design:
         bound = implied if request.row_norm is None else min(request.row_norm, implied)
         design = Design(features, positions, target, position, len(spec.columns), positive, bound)
         if design.size > MOST_DIMENSIONS:
-            most = f"at most {MOST_DIMENSIONS // design.outputs} columns, categories counted one by one"
-            several = "" if design.outputs == 1 else f", for {design.outputs} classes"
-            raise DesignError("features", f"must make {most}{several}")
+            limit = f"at most {MOST_DIMENSIONS // design.outputs} columns, counting each category"
+            for_classes = "" if design.outputs == 1 else f", for {design.outputs} classes"
+            raise DesignError("features", f"must have {limit}{for_classes}")
         return design
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """How many columns of X each feature makes."""
+        """The number of columns of X for each feature."""
         return self.columns.widths
 
     @property
     def d(self) -> int:
-        """The number of columns of X, the intercept's included."""
+        """The number of columns of X, with the intercept's."""
         return self.columns.d
 
     @property
     def columns(self) -> Columns:
-        """How a row of X is laid out."""
+        """The layout of a row of X."""
         return _layout(self.features)
 
     @property
     def outputs(self) -> int:
-        """The margins of a record: one for each class where all are told apart, else 1."""
+        """The number of margins of a record: one for each class if the model distinguishes all classes, else 1."""
         if isinstance(self.target, CategoryColumn) and self.positive is None:
             return len(self.target.categories)
         return 1
@@ -124,7 +124,7 @@ class Design:
 
     @property
     def classes(self) -> tuple[str, ...] | None:
-        """Those of a category target: (negative, positive), or all in the order declared where all are told apart.
+        """The classes of a category target: (negative, positive), or all in declared order if all are distinguished.
 
         With more than two categories, negative is "not positive".
         """
@@ -133,11 +133,11 @@ class Design:
         if self.positive is None:
             return tuple(self.target.categories)
         positive = self.target.categories[self.positive]
-        rest = [c for c in self.target.categories if c != positive]
-        return (rest[0] if len(rest) == 1 else f"not {positive}", positive)
+        negatives = [c for c in self.target.categories if c != positive]
+        return (negatives[0] if len(negatives) == 1 else f"not {positive}", positive)
 
     def split(self, w: Floats) -> tuple[list[float], float] | tuple[list[list[float]], list[float]]:
-        """A solution of shape (size,) as (coefficients of the encoded values in order, intercept); several by class."""
+        """Split a solution of shape (size,) into (coefficients of encoded values, intercept), by class if several."""
         if w.shape != (self.size,):
             raise ValueError("a solution has one number for each column of X and each class")
         if self.outputs == 1:
@@ -146,18 +146,18 @@ class Design:
         return by_class[:, :-1].tolist(), by_class[:, -1].tolist()
 
     def load(self, folder: Path) -> tuple[Coded, Floats]:
-        """The features of n records, as they are stored, and y (n,), from a dataset's folder. For the worker, after
-        "started".
+        """Return the stored features of n records and y (n,), from a dataset's folder. Only workers call it, after
+        the job was started.
 
         Raises
         ------
         ValueError
-            if what is stored is not what is declared.
+            if the stored columns are not the declared ones.
         """
         return self.read(open_coded(folder), widths(folder))
 
     def read(self, stored: Coded, declared: Sequence[int]) -> tuple[Coded, Floats]:
-        """The same of records of these widths; `ValueError` as `load`."""
+        """Return what `load` returns, from records of these widths; `ValueError` as `load`."""
         used = tuple(declared[p] for p in (*self.positions, self.target_position) if p < len(declared))
         if len(declared) != self.stored or used != (*self.widths, code_count(self.target)):
             raise ValueError("the stored matrix is not of the declared width")
@@ -170,23 +170,24 @@ class Design:
             return stored.numbers[:, place].astype(np.float64)
         return self.labels(codes(stored, place, width))
 
-    def labels(self, known: NDArray[Any]) -> Floats:
-        """y of a category target's codes."""
+    def labels(self, target_codes: NDArray[Any]) -> Floats:
+        """Return y from the codes of a category target."""
         assert isinstance(self.target, CategoryColumn)
-        known = np.where(known >= len(self.target.categories), 0, known)  # a missing target is its first category
+        is_missing = target_codes >= len(self.target.categories)
+        classes = np.where(is_missing, 0, target_codes)  # a missing target becomes the first category
         if self.positive is None:
-            return known.astype(float)
-        return np.where(known == self.positive, 1.0, -1.0)
+            return classes.astype(float)
+        return np.where(classes == self.positive, 1.0, -1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Declared columns, none of them a target: what a statistic is of. Rows are coded as a `Design`'s are.
+    """The declared columns of a statistic, without a target. Rows are coded as in a `Design`.
 
     Parameters
     ----------
     features : the columns
-    positions : where they stand among those that are stored; None if they are all of them, in order
+    positions : their positions among the stored columns; None for all columns in order
     """
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
@@ -196,45 +197,45 @@ class Table:
     positions: tuple[int, ...] | None = None
 
     @staticmethod
-    def of(spec: DatasetSpec, asked: Sequence[str] | None = None) -> "Table":
-        """A dataset's, of the columns asked for, all if None.
+    def of(spec: DatasetSpec, requested: Sequence[str] | None = None) -> "Table":
+        """Return the table of the requested columns of a dataset; of all columns if None.
 
         Raises
         ------
         DesignError
-            if one is not declared or named twice, or the matrix would be too wide.
+            if a column is not declared or is repeated, or the matrix would be too wide.
         """
-        known = {column.name: position for position, column in enumerate(spec.columns)}
-        if asked is None:
+        declared = {column.name: position for position, column in enumerate(spec.columns)}
+        if requested is None:
             table = Table(tuple(spec.columns))
         else:
-            positions = _named("columns", known, asked)
+            positions = _positions("columns", declared, requested)
             table = Table(tuple(spec.columns[p] for p in positions), positions)
         if table.d > MOST_DIMENSIONS:
-            raise DesignError("columns", f"must make at most {MOST_DIMENSIONS} columns, categories counted one by one")
+            raise DesignError("columns", f"must have at most {MOST_DIMENSIONS} columns, counting each category")
         return table
 
     @property
     def columns(self) -> Columns:
-        """How a row is laid out."""
+        """The layout of a row."""
         return _layout(self.features)
 
     @property
     def d(self) -> int:
-        """The number of columns, a constant's included."""
+        """The number of columns, with a constant."""
         return self.columns.d
 
     @property
     def row_norm(self) -> float:
-        """What the declaration implies."""
+        """The bound on each row that the declaration implies."""
         return self.columns.row_norm
 
     def load(self, folder: Path) -> tuple[Coded, Floats]:
-        """The n records, and zeros for targets. For the worker, after "started"; `ValueError` as `Design.load`."""
+        """Return the n records, and zeros as targets; for workers, `ValueError` as `Design.load`."""
         return self.read(open_coded(folder), widths(folder))
 
     def read(self, stored: Coded, declared: Sequence[int]) -> tuple[Coded, Floats]:
-        """The same of records of these widths."""
+        """Return what `load` returns, from records of these widths."""
         places = range(len(declared)) if self.positions is None else self.positions
         if tuple(declared[p] for p in places if p < len(declared)) != self.columns.widths:
             raise ValueError("the stored matrix is not of the declared width")
@@ -244,56 +245,56 @@ class Table:
 
 def _layout(features: tuple[Column, ...]) -> Columns:
     ranges = tuple(f.code_range for f in features if not isinstance(f, CategoryColumn))
-    every = all(ends == (-1.0, 1.0) for ends in ranges)
-    return Columns(tuple(code_count(feature) for feature in features), () if every else ranges)
+    are_full = all(ends == (-1.0, 1.0) for ends in ranges)
+    return Columns(tuple(code_count(feature) for feature in features), () if are_full else ranges)
 
 
-def _features(columns: dict[str, int], asked: list[str] | None, target: int) -> tuple[int, ...]:
-    if asked is None:
+def _features(columns: dict[str, int], requested: list[str] | None, target: int) -> tuple[int, ...]:
+    if requested is None:
         return tuple(position for position in columns.values() if position != target)
-    positions = _named("features", columns, asked)
+    positions = _positions("features", columns, requested)
     if target in positions:
-        raise DesignError("features", "must not hold the target")
+        raise DesignError("features", "must not contain the target")
     return positions
 
 
 def _some(names: Iterable[str]) -> str:
-    """The first of them, for a message: they are public to whoever knows of the dataset."""
-    first = list(islice(names, _MOST_NAMED + 1))
-    return ", ".join([*first[:_MOST_NAMED], *["..."] * (len(first) > _MOST_NAMED)])
+    """Return the first names for a message. They are public to everybody who can see the dataset."""
+    first = list(islice(names, _MOST_NAMED_COLUMNS + 1))
+    return ", ".join([*first[:_MOST_NAMED_COLUMNS], *["..."] * (len(first) > _MOST_NAMED_COLUMNS)])
 
 
-def _named(field: str, columns: dict[str, int], asked: Sequence[str]) -> tuple[int, ...]:
-    """Their positions; `DesignError` if one is not declared, or named twice."""
-    if len(set(asked)) < len(asked):
+def _positions(field: str, columns: dict[str, int], requested: Sequence[str]) -> tuple[int, ...]:
+    """Return the positions of the requested columns; `DesignError` if one is not declared or is repeated."""
+    if len(set(requested)) < len(requested):
         raise DesignError(field, "must be distinct")
-    if not columns.keys() >= set(asked):
+    if not columns.keys() >= set(requested):
         raise DesignError(field, f"must be declared columns: {_some(columns)}")
-    return tuple(columns[name] for name in asked)
+    return tuple(columns[name] for name in requested)
 
 
 def _positive(target: Column, request: "JobRequest | TuningRequest") -> int | None:
-    """The code of the positive class; None for a number target and where softmax tells all classes apart."""
-    asked, loss = request.positive, request.loss
+    """Return the code of the positive class; None for a number target, and if softmax distinguishes all classes."""
+    requested, loss = request.positive, request.loss
     if not isinstance(target, CategoryColumn):
-        if asked is not None:
-            raise DesignError("positive", "is for a category target only")
+        if requested is not None:
+            raise DesignError("positive", "must be left out for a number target")
         return None
     count = len(target.categories)
     if isinstance(loss, Softmax):
-        if asked is not None:
-            raise DesignError("positive", "must be left out: softmax tells all categories apart")
+        if requested is not None:
+            raise DesignError("positive", "must be left out: softmax distinguishes all categories")
         if count < 2:
             raise DesignError("target", "must have two categories or more for softmax")
         return None
-    if asked is not None:
-        if asked not in target.categories:
+    if requested is not None:
+        if requested not in target.categories:
             raise DesignError("positive", "must be one of the target's categories")
-        return target.categories.index(asked)
+        return target.categories.index(requested)
     if count < 2:
         raise DesignError("positive", "must be given for a target with a single category")
     if count == 2:
         return 1
     if loss is not None and loss.takes == "class":
-        raise DesignError("positive", f"must be given: {loss.name} tells two classes apart, softmax more")
+        raise DesignError("positive", f"must be given: {loss.name} distinguishes two classes, softmax more")
     return None

@@ -1,12 +1,14 @@
-"""enc(record) = (enc_1(value_1), ..., enc_p(value_p)): every stored number is a function of one value and of the public
-declaration, of nothing else in the file. Proof that this keeps neighbors neighbors: docs/proofs/encoding.md.
+"""The encoding of records: enc(record) = (enc_1(value_1), ..., enc_p(value_p)).
+
+Every stored number depends on one value and the public declaration, and on nothing else in the file. Therefore
+neighboring files are stored as neighboring datasets. Proof: docs/proofs/encoding.md.
 
     number     x -> ((x - l) - (u - x)) / (u - l), x clamped to [l, u]; in [-1, 1] exactly, after rounding too; or
                (x - origin) / scale, clamped to [-1, 1]; 0 if it is nearer to 0 than 2^-300
     category   the position of the value among the declared categories, 0..k-1; k for "other"
 
-A date is the number that the column asks of it. What is missing or does not parse becomes the column's default. What
-became of each value is said beside its code, for its uploader alone (`app.sources.tally`).
+A date is stored as the number that the column requests. Values that are missing or do not parse become the column's
+default. The fate of each value is returned beside its code, for the uploader alone (`app.sources.tally`).
 """
 
 from collections.abc import Iterator
@@ -29,12 +31,12 @@ Fates = NDArray[np.uint8]
 
 _PIECE_BYTES = 2**20  # of text that is copied at a time
 
-# All that is read as a number in text: what an Arrow cast takes, less nan and inf, which it also takes.
+# The text that is read as a number: all that an Arrow cast accepts, except nan and inf.
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
 
 class Fate(IntEnum):
-    """What became of a value."""
+    """The outcome of a value."""
 
     PARSED = 0
     CLAMPED = 1
@@ -46,31 +48,26 @@ class Fate(IntEnum):
 class NumberEncoder:
     """Clamp to [lower, upper], then map affinely into [-1, 1].
 
-    Without an origin both differences lie in [0, u - l] and rounding is monotone, so the quotient never leaves [-1, 1];
-    with one the quotient is clamped to [-1, 1], and lies between those of the two ends. Bounds up to 1e150 and scales
-    from 1e-150 cannot overflow.
-
-    Parameters
-    ----------
-    column : whose declaration it is
-    dialect : how text is written
+    Without an origin both differences lie in [0, u - l], and rounding is monotone, so that the quotient lies in
+    [-1, 1]. With an origin the quotient is clamped to [-1, 1]. Bounds up to 1e150 and scales from 1e-150 cannot
+    overflow.
     """
 
     column: NumberColumn
     dialect: Dialect = PLAIN
 
     def code(self, x: Floats) -> Floats:
-        """The code of each finite number."""
+        """Return the code of each finite number."""
         lower, upper, coding = self.column.lower, self.column.upper, self.column.coding
         inside = np.clip(x, lower, upper)
         if coding is None:
-            found: Floats = ((inside - lower) - (upper - inside)) / (upper - lower)
-            return found
+            codes: Floats = ((inside - lower) - (upper - inside)) / (upper - lower)
+            return codes
         return nearest(np.clip((inside - coding[0]) / coding[1], -1.0, 1.0))
 
     @property
     def missing(self) -> float:
-        """The code of the column's default, the middle of the range if there is none."""
+        """The code of the column's default, or of the middle of the range."""
         column = self.column
         if column.default is None and column.coding is None:
             return 0.0
@@ -78,32 +75,32 @@ class NumberEncoder:
         return float(self.code(np.array([default]))[0])
 
     def scale(self, x: Floats) -> Floats:
-        """The code of each number; `missing` where it is not finite."""
+        """Return the code of each number; `missing` if it is not finite."""
         return np.where(np.isfinite(x), self.code(x), self.missing)
 
     def read(self, values: pa.Array) -> tuple[Floats, Fates]:
-        """The code and the fate of each value, shape (len(values),)."""
+        """Return the code and the fate of each value, shape (len(values),)."""
         if pa.types.is_dictionary(values.type):
             return _each(self, values)
-        known = _there(values, self.dialect)
-        x = _numbers(known, self.dialect) if self.column.date is None else _dates(known, self.column.date, self.dialect)
+        present = _without_nulls(values, self.dialect)
+        date = self.column.date
+        x = _numbers(present, self.dialect) if date is None else _dates(present, date, self.dialect)
         lower, upper = self.column.ends
-        if len(x) and lower <= x.min() and x.max() <= upper:  # nor is any of them NaN
+        if len(x) and lower <= x.min() and x.max() <= upper:  # none of them is NaN
             return self.code(x), np.zeros(len(x), np.uint8)
         fates: Fates = ((x < lower) | (x > upper)).view(np.uint8)
-        return self.scale(x), _with_lost(fates, ~np.isfinite(x), known)
+        return self.scale(x), _with_lost(fates, ~np.isfinite(x), present)
 
 
 @dataclass(frozen=True, slots=True)
 class CategoryEncoder:
-    """The position of a value among the categories: of the value as it stands, else without its outer white space.
+    """The position of a value among the categories: of its exact text, otherwise without surrounding white space.
 
     Parameters
     ----------
     categories : pa.Array of strings, distinct
     missing : float, the code of the column's default; len(categories) is "other"
-    dialect : how text is written
-    date : of a date, the part that is the category
+    date : the part of a date that is the category
     """
 
     categories: pa.Array
@@ -113,22 +110,22 @@ class CategoryEncoder:
 
     @staticmethod
     def of(column: CategoryColumn, dialect: Dialect = PLAIN) -> "CategoryEncoder":
-        """The encoder that a declaration implies."""
+        """Return the encoder of a declared column."""
         default = len(column.categories) if column.default is None else column.categories.index(column.default)
         return CategoryEncoder(pa.array(column.categories, pa.string()), float(default), dialect, column.date)
 
     def read(self, values: pa.Array) -> tuple[Floats, Fates]:
-        """The code and the fate of each value, shape (len(values),)."""
+        """Return the code and the fate of each value, shape (len(values),)."""
         if pa.types.is_dictionary(values.type):
             return _each(self, values)
-        known = _there(values, self.dialect)
-        found = texts(known if self.date is None else pa.array(_dates(known, self.date, self.dialect)))
-        codes = pc.index_in(found, self.categories)
+        present = _without_nulls(values, self.dialect)
+        words = texts(present if self.date is None else pa.array(_dates(present, self.date, self.dialect)))
+        codes = pc.index_in(words, self.categories)
         if codes.null_count:
-            codes = pc.coalesce(codes, pc.index_in(pc.ascii_trim_whitespace(found), self.categories))
+            codes = pc.coalesce(codes, pc.index_in(pc.ascii_trim_whitespace(words), self.categories))
         fates: Fates = np.zeros(len(values), np.uint8)
         if codes.null_count:
-            fates = _with_lost(fates, codes.is_null().to_numpy(zero_copy_only=False), known)
+            fates = _with_lost(fates, codes.is_null().to_numpy(zero_copy_only=False), present)
         return _plain(codes.cast(pa.float64()), self.missing), fates
 
 
@@ -136,15 +133,15 @@ Encoder = NumberEncoder | CategoryEncoder
 
 
 def encoder(column: Column, dialect: Dialect = PLAIN) -> Encoder:
-    """The encoder of a declared column."""
+    """Return the encoder of a declared column."""
     return NumberEncoder(column, dialect) if isinstance(column, NumberColumn) else CategoryEncoder.of(column, dialect)
 
 
 def _each(encoder: Encoder, values: pa.DictionaryArray) -> tuple[Floats, Fates]:
     """Encode each distinct value once, a piece of the dictionary at a time; a code depends on its value alone."""
-    found = [encoder.read(piece) for piece in pieces(values.dictionary)]
-    codes = np.concatenate([*(part for part, _ in found), [encoder.missing]])
-    fates = np.concatenate([*(part for _, part in found), [np.uint8(Fate.MISSING)]])
+    encoded = [encoder.read(piece) for piece in pieces(values.dictionary)]
+    codes = np.concatenate([*(part for part, _ in encoded), [encoder.missing]])
+    fates = np.concatenate([*(part for _, part in encoded), [np.uint8(Fate.MISSING)]])
     at = values.indices.cast(pa.int64()).fill_null(len(codes) - 1).to_numpy(zero_copy_only=False)
     return codes[at], fates[at]
 
@@ -160,21 +157,21 @@ def pieces(values: pa.Array) -> Iterator[pa.Array]:
     ends = np.cumsum(text_lengths(values))
     start = 0
     while start < len(values):
-        before = ends[start - 1] if start else 0
-        stop = max(start + 1, int(np.searchsorted(ends, before + _PIECE_BYTES, side="right")))
+        offset = ends[start - 1] if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, offset + _PIECE_BYTES, side="right")))
         yield values.slice(start, stop - start)
         start = stop
 
 
 def text_lengths(texts: pa.Array) -> NDArray[np.int64]:
     """Return the length of each text in bytes, 0 for null; shape (len(texts),)."""
-    known = texts.cast(pa.string()) if pa.types.is_string_view(texts.type) else texts
-    lengths: NDArray[np.int64] = pc.binary_length(known).cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    plain = texts.cast(pa.string()) if pa.types.is_string_view(texts.type) else texts
+    lengths: NDArray[np.int64] = pc.binary_length(plain).cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     return lengths
 
 
-def _there(values: pa.Array, dialect: Dialect) -> pa.Array:
-    """The values, null where the dialect says that there is none."""
+def _without_nulls(values: pa.Array, dialect: Dialect) -> pa.Array:
+    """Return the values, null where the dialect lists the text as missing."""
     if not dialect.nulls or pa.types.is_null(values.type):
         return values
     is_null = pc.is_in(pc.ascii_trim_whitespace(texts(values)), pa.array(dialect.nulls, pa.string()))
@@ -182,27 +179,29 @@ def _there(values: pa.Array, dialect: Dialect) -> pa.Array:
 
 
 def _with_lost(fates: Fates, lost: NDArray[np.bool_], values: pa.Array) -> Fates:
-    """The fates, filled in where a default is stored: there is no value, or it does not parse."""
+    """Return the fates, filled in where a default is stored: the value is missing or does not parse."""
     if lost.any():
         some = values.filter(pa.array(lost))
-        gone = some.is_null(nan_is_null=True)
+        is_missing = some.is_null(nan_is_null=True)
         if is_text(some.type):
-            gone = pc.or_(gone, pc.equal(pc.binary_length(pc.ascii_trim_whitespace(some)), 0).fill_null(True))
-        fates[lost] = np.where(gone.to_numpy(zero_copy_only=False), Fate.MISSING, Fate.UNPARSED)
+            is_missing = pc.or_(
+                is_missing, pc.equal(pc.binary_length(pc.ascii_trim_whitespace(some)), 0).fill_null(True)
+            )
+        fates[lost] = np.where(is_missing.to_numpy(zero_copy_only=False), Fate.MISSING, Fate.UNPARSED)
     return fates
 
 
-def _dates(values: pa.Array, wanted: DatePart, dialect: Dialect) -> Floats:
-    """What is asked of each date; NaN for what is none."""
+def _dates(values: pa.Array, requested: DatePart, dialect: Dialect) -> Floats:
+    """Return the requested part of each date; NaN for other values."""
     if is_text(values.type):
-        return part(dates.parsed(pc.ascii_trim_whitespace(values), dialect.date_format), wanted)
+        return part(dates.parsed(pc.ascii_trim_whitespace(values), dialect.date_format), requested)
     if dates.is_date(values.type):
-        return part(dates.typed(values), wanted)
+        return part(dates.typed(values), requested)
     return np.full(len(values), np.nan)
 
 
 def _numbers(values: pa.Array, dialect: Dialect) -> Floats:
-    """Doubles, rounded to nearest; NaN for what is null or is not a number."""
+    """Return doubles, rounded to nearest; NaN for null and for text that is not a number."""
     if is_text(values.type):
         text = pc.ascii_trim_whitespace(values)
         values = _parsed(text if dialect.is_plain else _plainly_written(text, dialect))
@@ -210,7 +209,7 @@ def _numbers(values: pa.Array, dialect: Dialect) -> Floats:
 
 
 def _plainly_written(text: pa.Array, dialect: Dialect) -> pa.Array:
-    """Numbers with a decimal point alone; what would be one only if it were not in this dialect is none."""
+    """Rewrite the numbers of a dialect with a decimal point alone. Text that is a number only elsewhere is not one."""
     if dialect.thousands is not None:
         form, mark = dialect.grouped
         is_grouped = pc.match_substring_regex(text, form)
@@ -221,20 +220,20 @@ def _plainly_written(text: pa.Array, dialect: Dialect) -> pa.Array:
 
 
 def _parsed(text: pa.Array) -> pa.Array:
-    """Doubles; null or not finite for what is no number.
+    """Return doubles; null or not finite for text that is not a number.
 
-    The cast takes all of the array or nothing. What it takes and the grammar does not is never finite, so a value comes
-    out the same in any company, which a test holds.
+    The cast accepts the whole array or nothing. Text that only the cast accepts is never finite, so that a value has
+    the same result in every batch, which a test verifies.
     """
     try:
         return text.cast(pa.float64())
     except pa.ArrowInvalid:
-        known = pc.if_else(pc.match_substring_regex(text, _NUMBER), text, pa.scalar(None, text.type))
-        return known.cast(pa.float64())
+        numbers = pc.if_else(pc.match_substring_regex(text, _NUMBER), text, pa.scalar(None, text.type))
+        return numbers.cast(pa.float64())
 
 
 def texts(values: pa.Array) -> pa.Array:
-    """Strings: true and false, integers and decimals as they are written, floats in their shortest form (1 for 1.0)."""
+    """Return strings: true and false, integers and decimals as written, floats in their shortest form (1 for 1.0)."""
     if pa.types.is_floating(values.type):
         values = pc.if_else(pc.is_finite(values), values, pa.scalar(None, values.type))
     return values.cast(pa.string())
@@ -246,5 +245,5 @@ def _plain(values: pa.Array, missing: float) -> Floats:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether values of a type are text."""
+    """Return whether values of a type are text."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))

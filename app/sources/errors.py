@@ -13,7 +13,7 @@ _KINDS: dict[OutcomeKind, str] = {
 
 
 class SourceError(Exception):
-    """Root; `detail` may be shown to whoever sent the file."""
+    """The root of all errors of a file; `detail` may be shown to its sender."""
 
     def __init__(self, detail: str) -> None:
         self.detail = detail
@@ -25,16 +25,16 @@ class Unreadable(SourceError):
 
 
 class TooLarge(SourceError):
-    """What the file unfolds to is larger than the service takes."""
+    """The unpacked file is larger than the service accepts."""
 
 
 class Mismatch(SourceError):
-    """A declared column is not in the file, is there twice, or has a type that is not read.
+    """A declared column is not in the file, occurs twice, or has a type that is not read.
 
     Parameters
     ----------
     index : position of the column in the declaration
-    what : what is wrong with it, beginning with a verb
+    what : the fault, beginning with a verb
     """
 
     def __init__(self, index: int, name: str, what: str) -> None:
@@ -70,8 +70,8 @@ def refusals(column: ColumnReport) -> Iterator[str]:
 
 
 class Damaged(SourceError):
-    """What is stored is not what was stored, or is not there."""
+    """The stored records are missing or were changed."""
 
 
 class Away(SourceError):
-    """Where records are stored cannot be reached."""
+    """The storage of records cannot be reached."""

@@ -115,21 +115,21 @@ def store(file: Path, reading: Reading, folder: Path, layout: Layout = ROWS) -> 
     if layout.place is not None:
         return _store_partitions(file, reading, folder, layout.place)
     if layout.unit is None and layout.holdout is None:  # record i of the file is row i of the matrix
-        n, known = stage(file, reading, folder)
+        n, digest = stage(file, reading, folder)
         narrow(folder, ends(reading.columns))
         sync_folder(folder)
-        return n, known
+        return n, digest
     rows, unit = folder.with_name("rows"), layout.unit
     people = None if unit is None else People(unit)
     reading = replace(reading, most_rows=min(reading.most_rows, MOST_SLOTS))
-    n, known = stage(file, reading, rows, people)
+    n, digest = stage(file, reading, rows, people)
     slots = np.arange(n)[:, None]
     if people is not None:
         slots = _person_slots(people, reading.most_rows)
         n = len(slots)
     lay_out(rows, folder, slots, reading.columns, layout.holdout, None if unit is None else unit.max_rows)
     shutil.rmtree(rows)
-    return n, known
+    return n, digest
 
 
 def stage(file: Path, reading: Reading, folder: Path, people: People | None = None) -> tuple[int, str]:

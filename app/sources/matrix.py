@@ -29,18 +29,18 @@ META, NUMBERS, CODES, PRESENT = "meta.json", "numbers.npy", "codes.npy", "presen
 PARTITIONS = "partitions.json"
 """The file of a dataset whose records are stored elsewhere, see `app.sources.partitions`."""
 
-_NARROWED = "singles.npy"  # until it takes the doubles' name
-_BLOCK = 2**20  # values that are formed at a time
+_NARROWED = "singles.npy"  # until it replaces the doubles
+_BLOCK_VALUES = 2**20  # converted at a time
 
 
 class MatrixWriter:
-    """Appends blocks of rows to a new `.npy` file; on leaving the `with` block they are on the disk.
+    """Appends blocks of rows to a new `.npy` file, which is durable after the `with` block.
 
     Parameters
     ----------
     path : the file, which must not exist
     columns : int, width of every block
-    kind : its numbers' type
+    kind : type of the numbers
     """
 
     def __init__(self, path: Path, columns: int, kind: str = "<f8") -> None:
@@ -50,7 +50,7 @@ class MatrixWriter:
         self._start = self._header()
 
     def append(self, block: NDArray[Any]) -> None:
-        """Adds rows, shape (rows, columns)."""
+        """Append rows, shape (rows, columns)."""
         if block.dtype != self._kind or block.ndim != 2 or block.shape[1] != self._columns:
             raise ValueError("a block is a matrix of the declared type and width")
         self._file.write(np.ascontiguousarray(block).data)
@@ -76,25 +76,25 @@ class MatrixWriter:
 
 
 class NumberWriter(MatrixWriter):
-    """Takes doubles, and writes them as singles where it is given their ranges."""
+    """Appends doubles, as singles if their ranges are given."""
 
     def __init__(self, path: Path, columns: int, within: Singles | None) -> None:
         super().__init__(path, columns, "<f8" if within is None else "<f4")
         self._within = within
 
     def append(self, block: NDArray[Any]) -> None:
-        """Adds rows, shape (rows, columns)."""
+        """Append rows, shape (rows, columns)."""
         super().append(block if self._within is None else single(block, self._within))
 
 
 class CodedWriter:
-    """Appends blocks of encoded records to a folder; on leaving the `with` block they are on the disk.
+    """Appends blocks of encoded records to a folder, which is durable after the `with` block.
 
     Parameters
     ----------
-    folder : where neither file is yet
-    widths : for each declared column 1, a number, or how many codes it has
-    within : the ranges of numbers, to be singles; None leaves them doubles
+    folder : without these files
+    widths : for each declared column 1 if it is a number, else the number of its codes
+    within : ranges of numbers, which become singles; None to store doubles
     """
 
     def __init__(self, folder: Path, widths: Sequence[int], within: Singles | None = None) -> None:
@@ -105,11 +105,11 @@ class CodedWriter:
 
     @property
     def rows(self) -> int:
-        """How many were added."""
+        """The number of appended records."""
         return self._numbers.rows
 
     def append(self, block: Floats) -> None:
-        """Adds records, shape (rows, declared columns): a number as it is, a category as its position."""
+        """Append records, shape (rows, declared columns): numbers, and positions of categories."""
         self._numbers.append(block[:, self._at])
         parts = [in_bytes(block[:, j].astype(np.int64), size) for j, size in self._blocks]
         self._codes.append(np.hstack([np.empty((len(block), 0), np.uint8), *parts]))
@@ -123,7 +123,7 @@ class CodedWriter:
 
 
 def code_count(column: Column) -> int:
-    """1 for a number, else how many codes a category has, "other" included."""
+    """Return 1 for a number, else the number of codes with "other"."""
     return len(column.categories) + 1 if isinstance(column, CategoryColumn) else 1
 
 
@@ -137,7 +137,7 @@ def write_meta(folder: Path, columns: Sequence[Column], size: dict[str, int]) ->
 
 
 def widths(folder: Path) -> tuple[int, ...]:
-    """For each column that is stored 1, a number, or how many codes it has, "other" included."""
+    """Return for each stored column 1 if it is a number, else the number of its codes with "other"."""
     columns = json.loads((folder / META).read_text(encoding="utf-8"))["columns"]
     return tuple(1 if column["type"] == "number" else len(column["categories"]) + 1 for column in columns)
 
@@ -154,12 +154,12 @@ def open_coded(folder: Path) -> Coded:
 
 
 def mapped(folder: Path, declared: Sequence[int]) -> Coded:
-    """What a `CodedWriter` of these widths wrote there, through read-only memory maps, which outlive the files' names.
+    """Return records that a `CodedWriter` of these widths wrote, through memory maps, which outlive the files' names.
 
     Raises
     ------
     ValueError
-        if it is not what the declaration says.
+        if they do not have these widths.
     """
     numbers = sum(width == 1 for width in declared)
     size = sum(code_bytes(width) for width in declared if width > 1)
@@ -169,12 +169,12 @@ def mapped(folder: Path, declared: Sequence[int]) -> Coded:
         offsets(Columns(tuple(declared))),
     )
     if len(coded.numbers) != len(coded.codes):
-        raise ValueError("there is not a code for each number")
+        raise ValueError("the two matrices have different numbers of rows")
     return coded
 
 
 def held(folder: Path) -> NDArray[np.bool_] | None:
-    """Which slots of persons hold a row; None where records are rows."""
+    """Return whether each slot of a person holds a row; None where records are rows."""
     path = folder / PRESENT
     return _opened(path, 1, np.uint8)[:, 0] > 0 if path.exists() else None
 
@@ -206,7 +206,7 @@ def fingerprint(folder: Path) -> str:
 
 
 def narrow(folder: Path, within: Singles) -> None:
-    """Stores doubles anew, as singles within these ranges."""
+    """Replace stored doubles by singles within these ranges."""
     columns, doubles = within.shape[1], folder / NUMBERS
     with NumberWriter(folder / _NARROWED, columns, within) as writer:
         for rows in _cut(len(_opened(doubles, columns, np.float64)), columns):
@@ -238,7 +238,7 @@ class Fingerprint:
 
 
 def decoded(coded: Coded, declared: Sequence[int], rows: slice = slice(None)) -> Floats:
-    """Some records as doubles, a column for each declared one."""
+    """Return some records as doubles, with a column for each declared one."""
     block = np.empty((len(coded.numbers[rows]), len(declared)))
     for j, (offset, width) in enumerate(zip(coded.offsets, declared, strict=True)):
         block[:, j] = coded.numbers[rows, offset] if width == 1 else codes(coded, offset, width, rows)
@@ -246,15 +246,15 @@ def decoded(coded: Coded, declared: Sequence[int], rows: slice = slice(None)) ->
 
 
 def codes(coded: Coded, place: int, width: int, rows: slice = slice(None)) -> NDArray[np.int64]:
-    """One column's codes."""
-    found = np.zeros(len(coded.codes[rows]), dtype=np.int64)
+    """Return one column's codes."""
+    column = np.zeros(len(coded.codes[rows]), dtype=np.int64)
     for j in range(code_bytes(width)):
-        found += coded.codes[rows, place + j].astype(np.int64) << (8 * j)
-    return found
+        column += coded.codes[rows, place + j].astype(np.int64) << (8 * j)
+    return column
 
 
 def sync_folder(folder: Path) -> None:
-    """Makes the folder's list of names durable."""
+    """Make the folder's list of names durable."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
@@ -263,13 +263,13 @@ def sync_folder(folder: Path) -> None:
 
 
 def _cut(rows: int, columns: int) -> Iterator[slice]:
-    """So many rows, some at a time."""
-    step = max(1, _BLOCK // max(1, columns))
+    """Return slices of so many rows, of about _BLOCK_VALUES values each."""
+    step = max(1, _BLOCK_VALUES // max(1, columns))
     return (slice(start, start + step) for start in range(0, rows, step))
 
 
 def _opened(path: Path, columns: int, *kinds: type) -> NDArray[Any]:
-    """A file of one of these types that `MatrixWriter` wrote, through a read-only memory map."""
+    """Return a matrix that `MatrixWriter` wrote with one of these types, through a read-only memory map."""
     matrix: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     if matrix.dtype not in kinds or matrix.ndim != 2 or matrix.shape[1] != columns:
         raise ValueError("the stored matrix is not of the declared width")

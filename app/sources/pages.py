@@ -1,5 +1,6 @@
-"""How far each page of a Parquet file unfolds, and by which encoding, as the pages say: the decoder goes by their
-headers, and a file's footer may say whatever its maker likes.
+"""The unpacked size and the encodings of each page of a Parquet file, read from the headers of the pages.
+
+The decoder follows these headers, whatever the file's footer states.
 
 Reference: parquet.thrift, PageHeader; Apache Thrift, the compact protocol.
 """
@@ -62,9 +63,9 @@ def pages(data: Any, start: int, length: int) -> Iterator[Page]:
         unfolded, packed = header.get(_UNFOLDED), header.get(_PACKED)
         if not isinstance(unfolded, int) or not isinstance(packed, int) or min(unfolded, packed) < 0:
             raise _DAMAGED
-        own = {place: said for place in _ENCODINGS if isinstance(said := header.get(place), dict)}
-        encodings = tuple(said[_ENCODINGS[place]] for place, said in own.items() if _ENCODINGS[place] in said)
-        values = [said[_VALUES] for said in own.values() if isinstance(said.get(_VALUES), int)]
+        own = {field: part for field in _ENCODINGS if isinstance(part := header.get(field), dict)}
+        encodings = tuple(part[_ENCODINGS[field]] for field, part in own.items() if _ENCODINGS[field] in part)
+        values = [part[_VALUES] for part in own.values() if isinstance(part.get(_VALUES), int)]
         yield Page(max(unfolded, packed), encodings, max([0, *values]), _DICTIONARY in own)
         start = begin + packed
         if start > end:
@@ -72,7 +73,7 @@ def pages(data: Any, start: int, length: int) -> Iterator[Page]:
 
 
 class Window:
-    """The most bytes of one column's pages of which one batch can hold values.
+    """The largest size in bytes of the pages of one column whose values one batch can contain.
 
     Parameters
     ----------
@@ -94,15 +95,15 @@ class Window:
         self._values += page.values
         # the first and the last page are in one batch if the values between them leave room for one of each
         while len(self._pages) > 1 and self._values - self._pages[0].values - page.values > self._rows - 2:
-            gone = self._pages.popleft()
-            self._unfolded -= gone.unfolded
-            self._values -= gone.values
+            oldest = self._pages.popleft()
+            self._unfolded -= oldest.unfolded
+            self._values -= oldest.values
         self.most = max(self.most, self._unfolded)
 
 
 def _struct(data: Any, at: int, deepest: int) -> tuple[dict[int, Any], int]:
-    """The structures and 32-bit integers by their numbers, of two the last, and where what follows begins."""
-    found: dict[int, Any] = {}
+    """Return the structures and 32-bit integers by field number (the last of repeated ones), and the next position."""
+    fields: dict[int, Any] = {}
     field = 0
     while kind := data[at]:
         step, kind, at = kind >> 4, kind & 15, at + 1
@@ -113,13 +114,13 @@ def _struct(data: Any, at: int, deepest: int) -> tuple[dict[int, Any], int]:
         if not 0 <= field < _SHORT:
             raise _DAMAGED
         if kind == _STRUCT and deepest:
-            found[field], at = _struct(data, at, deepest - 1)
+            fields[field], at = _struct(data, at, deepest - 1)
         elif kind in _INTEGERS:
             value, at = _integer(data, at)
             if kind == _INTEGERS[1]:
                 if not -_LONG <= value < _LONG:
                     raise _DAMAGED
-                found[field] = value
+                fields[field] = value
         elif kind == _BINARY:
             size, at = unsigned(data, at)
             at += size
@@ -127,7 +128,7 @@ def _struct(data: Any, at: int, deepest: int) -> tuple[dict[int, Any], int]:
             at += 1 if kind == _BYTE else 8
         elif kind not in (_TRUE, _FALSE):
             raise _DAMAGED
-    return found, at + 1
+    return fields, at + 1
 
 
 def _integer(data: Any, at: int) -> tuple[int, int]:

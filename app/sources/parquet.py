@@ -1,7 +1,7 @@
-"""Parquet, read in order, row group by row group, in batches; its footer is judged before anything is decoded.
+"""Parquet files, read in order, row group by row group, in batches. The footer is checked before anything is decoded.
 
-Read are booleans, integers, floats, decimals, text (also dictionary-encoded), null columns, and dates and timestamps
-where the column says what of them is stored. Refused are nested columns, raw bytes, times of a day and durations.
+Booleans, integers, floats, decimals, text (also dictionary-encoded) and null columns are read, and dates and timestamps
+if the column declares a `date`. Nested columns, raw bytes, times of a day and durations are refused.
 """
 
 import mmap
@@ -27,10 +27,10 @@ MAGIC = b"PAR1"
 MOST_FOOTER_BYTES = 64 * 2**20
 # Of the declared columns, uncompressed, in one row group:
 MOST_ROW_GROUP_BYTES = 2**30
-MOST_PAGES_BYTES = 2**29  # of the largest page of each column: these are in memory at the same time
-MOST_TEXT_BYTES_AT_ONCE = 2**27  # of each dictionary, and of the text of one batch; Arrow holds some four times this
-MOST_PAGES = 2**20  # of the declared columns: each is looked at
-_ENTRY_BYTES = 64  # beside its characters, what decoding and encoding one distinct text takes, about
+MOST_PAGES_BYTES = 2**29  # of the largest page of each column, which are in memory together
+MOST_TEXT_BYTES_AT_ONCE = 2**27  # of each dictionary, and of the text of one batch; Arrow uses about four times this
+MOST_PAGES = 2**20  # of the declared columns; each is checked
+_ENTRY_BYTES = 64  # beyond its characters, about what decoding and encoding one distinct text takes
 _UNBOUNDED = {6: "DELTA_LENGTH_BYTE_ARRAY", 7: "DELTA_BYTE_ARRAY"}  # of parquet.thrift; Arrow reads neither as needed
 _BATCH_ROWS = 2**16
 _BATCH_VALUES = 2**21
@@ -54,7 +54,7 @@ def batches(path: Path, columns: Sequence[Named], most_rows: int) -> Iterator[Ba
     TooLarge
         if the footer announces more than `most_rows` rows, or a row group unfolds to too much.
     """
-    import pyarrow.parquet as pq  # late: a file that is none needs none of it
+    import pyarrow.parquet as pq  # late: CSV files do not need it
 
     with _damage(), pa.OSFile(str(path)) as file:
         _check_footer(path)
@@ -65,15 +65,15 @@ def batches(path: Path, columns: Sequence[Named], most_rows: int) -> Iterator[Ba
         opened = pq.ParquetFile(file, read_dictionary=texts, pre_buffer=False, buffer_size=_BUFFER_BYTES)
         for index, name in enumerate(names):
             if name in texts and not pa.types.is_dictionary(opened.schema_arrow.field(name).type):
-                raise Mismatch(index, columns[index].name, "has the name of a nested column too")
-        done, distinct = 0, list(dict.fromkeys(names))
+                raise Mismatch(index, columns[index].name, "has the name of a nested column as well")
+        records, distinct = 0, list(dict.fromkeys(names))
         for run in runs:
             for batch in opened.iter_batches(batch_size=size, row_groups=run, columns=distinct, use_threads=False):
-                found = Batch([batch.column(name) for name in names], lambda row: row + 1, done)
+                read = Batch([batch.column(name) for name in names], lambda row: row + 1, records)
                 for name in texts:
-                    _check_texts(batch.column(name), columns[names.index(name)].name, found)
-                yield found
-                done += len(batch)
+                    _check_texts(batch.column(name), columns[names.index(name)].name, read)
+                yield read
+                records += len(batch)
 
 
 def names(path: Path) -> list[str]:
@@ -87,9 +87,9 @@ def names(path: Path) -> list[str]:
 def _damage() -> Iterator[None]:
     try:
         yield
-    except UnicodeDecodeError:  # a name is all that is decoded here; values stay Arrow's
+    except UnicodeDecodeError:  # only names are decoded here, values remain Arrow's
         raise Unreadable(_NAMES) from None
-    except (pa.ArrowException, OSError):  # Arrow says OSError for a thrift that it cannot read
+    except (pa.ArrowException, OSError):  # Arrow raises an OSError for thrift that it cannot read
         raise Unreadable(_DAMAGED) from None
 
 
@@ -113,7 +113,7 @@ def _check_footer(path: Path) -> None:
 
 
 def _judge(file: "pq.ParquetFile", columns: Sequence[Named], most_rows: int) -> tuple[list[str], list[str]]:
-    """The names in the file of the declared columns, and of those among them that are text."""
+    """Return the names in the file of the declared columns, and the names of those that are text."""
     schema = file.schema_arrow
     names = [schema.names[position] for position in locate(schema.names, columns)]
     texts = []
@@ -122,17 +122,17 @@ def _judge(file: "pq.ParquetFile", columns: Sequence[Named], most_rows: int) -> 
         if _is_words(kind):
             texts.append(name)
         elif is_date(kind) and not columns[index].date:
-            raise Mismatch(index, columns[index].name, "holds dates: say with `date` what of them is stored")
+            raise Mismatch(index, columns[index].name, "contains dates: declare with `date` which part is stored")
         elif not is_read(kind):
             raise Mismatch(index, columns[index].name, "has a type that is not read")
     if not 0 <= file.metadata.num_rows <= most_rows:
-        raise TooLarge(f"With these columns at most {most_rows} rows are taken.")
+        raise TooLarge(f"With these columns a file may have at most {most_rows} rows.")
     return names, texts
 
 
 @dataclass(slots=True)
 class _RowGroup:
-    """What the declared columns of one row group unfold to.
+    """The unpacked size of the declared columns of one row group.
 
     Parameters
     ----------
@@ -147,10 +147,10 @@ class _RowGroup:
     pages: int = 0
     text: int = 0
 
-    def add(self, found: Iterable[Page], is_text: bool) -> None:
+    def add(self, column_pages: Iterable[Page], is_text: bool) -> None:
         """Add the pages of one column; raise `TooLarge` if the row group unfolds to too much."""
         largest, window = 0, Window(self.rows)
-        for page in found:
+        for page in column_pages:
             self.total += page.unfolded
             largest = max(largest, page.unfolded)
             if page.is_dictionary:
@@ -166,11 +166,11 @@ class _RowGroup:
         limits = (
             (self.total, MOST_ROW_GROUP_BYTES, "A row group unfolds"),
             (self.pages + page, MOST_PAGES_BYTES, "The largest pages of a row group's columns together unfold"),
-            (self.text + text, MOST_TEXT_BYTES_AT_ONCE, "The text of a row group unfolds, where it is read at once,"),
+            (self.text + text, MOST_TEXT_BYTES_AT_ONCE, "The text of a row group that is read together unfolds"),
         )
-        for found, most, what in limits:
-            if found > most:
-                raise TooLarge(f"{what} to more than {most} bytes: write smaller row groups, pages and texts.")
+        for size, limit, subject in limits:
+            if size > limit:
+                raise TooLarge(f"{subject} to more than {limit} bytes: write smaller row groups, pages and texts.")
 
 
 def _check_row_groups(
@@ -181,7 +181,7 @@ def _check_row_groups(
     texts: Sequence[str],
     rows: int,
 ) -> list[list[int]]:
-    """Check what each row group unfolds to, by its pages' own headers; return which row groups are read together.
+    """Check the unpacked size of each row group by the headers of its pages; return the row groups to read together.
 
     A batch may hold records of several row groups, and then holds the distinct texts of each of them: row groups that
     follow each other are read together while all their text fits MOST_TEXT_BYTES_AT_ONCE.
@@ -196,27 +196,27 @@ def _check_row_groups(
     paths = [metadata.schema.column(place).path for place in range(metadata.num_columns)]
     places = [place for place, path in enumerate(paths) if path in names]  # a chunk's own path is not believed
     runs: list[list[int]] = []
-    looked = held = 0
+    pages_read = text_bytes = 0
 
     def checked(chunk: "pq.ColumnChunkMetaData", index: int) -> Iterator[Page]:
-        nonlocal looked
+        nonlocal pages_read
         for page in pages(data, _start(chunk), chunk.total_compressed_size):
-            looked += 1
-            if looked > MOST_PAGES:
-                raise TooLarge(f"At most {MOST_PAGES} pages are taken: write larger ones, in larger row groups.")
+            pages_read += 1
+            if pages_read > MOST_PAGES:
+                raise TooLarge(f"The file has more than {MOST_PAGES} pages: write larger pages, in larger row groups.")
             _check_encodings(page, index, columns[index].name)
             yield page
 
     for number in range(metadata.num_row_groups):
-        group, found = metadata.row_group(number), _RowGroup(rows)
+        group, size = metadata.row_group(number), _RowGroup(rows)
         for place in places:
             chunk = group.column(place) if place < group.num_columns else None
             if chunk is not None and chunk.num_values > 0:  # otherwise no page is read
-                found.add(checked(chunk, names.index(paths[place])), paths[place] in texts)
-        held += found.text
-        if not runs or held > MOST_TEXT_BYTES_AT_ONCE:
+                size.add(checked(chunk, names.index(paths[place])), paths[place] in texts)
+        text_bytes += size.text
+        if not runs or text_bytes > MOST_TEXT_BYTES_AT_ONCE:
             runs.append([])
-            held = found.text
+            text_bytes = size.text
         runs[-1].append(number)
     return runs
 
@@ -224,10 +224,10 @@ def _check_row_groups(
 def _check_encodings(page: Page, index: int, name: str) -> None:
     for encoding in page.encodings:
         if encoding in _UNBOUNDED:
-            what = (
+            reason = (
                 f"is {_UNBOUNDED[encoding]} encoded, which can unfold without bound: write it PLAIN or RLE_DICTIONARY"
             )
-            raise Mismatch(index, name, what)
+            raise Mismatch(index, name, reason)
 
 
 def _check_texts(values: pa.DictionaryArray, name: str, batch: Batch) -> None:
@@ -241,14 +241,14 @@ def _check_texts(values: pa.DictionaryArray, name: str, batch: Batch) -> None:
 
 
 def _start(chunk: "pq.ColumnChunkMetaData") -> int:
-    """Where its pages begin, as Arrow has it."""
+    """Return the position of a chunk's first page, as Arrow computes it."""
     first: int = chunk.data_page_offset
     words: int | None = chunk.dictionary_page_offset
     return words if words is not None and 0 < words < first else first
 
 
 def is_read(kind: pa.DataType) -> bool:
-    """Whether a column of this type can be declared."""
+    """Return whether a column of this type can be declared."""
     types = pa.types
     tests = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal, types.is_null, is_date, _is_words)
     return any(test(kind) for test in tests)

@@ -1,8 +1,8 @@
-"""A dataset's records as partitions in a place that no machine need hold: object storage, or a shared folder.
+"""Records stored as partitions in object storage or a shared folder, so that no machine needs space for all of them.
 
 Partition p holds records p GROUP .. (p + 1) GROUP - 1 of the file, in the same two matrices as a folder's
-(`app.sources.matrix`), each with its checksum in a document that stays on the server. A place is a URL, file:///folder
-or s3://bucket/prefix; what opens it takes credentials from its own environment, never from a job.
+(`app.sources.matrix`). A manifest on the server states the checksum of each. A place is a URL, file:///folder or
+s3://bucket/prefix. The reader takes credentials from its environment, never from a job.
 """
 
 import errno
@@ -39,18 +39,18 @@ from solvers.data_access.data import Data
 from solvers.data_access.rows import Coded
 from solvers.problem import Vector
 
-_STEP = 2**20  # bytes that are copied at a time
+_COPY_BYTES = 2**20  # copied at a time
 
 
 class Partition(Wire):
-    """What is known of one."""
+    """The description of one partition."""
 
-    rows: Annotated[int, Field(ge=1, le=GROUP, description="How many records it holds: GROUP, or the last one fewer.")]
-    sha256: Annotated[str, Field(description="Of the SHA-256 of its numbers and that of its codes.")]
+    rows: Annotated[int, Field(ge=1, le=GROUP, description="Number of records: GROUP, fewer in the last one.")]
+    sha256: Annotated[str, Field(description="SHA-256 of the two SHA-256 of its numbers and of its codes.")]
 
 
 class Manifest(Wire):
-    """Where a dataset's records are, and what they are: public facts and checksums."""
+    """The place, columns and checksums of a dataset's partitions."""
 
     format: Literal[1] = 1
     place: Annotated[str, Field(description="The URL of the dataset's own folder or prefix.")]
@@ -64,12 +64,12 @@ class Manifest(Wire):
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """For each column 1, a number, or how many codes it has."""
+        """For each column 1 if it is a number, else the number of its codes."""
         return tuple(code_count(column) for column in self.columns)
 
     @property
     def text(self) -> bytes:
-        """The document as it is kept in the dataset's folder: canonical JSON."""
+        """The document in the dataset's folder: canonical JSON."""
         return canonical(self.model_dump(mode="json"))
 
     @property
@@ -79,7 +79,7 @@ class Manifest(Wire):
 
 
 def read(folder: Path) -> Manifest | None:
-    """The manifest of a dataset whose records are elsewhere; None of others, or if it is no such document."""
+    """Return the manifest in a dataset's folder; None if there is none, or it cannot be read."""
     try:
         return Manifest.model_validate_json((folder / PARTITIONS).read_bytes())
     except (OSError, ValueError):
@@ -87,13 +87,13 @@ def read(folder: Path) -> Manifest | None:
 
 
 def described(folder: Path) -> dict[str, Any] | None:
-    """`read`, as a worker is told."""
-    found = read(folder)
-    return None if found is None else found.model_dump(mode="json")
+    """Return `read` as JSON, for a worker."""
+    manifest = read(folder)
+    return None if manifest is None else manifest.model_dump(mode="json")
 
 
 def under(url: str, name: str) -> str:
-    """A folder or prefix within another."""
+    """Return the URL of a folder or prefix within another."""
     parts = urlsplit(url)
     return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{name}"))
 
@@ -126,12 +126,12 @@ def cut(blocks: Iterable[Floats]) -> Iterator[tuple[int, Floats]]:
 
 
 def opened(manifest: Manifest, number: int, scratch: Path) -> Coded:
-    """A partition's records, copied to the scratch disk in files that have no name any more when this returns.
+    """Copy a partition's records to the scratch disk, in files that have no name when this returns.
 
     Raises
     ------
     Damaged
-        if it is not there, or not what was stored.
+        if it is missing or was changed.
     Away
         if the place cannot be reached.
     OSError
@@ -141,14 +141,14 @@ def opened(manifest: Manifest, number: int, scratch: Path) -> Coded:
     try:
         sums = [storage.get(_named(number, name), folder / name) for name in (NUMBERS, CODES)]
         if _joined(sums) != manifest.partitions[number].sha256:
-            raise Damaged("A partition is not what was stored.")
+            raise Damaged("A partition was changed.")
         return mapped(folder, manifest.widths)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def are_whole(folder: Path) -> bool:
-    """Whether a dataset's partitions, if it has any, are all there and what was stored: reads them all."""
+    """Return whether all partitions of a dataset, if it has any, are present and unchanged; reads all of them."""
     manifest = read(folder)
     if manifest is None:
         return True
@@ -171,17 +171,17 @@ def prepared(spec: JobSpec, manifest: Manifest, number: int, scratch: Path) -> D
 
 
 def erase(folder: Path) -> None:
-    """Deletes the records that a dataset's folder says to be elsewhere, if it does; again is as good as once.
+    """Delete the partitions of a dataset, if it has any; may be repeated.
 
     Raises
     ------
     Away
-        if it cannot be done, or the folder does not say any more where they are: then it must not go either.
+        if they cannot be deleted, or the manifest cannot be read: then the folder must not be deleted either.
     """
     if (manifest := read(folder)) is not None:
         Storage(manifest.place).clear()
     elif (folder / PARTITIONS).exists():
-        raise Away("Where the records are cannot be read any more.")
+        raise Away("The manifest of the partitions cannot be read.")
 
 
 def _joined(sums: Sequence[bytes]) -> str:
@@ -189,7 +189,7 @@ def _joined(sums: Sequence[bytes]) -> str:
 
 
 class Storage:
-    """A folder or prefix, by its URL; a file system that Arrow knows."""
+    """The file system and path of a URL."""
 
     def __init__(self, url: str) -> None:
         from pyarrow import fs  # late: Arrow
@@ -198,13 +198,13 @@ class Storage:
         self._is_local = isinstance(self._files, fs.LocalFileSystem)
 
     def put(self, file: Path, name: str) -> bytes:
-        """Copies a file there, durably; its SHA-256."""
+        """Copy a file to the storage, durably; return its SHA-256."""
         sums = hashlib.sha256()
         with file.open("rb") as source, _reached():
             if self._is_local:
                 Path(self._path).mkdir(mode=0o700, parents=True, exist_ok=True)
             with self._files.open_output_stream(f"{self._path}/{name}") as target:
-                while piece := source.read(_STEP):
+                while piece := source.read(_COPY_BYTES):
                     sums.update(piece)
                     target.write(piece)
             if self._is_local:
@@ -214,7 +214,7 @@ class Storage:
         return sums.digest()
 
     def get(self, name: str, file: Path) -> bytes:
-        """Copies a file from there; its SHA-256. Raises as `opened`."""
+        """Copy a file from the storage; return its SHA-256. Raises as `opened`."""
         sums = hashlib.sha256()
         with file.open("xb") as target:
             for piece in self.read(name):
@@ -223,23 +223,23 @@ class Storage:
         return sums.digest()
 
     def sha256(self, name: str) -> bytes:
-        """Of a file there; raises as `opened`."""
+        """Return the SHA-256 of a stored file; raises as `opened`."""
         sums = hashlib.sha256()
         for piece in self.read(name):
             sums.update(piece)
         return sums.digest()
 
     def read(self, name: str) -> Iterator[bytes]:
-        """A file's bytes, some at a time; raises as `opened`."""
+        """Yield the bytes of a stored file in blocks; raises as `opened`."""
         try:
             with _reached(), self._files.open_input_stream(f"{self._path}/{name}") as source:
-                while piece := source.read(_STEP):
+                while piece := source.read(_COPY_BYTES):
                     yield piece
         except FileNotFoundError:
-            raise Damaged("A partition is not there.") from None
+            raise Damaged("A partition is missing.") from None
 
     def clear(self) -> None:
-        """Deletes all that is there."""
+        """Delete everything in the place."""
         from pyarrow import fs
 
         with _reached():
@@ -249,13 +249,13 @@ class Storage:
 
 @contextmanager
 def _reached() -> Iterator[None]:
-    """`Away` where the place cannot be reached; what is not there, and what is full, is as it is."""
+    """Raise `Away` if the storage cannot be reached; errors of missing files and full disks remain as they are."""
     try:
         yield
     except OSError as error:
         if isinstance(error, FileNotFoundError) or error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise
-        raise Away("Where the records are cannot be reached.") from None
+        raise Away("The storage of the records cannot be reached.") from None
 
 
 def _named(number: int, name: str) -> str:
@@ -263,9 +263,11 @@ def _named(number: int, name: str) -> str:
 
 
 def _spilled(values: Vector, scratch: Path) -> Vector:
-    """The same numbers in a file that has no name."""
+    """Return the same numbers in a mapped file that has no name."""
     with tempfile.TemporaryFile(dir=scratch) as file:
         values.tofile(file)
         file.flush()
-        found: Vector = np.require(np.memmap(file, values.dtype, "r", shape=values.shape), requirements=["C", "A", "E"])
-    return found
+        spilled: Vector = np.require(
+            np.memmap(file, values.dtype, "r", shape=values.shape), requirements=["C", "A", "E"]
+        )
+    return spilled

@@ -1,6 +1,6 @@
-"""What a job is, fixed at its quote: its matrix, its problem, its method, its noise. Worker and release read it alone.
+"""The spec of a job, fixed at its quote: matrix, problem, method and noise. Workers and releases read nothing else.
 
-Public facts, written once beside the charge. Whatever is declared or asked later, what was priced is what runs.
+It consists of public facts, stored with the charge. Later changes of a declaration cannot change what runs.
 """
 
 from typing import Annotated, Any, Self
@@ -26,7 +26,7 @@ def _read(release: Any) -> ReleasePlan:
 
 
 class JobSpec(Wire):
-    """One job, resolved: nothing in it is left to be chosen."""
+    """One job, completely specified."""
 
     design: Annotated[Design | Table, Field(description="The matrix: which stored columns, and how they are coded.")]
     problem: Annotated[Problem, Field(description="Loss, regularizer, domain, n and bounds, of rows as declared.")]
@@ -47,25 +47,25 @@ class JobSpec(Wire):
     @model_validator(mode="after")
     def _one_shape(self) -> Self:
         design, problem = self.design, self.problem
-        made = (design.columns, design.d, design.row_norm, design.outputs)
-        if made != (problem.columns, problem.d, problem.row_norm, problem.outputs):
-            raise ValueError("the problem is not that of the matrix")
+        layout = (design.columns, design.d, design.row_norm, design.outputs)
+        if layout != (problem.columns, problem.d, problem.row_norm, problem.outputs):
+            raise ValueError("the problem and the matrix must have the same columns, bounds and outputs")
         if isinstance(self.method, AnyStatistic) != isinstance(design, Table):
-            raise ValueError("a statistic is of a table, a method has a target")
+            raise ValueError("a statistic needs a table, and a method a design with a target")
         if self.release_plan.plan.relation != problem.relation:
-            raise ValueError("the plan is accounted for between other neighbors than the problem's")
+            raise ValueError("the plan and the problem must have the same neighbors")
         if isinstance(self.method, Tuning):
             self.method.check(self.release_plan.plan)
         if not set(self.preparation.bounds(problem)) <= {query.name for query in self.release_plan.plan.queries}:
-            raise ValueError("the plan does not hold what the preparation asks")
+            raise ValueError("the plan must contain the queries of the preparation")
         return self
 
     @property
     def stated(self) -> dict[str, Any]:
-        """The method as a receipt states it: of a model that is evaluated, its digest."""
+        """The method as a receipt states it; a model that is evaluated is stated by its digest."""
         method: dict[str, Any] = self.model_dump(mode="json", include={"method"}, exclude=_WEIGHTS)["method"]
         return method
 
     def to_json(self) -> str:
-        """Canonical JSON, which `model_validate_json` reads back as the same; a problem's stretch is a run's own."""
+        """Return canonical JSON for `model_validate_json`, without a problem's stretch, which a run computes."""
         return canonical(self.model_dump(mode="json", exclude={"problem": {"stretch"}})).decode()

@@ -1,4 +1,4 @@
-"""What became of a file's values, counted for whoever sent it. Nothing of it is stored, logged or told to others."""
+"""The outcomes of a file's values, counted for its sender. They are not stored, logged or shown to others."""
 
 import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from purse.wire.files import ColumnReport, FileReport, Outcome, OutcomeKind
 
 LOST = (Fate.CLAMPED, Fate.MISSING, Fate.UNPARSED)
 MOST_EXAMPLES, MOST_LETTERS = 4, 40
-_EXAMPLE_BYTES = 2**10  # of a text: MOST_LETTERS letters, and white space before them
+_EXAMPLE_BYTES = 2**10  # of a text: MOST_LETTERS letters and preceding white space
 _MOST_EXAMINED = 1000  # values of one fate in a batch, for examples
 
 
@@ -38,8 +38,8 @@ class _Kind:
 
         Parameters
         ----------
-        where : their places in the batch, one at least
-        position : the column's, in the batch
+        where : their indices in the batch, at least one
+        position : of the column in the batch
         """
         if not self.count:
             self.line = batch.line(int(where[0]))
@@ -53,11 +53,11 @@ class _Kind:
 
 
 class Tally:
-    """Counts, column by column.
+    """Counts outcomes, column by column.
 
     Parameters
     ----------
-    spec : the declaration; says how much may not parse
+    spec : the declaration, with the limits
     """
 
     def __init__(self, spec: DatasetSpec) -> None:
@@ -67,13 +67,13 @@ class Tally:
         self._kinds: list[dict[Fate, _Kind]] = [{fate: _Kind() for fate in LOST} for _ in spec.columns]
 
     def count(self, batch: Batch, fates: Sequence[Fates]) -> None:
-        """What became of a batch's values: an array for each column."""
+        """Count the outcomes of a batch: an array for each column."""
         self._records += len(fates[0])
-        for position, (found, kinds) in enumerate(zip(fates, self._kinds, strict=True)):
-            if not found.any():
+        for position, (column_fates, kinds) in enumerate(zip(fates, self._kinds, strict=True)):
+            if not column_fates.any():
                 continue
             for fate, kind in kinds.items():
-                where = np.flatnonzero(found == fate)
+                where = np.flatnonzero(column_fates == fate)
                 if len(where):
                     kind.add(where, position, batch)
 
@@ -96,9 +96,9 @@ class Tally:
             raise Unparsed(report)
 
     def _column(self, column: Column, kinds: Mapping[Fate, _Kind]) -> ColumnReport:
-        told = partial(cure, column, self._spec.dialect)
+        remedy = partial(cure, column, self._spec.dialect)
         outcomes = [
-            Outcome(what=what, count=k.count, line=k.line, examples=[*k.examples], cure=told(what, [*k.examples]))
+            Outcome(what=what, count=k.count, line=k.line, examples=[*k.examples], cure=remedy(what, [*k.examples]))
             for what, k in ((_what(column, fate), kind) for fate, kind in kinds.items())
             if k.count
         ]
@@ -133,17 +133,18 @@ def _what(column: Column, fate: Fate) -> OutcomeKind:
 
 
 def _shown(values: pa.Array, where: pa.Array) -> Iterator[str]:
-    """Yield the values at these places as text, without nulls and blank texts, each cut to MOST_LETTERS letters.
+    """Yield the values at these indices as text, without nulls and blank texts, each cut to MOST_LETTERS letters.
 
-    Of a dictionary only distinct entries are looked at, one by one: entries may be long, and are not copied whole.
+    Distinct entries of a dictionary are read one by one, because they may be long and are not copied as a whole.
     """
     if pa.types.is_dictionary(values.type):
         indices = pc.unique(values.indices.take(where)).drop_null().to_pylist()
         some: Iterable[pa.Array] = (values.dictionary.slice(index, 1) for index in indices)
     else:
         some = [values.take(where)]
-    for found in some:
-        plain = found.cast(pa.string()) if pa.types.is_floating(found.type) else texts(found)  # nan and inf are shown
+    for values_here in some:
+        is_float = pa.types.is_floating(values_here.type)
+        plain = values_here.cast(pa.string()) if is_float else texts(values_here)  # nan and inf are shown
         cut = pc.binary_slice(
             plain.cast(pa.binary()), 0, _EXAMPLE_BYTES
         )  # bytes: Arrow does not check that it is UTF-8

@@ -1,7 +1,7 @@
-"""A file's text: unpacked and decoded as declared, and given on as UTF-8, in order and in constant memory.
+"""A file's text, unpacked, decoded as declared, and returned as UTF-8, in order and in constant memory.
 
-gzip and Zstandard are told by the file's first bytes, with which no text begins. What they unfold to is bounded as an
-upload is.
+gzip and Zstandard are recognised by their first bytes, with which no text begins. The unpacked size is bounded like an
+upload.
 """
 
 import codecs
@@ -21,11 +21,11 @@ class Text:
 
     Parameters
     ----------
-    most_bytes : the most that a packed file may unfold to
+    most_bytes : largest unpacked size of a packed file
 
     Attributes
     ----------
-    is_broken : whether what comes next is not of the declared encoding: then nothing more is read
+    is_broken : whether the next bytes are not in the declared encoding; nothing more is read then
     """
 
     def __init__(self, path: Path, encoding: Encoding, most_bytes: int) -> None:
@@ -34,7 +34,7 @@ class Text:
         self._file.seek(0)
         self._packing = next((name for magic, name in _PACKED.items() if start.startswith(magic)), None)
         self._source = self._file if self._packing is None else pa.CompressedInputStream(self._file, self._packing)
-        self._left = self._most = most_bytes
+        self._remaining = self._limit = most_bytes
         self._encoding, self._decoder = encoding, codecs.getincrementaldecoder(encoding)()
         self.is_broken = self._is_over = False
 
@@ -45,32 +45,32 @@ class Text:
         self._file.close()
 
     def read(self, size: int) -> bytes:
-        """What `size` more bytes of the file say, and a little more or less; nothing at its end.
+        """Return the text of about `size` more bytes of the file; nothing at its end.
 
         Raises
         ------
         Unreadable
             if the file is packed and damaged.
         TooLarge
-            if it unfolds to too much.
+            if the unpacked text is too large.
         """
-        found = b""
-        while len(found) < size and not self._is_over:
-            piece = self._raw(size - len(found))
+        utf8 = b""
+        while len(utf8) < size and not self._is_over:
+            piece = self._raw(size - len(utf8))
             self._is_over = not piece
             if piece.isascii() and self._encoding == "utf-8" and not self._decoder.getstate()[0]:
-                found += piece
+                utf8 += piece
                 continue
             try:
                 text = self._decoder.decode(piece, final=self._is_over)
             except UnicodeDecodeError as error:
                 self.is_broken = self._is_over = True
-                known = error.encoding if self._encoding == "utf-16" else self._encoding
-                text = error.object[: error.start].decode(known)
-            except UnicodeError:  # UTF-16 without the mark that says in which order its bytes are
+                encoding = error.encoding if self._encoding == "utf-16" else self._encoding
+                text = error.object[: error.start].decode(encoding)
+            except UnicodeError:  # UTF-16 without a byte order mark
                 self.is_broken, self._is_over, text = True, True, ""
-            found += text.encode()
-        return found
+            utf8 += text.encode()
+        return utf8
 
     def _raw(self, size: int) -> bytes:
         try:
@@ -80,7 +80,7 @@ class Text:
                 raise
             raise Unreadable(f"The file begins like {self._packing} but is damaged.") from None
         if self._packing is not None:
-            self._left -= len(piece)
-            if self._left < 0:
-                raise TooLarge(f"The file unfolds to more than {self._most} bytes.")
+            self._remaining -= len(piece)
+            if self._remaining < 0:
+                raise TooLarge(f"The file unfolds to more than {self._limit} bytes.")
         return piece

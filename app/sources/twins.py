@@ -1,10 +1,10 @@
-"""A public twin of a dataset: rows drawn from its declaration, from a released profile, or from a public sample.
+"""Public twins: rows drawn from a dataset's declaration, from a released profile, or from a public sample.
 
     twin = f(public facts, seed);   the value in row i of a field is F^-1(u), u = splitmix64(seed, field, i) / 2^64
 
-Every column is drawn by itself, so nothing relates one to another; but rows of a sample are drawn whole. No dataset is
-opened: what is private has no part in it. Numbers of a profile are uniform within its bins; by declaration alone they
-are uniform between their bounds, and categories are all as likely.
+Columns are drawn independently of each other; from a sample, whole rows are drawn. No dataset is opened, and no private
+fact is used. Numbers of a profile are uniform within its bins. From the declaration alone, numbers are uniform between
+their bounds, and categories are equally likely.
 """
 
 import base64
@@ -30,19 +30,18 @@ from purse.wire.twins import FEWEST_SAMPLED
 
 Floats = NDArray[np.float64]
 _GOLDEN, _FIRST, _SECOND = (np.uint64(c) for c in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
-_AT_ONCE = 1000  # rows of a file
-_DIGITS, _EXACT = 3, 12  # decimal places of a number beyond the first digit of its range; of one that was coded
+_BLOCK_ROWS = 1000  # of a file, written at a time
+_DIGITS, _EXACT_DIGITS = 3, 12  # decimal places after the first digit of a drawn number's range; of a coded number
 
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """How one column's values are spread.
+    """The distribution of one column's values.
 
     Parameters
     ----------
-    column : as it is declared
-    weights : of a number's bins, or of each declared category and last of all others; they add up to 1
-    edges : the ends of a number's bins
+    weights : of a number's bins, or of each declared category and then of "other"; they add up to 1
+    edges : of a number's bins
     """
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
@@ -52,7 +51,7 @@ class Law:
     edges: tuple[float, ...] = ()
 
     def drawn(self, u: Floats) -> Floats:
-        """F^-1(u): numbers to some digits, or codes of categories."""
+        """Return F^-1(u): rounded numbers, or codes of categories."""
         ends = np.concatenate(([0.0], np.cumsum(self.weights)))
         which = np.minimum(np.searchsorted(ends[1:], u, side="right"), len(self.weights) - 1)
         if isinstance(self.column, CategoryColumn):
@@ -62,8 +61,8 @@ class Law:
             return codes
         lower, upper, edges = self.column.lower, self.column.upper, np.array(self.edges)
         if self.column.settled().is_settled:  # a column of zeros and ones
-            ones: Floats = np.where(edges[which] + edges[which + 1] > lower + upper, upper, lower)
-            return ones
+            binary: Floats = np.where(edges[which] + edges[which + 1] > lower + upper, upper, lower)
+            return binary
         inside = (u - ends[which]) / np.maximum(np.array(self.weights)[which], 1e-300)
         return _rounded(
             self.column, edges[which] + np.clip(inside, 0.0, 1.0) * (edges[which + 1] - edges[which]), _DIGITS
@@ -71,18 +70,20 @@ class Law:
 
 
 def declared(columns: Sequence[Column]) -> tuple[Law, ...]:
-    """Uniform between bounds and over categories: all that a declaration says."""
+    """Return the laws of a declaration: uniform between bounds and over categories."""
     return tuple(_declared(column) for column in columns)
 
 
 def profiled(columns: Sequence[ColumnProfile]) -> tuple[Law, ...]:
-    """As the released counts say, negative ones being none; as declared where they say nothing."""
+    """Return the laws of released counts, where negative counts become 0; those of the declaration if all are 0."""
     laws = []
-    for told in columns:
-        counts = np.maximum(told.counts, 0.0)
+    for profile in columns:
+        counts = np.maximum(profile.counts, 0.0)
         total = float(counts.sum())
-        known = Law(told.column, tuple((counts / total).tolist()), tuple(told.edges or ())) if total > 0 else None
-        laws.append(known or _declared(told.column))
+        if total > 0:
+            laws.append(Law(profile.column, tuple((counts / total).tolist()), tuple(profile.edges or ())))
+        else:
+            laws.append(_declared(profile.column))
     return tuple(laws)
 
 
@@ -95,12 +96,12 @@ def _declared(column: Column) -> Law:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Rows of a public sample, drawn whole and again and again. Make one with `Sample.of`.
+    """Rows of a public sample, which are drawn as whole rows with repetition. Create one with `Sample.of`.
 
     Parameters
     ----------
     packed : the coded rows: little-endian doubles in base64, row by row
-    width : how many columns are declared
+    width : number of declared columns
     """
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid", "strict": True}
@@ -110,40 +111,40 @@ class Sample:
 
     @staticmethod
     def of(rows: Floats) -> "Sample":
-        """A sample of these coded rows, (m, declared columns)."""
+        """Return a sample of coded rows, (m, declared columns)."""
         return Sample(base64.b64encode(rows.astype("<f8").tobytes()).decode(), rows.shape[1])
 
     @property
     def rows(self) -> Floats:
-        """(m, declared columns), coded."""
-        found: Floats = np.frombuffer(base64.b64decode(self.packed), "<f8").reshape(-1, self.width)
-        return found
+        """The coded rows, (m, declared columns)."""
+        unpacked: Floats = np.frombuffer(base64.b64decode(self.packed), "<f8").reshape(-1, self.width)
+        return unpacked
 
     @property
     def parted(self) -> "tuple[Sample, Sample]":
-        """Every fifth row apart, to score on what was not trained on; `ValueError` if there are fewer than five."""
+        """The rows to train on, and every fifth row to score on; `ValueError` if there are fewer than five."""
         rows = self.rows
         is_fifth = np.arange(1, len(rows) + 1) % FEWEST_SAMPLED == 0
         if not is_fifth.any():
-            raise ValueError(f"a sample has {FEWEST_SAMPLED} rows at least")
+            raise ValueError(f"a sample needs at least {FEWEST_SAMPLED} rows")
         return Sample.of(rows[~is_fifth]), Sample.of(rows[is_fifth])
 
     def codes(self, seed: int, rows: range) -> Floats:
-        """Some of them."""
-        known = self.rows
-        found: Floats = known[(uniform(seed, "rows", rows) * len(known)).astype(np.int64)]
-        return found
+        """Return drawn rows."""
+        unpacked = self.rows
+        drawn: Floats = unpacked[(uniform(seed, "rows", rows) * len(unpacked)).astype(np.int64)]
+        return drawn
 
 
 @dataclass(frozen=True, slots=True)
 class Twin:
-    """Rows of which each column is drawn by its own law. Columns that one of the file's columns says agree.
+    """Rows whose columns are drawn by their own laws. Columns with the same source in the file agree.
 
     Parameters
     ----------
     laws : of the declared columns, in their order
-    dialect : how the file would be written
-    sample : rows that are drawn in the place of what the laws say
+    dialect : of the file
+    sample : drawn instead of the laws
     """
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
@@ -154,7 +155,7 @@ class Twin:
 
     @property
     def parted(self) -> "tuple[Twin, Twin]":
-        """What to train on, and what to score on; raises as `Sample.parted`."""
+        """The twins to train and to score on; raises as `Sample.parted`."""
         if self.sample is None:
             return self, self
         train, test = self.sample.parted
@@ -166,34 +167,34 @@ class Twin:
         return [own[0][1].column.of for own in self._fields]
 
     def codes(self, seed: int, rows: range) -> Floats:
-        """What would be stored of these rows."""
+        """Return these rows as they would be stored."""
         if self.sample is not None:
             return self.sample.codes(seed, rows)
-        found = np.empty((len(rows), len(self.laws)))
+        block = np.empty((len(rows), len(self.laws)))
         for own in self._fields:
             values = self._values(own, seed, rows, None)
             for j, law in own:
-                found[:, j] = self._code(law.column, values, own[0][1].column)
-        return found
+                block[:, j] = self._code(law.column, values, own[0][1].column)
+        return block
 
     def texts(self, seed: int, rows: range) -> list[list[str]]:
-        """What the file would say: for each of its columns the values of these rows."""
-        found, drawn = [], None if self.sample is None else self.sample.codes(seed, rows)
+        """Return these rows as the file would have them: a list of texts for each of its columns."""
+        columns, drawn = [], None if self.sample is None else self.sample.codes(seed, rows)
         for own in self._fields:
             texts = _texts(own[0][1].column, self._values(own, seed, rows, drawn))
             is_number = isinstance(own[0][1].column, NumberColumn) and not _is_dated(own)
-            found.append([t.replace(".", self.dialect.decimal) for t in texts] if is_number else texts)
-        return found
+            columns.append([t.replace(".", self.dialect.decimal) for t in texts] if is_number else texts)
+        return columns
 
     @property
     def _fields(self) -> list[list[tuple[int, Law]]]:
-        """The laws of each column of the file, with their places among those declared."""
+        """The laws of each column of the file, with their positions among the declared columns."""
         order = {law.column.of: j for j, law in reversed(list(enumerate(self.laws)))}
         placed = sorted(enumerate(self.laws), key=lambda pair: order[pair[1].column.of])
         return [list(own) for _, own in groupby(placed, key=lambda pair: pair[1].column.of)]
 
     def _values(self, own: list[tuple[int, Law]], seed: int, rows: range, drawn: Floats | None) -> "Floats | list[str]":
-        """Numbers, or codes, as the first law says, or the sample's rows that were drawn; dates as text."""
+        """Return numbers or codes drawn by the first law or from the sample's rows; dates as text."""
 
         def values(j: int, law: Law, stream: str) -> Floats:
             return law.drawn(uniform(seed, stream, rows)) if drawn is None else _meant(law.column, drawn[:, j])
@@ -210,7 +211,7 @@ class Twin:
         return written(parts, self.dialect.date_format, len(rows))
 
     def _code(self, column: Column, values: "Floats | list[str]", first: Column) -> Floats:
-        """The codes that would be read of these values in the file."""
+        """Return the codes that would be read from these values in the file."""
         if column.date is not None:
             from app.sources.dates import read  # late: Arrow
 
@@ -222,21 +223,21 @@ class Twin:
 
 
 def uniform(seed: int, stream: str, rows: range) -> Floats:
-    """A number in (0, 1) for each row, the same on every machine: splitmix64 of the row's number, keyed by the rest."""
+    """Return a number in (0, 1) for each row, the same on every machine: splitmix64 of the row's index and a key."""
     key = int.from_bytes(hashlib.blake2b(f"{seed} {stream}".encode(), digest_size=8).digest(), "little")
     with np.errstate(over="ignore"):
         z = np.arange(rows.start + 1, rows.stop + 1, dtype=np.uint64) * _GOLDEN + np.uint64(key)
         z = (z ^ (z >> np.uint64(30))) * _FIRST
         z = (z ^ (z >> np.uint64(27))) * _SECOND
         z ^= z >> np.uint64(31)
-    found: Floats = ((z >> np.uint64(12)).astype(float) + 0.5) / 2.0**52
-    return found
+    numbers: Floats = ((z >> np.uint64(12)).astype(float) + 0.5) / 2.0**52
+    return numbers
 
 
 def csv_file(twin: Twin, seed: int, rows: int, unit: PersonUnit | None = None) -> Iterator[bytes]:
-    """The twin as a CSV file in its dialect, piece by piece; where a person is the unit, each has 1 to max_rows rows.
+    """Yield the twin as a CSV file in its dialect, block by block. With a unit, each person has 1 to max_rows rows.
 
-    What the dialect cannot write (a delimiter where there are no quotes) is left out; no such file could hold it.
+    Values that the dialect cannot write (with a delimiter, but without quotes) are left empty.
     """
     encoder, quote = codecs.getincrementalencoder(twin.dialect.encoding)("replace"), twin.dialect.quote
     quoting: Any = {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE, "quotechar": None}
@@ -245,8 +246,8 @@ def csv_file(twin: Twin, seed: int, rows: int, unit: PersonUnit | None = None) -
     banned = frozenset() if quote else frozenset(twin.dialect.delimiter + "\r\n")
     people = [] if unit is None else [f"person {p + 1}" for p in owners(seed, rows, unit.max_rows, rows).tolist()]
     writer.writerow([*([unit.column] if unit else []), *twin.names])
-    for start in range(0, rows, _AT_ONCE):
-        some = range(start, min(rows, start + _AT_ONCE))
+    for start in range(0, rows, _BLOCK_ROWS):
+        some = range(start, min(rows, start + _BLOCK_ROWS))
         columns = [*([people[start : some.stop]] if unit else []), *twin.texts(seed, some)]
         for row in zip(*columns, strict=True):
             writer.writerow([value if banned.isdisjoint(value) else "" for value in row])
@@ -256,9 +257,7 @@ def csv_file(twin: Twin, seed: int, rows: int, unit: PersonUnit | None = None) -
 
 
 def owners(seed: int, persons: int, most: int, rows: int | None = None) -> NDArray[np.int64]:
-    """For each row of so many persons whose it is, or for the first `rows` alone: everybody has 1 to `most`, each as
-    likely.
-    """
+    """Return the person of each row, or of the first `rows`. A person has 1 to `most` rows with equal probabilities."""
     sizes = 1 + (uniform(seed, "persons", range(persons)) * most).astype(np.int64)
     if rows is not None:
         sizes = sizes[: np.searchsorted(np.cumsum(sizes), rows) + 1]
@@ -266,18 +265,18 @@ def owners(seed: int, persons: int, most: int, rows: int | None = None) -> NDArr
 
 
 def _meant(column: Column, codes: Floats) -> Floats:
-    """The numbers that these codes stand for, to some digits; codes of categories as they are."""
+    """Return the rounded numbers of these codes; codes of categories unchanged."""
     if isinstance(column, CategoryColumn):
         return codes
     middle, half = number_scale(column)
-    return _rounded(column, middle + half * codes, _EXACT)
+    return _rounded(column, middle + half * codes, _EXACT_DIGITS)
 
 
 def _rounded(column: NumberColumn, x: Floats, digits: int) -> Floats:
-    """Between the bounds, to so many decimal places beyond the first digit of their range."""
+    """Return numbers within the bounds, rounded to so many decimal places after the first digit of their range."""
     places = digits - math.floor(math.log10(column.upper - column.lower))
-    found: Floats = np.clip(np.round(x, places) if abs(places) < 16 else x, column.lower, column.upper)
-    return found
+    rounded: Floats = np.clip(np.round(x, places) if abs(places) < 16 else x, column.lower, column.upper)
+    return rounded
 
 
 def _is_dated(own: list[tuple[int, Law]]) -> bool:
@@ -285,18 +284,18 @@ def _is_dated(own: list[tuple[int, Law]]) -> bool:
 
 
 def _number(law: Law, drawn: Floats) -> Floats:
-    """The part of a date that a law draws; 1 for a category that is no whole number."""
+    """Return the part of a date that a law draws; 1 for a category that is not a whole number."""
     if isinstance(law.column, NumberColumn):
         return np.round(drawn)
-    known = [int(text) if text.isdecimal() and text.isascii() else 1 for text in law.column.categories]
-    return np.array([*known, 1], dtype=float)[drawn.astype(np.int64)]
+    parts = [int(text) if text.isdecimal() and text.isascii() else 1 for text in law.column.categories]
+    return np.array([*parts, 1], dtype=float)[drawn.astype(np.int64)]
 
 
 def _texts(column: Column, values: "Floats | list[str]") -> list[str]:
-    """As a plain file says them; nothing for what is no declared category."""
+    """Return values as a plain file has them; an empty text for undeclared categories."""
     if isinstance(values, list):
         return values
     if isinstance(column, CategoryColumn):
-        known = [*column.categories, ""]
-        return [known[int(code)] for code in values.tolist()]
+        words = [*column.categories, ""]
+        return [words[int(code)] for code in values.tolist()]
     return [repr(x).removesuffix(".0") for x in values.tolist()]

@@ -1,1 +1,1 @@
-"""What stewards do with a dataset that is there: amend it, freeze it, delete its values."""
+"""Stewards' changes to a registered dataset: amendment, freezing, deletion of values, charges from outside."""

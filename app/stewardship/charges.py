@@ -1,4 +1,4 @@
-"""Charges of mechanisms that ran elsewhere. The loss has happened; the ledger has to tell it."""
+"""Charges of mechanisms that ran elsewhere. Their privacy loss has happened, and the ledger must record it."""
 
 import sqlalchemy as sa
 
@@ -19,22 +19,22 @@ from app.quotes import pricing
 from app.wire import ExternalCharge
 from purse.wire.outside import ExternalCharged
 
-_BEYOND = "This costs more than any ledger can hold."
+_BEYOND = "This event costs more than any ledger can record. Check its parameters, or freeze the dataset."
 
 
 def charge(database: Database, steward: Principal, dataset_id: str, asked: ExternalCharge) -> ExternalCharged:
-    """One entry of the ledger, once for each label; and one of its kept-out part's, on whose people it ran as well.
+    """Record a charge once for each label, on the dataset's ledger and on that of its holdout set.
 
-    What does not fit is refused, so that a slip of the pen does not spend a budget for good; or, where the steward says
-    so, recorded as exceeding it, which freezes the ledger.
+    A charge that does not fit is refused, so that a typing error does not spend a budget forever. With `exceeds` it is
+    recorded as exceeding the budget, which freezes the ledger.
 
     Raises
     ------
     ApiError
-        not_found; budget_exhausted; idempotency_conflict if the label stands for another event; out_of_range if no
-        ledger could hold it; method_filter_mismatch.
+        not_found; budget_exhausted; idempotency_conflict if the label was used for another event; out_of_range if no
+        ledger could record it; method_filter_mismatch.
     """
-    with database.read() as connection:  # a price may take a second, which no other writer should wait for
+    with database.read() as connection:  # pricing may take a second, for which no writer should wait
         row = store.visible(connection, dataset_id, steward)
         parts = [row, *(part for part in store.parts(connection, row) if part.ledger_id != row.ledger_id)]
         outside = Outside(asked.event, ledger.neighbors(connection, dataset_id))
@@ -60,19 +60,19 @@ def charge(database: Database, steward: Principal, dataset_id: str, asked: Exter
 def _charged(
     connection: sa.Connection, priced: DatasetRow, asked: ExternalCharge, cost: Cost, steward: Principal, at: str
 ) -> Entry:
-    """The entry of this label, which may be there already."""
+    """Return the entry of this label, which may exist already."""
     row = _unchanged(connection, priced, steward)
     entry = ledger.external(connection, row.id, asked.label)
     if entry is None:
         return _entered(connection, row, asked, cost, steward, at)
     if entry.body["event"] != event_to_json(asked.event):
-        raise ApiError("idempotency_conflict", "This label stands for another event: use a new one.")
+        raise ApiError("idempotency_conflict", "This label was used for another event. Use a new label.")
     return entry
 
 
 def _unchanged(connection: sa.Connection, priced: DatasetRow, steward: Principal) -> DatasetRow:
     row = store.visible(connection, priced.id, steward)
-    if row.state.filter != priced.state.filter:  # the cost would be one of other orders
+    if row.state.filter != priced.state.filter:  # the cost would be in another currency
         raise ApiError("dataset_changed")
     return row
 
@@ -83,7 +83,7 @@ def _entered(
     fits = row.state.filter.admits(row.state.spent, cost) and not row.state.whole
     standing = allotments.stands(connection, row.ledger_id, row.state, steward.id)
     if not (fits and standing.holds(cost)) and not asked.exceeds:
-        detail = "It does not fit the budget. If it has happened, record it with `exceeds`, or freeze the dataset now."
+        detail = "This does not fit the budget. If the release has happened, send `exceeds`, or freeze the dataset."
         raise ApiError("budget_exhausted", detail, remaining=pricing.remaining(standing))
     event = External(row.id, asked.label, event_to_json(asked.event), cost, not fits, steward.name)
     try:

@@ -1,4 +1,4 @@
-"""Stewards' changes to a dataset that is there."""
+"""Routes of stewards' changes to a registered dataset."""
 
 from typing import Annotated
 
@@ -32,11 +32,11 @@ def amend(
     dataset_id: DatasetId,
     body: Annotated[Amendment, Depends(json_body(Amendment))],
 ) -> Dataset:
-    """A name or any other budget, while nothing is charged; a larger budget after that; a freeze at any time.
+    """Changes the name or the budget while nothing is charged, raises a charged budget, or freezes the dataset.
 
-    A larger budget is a new promise: it is an entry of the ledger, and stands in `budget.promises` beside those before
-    it. Frozen, nothing is charged and no job starts, at once; what runs is paid for, and ends. Both are the family's.
-    Columns cannot change without their file: withdraw the dataset (DELETE), and register it again.
+    A larger budget is a new promise: an entry of the ledger, listed in `budget.promises` with the earlier ones.
+    Freezing immediately blocks new charges and keeps queued jobs from starting; running jobs are paid for and finish.
+    Both apply to the whole family. Columns cannot change: withdraw the dataset (DELETE) and register its file again.
     """
     changed = service.amend(base, principal, dataset_id, body)
     dispatcher.wake()
@@ -65,14 +65,14 @@ def charge(
     body: Annotated[ExternalCharge, Depends(json_body(ExternalCharge))],
     locate: Locate,
 ) -> ExternalCharged:
-    """What a mechanism cost that ran on the same people outside of this service, in the currency of the ledger.
+    """Charges a mechanism that ran on the same people outside this service, in the currency of the ledger.
 
-    What does not fit is refused: with `exceeds` it is recorded all the same, for it has happened. The budget is then
-    exceeded, which it tells, and the ledger frozen. A charge from outside is never taken back.
+    A charge that does not fit is refused. With `exceeds` it is recorded anyway, because it has happened: the budget
+    is then reported as exceeded, and the ledger is frozen. An outside charge is never refunded.
     """
-    made = charges.charge(base, principal, dataset_id, body)
-    locate(f"{router.prefix}/{dataset_id}/ledger?cursor={made.sequence - 1}&limit=1&order=asc")
-    return made
+    charged = charges.charge(base, principal, dataset_id, body)
+    locate(f"{router.prefix}/{dataset_id}/ledger?cursor={charged.sequence - 1}&limit=1&order=asc")
+    return charged
 
 
 @router.delete(
@@ -81,12 +81,12 @@ def charge(
     responses=responses("not_found", "disk_full", "storage_unavailable"),
 )
 def erase(base: Base, chosen: Chosen, principal: Manager, dispatcher: Dispatching, dataset_id: DatasetId) -> Dataset:
-    """Ends its jobs (queued ones are refunded, running ones stay charged and release nothing), and deletes its values.
+    """Cancels the jobs of a dataset (queued ones are refunded, running ones stay charged), and deletes its values.
 
-    If nothing is charged on its ledger then, it is withdrawn: no longer a dataset, its name free, the same values may
-    be registered again. Otherwise `data` is "deleted": ledger and receipts stay, and nothing more is answered of it.
-    Its kept-out part goes with it, and it is withdrawn only if nothing is charged on that part's ledger either.
+    If nothing is charged on its ledger after that, the dataset is withdrawn: its name becomes free, and the same
+    values may be registered again. Otherwise `data` is "deleted": ledger and receipts remain, and jobs are refused.
+    The holdout set is deleted with it. The dataset is withdrawn only if the holdout set's ledger has no charge either.
     """
-    told = service.erase(base, chosen, principal, dataset_id)
+    erased = service.erase(base, chosen, principal, dataset_id)
     dispatcher.wake()
-    return told
+    return erased

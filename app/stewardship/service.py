@@ -1,8 +1,7 @@
-"""A dataset's declaration, promise and values after registration: each change is an entry of its ledger, by name.
+"""Changes to a dataset after its registration. Each is an entry of its ledger that names the steward.
 
-While nothing is charged, a declaration can be mended: another name, another budget; or it is withdrawn and registered
-again. From the first charge on it stands: a budget may only grow, which is a new promise, and what is deleted is the
-values, never the ledger.
+While nothing is charged, the name and the budget can change, or the dataset can be withdrawn and registered again.
+After the first charge a budget may only grow, which is a new promise. Values can be deleted, but never the ledger.
 """
 
 from dataclasses import replace
@@ -30,12 +29,12 @@ from purse.wire.problems import Violation
 
 
 def amend(database: Database, steward: Principal, dataset_id: str, change: Amendment) -> Dataset:
-    """Every change that is asked for, or none.
+    """Make all requested changes, or none.
 
     Raises
     ------
     ApiError
-        not_found; name_taken; already_charged for what only an uncharged ledger allows; out_of_range or overallotted
+        not_found; name_taken; already_charged for changes that need an uncharged ledger; out_of_range or overallotted
         for the budget.
     """
     with database.write(alone="names") as connection:
@@ -43,7 +42,7 @@ def amend(database: Database, steward: Principal, dataset_id: str, change: Amend
         row, at = store.visible(connection, dataset_id, steward), database.timestamp()
         if change.name is not None and change.name != row.name:
             if row.state.is_charged:
-                raise ApiError("already_charged", "A name stays from the first charge on: receipts tell it.")
+                raise ApiError("already_charged", "Receipts state the name: it cannot change after the first charge.")
             store.rename(connection, row, change.name)
             ledger.apply(connection, row.id, Renamed(row.id, change.name, steward.name), at)
         if change.budget is not None:
@@ -52,22 +51,22 @@ def amend(database: Database, steward: Principal, dataset_id: str, change: Amend
                 ledger.apply(connection, row.id, Promised(rule, steward.name), at)
                 allotments.refuse_over(connection, store.visible(connection, dataset_id, steward))
         if change.frozen is not None:
-            # A kept-out part that was frozen for itself, as one that was exceeded is, is not lifted with the other.
+            # Lifting a freeze does not apply to a holdout set, which may be frozen because its budget is exceeded.
             for part in store.parts(connection, row) if change.frozen else [row]:
                 _freeze(connection, part.id, Frozen(change.frozen, steward.name), at)
         return described(connection, store.visible(connection, dataset_id, steward), steward)
 
 
 def erase(database: Database, settings: Settings, steward: Principal, dataset_id: str) -> Dataset:
-    """Ends the dataset's jobs and deletes its values; withdraws it altogether if nothing is charged then.
+    """End the dataset's jobs and delete its values; withdraw the dataset if nothing is charged then.
 
-    Queued jobs are refunded, running ones stay charged and release nothing. The order is committed before the first
-    byte is deleted, and carried out at the next start if a crash comes between, or by asking again.
+    Queued jobs are refunded; running jobs stay charged and release nothing. The order is committed before the first
+    byte is deleted. After a crash the next start completes it, or a repeated request.
 
     Raises
     ------
     ApiError
-        not_found; storage_unavailable: the order stands, and is carried out at a start that reaches it.
+        not_found; storage_unavailable: the order remains, and a later start completes it.
     """
     with database.write(alone="names") as connection:
         ledger.lock(connection, store.whole(dataset_id))
@@ -75,29 +74,32 @@ def erase(database: Database, settings: Settings, steward: Principal, dataset_id
         parts = store.parts(connection, row)
         if row.data == "stored":
             row = _emptied(connection, parts, steward, database.timestamp())
-        told = described(connection, row, steward)
+        dataset = described(connection, row, steward)
     try:
         for part in parts:
             folders.erase(settings.home, part.folder)
     except Away:
         raise ApiError("storage_unavailable") from None
-    return told
+    return dataset
 
 
 def _freeze(connection: sa.Connection, dataset_id: str, event: Frozen, at: str) -> None:
-    """A family's parts are on one ledger, which is frozen once."""
+    """Freeze a ledger or lift its freeze; datasets of one family share a ledger, which changes once."""
     if _state(connection, dataset_id).frozen != event.is_frozen:
         ledger.apply(connection, dataset_id, event, at)
 
 
 def _state(connection: sa.Connection, dataset_id: str) -> LedgerState:
-    found = ledger.load_state(connection, dataset_id)
-    assert found is not None
-    return found
+    state = ledger.load_state(connection, dataset_id)
+    assert state is not None
+    return state
 
 
 def _emptied(connection: sa.Connection, parts: list[DatasetRow], steward: Principal, at: str) -> DatasetRow:
-    """The first part's row. Withdrawn, its values may come again under a new budget: so only if no part was charged."""
+    """Record the deletion of all parts; return the row of the first.
+
+    The values of a withdrawn dataset may be registered again under a new budget, so no part may have been charged.
+    """
     for job in (job for part in parts for job in jobs.unfinished(connection, part.id)):
         job_service.stop(connection, job, at)
     states = [_state(connection, part.id) for part in parts]
@@ -110,12 +112,12 @@ def _emptied(connection: sa.Connection, parts: list[DatasetRow], steward: Princi
 
 
 def _promised(row: DatasetRow, change: BudgetChange) -> Filter:
-    """The filter that is to be in force; the present one if that is what was asked for."""
-    rule, asked = row.state.filter, change.model_dump(exclude_none=True)
+    """Return the requested filter; the present one if nothing changes."""
+    rule, requested = row.state.filter, change.model_dump(exclude_none=True)
     if not row.state.is_charged:
-        return opened(Budget.model_validate({"filter": rule.kind} | asked), "body.budget")
-    if asked.get("filter", rule.kind) != rule.kind or asked.get("slack", rule.slack) != rule.slack:
-        raise ApiError("already_charged", "Filter and slack were fixed before the first charge: leave them out.")
+        return opened(Budget.model_validate({"filter": rule.kind} | requested), "body.budget")
+    if requested.get("filter", rule.kind) != rule.kind or requested.get("slack", rule.slack) != rule.slack:
+        raise ApiError("already_charged", "`filter` and `slack` cannot change after the first charge. Leave them out.")
     privacy = Privacy(change.epsilon, change.delta)
     try:
         return rule if privacy == rule.privacy else rule.raised(privacy)

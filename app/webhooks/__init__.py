@@ -1,1 +1,1 @@
-"""Webhooks: whoever asked for it is told that a job is over, once the public grid of times allows it."""
+"""Webhooks: messages to an analyst's address when a job has ended, once the public grid of times allows it."""

@@ -1,4 +1,4 @@
-"""Webhooks, for analysts; stewards see whose there are, and may end them."""
+"""Routes of webhooks, for analysts. Stewards can list and delete any of them."""
 
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -41,10 +41,10 @@ def create(
     body: Annotated[WebhookRequest, Depends(json_body(WebhookRequest))],
     locate: Locate,
 ) -> Webhook:
-    """From now on the address is told of each job of yours that is over; the same address again is the same webhook.
+    """Registers an address that gets a message when a job of yours ends. An address is registered once.
 
-    Messages are signed by a key of `/v1/keys`, by the rules of Standard Webhooks; one that is not taken (by a 2xx) is
-    sent again, for 10 hours.
+    Messages are signed with a key of `/v1/keys`, as Standard Webhooks requires. A message without a 2xx answer is
+    repeated for 10 hours.
     """
     try:
         places.parted(body.url, chosen.webhook_hosts)
@@ -53,13 +53,13 @@ def create(
         raise ApiError("invalid_request", "See `violations`.", violations=[wrong]) from None
     with base.write() as connection:
         identity.lock(connection, principal.id)
-        made = store.add(connection, principal.id, body.url, base.timestamp())
+        webhook_id = store.add(connection, principal.id, body.url, base.timestamp())
         if store.count(connection, principal.id) > chosen.max_webhooks:
-            detail = f"At most {chosen.max_webhooks} webhooks of one analyst; delete one."
+            detail = f"You have {chosen.max_webhooks} webhooks, the most allowed. Delete one."
             raise ApiError("too_many_requests", detail, headers={"Retry-After": "60"})
-        found = _told(store.get(connection, made), principal)
-    locate(f"{router.prefix}/{made}")
-    return found
+        webhook = _described(store.get(connection, webhook_id), principal)
+    locate(f"{router.prefix}/{webhook_id}")
+    return webhook
 
 
 @router.get("", summary="List webhooks", responses=responses("invalid_request"))
@@ -67,39 +67,39 @@ def listing(
     base: Base,
     principal: Analyst,
     asked: Annotated[Paging, Depends(paging())],
-    analyst: Annotated[Name | None, Query(description="Only this analyst's, by name or identity.")] = None,
+    analyst: Annotated[Name | None, Query(description="Only webhooks of this analyst, by name or identity id.")] = None,
 ) -> Page[Webhook]:
-    """An analyst's own; to a steward all, without what follows the host in their addresses."""
+    """Returns an analyst's own webhooks; to stewards all, with their addresses cut after the host."""
     named = sa.true() if analyst is None else (identities.c.name == analyst) | (identities.c.id == analyst)
     with base.read() as connection:
-        found = store.page(connection, asked, _seen(principal), named)
-    return asked.page(Page[Webhook], found, lambda row: _told(row, principal), lambda row: row.id)
+        rows = store.page(connection, asked, _visible(principal), named)
+    return asked.page(Page[Webhook], rows, lambda row: _described(row, principal), lambda row: row.id)
 
 
 @router.get("/{webhook_id}", summary="Read a webhook", responses=responses("not_found"))
 def read(base: Base, principal: Analyst, webhook_id: Identifier) -> Webhook:
-    """When it last took a message, and how often it has not since. Why not is told to nobody."""
+    """Returns the time of the last accepted message, and the failures since. Their reasons are not shown."""
     with base.read() as connection:
-        return _told(store.get(connection, webhook_id, _seen(principal)), principal)
+        return _described(store.get(connection, webhook_id, _visible(principal)), principal)
 
 
 @router.delete(
     "/{webhook_id}", status_code=204, summary="Delete a webhook", responses=responses("not_found", "disk_full")
 )
 def delete(base: Base, principal: Submitter, webhook_id: Identifier) -> Response:
-    """It is told of nothing more, not of what is waiting either."""
+    """Deletes the webhook and its waiting messages."""
     with base.write() as connection:
-        _told(store.get(connection, webhook_id, _seen(principal)), principal)
+        _described(store.get(connection, webhook_id, _visible(principal)), principal)
         store.delete(connection, webhook_id)
     return Response(status_code=204)
 
 
-def _seen(principal: Principal) -> sa.ColumnElement[bool]:
+def _visible(principal: Principal) -> sa.ColumnElement[bool]:
     return sa.true() if principal.role == "steward" else webhooks.c.owner_id == principal.id
 
 
-def _told(row: sa.Row[tuple[object, ...]] | None, principal: Principal) -> Webhook:
-    """The webhook as the principal may see it; `ApiError` not_found."""
+def _described(row: sa.Row[tuple[object, ...]] | None, principal: Principal) -> Webhook:
+    """Return the webhook as the principal may see it; `ApiError` not_found."""
     if row is None:
         raise ApiError("not_found")
     parts, is_own = urlsplit(row.url), row.owner_id == principal.id

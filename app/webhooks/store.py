@@ -1,8 +1,7 @@
-"""Webhooks and the messages to them in the database. Every function works inside the caller's transaction.
+"""Webhooks and their messages in the database. Every function runs inside the caller's transaction.
 
-A message is written in the transaction in which its job ends, which is not before the end may be told, and deleted once
-it was taken or given up. Whoever sends one holds its webhook for so long: one message at a time is on its way to each,
-whatever number of servers there are.
+A message is stored in the transaction that publishes the end of its job, and deleted once it was accepted or given up.
+A sender leases the webhook meanwhile, so that each webhook gets one message at a time from all servers.
 """
 
 from dataclasses import dataclass
@@ -15,19 +14,19 @@ from app.persistence.session import new_id
 from app.persistence.tables import deliveries, identities, jobs, webhooks
 from purse.wire.jobs import JobState
 
-LEASE = 60.0  # seconds that a server has for one attempt, and then has failed
-DELAYS = (10.0, 40.0, 160.0, 640.0, 2560.0, 10_240.0, 21_600.0)  # seconds before the attempts after the first
+LEASE_SECONDS = 60.0  # for one attempt, which then has failed
+RETRY_DELAYS_SECONDS = (10.0, 40.0, 160.0, 640.0, 2560.0, 10_240.0, 21_600.0)  # before the second and later attempts
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One attempt to tell of one job.
+    """One attempt to send a message about one job.
 
     Parameters
     ----------
     id : the same at every attempt
-    attempts : those before this one
-    lease : until when nobody else sends to this webhook
+    attempts : number of earlier attempts
+    lease : time until which no other server sends to this webhook
     """
 
     id: str
@@ -42,89 +41,86 @@ class Message:
 
 
 def enqueue(connection: sa.Connection, owner_id: str, job_id: str) -> None:
-    """A message for each of the owner's webhooks; a webhook that is being deleted is waited for."""
-    mine = sa.select(webhooks.c.id).where(webhooks.c.owner_id == owner_id).with_for_update(read=True, key_share=True)
-    for webhook in connection.scalars(mine).all():
+    """Store a message for each of the owner's webhooks; wait for a webhook that is being deleted."""
+    owned = sa.select(webhooks.c.id).where(webhooks.c.owner_id == owner_id).with_for_update(read=True, key_share=True)
+    for webhook in connection.scalars(owned).all():
         new = {"id": new_id("msg"), "webhook_id": webhook, "job_id": job_id, "due": 0.0, "attempts": 0}
         connection.execute(sa.insert(deliveries), new)
 
 
 def is_due(connection: sa.Connection, now: float) -> bool:
-    """Whether there is anything to send."""
+    """Return whether a message is due."""
     return connection.scalar(sa.select(deliveries.c.id).where(deliveries.c.due <= now).limit(1)) is not None
 
 
-def claim(connection: sa.Connection, now: float, most: int) -> list[Message]:
-    """At most so many messages that are due, each of another webhook, which is nobody else's until its lease ends.
+def claim(connection: sa.Connection, now: float, limit: int) -> list[Message]:
+    """Lease the webhooks of at most so many due messages, one message of each; return these messages.
 
-    Webhooks take turns: first are those that were let go longest ago, however many messages wait for the others.
+    Webhooks take turns: the one whose last lease ended first comes first, whatever the number of waiting messages.
     """
-    of = ("id", "webhook_id", "attempts")
-    columns = (*(deliveries.c[name] for name in of), webhooks.c.url, webhooks.c.busy_until)
-    place = sa.func.row_number().over(partition_by=webhooks.c.id, order_by=(deliveries.c.due, jobs.c.number))
+    columns = (deliveries.c.id, deliveries.c.webhook_id, deliveries.c.attempts, webhooks.c.url, webhooks.c.busy_until)
+    position = sa.func.row_number().over(partition_by=webhooks.c.id, order_by=(deliveries.c.due, jobs.c.number))
     of_job = (jobs.c.id.label("job"), jobs.c.dataset_id, jobs.c.state, jobs.c.finished_at)
-    due = sa.select(*columns, *of_job, place.label("place")).join_from(deliveries, webhooks).join(jobs)
+    due = sa.select(*columns, *of_job, position.label("position")).join_from(deliveries, webhooks).join(jobs)
     first = due.where(deliveries.c.due <= now, webhooks.c.busy_until <= now).subquery()
-    turns = sa.select(first).where(first.c.place == 1).order_by(first.c.busy_until, first.c.webhook_id)
-    found: list[Message] = []
-    for row in connection.execute(turns.limit(10 * most)):
-        if len(found) == most:
+    turns = sa.select(first).where(first.c.position == 1).order_by(first.c.busy_until, first.c.webhook_id)
+    messages: list[Message] = []
+    for row in connection.execute(turns.limit(10 * limit)):
+        if len(messages) == limit:
             break
         free = (webhooks.c.id == row.webhook_id) & (webhooks.c.busy_until <= now)
-        if connection.execute(sa.update(webhooks).where(free).values(busy_until=now + LEASE)).rowcount:
+        if connection.execute(sa.update(webhooks).where(free).values(busy_until=now + LEASE_SECONDS)).rowcount:
             job = (row.job, row.dataset_id, row.state, row.finished_at)
-            found.append(Message(row.id, row.webhook_id, row.url, row.attempts, now + LEASE, *job))
-    return found
+            messages.append(Message(row.id, row.webhook_id, row.url, row.attempts, now + LEASE_SECONDS, *job))
+    return messages
 
 
-def settle(connection: sa.Connection, message: Message, is_taken: bool, now: float, at: str) -> None:
-    """What has become of an attempt; nothing, if its lease is over or its webhook is gone."""
-    held = (webhooks.c.id == message.webhook) & (webhooks.c.busy_until == message.lease)
-    how = {"delivered_at": at, "failures": 0} if is_taken else {"failures": webhooks.c.failures + 1}
-    if not connection.execute(sa.update(webhooks).where(held).values(busy_until=now, **how)).rowcount:
+def settle(connection: sa.Connection, message: Message, is_accepted: bool, now: float, at: str) -> None:
+    """Record the result of an attempt, unless its lease has ended or its webhook was deleted."""
+    is_leased = (webhooks.c.id == message.webhook) & (webhooks.c.busy_until == message.lease)
+    result = {"delivered_at": at, "failures": 0} if is_accepted else {"failures": webhooks.c.failures + 1}
+    if not connection.execute(sa.update(webhooks).where(is_leased).values(busy_until=now, **result)).rowcount:
         return
     this = deliveries.c.id == message.id
-    if is_taken or message.attempts == len(DELAYS):
+    if is_accepted or message.attempts == len(RETRY_DELAYS_SECONDS):
         connection.execute(sa.delete(deliveries).where(this))
     else:
-        later = {"attempts": message.attempts + 1, "due": now + DELAYS[message.attempts]}
-        connection.execute(sa.update(deliveries).where(this).values(**later))
+        retry = {"attempts": message.attempts + 1, "due": now + RETRY_DELAYS_SECONDS[message.attempts]}
+        connection.execute(sa.update(deliveries).where(this).values(**retry))
 
 
 def add(connection: sa.Connection, owner_id: str, url: str, at: str) -> str:
-    """The id of the owner's webhook at this address: the one that is there, or a new one."""
-    same = sa.select(webhooks.c.id).where(webhooks.c.owner_id == owner_id, webhooks.c.url == url)
-    known = connection.scalar(same)
-    if known is not None:
-        return str(known)
+    """Return the id of the owner's webhook at this address; register it if there is none."""
+    existing = connection.scalar(sa.select(webhooks.c.id).where(webhooks.c.owner_id == owner_id, webhooks.c.url == url))
+    if existing is not None:
+        return str(existing)
     new = {"id": new_id("hook"), "owner_id": owner_id, "url": url, "created_at": at, "busy_until": 0.0, "failures": 0}
     connection.execute(sa.insert(webhooks), new)
     return str(new["id"])
 
 
 def count(connection: sa.Connection, owner_id: str) -> int:
-    """How many webhooks the owner has."""
-    mine = sa.select(sa.func.count()).select_from(webhooks).where(webhooks.c.owner_id == owner_id)
-    return connection.execute(mine).scalar_one()
+    """Return the number of the owner's webhooks."""
+    query = sa.select(sa.func.count()).select_from(webhooks).where(webhooks.c.owner_id == owner_id)
+    return connection.execute(query).scalar_one()
 
 
 def page(
-    connection: sa.Connection, asked: Paging, seen: sa.ColumnElement[bool], *wanted: sa.ColumnElement[bool]
+    connection: sa.Connection, asked: Paging, visible: sa.ColumnElement[bool], *conditions: sa.ColumnElement[bool]
 ) -> list[sa.Row[Any]]:
-    """Those of the webhooks seen that are wanted, in the order of their making; none after one not seen."""
-    by = (webhooks.c.created_at, webhooks.c.id)
-    after = sa.select(*by).where(webhooks.c.id == asked.cursor, seen)
-    found = asked.of(_described().where(seen, *wanted), *by, at=after)
-    return list(connection.execute(found))
+    """Return a page of visible webhooks in the order of creation; an empty one after an invisible webhook."""
+    order = (webhooks.c.created_at, webhooks.c.id)
+    cursor = sa.select(*order).where(webhooks.c.id == asked.cursor, visible)
+    return list(connection.execute(asked.of(_described().where(visible, *conditions), *order, at=cursor)))
 
 
-def get(connection: sa.Connection, webhook_id: str, *seen: sa.ColumnElement[bool]) -> sa.Row[Any] | None:
-    """A webhook by its id, if it is among those that may be seen."""
-    return connection.execute(_described().where(webhooks.c.id == webhook_id, *seen)).one_or_none()
+def get(connection: sa.Connection, webhook_id: str, *visible: sa.ColumnElement[bool]) -> sa.Row[Any] | None:
+    """Return a webhook by its id if it meets the conditions, else None."""
+    return connection.execute(_described().where(webhooks.c.id == webhook_id, *visible)).one_or_none()
 
 
 def delete(connection: sa.Connection, webhook_id: str) -> None:
-    """The webhook is gone, and what was to be told there; a job that ends just now is waited for."""
+    """Delete a webhook and its waiting messages; wait for a job that is being ended."""
     connection.execute(sa.select(webhooks.c.id).where(webhooks.c.id == webhook_id).with_for_update())
     connection.execute(sa.delete(deliveries).where(deliveries.c.webhook_id == webhook_id))
     connection.execute(sa.delete(webhooks).where(webhooks.c.id == webhook_id))

@@ -1,7 +1,7 @@
-"""Certificates for the engine's channel: an authority of its own, and one for each server, scheduler and worker.
+"""Certificates for the engine's channel: an authority, and a certificate for each server, scheduler and worker.
 
-Whoever has a certificate of this authority may run code on every worker and on the scheduler, so that it is worth the
-data (docs/operations.md). Nobody else connects at all; no name in a certificate is looked at.
+A holder of a certificate of this authority may run code on every worker and on the scheduler. A certificate therefore
+gives access to the data (docs/operations.md). Nobody can connect without one; names in certificates are not checked.
 """
 
 import datetime
@@ -22,23 +22,24 @@ from app.persistence.files import locked, write_whole
 
 AUTHORITY = "ca"
 _PURPOSES = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
-_EARLIER = datetime.timedelta(hours=1)  # clocks differ
+_CLOCK_TOLERANCE = datetime.timedelta(hours=1)
+_AUTHORITY_DAYS = 3650
 
 
 def issue(folder: Path, name: str, days: int) -> tuple[Path, Path]:
-    """`<name>.pem` and `<name>-key.pem` in the folder, signed by its authority, which is made if there is none.
+    """Write `<name>.pem` and `<name>-key.pem`, signed by the folder's authority, which is created if it is missing.
 
-    The key is written first: one without its certificate was left by a kill, and gets it now.
+    The key is written first. A key without a certificate is left over from a kill, and gets its certificate now.
 
     Raises
     ------
     FileExistsError
-        if there is one of this name.
+        if a certificate of this name exists.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with locked(folder / AUTHORITY):
         if not _files(folder, AUTHORITY)[0].exists():
-            _make(folder, AUTHORITY, None, 3650)
+            _make(folder, AUTHORITY, None, _AUTHORITY_DAYS)
         if _files(folder, name)[0].exists():
             raise FileExistsError(name)
         return _make(folder, name, folder, days)
@@ -51,7 +52,7 @@ def _make(folder: Path, name: str, authority: Path | None, days: int) -> tuple[P
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     issuer, signing = (subject, key) if authority is None else _authority(authority)
     builder = x509.CertificateBuilder(issuer, subject, key.public_key(), x509.random_serial_number())
-    builder = builder.not_valid_before(now - _EARLIER).not_valid_after(now + datetime.timedelta(days=days))
+    builder = builder.not_valid_before(now - _CLOCK_TOLERANCE).not_valid_after(now + datetime.timedelta(days=days))
     extensions: list[tuple[x509.ExtensionType, bool]] = [
         (x509.BasicConstraints(ca=authority is None, path_length=0 if authority is None else None), True),
         (_usage(is_authority=authority is None), True),

@@ -1,8 +1,8 @@
-"""Hands jobs to the engine: claims, submits, keeps what they end with, tells it when it is due. One thread.
+"""The dispatcher: a thread that claims jobs, submits them to the engine, stores outcomes and reports their ends.
 
-It keeps nothing that is not also in the database: killed at any point, whoever claims next goes on. It looks at an
-attempt only at the points of a public grid, so that neither a state nor a free slot ever tells when an attempt really
-ended (`app.jobs.grid`). A log line holds an identifier and a code, never a word of an exception.
+All its state is also in the database, so another dispatcher can continue after a kill at any point. It checks attempts
+only at the points of a public grid (`app.jobs.grid`). Neither a job's state nor a free slot therefore shows when an
+attempt really ended. Log lines contain an identifier and a code, never the text of an exception.
 """
 
 import json
@@ -30,57 +30,57 @@ from app.worker.engine import Engine, Handle, Outcome
 
 _log = logging.getLogger(__name__)
 
-_IDLE = 1.0  # seconds between two looks at the queue when nobody wakes us
-# seconds within which a cancelled attempt has ended, however long its steps: the engine's grace and more
-_STOPPED = 8.0
-_RESTS = (15.0, 600.0)  # seconds for which a job without room is left alone, the first time and at the most
+_POLL_INTERVAL_SECONDS = 1.0  # between two checks of the queue without a wake-up
+_STOP_SECONDS = 8.0  # time within which any cancelled attempt has ended; more than the engine's grace period
+_FIRST_RETRY_SECONDS, _LAST_RETRY_SECONDS = 15.0, 600.0  # pauses of a job whose worker had a full disk
 
 
 @dataclass(slots=True)
 class _Running:
-    """An attempt on the engine. `ours` is False once its claim is lost: then only its slot is waited for.
+    """An attempt on the engine.
 
     Parameters
     ----------
-    began : the tick from which its slot's grid counts; that of its claim, or of the loss of it
-    least : the seconds from then before which it is not looked at
-    look : the tick of the next look
+    began : tick at which the grid of its slot begins: that of the claim, or of the loss of the claim
+    minimum_seconds : time from `began` before the first check
+    look : tick of the next check
+    ours : False once the claim is lost; the dispatcher then only waits for the slot
     """
 
     claim: Claim
     handle: Handle
     scratch: Path
     began: float
-    least: float
+    minimum_seconds: float
     look: float = 0.0
     ours: bool = True
     outcome: Outcome | None = None
 
-    def ended(self) -> Outcome | None:
-        """How it ended, if it has; nobody may be told before the next look."""
+    def poll(self) -> Outcome | None:
+        """Return how the attempt ended, if it has; this must not be reported before the next check."""
         if self.outcome is None and self.handle.done():
             self.outcome = self.handle.result()
         return self.outcome
 
     def look_after(self, now: float) -> None:
-        """The next look: at the next point of the grid from its slot's begin, or of that from its submission."""
+        """Set the next check: the next point of the grid of the slot, or of that of the submission."""
         submitted = self.claim.job.ticks
-        slot = self.began + grid.next_point(now - self.began, self.least)
-        told = submitted + grid.next_point(now - submitted, self.began + self.least - submitted)
-        self.look = min(slot, told)
+        slot_point = self.began + grid.next_point(now - self.began, self.minimum_seconds)
+        report_point = submitted + grid.next_point(now - submitted, self.began + self.minimum_seconds - submitted)
+        self.look = min(slot_point, report_point)
 
 
 class Dispatcher:
-    """Keeps the engine's slots busy with the queue's jobs.
+    """The thread that keeps the engine's slots busy with jobs of the queue.
 
     Parameters
     ----------
-    settings : lease and renewal times, the home
-    database, keys : the service's
-    engine : who runs the attempts; closed by whoever made it
-    ended : the holders that are known to be dead, each told once
-    told : hears of each end that was told: the state, and the seconds from the submission, a point of the grid
-    changed : hears at once whose end that was
+    settings : lease and heartbeat times, limits, the home
+    database, keys : those of the service
+    engine : runs the attempts; its creator closes it
+    dead_holders : returns holders that are known to be dead, each one once
+    job_ended : called after each reported end with the state and the seconds from the submission, a point of the grid
+    job_changed : called after each reported end with the job's id
     """
 
     def __init__(
@@ -89,151 +89,163 @@ class Dispatcher:
         database: Database,
         keys: SigningKeys,
         engine: Engine,
-        ended: Callable[[], Sequence[str]] = tuple,
-        told: Callable[[str, float], None] = lambda _state, _due: None,
-        changed: Callable[[str], None] = lambda _job: None,
+        dead_holders: Callable[[], Sequence[str]] = tuple,
+        job_ended: Callable[[str, float], None] = lambda _state, _due: None,
+        job_changed: Callable[[str], None] = lambda _job: None,
     ) -> None:
         self._settings, self._database, self._keys, self._engine = settings, database, keys, engine
-        self._ended, self._told, self._changed, self._limits = ended, told, changed, Limits.running(settings)
+        self._dead_holders, self._job_ended, self._job_changed = dead_holders, job_ended, job_changed
+        self._limits = Limits.running(settings)
         self._clock = database.clock
         self._holder = Holder(self._clock, settings.lease_seconds)
         self._running: list[_Running] = []
         self._woken = threading.Event()
         self._stopping = threading.Event()
-        self._left = threading.Event()
-        self._resting: dict[str, tuple[float, float]] = {}  # job -> the tick until which it rests, and for how long
-        self._beaten = self._swept = -math.inf
-        self._is_unsure = False  # whether a claim may have been committed without an answer
+        self._is_leaving = threading.Event()
+        self._resting: dict[
+            str, tuple[float, float]
+        ] = {}  # job -> tick at which its pause ends, and length of the pause
+        self._heartbeat_at = self._swept_at = -math.inf
+        self._is_unsure = False  # whether a claim may have been committed although its commit raised
         self._thread = threading.Thread(target=self._loop, name="dispatcher", daemon=True)
 
     @property
     def holder(self) -> str:
-        """The name under which it holds its attempts."""
+        """Identifier under which this dispatcher holds its attempts."""
         return self._holder.id
 
     def without_room(self) -> list[str]:
-        """The jobs that are left alone for now, because a worker's disk had no room for them."""
+        """Return the jobs that are paused because the disk of a worker was full."""
         now = self._clock.ticks()
         return [job for job, (until, _) in list(self._resting.items()) if now < until]
 
     def start(self) -> None:
-        """Begin; what an earlier dispatcher held is picked up as its leases run out."""
+        """Start the thread. Attempts of an earlier dispatcher are claimed when their leases expire."""
         self._thread.start()
 
     def wake(self) -> None:
-        """Look now: a job was submitted or cancelled. Returns at once."""
+        """Check the queue now, because a job was submitted or cancelled. Return at once."""
         self._woken.set()
 
     def drain(self, seconds: float) -> bool:
-        """Claim nothing more: whether all that it holds has come to its end, at points of the grid, in this time."""
+        """Claim no further jobs; return whether all running ones ended, at points of the grid, within this time."""
         self._stopping.set()
         self._woken.set()
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
     def stop(self, patience: float = 5.0) -> None:
-        """Claim nothing more, wait a little for what runs (not again after `drain`), then give it back."""
+        """Claim no further jobs, wait for running ones unless `drain` has, and give the others back."""
         self.drain(0.0 if self._stopping.is_set() else patience)
-        self._left.set()
+        self._is_leaving.set()
         self._woken.set()
         self._thread.join(patience)
 
     def _loop(self) -> None:
-        while not self._left.is_set() and not (self._stopping.is_set() and not any(r.ours for r in self._running)):
+        while not self._is_leaving.is_set() and not (
+            self._stopping.is_set() and not any(r.ours for r in self._running)
+        ):
             self._woken.clear()
-            rest = _IDLE
+            wait = _POLL_INTERVAL_SECONDS
             try:
-                rest = self.step()
+                wait = self.step()
             except Exception as error:
                 _log.error("dispatcher_error %s", type(error).__name__)
-            self._clock.wait(self._woken, rest)
+            self._clock.wait(self._woken, wait)
         try:
             self.leave()
         except Exception as error:
             _log.error("dispatcher_error %s", type(error).__name__)
 
     def step(self) -> float:
-        """One look: finish what has ended, tell what is due, claim what fits. The seconds until the next one."""
-        soon = _IDLE
+        """Store ended attempts, report ends that are due, claim jobs; return the seconds until the next step."""
+        soon = _POLL_INTERVAL_SECONDS
         if self._running or not attempts.is_idle(self._database):
-            for holder in self._ended():
+            for holder in self._dead_holders():
                 attempts.bury(self._database, holder)
-            self._look()
-            soon = self._tell()
-            self._beat(is_owing=soon < math.inf)
+            self._check_running()
+            soon = self._report_ends()
+            self._send_heartbeat(has_unreported=soon < math.inf)
             self._notice_losses()
             while self._has_room() and self._claim():
                 pass
             self._engine.hold(len(self._running))
         self._sweep()
         return max(
-            0.0, min(_IDLE, soon, self._settings.renew_seconds, *(r.look - self._clock.ticks() for r in self._running))
+            0.0,
+            min(
+                _POLL_INTERVAL_SECONDS,
+                soon,
+                self._settings.renew_seconds,
+                *(r.look - self._clock.ticks() for r in self._running),
+            ),
         )
 
     def _has_room(self) -> bool:
-        may = not self._stopping.is_set() and self._settings.has_room
-        return may and self._engine.take(len(self._running))
+        may_claim = not self._stopping.is_set() and self._settings.has_room
+        return may_claim and self._engine.take(len(self._running))
 
     def leave(self) -> None:
-        """An orderly end: what has ended by now is kept, and the rest is given back, uncounted."""
-        for running in [r for r in self._running if r.ours and r.ended()]:
+        """Store attempts that have ended, and give the others back without counting them as lost."""
+        for running in [r for r in self._running if r.ours and r.poll()]:
             self._finish(running, self._clock.ticks())
         attempts.leave(self._database, self._holder, [r.claim for r in self._running if r.ours])
         self._running.clear()
 
-    def _look(self) -> None:
-        """At the points of the grid, and never between; but a worker gone or full is not the data's doing.
+    def _check_running(self) -> None:
+        """Store outcomes at points of the grid; lost workers and full disks, which do not depend on the data, at once.
 
-        When a worker that is told to stop hands an attempt back tells how long a step took: that waits for the grid.
-        If the database does not answer, the next step tries again.
+        The time at which a worker hands an attempt back shows how long a step took. It is therefore stored at a point
+        of the grid as well. If the database does not answer, the next step tries again.
         """
         for running in list(self._running):
-            ended, now = running.ended(), self._clock.ticks()
-            if ended is not None and ended.kind in ("vanished", "full"):
+            outcome, now = running.poll(), self._clock.ticks()
+            if outcome is not None and outcome.kind in ("vanished", "full"):
                 self._finish(running, now)
-            elif running.look <= now and ended is not None:
+            elif running.look <= now and outcome is not None:
                 self._finish(running, running.look)
             elif running.look <= now:
                 running.look_after(now)
 
-    def _finish(self, running: _Running, seen: float) -> None:
-        claim, outcome = running.claim, running.ended()
+    def _finish(self, running: _Running, at: float) -> None:
+        claim, outcome = running.claim, running.poll()
         assert outcome is not None
         if outcome.kind == "damaged":
             values.mark(self._database, claim.dataset.id, True)
         if running.ours:
-            held = attempts.end(self._database, claim, _word(outcome), seen)
+            is_stored = attempts.end(self._database, claim, _word(outcome), at)
             level = logging.WARNING if outcome.kind == "full" else logging.INFO
-            _say(claim, f"attempt_{outcome.kind if held else 'lost'}", level)
+            _log_attempt(claim, f"attempt_{outcome.kind if is_stored else 'lost'}", level)
         if outcome.kind == "full":
-            rest = min(2 * self._resting.get(claim.id, (0.0, _RESTS[0] / 2))[1], _RESTS[1])
-            self._resting[claim.id] = (seen + rest, rest)
+            _, last_pause = self._resting.get(claim.id, (0.0, _FIRST_RETRY_SECONDS / 2))
+            pause = min(2 * last_pause, _LAST_RETRY_SECONDS)
+            self._resting[claim.id] = (at + pause, pause)
         else:
             self._resting.pop(claim.id, None)
         self._running.remove(running)
         shutil.rmtree(running.scratch, ignore_errors=True)
 
-    def _tell(self) -> float:
-        """What may be told now becomes the state of its job; the seconds until there is more."""
+    def _report_ends(self) -> float:
+        """Set the states of jobs whose end is due; return the seconds until another end is due."""
         ready, soon = attempts.due(self._database, self._holder)
         for claim in ready:
             try:
-                said = attempts.tell(self._database, self._keys, claim)
-            except (sa.exc.OperationalError, OSError):  # a full disk, say: later
+                state = attempts.publish(self._database, self._keys, claim)
+            except (sa.exc.OperationalError, OSError):  # such as a full disk; the next step tries again
                 raise
             except Exception as error:
-                _say(claim, f"release_failed {type(error).__name__}", logging.ERROR)
-                said = attempts.fail(self._database, claim)
-            if said is not None and claim.job.due is not None:  # else it was cancelled, or another server was first
-                self._changed(claim.id)
-                _say(claim, f"job_{said}")
+                _log_attempt(claim, f"release_failed {type(error).__name__}", logging.ERROR)
+                state = attempts.fail(self._database, claim)
+            if state is not None and claim.job.due is not None:  # None if it was cancelled or reported elsewhere
+                self._job_changed(claim.id)
+                _log_attempt(claim, f"job_{state}")
                 with in_request(claim.job.request_id):
-                    self._told(said, claim.job.due)
+                    self._job_ended(state, claim.job.due)
         return soon
 
     def _claim(self) -> bool:
         now = self._clock.ticks()
-        self._resting = {job: rest for job, rest in self._resting.items() if now < rest[0] + _RESTS[1]}
+        self._resting = {job: rest for job, rest in self._resting.items() if now < rest[0] + _LAST_RETRY_SECONDS}
         if self._is_unsure:
             attempts.disown(self._database, self._holder, [r.claim for r in self._running])
         self._is_unsure = True
@@ -242,12 +254,12 @@ class Dispatcher:
             self._is_unsure = False
             return False
         scratch = self._settings.home / "scratch" / f"{claim.id}-{claim.attempt}"
-        _say(claim, "attempt_started")
+        _log_attempt(claim, "attempt_started")
         now = self._clock.ticks()
         try:
             handle = self._engine.submit(claim.id, claim.attempt, self._payload(claim, scratch))
         except Exception as error:
-            _say(claim, f"engine_refused {type(error).__name__}", logging.ERROR)
+            _log_attempt(claim, f"engine_refused {type(error).__name__}", logging.ERROR)
             attempts.end(self._database, claim, attempts.VANISHED, now)
             self._is_unsure = False
             return False
@@ -255,33 +267,33 @@ class Dispatcher:
         running.look_after(now)
         self._running.append(running)
         self._is_unsure = False
-        self._beaten = now
+        self._heartbeat_at = now
         return True
 
-    def _beat(self, is_owing: bool) -> None:
-        """Every `renew_seconds`, as long as anything is held, or an end that this boot has measured is to be told."""
+    def _send_heartbeat(self, has_unreported: bool) -> None:
+        """Send a heartbeat every `renew_seconds` while attempts are held or ends of this boot are not yet reported."""
         now = self._clock.ticks()
-        is_needed = is_owing or any(r.ours for r in self._running)
-        if is_needed and now - self._beaten >= self._settings.renew_seconds:
+        is_needed = has_unreported or any(r.ours for r in self._running)
+        if is_needed and now - self._heartbeat_at >= self._settings.renew_seconds:
             attempts.beat(self._database, self._holder)
-            self._beaten = now
+            self._heartbeat_at = now
 
     def _notice_losses(self) -> None:
-        """What was cancelled, or taken over, is stopped. Its slot comes free on a grid of its own, from here."""
-        held = [r for r in self._running if r.ours]
-        lost = attempts.lost(self._database, [r.claim for r in held])
-        for running in (r for r in held if r.claim in lost):
-            _say(running.claim, "attempt_abandoned")
+        """Stop attempts that were cancelled or claimed elsewhere; a new grid for the slot begins now."""
+        ours = [r for r in self._running if r.ours]
+        lost = attempts.lost(self._database, [r.claim for r in ours])
+        for running in (r for r in ours if r.claim in lost):
+            _log_attempt(running.claim, "attempt_abandoned")
             running.ours = False
             running.handle.cancel()
-            running.began, running.least = self._clock.ticks(), _STOPPED
-            running.look = running.began + grid.point_at(0.0, _STOPPED)
+            running.began, running.minimum_seconds = self._clock.ticks(), _STOP_SECONDS
+            running.look = running.began + grid.point_at(0.0, _STOP_SECONDS)
 
     def _sweep(self) -> None:
-        """Removes what killed attempts have left on the scratch disk, and uploads that nobody goes on with."""
-        if self._clock.ticks() - self._swept < self._settings.lease_seconds:
+        """Remove files of killed attempts from the scratch folder, and abandoned uploads."""
+        if self._clock.ticks() - self._swept_at < self._settings.lease_seconds:
             return
-        self._swept = self._clock.ticks()
+        self._swept_at = self._clock.ticks()
         spool.sweep(self._settings.home, self._settings.upload_seconds)
         for folder in (self._settings.home / "scratch").glob("job_*-*"):
             job_id, _, attempt = folder.name.rpartition("-")
@@ -289,7 +301,7 @@ class Dispatcher:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _payload(self, claim: Claim, scratch: Path) -> str:
-        """`Payload`: what the worker is told; nothing of the ledger, no name of a person, no key."""
+        """Return the JSON of `Payload`, which contains nothing of the ledger, no name of a person and no key."""
         folder = folders.path(self._settings.home, claim.dataset.folder)
         document = {
             "folder": str(folder),
@@ -301,13 +313,13 @@ class Dispatcher:
         return json.dumps(document)
 
 
-def _say(claim: Claim, what: str, level: int = logging.INFO) -> None:
-    """A line about an attempt, as a part of the request that submitted its job."""
+def _log_attempt(claim: Claim, event: str, level: int = logging.INFO) -> None:
+    """Log an event of an attempt, with the id of the request that submitted its job."""
     with in_request(claim.job.request_id):
-        _log.log(level, "%s %s %d", what, claim.id, claim.attempt)
+        _log.log(level, "%s %s %d", event, claim.id, claim.attempt)
 
 
 def _word(outcome: Outcome) -> str:
-    """To people, values that are damaged are a failure like any other."""
-    words = {"ok": outcome.output, "vanished": attempts.VANISHED, "full": attempts.FULL, "left": attempts.LEFT}
+    """Return the word under which an outcome is stored; damaged values are reported as a failure."""
+    words = {"ok": outcome.output, "vanished": attempts.VANISHED, "full": attempts.FULL, "left": attempts.STOPPED}
     return words.get(outcome.kind, attempts.RAISED)

@@ -1,4 +1,4 @@
-"""The engine: runs an attempt somewhere else and says how it ended. It knows no job table, no ledger and no key."""
+"""The interface of engines, which run attempts in other processes and have no access to jobs, ledgers or keys."""
 
 import threading
 from collections.abc import Callable
@@ -9,15 +9,15 @@ from typing import Final, Literal, Protocol
 FAILED: Final = '{"failed":true}'
 FULL: Final = '{"full":true}'
 DAMAGED: Final = '{"damaged":true}'
-AWAY: Final = '{"away":true}'
-"""Where the data is, or who holds a part of it, could not be reached."""
-LEFT: Final = '{"left":true}'
+UNREACHABLE: Final = '{"away":true}'
+"""The folder of the data, or a worker that holds a part of it, could not be reached."""
+HANDED_BACK: Final = '{"left":true}'
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How an attempt ended: with an output document, by raising, with its worker gone, without room or its data; or
-    handed back by a worker that was told to stop.
+    """The end of an attempt: an output document; an exception; a lost worker; a full disk; damaged data; or an attempt
+    that its worker handed back because it received a request to stop.
     """
 
     kind: Literal["ok", "raised", "vanished", "full", "damaged", "left"]
@@ -25,7 +25,7 @@ class Outcome:
 
 
 def outcome(output: str) -> Outcome:
-    """What a worker's document says."""
+    """Return the outcome that a worker's document states."""
     return _WORDS.get(output) or Outcome("ok", output)
 
 
@@ -33,64 +33,64 @@ _WORDS: Final = {
     FAILED: Outcome("raised"),
     FULL: Outcome("full"),
     DAMAGED: Outcome("damaged"),
-    AWAY: Outcome("vanished"),
-    LEFT: Outcome("left"),
+    UNREACHABLE: Outcome("vanished"),
+    HANDED_BACK: Outcome("left"),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a machine has what a server calls by paths of its own.
+    """The folders of a machine whose paths differ from the server's.
 
     Parameters
     ----------
-    data : the folder of the datasets; None if it is where the server has it
-    scratch : the folder of what attempts write, or None
+    data : folder of the datasets; None if the path is the server's
+    scratch : folder of temporary files of attempts; None if the path is the server's
     """
 
     data: Path | None = None
     scratch: Path | None = None
 
     def of(self, folder: str, scratch: str) -> tuple[Path, Path]:
-        """A dataset's folder, and an attempt's own: of the same names, in the folders of this machine."""
-        there, own = Path(folder), Path(scratch)
-        return (self.data or there.parent) / there.name, (self.scratch or own.parent) / own.name
+        """Return the folder of a dataset and that of an attempt on this machine, under the same names."""
+        dataset, attempt = Path(folder), Path(scratch)
+        return (self.data or dataset.parent) / dataset.name, (self.scratch or attempt.parent) / attempt.name
 
 
 class Handle(Protocol):
-    """An attempt that was handed over."""
+    """An attempt that was submitted."""
 
     def done(self) -> bool:
-        """Whether it has ended and its slot is free."""
+        """Return whether the attempt has ended and its slot is free."""
         ...
 
     def result(self) -> Outcome:
-        """How it ended; only after `done`."""
+        """Return how the attempt ended; to be called after `done`."""
         ...
 
     def cancel(self) -> None:
-        """Stop it: gently, then by restarting its worker. Returns at once; `done` says when it is over."""
+        """Request the attempt to stop, and restart its worker if it does not. Return at once."""
         ...
 
 
 class Engine(Protocol):
-    """Runs attempts, each alone in its slot."""
+    """A set of slots that run one attempt each."""
 
     @property
     def slots(self) -> int:
-        """How many attempts may run at once, of all servers that have it; 0 while there is nobody to run them."""
+        """Number of attempts of all servers that may run at once; 0 while no worker is available."""
         ...
 
     def take(self, held: int) -> bool:
-        """Whether there is a slot beside the `held` ones of this server; it is this one's then, until `hold`."""
+        """Return whether a slot is free beside the `held` ones of this server, and reserve it until `hold`."""
         ...
 
     def hold(self, held: int) -> None:
-        """This server has so many slots, and no other that it may have taken."""
+        """Record that this server holds so many slots, and release any other that `take` reserved."""
         ...
 
     def submit(self, job_id: str, attempt: int, payload: str) -> Handle:
-        """Start an attempt. How far it is, nobody hears: the time of a step tells what its batch was."""
+        """Start an attempt. Its progress is not reported, because the time of a step depends on its batch."""
         ...
 
     def close(self) -> None:
@@ -103,7 +103,7 @@ class Coming:
 
     Parameters
     ----------
-    make : starts it, and returns when it runs
+    make : starts the engine and returns when it runs
     """
 
     def __init__(self, make: Callable[[], Engine]) -> None:
@@ -113,37 +113,37 @@ class Coming:
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Returns when it runs; at once if it does already, or was closed before."""
+        """Start the engine and wait until it runs; do nothing if it runs already or was closed."""
         with self._lock:
             if self._engine is None and not self._closed:
                 self._engine = self._make()
 
     @property
     def is_here(self) -> bool:
-        """Whether it was started."""
+        """Whether the engine has started."""
         return self._engine is not None
 
     @property
     def slots(self) -> int:
-        """None until it runs."""
+        """See `Engine`; 0 before the start."""
         return 0 if self._engine is None else self._engine.slots
 
     def take(self, held: int) -> bool:
-        """None until it runs."""
+        """See `Engine`; False before the start."""
         return self._engine is not None and self._engine.take(held)
 
     def hold(self, held: int) -> None:
-        """Holds as the engine does; nothing until it runs."""
+        """See `Engine`; does nothing before the start."""
         if self._engine is not None:
             self._engine.hold(held)
 
     def submit(self, job_id: str, attempt: int, payload: str) -> Handle:
-        """Start an attempt; there is a slot."""
+        """See `Engine`; a slot must be free."""
         assert self._engine is not None
         return self._engine.submit(job_id, attempt, payload)
 
     def close(self) -> None:
-        """Stop everything; an engine that is just starting is waited for."""
+        """Stop everything; wait for an engine that is starting."""
         self._closed = True
         with self._lock:
             if self._engine is not None:

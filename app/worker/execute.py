@@ -1,7 +1,7 @@
-"""One attempt of one job, in a straight line: open the data, run the method through the oracle, hand back its answer.
+"""One attempt of one job: open the data, run the method through the oracle, return its output.
 
-Runs on a worker. It has no database, no key and no setting; what it needs comes as JSON, what it says goes as JSON.
-After the data is open, every failure is the same word: which one it was would be a look at the data.
+This code runs on a worker, without a database, a key or a setting. Input and output are JSON. After the data are open,
+every failure returns the same word, because the kind of failure may depend on the data.
 """
 
 import errno
@@ -18,21 +18,22 @@ import numpy as np
 from pydantic import Field
 
 from accounting.records.codec import plan_to_json
+from app.sources.design import Design
 from app.sources.errors import Away, Damaged
 from app.sources.matrix import checksum, held
 from app.sources.partitions import Manifest, prepared
 from app.sources.spec import JobSpec
-from app.worker.engine import AWAY, DAMAGED, FAILED, FULL, Place
+from app.worker.engine import DAMAGED, FAILED, FULL, UNREACHABLE, Place
 from purse.wire.base import Wire
 from solvers import tuning
 from solvers.data_access.data import Data
 from solvers.data_access.partitioned import LocalPartitions, Partitioned, Partitions
-from solvers.solve import run as solve
+from solvers.solve import ReleasedMeans, run_with_means
 from solvers.trials import Tuning
 
 
 class Payload(Wire):
-    """What a worker is told: where the data is, and the job. Both folders are named as the server sees them."""
+    """The input of a worker: the location of the data, and the job. Both folders are paths on the server."""
 
     folder: Annotated[str, Field(description="The dataset's folder.")]
     scratch: Annotated[str, Field(description="A folder of this attempt's own; it goes when the attempt ends.")]
@@ -41,18 +42,18 @@ class Payload(Wire):
     partitions: Annotated[Manifest | None, Field(description="Where the data is, if not in the folder.")] = None
 
     def at(self, place: Place) -> "Payload":
-        """The same, with folders as a machine sees them."""
+        """Return the payload with the paths of another machine."""
         folder, scratch = place.of(self.folder, self.scratch)
         return self.model_copy(update={"folder": str(folder), "scratch": str(scratch)})
 
     @property
     def found(self) -> str:
-        """The checksum of what is there; of partitions, of what says what they are."""
+        """Checksum of the stored values; of partitions, that of their manifest."""
         return checksum(Path(self.folder)) if self.partitions is None else self.partitions.sha256
 
 
 class Ended(Exception):
-    """A sum cannot be had; the word says why."""
+    """A sum cannot be calculated; the word states why."""
 
     def __init__(self, word: str) -> None:
         self.word = word
@@ -60,7 +61,7 @@ class Ended(Exception):
 
 
 Spread = Callable[[str, int], AbstractContextManager[Partitions]]
-"""From a payload's JSON and the number of partitions to whoever sums over them."""
+"""Function from a payload's JSON and the number of partitions to an object that sums over the partitions."""
 
 
 def run(
@@ -69,14 +70,17 @@ def run(
     spread: Spread | None = None,
     place: Place = Place(),  # noqa: B008, it is frozen
 ) -> str:
-    """`{"coefficients": [...], "transcript": {...}}`, or `FULL`, `DAMAGED`, `AWAY` or `FAILED`; nothing is raised.
+    """Return `{"coefficients": [...], "transcript": {...}}`, or a word of `app.worker.engine`; never raise.
+
+    A run that standardised its rows privately adds `"means": {"values": [...], "noise_std": ...}`, as its oracle
+    answered them.
 
     Parameters
     ----------
     payload : JSON of `Payload`
-    on_answer : called after each answer; may raise to stop the run. What it is called with stays on the worker
-    spread : who sums over partitions; this process, if None
-    place : where the folders are, if not where the server has them
+    on_answer : called after each answer; may raise to stop the run. Its argument stays on the worker
+    spread : sums over partitions; this process does if None
+    place : folders of this machine, if they differ from the server's
     """
     scratch: Path | None = None
     try:
@@ -95,14 +99,14 @@ def run(
 
 
 def word_of(error: BaseException) -> str:
-    """All that is said of an error: whether there was room, and whether what was stored is there, is public."""
+    """Return the only word that is reported of an error; a full disk and missing or damaged files are public facts."""
     match error:
         case Ended():
             return error.word
         case Damaged():
             return DAMAGED
         case Away():
-            return AWAY
+            return UNREACHABLE
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):
             return FULL
     return FAILED
@@ -117,7 +121,7 @@ def _data(job: Payload, payload: str, scratch: Path, spread: Spread | None) -> I
         return
     count = len(manifest.partitions)
     if manifest.rows != spec.problem.n:
-        raise Damaged("There are not as many records as were registered.")
+        raise Damaged("The number of records differs from the registered one; restore the file from a backup.")
     if spread is None:
         yield Partitioned(spec.problem, LocalPartitions([prepared(spec, manifest, i, scratch) for i in range(count)]))
         return
@@ -126,18 +130,23 @@ def _data(job: Payload, payload: str, scratch: Path, spread: Spread | None) -> I
 
 
 def _run(spec: JobSpec, data: Data | Partitioned, on_answer: Callable[[int], None] | None) -> str:
+    means: ReleasedMeans | None = None
     if isinstance(spec.method, Tuning) and isinstance(data, Data):
-        coefficients, transcript = tuning.run(spec.method, spec.problem, data, spec.release_plan, on_answer=on_answer)
+        coefficients, transcript, means = tuning.run_with_means(
+            spec.method, spec.problem, data, spec.release_plan, on_answer=on_answer
+        )
     else:
-        coefficients, transcript = solve(
+        coefficients, transcript, means = run_with_means(
             spec.method, spec.problem, data, spec.release_plan, on_answer=on_answer, preparation=spec.preparation
         )
     output = {"coefficients": coefficients.tolist(), "transcript": plan_to_json(transcript)}
+    if means is not None and isinstance(spec.design, Design):
+        output["means"] = {"values": means.values.tolist(), "noise_std": means.noise_std}
     return json.dumps(output, allow_nan=False)
 
 
 def quiet() -> None:
-    """No log and no warning of a numeric library may tell of the data (an overflow in row 17, say)."""
+    """Silence logs and warnings: those of numeric libraries may depend on the data (an overflow in row 17)."""
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")

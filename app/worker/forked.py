@@ -1,7 +1,8 @@
-"""Prices and attempts of a server that lives for one command, by children of one process: `purse fit`.
+"""Prices and attempts of a server for one command (`purse fit`), calculated by children of one process.
 
-The process is a fork of the command's own, made while that has one thread and holds neither key, token of the home nor
-database: so what both need is loaded once. It has nothing of the command's to hold but what the command line said.
+The process is a fork of the command's own, so that common libraries are loaded once. The fork takes place while the
+command has one thread and has opened neither a key, a token of the home nor the database. The fork therefore contains
+nothing of the command except its command line.
 """
 
 import contextlib
@@ -18,33 +19,35 @@ from app.worker.engine import FAILED, Outcome, outcome
 from app.worker.execute import quiet, run
 
 _ATTEMPT = b"attempt\n"
-_WHOLE = b"\n"  # ends an output: without it the child was killed as it answered
+_END = b"\n"  # terminates an output; an output without it was cut off by a kill
 
 
 class Forked:
-    """A child of ours by its number."""
+    """A child process, by its process id."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self._status: int | None = None
 
     def kill(self) -> None:
-        """Ends the process."""
-        if self._status is None:  # until then the number is nobody else's
+        """Kill the process."""
+        if self._status is None:  # until `wait` the operating system does not reuse the id
             os.kill(self.pid, signal.SIGKILL)
 
     def wait(self) -> int:
-        """Waits until the process has ended; how it ended."""
+        """Wait for the end of the process; return its exit status."""
         if self._status is None:
             _, self._status = os.waitpid(self.pid, 0)
         return self._status
 
 
 def begin() -> Begun:
-    """The process: a fork of this one, or where that has more than one thread, whose locks a fork would leave as they
-    are, a new one. Before anything is read that a worker must not know.
+    """Return the process: a fork of this one, or a new process if this one has several threads.
+
+    A fork would inherit locks that other threads hold. To be called before anything is read that a worker must not
+    know.
     """
-    if threading.active_count() > 1 or sys.platform == "darwin":  # whose system libraries start threads of their own
+    if threading.active_count() > 1 or sys.platform == "darwin":  # system libraries of macOS start threads
         return calculators.begin(__name__)
     ours, theirs = socket.socketpair()
     sys.stdout.flush()
@@ -62,18 +65,18 @@ def begin() -> Begun:
 
 
 def main(descriptor: int) -> None:
-    """As a new process: serve this socket until its other end is closed."""
+    """Serve this socket, as the main function of a new process, until its other end is closed."""
     with socket.socket(fileno=descriptor) as channel:
         _serve(channel)
 
 
 def _become() -> None:
-    """What a new process would be: without our settings, and with nobody to talk to."""
+    """Remove settings and standard streams, as in a new process."""
     for name in [name for name in os.environ if name.startswith("PURSE_")]:
         del os.environ[name]
-    nowhere = os.open(os.devnull, os.O_RDWR)
+    null_device = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
-        os.dup2(nowhere, descriptor)
+        os.dup2(null_device, descriptor)
 
 
 def _serve(channel: socket.socket) -> None:
@@ -86,24 +89,25 @@ def _serve(channel: socket.socket) -> None:
 
 
 def _work(first: bytes, second: bytes) -> bytes:
-    """An attempt's output, or a price."""
+    """Return the output of an attempt, or a price."""
     if first != _ATTEMPT:
         return calculated(first, second)
     try:
         quiet()
-        said = run(second.decode())
+        output = run(second.decode())
     except BaseException:
-        said = FAILED
-    return said.encode() + _WHOLE
+        output = FAILED
+    return output.encode() + _END
 
 
 class ForkedEngine:
-    """One attempt at a time, in a child of that process. It is never begun again: a command whose process was killed
-    fails its job, as one whose workers are killed again and again.
+    """An engine that runs one attempt at a time, in a child of that process.
+
+    The process is never started again. If it is killed, the job fails, as after repeated losses of workers.
 
     Parameters
     ----------
-    begun : the process, which whoever began it ends
+    begun : the process; its creator ends it
     """
 
     slots = 1
@@ -112,25 +116,25 @@ class ForkedEngine:
         self._begun = begun
 
     def take(self, held: int) -> bool:
-        """Whether nothing runs."""
+        """See `Engine`."""
         return held < self.slots
 
     def hold(self, held: int) -> None:
-        """It is nobody else's."""
+        """See `Engine`; no other server uses this engine."""
 
     def submit(self, job_id: str, attempt: int, payload: str) -> "ForkedAttempt":
-        """Start an attempt in a child; its payload is one line."""
+        """See `Engine`; the payload is one line."""
         ours, theirs = socket.socketpair()
         with theirs:
             self._begun.hand_over(theirs)
         return ForkedAttempt(ours, payload, f"{job_id}-{attempt}")
 
     def close(self) -> None:
-        """Attempts end with their connections."""
+        """Do nothing: attempts end with their connections."""
 
 
 class ForkedAttempt:
-    """A child that runs an attempt, and our end of its connection: closing that ends it."""
+    """A child that runs an attempt, and our end of its connection. Closing the connection ends the child."""
 
     def __init__(self, connection: socket.socket, payload: str, name: str) -> None:
         self._connection, self._payload = connection, payload
@@ -139,16 +143,16 @@ class ForkedAttempt:
         self._thread.start()
 
     def done(self) -> bool:
-        """Whether the child has answered or is gone."""
+        """Return whether the child has answered or ended."""
         return not self._thread.is_alive()
 
     def result(self) -> Outcome:
-        """How it ended; only after `done`. A child that is killed has said nothing."""
+        """Return how the attempt ended; to be called after `done`. A killed child has vanished."""
         return self._outcome
 
     def cancel(self) -> None:
-        """Ends the child; nothing if it has ended."""
-        with contextlib.suppress(OSError):  # its end closes our end
+        """End the child, if it has not ended."""
+        with contextlib.suppress(OSError):  # the connection may be closed already
             self._connection.shutdown(socket.SHUT_RDWR)
 
     def _read(self) -> None:
@@ -156,8 +160,8 @@ class ForkedAttempt:
             with self._connection:
                 self._connection.sendall(_ATTEMPT + self._payload.encode() + b"\n")
                 with self._connection.makefile("rb") as lines:
-                    said = lines.read()
+                    output = lines.read()
         except OSError:
             return
-        if said.endswith(_WHOLE):
-            self._outcome = outcome(said.removesuffix(_WHOLE).decode())
+        if output.endswith(_END):
+            self._outcome = outcome(output.removesuffix(_END).decode())

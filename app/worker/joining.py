@@ -1,8 +1,8 @@
-"""`purse server scheduler` and `purse worker`: the engine on machines of its own.
+"""`purse server scheduler` and `purse worker`: the engine on separate machines.
 
-A worker has its certificate, the folder of the datasets, and a folder to work in. It has no address of a database, no
-signing key, no token and no setting of a server. It may come and go: told to stop, it takes nothing more, lets its
-attempt end or hands it back (`app.worker.task`), and is gone.
+A worker has its certificate, the folder of the datasets, and a scratch folder. It has no database address, signing key,
+token or setting of a server. Workers may join and leave at any time. A worker that receives a request to stop takes no
+new attempt, lets the running one end or hands it back (`app.worker.task`), and leaves.
 """
 
 import asyncio
@@ -19,29 +19,29 @@ from pathlib import Path
 from typing import IO, Any
 
 import dask
-from distributed import Nanny, Scheduler, scheduler
+from distributed import Nanny, Scheduler
 from distributed.security import Security
 
 from app.calculation.calculators import ONE_THREAD
 from app.worker import orders
-from app.worker.cluster import BEAT, QUIET
+from app.worker.cluster import configure
 from app.worker.engine import Place
 
-_AGAIN = 5.0  # seconds until a scheduler that is away is looked for again
-_CLOSING = 60.0  # seconds beyond its patience after which a worker is ended
+_RETRY_SECONDS = 5.0  # between two attempts to reach a scheduler that is away
+_CLOSE_TIMEOUT_SECONDS = 60.0  # beyond its patience, until a worker that has not left is ended
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """Mutual TLS: the authority, our certificate and its key, PEM files."""
+    """The files of mutual TLS, in PEM format: the authority, our certificate and its key."""
 
     ca: Path
     certificate: Path
     key: Path
 
     def security(self, role: str) -> Security:
-        """Return what Dask needs as `client`, `scheduler` or `worker`.
+        """Return Dask's security settings for the role `client`, `scheduler` or `worker`.
 
         Raises
         ------
@@ -65,16 +65,16 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one machine brings.
+    """The workers of one machine.
 
     Parameters
     ----------
-    scheduler : its address, tls://host:port
-    channel : see `Channel`
-    data : the folder of the datasets, as this machine sees it; read only
-    scratch : a folder of its own, on a disk with room; what an earlier life left there goes
-    slots : how many attempts at once, each in a process of its own
-    patience : seconds that an attempt may go on once it is told to stop
+    scheduler : address of the scheduler, tls://host:port
+    channel : files of mutual TLS
+    data : folder of the datasets on this machine; read only
+    scratch : folder that no other worker uses, on a disk with room; files of an earlier run are deleted
+    slots : number of attempts at once, each in a process of its own
+    patience : seconds that an attempt may go on after a request to stop
     """
 
     scheduler: str
@@ -86,55 +86,62 @@ class Work:
 
 
 async def schedule(host: str, port: int, channel: Channel, listening: Callable[[str], object]) -> None:
-    """Runs a scheduler until it is told to stop; says its address as soon as it listens."""
-    dask.config.set(QUIET)
-    scheduler.heartbeat_interval = lambda n: BEAT  # noqa: ARG005, no setting names it
+    """Run a scheduler until a signal stops it; pass its address to `listening` as soon as it listens."""
+    configure()
     security = channel.security("scheduler")
     async with Scheduler(
         host=host, port=port, protocol="tls://", security=security, dashboard=False, dashboard_address="127.0.0.1:0"
     ) as running:
         listening(running.address)
-        await _told().wait()
+        await _stop_signal().wait()
 
 
 async def work(chosen: Work) -> None:
-    """Runs workers until told to stop; they look for a scheduler that is away again and again.
+    """Run workers until a signal stops them; a scheduler that is away is tried again and again.
 
     Raises
     ------
     BlockingIOError
-        if another worker has the scratch folder.
+        if another worker uses the scratch folder.
     """
     os.umask(0o077)
     with _alone(chosen.scratch):
         clear(chosen.scratch)
         for name in [name for name in os.environ if name.startswith("PURSE_")]:
             del os.environ[name]
-        os.environ.update(ONE_THREAD)  # before a child loads a numeric library
-        dask.config.set(QUIET | {"temporary-directory": str(chosen.scratch)})
-        told, security = _told(), chosen.channel.security("worker")
+        os.environ.update(ONE_THREAD)  # read by a child when it loads a numeric library
+        configure()
+        dask.config.set({"temporary-directory": str(chosen.scratch)})
+        stop, security = _stop_signal(), chosen.channel.security("worker")
         places = [Place(chosen.data, chosen.scratch / f"slot-{k}") for k in range(chosen.slots)]
-        await asyncio.gather(*(_slot(chosen, place, security, told) for place in places))
+        await asyncio.gather(*(_slot(chosen, place, security, stop) for place in places))
 
 
 def clear(scratch: Path) -> None:
-    """Removes what attempts and Dask have left in a scratch folder, and nothing else that may be there."""
-    for left in (path for ours in ("slot-*", "job_*-*", "dask-scratch-space*") for path in scratch.glob(ours)):
-        shutil.rmtree(left, ignore_errors=True)
+    """Remove files of attempts and of Dask from a scratch folder; leave all other files."""
+    for pattern in ("slot-*", "job_*-*", "dask-scratch-space*"):
+        for path in scratch.glob(pattern):
+            shutil.rmtree(path, ignore_errors=True)
 
 
-async def _slot(chosen: Work, place: Place, security: Security, told: asyncio.Event) -> None:
-    """One worker process and its nanny, which starts it again when it was lost; both again when the scheduler was."""
-    while not told.is_set():
+async def _slot(chosen: Work, place: Place, security: Security, stop: asyncio.Event) -> None:
+    """Run one worker process under a nanny, which restarts it; start both again after the scheduler was away."""
+    while not stop.is_set():
         try:
-            await _life(chosen, place, security, told)
-        except (OSError, TimeoutError, RuntimeError) as error:  # RuntimeError is Dask's for what does not start
-            _log.warning("not joined: %s", error.__cause__ or error)
+            await _run(chosen, place, security, stop)
+        except (OSError, TimeoutError, RuntimeError) as error:  # Dask raises RuntimeError if a process does not start
+            _log.warning(
+                "not_joined %s: %s; trying again in %g seconds",
+                chosen.scheduler,
+                error.__cause__ or error,
+                _RETRY_SECONDS,
+            )
         with suppress(TimeoutError):
-            await asyncio.wait_for(told.wait(), _AGAIN)
+            await asyncio.wait_for(stop.wait(), _RETRY_SECONDS)
 
 
-async def _life(chosen: Work, place: Place, security: Security, told: asyncio.Event) -> None:
+async def _run(chosen: Work, place: Place, security: Security, stop: asyncio.Event) -> None:
+    """Run a nanny with its worker until either ends, or until `stop` is set and the worker has left in order."""
     nanny = Nanny(
         chosen.scheduler,
         nthreads=1,
@@ -145,34 +152,35 @@ async def _life(chosen: Work, place: Place, security: Security, told: asyncio.Ev
         plugins=[orders.Prepare(place, chosen.patience)],
         dashboard=False,
     )
-    is_told = asyncio.ensure_future(told.wait())
-    begun = asyncio.ensure_future(nanny.start())
+    stopping = asyncio.ensure_future(stop.wait())
+    starting = asyncio.ensure_future(nanny.start())
     try:
-        await asyncio.wait({begun, is_told}, return_when=asyncio.FIRST_COMPLETED)
-        if not begun.done():
+        await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
             return
-        begun.result()
+        starting.result()
         _log.warning("joined %s", chosen.scheduler)
-        ended = asyncio.ensure_future(nanny.finished())
-        await asyncio.wait({ended, is_told}, return_when=asyncio.FIRST_COMPLETED)
-        if not ended.done() and nanny.pid is not None:
+        end = asyncio.ensure_future(nanny.finished())
+        await asyncio.wait({end, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not end.done() and nanny.pid is not None:
             os.kill(nanny.pid, signal.SIGTERM)
-            await asyncio.wait_for(ended, chosen.patience + _CLOSING)
+            await asyncio.wait_for(end, chosen.patience + _CLOSE_TIMEOUT_SECONDS)
     finally:
-        is_told.cancel()
-        begun.cancel()
+        stopping.cancel()
+        starting.cancel()
         await nanny.close()
 
 
-def _told() -> asyncio.Event:
-    """Set by the first request to stop."""
-    told, loop = asyncio.Event(), asyncio.get_running_loop()
+def _stop_signal() -> asyncio.Event:
+    """Return an event that the first SIGTERM or SIGINT sets."""
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, told.set)
-    return told
+        loop.add_signal_handler(number, stop.set)
+    return stop
 
 
 def _alone(scratch: Path) -> IO[bytes]:
+    """Return the lock of a scratch folder."""
     scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = (scratch / "worker.lock").open("ab")
     try:

@@ -1,7 +1,7 @@
-"""What the engine's channel names: an attempt, a request to stop it, and what prepares a worker.
+"""The functions and plugins that the engine's channel names: attempts, requests to stop, preparation, and slots.
 
-The scheduler and the parents of workers read these names, too, and need nothing of what they stand for: solvers and
-data are loaded on the worker alone.
+The scheduler and the parents of workers import this module too. It therefore loads solvers and data access only inside
+functions that run on a worker.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 
-from distributed import Worker, WorkerPlugin
+from distributed import Scheduler, SchedulerPlugin, Worker, WorkerPlugin
 from distributed.core import Status
 
 from app.worker.engine import Place
@@ -30,12 +30,12 @@ def stop(key: str) -> None:
 
 
 class Prepare(WorkerPlugin):
-    """Runs in every worker as it starts, a replaced one too: the solvers are loaded before the first job.
+    """A plugin that runs in every worker at its start, and loads the solvers before the first job.
 
     Parameters
     ----------
-    place : where this machine has the data, if the worker is no child of the server
-    patience : seconds that its attempt may go on once such a worker is told to stop
+    place : folders of this machine, if the worker is not a child of the server
+    patience : seconds that an attempt may go on after such a worker received a request to stop
     """
 
     name = "purse"
@@ -44,7 +44,7 @@ class Prepare(WorkerPlugin):
         self._place, self._patience = place, patience
 
     def setup(self, worker: Worker) -> None:
-        """No settings, no words, no interrupts: those are the parent's to answer, and to pass on."""
+        """Remove settings, silence logs, and leave interrupts to the parent process, which handles them."""
         for name in [n for n in os.environ if n.startswith("PURSE_")]:
             del os.environ[name]
         from app.worker import task
@@ -63,3 +63,41 @@ class Prepare(WorkerPlugin):
             from app.worker import task
 
             self._leaving = asyncio.ensure_future(task.leave(worker, self._patience))
+
+
+class Slots(SchedulerPlugin):
+    """A plugin of a remote scheduler that counts the slots of each server, and forbids Dask to retry tasks.
+
+    A scheduler has one event loop, so no two servers take the same slot.
+    """
+
+    name = "purse-slots"
+    idempotent = True  # the counts stay when another server connects
+
+    def __init__(self) -> None:
+        self._held: dict[str, int] = {}
+
+    async def start(self, scheduler: Scheduler) -> None:
+        """Let a task whose worker is lost fail at once."""
+        scheduler.allowed_failures = 0
+
+    def remove_client(self, scheduler: Scheduler, client: str) -> None:  # noqa: ARG002  # Dask passes it by name
+        """Release the slots of a server whose connection has ended."""
+        self._held.pop(client, None)
+
+    def hold(self, scheduler: Scheduler, client: str, held: int, wants_more: bool) -> bool:
+        """Record the number of slots that a server holds; return whether it got one more, if it wants one."""
+        if client not in scheduler.clients:
+            return False
+        free = sum(worker.nthreads for worker in scheduler.running) - sum(self._held.values())
+        free += self._held.get(client, 0) - held
+        gets_more = wants_more and free > 0
+        self._held[client] = held + gets_more
+        return gets_more
+
+
+def hold(client: str, held: int, wants_more: bool, dask_scheduler: Scheduler) -> bool:
+    """See `Slots.hold`; runs on the scheduler, by `Client.run_on_scheduler`."""
+    plugin = dask_scheduler.plugins[Slots.name]
+    assert isinstance(plugin, Slots)
+    return plugin.hold(dask_scheduler, client, held, wants_more)

@@ -1,9 +1,10 @@
-"""A job's partitions over the workers of a cluster: each holds a share, a run of partitions, and sums over it.
+"""A job's partitions on the workers of a cluster: each worker has a share (consecutive partitions) and sums over it.
 
-The attempt's own task draws all noise and asks for sums; it gives its thread back first (`secede`), so that the shares'
-tasks run on its worker too, and nothing that waits holds what it waits for. A share's task is a function of what was
-stored and of what it is asked: where a worker is lost, the share is opened by another and asked again, and the answer
-is the same to the last bit. It never raises and never logs: what goes back is sums, or one word. Docs/decisions/0023.
+The task of the attempt draws all noise and requests sums. It first gives its thread back (`secede`), so that tasks of
+shares can run on its worker too, and no waiting task blocks the task that it waits for. The result of a share's task
+depends only on the stored values and on the request. If a worker is lost, another worker opens the share and gets the
+same request, and the sum is the same to the last bit. These tasks never raise and never log: they return sums, or one
+word. See docs/decisions/0023.
 """
 
 import threading
@@ -20,23 +21,24 @@ from distributed.scheduler import KilledWorker
 from numpy.typing import NDArray
 
 from app.sources.partitions import prepared
-from app.worker.engine import AWAY
+from app.worker.engine import UNREACHABLE
 from app.worker.execute import Ended, Payload, word_of
 from solvers.data_access.data import Data, Work
 from solvers.data_access.partitioned import Part, Partitions, View, sum_of
 
-_PULSE = 0.25  # seconds between two heartbeats while sums are waited for
-_LOSSES = 8  # workers that a run may lose while they sum, before it is given up as lost itself
-_FIRST = 10  # priority: a sum is waited for by an attempt that has begun, an attempt by nobody that has
+_PULSE_SECONDS = 0.25  # between two calls of `pulse` while sums are calculated
+_MOST_LOST_WORKERS = 8  # during sums of one run, before the run itself counts as lost
+_PRIORITY = 10  # sums run before attempts, because a running attempt waits for them
+_RESULT_TIMEOUT_SECONDS = 10.0  # time that the transfer of a result may take
 
 
 class Share:
-    """Some partitions, opened here when they are first asked for; sent elsewhere, it is opened there anew.
+    """Some partitions, opened at first use. A share that is sent to another worker is opened there again.
 
     Parameters
     ----------
     payload : JSON of `Payload`
-    numbers : the partitions'
+    numbers : numbers of the partitions
     """
 
     def __init__(self, payload: str, numbers: range) -> None:
@@ -44,7 +46,7 @@ class Share:
         self._held: dict[int, Data] = {}
 
     def data(self, number: int) -> Data:
-        """A partition; raises as `partitions.prepared`."""
+        """Return a partition; raise as `partitions.prepared` does."""
         if number not in self._held:
             job = Payload.model_validate_json(self._payload)
             assert job.partitions is not None
@@ -55,12 +57,12 @@ class Share:
         return Share, (self._payload, self._numbers)
 
     def __sizeof__(self) -> int:
-        """As if its records came with it: Dask then moves the work and not the share."""
+        """Return the size of the records, although they are not sent, so that Dask moves the work and not the share."""
         return 2**20 + sum(sum(a.nbytes for a in (*d.records[:2], d.y, d.scale)) for d in self._held.values())
 
 
 def opened(payload: str, numbers: range) -> Share | str:
-    """A share, all of it opened; or the word for why not."""
+    """Return a share with all its partitions opened, or the word for the failure."""
     share = Share(payload, numbers)
     try:
         for number in numbers:
@@ -71,7 +73,7 @@ def opened(payload: str, numbers: range) -> Share | str:
 
 
 def summed(share: Share | str, view: View, work: Work, parts: Sequence[Part]) -> list[NDArray[Any]] | str:
-    """The sum over each part; or the word for why not."""
+    """Return the sum over each part, or the word for the failure."""
     if isinstance(share, str):
         return share
     try:
@@ -82,7 +84,7 @@ def summed(share: Share | str, view: View, work: Work, parts: Sequence[Part]) ->
 
 @contextmanager
 def spread(payload: str, count: int) -> Iterator[Partitions]:
-    """So many partitions on the workers of the cluster on which this task runs."""
+    """Yield the partitions, spread over the workers of the cluster on which this task runs."""
     secede()
     shares = Shares(get_client(), payload, count)
     try:
@@ -92,13 +94,13 @@ def spread(payload: str, count: int) -> Iterator[Partitions]:
 
 
 class Shares:
-    """The partitions of one run. Their order is that of their numbers, whoever has them.
+    """The partitions of one run, in the order of their numbers.
 
     Parameters
     ----------
-    client : a cluster's
+    client : client of the cluster
     payload : JSON of `Payload`
-    count : of partitions
+    count : number of partitions
     """
 
     def __init__(self, client: Client, payload: str, count: int) -> None:
@@ -106,20 +108,20 @@ class Shares:
         self._workers = sorted(client.nthreads())
         many = min(count, len(self._workers))
         self._numbers = [range(count * i // many, count * (i + 1) // many) for i in range(many)]
-        self._whose = {number: i for i, numbers in enumerate(self._numbers) for number in numbers}
+        self._share_of = {number: i for i, numbers in enumerate(self._numbers) for number in numbers}
         self._shares = [self._open(i) for i in range(many)]
-        self._asked: list[Future[Any]] = []
-        self._woken, self._lost = threading.Event(), 0
+        self._requests: list[Future[Any]] = []
+        self._woken, self._lost_workers = threading.Event(), 0
 
     def sums(
         self, view: View, work: Work, parts: Sequence[Part], pulse: Callable[[], object]
     ) -> Iterator[NDArray[Any]]:
-        """See `Partitions`; `Ended` if a share cannot be had, or too many workers were lost."""
-        mine = {i: list(own) for i, own in groupby(parts, lambda part: self._whose[part[0]])}
-        found: dict[int, list[NDArray[Any]]] = {}
+        """See `Partitions`; raise `Ended` if a share cannot be opened, or too many workers were lost."""
+        mine = {i: list(own) for i, own in groupby(parts, lambda part: self._share_of[part[0]])}
+        sums: dict[int, list[NDArray[Any]]] = {}
         waiting = {i: self._ask(i, view, work, own) for i, own in mine.items()}
         while waiting:
-            self._woken.wait(_PULSE)
+            self._woken.wait(_PULSE_SECONDS)
             self._woken.clear()
             pulse()
             for i in [i for i, future in waiting.items() if future.done()]:
@@ -130,39 +132,45 @@ class Shares:
                     self._reopen(i)
                     waiting[i] = self._ask(i, view, work, mine[i])
                 else:
-                    found[i] = answer
+                    sums[i] = answer
         for i in mine:
-            yield from found[i]
+            yield from sums[i]
 
     def close(self) -> None:
-        """Nothing of it is kept anywhere."""
-        self._client.cancel([*self._shares, *self._asked])
-        self._shares, self._asked = [], []
+        """Cancel all tasks, so that the workers release the shares and the sums."""
+        self._client.cancel([*self._shares, *self._requests])
+        self._shares, self._requests = [], []
 
     def _open(self, i: int) -> "Future[Any]":
-        """On a worker of its own, if that is there."""
-        worker = [self._workers[i]]
-        where: dict[str, Any] = {"workers": worker, "allow_other_workers": True, "priority": _FIRST}
-        return self._client.submit(opened, self._payload, self._numbers[i], pure=False, **where)
+        """Open a share on a worker of its own, or on another one if that worker is lost."""
+        return self._client.submit(
+            opened,
+            self._payload,
+            self._numbers[i],
+            pure=False,
+            workers=[self._workers[i]],
+            allow_other_workers=True,
+            priority=_PRIORITY,
+        )
 
     def _ask(self, i: int, view: View, work: Work, parts: list[Part]) -> "Future[Any]":
-        future = self._client.submit(summed, self._shares[i], view, work, parts, pure=False, priority=_FIRST)
-        self._asked = [other for other in self._asked if not other.done()] + [future]
+        future = self._client.submit(summed, self._shares[i], view, work, parts, pure=False, priority=_PRIORITY)
+        self._requests = [request for request in self._requests if not request.done()] + [future]
         future.add_done_callback(lambda _: self._woken.set())
         return future
 
     def _reopen(self, i: int) -> None:
-        self._lost += 1
-        if self._lost > _LOSSES:
-            raise Ended(AWAY)
+        self._lost_workers += 1
+        if self._lost_workers > _MOST_LOST_WORKERS:
+            raise Ended(UNREACHABLE)
         if self._shares[i].status not in ("finished", "pending"):
             self._shares[i] = self._open(i)
 
 
 def _answer(future: "Future[Any]") -> list[NDArray[Any]] | str | None:
-    """What a task came to; None if it was lost with its worker."""
+    """Return the result of a task; None if the task was lost with its worker."""
     try:
-        found: list[NDArray[Any]] | str = future.result(timeout=10)
+        answer: list[NDArray[Any]] | str = future.result(timeout=_RESULT_TIMEOUT_SECONDS)
     except (KilledWorker, FutureCancelledError, CommClosedError, OSError, TimeoutError):
         return None
-    return found
+    return answer

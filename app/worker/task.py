@@ -1,4 +1,4 @@
-"""What a Dask worker runs for us: one attempt of one job, and requests to stop it coming in."""
+"""The code that runs on a Dask worker: one attempt of one job, and requests to stop it."""
 
 import asyncio
 import os
@@ -11,24 +11,24 @@ from contextlib import suppress
 from distributed import Worker
 from distributed.core import Status
 
-import solvers.compiled  # noqa: F401, before the first job
-from app.worker.engine import FAILED, LEFT, Place
+import solvers.compiled  # noqa: F401  # compiled code is loaded before the first job
+from app.worker.engine import FAILED, HANDED_BACK, Place
 from app.worker.execute import quiet, run
 from app.worker.shares import spread
 
 _NICENESS = 10  # of an attempt: a server on the same machine answers first
-_ANSWERED = 10.0  # seconds within which an attempt comes to its next answer, if nothing is wrong with it
-_FETCHED = 10.0  # seconds for which an output waits to be fetched by its server
-_LOOK = 0.05
+_STOP_TIMEOUT_SECONDS = 10.0  # time within which a healthy attempt reaches its next answer
+_FETCH_TIMEOUT_SECONDS = 10.0  # time that an output waits for its server to fetch it
+_POLL_INTERVAL_SECONDS = 0.05
 _stopped: set[str] = set()
 _leaving = threading.Event()
 _place: list[Place] = []
 
 
 def prepare(place: Place | None) -> None:
-    """Once, as the worker starts: no words, and where it has the data, if it is no child of the server.
+    """Silence logs, and note the folders of this machine if the worker is not a child of the server.
 
-    What a process before it, which was killed, has left of the data in its scratch folder goes.
+    Runs once, at the start of the worker. Data that a killed process left in the scratch folder are deleted.
     """
     quiet()
     _place[:] = [] if place is None else [place]
@@ -37,7 +37,7 @@ def prepare(place: Place | None) -> None:
 
 
 class Stopped(BaseException):
-    """The attempt was asked to stop. Not an `Exception`, so that no solver swallows it."""
+    """The attempt received a request to stop. Not an `Exception`, so that no solver catches it."""
 
 
 def stop(key: str) -> None:
@@ -46,7 +46,7 @@ def stop(key: str) -> None:
 
 
 def attempt(payload: str, key: str) -> str:
-    """The output document of one attempt. Never raises: Dask would log a traceback, of code that had the data."""
+    """Return the output document of one attempt. Never raise: Dask would log a traceback of code that had the data."""
     is_handed_back = False
     with suppress(OSError):  # lower still already
         os.setpriority(os.PRIO_PROCESS, 0, _NICENESS)  # of this thread: heartbeats stay as they are
@@ -58,29 +58,30 @@ def attempt(payload: str, key: str) -> str:
             raise Stopped
 
     try:
-        said = run(payload, obey, spread, *_place)
+        output = run(payload, obey, spread, *_place)
     except BaseException:
-        said = FAILED
+        output = FAILED
     finally:
         _stopped.discard(key)
-    return LEFT if is_handed_back else said
+    return HANDED_BACK if is_handed_back else output
 
 
 async def leave(worker: Worker, patience: float) -> None:
-    """Takes nothing more, lets what runs end or else stop at its next answer, and closes when that was fetched."""
+    """Take no new attempt, let the running one end or stop at its next answer, and close after it was fetched."""
     worker.status = Status.paused
 
     def runs() -> bool:
-        return bool(worker.state.executing_count or worker.state.long_running)  # the latter asks others for sums
+        # Attempts that wait for sums of other workers are long-running tasks.
+        return bool(worker.state.executing_count or worker.state.long_running)
 
     await _while(runs, patience)
     _leaving.set()
-    await _while(runs, _ANSWERED)
-    await _while(lambda: bool(worker.data), _FETCHED)
+    await _while(runs, _STOP_TIMEOUT_SECONDS)
+    await _while(lambda: bool(worker.data), _FETCH_TIMEOUT_SECONDS)
     await worker.close_gracefully(reason="told to stop")
 
 
 async def _while(holds: Callable[[], bool], seconds: float) -> None:
     until = time.monotonic() + seconds
     while holds() and time.monotonic() < until:
-        await asyncio.sleep(_LOOK)
+        await asyncio.sleep(_POLL_INTERVAL_SECONDS)

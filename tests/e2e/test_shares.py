@@ -20,7 +20,7 @@ from app.sources.matrix import checksum
 from app.sources.partitions import prepared
 from app.worker.cluster import DaskEngine
 from app.worker.dispatcher import Dispatcher
-from app.worker.engine import AWAY, DAMAGED, FAILED
+from app.worker.engine import DAMAGED, FAILED, UNREACHABLE
 from app.worker.execute import Ended, Payload
 from app.worker.shares import Share, Shares
 from solvers.bounds import GROUP
@@ -142,7 +142,7 @@ def test_what_a_share_cannot_do_is_one_word(kept: Kept) -> None:
     document["partitions"]["partitions"][1]["sha256"] = "0" * 64
     gone = json.loads(kept.payload)
     gone["partitions"]["place"] = "file:///dev/null"
-    for given, word in ((document, DAMAGED), (gone, AWAY), ({"spec": 1}, FAILED)):
+    for given, word in ((document, DAMAGED), (gone, UNREACHABLE), ({"spec": 1}, FAILED)):
         shares = Shares(kept.engine._client, json.dumps(given), 3)
         data = Partitioned(Payload.model_validate_json(kept.payload).spec.problem, shares)
         with pytest.raises(Ended) as ended:

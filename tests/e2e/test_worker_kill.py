@@ -103,7 +103,7 @@ def test_and_the_second_time_the_job_is_lost(running: Running[DaskEngine]) -> No
 def test_a_cancelled_job_stops_and_frees_its_slot(
     running: Running[DaskEngine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engines, "_GRACE", PATIENCE)  # on a busy machine five seconds may be too few to stop in
+    monkeypatch.setattr(engines, "_GRACE_SECONDS", PATIENCE)  # on a busy machine five seconds may be too few to stop in
     job = running.submit(**LONG)
     worker = _worker_of(running, job)
     [attempt] = running.dispatcher._running
@@ -120,7 +120,7 @@ def test_one_that_does_not_stop_by_itself_loses_its_worker(
     running: Running[DaskEngine], monkeypatch: pytest.MonkeyPatch, stands_still: bool
 ) -> None:
     """Review: the answer of a worker that stands still was waited for, and its slot was lost for as long."""
-    monkeypatch.setattr(engines, "_GRACE", 0.2)
+    monkeypatch.setattr(engines, "_GRACE_SECONDS", 0.2)
     monkeypatch.setattr(orders, "stop", _deaf)
     job = running.submit(**LONG)
     worker = _worker_of(running, job)
@@ -192,12 +192,12 @@ def test_a_nanny_that_brings_no_worker_back_is_given_up(engine: DaskEngine, monk
     nanny.process.on_exit = lambda _code: None  # it does not hear that its worker has ended
     os.kill(nanny.pid, signal.SIGKILL)
     until(lambda: len(engine._client.nthreads()) == 1)
-    monkeypatch.setattr(engines, "_LOOK", 0.0)
+    monkeypatch.setattr(engines, "_CHECK_INTERVAL_SECONDS", 0.0)
     assert engine.slots == 2
     time.sleep(0.5)
     assert len(engine._client.nthreads()) == 1
     with monkeypatch.context() as soon:
-        soon.setattr(engines, "_START", 0.1)
+        soon.setattr(engines, "_START_TIMEOUT_SECONDS", 0.1)
         assert engine.slots == 2
     until(lambda: engine.slots == 2 and len(engine._client.nthreads()) == 2)
     assert nanny not in cluster.workers.values()

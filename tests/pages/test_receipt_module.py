@@ -40,7 +40,7 @@ from accounting.mechanisms import (
     WithoutReplacement,
 )
 from accounting.plan import Plan, PlannedQuery, Query, ReleasePlan
-from accounting.records import receipt
+from accounting.records import receipt, signing
 from accounting.records.chain import Entry, link
 from accounting.records.codec import plan_to_json
 from accounting.records.documents import canonical, parse
@@ -273,7 +273,7 @@ def test_no_field_can_be_changed_or_left_out(module: AbstractModule, field: str)
         assert found is None or (found["holds"], found["recomputed"]) == (False, None)
     less = {name: value for name, value in GOOD["receipt"].items() if name != field}
     found = checked(module, {"receipt": less, "signature": GOOD["signature"]})
-    assert found is None or (field == "unit" and found["reason"] == "what was signed is another document")
+    assert found is None or (field == "unit" and found["reason"] == "another document was signed")
     assert checked(module, {"receipt": GOOD["receipt"] | {"seed": 1}, "signature": GOOD["signature"]}) is None
     assert checked(module, GOOD | {"keys": KEYS}) is None
 
@@ -340,9 +340,9 @@ def test_no_character_of_the_signature_can_be_changed(module: AbstractModule, pa
 @pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")
 def test_only_a_trusted_key_signs_and_only_by_this_algorithm(module: AbstractModule) -> None:
     """A stranger's key, one that comes along, a trusted name on it; another algorithm, kind or header."""
-    mallory, built = receipt.generate_key(), make()
+    mallory, built = signing.generate_key(), make()
     assert checked(module, document(built, mallory))["reason"] == "no trusted key made this signature"
-    renamed = {"keys": [receipt.jwks(mallory)["keys"][0] | {"kid": KEY.private.thumbprint()}]}
+    renamed = {"keys": [signing.jwks(mallory)["keys"][0] | {"kid": KEY.private.thumbprint()}]}
     assert checked(module, GOOD, renamed)["holds"] is False
     assert checked(module, document(built, mallory), {"keys": [*KEYS["keys"], *renamed["keys"]]})["holds"]
     assert checked(module, GOOD, {"keys": [KEYS["keys"][0] | {"kid": "another"}]})["holds"]
@@ -359,7 +359,7 @@ def test_only_a_trusted_key_signs_and_only_by_this_algorithm(module: AbstractMod
         signature = jws.serialize_compact(header, canonical(built), key, algorithms=[algorithm])
         assert checked(module, {"receipt": built, "signature": signature}) is None
     other = jws.serialize_compact(own, json.dumps(built), KEY.private, ["Ed25519"])
-    assert checked(module, {"receipt": built, "signature": other})["reason"] == "what was signed is another document"
+    assert checked(module, {"receipt": built, "signature": other})["reason"] == "another document was signed"
     for no_jws in (None, 1, "", "a.b", "a.b.c.d", ".e30.AA", "W10.e30.AA"):
         assert checked(module, GOOD | {"signature": no_jws}) is None
 

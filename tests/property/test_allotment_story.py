@@ -12,7 +12,7 @@ from accounting import Privacy
 from accounting.charges import Cost
 from accounting.errors import BudgetExhausted
 from accounting.filter import Filter
-from accounting.records.allotments import Account, Allotment, Part, Standing, fit, standing, within
+from accounting.records.allotments import Account, Allotment, Part, Standing, largest_part, reservations_fit, standing
 from accounting.records.events import Charged, Opened, Refunded
 from accounting.records.ledger import advance
 from tests.property.test_ledger_properties import AT
@@ -63,9 +63,9 @@ class Story(RuleBasedStateMachine):
     @rule(who=ANALYSTS, share=st.sampled_from([0.05, 0.3, 0.5, 1.0]), reserved=st.booleans(), by_epsilon=st.booleans())
     def allot(self, who: str, share: float, reserved: bool, by_epsilon: bool) -> None:
         privacy = Privacy(max(share * self.rule.privacy.epsilon, 1e-3), self.rule.privacy.delta)
-        part = within(self.rule, privacy) if by_epsilon else Part.of(self.rule, share)
+        part = largest_part(self.rule, privacy) if by_epsilon else Part.of(self.rule, share)
         then = self.allotted | {who: Allotment(part, reserved)}
-        if not any(a.is_reserved for a in then.values()) or fit(self.state, self.accounts(), then):
+        if not any(a.is_reserved for a in then.values()) or reservations_fit(self.state, self.accounts(), then):
             self.allotted = then  # and else it is refused
 
     @rule(who=ANALYSTS)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
 
 from accounting import Privacy
-from accounting.charges import NEVER
+from accounting.charges import UNAFFORDABLE_UNITS
 from accounting.errors import BudgetExhausted, LedgerFrozen, LedgerInvalid
 from accounting.filter import UNIT, Cost, Filter
 from accounting.records.chain import Entry, Head, verify_chain
@@ -324,8 +324,8 @@ def test_a_cost_is_never_below_its_curve(filter_: Filter, value: float) -> None:
             return value**0.5
 
     for cost in filter_.curve(filter_.cost(Flat())):  # type: ignore[arg-type]
-        if filter_.kind == "gdp_rdp" and cost == NEVER:
-            assert value >= NEVER / UNIT
+        if filter_.kind == "gdp_rdp" and cost == UNAFFORDABLE_UNITS:
+            assert value >= UNAFFORDABLE_UNITS / UNIT
             continue
         assert cost >= max(1, value * UNIT * (1 - 1e-15))
         assert cost <= value * UNIT * (1 + 1e-10) + 2

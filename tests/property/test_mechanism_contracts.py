@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from accounting.accountants import ACCOUNTANTS, GaussianAccountant, PldAccountant
 from accounting.calibration import certify
-from accounting.charges import NEVER, UNIT, share
+from accounting.charges import UNAFFORDABLE_UNITS, UNIT, smallest_share
 from accounting.divergences import randomized_response
 from accounting.errors import CodecError, OutOfRange
 from accounting.filter import Filter
@@ -173,10 +173,12 @@ def test_the_default_filter_has_a_charge_for_it(
     mechanism, count = data.draw(of(member)), data.draw(st.integers(1, 3))
     plan, quieter = (Plan((PlannedQuery("asked", count, mechanism, noise),), relation) for noise in (z, 1.5 * z))
     cost, less = RULE.cost(plan), RULE.cost(quieter)
-    assert all(1 <= c <= NEVER for c in RULE.curve(cost))
+    assert all(1 <= c <= UNAFFORDABLE_UNITS for c in RULE.curve(cost))
     assert 0 <= cost[-1] <= UNIT
     assert RULE.pays(cost, plan)
-    assert share(RULE.curve(less), RULE.curve(RULE.thresholds)) <= share(RULE.curve(cost), RULE.curve(RULE.thresholds))
+    assert smallest_share(RULE.curve(less), RULE.curve(RULE.thresholds)) <= smallest_share(
+        RULE.curve(cost), RULE.curve(RULE.thresholds)
+    )
     if RULE.admits(RULE.zero_cost, cost):
         assert certify(plan, RULE.privacy.delta)[0] <= RULE.privacy.epsilon * 1.02
 

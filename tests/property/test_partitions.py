@@ -187,7 +187,7 @@ def test_ranges_and_batches_that_cross_partitions_add_up_alike() -> None:
 def test_a_batch_of_many_rows_is_drawn_without_a_list_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each row has its own draw, so pieces are independent; as many words are drawn as before for few rows."""
     before = batches.poisson_rows(Noise(SeededBits(2)), 1000, 0.3)
-    monkeypatch.setattr(batches, "_TOGETHER", 128)
+    monkeypatch.setattr(batches, "_MOST_ROWS_AT_ONCE", 128)
     found = batches.poisson_rows(Noise(SeededBits(2)), 1000, 0.3)
     assert (np.diff(found) > 0).all()
     assert 0 <= found[0] < found[-1] < 1000

@@ -127,7 +127,7 @@ def test_an_error_of_the_dispatchers_is_told_by_its_name_and_does_not_end_it(
     def wait(_event: threading.Event, seconds: float) -> None:
         waits.append(seconds)
         if len(waits) == 2:
-            dispatcher._left.set()
+            dispatcher._is_leaving.set()
 
     monkeypatch.setattr(dispatcher, "step", fail)
     monkeypatch.setattr(dispatcher, "leave", fail)

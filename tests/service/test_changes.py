@@ -177,10 +177,10 @@ def test_a_stream_waits_for_its_own_job_alone(world: World) -> None:
 
     async def heard() -> list[bool]:
         with changes.of("job_1") as mine, changes.of("job_2") as others:
-            changes.tell("job_1")
+            changes.announce("job_1")
             await asyncio.sleep(0)
             first = [mine.is_set(), others.is_set()]
-            changes.tell(None)
+            changes.announce(None)
             await asyncio.sleep(0)
             return [*first, others.is_set()]
 

@@ -141,7 +141,7 @@ def test_only_one_of_fifty_ends_is_kept_and_only_one_of_fifty_tellings_is_a_rele
     assert ended.count(True) == 1
     world.clock.pass_(1000.0)
     [[kept], _] = attempts.due(world.database, Holder(world.clock, 30.0))
-    told = _at_once(lambda _: attempts.tell(world.database, world.keys, kept))
+    told = _at_once(lambda _: attempts.publish(world.database, world.keys, kept))
     assert Counter(told) == {"done": 1, None: CLIENTS - 1}
     assert world.kinds(dataset).count("released") == 1
     world.check()

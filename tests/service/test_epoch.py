@@ -147,7 +147,7 @@ def test_a_copy_without_a_whole_dataset_is_refused(world: World) -> None:
     with pytest.raises(BelowEpoch, match=f"{third} lacks its head 1:"):
         _open(restored)
     lost = rollback.accept(restored.database, restored.settings, "the copy is of yesterday")
-    assert (lost.ledgers, list(lost.gone)) == ({}, [third])
+    assert (lost.ledgers, list(lost.missing)) == ({}, [third])
     told = _lost(world)
     assert told[third]["reason"] == "the copy is of yesterday"
     assert third not in _kept(world)
@@ -289,7 +289,7 @@ def test_an_accepted_rollback_is_in_the_chain_and_ends_what_was_open(world: Worl
     restored = restore()
     assert {job: restored.job(job).state for job in open_then} == open_then
     lost = rollback.accept(restored.database, restored.settings, "disk lost")
-    assert (lost.ledgers, lost.gone) == ({first: published}, {})
+    assert (lost.ledgers, lost.missing) == ({first: published}, {})
     with restored.database.read() as connection:
         entries = store.entries(connection, first)
     assert (entries[-1].kind, entries[-1].body["reason"]) == ("rolled_back", "disk lost")

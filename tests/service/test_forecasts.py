@@ -168,7 +168,7 @@ def test_a_forecast_says_what_to_expect_and_what_it_rests_on(shared: Service, da
     assert abs(found["constant"] - 0.5) < 0.05
     assert abs(found["optimum"] - (0.5 + 0.6 * 0.5)) < 0.05, "200 rows and two columns find nearly all of the signal"
     assert "declaration alone" in found["rests_on"][0]
-    assert "strength 0.6 was planted" in found["rests_on"][1]
+    assert "strength 0.6 was assumed" in found["rests_on"][1]
     assert found["wanted"]["score"] == 0.55
     number = _forecast(shared, dataset, target="age", wanted=None, loss={"name": "squared"})
     assert number["measure"] == "r2"

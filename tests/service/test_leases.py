@@ -338,7 +338,7 @@ class TestEndsAcrossMachines:
             world.clock.pass_(0.01)
             here.step()
             assert world.job(job).state == "running"
-            here._beaten = float("-inf")  # so many of its own seconds have passed there
+            here._heartbeat_at = float("-inf")  # so many of its own seconds have passed there
         world.clock.pass_(0.1)
         here.step()
         assert world.job(job).state == "done"

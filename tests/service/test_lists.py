@@ -7,7 +7,7 @@ import pytest
 from app.http.lists import Paging
 from app.jobs import attempts, store
 from app.jobs import service as jobs
-from app.jobs.wanted import Wanted
+from app.jobs.filters import Filters
 from app.persistence.tables import jobs as tables
 from tests.support.service import Service
 from tests.support.world import World, output
@@ -129,7 +129,7 @@ def test_an_end_that_is_not_told_yet_moves_no_job_in_a_list(tmp_path: Any) -> No
     claims = [world.claim(), world.claim()]
 
     def told() -> list[Any]:
-        queries = (Wanted(), Wanted(state="running"), Wanted(state="done"))
+        queries = (Filters(), Filters(state="running"), Filters(state="done"))
         return [jobs.page(world.database, world.analyst, Paging(), wanted) for wanted in queries]
 
     before = told()
@@ -146,17 +146,17 @@ def test_an_end_that_is_not_told_yet_moves_no_job_in_a_list(tmp_path: Any) -> No
 @pytest.mark.parametrize(
     ("wanted", "index"),
     [
-        (Wanted(since="2026-11-22T00:00:00.000Z"), "sqlite_autoindex_jobs"),
-        (Wanted(dataset="ds_a"), "ix_jobs_dataset"),
-        (Wanted(state="running"), "ix_jobs_open"),
-        (Wanted(method="dp_gd"), "ix_jobs_method"),
-        (Wanted(kind="profile"), "ix_jobs_kind"),
-        (Wanted(analyst="ada"), "ix_jobs_owner"),
+        (Filters(since="2026-11-22T00:00:00.000Z"), "sqlite_autoindex_jobs"),
+        (Filters(dataset="ds_a"), "ix_jobs_dataset"),
+        (Filters(state="running"), "ix_jobs_open"),
+        (Filters(method="dp_gd"), "ix_jobs_method"),
+        (Filters(kind="profile"), "ix_jobs_kind"),
+        (Filters(analyst="ada"), "ix_jobs_owner"),
     ],
 )
-def test_no_list_of_jobs_walks_all_of_them(shared: Service, wanted: Wanted, index: str) -> None:
+def test_no_list_of_jobs_walks_all_of_them(shared: Service, wanted: Filters, index: str) -> None:
     with shared.database.read() as connection:
-        statement = Paging().of(store.listed(*wanted.among()), tables.c.number)
+        statement = Paging().of(store.listed(*wanted.conditions()), tables.c.number)
         text = statement.compile(connection, compile_kwargs={"literal_binds": True}).string
         plan = [row.detail for row in connection.exec_driver_sql(f"explain query plan {text}")]
     jobs_read = [step for step in plan if " jobs" in step]

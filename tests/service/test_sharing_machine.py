@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
 from accounting.filter import Cost, Filter
-from accounting.records.allotments import Account, Allotment, Part, fit, standing
+from accounting.records.allotments import Account, Allotment, Part, reservations_fit, standing
 from accounting.records.events import Charged
 from accounting.records.ledger import LedgerState
 from app.datasets import allotments, grants
@@ -103,7 +103,7 @@ class Sharing(RuleBasedStateMachine):
     def allot(self, who: str, of: int, share: float, reserved: bool, kill: int | None) -> None:
         """On whichever of the family: it is of the budget that they share."""
         then = self.allotted | {who: Allotment(Part.of(self.filter, share), reserved)}
-        fits = not any(one.is_reserved for one in then.values()) or fit(self.state, self.accounts(), then)
+        fits = not any(one.is_reserved for one in then.values()) or reservations_fit(self.state, self.accounts(), then)
         asked = AllotmentRequest(share=share, mode="reserved" if reserved else "shared")
         found = self.told(kill, allotments.put, self.world.database, STEWARD, self.datasets[of], who, asked)
         if found is not None:
@@ -201,7 +201,7 @@ class Sharing(RuleBasedStateMachine):
     @invariant()
     def what_is_reserved_and_spent_fits(self) -> None:
         if any(one.is_reserved for one in self.allotted.values()):
-            assert fit(self.state, self.accounts(), self.allotted)
+            assert reservations_fit(self.state, self.accounts(), self.allotted)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -120,7 +120,7 @@ def _told(world: World, how: str | None) -> Callable[[], object]:
     attempts.end(world.database, claim, how or output(claim), 0.0)
     world.clock.pass_(1000.0)
     [[kept], _] = attempts.due(world.database, Holder(world.clock, 30.0))
-    return lambda: attempts.tell(world.database, world.keys, kept)
+    return lambda: attempts.publish(world.database, world.keys, kept)
 
 
 def _cancel_queued(world: World) -> Callable[[], object]:

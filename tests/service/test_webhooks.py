@@ -21,7 +21,7 @@ from app.jobs import attempts, service
 from app.persistence.tables import deliveries, webhooks
 from app.webhooks import places, store
 from app.webhooks.courier import Courier, signed
-from app.webhooks.store import DELAYS, LEASE, Message
+from app.webhooks.store import LEASE_SECONDS, RETRY_DELAYS_SECONDS, Message
 from purse import webhooks as received
 from purse.receipts import NotVerified
 from purse.wire.receipts import KeySet
@@ -192,7 +192,7 @@ def test_what_is_not_taken_is_sent_again_later_and_later_and_then_given_up(world
     _told_of_one(world, receiver.url)
     receiver.answers = [500, 404, 301, 199 + 200, 503, 500, 500, 500, 500]
     courier = _courier(world, "127.0.0.1")
-    for attempt, delay in enumerate((*DELAYS, None)):
+    for attempt, delay in enumerate((*RETRY_DELAYS_SECONDS, None)):
         assert courier.step() == 1
         assert len(receiver.seen) == attempt + 1
         assert courier.step() == 0, "not before it is due"
@@ -202,9 +202,9 @@ def test_what_is_not_taken_is_sent_again_later_and_later_and_then_given_up(world
             world.clock.pass_(delay)
     assert _waiting(world) == []
     assert len({headers["webhook-id"] for _, headers, _ in receiver.seen}) == 1
-    assert sum(DELAYS) == pytest.approx(10 * 3600, rel=0.03)
+    assert sum(RETRY_DELAYS_SECONDS) == pytest.approx(10 * 3600, rel=0.03)
     with world.database.read() as connection:
-        assert connection.scalar(sa.select(webhooks.c.failures)) == len(DELAYS) + 1
+        assert connection.scalar(sa.select(webhooks.c.failures)) == len(RETRY_DELAYS_SECONDS) + 1
 
 
 def test_of_an_answer_only_the_status_counts(world: World, receiver: Receiver) -> None:
@@ -214,7 +214,7 @@ def test_of_an_answer_only_the_status_counts(world: World, receiver: Receiver) -
     assert courier.step() == 1
     assert [path for path, _, _ in receiver.seen] == [SECRET], "a redirect is followed nowhere"
     assert len(_waiting(world)) == 1
-    world.clock.pass_(DELAYS[0])
+    world.clock.pass_(RETRY_DELAYS_SECONDS[0])
     assert courier.step() == 1
     assert _waiting(world) == []
     with world.database.read() as connection:
@@ -235,8 +235,8 @@ def test_one_server_at_a_time_sends_to_a_webhook(world: World) -> None:
     [first] = claimed(now, 1)
     [second] = claimed(now)
     assert {first.webhook, second.webhook} == hooks
-    assert claimed(now + LEASE / 2) == [], "two messages wait for each, and one of each is on its way"
-    again = claimed(now + LEASE)
+    assert claimed(now + LEASE_SECONDS / 2) == [], "two messages wait for each, and one of each is on its way"
+    again = claimed(now + LEASE_SECONDS)
     assert {message.webhook for message in again} == hooks
     with world.database.write() as connection:
         store.settle(connection, first, True, now, "late")
@@ -282,7 +282,7 @@ def test_a_name_that_nobody_answers_for_holds_no_other_message(world: World, mon
 
     _told_of_one(world, "https://hooks.example/")
     monkeypatch.setattr(socket, "getaddrinfo", never)
-    monkeypatch.setattr(places, "_SECONDS", 0.05)
+    monkeypatch.setattr(places, "_TIMEOUT_SECONDS", 0.05)
     try:
         assert _courier(world).step() == 1
         assert not done.is_set()

@@ -126,7 +126,8 @@ COMPOSITION = {
     "accounting.records.documents": "JSON is read strictly and written in one canonical form.",
     "accounting.records.statement": "A receipt contains exactly these fields.",
     "accounting.records.signing": "Only one algorithm is accepted, and keys are pinned.",
-    "accounting.records.receipt": "Verification recomputes epsilon from the queries alone.",
+    "accounting.records.recomputation": "Epsilon is recomputed from the queries alone, and the records must fit them.",
+    "accounting.records.receipt": "A receipt states the transcript, and verification checks all that it states.",
 }
 
 LEDGER = {

@@ -16,8 +16,8 @@ from accounting.records.codec import plan_to_json
 from accounting.records.filters import cost_from_json
 from accounting.records.offline import verify_receipt
 from accounting.records.outside import GaussianDpEvent
-from accounting.records.receipt import Jwks
 from accounting.records.replay import replay
+from accounting.records.signing import Jwks
 from app.datasets import grants
 from app.datasets import service as datasets
 from app.datasets import store as dataset_store
@@ -28,7 +28,7 @@ from app.identity.store import Principal
 from app.jobs import attempts, service, store
 from app.jobs.attempts import Claim
 from app.jobs.leases import Holder
-from app.jobs.queue import ANY_NUMBER, Limits
+from app.jobs.queue import NO_LIMITS, Limits
 from app.jobs.release import Unreleasable
 from app.ledger import store as ledger
 from app.ledger.keys import SigningKeys
@@ -66,7 +66,7 @@ class World:
     steward: Principal
     made: int = 0
     holders: dict[tuple[str, int], Holder] = field(default_factory=dict)
-    limits: Limits = ANY_NUMBER
+    limits: Limits = NO_LIMITS
 
     @staticmethod
     def at(home: Path, clock: Clock | None = None, **chosen: Any) -> "World":
@@ -178,7 +178,7 @@ class World:
             ready, soon = attempts.due(self.database, teller)
             for claim in ready:
                 try:
-                    attempts.tell(self.database, self.keys, claim)
+                    attempts.publish(self.database, self.keys, claim)
                 except Unreleasable:
                     attempts.fail(self.database, claim)
             count += len(ready)

@@ -71,7 +71,7 @@ export class Ledger {
 
   #step(sequence, kind, job) {
     const stage = this.#stages.get(job) ?? "new";
-    if (!STEPS[kind].includes(stage)) throw new Invalid(`entry ${sequence} records what cannot have happened`);
+    if (!STEPS[kind].includes(stage)) throw new Invalid(`entry ${sequence} records an event that cannot follow those before it`);
     this.#stages.set(job, kind === "charged" || kind === "started" ? kind : "ended");
   }
 
@@ -137,7 +137,7 @@ export class Ledger {
     }
     const known = all.find(({ kind, body }) => (kind === "opened" || kind === "joined") && body.dataset === dataset);
     const isOf = known && guarded({ ...all[0].body, ...known.body }) === guarded(receipt);
-    return isOf ? null : "the ledger is of other records, or other neighbors";
+    return isOf ? null : "the ledger has no such dataset, or other records or neighbors";
   }
 
   /** Whether some coordinate holds it, and the slack of approximations, which is the last, does too. */

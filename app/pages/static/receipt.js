@@ -62,7 +62,7 @@ function fields(value, required, what = "it", optional = []) {
   if (!isObject(value)) refuse(`${what} must be an object`);
   for (const key of required) if (!Object.hasOwn(value, key)) refuse(`${what} lacks '${key}'`);
   for (const key of Object.keys(value)) {
-    if (!required.includes(key) && !optional.includes(key)) refuse(`${what} holds a key that is not its own`);
+    if (!required.includes(key) && !optional.includes(key)) refuse(`${what} has an unknown key`);
   }
   return value;
 }
@@ -138,7 +138,7 @@ export async function wrongSignature(document, signature, trusted, kind = RECEIP
   for (const { x } of keyList(trusted)) {
     const key = bytes !== null && (await thumbprint(x)) === kid ? await imported(x) : null;
     if (key && (await subtle().verify({ name: "Ed25519" }, key, bytes, utf8(`${parts[0]}.${parts[1]}`)))) {
-      return parts[1] === payload ? null : "what was signed is another document";
+      return parts[1] === payload ? null : "another document was signed";
     }
   }
   return "no trusted key made this signature";

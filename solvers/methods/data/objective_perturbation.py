@@ -116,7 +116,7 @@ class ObjectivePerturbation(Strict):
     ) -> "ObjectivePerturbationRun":
         """Return the run for a b whose std is at most `std`; `strong` is m."""
         reach = (problem.G + std * (math.sqrt(problem.d) + _TAIL) / problem.n) / strong
-        lattice = 2.0**-mechanisms.objective_perturbation.FINE * std * math.sqrt(problem.d)
+        lattice = 2.0**-mechanisms.objective_perturbation.LATTICE_BITS * std * math.sqrt(problem.d)
         smallest = 2 * (_rounding(problem, strong, reach) + lattice / problem.n) / strong
         radius = self.radius or _RADIUS * problem.G / (problem.n * (problem.L + strong)) + smallest
         if radius < smallest:
@@ -179,7 +179,7 @@ class ObjectivePerturbationRun(DataRun):
             )
         b = access.release("minimizer", np.zeros(problem.d), _bound(problem))
         std = planned.mechanism.std(planned.noise_multiplier, _bound(problem), problem.d)
-        lattice = 2.0**-mechanisms.objective_perturbation.FINE * std * math.sqrt(problem.d)
+        lattice = 2.0**-mechanisms.objective_perturbation.LATTICE_BITS * std * math.sqrt(problem.d)
         w = self._minimize(access, problem, b, lattice)
         return problem.domain.project(access.release("approximation", w, self._approximation_bound(problem)))
 

@@ -217,10 +217,10 @@ def test_a_sum_that_is_less_than_the_other_changes_nothing(monkeypatch: pytest.M
     """Between zeroed neighbors the larger of two sums counts: the second, where it is little, is bounded crudely."""
     real, crude = slot_sums.excess, []
 
-    def to_the_end(law: Any, slots: int, kappa: float, along: Any = None, little: float = 0.0) -> float:
-        found = real(law, slots, kappa, along)
-        crude.append(real(law, slots, kappa, along, little) > found)
-        return found
+    def to_the_end(law: Any, slots: int, kappa: float, hints: Any = None, negligible: float = 0.0) -> float:
+        refined = real(law, slots, kappa, hints)
+        crude.append(real(law, slots, kappa, hints, negligible) > refined)
+        return refined
 
     places = [(z, epsilon) for z in (0.4, 0.8, 3.0) for epsilon in (0.0, 0.003, 0.03, 0.1, 0.3)]
     mechanism = RandomAllocation(0.5, 300)
@@ -249,13 +249,13 @@ def test_a_search_for_noise_asks_little_of_the_profile(monkeypatch: pytest.Monke
 @pytest.mark.slow
 def test_a_quote_at_a_large_epsilon_costs_a_bounded_number_of_lattice_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where one slot shows, finer lattices buy nothing: quotes at epsilon 10 took 14 s, for 3.6e7 steps."""
-    sizes, real = [], slot_sums._on_circle
+    sizes, real = [], slot_sums._circle_sum
 
     def counted(law: Any, T: int, kappa: float, theta: float, step: float, size: int, apart: bool) -> Any:
         sizes.append(size)
         return real(law, T, kappa, theta, step, size, apart)
 
-    monkeypatch.setattr(slot_sums, "_on_circle", counted)
+    monkeypatch.setattr(slot_sums, "_circle_sum", counted)
     found = calibrate((Query("half_pass", 1, RandomAllocation(0.5, 2001)),), Privacy(10.0, 1e-3))
     assert found.plan.queries[0].noise_multiplier == pytest.approx(0.257, rel=0.01)
     assert 0 < sum(sizes) < 2e7
@@ -274,8 +274,10 @@ def test_a_large_epsilon_is_stated_with_room_for_other_platforms(epsilon: float)
 
 def test_the_room_and_where_a_search_may_end_are_no_more_together_than_they_were() -> None:
     """Above epsilon 4 noise was for 1/1.02 of what is stated, to 2e-4 of it."""
-    assert (1 - calibration._FREE) / (1 + calibration._SLACK) >= (1 - calibration._CLOSE) / 1.02
-    assert calibration._SLACK > 3 * 0.006  # what another processor's last digits moved
+    assert (1 - calibration._PORTABLE_TOLERANCE) / (1 + calibration._PORTABILITY_MARGIN) >= (
+        1 - calibration._TOLERANCE
+    ) / 1.02
+    assert calibration._PORTABILITY_MARGIN > 3 * 0.006  # what another processor's last digits moved
 
 
 @pytest.mark.slow

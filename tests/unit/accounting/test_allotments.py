@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from accounting import Privacy
 from accounting.charges import UNIT, Cost
 from accounting.filter import Filter
-from accounting.records.allotments import Account, Allotment, Part, Standing, fit, standing, within
+from accounting.records.allotments import Account, Allotment, Part, Standing, largest_part, reservations_fit, standing
 from accounting.records.events import Charged, Opened
 from accounting.records.ledger import LedgerState, advance
 
@@ -72,14 +72,14 @@ class TestAPart:
         rule = RULES[name]
         epsilon, delta = Part.of(rule, share).epsilon(rule.privacy.delta), rule.privacy.delta
         assert epsilon < rule.privacy.epsilon
-        part = within(rule, Privacy(epsilon, delta))
+        part = largest_part(rule, Privacy(epsilon, delta))
         assert part.epsilon(delta) <= epsilon
         assert share - 1e-6 <= part.share <= share + 1e-6
 
     def test_of_more_than_the_budget_is_the_whole(self, name: str) -> None:
         rule = RULES[name]
-        assert within(rule, Privacy(100.0, rule.privacy.delta)) == Part.of(rule, 1.0)
-        assert within(rule, rule.privacy) == Part.of(rule, 1.0)
+        assert largest_part(rule, Privacy(100.0, rule.privacy.delta)) == Part.of(rule, 1.0)
+        assert largest_part(rule, rule.privacy) == Part.of(rule, 1.0)
 
 
 @pytest.mark.parametrize("name", ["gdp_rdp", "rdp with a slack"])
@@ -100,9 +100,9 @@ def test_shares_that_add_up_to_the_whole_fit_it(shares: list[float], name: str) 
     rule = RULES[name]
     assume(sum(map(Fraction, shares)) <= 1)
     allotted = {str(i): Allotment(Part.of(rule, share), True) for i, share in enumerate(shares)}
-    assert fit(opened(rule), {}, allotted)
+    assert reservations_fit(opened(rule), {}, allotted)
     tops = [one.part.top for one in allotted.values()]
-    assert not fit(
+    assert not reservations_fit(
         opened(rule), {}, allotted | {"more": Allotment(Part(rule, Part.of(rule, 1.0).top - sum(tops) + 1, 0), True)}
     )
 
@@ -118,8 +118,8 @@ def test_some_coordinate_each_is_no_reservation() -> None:
 
 
 def test_small_epsilons_fit_where_there_is_mu_squared_and_not_on_orders_of_a_large_budget() -> None:
-    assert within(RULES["gdp_rdp"], Privacy(0.1, 1e-6)).share > 1e-3
-    assert within(RULES["rdp"], Privacy(0.1, 1e-6)).top == 0
+    assert largest_part(RULES["gdp_rdp"], Privacy(0.1, 1e-6)).share > 1e-3
+    assert largest_part(RULES["rdp"], Privacy(0.1, 1e-6)).top == 0
 
 
 class TestWhatTheLedgerSays:
@@ -160,17 +160,17 @@ class TestWhatTheLedgerSays:
         for other in ("bob", "eve"):
             found = self._standing(other, ada=self._part(0.25))
             assert found.account == self.SPENT
-            assert found.held[0][0].share == pytest.approx(0.75)
+            assert found.parts[0][0].share == pytest.approx(0.75)
         capped = self._standing("bob", ada=self._part(0.25), bob=self._part(0.01, reserved=False))
-        assert [part.share for part, _ in capped.held] == pytest.approx([0.75, 0.01])
+        assert [part.share for part, _ in capped.parts] == pytest.approx([0.75, 0.01])
         assert not capped.holds(gaussian(self.RULE, 0.01))
 
     def test_no_reservation_is_less_than_what_its_analyst_has_spent(self) -> None:
         """Else a refund would show in what is left to others."""
         used, accounts = Part.of(self.RULE, 1.0).used(self.SPENT.spent), {"ada": self.SPENT}
-        assert fit(opened(self.RULE), accounts, {"ada": self._part(used * 1.001)})
-        assert not fit(opened(self.RULE), accounts, {"ada": self._part(used * 0.999)})
-        assert not fit(opened(self.RULE), accounts, {"bob": self._part(1 - used * 0.999)})
+        assert reservations_fit(opened(self.RULE), accounts, {"ada": self._part(used * 1.001)})
+        assert not reservations_fit(opened(self.RULE), accounts, {"ada": self._part(used * 0.999)})
+        assert not reservations_fit(opened(self.RULE), accounts, {"bob": self._part(1 - used * 0.999)})
 
     def test_never_admits_a_job_by_the_rule_of_the_empty_ledger(self) -> None:
         """Alone, a job within the budget is admitted whose charge does not fit; it would take what is reserved."""
@@ -184,4 +184,4 @@ class TestWhatTheLedgerSays:
     def test_after_a_charge_that_took_all_nothing_is_reserved(self) -> None:
         state, _ = advance(opened(self.RULE), Charged("job", gaussian(self.RULE, 10.0), OWN), "t")
         assert state.whole
-        assert not fit(state, {}, {"ada": self._part(1e-6)})
+        assert not reservations_fit(state, {}, {"ada": self._part(1e-6)})

@@ -16,7 +16,7 @@ from accounting.errors import CalibrationFailed, OutOfRange, Unsupported
 from accounting.mechanisms import Gaussian, PoissonGaussian, RandomIterate, RowObjectivePerturbation
 from accounting.mechanisms.mechanism import Curves
 from accounting.plan import Plan, PlannedQuery, Query
-from accounting.search import Found, Point, largest
+from accounting.search import Point, SearchResult, largest
 from tests.reference import losses
 
 TARGETS = list(itertools.product([0.2, 1.0, 4.0], [1e-8, 1e-6, 1e-3]))
@@ -56,7 +56,7 @@ def test_a_search_that_goes_too_far_gives_no_plan(
 
     def eager(
         share: Callable[[float], float], guess: float, close: float, like: Sequence[Point] = (), rough: bool = False
-    ) -> Found:
+    ) -> SearchResult:
         found = largest(share, guess, close, like, rough)
         return replace(found, total=1.01 * found.total)
 

@@ -389,7 +389,7 @@ def test_a_ledger_that_lost_entries_is_frozen_and_counts_as_charged() -> None:
     lifted, _ = advance(state, Frozen(False, "ada"), AT)
     assert not lifted.frozen
     assert advance(lifted, charge("a", 0.1), AT)[0].charges == 1
-    with pytest.raises(LedgerInvalid, match="was not charged"):
+    with pytest.raises(LedgerInvalid, match="without charges"):
         advance(lifted, Emptied("d1", True, "ada"), AT)
     with pytest.raises(LedgerInvalid, match="only grow"):
         advance(lifted, Promised(Filter.open("rdp", Privacy(0.5, 1e-6)), "ada"), AT)
@@ -403,7 +403,7 @@ def test_a_ledger_that_lost_entries_is_frozen_and_counts_as_charged() -> None:
 def test_what_was_open_when_entries_were_lost_is_over(step: LedgerEvent) -> None:
     _, entries = run(charge("a", 0.1), charge("b", 0.1), Started("a", 1), LOST, Frozen(False, "ada"), step)
     replay(entries[:-1])
-    with pytest.raises(LedgerInvalid, match="entry 7 records what cannot have happened"):
+    with pytest.raises(LedgerInvalid, match="entry 7"):
         replay(entries)
 
 

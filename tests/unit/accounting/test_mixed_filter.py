@@ -126,7 +126,7 @@ def test_each_order_keeps_97_percent_of_what_it_has_without_mu(epsilon: float) -
     assert all(m > 0.97 * t for m, t in zip(mixed.thresholds[1:], alone.thresholds, strict=False))
     for kind in KINDS:
         cost = mixed.cost(plan(kind, 0.2))
-        assert cost[-1] <= UNIT * charges.share(cost[:-1], mixed.thresholds[:-1])
+        assert cost[-1] <= UNIT * charges.smallest_share(cost[:-1], mixed.thresholds[:-1])
 
 
 def test_secret_slots_are_charged_by_an_approximation() -> None:
@@ -143,7 +143,7 @@ def test_every_kind_has_a_charge(kind: str) -> None:
     assert RULE.admits(RULE.zero_cost, cost)
     assert min(RULE.curve(cost)) >= 1
     assert (cost[-1] == 0) == (kind in ("gaussian", "pure", "iterate"))
-    assert cost[0] < charges.NEVER
+    assert cost[0] < charges.UNAFFORDABLE_UNITS
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -219,17 +219,17 @@ def test_a_plan_that_fits_no_ledger_exactly_may_take_more_of_the_slack() -> None
     narrow = Filter.open("gdp_rdp", Privacy(1.0, 1e-6))
     cost = narrow.cost(plan("allocation"))
     assert narrow.admits(narrow.zero_cost, cost)
-    assert cost[-1] > 0.99 * UNIT * charges.share(cost[:-1], narrow.thresholds[:-1])
+    assert cost[-1] > 0.99 * UNIT * charges.smallest_share(cost[:-1], narrow.thresholds[:-1])
     tiny = RULE.cost(calibrate(KINDS["allocation"], Privacy(0.05, 1e-6)).plan)
     assert jobs(RULE, tiny) > 1000, "by its curve, though no mu can be resolved"
 
 
 def test_what_has_no_finite_charge_fits_no_budget_that_ever_grows() -> None:
     largest = Filter.open("gdp_rdp", Privacy(1.0, 1e-6)).raised(Privacy(100.0, 1e-2))
-    assert max(largest.thresholds[:-1]) < charges.NEVER
-    assert max(Filter.open("gdp_rdp", Privacy(100.0, 1e-2)).thresholds[:-1]) < charges.NEVER
+    assert max(largest.thresholds[:-1]) < charges.UNAFFORDABLE_UNITS
+    assert max(Filter.open("gdp_rdp", Privacy(100.0, 1e-2)).thresholds[:-1]) < charges.UNAFFORDABLE_UNITS
     cost = largest.cost(Plan((PlannedQuery("h", 1, ObjectivePerturbation(1e6), 1e-3),)))
-    assert cost[0] == charges.NEVER
+    assert cost[0] == charges.UNAFFORDABLE_UNITS
     assert not any(top >= cost[0] for top in largest.thresholds[:1])
 
 

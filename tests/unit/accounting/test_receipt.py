@@ -22,7 +22,7 @@ from joserfc.jwk import ECKey, OctKey, OKPKey
 
 from accounting import Privacy, Unit
 from accounting.accountants import ACCOUNTANTS, PldAccountant
-from accounting.accountants.tight import VERIFIED
+from accounting.accountants.tight import VERIFIED_ERROR_SHARE
 from accounting.calibration import calibrate
 from accounting.errors import CodecError, ReceiptInvalid
 from accounting.mechanisms import (
@@ -40,7 +40,7 @@ from accounting.mechanisms import (
 from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves
 from accounting.plan import Plan, PlannedQuery, Query, ReleasePlan
 from accounting.privacy import REPLACE_ONE, Relation
-from accounting.records import receipt
+from accounting.records import receipt, signing
 from accounting.records.chain import Entry, link
 from accounting.records.codec import MAX_QUERIES, plan_to_json
 from accounting.records.documents import canonical
@@ -155,8 +155,8 @@ def test_a_composed_loss_from_another_processor_holds(queries: tuple[Query, ...]
     """Two FFTs differed by a tenth of the error granted to one; a verifier leaves room for six tenths."""
     plan = calibrate(queries, Privacy(1.0, 1e-6))
     assert plan.accountant == "pld"
-    for granted, holds in ((0.9, True), (VERIFIED + 0.01, True), (VERIFIED - 0.1, False)):
-        assert _is_verified(plan, PldAccountant(granted=granted).epsilon(plan.plan, plan.delta)) is holds
+    for granted, holds in ((0.9, True), (VERIFIED_ERROR_SHARE + 0.01, True), (VERIFIED_ERROR_SHARE - 0.1, False)):
+        assert _is_verified(plan, PldAccountant(error_share=granted).epsilon(plan.plan, plan.delta)) is holds
 
 
 def test_less_than_the_truth_is_not_verified_where_the_grid_costs_nothing() -> None:
@@ -208,11 +208,11 @@ def test_no_field_can_be_changed(field: str) -> None:
     assert not found.holds
     assert not found.signature
     assert found.recomputed_epsilon is None, "nobody answers for this tree, so it is not worth the work"
-    assert found.reason == "what was signed is another document"
+    assert found.reason == "another document was signed"
 
 
 def test_a_key_that_comes_along_is_not_trusted() -> None:
-    mallory = receipt.generate_key()
+    mallory = signing.generate_key()
     built = make()
     found = receipt.verify(document(built, mallory), KEYS)
     assert (found.holds, found.signature, found.reason) == (False, False, "no trusted key made this signature")
@@ -228,9 +228,9 @@ def test_a_key_that_comes_along_is_not_trusted() -> None:
         with pytest.raises(ReceiptInvalid, match="header"):
             receipt.verify(forged, KEYS)
     with pytest.raises(ReceiptInvalid):
-        receipt.verify(document(built, mallory) | {"keys": receipt.jwks(mallory)}, KEYS)
+        receipt.verify(document(built, mallory) | {"keys": signing.jwks(mallory)}, KEYS)
     # a trusted name on a stranger's key: names are recomputed, not believed
-    renamed = {"keys": [receipt.jwks(mallory)["keys"][0] | {"kid": KEY.private.thumbprint()}]}
+    renamed = {"keys": [signing.jwks(mallory)["keys"][0] | {"kid": KEY.private.thumbprint()}]}
     assert not receipt.verify(GOOD, renamed).signature
     assert receipt.verify(GOOD, {"keys": [KEYS["keys"][0] | {"kid": "another"}]}).signature
 
@@ -432,12 +432,12 @@ def test_extreme_but_well_formed_events_are_answered(z: float, rate: float) -> N
     plan = Plan((PlannedQuery("a", 1, PoissonGaussian(rate), z), PlannedQuery("b", 1, Gaussian(), z)))
     built = make(records=10**9) | {
         "event": plan.event(),
-        "queries": receipt.build(
+        "queries": receipt.build(receipt.Release(
             **{k: GOOD["receipt"][k] for k in ("id", "dataset", "dataset_name", "analyst", "job", "method",
                                                "model_sha256", "issued_at")},
             records=20_000, unit=Unit(), transcript=plan, entry=ENTRY,
             release_plan=ReleasePlan(plan, 100.0, 1e-6, "rdp", "1"),
-        )["queries"],
+        ))["queries"],
     }  # fmt: skip
     found = receipt.verify({"receipt": built, "signature": receipt.sign(built, KEY)}, KEYS)
     assert found.recomputed_epsilon is not None
@@ -657,7 +657,7 @@ def test_fewer_rows_do_not_hide_a_bootstrap_sample() -> None:
 
 
 def test_a_receipt_too_long_to_read_back_is_not_signed() -> None:
-    with pytest.raises(ReceiptInvalid, match="too long"):
+    with pytest.raises(ReceiptInvalid, match="longer than"):
         receipt.sign(make(method={"name": "dp_gd", "notes": "x" * 100_000}), KEY)
 
 
@@ -680,7 +680,7 @@ def test_what_is_found_signable_is_signed_whatever_its_names_are(unit: Unit) -> 
         least, most = (middle, most) if receipt.is_signable(method(middle), plan.plan) else (least, middle)
     assert receipt.sign(make(method=method(least), **facts), KEY)
     assert receipt.sign(make(method=method(least + 9_000)), KEY)
-    with pytest.raises(ReceiptInvalid, match="too long"):
+    with pytest.raises(ReceiptInvalid, match="longer than"):
         receipt.sign(make(method=method(least + 9_000), **facts), KEY)
 
 
@@ -696,19 +696,19 @@ def test_the_largest_plan_still_makes_a_receipt() -> None:
 
 def test_the_key_file_is_made_once_and_private(tmp_path: Path) -> None:
     path = tmp_path / "home" / "keys" / "receipt-signing.json"
-    key = receipt.load_key(path)
+    key = signing.load_key(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert os.listdir(path.parent) == [path.name], "no temporary file is left"
-    again = receipt.load_key(path)
+    again = signing.load_key(path)
     assert again.private.as_dict(private=True) == key.private.as_dict(private=True)
-    assert receipt.verify(document(make(), key), receipt.jwks(again)).holds
+    assert receipt.verify(document(make(), key), signing.jwks(again)).holds
 
 
 def test_two_that_start_at_once_get_one_key(tmp_path: Path) -> None:
     path = tmp_path / "key.json"
     keys: list[SigningKey] = []
-    threads = [threading.Thread(target=lambda: keys.append(receipt.load_key(path))) for _ in range(12)]
+    threads = [threading.Thread(target=lambda: keys.append(signing.load_key(path))) for _ in range(12)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -724,11 +724,11 @@ def test_public_keys_are_public() -> None:
 
 def test_rotation_keeps_old_receipts_checkable(tmp_path: Path) -> None:
     path = tmp_path / "key.json"
-    first = receipt.load_key(path)
+    first = signing.load_key(path)
     old = document(make(), first)
-    second = receipt.rotate_key(path)
-    third = receipt.rotate_key(path)
-    keys = receipt.jwks(receipt.load_key(path))
+    second = signing.rotate_key(path)
+    third = signing.rotate_key(path)
+    keys = signing.jwks(signing.load_key(path))
     assert [k["kid"] for k in keys["keys"]] == [k.private.thumbprint() for k in (third, second, first)]
     assert receipt.verify(old, keys).holds
     assert receipt.verify(document(make(), third), keys).holds
@@ -739,13 +739,13 @@ def test_rotation_keeps_old_receipts_checkable(tmp_path: Path) -> None:
 
 def test_rotations_at_once_lose_no_key(tmp_path: Path) -> None:
     path = tmp_path / "key.json"
-    made = [receipt.load_key(path)]
-    threads = [threading.Thread(target=lambda: made.append(receipt.rotate_key(path))) for _ in range(6)]
+    made = [signing.load_key(path)]
+    threads = [threading.Thread(target=lambda: made.append(signing.rotate_key(path))) for _ in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    kept = {key["kid"] for key in receipt.jwks(receipt.read_key(path))["keys"]}
+    kept = {key["kid"] for key in signing.jwks(signing.read_key(path))["keys"]}
     assert kept == {key.private.thumbprint() for key in made}
     assert len(kept) == 7
 
@@ -753,13 +753,13 @@ def test_rotations_at_once_lose_no_key(tmp_path: Path) -> None:
 def test_a_key_file_that_is_full_or_missing_is_not_rotated(tmp_path: Path) -> None:
     path = tmp_path / "key.json"
     with pytest.raises(FileNotFoundError):
-        receipt.rotate_key(path)
-    receipt.load_key(path)
+        signing.rotate_key(path)
+    signing.load_key(path)
     key, *_ = json.loads(path.read_text())["keys"]
     path.write_text(json.dumps({"keys": [key, *KEYS["keys"] * 255]}))
     before = path.read_text()
     with pytest.raises(ReceiptInvalid, match="256 keys already"):
-        receipt.rotate_key(path)
+        signing.rotate_key(path)
     assert path.read_text() == before
 
 
@@ -780,7 +780,7 @@ def test_a_broken_key_file_is_refused_and_never_replaced(tmp_path: Path, content
     path = tmp_path / "key.json"
     path.write_text(content)
     with pytest.raises(ReceiptInvalid, match="signing key"):
-        receipt.load_key(path)
+        signing.load_key(path)
     assert path.read_text() == content
 
 

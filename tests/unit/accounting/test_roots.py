@@ -42,7 +42,7 @@ def test_ends_that_are_roots_and_brackets_that_are_none() -> None:
     assert root(lambda x: x, 0.0, 1.0) == 0.0
     assert root(lambda x: x - 1, 0.0, 1.0) == 1.0
     for f in (lambda x: x + 1, lambda _: math.nan, lambda x: math.nan if 0 < x < 1 else x - 0.5):
-        with pytest.raises(ValueError, match=r"bracket|number"):
+        with pytest.raises(ValueError, match="f "):
             root(f, 0.0, 1.0)
 
 

@@ -20,7 +20,7 @@ from accounting.mechanisms import (
 )
 from accounting.plan import Plan, PlannedQuery, Query
 from accounting.privacy import Privacy, Relation
-from accounting.search import Found, largest
+from accounting.search import SearchResult, largest
 
 CLOSE = 2e-4
 Share = Callable[[float], float]
@@ -116,7 +116,7 @@ def test_a_jump_is_approached_from_the_side_that_keeps_the_target(name: str) -> 
 
 
 def test_nothing_within_reach_is_nothing() -> None:
-    assert largest(lambda _: math.inf, 1.0, CLOSE) == Found(0.0, ())
+    assert largest(lambda _: math.inf, 1.0, CLOSE) == SearchResult(0.0, ())
     assert largest(lambda total: 2 + total, 1.0, CLOSE).total == 0
 
 

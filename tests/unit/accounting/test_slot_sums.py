@@ -101,8 +101,8 @@ def test_what_is_little_is_bounded_by_no_more_than_that() -> None:
     for mirrored, kappa in ((True, -0.9), (True, -0.8), (False, 1.3)):
         law = slot_law.single(1.0, mirrored)
         whole = slot_sums.excess(law, 50, kappa)
-        assert slot_sums.excess(law, 50, kappa, little=whole) == whole
-        assert whole < slot_sums.excess(law, 50, kappa, little=100 * whole) <= 100 * whole
+        assert slot_sums.excess(law, 50, kappa, negligible=whole) == whole
+        assert whole < slot_sums.excess(law, 50, kappa, negligible=100 * whole) <= 100 * whole
 
 
 @pytest.mark.parametrize("apart", [False, True])
@@ -112,7 +112,7 @@ def test_what_is_little_is_bounded_by_no_more_than_that() -> None:
 def test_the_circle_against_plain_convolution(theta: float, size: int, kappa: float, apart: bool) -> None:
     """Twelve slots convolved one by one on the line, in extended precision: the circle only adds, and how little."""
     T, step = 12, 0.1
-    found = slot_sums._on_circle(LAW, T, kappa, theta, step, size, apart)
+    found = slot_sums._circle_sum(LAW, T, kappa, theta, step, size, apart)
     line, total = np.zeros(41, dtype=np.longdouble), np.ones(1, dtype=np.longdouble)
     line[np.round(LAW.points / step).astype(int) + 13] = LAW.masses
     for _ in range(T):
@@ -122,14 +122,14 @@ def test_the_circle_against_plain_convolution(theta: float, size: int, kappa: fl
     # round the circle from below come e^(-theta C) E[(S + C - T kappa)_+], and at a small circle as much from above
     around = size * step
     came = math.exp(-theta * around) * float(total @ np.maximum(sums + around - T * kappa, 0)) * 2
-    assert wanted * (1 - 1e-12) <= found.factor * (found.value + found.lost)
+    assert wanted * (1 - 1e-12) <= found.factor * (found.value + found.rounding)
     assert found.factor * found.value <= (wanted + came) * (1 + 1e-9)
-    assert 0 < found.lost < 1e-6 * found.value
+    assert 0 < found.rounding < 1e-6 * found.value
 
 
 def test_a_lattice_only_raises_and_says_by_how_much() -> None:
     T, kappa = 12, 0.9
-    values = [slot_sums._on_circle(LAW, T, kappa, 0.4, step, round(100 / step), True) for step in (0.1, 0.083, 0.17)]
+    values = [slot_sums._circle_sum(LAW, T, kappa, 0.4, step, round(100 / step), True) for step in (0.1, 0.083, 0.17)]
     amounts = [found.factor * found.value for found in values]
     assert amounts == sorted(amounts)
     assert amounts[2] / amounts[0] - 1 == pytest.approx(values[2].raised, rel=0.5)
@@ -244,9 +244,10 @@ def test_every_way_bounds_the_same_value(form: str) -> None:
         c, gamma = math.exp(rng.uniform(-2.5, 1.0)), math.exp(math.exp(rng.uniform(-4, 1.5)))
         law, kappa = FORMS[form](c, gamma), (1 - q) * (gamma - 1) / q
         least = float(law.masses @ np.maximum(law.points - T * kappa - (T - 1) * (gamma - 1), 0.0)) / T
+        part = slot_law.stretch(law, T, kappa)
         found = [
-            slot_sums._excess(slot_sums._within(slot_law.stretch(law, T, kappa), kappa, way.trim), T, kappa, way).value
-            for way in slot_sums._WAYS
+            slot_sums._bound(slot_sums._trimmed(part, kappa, each.trim), T, kappa, each).value
+            for each in slot_sums._CIRCLES
         ]
         assert min(found) >= 0.98 * least
         assert slot_sums.excess(law, T, kappa) >= min(found) * (1 - 1e-12)
@@ -255,13 +256,13 @@ def test_every_way_bounds_the_same_value(form: str) -> None:
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many lattice steps all circles had, since it was set to 0."""
-    found, real = [0], slot_sums._on_circle
+    found, real = [0], slot_sums._circle_sum
 
     def counted(law: SlotLaw, T: int, kappa: float, theta: float, step: float, size: int, apart: bool) -> object:
         found[0] += size
         return real(law, T, kappa, theta, step, size, apart)
 
-    monkeypatch.setattr(slot_sums, "_on_circle", counted)
+    monkeypatch.setattr(slot_sums, "_circle_sum", counted)
     return found
 
 
@@ -293,7 +294,7 @@ def test_what_is_too_coarse_by_its_steps_would_have_changed_nothing(
                 found.append(slot_sums.excess(FORMS[form](c, gamma), T, (1 - q) * (gamma - 1) / q))
         return found, steps[0]
 
-    (found, fewer), _ = along(), monkeypatch.setattr(slot_sums, "_COARSE", math.inf)
+    (found, fewer), _ = along(), monkeypatch.setattr(slot_sums, "_SKIPPED_RAISE", math.inf)
     every, more = along()
     assert found == every
     assert fewer < more if saves else fewer <= more
@@ -307,13 +308,13 @@ def test_a_search_along_a_curve_takes_fewer_ways_to_about_the_same(
 ) -> None:
     """What the sum before showed spares a search ways that would not do: each sum is a bound still, some are others."""
 
-    def curve(along: slot_sums.Along | None) -> tuple[np.ndarray, int]:
+    def curve(along: slot_sums.SearchHints | None) -> tuple[np.ndarray, int]:
         steps[0], found = 0, []
         for gamma in np.exp(np.arange(0.05, 8.0, 0.2)):
             found.append(slot_sums.excess(slot_law.single(c, False), T, 1 + (gamma - 1) / q, along))
         return np.array(found), steps[0]
 
-    (plain, more), (found, fewer) = curve(None), curve(slot_sums.Along(hasty=hasty))
+    (plain, more), (found, fewer) = curve(None), curve(slot_sums.SearchHints(begins_with_last=hasty))
     assert (found >= 0.97 * plain).all()
     assert (found <= 1.03 * plain).all()
     assert fewer < more

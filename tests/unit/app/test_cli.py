@@ -219,7 +219,7 @@ def test_an_epsilon_is_chosen_and_code_tried_before_anything_is_spent(
     assert (code, err) == (0, "")
     assert "not reached at any epsilon that was tried" in told
     assert "epsilon 0.5  " in told
-    assert "strength 0.3 was planted" in " ".join(told.split())
+    assert "strength 0.3 was assumed" in " ".join(told.split())
     here = ("forecast", "--spec", str(spec), "--records", "401", *ways)
     assert "public sample" in run(*here, "--sample", str(file))[1]
     assert _document(run(*here, "--json"))["at"][0]["method"] == "dp_gd"
@@ -394,7 +394,7 @@ def test_what_people_read(run: Run, people: tuple[Path, Path, str], tmp_path: Pa
     run("predict", job, str(file), "--out", str(tmp_path / "p.csv"))
     assert (tmp_path / "p.csv").read_text() == out
     (tmp_path / "odd.csv").write_text("age,sex,height\n20,f,3\n")
-    for odd, says in ((tmp_path / "odd.csv", "the model does not know height"), (spec, "has no row under a header")):
+    for odd, says in ((tmp_path / "odd.csv", "not in the model: height"), (spec, "has no row under a header")):
         code, _, err = run("predict", job, str(odd))
         assert (code, says in err) == (1, True), err
     dialect = {"dialect": {"delimiter": ";", "encoding": "latin-1", "decimal": ","}}
@@ -402,7 +402,7 @@ def test_what_people_read(run: Run, people: tuple[Path, Path, str], tmp_path: Pa
     with_spec = ["--spec", str(tmp_path / "spec.json")]
     foreign, plain = tmp_path / "foreign.csv", tmp_path / "plain.csv"
     foreign.write_bytes("age;sex;ort\n20,5;f;Köln\n".encode("latin-1"))
-    for more, says in (([], "is not encoded as utf-8"), (with_spec, "the model does not know ort")):
+    for more, says in (([], "is not encoded as utf-8"), (with_spec, "not in the model: ort")):
         code, _, err = run("predict", job, str(foreign), *more)
         assert (code, says in err) == (1, True), err
     foreign.write_bytes(gzip.compress(b"age;sex\n20,5;f\n"))

@@ -13,12 +13,11 @@ import pytest
 from accounting import Privacy
 from accounting.calibration import calibrate
 from accounting.filter import Filter
-from accounting.records import receipt
-from accounting.records.chain import Entry
+from accounting.records import receipt, signing
+from accounting.records.chain import Entry, to_lines
 from accounting.records.events import Charged, LedgerEvent, Opened, Refunded, Released, Started
 from accounting.records.heads import sign_head
 from accounting.records.ledger import advance
-from accounting.records.receipt import to_lines
 from app.cli.entries import COLUMNS, Selection, as_csv, rows
 from tests.support import cli
 from tests.support.receipts import GD, KEY, KEYS, MODEL, make
@@ -90,7 +89,7 @@ def purse(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Purse:
     documents = {
         "receipt.json": {"receipt": built, "signature": receipt.sign(built, KEY)},
         "keys.json": KEYS,
-        "strangers.json": receipt.jwks(receipt.generate_key()),
+        "strangers.json": signing.jwks(signing.generate_key()),
         "head.json": sign_head("d1", LEDGER[-1], KEY),
     }
     for name, document in documents.items():
@@ -120,7 +119,7 @@ def test_an_export_is_verified_with_the_heads_that_were_kept(purse: Purse) -> No
     [
         (("cut.jsonl", "--head", "head.json", "--keys", "keys.json"), "is not valid: the chain ends at entry 5"),
         (("ledger.jsonl", "--head", f"3:{'0' * 64}"), "is not valid: the chain does not contain the head 3:0"),
-        (("ledger.jsonl", "--head", "3"), "--head 3: a head is SEQUENCE:HASH"),
+        (("ledger.jsonl", "--head", "3"), "--head 3: a head must be SEQUENCE:HASH"),
         (("ledger.jsonl", "--head", "head.json"), "with --keys"),
         (("ledger.jsonl", "--head", "head.json", "--keys", "strangers.json"), "no trusted key made this signature"),
         (("ledger.jsonl", "--head", "ledger.jsonl", "--keys", "keys.json"), "is not JSON"),

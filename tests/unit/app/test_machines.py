@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from app.cli import machines
 from app.cli.output import Refusal
-from app.worker import cluster, joining, task
+from app.worker import joining, task
 from app.worker.certificates import issue
-from app.worker.engine import FAILED, LEFT, Place
+from app.worker.engine import FAILED, HANDED_BACK, Place
+from app.worker.orders import Slots, hold
 from tests.support.cli import purse
 
 
@@ -136,26 +137,28 @@ STEPS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["take", "end
 @given(steps=STEPS)
 def test_servers_of_one_scheduler_never_hold_more_slots_than_there_are(steps: list[tuple[str, str]]) -> None:
     """Whatever they hold, die with, or lose with a worker; and what is free is given to whoever asks."""
-    scheduler = SimpleNamespace(clients=dict.fromkeys("abc"), running=[SimpleNamespace(nthreads=1)])
+    slots, scheduler = Slots(), SimpleNamespace(clients=dict.fromkeys("abc"), running=[SimpleNamespace(nthreads=1)])
+    scheduler.plugins = {Slots.name: slots}
     held = dict.fromkeys("abc", 0)
     for who, step in steps:
         threads = len(scheduler.running)
         if step == "take":
             scheduler.clients.setdefault(who)
             is_free = sum(held.values()) < threads
-            assert cluster._share(who, held[who], 1, scheduler) is is_free
+            assert hold(who, held[who], True, scheduler) is is_free  # type: ignore[arg-type]
             held[who] += is_free
         elif step == "end" and held[who]:
             held[who] -= 1
         elif step == "die":
             scheduler.clients.pop(who, None)
+            slots.remove_client(scheduler, who)  # type: ignore[arg-type]
             held[who] = 0
         elif step == "come":
             scheduler.running.append(SimpleNamespace(nthreads=1))
         elif step == "go" and threads:
             scheduler.running.pop()
         if who in scheduler.clients:  # as a dispatcher says at the end of each look
-            cluster._share(who, held[who], 0, scheduler)
+            hold(who, held[who], False, scheduler)  # type: ignore[arg-type]
 
 
 def test_two_guesses_of_what_is_free_would_take_one_slot_twice() -> None:
@@ -184,7 +187,7 @@ def test_a_worker_that_is_told_to_stop_takes_nothing_more_and_hands_back(
     ends_by_itself: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its attempt goes on for as long as its patience; then it ends at its next answer, with a word of its own."""
-    monkeypatch.setattr(task, "_LOOK", 0.001)
+    monkeypatch.setattr(task, "_POLL_INTERVAL_SECONDS", 0.001)
     monkeypatch.setattr(task, "_leaving", type(task._leaving)())
 
     def three_answers(_payload: str, on_answer: Any, _spread: Any) -> str:
@@ -209,7 +212,7 @@ def test_a_worker_that_is_told_to_stop_takes_nothing_more_and_hands_back(
         await leaving
         return said
 
-    assert asyncio.run(story()) == ("an output" if ends_by_itself else LEFT)
+    assert asyncio.run(story()) == ("an output" if ends_by_itself else HANDED_BACK)
     assert worker.ended == ["told to stop"]
 
 
@@ -219,4 +222,4 @@ def test_a_cancelled_attempt_is_not_handed_back(monkeypatch: pytest.MonkeyPatch)
     task._leaving.set()
     task.stop("job_1-1")
     assert task.attempt("{}", "job_1-1") == FAILED
-    assert task.attempt("{}", "job_1-2") == LEFT
+    assert task.attempt("{}", "job_1-2") == HANDED_BACK

@@ -112,7 +112,7 @@ def test_persons_whose_rows_are_alike_are_not_more_sure_than_they_are() -> None:
 def test_counts_are_of_rows_though_a_persons_rows_weigh_as_one_record() -> None:
     """What is told of cells is ten times as much where a row adds a tenth; no share changes."""
     one, many = (Counted(CHANCES * 100, 2.0, None, places) for places in (1, 10))
-    assert many.told == pytest.approx(10 * one.told)
+    assert many.released == pytest.approx(10 * one.released)
     mine, its = (evaluations._two(BINS, ["a", "b"], counted, True) for counted in (one, many))
     assert np.array(its.counts) == pytest.approx(10 * np.array(mine.counts))
     assert its.thresholds[3].true_positives == pytest.approx(10 * mine.thresholds[3].true_positives)

@@ -166,7 +166,7 @@ def test_a_profile_of_other_columns_or_another_relation_is_refused() -> None:
     for changes, said in (
         ({"dataset": "ds_2"}, "another dataset"),
         ({"privacy": statement.model_copy(update={"rows": N - 1})}, "another dataset"),
-        ({"privacy": statement.model_copy(update={"neighbors": "zero_out"})}, "another relation"),
+        ({"privacy": statement.model_copy(update={"neighbors": "zero_out"})}, "other neighbors"),
         ({"columns": renamed}, "another declaration"),
         ({"columns": other_spec}, "another declaration"),
         ({"columns": columns[1:]}, "another declaration"),

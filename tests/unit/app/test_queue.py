@@ -55,7 +55,7 @@ def test_while_one_waits_no_other_begins_two_jobs_without_having_had_fewer_runni
             had[chosen] = turn = turn + 1
 
 
-def _claimed(world: World, count: int, limits: Limits = queue.ANY_NUMBER) -> list[str]:
+def _claimed(world: World, count: int, limits: Limits = queue.NO_LIMITS) -> list[str]:
     """Whose jobs that many looks begin, each by a server of its own; with one that goes on for each."""
     found = []
     for _ in range(count):
@@ -208,7 +208,7 @@ def test_a_look_costs_the_same_however_many_wait(world: World) -> None:
         with world.database.read() as connection:
             raw: Any = connection.connection.driver_connection
             raw.set_progress_handler(lambda steps=steps: steps.append(None), 1)
-            assert queue.claimable(connection, [], (), queue.ANY_NUMBER) is not None
+            assert queue.claimable(connection, [], (), queue.NO_LIMITS) is not None
             raw.set_progress_handler(None, 1)
         costs.append(len(steps))
     assert costs[1] < 1.1 * costs[0], costs

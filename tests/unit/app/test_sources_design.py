@@ -216,7 +216,7 @@ def test_a_stored_matrix_of_another_width_is_refused(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda stored: stored[:-1], "not a code for each number"),
+        (lambda stored: stored[:-1], "different numbers of rows"),
         (lambda stored: stored[:, :-1], "declared width"),
         (lambda stored: np.hstack((stored, stored)), "declared width"),
         (lambda stored: stored.ravel(), "declared width"),
@@ -249,10 +249,10 @@ def test_a_block_of_another_width_or_type_is_not_written(tmp_path: Path, block: 
         ({"features": ["age", "age"]}, "features", "distinct"),
         ({"features": ["age", "sex"]}, "features", "target"),
         ({"positive": "x"}, "positive", "one of"),
-        ({"target": "age", "positive": "f"}, "positive", "category target"),
+        ({"target": "age", "positive": "f"}, "positive", "number target"),
         ({"target": "one"}, "positive", "single"),
         ({"target": "one", "loss": {"name": "softmax"}}, "target", "two categories or more"),
-        ({"target": "city", "loss": {"name": "hinge"}}, "positive", "hinge tells two classes apart"),
+        ({"target": "city", "loss": {"name": "hinge"}}, "positive", "hinge distinguishes two classes"),
         ({"target": "city", "positive": "Rome", "loss": {"name": "softmax"}}, "positive", "left out"),
     ],
 )
@@ -278,9 +278,9 @@ def test_a_matrix_that_would_be_too_wide_is_refused() -> None:
     wide = [CITY | {"name": f"c{i}", "categories": many} for i in range(16)]
     with pytest.raises(DesignError, match="262144 columns"):
         design({}, SEX, *wide)
-    with pytest.raises(DesignError, match="87381 columns, categories counted one by one, for 3 classes"):
+    with pytest.raises(DesignError, match="87381 columns, counting each category, for 3 classes"):
         design({"target": "city"}, CITY, *wide[:6])
-    with pytest.raises(DesignError, match="at most 262144 columns, categories counted one by one"):
+    with pytest.raises(DesignError, match="at most 262144 columns, counting each category"):
         Table.of(spec(*wide))
     assert design({"target": "city"}, CITY, *wide[:5]).size == 3 * (5 * (2**14 + 1) + 1)
     made = design({}, SEX, *wide[:15])

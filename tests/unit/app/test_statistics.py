@@ -155,7 +155,7 @@ def test_noise_that_hides_all_leaves_a_correlation_open() -> None:
     [
         ("counts", ["age", "age"], "must be distinct"),
         ("counts", ["nobody"], "must be declared"),
-        ("profile", ["age"], "of all columns"),
+        ("profile", ["age"], "all columns"),
         ("covariance", ["age", "sex"], "leave out the columns that are categories"),
     ],
 )

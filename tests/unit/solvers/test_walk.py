@@ -239,7 +239,7 @@ def test_the_loops_numbers_are_those_of_the_accounting() -> None:
     assert (kernels.RELATIVE, kernels.ABSOLUTE) == (noises.RELATIVE, noises.ABSOLUTE)
     assert (kernels.FARTHEST, kernels.NEAREST) == (bounds.FARTHEST, centred.NEAREST)
     numbers = (kernels.FINEST, kernels.COARSEST, kernels.LARGEST)
-    assert numbers == (lattice.FINEST, lattice.COARSEST, lattice.LARGEST)
+    assert numbers == (lattice.SMALLEST_SPACING, lattice.LARGEST_SPACING, lattice.MOST_STEPS)
 
 
 def test_the_lattice_is_the_accountings() -> None:

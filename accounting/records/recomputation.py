@@ -1,0 +1,135 @@
+"""Recomputation of a receipt's epsilon from its queries alone. Importing this loads no numerical library."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from accounting.errors import AccountingError, CodecError, ReceiptInvalid
+from accounting.privacy import REPLACE_ONE, Unit, sensitivity_factor
+from accounting.records.statement import Receipt, check
+
+if TYPE_CHECKING:
+    from accounting.accountants import Accountant
+    from accounting.plan import Plan
+
+# Relative: another processor's elementary functions change epsilon, and the numbers of an event tree, by less.
+_PORTABLE_ERROR = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputation:
+    """An epsilon that holds for the queries at the stated delta, and the accountant that certifies it."""
+
+    epsilon: float
+    accountant: str
+    accountant_version: str
+
+    def is_within(self, stated: float) -> bool:
+        """Return whether the epsilon is at most the stated one, apart from another platform's last digits."""
+        return self.epsilon <= stated * (1 + _PORTABLE_ERROR)
+
+
+def recompute(receipt: Receipt) -> Recomputation:
+    """Return an epsilon that the queries cost at the stated delta, from the queries alone.
+
+    Each accountant bounds epsilon from above, so the first bound within the stated epsilon is returned, or the smallest
+    bound if none is within it. Call this only for receipts whose signature holds: forged queries can be made costly to
+    account for.
+
+    Raises
+    ------
+    ReceiptInvalid
+        if the receipt is malformed, its event tree is not that of its queries, the queries cannot have run on the
+        records that it states, or no accountant covers them.
+    """
+    from accounting.accountants import ACCOUNTANTS, PldAccountant
+    from accounting.accountants.tight import VERIFIED_ERROR_SHARE
+
+    plan = plan_of(check(receipt))
+    _check_records(receipt, plan)
+    for run in _runs(receipt["method"], plan):
+        _check_records(receipt, run)
+    if not _is_same(receipt["event"], plan.event()):
+        raise ReceiptInvalid("event: the queries and the event tree differ, but the tree must follow from the queries")
+    verifying = (replace(a, error_share=VERIFIED_ERROR_SHARE) for a in ACCOUNTANTS if isinstance(a, PldAccountant))
+    best: Recomputation | None = None
+    for accountant in (*ACCOUNTANTS, *verifying):
+        epsilon = _certified(accountant, plan, receipt["delta"])
+        if epsilon is not None and (best is None or epsilon < best.epsilon):
+            best = Recomputation(epsilon, accountant.name, accountant.version)
+        if best is not None and best.is_within(receipt["epsilon"]):
+            break
+    if best is None:
+        raise ReceiptInvalid("queries: no accountant covers these queries at this delta")
+    return best
+
+
+def plan_of(receipt: Receipt) -> "Plan":
+    """Return the plan of a receipt's queries under its relation; `ReceiptInvalid` if they are not a plan."""
+    from accounting.records.codec import plan_from_json
+
+    try:
+        own = {"neighbors": receipt["neighbors"]} if receipt["neighbors"] != REPLACE_ONE else {}
+        return plan_from_json({"queries": receipt["queries"]} | own)
+    except CodecError as error:
+        raise ReceiptInvalid(str(error)) from error
+
+
+def _check_records(receipt: Receipt, plan: "Plan") -> None:
+    """Raise `ReceiptInvalid` unless every mechanism fits the records that the receipt states."""
+    n, unit = receipt.get("rows") or receipt.get("persons") or 0, Unit(**receipt.get("unit", {}))
+    misfits = [query.name for query in plan.queries if not query.mechanism.fits(n, unit)]
+    if misfits:
+        raise ReceiptInvalid(
+            f"the query {misfits[0]!r} is accounted for as of other records than the receipt states: of another "
+            "number, of batches or parts of less than one, or of single rows"
+        )
+
+
+def _runs(method: dict[str, Any], plan: "Plan") -> "list[Plan]":
+    """Return the runs that a selection chose from; empty if there is no selection.
+
+    `ReceiptInvalid` unless they are all runs of the method, and each is (sum mu^2)-GDP within what the selection allows
+    for one run. The selection's cost holds for such runs only.
+    """
+    from accounting.mechanisms import Selection
+    from accounting.records.codec import plan_from_json
+
+    selections = [query for query in plan.queries if isinstance(query.mechanism, Selection)]
+    if not selections and "trials" not in method:
+        return []
+    try:
+        (selection,), repeats = selections, method["repeats"]
+        trials = [plan_from_json(trial["plan"]) for trial in method["trials"]]
+        costs = [trial.gdp() for trial in trials if trial.relation == plan.relation]
+        is_complete = type(repeats) is int and selection.mechanism.answers == repeats * len(costs)
+        limit = sensitivity_factor(plan.relation) / selection.noise_multiplier * (1 + _PORTABLE_ERROR)
+    except (AccountingError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise ReceiptInvalid("method: not all runs that the selection chose from are stated") from error
+    if not is_complete or any(mu is None or not mu <= limit for mu in costs):
+        raise ReceiptInvalid("method: a run costs more than the selection allows, or the number of runs differs")
+    return trials
+
+
+def _is_same(value: Any, derived: Any) -> bool:
+    """Return whether both are one JSON value, apart from another platform's last digits of a computed number."""
+    if isinstance(derived, dict):
+        return (
+            isinstance(value, dict)
+            and value.keys() == derived.keys()
+            and all(_is_same(value[key], part) for key, part in derived.items())
+        )
+    if isinstance(derived, list):
+        return isinstance(value, list) and len(value) == len(derived) and all(map(_is_same, value, derived))
+    if isinstance(derived, float):
+        return type(value) in (int, float) and math.isclose(value, derived, rel_tol=_PORTABLE_ERROR)
+    return type(value) is type(derived) and bool(value == derived)
+
+
+def _certified(accountant: "Accountant", plan: "Plan", delta: float) -> float | None:
+    """Return the certified epsilon, or None if the accountant does not cover the plan."""
+    try:
+        epsilon = accountant.epsilon(plan, delta) if accountant.supports(plan, delta) else math.inf
+    except (AccountingError, ArithmeticError, ValueError):  # multipliers far from those of any plan
+        return None
+    return epsilon if math.isfinite(epsilon) else None
