@@ -7,11 +7,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from accounting.errors import ReceiptInvalid
-from accounting.records import receipt
+from accounting.records import receipt, signing
 from accounting.records.chain import Entry
 from accounting.records.heads import sign_head
-from accounting.records.receipt import Jwks, Receipt, SigningKey
-from accounting.records.signing import CHECKPOINT, sign_json, sign_message
+from accounting.records.receipt import Receipt
+from accounting.records.signing import CHECKPOINT, Jwks, SigningKey, sign_json, sign_message
 from app.persistence.files import StartRefused
 from app.persistence.session import Database
 from app.persistence.tables import ledger_entries
@@ -39,7 +39,7 @@ class SigningKeys:
     def __init__(self, home: Path) -> None:
         self._file, self._seen = home / KEY_FILE, (0, 0)
         try:
-            self._key = receipt.load_key(self._file)
+            self._key = signing.load_key(self._file)
         except (ReceiptInvalid, IsADirectoryError):
             raise KeyLost(
                 f"{self._file} is damaged: it does not hold a signing key. Restore it from a backup; or, if the key is "
@@ -69,7 +69,7 @@ class SigningKeys:
     def is_kept(self) -> bool:
         """Whether the file that another start will need is there, and a key."""
         try:
-            receipt.read_key(self._file)
+            signing.read_key(self._file)
         except (OSError, ReceiptInvalid):
             return False
         return True
@@ -92,7 +92,7 @@ class SigningKeys:
 
     def jwks(self) -> Jwks:
         """The public keys, the current one first."""
-        return receipt.jwks(self._now())
+        return signing.jwks(self._now())
 
     def _now(self) -> SigningKey:
         """The file's key, read again once it was rotated; a file that is gone or broken changes nothing."""
@@ -100,5 +100,5 @@ class SigningKeys:
             found = self._file.stat()
             seen = (found.st_ino, found.st_mtime_ns)
             if seen != self._seen:
-                self._key, self._seen = receipt.read_key(self._file), seen
+                self._key, self._seen = signing.read_key(self._file), seen
         return self._key

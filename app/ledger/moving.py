@@ -9,7 +9,8 @@ import sqlalchemy as sa
 
 from accounting.errors import AccountingError
 from accounting.records.chain import Head
-from accounting.records.receipt import Jwks, is_signed
+from accounting.records.receipt import is_signed
+from accounting.records.signing import Jwks
 from app.ledger import audit, store
 from app.ledger.audit import UnsoundLedger
 from app.persistence.dialect import continue_job_numbers

@@ -1,7 +1,8 @@
 """Every page's frame: who visits, what they may go to, how a page is written, and how a refusal is told."""
 
 import math
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.formparsers import MultiPartException, MultiPartParser
 
 from app.http.body import MAX_BODY_BYTES, read_body
 from app.http.errors import ApiError, invalid
@@ -23,11 +25,13 @@ from app.pages.session import PREFIX
 from app.pages.static_files import address
 
 _MOST_FIELDS = 5000
+_MAX_FILE_FIELDS = 20
 _ALL = ("steward", "analyst", "auditor")
 NAVIGATION: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("", "Datasets", _ALL),
     ("/jobs", "Jobs", _ALL),
     ("/upload", "Upload", ("steward",)),
+    ("/tokens", "Tokens", ("steward",)),
     ("/receipts", "Check a receipt", _ALL),
 )
 """Path under /pages, its name, and the roles to which it leads anywhere."""
@@ -40,8 +44,19 @@ _TEMPLATES = Environment(
     lstrip_blocks=True,
     auto_reload=False,
 )
-_TEMPLATES.filters |= {"number": words.number, "percent": words.percent, "bounds": words.bounds}
-_TEMPLATES.filters |= {"place": words.place, "part": part, "log10": math.log10}
+_FILTERS = (
+    words.number,
+    words.large,
+    words.rounded_down,
+    words.duration,
+    words.percent,
+    words.day,
+    words.minute,
+    words.bounds,
+    words.place,
+    part,
+)
+_TEMPLATES.filters |= {function.__name__: function for function in _FILTERS} | {"log10": math.log10}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +109,27 @@ class Visit:
     async def form(self) -> dict[str, str]:
         """The fields of a form that was sent; `ApiError` for too much, or for one twice."""
         return await in_turn(_fields, await read_body(self.request, MAX_BODY_BYTES))
+
+    async def file_form(self, max_bytes: int) -> tuple[dict[str, str], bytes]:
+        """Return the fields of a form with one file, and the file's bytes; `ApiError` for another or a larger body."""
+        body = await read_body(self.request, max_bytes + MAX_BODY_BYTES)
+
+        async def chunks() -> AsyncGenerator[bytes, None]:
+            yield body
+
+        try:
+            parts = await MultiPartParser(
+                self.request.headers, chunks(), max_files=1, max_fields=_MAX_FILE_FIELDS
+            ).parse()
+        except (MultiPartException, KeyError):
+            raise invalid([{"type": "form", "loc": (), "msg": "is not a form with one file"}], "body") from None
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(parts.close)
+            file = parts.get("file")
+            content = b"" if file is None or isinstance(file, str) else await file.read()
+        if not content:
+            raise invalid([{"type": "missing", "loc": ("file",), "msg": ""}], "body")
+        return {name: value for name, value in parts.items() if isinstance(value, str)}, content
 
 
 def _fields(raw: bytes) -> dict[str, str]:

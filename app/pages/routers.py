@@ -1,6 +1,17 @@
-"""All pages; no part of the interface, which they ask."""
+"""All pages. They ask the API and are no part of it."""
 
-from app.pages import audit, jobs, people, routes, sign_in, static_files, upload
+from app.pages import (
+    audit,
+    jobs,
+    manage,
+    people,
+    predictions,
+    routes,
+    sign_in,
+    static_files,
+    tokens,
+    upload,
+)
 
 PAGES = (
     static_files.router,
@@ -8,8 +19,12 @@ PAGES = (
     sign_in.router,
     sign_in.back,
     jobs.router,
+    predictions.router,
     upload.router,
     people.router,
+    manage.router,
+    manage.twins,
+    tokens.router,
     audit.router,
     routes.rest,
 )

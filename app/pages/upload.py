@@ -15,7 +15,7 @@ from fastapi.responses import HTMLResponse
 from app.http.errors import ApiError
 from app.http.queries import strict_router
 from app.http.work import in_turn
-from app.pages.forms import Field, Forms, document, filled, numbers, without
+from app.pages.forms import Field, Forms, document, form_values, member_indices, without
 from app.pages.frame import PageRoute, Visit, Visiting, stewards
 from app.pages.session import PREFIX
 from purse.wire.columns import BOUNDS
@@ -54,7 +54,7 @@ class Editor:
     def of(cls, visit: Visit, said: dict[str, str]) -> "Editor":
         """The schema's fields, with what was filled in."""
         forms = Forms(visit.request.app.openapi()["components"]["schemas"])
-        found, columns = numbers(said, "columns"), []
+        found, columns = member_indices(said, "columns"), []
         if len(found) > _MOST_COLUMNS:
             raise ApiError("too_large", f"The editor takes at most {_MOST_COLUMNS} columns: paste the declaration.")
         for number in found:
@@ -129,7 +129,7 @@ async def editor(visit: Visiting) -> Response:
     if step == "header":
         said = {name: value for name, value in said.items() if not _is_bare(name, said, former)}
     known = _names(said)
-    begin = max(numbers(said, "columns"), default=-1) + 1
+    begin = max(member_indices(said, "columns"), default=-1) + 1
     fresh = [name.strip() for name in wanted if name.strip() not in ("", *known) or step == "add"]
     said |= {f"columns.{begin + i}.name": name for i, name in enumerate(fresh[:_MOST_COLUMNS])}
     return await _written(visit, said, "editor.html")
@@ -152,7 +152,7 @@ def _pasted(visit: Visit, text: str) -> Editor | str:
     """Return the editor with this declaration in it, or why the editor cannot hold it."""
     try:
         found = json.loads(text)
-        made = Editor.of(visit, filled(found)) if isinstance(found, dict) else None
+        made = Editor.of(visit, form_values(found)) if isinstance(found, dict) else None
     except (ValueError, RecursionError):
         found = made = None
     except ApiError:
@@ -170,7 +170,7 @@ async def _noted(visit: Visit, why: str) -> HTMLResponse:
 
 def _names(said: dict[str, str]) -> list[str]:
     """The names of the columns that are there."""
-    return [said.get(f"columns.{number}.name", "") for number in numbers(said, "columns")]
+    return [said.get(f"columns.{number}.name", "") for number in member_indices(said, "columns")]
 
 
 def _is_bare(name: str, said: dict[str, str], former: set[str]) -> bool:

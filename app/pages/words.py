@@ -1,58 +1,114 @@
-"""How numbers, and places in a form, are written for people."""
+"""Numbers, dates and field names as people read them."""
 
+import math
 import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-_WHOLE = 1e15  # beyond, digits would be made up
-_SINCE = {"days": timedelta(days=1), "seconds": timedelta(seconds=1)}
-_LISTS = re.compile(r"\b(column|candidate)s\.(\d+)(?:\.(?:number|category)(?=\.|$))?")
+_LARGEST_WHOLE = 1e15  # a double holds no unit digit beyond
+_MILLION, _BILLION = 1e6, 1e9
+_DURATIONS = {"days": timedelta(days=1), "seconds": timedelta(seconds=1)}
+_SECONDS_PER_MINUTE, _SECONDS_PER_HOUR = 60, 3600
+STATES = {"queued": "Queued", "running": "Running", "done": "Completed", "failed": "Failed", "cancelled": "Cancelled"}
+"""Names of a job's states."""
+_ROOT = re.compile(r"^(?:body|spec|query)(?:\.|$)")
+_MEMBER = re.compile(r"\b(column|candidate)s\.(\d+)(?:\.(?:number|category)(?=\.|$))?")
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """To so many digits, or where it has more before its point to the next whole one; a dash for what is not there."""
+    """Return a number to so many significant digits, whole if it has more before its point; a dash for None."""
     if value is None:
         return "–"
-    return f"{value:,.0f}" if 10**digits <= abs(value) < _WHOLE else f"{value:,.{digits}g}"
+    if 10**digits <= abs(value) < _LARGEST_WHOLE:
+        return f"{value:,.0f}"
+    if 1e-6 <= abs(value) < 1e-4:  # 0.000001: Python writes 1e-06
+        return _positional(value, digits)
+    return re.sub(r"e([+-])0", r"e\1", f"{value:,.{digits}g}")
+
+
+def large(value: float) -> str:
+    """Return a count with a word for millions and billions: `6.5 million`."""
+    for unit, name in ((_BILLION, "billion"), (_MILLION, "million")):
+        if unit <= value < 1e3 * _BILLION:
+            return f"{value / unit:.3g} {name}"
+    return number(value)
+
+
+def rounded_down(value: float | None) -> str:
+    """Return what remains of a budget to three significant digits, rounded down, so that it still fits if requested."""
+    if value is None or value <= 0 or not math.isfinite(value):
+        return number(value, 3)
+    step = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return number(math.floor(value / step * (1 + 1e-9)) * step, 3)
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in the unit that suits it: `0.13 s`, `4 min`, `2 h`."""
+    if seconds < 2 * _SECONDS_PER_MINUTE:
+        return f"{number(seconds, 2)} s"
+    if seconds < 2 * _SECONDS_PER_HOUR:
+        return f"{seconds / _SECONDS_PER_MINUTE:.0f} min"
+    return f"{seconds / _SECONDS_PER_HOUR:.0f} h"
 
 
 def percent(share: float | None) -> str:
-    """Of a whole: 12.3 %."""
+    """Return a share of a whole as a percentage: `12.3 %`."""
     return "–" if share is None else f"{100 * share:.3g} %"
 
 
+def day(timestamp: str) -> str:
+    """Return the ISO date of an ISO timestamp."""
+    return timestamp[:10]
+
+
+def minute(timestamp: str) -> str:
+    """Return an ISO timestamp to the minute, in UTC: `2026-11-24 14:05`."""
+    return timestamp[:16].replace("T", " ")
+
+
+def job_title(kind: str, dataset: str | None, created_at: str) -> str:
+    """Return a job's name on its page: `people model, 2026-11-24`."""
+    name = kind.capitalize() if dataset is None else f"{dataset} {kind}"
+    return f"{name}, {day(created_at)}"
+
+
 def place(where: str) -> str:
-    """A field as the form shows it, counted from one: `spec.columns.0.number.lower` is Column 1, lower."""
-    path = re.sub(r"^(?:body|spec|query)(?:\.|$)", "", where)
-    counted = _LISTS.sub(lambda found: f"{found[1]} {int(found[2]) + 1}", path)
-    told = counted.replace(".", ", ").replace("_", " ") or "the form"
-    return told[0].upper() + told[1:]
+    """Return a field of a request as the form labels it: `spec.columns.0.number.lower` is `Column 1, lower`."""
+    path = _MEMBER.sub(lambda found: f"{found[1]} {int(found[2]) + 1}", _ROOT.sub("", where))
+    text = path.replace(".", ", ").replace("_", " ") or "the form"
+    return text[0].upper() + text[1:]
 
 
 def bounds(column: Mapping[str, Any]) -> str:
-    """A declared range, to its last digit; of dates as dates."""
+    """Return a declared range to its last digit, of dates as dates."""
     return " to ".join(_dated(column[end], column.get("date")) or _exact(column[end]) for end in ("lower", "upper"))
 
 
 def between(low: float, high: float, date: str | None) -> str:
-    """A part of a column's range; of dates as dates."""
+    """Return a part of a column's range, of dates as dates."""
     return " to ".join(_dated(end, date) or number(end) for end in (low, high))
 
 
 def dated(value: float, date: str | None) -> str | None:
-    """The date that is nearest, to the day where days are counted; None for other numbers."""
+    """Return the nearest date, to the day where days are counted; None for a number that is not a date."""
     return _dated(round(value), date)
 
 
 def _dated(value: float, date: str | None) -> str | None:
-    """The date that the number of days or seconds is; None for other numbers, and for a year that no calendar has."""
+    """Return the date of a number of days or seconds; None for other numbers, and for years outside the calendar."""
     try:
-        at = datetime(1970, 1, 1) + value * _SINCE[date or ""]
+        moment = datetime(1970, 1, 1) + value * _DURATIONS[date or ""]
     except (KeyError, OverflowError):
         return None
-    return f"{at:%Y-%m-%d %H:%M:%S}".removesuffix(" 00:00:00")
+    return f"{moment:%Y-%m-%d %H:%M:%S}".removesuffix(" 00:00:00")
 
 
 def _exact(value: float) -> str:
-    return f"{value:,.0f}" if value == round(value) and abs(value) < _WHOLE else f"{value:,}"
+    return f"{value:,.0f}" if value == round(value) and abs(value) < _LARGEST_WHOLE else f"{value:,}"
+
+
+def _positional(value: float, digits: int) -> str:
+    """Return a small number without an exponent."""
+    decimals = digits - 1 - math.floor(math.log10(abs(value)))
+    return f"{value:.{decimals}f}".rstrip("0")

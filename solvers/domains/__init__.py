@@ -1,4 +1,4 @@
-"""The domains, one file each, and the union that names them."""
+"""The domains, one file each, and their union."""
 
 from solvers.domains.free import Free
 from solvers.domains.l1_ball import L1Ball

@@ -1,4 +1,4 @@
-"""What the bounded domains share: a radius."""
+"""The base of bounded domains: a radius."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -8,7 +8,7 @@ from accounting.numbers import within
 
 @dataclass(frozen=True, slots=True)
 class Ball:
-    """radius : in [1e-6, 1e6]."""
+    """A bounded domain with a radius in [1e-6, 1e6]."""
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
 

@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """C = R^d."""
+    """Unbounded domain: C = R^d."""
 
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
 
     name: Literal["free"] = "free"
 
     def diameter(self, dimension: int) -> float:  # noqa: ARG002
-        """Infinite."""
+        """Return infinity."""
         return math.inf
 
     def project(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
-        """w."""
+        """Return w."""
         return w

@@ -12,7 +12,7 @@ from solvers.domains.simplex import onto_simplex
 
 @dataclass(frozen=True, slots=True)
 class L1Ball(Ball):
-    """C = {w : ||w||_1 <= radius}. Proofs: docs/proofs/domains.md.
+    """l1 ball: C = {w : ||w||_1 <= radius}. Proofs: docs/proofs/domains.md.
 
     Parameters
     ----------
@@ -22,10 +22,10 @@ class L1Ball(Ball):
     name: Literal["l1_ball"] = "l1_ball"
 
     def diameter(self, dimension: int) -> float:  # noqa: ARG002
-        """sup ||u - w||_2 = 2 radius, between opposite vertices."""
+        """Return the largest ||u - w||_2 = 2 radius, between opposite vertices."""
         return 2 * self.radius
 
     def project(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The nearest point of the ball, by one sort, inside and outside."""
+        """Return the nearest point of the ball, by one sort, inside and outside."""
         sizes = np.abs(w)
         return np.sign(w) * np.where(sizes.sum() <= self.radius, sizes, onto_simplex(sizes, self.radius))

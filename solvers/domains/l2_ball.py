@@ -11,7 +11,7 @@ from solvers.domains.ball import Ball
 
 @dataclass(frozen=True, slots=True)
 class L2Ball(Ball):
-    """C = {w : ||w||_2 <= radius}.
+    """Euclidean ball: C = {w : ||w||_2 <= radius}.
 
     Parameters
     ----------
@@ -21,9 +21,9 @@ class L2Ball(Ball):
     name: Literal["l2_ball"] = "l2_ball"
 
     def diameter(self, dimension: int) -> float:  # noqa: ARG002
-        """sup ||u - w||_2 = 2 radius."""
+        """Return the largest ||u - w||_2 = 2 radius."""
         return 2 * self.radius
 
     def project(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The nearest point of the ball; by the same operations inside and outside."""
+        """Return the nearest point of the ball, by the same operations inside and outside."""
         return w * (self.radius / max(float(np.linalg.norm(w)), self.radius))

@@ -12,7 +12,7 @@ from solvers.domains.ball import Ball
 
 @dataclass(frozen=True, slots=True)
 class LinfBall(Ball):
-    """C = {w : |w_i| <= radius for every i}. Proofs: docs/proofs/domains.md.
+    """Box: C = {w : |w_i| <= radius for every i}. Proofs: docs/proofs/domains.md.
 
     Parameters
     ----------
@@ -22,9 +22,9 @@ class LinfBall(Ball):
     name: Literal["linf_ball"] = "linf_ball"
 
     def diameter(self, dimension: int) -> float:
-        """sup ||u - w||_2 = 2 radius sqrt(d), between opposite corners."""
+        """Return the largest ||u - w||_2 = 2 radius sqrt(d), between opposite corners."""
         return 2 * self.radius * math.sqrt(dimension)
 
     def project(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The nearest point of the box: each coordinate clipped."""
+        """Return the nearest point of the box, with each coordinate clipped."""
         return np.clip(w, -self.radius, self.radius)

@@ -12,9 +12,9 @@ from solvers.domains.ball import Ball
 
 @dataclass(frozen=True, slots=True)
 class Simplex(Ball):
-    """C = {w : w_i >= 0 for every i, sum of w_i = radius}. Proofs: docs/proofs/domains.md.
+    """Simplex: C = {w : w_i >= 0 for every i, sum of w_i = radius}. Proofs: docs/proofs/domains.md.
 
-    C is not symmetric around 0 and has no interior: theorems that need these do not hold on it.
+    C is not symmetric around 0 and has no interior. Theorems that need these properties do not hold on it.
 
     Parameters
     ----------
@@ -25,23 +25,23 @@ class Simplex(Ball):
     name: Literal["simplex"] = "simplex"
 
     def diameter(self, dimension: int) -> float:
-        """sup ||u - w||_2 = radius sqrt(2), between two vertices; 0 if d = 1."""
+        """Return the largest ||u - w||_2 = radius sqrt(2), between two vertices; 0 if d = 1."""
         return self.radius * math.sqrt(2) if dimension > 1 else 0.0
 
     def project(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The nearest point of the simplex, by one sort."""
+        """Return the nearest point of the simplex, by one sort."""
         return onto_simplex(w, self.radius)
 
 
 def onto_simplex(w: NDArray[np.float64], radius: float) -> NDArray[np.float64]:
-    """max(w - theta, 0), theta such that it sums to radius: the nearest point of the simplex.
+    """Return the nearest point of the simplex: max(w - theta, 0), with theta such that the sum is radius.
 
-    theta is the largest of (sum of the k largest w_i - radius) / k over k.
+    theta is the largest (sum of the k largest w_i - radius) / k over k.
 
-    Reference: Held, Wolfe and Crowder 1974; Duchi et al. 2008, Figure 1. Deviation: w is moved by its largest
-    coordinate first, which moves theta alike, so that no radius is lost beside large coordinates.
+    Reference: Held, Wolfe and Crowder 1974; Duchi et al. 2008, Figure 1. Deviation: the largest coordinate is first
+    subtracted from w, which shifts theta by as much, so that large coordinates do not absorb the radius.
     """
-    moved = np.maximum(w - w.max(), -radius)  # theta >= -radius now: what lies lower ends at 0 either way
-    means = (np.cumsum(np.sort(moved)[::-1]) - radius) / np.arange(1, len(w) + 1)
-    nearest: NDArray[np.float64] = np.maximum(moved - means.max(), 0.0)
+    shifted = np.maximum(w - w.max(), -radius)  # theta >= -radius now, so lower coordinates end at 0 in any case
+    means = (np.cumsum(np.sort(shifted)[::-1]) - radius) / np.arange(1, len(w) + 1)
+    nearest: NDArray[np.float64] = np.maximum(shifted - means.max(), 0.0)
     return nearest

@@ -1,9 +1,9 @@
-"""The losses, one file each, and the union that names them.
+"""The losses, one file each, and their union.
 
-Every loss is a function of the margin m = <x, w> and the target y. It knows what targets it takes (a class, coded +1 or
--1, or a number), bounds on its slope and its curvature (infinite where it is not smooth) over all m and y, and whether
-it is convex. Softmax has K `outputs`, the others one: its margin and its slope are vectors of K numbers, bounded in l2,
-and its classes are coded 0, ..., K-1.
+Every loss is a function of the margin m = <x, w> and the target y. Its attributes are the kind of target (a class,
+coded +1 or -1, or a number), bounds on its slope and its curvature over all m and y (infinite if it is not smooth), and
+whether it is convex. Softmax has K `outputs`, all other losses have one. Its margin and its slope are vectors of K
+numbers, bounded in l2, and its classes are coded 0, ..., K-1.
 """
 
 from typing import Literal, get_args
@@ -38,5 +38,5 @@ __all__ = [
 
 
 def names(takes: Literal["class", "number"]) -> tuple[str, ...]:
-    """The losses for such a target."""
+    """Return the names of the losses for such a target."""
     return tuple(str(loss.__dataclass_fields__["name"].default) for loss in get_args(Loss) if loss.takes == takes)

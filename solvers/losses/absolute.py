@@ -1,4 +1,4 @@
-"""The absolute residual."""
+"""The absolute residual as a loss."""
 
 import math
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from solvers.losses.one_margin import Floats, OneMargin
 
 @dataclass(frozen=True, slots=True)
 class Absolute(OneMargin):
-    """f(m, y) = |m - y|;  |f'| <= 1, no bound on the curvature: the slope jumps at m = y.
+    """Absolute residual: f(m, y) = |m - y|,  |f'| <= 1, with no bound on the curvature, because f' jumps at m = y.
 
     Convex, not smooth: `huber` is its smooth form.
     """
@@ -24,9 +24,9 @@ class Absolute(OneMargin):
 
     @staticmethod
     def derivative(m: float, y: float) -> float:
-        """The sign of m - y, 0 at 0."""
-        return 1.0 * (m > y) - 1.0 * (m < y)  # no jump, whose time would tell of a sign
+        """Return the sign of m - y, 0 at 0."""
+        return 1.0 * (m > y) - 1.0 * (m < y)  # without a branch, whose time would depend on the sign
 
     def value(self, margin: Floats, y: Floats) -> Floats:
-        """f(m, y), elementwise."""
+        """Return f(m, y), elementwise."""
         return np.abs(margin - y)

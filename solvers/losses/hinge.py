@@ -11,7 +11,7 @@ from solvers.losses.one_margin import Floats, OneMargin
 
 @dataclass(frozen=True, slots=True)
 class Hinge(OneMargin):
-    """f(m, y) = max(0, 1 - y m);  |f'| <= 1, no bound on the curvature: the slope jumps at y m = 1.
+    """Hinge loss: f(m, y) = max(0, 1 - y m),  |f'| <= 1, with no bound on the curvature, because f' jumps at y m = 1.
 
     m is the margin <x, w>, y in {-1, +1}. Convex, not smooth: `huber_hinge` is its smooth form.
     """
@@ -24,9 +24,9 @@ class Hinge(OneMargin):
 
     @staticmethod
     def derivative(m: float, y: float) -> float:
-        """-y where y m < 1, and 0 elsewhere."""
+        """Return -y if y m < 1, and 0 otherwise."""
         return -y if y * m < 1.0 else 0.0
 
     def value(self, margin: Floats, y: Floats) -> Floats:
-        """f(m, y), elementwise."""
+        """Return f(m, y), elementwise."""
         return np.maximum(0.0, 1.0 - y * margin)

@@ -11,10 +11,10 @@ from solvers.losses.one_margin import Floats, OneMargin
 
 @dataclass(frozen=True, slots=True)
 class Huber(OneMargin):
-    """f(m, y) = (m - y)^2 / (2 h) where |m - y| <= h, and |m - y| - h / 2 beyond;  |f'| <= 1,  f'' <= 1/h.
+    """Smoothed absolute residual: f(m, y) = (m - y)^2 / (2 h) if |m - y| <= h, else |m - y| - h / 2.
 
-    The Moreau envelope of the absolute residual, hence convex, below it by at most h / 2. It is Huber's loss with
-    threshold h over h, so that h changes the curvature and not the bound on the slope.
+    |f'| <= 1 and f'' <= 1/h. This is the Moreau envelope of the absolute residual, so it is convex, and at most h / 2
+    below it. It is Huber's loss with threshold h, divided by h, so h changes the curvature but not the slope bound.
 
     Parameters
     ----------
@@ -32,15 +32,15 @@ class Huber(OneMargin):
 
     @property
     def curvature_bound(self) -> float:
-        """1 / h."""
+        """Curvature bound 1 / h."""
         return 1 / self.smoothing
 
     @staticmethod
     def derivative(m: float, y: float, smoothing: float) -> float:
-        """clip((m - y) / h, -1, 1)."""
+        """Return clip((m - y) / h, -1, 1)."""
         return min(max(m - y, -smoothing), smoothing) / smoothing
 
     def value(self, margin: Floats, y: Floats) -> Floats:
-        """f(m, y), elementwise."""
+        """Return f(m, y), elementwise."""
         r, h = np.abs(margin - y), self.smoothing
         return np.where(r <= h, np.minimum(r, h) ** 2 / (2 * h), r - h / 2)

@@ -11,10 +11,10 @@ from solvers.losses.one_margin import Floats, OneMargin
 
 @dataclass(frozen=True, slots=True)
 class HuberHinge(OneMargin):
-    """f(m, y) = 0 where y m >= 1, (1 - y m)^2 / (2 h) where 1 - h <= y m <= 1, 1 - y m - h / 2 below.
+    """Smoothed hinge loss: f(m, y) = 0 if y m >= 1, (1 - y m)^2 / (2 h) if 1 - h <= y m <= 1, else 1 - y m - h / 2.
 
-    The Moreau envelope of the hinge loss: min over u of max(0, 1 - u) + (u - y m)^2 / (2 h), hence convex, below the
-    hinge by at most h / 2;  |f'| <= 1,  f'' <= 1/h. y in {-1, +1}.
+    This is the Moreau envelope of the hinge loss, min over u of max(0, 1 - u) + (u - y m)^2 / (2 h). So it is convex,
+    and at most h / 2 below the hinge;  |f'| <= 1,  f'' <= 1/h. y in {-1, +1}.
 
     Parameters
     ----------
@@ -32,15 +32,15 @@ class HuberHinge(OneMargin):
 
     @property
     def curvature_bound(self) -> float:
-        """1 / h."""
+        """Curvature bound 1 / h."""
         return 1 / self.smoothing
 
     @staticmethod
     def derivative(m: float, y: float, smoothing: float) -> float:
-        """-y clip((1 - y m) / h, 0, 1)."""
+        """Return -y clip((1 - y m) / h, 0, 1)."""
         return -(y * min(max((1.0 - y * m) / smoothing, 0.0), 1.0))
 
     def value(self, margin: Floats, y: Floats) -> Floats:
-        """f(m, y), elementwise."""
+        """Return f(m, y), elementwise."""
         gap, h = np.maximum(0.0, 1.0 - y * margin), self.smoothing
         return np.where(gap <= h, np.minimum(gap, h) ** 2 / (2 * h), gap - h / 2)

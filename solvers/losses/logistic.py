@@ -11,7 +11,7 @@ from solvers.losses.one_margin import Floats, OneMargin
 
 @dataclass(frozen=True, slots=True)
 class Logistic(OneMargin):
-    """f(m, y) = ln(1 + exp(-y m));  |f'| <= 1,  f'' <= 1/4.
+    """Logistic loss: f(m, y) = ln(1 + exp(-y m)),  |f'| <= 1,  f'' <= 1/4.
 
     m is the margin <x, w>, y in {-1, +1}. Convex and smooth.
     """
@@ -24,9 +24,9 @@ class Logistic(OneMargin):
 
     @staticmethod
     def derivative(m: float, y: float) -> float:
-        """-y / (1 + e^(y m))."""
+        """Return -y / (1 + e^(y m))."""
         return -(y * (1.0 / (1.0 + kernels.exp(y * m))))
 
     def value(self, margin: Floats, y: Floats) -> Floats:
-        """f(m, y), elementwise."""
+        """Return f(m, y), elementwise."""
         return np.logaddexp(0.0, -y * margin)

@@ -13,11 +13,12 @@ from solvers.losses.one_margin import Floats, OneMargin, zero_or_within
 
 @dataclass(frozen=True, slots=True)
 class Power(OneMargin):
-    """f(m, y) = |m - y|^k where |m - y| <= c, and c^k + k c^(k-1) (|m - y| - c) beyond;  |f'| <= k c^(k-1).
+    """Power of the clipped residual: f(m, y) = |m - y|^k if |m - y| <= c, else c^k + k c^(k-1) (|m - y| - c).
 
-    Convex. f'' = k (k - 1) |m - y|^(k-2) has no bound near 0 unless k = 2, where it is 2. With smoothing h > 0 the part
-    |m - y| <= h gives way to the parabola (k/2) h^(k-2) (m - y)^2 + (1 - k/2) h^k, which meets it in value and slope:
-    still convex with |f'| <= k c^(k-1), f'' <= k h^(k-2), and above the power by at most (1 - k/2) h^k.
+    |f'| <= k c^(k-1), and f is convex. f'' = k (k - 1) |m - y|^(k-2) has no bound near 0, except for k = 2, where it is
+    2. With smoothing h > 0, the parabola (k/2) h^(k-2) (m - y)^2 + (1 - k/2) h^k replaces f where |m - y| <= h, with
+    the same value and slope at h. The result is convex with |f'| <= k c^(k-1) and f'' <= k h^(k-2), and at most
+    (1 - k/2) h^k above the power.
 
     Parameters
     ----------
@@ -44,19 +45,19 @@ class Power(OneMargin):
 
     @property
     def slope_bound(self) -> float:
-        """k c^(k-1)."""
+        """Slope bound k c^(k-1)."""
         return self.exponent * math.pow(self.residual_bound, self.exponent - 1)
 
     @property
     def curvature_bound(self) -> float:
-        """2 for k = 2, k h^(k-2) with smoothing, and else infinite, near a residual of 0."""
+        """Curvature bound: 2 for k = 2, k h^(k-2) with smoothing, and otherwise infinite, near a residual of 0."""
         if self.exponent == 2:
             return 2.0
         return self.exponent * math.pow(self.smoothing, self.exponent - 2) if self.smoothing > 0 else math.inf
 
     @staticmethod
     def derivative(m: float, y: float, exponent: float, residual_bound: float, smoothing: float) -> float:
-        """k clip(|m - y|, c)^(k-1) sign(m - y), linear below h."""
+        """Return k clip(|m - y|, c)^(k-1) sign(m - y), which is linear below h."""
         size = abs(m - y)
         if size < smoothing:
             return (m - y) * math.pow(smoothing, exponent - 2.0) * exponent
@@ -64,7 +65,7 @@ class Power(OneMargin):
         return math.pow(min(size, residual_bound), exponent - 1.0) * signed
 
     def value(self, margin: Floats, y: Floats) -> Floats:
-        """f(m, y), elementwise."""
+        """Return f(m, y), elementwise."""
         r, k, h = np.abs(margin - y), self.exponent, self.smoothing
         inside = np.minimum(r, self.residual_bound)
         parabola = k / 2 * h ** (k - 2) * inside**2 + (1 - k / 2) * h**k if h > 0 else 0.0

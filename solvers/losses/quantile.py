@@ -10,11 +10,12 @@ from solvers.losses.one_margin import Floats, OneMargin, zero_or_within
 
 @dataclass(frozen=True, slots=True)
 class Quantile(OneMargin):
-    """f(m, y) = max(q (y - m), (1 - q) (m - y)), or with h > 0 its Moreau envelope;  |f'| <= max(q, 1 - q).
+    """Quantile loss: f(m, y) = max(q (y - m), (1 - q) (m - y)), or its Moreau envelope if h > 0.
 
-    With r = m - y, the envelope min over u of max(-q u, (1 - q) u) + (u - r)^2 / (2 h) is r^2 / (2 h) while
-    -q h <= r <= (1 - q) h, and -q r - q^2 h / 2 below, (1 - q) r - (1 - q)^2 h / 2 above: convex, f'' <= 1/h, below the
-    plain loss by at most max(q, 1 - q)^2 h / 2. Plain (h = 0) the loss is convex and not smooth.
+    |f'| <= max(q, 1 - q). With r = m - y, the envelope min over u of max(-q u, (1 - q) u) + (u - r)^2 / (2 h) is
+    r^2 / (2 h) for -q h <= r <= (1 - q) h, -q r - q^2 h / 2 for smaller r, and (1 - q) r - (1 - q)^2 h / 2 for larger
+    r. It is convex with f'' <= 1/h, and at most max(q, 1 - q)^2 h / 2 below the plain loss. The plain loss (h = 0) is
+    convex and not smooth.
 
     Parameters
     ----------
@@ -34,22 +35,22 @@ class Quantile(OneMargin):
 
     @property
     def slope_bound(self) -> float:
-        """max(q, 1 - q)."""
+        """Slope bound max(q, 1 - q)."""
         return max(self.level, 1 - self.level)
 
     @property
     def curvature_bound(self) -> float:
-        """1 / h; infinite without smoothing, since the slope jumps at m = y."""
+        """Curvature bound 1 / h; infinite without smoothing, because the slope jumps at m = y."""
         return 1 / self.smoothing if self.smoothing > 0 else math.inf
 
     @staticmethod
     def derivative(m: float, y: float, level: float, smoothing: float) -> float:
-        """clip((m - y) / h, -q, 1 - q); with h = 0, 1 - q above y and else -q."""
+        """Return clip((m - y) / h, -q, 1 - q); for h = 0, 1 - q if m > y, else -q."""
         if smoothing == 0.0:
             return 1.0 - level if m > y else -level
         return min(max(m - y, -level * smoothing), (1.0 - level) * smoothing) / smoothing
 
     def value(self, margin: Floats, y: Floats) -> Floats:
-        """f(m, y), elementwise."""
+        """Return f(m, y), elementwise."""
         s = self.slope(margin, y)
         return s * (margin - y) - self.smoothing * s * s / 2

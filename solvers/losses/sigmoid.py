@@ -12,12 +12,12 @@ from solvers.losses.one_margin import Floats, OneMargin
 
 @dataclass(frozen=True, slots=True)
 class Sigmoid(OneMargin):
-    """f(m, y) = 1 / (1 + exp(y m));  |f'| <= 1/4,  |f''| <= sqrt(3)/18.
+    """Sigmoid loss: f(m, y) = 1 / (1 + exp(y m)),  |f'| <= 1/4,  |f''| <= sqrt(3)/18.
 
-    m is the margin <x, w>, y in {-1, +1}. Smooth, not convex: a smooth count of mistakes, which one wild record moves
-    by at most 1. Its minimizer is a rule, not a probability: where P(y = 1) = p, its mean p + (1 - 2 p) s, with
-    s = 1 / (1 + e^-m), is linear in s, so the best s is 0 or 1 and never p. The slope is steepest at m = 0; f'' is
-    s (1 - s) (1 - 2 s), largest at s = 1/2 +- sqrt(3)/6.
+    m is the margin <x, w>, y in {-1, +1}. The loss is smooth and not convex. It is a smooth count of errors, to which
+    one outlier adds at most 1. Its minimizer predicts a class instead of a probability: if P(y = 1) = p, the mean loss
+    p + (1 - 2 p) s with s = 1 / (1 + e^-m) is linear in s, so the best s is 0 or 1. The slope is steepest at m = 0, and
+    f'' = s (1 - s) (1 - 2 s) is largest at s = 1/2 +- sqrt(3)/6.
     """
 
     takes: ClassVar[Literal["class"]] = "class"
@@ -29,10 +29,10 @@ class Sigmoid(OneMargin):
 
     @staticmethod
     def derivative(m: float, y: float) -> float:
-        """-y / ((1 + e^m) (1 + e^-m))."""
+        """Return -y / ((1 + e^m) (1 + e^-m))."""
         return (1.0 / (1.0 + kernels.exp(-m))) * (1.0 / (1.0 + kernels.exp(m))) * -y
 
     def value(self, margin: Floats, y: Floats) -> Floats:
-        """f(m, y), elementwise."""
+        """Return f(m, y), elementwise."""
         result: Floats = expit(-y * margin)
         return result

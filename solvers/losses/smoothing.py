@@ -1,7 +1,7 @@
-"""The smooth form of a loss that is not smooth, and how far it is below or above it.
+"""Smooth forms of losses that are not smooth, and their distance from the loss.
 
-An envelope keeps the loss convex and its slope's bound S, has curvature up to 1/h or so, and differs from the loss by
-at most `bias`: h S^2 / 2 for the Moreau envelopes of the piecewise linear losses, (1 - k/2) h^k for a power.
+An envelope keeps convexity and the slope bound S. Its curvature is at most about 1/h. It differs from the loss by at
+most `bias`: h S^2 / 2 for the Moreau envelopes of the piecewise linear losses, (1 - k/2) h^k for a power.
 """
 
 from dataclasses import replace
@@ -13,12 +13,12 @@ SMOOTHING_RANGE = (1e-4, 100.0)  # of every smoothed loss
 
 
 def smoothed(loss: Loss, smoothing: float) -> Loss:
-    """The loss itself if it is smooth, else its smooth form with h = `smoothing`, brought into the range of h.
+    """Return the loss if it is smooth, else its smooth form with h = `smoothing`, clipped to the range of h.
 
     Raises
     ------
     Unsuitable
-        for a loss without a smooth form.
+        if the loss has no smooth form.
     """
     if loss.curvature_bound < float("inf"):
         return loss
@@ -32,11 +32,11 @@ def smoothed(loss: Loss, smoothing: float) -> Loss:
             return replace(loss, smoothing=h)
         case Power():
             return replace(loss, smoothing=min(h, loss.residual_bound))
-    raise Unsuitable(f"{loss.name} has no smooth form")
+    raise Unsuitable(f"{loss.name} has no smooth form, which this method needs: use a smooth loss")
 
 
 def bias(loss: Loss, smooth: Loss) -> float:
-    """sup over m and y of |f - f_h|; 0 if both are the same."""
+    """Return the largest |f - f_h| over m and y."""
     if loss == smooth:
         return 0.0
     if isinstance(smooth, Power):

@@ -11,15 +11,16 @@ from accounting.numbers import whole
 from solvers.errors import Unsuitable
 
 MOST_CLASSES = 2**16
-_LEAST_EXPONENT = -300.0  # as that of the loops (`solvers.kernels.exponential`): nothing is subnormal
+_LEAST_EXPONENT = -300.0  # that of the loops (`solvers.kernels.exponential`), which avoids subnormal numbers
 
 
 @dataclass(frozen=True, slots=True)
 class Softmax:
-    """f(m, y) = ln(sum_k e^(m_k)) - m_y;  df/dm = p - e_y,  ||df/dm|| < sqrt(2);  d2f/dm2 = diag(p) - p p' <= 1/2.
+    """Multinomial logistic loss: f(m, y) = ln(sum_k e^(m_k)) - m_y.
 
-    m = W'x holds one margin per class, p_k = e^(m_k) / sum_j e^(m_j), y is a class in {0, ..., K-1}. Convex, smooth.
-    Both bounds are the least that hold for every m and y: docs/proofs/softmax.md.
+    df/dm = p - e_y with ||df/dm|| < sqrt(2), and d2f/dm2 = diag(p) - p p' <= 1/2. m = W'x has one margin per class,
+    p_k = e^(m_k) / sum_j e^(m_j), and y is a class in {0, ..., K-1}. The loss is convex and smooth. Both bounds are the
+    smallest that hold for every m and y: docs/proofs/softmax.md.
 
     Parameters
     ----------
@@ -44,32 +45,32 @@ class Softmax:
 
     @property
     def outputs(self) -> int:
-        """K.
+        """Number of classes, K.
 
         Raises
         ------
         Unsuitable
-            while it is open.
+            if `classes` is None.
         """
         if self.classes is None:
-            raise Unsuitable("softmax: classes is open, say how many there are")
+            raise Unsuitable("softmax: classes is not set, so the number of outputs is unknown: set classes")
         return self.classes
 
     def targets(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
-        """y where it is one of 0, ..., K-1, else 0 (NaN included)."""
-        known = (y >= 0) & (y < self.outputs) & (y == np.floor(y))
-        found: NDArray[np.float64] = np.where(known, y, 0.0)
-        return found
+        """Return y if it is one of 0, ..., K-1, else 0 (also for NaN)."""
+        is_class = (y >= 0) & (y < self.outputs) & (y == np.floor(y))
+        classes: NDArray[np.float64] = np.where(is_class, y, 0.0)
+        return classes
 
     def value(self, margin: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-        """f(m, y) for each column of (K, n) margins, as (n,)."""
+        """Return f(m, y) for each column of (K, n) margins, shape (n,)."""
         below = margin - margin.max(axis=0)
         value: NDArray[np.float64] = np.log(np.exp(below).sum(axis=0)) - below[_at(y)]
         return value
 
     def slope(self, margin: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-        """df/dm = p - e_y for each column of (K, n) margins, as a new array (K, n); no p is below e^-300 / K."""
-        # At most 0, and 0 for some class, so that nothing overflows and the sum of the exponentials is in [1, K].
+        """Return df/dm = p - e_y for each column of (K, n) margins, as a new array; every p is at least e^-300 / K."""
+        # exponents are at most 0, and 0 for some class, so nothing overflows and the sum of exponentials is in [1, K]
         slopes: NDArray[np.float64] = np.maximum(margin - margin.max(axis=0), _LEAST_EXPONENT)
         np.exp(slopes, out=slopes)
         slopes /= slopes.sum(axis=0)
@@ -78,5 +79,5 @@ class Softmax:
 
 
 def _at(y: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Where each record's own class is in a (K, n) array."""
+    """Return the index of each record's class in a (K, n) array."""
     return y.astype(np.intp), np.arange(len(y))

@@ -11,14 +11,16 @@ from solvers.losses.one_margin import Floats, OneMargin
 
 @dataclass(frozen=True, slots=True)
 class Squared(OneMargin):
-    """f(m, y) = (m - y)^2 / 2 where |m - y| <= c, and c |m - y| - c^2 / 2 beyond;  |f'| <= c,  f'' <= 1.
+    """Half the squared, clipped residual: f(m, y) = (m - y)^2 / 2 if |m - y| <= c, else c |m - y| - c^2 / 2.
+
+    |f'| <= c and f'' <= 1.
 
     Parameters
     ----------
     residual_bound : c, in [1e-6, 1e6], in the unit of the target
 
     Deviation: the plain square has no slope bound on an unbounded domain, so the residual is clipped at the public
-    c = `residual_bound` (Huber's loss); a target scaled to [-1, 1] has no residual beyond 1 at w = 0.
+    c = `residual_bound` (Huber's loss). A target scaled to [-1, 1] has residuals of at most 1 at w = 0.
     """
 
     takes: ClassVar[Literal["number"]] = "number"
@@ -32,15 +34,15 @@ class Squared(OneMargin):
 
     @property
     def slope_bound(self) -> float:
-        """c."""
+        """Slope bound c."""
         return self.residual_bound
 
     @staticmethod
     def derivative(m: float, y: float, residual_bound: float) -> float:
-        """clip(m - y, -c, c)."""
+        """Return clip(m - y, -c, c)."""
         return min(max(m - y, -residual_bound), residual_bound)
 
     def value(self, margin: Floats, y: Floats) -> Floats:
-        """f(m, y), elementwise."""
+        """Return f(m, y), elementwise."""
         r, c = np.abs(margin - y), self.residual_bound
         return np.where(r <= c, np.minimum(r, c) ** 2 / 2, c * r - c * c / 2)

@@ -1,4 +1,4 @@
-"""The potentials of mirror steps, one file each, and the union that names them."""
+"""The potentials of mirror steps, one file each, and their union."""
 
 from typing import get_args
 

@@ -10,10 +10,12 @@ from solvers.regularizers import NoRegularizer
 
 @dataclass(frozen=True, slots=True)
 class HalfSquaredL2:
-    """w(x) = ||x||_2^2 / 2: 1-strongly convex in the l2 norm, B_w(u, x) = ||u - x||_2^2 / 2; for every domain.
+    """Half the squared l2 norm, w(x) = ||x||_2^2 / 2, for every domain.
 
-    On the ball of radius rho it is rho^2 times the potential that is 1-strongly convex in the ball's Minkowski norm
-    ||.||_2 / rho; the factor cancels in every step of dp_acc_md, so neither symmetry nor a bounded domain is needed.
+    It is 1-strongly convex in the l2 norm, with B_w(u, x) = ||u - x||_2^2 / 2.
+
+    On the ball of radius rho, this is rho^2 times the potential that is 1-strongly convex in the ball's Minkowski norm
+    ||.||_2 / rho. The factor cancels in every step of dp_acc_md, so neither symmetry nor a bounded domain is needed.
     """
 
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
@@ -21,35 +23,37 @@ class HalfSquaredL2:
     name: Literal["half_squared_l2"] = "half_squared_l2"
 
     def refusal(self, problem: Problem) -> str | None:  # noqa: ARG002
-        """Which assumption fails on this problem: none."""
+        """Return None, because every problem is covered."""
         return None
 
     def smoothness(self, problem: Problem) -> float:
-        """L of F in the norm that w is strongly convex in."""
+        """Return L of F in the norm in which w is strongly convex."""
         return problem.L
 
     def noise_norm(self, problem: Problem) -> float:
-        """E ||b||_*^2 in the dual norm, for b ~ N(0, I): of the part of b that moves F (`directions`)."""
+        """Return E ||b||_*^2 in the dual norm, for b ~ N(0, I): of the part of b that moves F (`directions`)."""
         return float(directions(problem))
 
     def bregman(self, problem: Problem, distance: float) -> float:  # noqa: ARG002
-        """The largest B_w(u, start) over u in C with ||u - start||_2 <= distance."""
+        """Return the largest B_w(u, start) over u in C with ||u - start||_2 <= distance."""
         return distance**2 / 2
 
     def mirror(self, problem: Problem, z: Vector, g: Vector, step: float) -> Vector:
-        """argmin over u in C of B_w(u, z) + step (<g, u> + r(u))."""
+        """Return argmin over u in C of B_w(u, z) + step (<g, u> + r(u))."""
         return problem.prox(z - step * g, step)
 
     def descend(self, problem: Problem, x: Vector, g: Vector, step: float, ahead: Vector) -> Vector:  # noqa: ARG002
-        """argmin over u in C of ||u - x||_2^2 / 2 + step (<g, u> + r(u)): no higher there than at `ahead`, in C."""
+        """Return argmin over u in C of ||u - x||_2^2 / 2 + step (<g, u> + r(u)), no higher than at `ahead`."""
         return problem.prox(x - step * g, step)
 
 
 def directions(problem: Problem) -> int:
-    """In how many directions noise moves F: size, or n k outputs if less and neither C nor r mixes directions.
+    """Return the number of directions in which noise moves F.
 
-    F depends on the part of w in the span of its rows alone; with C = R^d and r = 0 every method here keeps that part
-    apart from the rest (docs/proofs/dp_gd.md).
+    It is `size`, or n k outputs if that is less and neither C nor r mixes directions.
+
+    F depends only on the part of w in the span of its rows. With C = R^d and r = 0, every method here keeps this part
+    separate (docs/proofs/dp_gd.md).
     """
     apart = isinstance(problem.domain, Free) and isinstance(problem.regularizer, NoRegularizer)
     return min(problem.size, problem.slots * problem.outputs) if apart else problem.size

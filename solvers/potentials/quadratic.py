@@ -1,10 +1,10 @@
-"""What the potentials of l1 geometry ask of the regularizer."""
+"""The condition of the l1 potentials on the regularizer."""
 
 from solvers.problem import Problem
 
 
 def refusal_of_quadratic(problem: Problem) -> str | None:
-    """Why r is not covered: a quadratic part leaves their mirror steps without a closed form. None if it has none."""
+    """Return why r is not covered; None if it has no quadratic part, so that mirror steps have a closed form."""
     if problem.mu > 0:
-        return "its steps have no closed form beside a quadratic regularizer: take none or l1"
+        return "its steps have no closed form with a quadratic regularizer: use none or l1"
     return None

@@ -1,4 +1,4 @@
-"""The regularizers, one file each, and the union that names them."""
+"""The regularizers, one file each, and their union."""
 
 from solvers.regularizers.elastic_net import ElasticNet
 from solvers.regularizers.l1 import L1

@@ -12,7 +12,9 @@ from solvers.regularizers.l1 import shrink
 
 @dataclass(frozen=True, slots=True)
 class ElasticNet:
-    """r(w) = lambda_1 ||w||_1 + (lambda_2 / 2) ||w||_2^2; beside the mean loss, the intercept included.
+    """Elastic net penalty: r(w) = lambda_1 ||w||_1 + (lambda_2 / 2) ||w||_2^2, added to the mean loss.
+
+    The penalty includes the intercept.
 
     Parameters
     ----------
@@ -32,13 +34,13 @@ class ElasticNet:
 
     @property
     def strong_convexity(self) -> float:
-        """lambda_2."""
+        """Strong convexity, lambda_2."""
         return self.l2
 
     def value(self, w: NDArray[np.float64]) -> float:
-        """r(w)."""
+        """Return r(w)."""
         return self.l1 * float(np.abs(w).sum()) + self.l2 / 2 * float(w @ w)
 
     def prox(self, w: NDArray[np.float64], step: float) -> NDArray[np.float64]:
-        """argmin_u step r(u) + ||u - w||^2 / 2: moved towards 0 by step lambda_1, then over 1 + step lambda_2."""
+        """Return argmin_u step r(u) + ||u - w||^2 / 2: w shrunk by step lambda_1, divided by 1 + step lambda_2."""
         return shrink(w, step * self.l1) / (1 + step * self.l2)

@@ -11,7 +11,9 @@ from accounting.numbers import within
 
 @dataclass(frozen=True, slots=True)
 class L1:
-    """r(w) = lambda ||w||_1, lambda = `strength`; beside the mean loss, the intercept included.
+    """l1 penalty: r(w) = lambda ||w||_1 with lambda = `strength`, added to the mean loss.
+
+    The penalty includes the intercept.
 
     Parameters
     ----------
@@ -28,18 +30,18 @@ class L1:
 
     @property
     def strong_convexity(self) -> float:
-        """0."""
+        """Strong convexity, 0."""
         return 0.0
 
     def value(self, w: NDArray[np.float64]) -> float:
-        """r(w)."""
+        """Return r(w)."""
         return self.strength * float(np.abs(w).sum())
 
     def prox(self, w: NDArray[np.float64], step: float) -> NDArray[np.float64]:
-        """argmin_u step r(u) + ||u - w||^2 / 2: each coordinate moved towards 0 by step lambda, not beyond it."""
+        """Return argmin_u step r(u) + ||u - w||^2 / 2: each coordinate moves towards 0 by up to step lambda."""
         return shrink(w, step * self.strength)
 
 
-def shrink(w: NDArray[np.float64], by: float) -> NDArray[np.float64]:
-    """sign(w) max(|w| - by, 0), elementwise."""
-    return np.sign(w) * np.maximum(np.abs(w) - by, 0.0)
+def shrink(w: NDArray[np.float64], threshold: float) -> NDArray[np.float64]:
+    """Return sign(w) max(|w| - threshold, 0), elementwise."""
+    return np.sign(w) * np.maximum(np.abs(w) - threshold, 0.0)

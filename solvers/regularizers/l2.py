@@ -11,7 +11,9 @@ from accounting.numbers import within
 
 @dataclass(frozen=True, slots=True)
 class L2:
-    """r(w) = (lambda / 2) ||w||^2, lambda = `strength`; beside the mean loss, the intercept included.
+    """Squared l2 penalty: r(w) = (lambda / 2) ||w||^2 with lambda = `strength`, added to the mean loss.
+
+    The penalty includes the intercept.
 
     Parameters
     ----------
@@ -28,13 +30,13 @@ class L2:
 
     @property
     def strong_convexity(self) -> float:
-        """lambda."""
+        """Strong convexity, lambda."""
         return self.strength
 
     def value(self, w: NDArray[np.float64]) -> float:
-        """r(w)."""
+        """Return r(w)."""
         return self.strength / 2 * float(w @ w)
 
     def prox(self, w: NDArray[np.float64], step: float) -> NDArray[np.float64]:
-        """argmin_u step r(u) + ||u - w||^2 / 2 = w / (1 + step lambda)."""
+        """Return argmin_u step r(u) + ||u - w||^2 / 2 = w / (1 + step lambda)."""
         return w / (1 + step * self.strength)

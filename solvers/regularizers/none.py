@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class NoRegularizer:
-    """r(w) = 0."""
+    """No penalty: r(w) = 0."""
 
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
 
@@ -17,13 +17,13 @@ class NoRegularizer:
 
     @property
     def strong_convexity(self) -> float:
-        """0."""
+        """Strong convexity, 0."""
         return 0.0
 
     def value(self, w: NDArray[np.float64]) -> float:  # noqa: ARG002
-        """0."""
+        """Return 0."""
         return 0.0
 
     def prox(self, w: NDArray[np.float64], step: float) -> NDArray[np.float64]:  # noqa: ARG002
-        """w."""
+        """Return w."""
         return w

@@ -62,14 +62,14 @@ def test_an_auditor_sees_each_share_and_the_browser_finds_it_again(
     with Visitor.arrived(browser, server.url, audited["auditor"]) as visitor:
         page = visitor.page
         page.get_by_role("link", name="people").click()
-        page.get_by_role("link", name="The ledger").click()
+        page.get_by_role("link", name="Ledger").click()
         expect(page.locator("[data-at=state]")).to_have_text(
-            "All 7 entries follow, hash by hash, from the first; no charge passed the filter, "
-            "and the server says the same."
+            "All 7 entries are verified, hash by hash, and no charge exceeded the budget, "
+            "and the server states the same."
         )
         with Client(server.url, audited["auditor"]) as client:
             budget = client.datasets.budget(audited["dataset"])
-        said = page.get_by_role("region", name="What was computed here")
+        said = page.get_by_role("region", name="Computed in the browser")
         expect(said.get_by_role("row")).to_have_count(1 + 4 + len(budget.analysts))
         expect(said.get_by_role("cell", name="agrees")).to_have_count(4 + len(budget.analysts))
         shares = page.get_by_role("region", name="Shares by analyst")
@@ -80,9 +80,9 @@ def test_an_auditor_sees_each_share_and_the_browser_finds_it_again(
             )
         expect(page.get_by_role("region", name="Shares by method")).to_contain_text("dp_gd")
         entries = page.get_by_role("region", name="Entries")
-        expect(entries.get_by_role("cell", name="follows", exact=True)).to_have_count(7)
+        expect(entries.get_by_role("cell", name="verified", exact=True)).to_have_count(7)
         assert entries.get_by_role("rowheader").all_inner_texts() == [str(number) for number in range(7, 0, -1)]
-        for label in ("The share of the budget that is spent", "delta against epsilon of all"):
+        for label in ("Spent share of the budget over time", "Delta against epsilon of all"):
             drawn = page.get_by_role("img", name=label).locator("canvas")
             assert drawn.evaluate("c => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(Boolean)")
         visitor.check()
@@ -93,16 +93,16 @@ def test_a_receipt_is_dropped_on_the_ledger_and_recomputed(auditor: Page, audite
     folder = audited["kept"] / "ada"
     requests = _requests(auditor)
     _give(auditor, folder / "receipt.json", folder / "keys.json", folder / "model.json")
-    expect(auditor.locator("output")).to_contain_text("The receipt holds.")
+    expect(auditor.locator("output")).to_contain_text("The receipt is valid.")
     checks = auditor.get_by_role("table", name="Checks")
-    expect(checks.get_by_role("cell", name="holds", exact=True)).to_have_count(4)
+    expect(checks.get_by_role("cell", name="valid", exact=True)).to_have_count(4)
     expect(checks).to_contain_text("this ledger is its release")
     expect(checks).to_contain_text("by exact_gaussian")
     _give(auditor, audited["kept"] / "bob" / "receipt.json")
-    expect(auditor.locator("output")).to_contain_text("What was checked holds; not all is computed here.")
+    expect(auditor.locator("output")).to_contain_text("Some values are not computed here.")
     expect(checks).to_contain_text("needs `purse receipt verify`")
     _give(auditor, _signed({"id": "rcpt_elsewhere"}), _text(KEYS))
-    expect(auditor.locator("output .wrong")).to_have_text("The receipt does not hold.")
+    expect(auditor.locator("output .wrong")).to_have_text("The receipt is not valid.")
     expect(checks).to_contain_text("the ledger's entry is not this release")
     assert requests == []
 
@@ -113,7 +113,7 @@ def test_a_receipt_that_is_dropped_before_the_ledger_is_followed_is_compared_wit
     with held(auditor, "**/ledger/entries*"):
         auditor.reload()
         _give(auditor, audited["kept"] / "ada" / "receipt.json")
-        expect(auditor.locator("output")).to_contain_text("The receipt holds.")
+        expect(auditor.locator("output")).to_contain_text("The receipt is valid.")
     expect(auditor.get_by_role("table", name="Checks")).to_contain_text("this ledger is its release")
 
 
@@ -124,7 +124,7 @@ def test_a_receipt_that_is_chosen_before_a_script_has_arrived_is_checked(
     with held(page, "**/check.js"):
         page.goto("/pages/receipts", wait_until="commit")
         _give(page, audited["kept"] / "ada" / "receipt.json")
-    expect(page.locator("output")).to_contain_text("The receipt holds.")
+    expect(page.locator("output")).to_contain_text("The receipt is valid.")
 
 
 def test_what_is_dropped_leaves_the_browser_for_nowhere(visitor: Visitor, audited: dict[str, Any]) -> None:
@@ -142,7 +142,7 @@ def test_what_is_dropped_leaves_the_browser_for_nowhere(visitor: Visitor, audite
             to_lines(Entry.from_json(e.model_dump()) for e in client.ledger(audited["dataset"]))
         )
     _give(page, *files.values())
-    expect(output).to_contain_text("The receipt holds.")
+    expect(output).to_contain_text("The receipt is valid.")
     expect(page.get_by_role("row", name=re.compile("^keys "))).to_contain_text("as this service publishes them now")
     expect(
         page.get_by_role("img", name="delta against epsilon of this release alone").locator("canvas")
@@ -154,12 +154,12 @@ def test_what_is_dropped_leaves_the_browser_for_nowhere(visitor: Visitor, audite
         ([_text(genuine), _text(KEYS)], "no trusted key made this signature"),
         ([_text(genuine), _text({"coefficients": [1]})], "the receipt is for another model"),
         ([_text(genuine | {"keys": KEYS})], "the document has an unknown key"),
-        ([_text(KEYS)], "there is no receipt among these files"),
-        ([_text(genuine["receipt"])], "it is what a job's page saves under Receipt, as a whole"),
-        ([b"\x00\xff"], "is no text in UTF-8, as a receipt and what goes with it are."),
+        ([_text(KEYS)], "none of these files is a receipt"),
+        ([_text(genuine["receipt"])], "A job's page saves it under Save the receipt"),
+        ([b"\x00\xff"], "is not text in UTF-8."),
     ):
         _give(page, kept / "receipt.json")
-        expect(output).to_contain_text("The receipt holds.")
+        expect(output).to_contain_text("The receipt is valid.")
         _give(page, *given)
         expect(output.locator(".wrong")).to_be_visible()
         expect(output).to_contain_text(says)
@@ -171,7 +171,7 @@ def test_what_is_dropped_leaves_the_browser_for_nowhere(visitor: Visitor, audite
     }""",
         (kept / "receipt.json").read_text(),
     )
-    expect(output).to_contain_text("The receipt holds.")
+    expect(output).to_contain_text("The receipt is valid.")
     hostile = "<img src=x onerror=alert(1)>"
     _give(page, _signed({"dataset_name": hostile}), _text(KEYS))
     expect(page.get_by_role("cell", name=hostile)).to_be_visible()
@@ -182,7 +182,7 @@ def test_a_jobs_receipt_is_checked_as_it_is_shown(visitor: Visitor, audited: dic
     page = visitor.page
     page.goto(f"/pages/jobs/{audited['ada']}")
     page.get_by_role("link", name="Check the receipt").click()
-    expect(page.locator("output")).to_contain_text("The receipt holds.")
+    expect(page.locator("output")).to_contain_text("The receipt is valid.")
     with page.expect_download() as keys:
         page.get_by_role("link", name="Save keys.json").click()
     assert json.loads(keys.value.path().read_text()) == json.loads((audited["kept"] / "ada/keys.json").read_text())
@@ -209,7 +209,7 @@ def test_a_ledger_that_was_changed_is_found(auditor: Page, forged: str) -> None:
     auditor.route("**/ledger/entries*", forge)
     auditor.reload()
     expect(auditor.locator("[data-at=state]")).to_have_text(
-        re.compile({"a charge": "entry 2 does not hash", "a hash": "entry 3 does not follow"}.get(forged, "of: head"))
+        re.compile({"a charge": "entry 2 does not hash", "a hash": "entry 3 does not follow"}.get(forged, "for: head"))
     )
 
 

@@ -146,14 +146,14 @@ def test_a_running_job_is_cancelled_by_a_slow_click(page: Page, server: Live, da
         with Client(server.url, server.token) as client:
             job = client.jobs.submit(dataset=dataset, target="income", privacy={"epsilon": 0.01})
         page.goto(f"/pages/jobs/{job.id}")
-        cancel = page.get_by_role("button", name="Cancel it")
+        cancel = page.get_by_role("button", name="Cancel the job")
         cancel.focus()
         _press(page, cancel)
         with page.expect_response(re.compile("/part$")):
             pass
         page.wait_for_timeout(SHOWN)
         page.mouse.up()
-        expect(page.get_by_role("status")).to_have_text("It was cancelled.")
+        expect(page.get_by_role("status")).to_contain_text("Cancelled")
     finally:
         server.engine.gate.set()
 
@@ -164,15 +164,15 @@ def test_a_running_job_is_followed_to_its_end_and_keeps_the_focus(page: Page, se
         with Client(server.url, server.token) as client:
             job = client.jobs.submit(dataset=dataset, target="income", privacy={"epsilon": 0.01})
         page.goto(f"/pages/jobs/{job.id}")
-        page.get_by_role("button", name="Cancel it").focus()
+        page.get_by_role("button", name="Cancel the job").focus()
         for _ in range(2):
             with page.expect_response(re.compile("/part$")):
                 pass
         page.wait_for_timeout(SHOWN)
-        expect(page.get_by_role("button", name="Cancel it")).to_be_focused()
+        expect(page.get_by_role("button", name="Cancel the job")).to_be_focused()
     finally:
         server.engine.gate.set()
-    expect(page.get_by_role("status")).to_have_text("It is done.")
+    expect(page.get_by_role("status")).to_contain_text("Completed")
 
 
 def test_an_answer_does_not_repeat_a_style_that_the_policy_forbids(visitor: Visitor) -> None:

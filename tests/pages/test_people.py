@@ -98,19 +98,19 @@ def test_a_steward_lets_an_analyst_in_for_a_part(visitor: Visitor, server: Live,
     expect(page.get_by_role("region", name="Grants so far")).to_contain_text("ada <b>")
     page.locator("#allotted").fill("ada <b>")
     page.locator("#share").fill("0.25")
-    page.get_by_role("button", name="Allot", exact=True).click()
+    page.get_by_role("button", name="Set the allotment").click()
     expect(page.get_by_role("region", name="Allotments so far")).to_contain_text("25 %")
     visitor.check()
     page.locator("#allotted").fill("nobody")
     page.locator("#share").fill("0.25")
-    page.get_by_role("button", name="Allot", exact=True).click()
-    expect(page.get_by_role("alert")).to_contain_text("no such thing")
+    page.get_by_role("button", name="Set the allotment").click()
+    expect(page.get_by_role("alert")).to_contain_text("does not exist")
     assert len(visitor.complaints) == 1  # the browser's own, of the 404
     visitor.complaints.clear()
     with Visitor.arrived(page.context.browser, server.url, token) as analyst:  # type: ignore[arg-type]
         analyst.page.get_by_role("link", name="people").click()
         expect(analyst.page.get_by_role("link", name="Grants")).to_have_count(0)
-    page.get_by_role("button", name="Take back the allotment of ada <b>").click()
+    page.get_by_role("button", name="Remove the allotment of ada <b>").click()
     expect(page.get_by_role("region", name="Allotments so far")).to_have_count(0)
     page.get_by_role("button", name="Revoke the grant of ada <b>").click()
     expect(page.get_by_role("region", name="Grants so far")).to_have_count(0)
@@ -145,7 +145,7 @@ def _fill(page: Page, **said: str) -> None:
 
 def test_a_file_is_declared_refused_mended_and_registered(visitor: Visitor, file: Path) -> None:
     page = visitor.page
-    page.get_by_role("link", name="Upload").click()
+    page.get_by_role("link", name="Upload", exact=True).click()
     _fill(page, name="hospital", budget__epsilon="2", budget__delta="1e-6")
     page.locator("summary", has_text="More of the dataset").click()
     _fill(page, dialect__delimiter=";", unit__column="patient", unit__max_rows="2")
@@ -160,7 +160,7 @@ def test_a_file_is_declared_refused_mended_and_registered(visitor: Visitor, file
     sex.get_by_label("Categories").blur()
     expect(page.get_by_label("Declaration, as JSON")).to_have_value(re.compile('"categories": '))
     page.get_by_role("button", name="Upload and register").click()
-    report = page.get_by_role("region", name="What became of the values")
+    report = page.get_by_role("region", name="How the values were read")
     expect(report).to_contain_text("20,5")
     expect(page.get_by_role("alert")).to_contain_text("do not parse")
     report.scroll_into_view_if_needed()
@@ -170,7 +170,7 @@ def test_a_file_is_declared_refused_mended_and_registered(visitor: Visitor, file
     page.get_by_label("Decimal").select_option(",")
     expect(page.get_by_label("Declaration, as JSON")).to_have_value(re.compile('"decimal": ","'))
     page.get_by_role("button", name="Upload and register").click()
-    expect(page.get_by_text("It is registered")).to_be_visible()
+    expect(page.get_by_text("Registered:")).to_be_visible()
     expect(report).to_contain_text("200")
     visitor.check()
     with Client(visitor.url, page.context.cookies()[0]["value"]) as client:
@@ -312,22 +312,23 @@ def test_moving_epsilon_shows_what_it_costs_before_anything_is_spent(visitor: Vi
     page = visitor.page
     page.goto(f"/pages/datasets/{dataset}")
     page.get_by_role("link", name="New model").click()
-    expect(page.locator("#quote")).to_contain_text("Target: is needed")  # what is still to be said
+    expect(page.locator("#quote")).to_contain_text("fill in: target")
+    expect(page.get_by_role("alert")).to_have_count(0)
     page.get_by_label("Target").select_option("income")
     before = _share(page)
-    supposed = page.locator("summary", has_text="What is supposed")
-    supposed.click()
+    assumptions = page.locator("summary", has_text="Assumptions")
+    assumptions.click()
     page.get_by_label("Signal").fill("0.8")
     page.get_by_label("Runs").fill("3")
     page.get_by_label("Wanted").fill("0.55")
     page.keyboard.press("Enter")
     expect(page.get_by_role("region", name="Expected accuracy").get_by_role("row")).to_have_count(7)
-    expect(page.get_by_role("note")).to_have_text(re.compile(r"Accuracy 0\.55 takes about epsilon \d"))
+    expect(page.get_by_role("note")).to_have_text(re.compile(r"Accuracy 0\.55 needs about epsilon \d"))
     expect(page.locator("#forecast")).to_contain_text("of strength 0.8 was assumed")
-    supposed.click()
+    assumptions.click()
     page.get_by_role("heading", name="Price").evaluate("heading => heading.scrollIntoView()")
     visitor.shoot("job")
-    expect(page.locator("#positive option")).to_have_text(["by default", "low", "high"])
+    expect(page.locator("#positive option")).to_have_text(["high, the second category", "low", "high"])
     epsilon = page.get_by_label("Epsilon", exact=False).first
     page.get_by_role("slider").press("ArrowRight")
     assert float(epsilon.input_value()) > 0.5
@@ -335,6 +336,7 @@ def test_moving_epsilon_shows_what_it_costs_before_anything_is_spent(visitor: Vi
         page.get_by_role("slider").press("ArrowRight")
     expect(page.locator("#quote dd").first).not_to_contain_text(f"{before:.3g} %")
     assert _share(page) > before
+    page.locator("summary", has_text="Noise of each query").click()
     noise = page.get_by_role("region", name="Noise of each query").locator("td").nth(1)
     assert float(noise.inner_text().replace(",", "")) > 0
     page.get_by_label("Method").select_option("dp_gd")
@@ -342,8 +344,11 @@ def test_moving_epsilon_shows_what_it_costs_before_anything_is_spent(visitor: Vi
     expect(page.locator("#quote")).to_contain_text("dp_gd")
     page.get_by_label("Steps").fill("none")
     expect(page.locator("#quote")).to_contain_text("steps: must be a whole number, such as 10")
+    expect(page.get_by_label("Steps")).to_have_attribute("aria-invalid", "true")
+    expect(page.locator("#method-steps-error")).to_have_text("must be a whole number, such as 10")
+    visitor.check()
     page.locator("#method-name").select_option("")
-    page.locator("summary", has_text="More choices").click()
+    page.locator("summary", has_text="More options").click()
     visitor.check()
     with Client(visitor.url, page.context.cookies()[0]["value"]) as client:
         assert client.datasets.budget(dataset).share == 0
@@ -352,7 +357,7 @@ def test_moving_epsilon_shows_what_it_costs_before_anything_is_spent(visitor: Vi
 def test_a_job_is_asked_for_by_keyboard_alone_and_its_end_is_told(visitor: Visitor, dataset: str) -> None:
     page = visitor.page
     page.goto(f"/pages/datasets/{dataset}/new?kind=model")
-    expect(page.locator("#quote .wrong")).to_be_visible()
+    expect(page.locator("#quote")).to_contain_text("fill in: target")
     reached = _tab_to(page, "target")
     page.keyboard.type("income")  # a select takes the first that begins so
     expect(page.locator("#quote strong").first).to_contain_text("%")
@@ -362,12 +367,12 @@ def test_a_job_is_asked_for_by_keyboard_alone_and_its_end_is_told(visitor: Visit
     assert {"positive", "method.name"} <= set(reached)
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile("/pages/jobs/job_"))
-    expect(page.get_by_role("status")).to_have_text("It is done.")
+    expect(page.get_by_role("status")).to_contain_text("Completed")
     expect(page.get_by_role("region", name="Coefficients of encoded values")).to_contain_text("sex = f")
     expect(page.get_by_text("epsilon 0.7 at delta")).to_be_visible()
     visitor.check()
     with page.expect_download() as receipt:
-        page.get_by_role("link", name="Receipt", exact=True).click()
+        page.get_by_role("link", name="Save the receipt").click()
     assert receipt.value.suggested_filename.endswith(".receipt.json")
 
 
@@ -379,7 +384,7 @@ def test_a_statistic_is_shown_with_what_its_noise_hides(visitor: Visitor, datase
     page.get_by_role("checkbox", name="sex").check()
     expect(page.locator("#quote dd").first).to_contain_text("of the budget")
     page.get_by_role("button", name="Charge and run").click()
-    expect(page.get_by_role("status")).to_have_text("It is done.")
+    expect(page.get_by_role("status")).to_contain_text("Completed")
     expect(page.get_by_role("row", name=re.compile("^m "))).to_be_visible()
     page.goto(f"/pages/datasets/{dataset}")
     expect(page.get_by_role("region", name="Shares by method")).to_contain_text("counts")
@@ -410,11 +415,11 @@ def test_the_best_of_several_models_is_bought_at_one_price(visitor: Visitor, dat
     visitor.shoot("tuning")
     visitor.check()
     page.get_by_role("button", name="Charge and run").click()
-    expect(page.get_by_role("status")).to_have_text("It is done.")
+    expect(page.get_by_role("status")).to_contain_text("Completed")
     expect(page.get_by_role("region", name="The best of 4 runs")).to_contain_text("candidate ")
     page.get_by_role("link", name="Check the receipt").click()
-    expect(page.get_by_role("row", name=re.compile("^runs holds"))).to_contain_text("each of its 4 runs")
-    expect(page.locator("output")).to_contain_text("What was checked holds; not all is computed here.")
+    expect(page.get_by_role("row", name=re.compile("^runs valid"))).to_contain_text("each of its 4 runs")
+    expect(page.locator("output")).to_contain_text("Some values are not computed here.")
 
 
 def _tab_to(page: Page, name: str) -> list[str]:

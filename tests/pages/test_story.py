@@ -15,7 +15,7 @@ from tests.support.live import Live
 
 def _declare(page: Page, file: Path) -> str:
     """On a page, the patient as unit and a budget, columns by the names in the file's first line; the dataset's id."""
-    page.get_by_role("link", name="Upload").click()
+    page.get_by_role("link", name="Upload", exact=True).click()
     page.locator("summary", has_text="More of the dataset").click()
     page.get_by_label("Encoding").select_option(story.SPEC["dialect"]["encoding"])
     said = {"dialect": story.SPEC["dialect"], "unit": story.SPEC["unit"], "budget": story.SPEC["budget"]}
@@ -41,7 +41,7 @@ def _declare(page: Page, file: Path) -> str:
     expect(declared).to_have_value(re.compile('"targets": '))
     assert json.loads(declared.input_value()) == story.SPEC
     page.get_by_role("button", name="Upload and register").click()
-    report = page.get_by_role("region", name="What became of the values")
+    report = page.get_by_role("region", name="How the values were read")
     expect(report.get_by_role("row", name="kosten")).to_have_text(re.compile(r"kosten\s*8,000\s*–\s*0 %"))
     return str(page.get_by_role("link", name=story.SPEC["name"]).get_attribute("href")).rpartition("/")[2]
 
@@ -63,7 +63,7 @@ def test_the_story_begins_on_a_page_and_ends_where_an_auditor_finds_it_again(
     with Visitor.arrived(browser, server.url, told["auditor"]) as visitor:
         page = visitor.page
         page.goto(f"/pages/datasets/{told['dataset']}/ledger")
-        expect(page.locator("[data-at=state]")).to_contain_text("and the server says the same.")
+        expect(page.locator("[data-at=state]")).to_contain_text("and the server states the same.")
         for name, share in told["shares"].items():
             row = page.get_by_role("region", name="Shares by analyst").get_by_role("row", name=name)
             shown = row.get_by_role("cell").last.inner_text().removesuffix(" %")

@@ -67,7 +67,7 @@ def test_what_takes_a_while_is_seen_to_go_on(visitor: Visitor, page: Page, datas
     """A forecast may take a minute, and a file an hour: a button that does nothing is pressed again."""
     file = {"name": "a.csv", "mimeType": "text/csv", "buffer": b"sex\nf\n"}
     page.get_by_label("File").set_input_files(file)  # type: ignore[arg-type]
-    going = page.get_by_role("progressbar", name="It is sent")
+    going = page.get_by_role("progressbar", name="Upload in progress")
     with held(page, "**/pages/upload"):
         page.get_by_role("button", name="Upload and register").click()
         expect(going).to_be_visible()
@@ -76,7 +76,7 @@ def test_what_takes_a_while_is_seen_to_go_on(visitor: Visitor, page: Page, datas
     expect(going).to_be_hidden()
     page.goto(f"/pages/datasets/{dataset}/new?kind=model")
     page.get_by_label("Target").select_option("income")
-    going = page.get_by_role("progressbar", name="It is being tried")
+    going = page.get_by_role("progressbar", name="Forecast in progress")
     expect(going).to_be_hidden()
     with held(page, "**/forecast"):
         page.get_by_role("button", name="Forecast the accuracy").click()

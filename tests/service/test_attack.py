@@ -3,7 +3,7 @@
 import pytest
 
 from app.http.turns import Turns
-from app.pages.forms import MOST_OPTIONS
+from app.pages.forms import MAX_OPTIONS
 from tests.heavy.attack import GROUPS
 from tests.heavy.dearest import Facts, callable_routes, requests, requests_by_route
 from tests.service.test_pages import visit
@@ -24,7 +24,7 @@ def test_every_route_that_an_analyst_may_call_has_its_dearest_request() -> None:
 @pytest.fixture(scope="module")
 def wide(shared: Service) -> str:
     """A dataset of more columns than a page lists."""
-    names = [f"c{number}" for number in range(MOST_OPTIONS + 10)]
+    names = [f"c{number}" for number in range(MAX_OPTIONS + 10)]
     columns = [{"name": name, "type": "number", "lower": 0, "upper": 9} for name in names]
     rows = "\n".join([",".join(names), *(",".join(str(row % 10) for _ in names) for row in range(50))])
     made = shared.upload({"name": "wide", "columns": columns, "budget": SPEC["budget"]}, rows.encode())
@@ -54,7 +54,7 @@ def test_lists_and_pages_are_written_in_their_callers_turn(
 def test_a_form_and_a_page_of_many_columns_are_bounded(shared: Service, wide: str) -> None:
     token = shared.tokens["analyst"]
     page = visit(shared, token, f"/pages/datasets/{wide}").text
-    assert page.count('<tr><th scope="row"><bdi>c') == MOST_OPTIONS
+    assert page.count('<tr><th scope="row"><bdi>c') == MAX_OPTIONS
     form = visit(shared, token, f"/pages/datasets/{wide}/new").text
     assert '<option value="c0"' not in form
     assert "features:c0" not in form

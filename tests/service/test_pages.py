@@ -15,10 +15,10 @@ from httpx import Response
 from app.http.errors import ApiError
 from app.http.routing import routes
 from app.pages import session
-from app.pages.jobs import Sheet
 from app.pages.routers import PAGES
+from app.pages.sheet import Sheet
 from app.pages.static_files import FOLDER, address, files, together
-from app.pages.words import between, bounds, number, place
+from app.pages.words import between, bounds, duration, large, number, place, rounded_down
 from tests.service.conftest import MakeService
 from tests.support.service import JOB, SPEC, STEWARD, Service, people
 
@@ -123,7 +123,7 @@ def test_a_link_of_another_site_signs_nobody_out(shared: Service) -> None:
     """A browser shows no strict cookie then: the answer must not take it away."""
     led = visit(shared, None, "/pages", headers={"Sec-Fetch-Site": "cross-site"})
     assert (led.headers["Location"], led.headers.get("Set-Cookie")) == ("/pages/sign-in", None)
-    assert 'href="/pages">go on</a>' in visit(shared, None, "/pages/sign-in").text
+    assert 'href="/pages">Continue</a>' in visit(shared, None, "/pages/sign-in").text
     assert "Max-Age=0" in visit(shared, "of-nobody", "/pages").headers["Set-Cookie"]
 
 
@@ -254,8 +254,8 @@ def test_a_hostile_name_is_text(shared: Service, name: str) -> None:
 
 
 def test_who_sees_no_dataset_is_told_how_there_would_be_one(service: Service) -> None:
-    assert '<a href="/pages/upload">Register one</a>' in visit(service, STEWARD, "/pages").text
-    assert "A steward grants them." in visit(service, service.tokens["analyst"], "/pages").text
+    assert '<a href="/pages/upload">Upload one</a>' in visit(service, STEWARD, "/pages").text
+    assert "Ask a steward to grant you one." in visit(service, service.tokens["analyst"], "/pages").text
 
 
 def test_an_analyst_is_shown_what_the_interface_shows_them(service: Service) -> None:
@@ -284,7 +284,7 @@ def test_an_upload_is_the_interfaces_own(shared: Service) -> None:
     sent = _parts(SPEC | {"name": "on a page"}, people(901))
     made = visit(shared, STEWARD, "/pages/upload", "POST", **sent)
     assert made.status_code == 201
-    assert "What became of the values" in made.text
+    assert "How the values were read" in made.text
     again = visit(shared, STEWARD, "/pages/upload", "POST", **_parts(SPEC | {"name": "again"}, people(901)))
     assert again.status_code == 409
     more = visit(shared, STEWARD, "/pages/upload", "POST", **(sent | {"data": {"spec": "{}", "more": "x"}}))
@@ -295,7 +295,7 @@ def test_an_upload_is_the_interfaces_own(shared: Service) -> None:
     found = shared.call("steward", "GET", "/v1/datasets").json()["items"]
     [dataset] = [each for each in found if each["name"] == "on a page"]
     told = [visit(shared, STEWARD, path).text for path in ("/pages", f"/pages/datasets/{dataset['id']}")]
-    assert not any("What became of the values" in page for page in told)
+    assert not any("How the values were read" in page for page in told)
 
 
 def test_how_long_an_upload_took_is_not_logged(shared: Service, caplog: pytest.LogCaptureFixture) -> None:
@@ -351,7 +351,19 @@ def test_a_number_keeps_the_digits_before_its_point() -> None:
     """A bound of 102,127 was shown as 1.021e+05, and so was a count: nobody could tell it from its neighbors."""
     told = {102127.0: "102,127", 12345.6: "12,346", 7847.02: "7,847", -8019.0: "-8,019", 0.123456: "0.1235", 0: "0"}
     assert {value: number(value) for value in told} == told
-    assert (number(None), number(1e-6), number(123456.0, 3)) == ("–", "1e-06", "123,456")
+    assert (number(None), number(1e-6), number(1e-9), number(123456.0, 3)) == ("–", "0.000001", "1e-9", "123,456")
+    assert (large(6.5e6), large(52.0), duration(0.1312), duration(600)) == ("6.5 million", "52", "0.13 s", "10 min")
+
+
+def test_what_remains_is_rounded_down_so_that_a_request_for_it_fits() -> None:
+    assert [rounded_down(value) for value in (1.5399, 0.5, 3.0, 0.3, 0.0, None)] == [
+        "1.53",
+        "0.5",
+        "3",
+        "0.3",
+        "0",
+        "–",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -374,7 +386,7 @@ def test_a_kept_out_part_offers_what_is_answered_of_it(shared: Service) -> None:
     part = shared.call("steward", "GET", f"/v1/datasets/{whole}").json()["holdout"]
     page, of = (visit(shared, STEWARD, f"/pages/datasets/{each}").text for each in (part, whole))
     assert "New model" in of
-    assert f'href="/pages/datasets/{part}">kept out</a>' in of
+    assert f'href="/pages/datasets/{part}">holdout set</a>' in of
     assert "New model" not in page
     assert f'href="/pages/jobs?dataset={whole}"' in page
 
@@ -451,7 +463,7 @@ def test_a_frozen_dataset_offers_nothing_that_it_refuses(service: Service) -> No
     assert "New model" in visit(service, STEWARD, place).text
     assert service.call("steward", "PATCH", f"/v1/datasets/{dataset}", json={"frozen": True}).status_code == 200
     page = visit(service, STEWARD, place).text
-    assert "no job starts until that is lifted" in page
+    assert "no job starts until it is unfrozen" in page
     assert "New model" not in page
     assert "Grants and allotments" in page
 
@@ -460,7 +472,7 @@ def test_what_belongs_to_one_dataset_leads_back_to_it(shared: Service) -> None:
     dataset = shared.dataset()
     for path in (f"/pages/datasets/{dataset}/ledger", f"/pages/jobs?dataset={dataset}"):
         assert f'href="/pages/datasets/{dataset}"' in visit(shared, STEWARD, path).text
-    assert "one dataset" not in visit(shared, STEWARD, "/pages/jobs").text
+    assert "Only jobs on" not in visit(shared, STEWARD, "/pages/jobs").text
 
 
 def test_what_is_protected_is_told(shared: Service) -> None:
@@ -471,8 +483,8 @@ def test_what_is_protected_is_told(shared: Service) -> None:
     made = shared.upload(spec, file)
     assert made.status_code == 201, made.text
     page = visit(shared, STEWARD, f"/pages/datasets/{made.json()['id']}").text
-    assert "Protected is one person with all of its rows, of which at most 3 are used" in page
-    assert "Protected is one row" in visit(shared, STEWARD, f"/pages/datasets/{shared.dataset()}").text
+    assert "Each answer protects one person with all of their rows, of which at most 3 are used" in page
+    assert "Each answer protects one row" in visit(shared, STEWARD, f"/pages/datasets/{shared.dataset()}").text
 
 
 def test_parts_of_a_range_of_dates_are_told_as_dates() -> None:
@@ -489,6 +501,36 @@ def test_a_name_never_becomes_a_step_in_a_path(shared: Service, name: str) -> No
         answer = visit(shared, STEWARD, f"/pages/datasets/{made}/people/{form}", "POST", data=sent)
         assert answer.status_code == 404, form
     assert shared.call("steward", "GET", f"/v1/datasets/{made}").json()["data"] == "stored"
+
+
+def test_counts_of_several_columns_are_one_histogram_each_unless_a_cross_table_is_chosen(service: Service) -> None:
+    dataset = service.dataset()
+    place = f"/pages/datasets/{dataset}/jobs?kind=statistic"
+    sent = {"method.name": "counts", "columns:sex": "on", "columns:income": "on", "privacy.epsilon": "0.1", "key": "a"}
+    made = visit(service, STEWARD, place, "POST", data=sent)
+    assert made.headers["Location"] == f"/pages/jobs?dataset={dataset}"
+    assert len(service.call("steward", "GET", "/v1/jobs").json()["items"]) == 2
+    assert visit(service, STEWARD, place, "POST", data=sent).status_code == 303
+    jobs = service.call("steward", "GET", "/v1/jobs").json()["items"]
+    assert len(jobs) == 2, "the same form is the same jobs"
+    one = visit(service, STEWARD, place, "POST", data=sent | {"counts_of_several_columns": "cross table", "key": "b"})
+    assert "/pages/jobs/job_" in one.headers["Location"]
+    table = service.finished(one.headers["Location"].rpartition("/")[2])
+    axes = service.call("steward", "GET", f"/v1/jobs/{table['id']}/statistic").json()["result"]["axes"]
+    assert [axis["column"]["name"] for axis in axes] == ["sex", "income"]
+
+
+def test_a_form_begins_with_what_it_still_needs_and_not_with_an_error(shared: Service) -> None:
+    place = f"/pages/datasets/{shared.dataset()}"
+    for kind, field in (("model", "target"), ("statistic", "method")):
+        page = visit(shared, STEWARD, f"{place}/quote?kind={kind}", "POST", data={"privacy.epsilon": "0.5"}).text
+        assert f"<strong>{field}</strong>" in page
+        assert 'role="alert"' not in page
+
+
+def test_defaults_of_a_form_are_words(shared: Service) -> None:
+    page = visit(shared, STEWARD, f"/pages/datasets/{shared.dataset()}/new?kind=model").text
+    assert 'placeholder="0.000001, the dataset&#39;s delta"' in page
 
 
 def test_a_form_that_may_have_been_done_is_sent_again_under_its_key(

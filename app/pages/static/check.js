@@ -5,7 +5,7 @@ import { curve } from "./chart.js";
 import { follow } from "./ledger.js";
 import { Invalid, gaussDelta, parse, verify } from "./receipt.js";
 
-const VERDICTS = new Map([[true, "holds"], [false, "does not hold"], [null, "is not computed here"]]);
+const VERDICTS = new Map([[true, "valid"], [false, "not valid"], [null, "not computed here"]]);
 
 /** A new element with this text, and in it these. */
 export function made(name, text = "", inside = [], attributes = {}) {
@@ -16,13 +16,15 @@ export function made(name, text = "", inside = [], attributes = {}) {
   return found;
 }
 
+/** A number without the digits that computing left behind, such as 0.4999999999. */
+const readable = (value) => String(Number(value.toPrecision(6)));
 const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 const read = async (file) => {
   const bytes = await file.arrayBuffer();
   try {
     return UTF8.decode(bytes);
   } catch {
-    throw new Invalid(`${file.name} is no text in UTF-8, as a receipt and what goes with it are`);
+    throw new Invalid(`${file.name} is not text in UTF-8`);
   }
 };
 
@@ -53,7 +55,7 @@ function inLedger(receipt, ledger) {
 /** All that can be found of these texts; `Invalid` if one of them is malformed, or there is no receipt. */
 export async function found(texts, keys, ledger = null) {
   const given = sorted(texts);
-  if (given.receipt === undefined) throw new Invalid("there is no receipt among these files: it is what a job's page saves under Receipt, as a whole");
+  if (given.receipt === undefined) throw new Invalid("none of these files is a receipt. A job's page saves it under Save the receipt");
   const result = await verify(given.receipt, given.keys ?? keys, { model: given.model ?? null });
   const lines = given.ledger?.split("\n").filter((line) => line.trim() !== "");
   const followed = lines ? await follow(lines.map(parse)) : ledger;
@@ -63,7 +65,7 @@ export async function found(texts, keys, ledger = null) {
 }
 
 function show(output, { receipt, checks, holds, mu, own }) {
-  const verdict = { true: "The receipt holds.", null: "What was checked holds; not all is computed here." };
+  const verdict = { true: "The receipt is valid.", null: "All checks that this page can make are valid. Some values are not computed here." };
   const row = (name, value) => made("tr", "", [made("th", name, [], { scope: "row" }), made("td", value)]);
   const rows = checks.map(({ what, holds: is, says }) =>
     made("tr", "", [made("th", what, [], { scope: "row" }), made("td", VERDICTS.get(is)), made("td", says)]),
@@ -73,19 +75,19 @@ function show(output, { receipt, checks, holds, mu, own }) {
     ["analyst", receipt.analyst],
     ["job", receipt.job],
     ["method", receipt.method.name],
-    ["states", `epsilon ${receipt.epsilon} at delta ${receipt.delta}, ${receipt.neighbors}`],
+    ["states", `epsilon ${readable(receipt.epsilon)} at delta ${receipt.delta}, ${receipt.neighbors}`],
     ["issued", receipt.issued_at],
-    ["keys", own ? "from the file that you gave" : "as this service publishes them now"],
+    ["keys", own ? "from your file" : "as this service publishes them now"],
   ];
   output.replaceChildren(
-    made("p", verdict[holds] ?? "The receipt does not hold.", [], { class: holds === false ? "wrong" : "note" }),
+    made("p", verdict[holds] ?? "The receipt is not valid.", [], { class: holds === false ? "wrong" : "note" }),
     made("table", "", [made("tbody", "", rows)], { "aria-label": "Checks" }),
     made("table", "", [made("tbody", "", facts.map(([name, value]) => row(name, value)))], { "aria-label": "Receipt" }),
   );
   if (holds === false || mu === null) return;
   const place = made("div", "", [], { class: "chart", role: "img" });
-  place.setAttribute("aria-label", `delta against epsilon of this release alone, mu ${mu.toPrecision(4)}`);
-  output.append(made("p", "delta against epsilon, of this release alone:"), place);
+  place.setAttribute("aria-label", `Delta against epsilon of this release alone, mu ${mu.toPrecision(4)}`);
+  output.append(made("p", "Delta against epsilon, for this release alone:"), place);
   curve(place, (epsilon) => gaussDelta(mu, epsilon), Math.max(2 * receipt.epsilon, 1e-3));
 }
 
@@ -99,7 +101,7 @@ async function check(form, texts) {
     const result = await found(await Promise.all(texts), form.dataset.keys, form.ledger);
     told = () => show(output, result);
   } catch (error) {
-    told = () => output.replaceChildren(made("p", `This cannot be checked: ${error.message}.`, [], { class: "wrong" }));
+    told = () => output.replaceChildren(made("p", `The files cannot be checked: ${error.message}.`, [], { class: "wrong" }));
   }
   await released();
   if (turn === form.turn) told();

@@ -20,7 +20,7 @@ async function followed() {
     if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
     const { items, next } = parse(await answer.text());
     for (const entry of items) await ledger.add(entry);
-    at("state").textContent = `${ledger.sequence} entries followed …`;
+    at("state").textContent = `${ledger.sequence} entries verified …`;
     cursor = next;
   }
   return ledger;
@@ -78,7 +78,7 @@ function draw(ledger, budget) {
 function tick(ledger) {
   for (const row of page.querySelectorAll("[data-sequence]")) {
     const is = ledger.heads.get(Number(row.dataset.sequence)) === row.dataset.hash;
-    row.lastElementChild.textContent = is ? "follows" : "does not follow";
+    row.lastElementChild.textContent = is ? "verified" : "not verified";
   }
 }
 
@@ -92,11 +92,11 @@ try {
   at("state").className = bad.length === 0 ? "note" : "wrong";
   at("state").textContent =
     bad.length > 0
-      ? `The ledger is followed, but the server says otherwise of: ${bad.map(([what]) => what).join(", ")}.`
-      : `All ${ledger.sequence} entries follow, hash by hash, from the first; no charge passed the filter` +
-        (grown ? ". It has grown since this page was made: load it again." : ", and the server says the same.");
+      ? `The ledger was verified, but the server states something else for: ${bad.map(([what]) => what).join(", ")}.`
+      : `All ${ledger.sequence} entries are verified, hash by hash, and no charge exceeded the budget` +
+        (grown ? ". New entries arrived since this page was loaded: reload it." : ", and the server states the same.");
   const told = rows.map(([what, here, there, agrees]) => [what, here, there, agrees ? "agrees" : "differs"]);
-  table(at("compared"), ["What", "Computed here", "The server says", "Verdict"], told);
+  table(at("compared"), ["Value", "Computed here", "Stated by the server", "Result"], told);
   draw(ledger, said.budget);
   tick(ledger);
   const form = document.querySelector("form[data-keys]");
@@ -104,5 +104,5 @@ try {
   form.dispatchEvent(new Event("followed"));
 } catch (error) {
   at("state").className = "wrong";
-  at("state").textContent = `The ledger does not hold, or could not be read: ${error.message}.`;
+  at("state").textContent = `The ledger is not valid, or could not be read: ${error.message}.`;
 }

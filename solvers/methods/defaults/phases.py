@@ -27,7 +27,7 @@ _RATIOS = (2.0, 4.0, 8.0, 16.0)  # candidates for q
 _BIAS_SHARE = 0.25  # smoothing may add this share of the proven risk
 _SMOOTHING_RANGE = (1e-4, 100.0)
 MOST_RIDGE = 1e6
-_NEARER = 4.0  # minimizers are nearer than `distance` by this factor, and a ridge pays for its bias in full
+_DISTANCE_FACTOR = 4.0  # minimizers are nearer than `distance` by this factor, and a ridge pays its bias in full
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,5 +181,5 @@ def balanced_ridge(problem: Problem, privacy: Privacy, noise: NoiseName) -> floa
     `distance`.
     """
     variance = spread(noise, privacy, problem) * (2 * problem.G / problem.n) ** 2
-    strength = math.cbrt(2 * problem.L * variance / (distance(problem) / _NEARER) ** 2)
+    strength = math.cbrt(2 * problem.L * variance / (distance(problem) / _DISTANCE_FACTOR) ** 2)
     return min(MOST_RIDGE, max(0.0, strength - problem.mu))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.main import create_app
-from app.pages.forms import MOST_OPTIONS, Field, Forms, document, filled, without
+from app.pages.forms import MAX_OPTIONS, Field, Forms, document, form_values, without
 from app.settings import Settings
 from app.wire import JobRequest, StatisticRequest, TuningRequest
 
@@ -52,7 +52,7 @@ def test_a_tab_is_typed_as_it_is_written(forms: Forms) -> None:
     said = {"dialect.delimiter": "\\t"}
     declared = forms.fields("DatasetSpec", said, {"targets": []})
     assert document(declared)["dialect"] == {"delimiter": "\t"}
-    assert filled({"dialect": {"delimiter": "\t"}}) == said
+    assert form_values({"dialect": {"delimiter": "\t"}}) == said
 
 
 def test_a_list_has_a_group_for_each_member_and_none_is_lost(forms: Forms) -> None:
@@ -118,7 +118,7 @@ def test_the_server_of_one_command_has_no_pages(tmp_path: Path) -> None:
 
 
 def test_of_more_names_than_a_form_lists_those_meant_are_typed(forms: Forms) -> None:
-    names = [f"column {number}" for number in range(MOST_OPTIONS + 1)]
+    names = [f"column {number}" for number in range(MAX_OPTIONS + 1)]
     few = _by_name(forms.fields("JobRequest", {}, {"target": names[1:], "features": names[1:]}))
     assert (few["target"].kind, few["features"].kind) == ("choice", "choices")
     said = {"target": names[0], "features": f"{names[1]}\n{names[2]}\n", "privacy.epsilon": "0.5"}

@@ -1,0 +1,178 @@
+"""A steward's changes to a dataset: its name, freeze, budget, outside releases, public sample, and deletion."""
+
+from contextlib import suppress
+from typing import Annotated, Any
+
+from fastapi import Depends, Query, Response
+from fastapi.responses import HTMLResponse
+
+from app.http.errors import ApiError
+from app.http.queries import strict_router
+from app.pages.forms import Forms, document, read_number
+from app.pages.frame import PageRoute, Visit, Visiting, stewards
+from app.pages.session import PREFIX
+from purse.wire.base import Identifier
+from purse.wire.problems import Violation
+from purse.wire.twins import MOST_TWIN_ROWS
+
+MAX_SAMPLE_BYTES = 2**24
+_EVENTS = {
+    "GaussianDpEvent": "Gaussian noise",
+    "LaplaceDpEvent": "Laplace noise",
+    "PoissonSampledDpEvent": "Gaussian noise on random batches (DP-SGD)",
+    "EpsilonDeltaDpEvent": "any mechanism with pure epsilon",
+}
+_NUMBERS = ("noise_multiplier", "sampling_probability", "epsilon", "count")
+_CHANGES = {
+    "renamed": "The dataset was renamed.",
+    "frozen": "The dataset is frozen.",
+    "unfrozen": "The dataset is no longer frozen.",
+    "budget": "The budget was changed.",
+    "charged": "The outside release was charged.",
+    "sample": "The public sample was attached.",
+    "no-sample": "The public sample was removed.",
+}
+
+router = strict_router(
+    prefix=f"{PREFIX}/datasets/{{dataset_id}}/manage",
+    include_in_schema=False,
+    route_class=PageRoute,
+    default_response_class=HTMLResponse,
+    dependencies=[Depends(stewards)],
+)
+twins = strict_router(prefix=f"{PREFIX}/datasets/{{dataset_id}}/twin", include_in_schema=False, route_class=PageRoute)
+
+Changed = Annotated[str, Query(max_length=20)]
+
+
+@router.get("")
+async def show(visit: Visiting, dataset_id: Identifier, changed: Changed = "") -> Response:
+    """Return the forms, and a sentence about the change that was made last."""
+    return await _page(visit, dataset_id, note=_CHANGES.get(changed))
+
+
+@router.post("/name")
+async def rename(visit: Visiting, dataset_id: Identifier) -> Response:
+    """Rename a dataset that has no charges."""
+    values = await visit.form()
+    return await _amend(visit, dataset_id, {"name": values.get("name", "")}, values, "renamed")
+
+
+@router.post("/freeze")
+async def freeze(visit: Visiting, dataset_id: Identifier) -> Response:
+    """Freeze or unfreeze a dataset."""
+    is_frozen = (await visit.form()).get("frozen") == "true"
+    return await _amend(visit, dataset_id, {"frozen": is_frozen}, {}, "frozen" if is_frozen else "unfrozen")
+
+
+@router.post("/budget")
+async def budget(visit: Visiting, dataset_id: Identifier) -> Response:
+    """Raise the budget, or change it if nothing has been charged."""
+    values = await visit.form()
+    fields = Forms(visit.request.app.openapi()["components"]["schemas"]).fields("Amendment", values, {})
+    return await _amend(visit, dataset_id, document([f for f in fields if f.name == "budget"]), values, "budget")
+
+
+@router.post("/charges")
+async def charge(visit: Visiting, dataset_id: Identifier) -> Response:
+    """Charge a release that was made outside this service."""
+    values = await visit.form()
+    body = {"label": values.get("label", ""), "event": _event(values), "exceeds": "exceeds" in values}
+    return await _change(visit, dataset_id, values, "charged", "POST", "/charges", json=body)
+
+
+@router.post("/sample")
+async def attach(visit: Visiting, dataset_id: Identifier) -> Response:
+    """Attach a public sample."""
+    values, file = await visit.file_form(MAX_SAMPLE_BYTES)
+    sent: dict[str, Any] = {"params": {"published": values.get("published", "")}, "content": file}
+    headers = {"Content-Type": "application/octet-stream"}
+    return await _change(visit, dataset_id, values, "sample", "PUT", "/sample", headers=headers, **sent)
+
+
+@router.post("/sample/remove")
+async def detach(visit: Visiting, dataset_id: Identifier) -> Response:
+    """Remove the public sample."""
+    return await _change(visit, dataset_id, {}, "no-sample", "DELETE", "/sample")
+
+
+@router.post("/delete")
+async def delete(visit: Visiting, dataset_id: Identifier) -> Response:
+    """Withdraw a dataset, or delete its values if it has charges. Its name must be typed to confirm this."""
+    values = await visit.form()
+    dataset = await visit.api.get(f"/v1/datasets/{dataset_id}")
+    if values.get("confirmation") != dataset["name"]:
+        why = Violation(where="body.confirmation", what="is not the dataset's name: type the name to confirm")
+        return await _page(visit, dataset_id, values, ApiError("invalid_request", violations=[why]))
+    try:
+        left = (await visit.api.send("DELETE", f"/v1/datasets/{dataset_id}")).json()
+    except ApiError as error:
+        return await _page(visit, dataset_id, values, error)
+    return visit.go("" if left["data"] == "withdrawn" else f"/datasets/{dataset_id}")
+
+
+@twins.get("")
+async def twin(
+    visit: Visiting, dataset_id: Identifier, rows: Annotated[int, Query(ge=1, le=MOST_TWIN_ROWS)] = 1000
+) -> Response:
+    """Return synthetic rows as a CSV file."""
+    answer = await visit.api.send("GET", f"/v1/datasets/{dataset_id}/twin", params={"rows": rows})
+    headers = {"Content-Disposition": f'attachment; filename="{dataset_id}.synthetic.csv"'}
+    return Response(answer.content, media_type=answer.headers["content-type"], headers=headers)
+
+
+def _event(values: dict[str, str]) -> dict[str, Any]:
+    """Return the event of an outside release. Text that is not a number is passed on, and the API rejects it."""
+    number = {name: read_number(values.get(f"event.{name}", "")) for name in _NUMBERS}
+    kind = values.get("event.type", "")
+    match kind:
+        case "PoissonSampledDpEvent":
+            inner = {"type": "GaussianDpEvent", "noise_multiplier": number["noise_multiplier"]}
+            event = {"type": kind, "sampling_probability": number["sampling_probability"], "event": inner}
+        case "EpsilonDeltaDpEvent":
+            event = {"type": kind, "epsilon": number["epsilon"], "delta": 0.0}
+        case _:
+            event = {"type": kind, "noise_multiplier": number["noise_multiplier"]}
+    if number["count"] in (1, ""):
+        return event
+    return {"type": "SelfComposedDpEvent", "count": number["count"], "event": event}
+
+
+async def _amend(visit: Visit, dataset_id: str, change: Any, values: dict[str, str], changed: str) -> Response:
+    return await _change(visit, dataset_id, values, changed, "PATCH", "", json=change)
+
+
+async def _change(
+    visit: Visit, dataset_id: str, values: dict[str, str], changed: str, method: str, path: str, **content: Any
+) -> Response:
+    """Send a change to the API, and return the page with the reason if the API rejects it."""
+    try:
+        await visit.api.send(method, f"/v1/datasets/{dataset_id}{path}", **content)
+    except ApiError as error:
+        return await _page(visit, dataset_id, values, error)
+    return visit.go(f"/datasets/{dataset_id}/manage?changed={changed}")
+
+
+async def _page(
+    visit: Visit,
+    dataset_id: str,
+    values: dict[str, str] | None = None,
+    error: ApiError | None = None,
+    note: str | None = None,
+) -> Response:
+    path = f"/v1/datasets/{dataset_id}"
+    sample = None
+    with suppress(ApiError):  # there is no public sample
+        sample = await visit.api.get(f"{path}/sample")
+    fields = Forms(visit.request.app.openapi()["components"]["schemas"]).fields("Amendment", values or {}, {})
+    return await visit.page(
+        "manage.html",
+        200 if error is None else error.status,
+        dataset=await visit.api.get(path),
+        sample=sample,
+        budget_fields=[part for field in fields if field.name == "budget" for part in field.parts],
+        events=_EVENTS,
+        values=values or {},
+        note=note,
+        problem=None if error is None else error.details(),
+    )

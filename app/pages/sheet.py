@@ -1,0 +1,156 @@
+"""The form for a job on one dataset, its request to the API, and its submission."""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from fastapi.responses import HTMLResponse
+
+from app.http.errors import ApiError
+from app.http.work import in_turn
+from app.pages import words
+from app.pages.api import part as path_part
+from app.pages.forms import Field, Forms, document, with_defaults
+from app.pages.frame import Visit
+from purse.wire.problems import Violation
+
+Kind = Literal["model", "tuning", "statistic", "evaluation"]
+MAX_HISTOGRAMS = 20  # jobs of one form
+_SCHEMAS: dict[Kind, str] = {
+    "model": "JobRequest",
+    "tuning": "TuningRequest",
+    "statistic": "StatisticRequest",
+    "evaluation": "EvaluationRequest",
+}
+_PATHS: dict[Kind, str] = {"model": "/v1/jobs", "statistic": "/v1/statistics", "tuning": "/v1/tunings"}
+_COMMON_FIELDS = ("model", "target", "positive", "features", "columns", "method", "candidates", "repeats", "privacy")
+_TABLES = Field(
+    "counts_of_several_columns",
+    "choice",
+    hint="A histogram counts the values of one column. Each histogram is a job of its own, with the epsilon below. A "
+    "cross table counts every combination of values of the chosen columns.",
+    options=("cross table",),
+    default="one histogram per column",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """The form for a job on one dataset, as far as it is filled in.
+
+    Parameters
+    ----------
+    visit : the visitor's request
+    dataset : the API's description of the dataset
+    kind : kind of job
+    fields : fields of the job's request
+    forecast_fields : further fields of a forecast
+    tables : for counts, the choice between histograms and a cross table
+    """
+
+    visit: Visit
+    dataset: dict[str, Any]
+    kind: Kind
+    fields: list[Field]
+    forecast_fields: list[Field]
+    tables: Field | None = None
+
+    @classmethod
+    async def of(cls, visit: Visit, dataset_id: str, kind: Kind, values: dict[str, str]) -> "Sheet":
+        """Return the form of the schema over the dataset's columns, with the values that were filled in."""
+        dataset = await visit.api.get(f"/v1/datasets/{dataset_id}")
+        return await in_turn(cls._filled, visit, dataset, kind, values)
+
+    @classmethod
+    def _filled(cls, visit: Visit, dataset: dict[str, Any], kind: Kind, values: dict[str, str]) -> "Sheet":
+        names = [column["name"] for column in dataset["columns"]]
+        options = {"target": names, "features": names, "columns": names}
+        target = next((column for column in dataset["columns"] if column["name"] == values.get("target")), None)
+        if target is not None and target["type"] == "category":
+            options["positive"] = target["categories"]
+        forms = Forms(visit.request.app.openapi()["components"]["schemas"])
+        job_schema = forms.schemas["JobRequest"]["properties"]
+        fields = forms.fields(_SCHEMAS[kind], values, options, ("dataset",))
+        is_counts = kind == "statistic" and values.get("method.name") == "counts"
+        return cls(
+            visit,
+            dataset,
+            kind,
+            with_defaults(fields, _defaults(dataset, options.get("positive", ()))),
+            forms.fields("ForecastRequest", values, {}, job_schema),
+            replace(_TABLES, value=values.get(_TABLES.name, "")) if is_counts and len(names) > 1 else None,
+        )
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The request, as far as it is filled in."""
+        subject = {} if self.kind == "evaluation" else {"dataset": self.dataset["id"]}
+        return subject | document(self.fields)
+
+    @property
+    def documents(self) -> list[dict[str, Any]]:
+        """The requests of all jobs of this form: one per column for histograms, otherwise one."""
+        columns = self.document.get("columns") or [column["name"] for column in self.dataset["columns"]]
+        if self.tables is None or self.tables.value or len(columns) == 1:
+            return [self.document]
+        if len(columns) > MAX_HISTOGRAMS:
+            why = f"makes {len(columns)} histograms, but a form makes at most {MAX_HISTOGRAMS}: choose fewer columns"
+            raise ApiError("out_of_range", violations=[Violation(where="body.columns", what=why)])
+        return [self.document | {"columns": [column]} for column in columns]
+
+    async def quote(self) -> dict[str, Any]:
+        """Return the price of one job of this form. All histograms of a form have the same price."""
+        priced: dict[str, Any] = (await self.visit.api.send("POST", "/v1/quotes", json=self.documents[0])).json()
+        return priced
+
+    async def submit(self, key: str) -> list[str]:
+        """Submit the jobs of this form and return their ids; the same form and key again are the same jobs."""
+        documents = self.documents
+        keys = [key] if len(documents) == 1 else [f"{key}-{index}" for index in range(len(documents))]
+        return [await self._submit_one(body, each) for body, each in zip(documents, keys, strict=True)]
+
+    async def _submit_one(self, body: dict[str, Any], key: str) -> str:
+        path = _PATHS.get(self.kind) or f"/v1/models/{path_part(str(body.pop('model', '')))}/evaluations"
+        headers = {b"Idempotency-Key": key.encode()}
+        return str((await self.visit.api.send("POST", path, json=body, headers=headers)).json()["id"])
+
+    async def page(self, template: str, status: int = 200, key: str | None = None, **context: Any) -> HTMLResponse:
+        """Return the form or a part of it.
+
+        Parameters
+        ----------
+        key : idempotency key of a request whose outcome is unknown; a fresh one if None
+        """
+        common = [field for field in self.fields if field.name in _COMMON_FIELDS]
+        if self.tables is not None:
+            common.insert(-1, self.tables)  # before the privacy
+        return await self.visit.page(
+            template,
+            status,
+            dataset=self.dataset,
+            kind=self.kind,
+            first=common,
+            more=[field for field in self.fields if field.name not in _COMMON_FIELDS],
+            forecast_fields=self.forecast_fields,
+            key=key or str(uuid.uuid4()),
+            **context,
+        )
+
+
+def _defaults(dataset: Mapping[str, Any], categories: Sequence[str]) -> dict[str, str]:
+    """Return words for what applies if a field of a job stays empty."""
+    defaults = {
+        "privacy.delta": f"{words.number(dataset['budget']['delta'])}, the dataset's delta",
+        "features": "all other columns",
+        "loss": "chosen for the target",
+        "preparation": "private where possible, otherwise declared",
+        "slope_limit": "chosen from public facts",
+        "row_norm": "no clipping",
+        "positive": "none",
+    }
+    if len(categories) == 2:
+        defaults["positive"] = f"{categories[1]}, the second category"
+    if len(categories) > 2:
+        defaults["positive"] = "none: predict every category"
+    return defaults

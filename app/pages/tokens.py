@@ -1,0 +1,81 @@
+"""Tokens: a steward makes one for a person or program, lists them, and revokes them."""
+
+from typing import Annotated, Any
+
+from fastapi import Depends, Query, Response
+from fastapi.responses import HTMLResponse
+
+from app.http.errors import ApiError
+from app.http.queries import strict_router
+from app.pages.api import part
+from app.pages.frame import PageRoute, Visit, Visiting, stewards
+from app.pages.session import PREFIX
+
+_SECONDS_PER_DAY = 86_400
+_LIFETIMES = {"90 days": 90, "30 days": 30, "1 year": 365, "does not expire": None}  # in days, the usual one first
+_ROLES = {
+    "analyst": "requests models and statistics of datasets that are granted to them",
+    "steward": "manages datasets, budgets, grants and tokens",
+    "auditor": "reads ledgers and receipts",
+}
+_MAX_LISTED = 200
+
+Cursor = Annotated[str | None, Query(max_length=64)]
+router = strict_router(
+    prefix=f"{PREFIX}/tokens",
+    include_in_schema=False,
+    route_class=PageRoute,
+    default_response_class=HTMLResponse,
+    dependencies=[Depends(stewards)],
+)
+
+
+@router.get("")
+async def show(visit: Visiting, cursor: Cursor = None) -> Response:
+    """Return the list of tokens and the form for a new one."""
+    return await _page(visit, cursor=cursor)
+
+
+@router.post("")
+async def create(visit: Visiting) -> Response:
+    """Make a token and show its secret, once."""
+    values = await visit.form()
+    body: dict[str, Any] = {"name": values.get("name", ""), "role": values.get("role", "")}
+    if days := _LIFETIMES.get(values.get("lifetime", "")):
+        body["lifetime"] = days * _SECONDS_PER_DAY
+    try:
+        token = (await visit.api.send("POST", "/v1/tokens", json=body)).json()
+    except ApiError as error:
+        return await _page(visit, values, error)
+    return await _page(visit, token=token)
+
+
+@router.post("/revoke")
+async def revoke(visit: Visiting) -> Response:
+    """Revoke a token at once."""
+    values = await visit.form()
+    try:
+        await visit.api.send("DELETE", f"/v1/tokens/{part(values.get('token', ''))}")
+    except ApiError as error:
+        return await _page(visit, {}, error)
+    return visit.go("/tokens")
+
+
+async def _page(
+    visit: Visit,
+    values: dict[str, str] | None = None,
+    error: ApiError | None = None,
+    token: dict[str, Any] | None = None,
+    cursor: str | None = None,
+) -> Response:
+    status = 200 if token is None else 201
+    return await visit.page(
+        "tokens.html",
+        status if error is None else error.status,
+        tokens=await visit.api.get("/v1/tokens", limit=_MAX_LISTED, cursor=cursor),
+        new=token,
+        values=values or {},
+        roles=_ROLES,
+        lifetimes=_LIFETIMES,
+        problem=None if error is None else error.details(),
+    )

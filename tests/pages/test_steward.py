@@ -1,0 +1,60 @@
+"""A steward without a terminal: a token for an analyst, access to a dataset, and changes to it, in a real browser."""
+
+import re
+
+from playwright.sync_api import Browser, expect
+
+from tests.support.browser import Visitor
+from tests.support.live import Live
+
+
+def test_an_analyst_is_let_in_without_a_terminal(
+    browser: Browser, visitor: Visitor, server: Live, dataset: str
+) -> None:
+    page = visitor.page
+    page.get_by_role("link", name="Tokens").click()
+    visitor.check()
+    page.get_by_label("Name", exact=True).fill("grace")
+    page.get_by_role("button", name="Make a token").click()
+    token = page.get_by_role("status").locator("code").inner_text()
+    visitor.check()
+    page.goto(f"/pages/datasets/{dataset}/people")
+    page.locator("#granted").fill("grace")
+    page.get_by_role("button", name="Grant").click()
+    expect(page.get_by_role("region", name="Grants so far")).to_contain_text("grace")
+    with Visitor.arrived(browser, server.url, token) as analyst:
+        expect(analyst.page.get_by_role("link", name="Tokens")).to_have_count(0)
+        analyst.page.get_by_role("link", name="people").click()
+        expect(analyst.page.get_by_role("link", name="Manage")).to_have_count(0)
+        with analyst.page.expect_download() as rows:
+            analyst.page.get_by_role("button", name="Download synthetic rows").click()
+        assert rows.value.suggested_filename.endswith(".synthetic.csv")
+        analyst.check()
+    page.get_by_role("link", name="Tokens").click()
+    page.get_by_role("button", name=re.compile("Revoke the token of grace")).click()
+    expect(page.get_by_role("region", name="List of valid tokens")).not_to_contain_text("grace")
+
+
+def test_a_dataset_is_managed_and_a_rejected_field_has_its_reason_beside_it(visitor: Visitor, dataset: str) -> None:
+    page = visitor.page
+    page.goto(f"/pages/datasets/{dataset}")
+    page.get_by_role("link", name="Manage").click()
+    page.get_by_role("button", name="Freeze the dataset").click()
+    expect(page.get_by_role("status")).to_contain_text("frozen")
+    page.get_by_role("button", name="Unfreeze the dataset").click()
+    page.locator("summary", has_text="Change the budget").click()
+    page.locator("[name='budget.epsilon']").fill("a lot")
+    page.locator("[name='budget.delta']").fill("1e-6")
+    page.get_by_role("button", name="Change the budget").click()
+    rejected = page.locator("[name='budget.epsilon']")
+    expect(rejected).to_have_attribute("aria-invalid", "true")
+    expect(page.locator("#budget-epsilon-error")).to_be_visible()
+    visitor.complaints.clear()  # the browser's own, of the 422
+    for summary in page.locator("summary").all():
+        if not summary.evaluate("summary => summary.parentElement.open"):
+            summary.click()
+    visitor.check()
+    rejected.fill("4")
+    expect(page.locator("#budget-epsilon-error")).to_have_count(0)
+    page.get_by_role("button", name="Change the budget").click()
+    expect(page.get_by_role("status")).to_contain_text("budget")

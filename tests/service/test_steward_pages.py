@@ -1,0 +1,147 @@
+"""A steward's tokens and changes to a dataset on pages, and synthetic rows and predictions for analysts."""
+
+import csv
+import io
+import re
+from html import unescape
+
+import pytest
+
+from tests.service.test_pages import visit
+from tests.support.service import JOB, STEWARD, Service, people
+
+
+def _manage(service: Service, dataset: str, form: str, token: str = STEWARD, **values: str) -> int:
+    path = f"/pages/datasets/{dataset}/manage/{form}"
+    return visit(service, token, path, "POST", data=values).status_code
+
+
+def test_a_token_is_made_shown_once_and_revoked(shared: Service) -> None:
+    made = visit(
+        shared, STEWARD, "/pages/tokens", "POST", data={"name": "eve", "role": "analyst", "lifetime": "30 days"}
+    )
+    assert made.status_code == 201
+    [secret] = re.findall(r"<code>(purse_[\w-]+)</code>", made.text)
+    assert visit(shared, secret, "/pages").status_code == 200
+    listed = visit(shared, STEWARD, "/pages/tokens").text
+    assert "<bdi>eve</bdi>" in listed
+    assert secret not in listed
+    [token] = shared.call("steward", "GET", "/v1/tokens?name=eve").json()["items"]
+    assert token["expires_at"] is not None
+    assert visit(shared, STEWARD, "/pages/tokens/revoke", "POST", data={"token": token["id"]}).status_code == 303
+    assert visit(shared, secret, "/pages").headers["Location"] == "/pages/sign-in?ended=true"
+    wrong = visit(shared, STEWARD, "/pages/tokens", "POST", data={"name": "", "role": "analyst"})
+    assert (wrong.status_code, 'role="alert"' in wrong.text) == (422, True)
+
+
+@pytest.mark.parametrize("path", ["/pages/tokens", "/pages/datasets/{}/manage"])
+def test_only_stewards_manage(shared: Service, path: str) -> None:
+    place = path.format(shared.dataset())
+    for role in ("analyst", "auditor"):
+        assert visit(shared, shared.tokens[role], place).status_code == 403
+        assert place not in visit(shared, shared.tokens[role], "/pages").text
+    assert visit(shared, STEWARD, place).status_code == 200
+
+
+def test_a_dataset_is_renamed_frozen_and_given_a_larger_budget(shared: Service) -> None:
+    dataset = shared.dataset()
+    assert _manage(shared, dataset, "name", name="renamed here") == 303
+    assert _manage(shared, dataset, "freeze", frozen="true") == 303
+    known = shared.call("steward", "GET", f"/v1/datasets/{dataset}").json()
+    assert (known["name"], known["budget"]["frozen"]) == ("renamed here", True)
+    assert "Unfreeze the dataset" in visit(shared, STEWARD, f"/pages/datasets/{dataset}/manage").text
+    assert _manage(shared, dataset, "freeze", frozen="false") == 303
+    assert _manage(shared, dataset, "budget", **{"budget.epsilon": "4", "budget.delta": "1e-6"}) == 303
+    known = shared.call("steward", "GET", f"/v1/datasets/{dataset}").json()
+    assert (known["budget"]["frozen"], known["budget"]["epsilon"]) == (False, 4.0)
+    assert _manage(shared, dataset, "budget", **{"budget.epsilon": "a lot", "budget.delta": "1e-6"}) == 422
+
+
+@pytest.mark.parametrize(
+    ("values", "event"),
+    [
+        (
+            {"event.type": "GaussianDpEvent", "event.noise_multiplier": "20"},
+            {"type": "GaussianDpEvent", "noise_multiplier": 20.0},
+        ),
+        (
+            {
+                "event.type": "PoissonSampledDpEvent",
+                "event.noise_multiplier": "20",
+                "event.sampling_probability": "0.1",
+                "event.count": "3",
+            },
+            {
+                "type": "SelfComposedDpEvent",
+                "count": 3,
+                "event": {
+                    "type": "PoissonSampledDpEvent",
+                    "sampling_probability": 0.1,
+                    "event": {"type": "GaussianDpEvent", "noise_multiplier": 20.0},
+                },
+            },
+        ),
+        (
+            {"event.type": "EpsilonDeltaDpEvent", "event.epsilon": "0.1"},
+            {"type": "EpsilonDeltaDpEvent", "epsilon": 0.1, "delta": 0.0},
+        ),
+    ],
+)
+def test_an_outside_release_is_charged(shared: Service, values: dict[str, str], event: dict[str, object]) -> None:
+    dataset = shared.dataset()
+    assert _manage(shared, dataset, "charges", label="census table", **values) == 303
+    [*_, entry] = shared.call("steward", "GET", f"/v1/datasets/{dataset}/ledger").json()["items"]
+    assert entry["body"]["event"] == event
+    assert _manage(shared, dataset, "charges", label="another", **{"event.type": values["event.type"]}) == 422
+
+
+def test_a_public_sample_is_attached_and_removed(shared: Service) -> None:
+    dataset = shared.dataset()
+    place = f"/pages/datasets/{dataset}/manage"
+    sent = {"data": {"published": "a yearbook"}, "files": {"file": ("sample.csv", people(30))}}
+    assert visit(shared, STEWARD, f"{place}/sample", "POST", **sent).status_code == 303
+    assert "30 rows, published at <bdi>a yearbook</bdi>" in visit(shared, STEWARD, place).text
+    assert _manage(shared, dataset, "sample/remove") == 303
+    assert "a yearbook" not in visit(shared, STEWARD, place).text
+    assert visit(shared, STEWARD, f"{place}/sample", "POST", data={"published": "x"}).status_code == 422
+
+
+def test_a_dataset_is_withdrawn_only_by_its_name(shared: Service) -> None:
+    dataset = shared.dataset()
+    name = shared.call("steward", "GET", f"/v1/datasets/{dataset}").json()["name"]
+    assert _manage(shared, dataset, "delete", confirmation="another name") == 422
+    assert shared.call("steward", "GET", f"/v1/datasets/{dataset}").json()["data"] == "stored"
+    assert _manage(shared, dataset, "delete", confirmation=name) == 303
+    assert shared.call("steward", "GET", f"/v1/datasets/{dataset}").status_code == 404
+
+
+def test_synthetic_rows_are_the_interfaces_own(shared: Service) -> None:
+    dataset, analyst = shared.dataset(), shared.tokens["analyst"]
+    rows = visit(shared, analyst, f"/pages/datasets/{dataset}/twin?rows=7")
+    assert rows.content == shared.call("analyst", "GET", f"/v1/datasets/{dataset}/twin?rows=7").content
+    assert "attachment" in rows.headers["Content-Disposition"]
+    assert visit(shared, analyst, f"/pages/datasets/{dataset}/twin?rows=0").status_code == 422
+
+
+@pytest.mark.slow
+def test_a_model_predicts_for_the_rows_of_a_file(shared: Service) -> None:
+    asked = shared.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": shared.dataset()}).json()["id"]
+    shared.finished(asked)
+    place, analyst = f"/pages/jobs/{asked}/predictions", shared.tokens["analyst"]
+    assert place in visit(shared, analyst, f"/pages/jobs/{asked}").text
+
+    def predicted(file: bytes, **values: str) -> list[list[str]]:
+        answer = visit(shared, analyst, place, "POST", data=values, files={"file": ("new.csv", file)})
+        assert answer.status_code == 200, answer.text
+        return list(csv.reader(io.StringIO(answer.text)))
+
+    comma = predicted(b"sex,note,age\nf,x,30\nm,y,70\n")
+    assert comma[0] == ["prediction"]
+    assert all(0 < float(value) < 1 for [value] in comma[1:])
+    assert predicted(b"age;sex\n30,0;f\n70;m\n", format="semicolon") == comma
+    for file in (b"", b"age,sex\n", b"age,sex\n1\n", b"\xff\xfe\n\xff", b"sex\nf\n"):
+        refused = visit(shared, analyst, place, "POST", files={"file": ("new.csv", file)})
+        assert refused.status_code == 422, file
+    assert "age" in unescape(refused.text), "the column that is absent is named"
+    large = visit(shared, analyst, place, "POST", files={"file": ("new.csv", b"x" * (2**21 + 1))})
+    assert large.status_code == 413
