@@ -1,4 +1,4 @@
-"""`python -m benchmarks.upload [GIGABYTES [DECLARED]]`: a CSV file of so many, beside a plain copy of the same file.
+"""Upload of a large CSV file beside a plain copy of it: `python -m benchmarks.upload [GIGABYTES [DECLARED]]`.
 
 It goes in parts, as our client sends it. Memory is the server's own, as Linux tells it: before, the most while the
 bytes arrive, and the most until they have been read and coded. Of its ten columns so many are declared, and so stored.

@@ -246,9 +246,9 @@ def solve(
 
     Parameters
     ----------
-    X : (n, d) numbers: an array; SciPy's sparse rows, of which only entries are stored; or a pandas, Polars or Arrow
-        table or a mapping from names to columns (solvers/data_access/inputs.py). If a value is missing or not a number,
-        its row becomes zeros
+    X : (n, d) numbers: an array; SciPy's sparse rows, of which only entries are stored; a pandas, Polars or Arrow
+        table; or a mapping from names to columns. solvers/data_access/inputs.py has the details. If a value is missing
+        or not a number, its row becomes zeros
     y : (n,) numbers: -1 and 1 for the logistic loss; 0, ..., K-1 for softmax, whose coefficients are K blocks of d,
         one for each class. A missing target counts as 0, or as the first class
     persons : the person of each row, if the problem's unit is a person; then the number of rows is free

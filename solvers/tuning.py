@@ -142,14 +142,15 @@ def run_with_means(
     """
     tuning.check(release.plan)
     noise, (chosen,) = Noise() if noise is None else noise, release.plan.queries
+    scores: list[float] = []
     outputs: list[Vector] = []
     means: list[ReleasedMeans | None] = []
     for i, trial in tuning.runs:
         score, w, own_means = _scored_run(trial, problem, data, release, noise, _runs_made(len(outputs), on_answer))
+        scores.append(score)
         outputs.append(np.concatenate(([float(i), score], w)))
         means.append(own_means)
-    scores = np.array([output[1] for output in outputs])
-    best = int(chosen.mechanism.perturb(scores, chosen.noise_multiplier, 1.0, noise)[0])
+    best = int(chosen.mechanism.perturb(np.array(scores), chosen.noise_multiplier, 1.0, noise).item())
     if scores[best] == -math.inf:
         raise RunFailed("the chosen run failed, so nothing is released")
     return outputs[best], release.plan, means[best]

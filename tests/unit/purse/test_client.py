@@ -25,6 +25,7 @@ from accounting.mechanisms import Gaussian
 from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from accounting.privacy import Unit
 from accounting.records import receipt as receipts
+from accounting.records import signing
 from accounting.records.chain import GENESIS, Entry, link
 from app.sources.encoding import encoder
 from app.wire import (
@@ -786,7 +787,7 @@ def test_categories_are_encoded_as_the_server_encodes_them(default: str | None) 
 
 def _receipt(model: Model) -> tuple[ReceiptDocument, KeySet]:
     plan = Plan((PlannedQuery("gradient", 4, Gaussian(), 40.0),))
-    key = receipts.generate_key()
+    key = signing.generate_key()
     digest = hashlib.sha256(rfc8785.dumps(model.model_dump(mode="json"))).hexdigest()
     body = {"job": "job_a", "attempt": 1, "model_sha256": digest}
     entry: Entry = link(1, "released", body, GENESIS)
@@ -808,7 +809,7 @@ def _receipt(model: Model) -> tuple[ReceiptDocument, KeySet]:
         )
     )
     document = ReceiptDocument(receipt=made, signature=receipts.sign(made, key))
-    return document, KeySet.model_validate(receipts.jwks(key))
+    return document, KeySet.model_validate(signing.jwks(key))
 
 
 @pytest.mark.slow
