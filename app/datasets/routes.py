@@ -23,7 +23,8 @@ from app.ledger.routes import Keys
 from app.persistence.session import Database
 from app.settings import Settings
 from purse.wire.base import Name, Page
-from purse.wire.datasets import BudgetStatus, Dataset, Registered
+from purse.wire.budgets import BudgetStatus
+from purse.wire.datasets import Dataset, Registered
 from purse.wire.receipts import LedgerEntry, LedgerHead
 
 UPLOADS_EACH, UPLOADS = 4, 16  # received at a time, of one steward and of all: each has a file on the disk
