@@ -285,7 +285,7 @@ _RANGES = frozenset(
 )
 # Their text would repeat the input, or is a library's.
 _RETOLD = {
-    "missing": "is needed and is not there",
+    "missing": "is required",
     "float_type": "must be a number, such as 0.5",
     "int_type": "must be a whole number, such as 10",
     "union_tag_invalid": "is not one of the names known here",
