@@ -44,7 +44,7 @@ _LARGEST_PORTABLE_EPSILON = 4.0
 _PORTABILITY_MARGIN = 0.0198
 _PORTABLE_TOLERANCE = 3.96e-4
 # A search may end where a bound jumps, and a bound that is slightly larger on another processor could jump past the
-# margin. If delta divided by this factor gives such a jump, the noise is calibrated for that smaller delta.
+# margin. If the plan exceeds the target at delta divided by this factor, the noise is calibrated for that delta.
 _DELTA_MARGIN_FACTOR = 1.1
 
 

@@ -282,13 +282,14 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _knows_whom_to_believe(self) -> Self:
-        given = (self.oidc_issuer is not None, self.oidc_audience is not None, bool(self.oidc_roles))
-        if any(given) and not all(given):
+        is_set = (self.oidc_issuer is not None, self.oidc_audience is not None, bool(self.oidc_roles))
+        if any(is_set) and not all(is_set):
             raise ValueError("sign-on needs all of oidc_issuer, oidc_audience and oidc_roles")
         if self.oidc_issuer is not None and not is_confidential(self.oidc_issuer):
             raise ValueError("oidc_issuer must be an https:// address without query and fragment")
-        back = self.oidc_redirect
-        if back is not None and not (all(given) and is_confidential(back) and back.endswith("/pages/sign-in/return")):
+        redirect = self.oidc_redirect
+        is_return = redirect is not None and redirect.endswith("/pages/sign-in/return")
+        if redirect is not None and not (all(is_set) and is_confidential(redirect) and is_return):
             raise ValueError("oidc_redirect needs oidc_issuer, and is an https:// address ending /pages/sign-in/return")
         return self
 

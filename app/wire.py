@@ -252,8 +252,8 @@ _STATISTICS = frozenset(str(member.__dataclass_fields__["name"].default) for mem
 def _kind(document: Any) -> str:
     if isinstance(document, EvaluationRequest) or (isinstance(document, dict) and "model" in document):
         return "evaluation"
-    asked = document.keys() if isinstance(document, dict) else getattr(document, "__pydantic_fields_set__", ())
-    if "candidates" in asked:
+    fields = document.keys() if isinstance(document, dict) else getattr(document, "__pydantic_fields_set__", ())
+    if "candidates" in fields:
         return "tuning"
     method = document.get("method") if isinstance(document, dict) else getattr(document, "method", None)
     name = method.get("name") if isinstance(method, dict) else getattr(method, "name", None)

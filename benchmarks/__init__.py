@@ -1,1 +1,1 @@
-"""Costs and accuracy, measured: `python -m benchmarks [costs] [accuracy]`."""
+"""Benchmarks of costs and accuracy: `python -m benchmarks [PART ...]`."""

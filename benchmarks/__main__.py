@@ -1,16 +1,16 @@
-"""`python -m benchmarks [PART ...] [--seeds N] [--plots FOLDER]`; costs and accuracy if none is named."""
+"""Run benchmarks: `python -m benchmarks [PART ...] [--seeds N] [--plots FOLDER]`; by default costs and accuracy."""
 
 import argparse
 import importlib
 import os
 from pathlib import Path
 
-# One thread, as the workers run; it must be said before numpy is imported.
+# One thread, as in the workers; these variables must be set before numpy is imported.
 for library in ("OPENBLAS", "OMP", "MKL"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
-# part: module, function, whether it draws into a folder of the module's name (with packages that `make paper` installs)
+# part: module, function, whether it draws plots in a folder with the module's name (`make paper` installs the packages)
 PARTS: dict[str, tuple[str, str, bool]] = {
     "costs": ("costs", "report", False),
     "accuracy": ("accuracy", "report", False),
@@ -27,7 +27,7 @@ PARTS: dict[str, tuple[str, str, bool]] = {
     "coded": ("coded", "report", False),
     "quotes": ("quotes", "report", False),
     "admitted": ("admitted", "report", False),
-    "fit": ("fit", "report", False),  # with the environment that `make peers` makes
+    "fit": ("fit", "report", False),  # needs the environment of `make peers`
     "ours": ("ours", "report", False),
     "preparation": ("ours", "preparation", False),
     "profiles": ("profiles", "report", False),
@@ -43,23 +43,27 @@ PARTS: dict[str, tuple[str, str, bool]] = {
     "load": ("load", "report", False),
     "start": ("start", "report", False),
     "descent": ("trials", "descent", False),
-    "peers": ("peers", "report", False),  # with the environment that `make peers` makes
+    "peers": ("peers", "report", False),  # needs the environment of `make peers`
 }
-BOTH = {"erm_revisited": ["erm_curves", "erm_growth"]}
+GROUPS = {"erm_revisited": ["erm_curves", "erm_growth"]}
 
 
 def main() -> None:
-    """Run what was asked for, costs and accuracy by default."""
+    """Run the requested parts."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("parts", nargs="*", help=", ".join([*PARTS, *BOTH]))
+    parser.add_argument("parts", nargs="*", help=", ".join([*PARTS, *GROUPS]))
     parser.add_argument("--seeds", type=int, default=5, help="runs per cell")
-    parser.add_argument("--rows", type=int, default=10**7, help="of `partitions`; 83 bytes of disk each")
-    parser.add_argument("--plots", type=Path, default=DOCS, help="where plots are written, in a folder of the part's")
+    parser.add_argument(
+        "--rows", type=int, default=10**7, help="number of rows for `partitions`; each takes 83 bytes on disk"
+    )
+    parser.add_argument(
+        "--plots", type=Path, default=DOCS, help="folder for plots, which are written into a subfolder for each part"
+    )
     arguments = parser.parse_args()
-    for named in arguments.parts or ["costs", "accuracy"]:
-        for part in BOTH.get(named, [named]):
+    for name in arguments.parts or ["costs", "accuracy"]:
+        for part in GROUPS.get(name, [name]):
             if part not in PARTS:
-                parser.error(f"no part {part}")
+                parser.error(f"unknown part {part!r}; known parts: {', '.join([*PARTS, *GROUPS])}")
             module, function, draws = PARTS[part]
             report = getattr(importlib.import_module(f"benchmarks.{module}"), function)
             if part == "costs":

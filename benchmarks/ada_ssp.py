@@ -1,4 +1,4 @@
-"""AdaSSP and its boosted form, for neighbors that differ by a record more or less, as printed, or by another record.
+"""AdaSSP and its boosted form under add-remove neighbors, as printed, and under replace-one neighbors.
 
 What a record changes: the least eigenvalue of X'X by R^2 either way; X'X by R^2 in the Frobenius norm, or sqrt(2) R^2,
 since ||xx' - zz'||^2 = |x|^4 + |z|^4 - 2 <x, z>^2; X'r, |r| <= 1, by R, or 2 R.

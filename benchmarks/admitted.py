@@ -1,4 +1,4 @@
-"""How many jobs of each kind, and rounds of each mix, the filters admit; the cost of a charge.
+"""The number of jobs of each kind, and of rounds of each mix, that the filters admit; the cost of a charge.
 
     N = max over coordinates k of T_k / c_k, c the charge of one job, or of one job of each kind of a mix;
 

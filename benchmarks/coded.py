@@ -1,4 +1,4 @@
-"""What a pass over coded records costs, as ratios within one run, and what a job's memory and time grow with."""
+"""The cost of a pass over coded records, as ratios within one run, and the growth of a job's memory and time."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""One job on records like Adult's, in a process of its own: what memory it takes beside the files that it maps."""
+"""One job on records like Adult's in its own process, and its memory besides the mapped files."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""What things cost on this machine, as ratios within one run; absolute times only beside them."""
+"""Costs on this machine as ratios within one run, with absolute times beside them."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Published datasets, through the product's own ingestion and encoding, from the folder that BENCHMARK_DATA names.
+"""Published datasets from the folder BENCHMARK_DATA, read and encoded by the product.
 
 It holds adult_train.parquet, adult_test.parquet, covtype.parquet, california_housing.parquet, protein_casp.parquet and
 bank_full.parquet, with the publishers' column names and values, and w8a.libsvm.gz as published.

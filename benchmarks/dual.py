@@ -1,4 +1,4 @@
-"""The non-private minimizer of a hinge or absolute problem, with a certificate of how near its value is to least."""
+"""The non-private minimizer of a hinge or absolute problem, with a certified bound on its distance from the minimum."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The plots of erm_revisited: small SVG files that are the same bytes for the same figures."""
+"""The plots of erm_revisited: small SVG files, byte for byte reproducible from the same figures."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

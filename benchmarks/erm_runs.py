@@ -1,4 +1,4 @@
-"""What erm_revisited measures: a private method, at a share of its default steps, on the first n rows of Covertype.
+"""The runs of erm_revisited: a private method with a share of its default steps, on the first n rows of Covertype.
 
 Every point is a whole run whose noise is calibrated for exactly its own answers: what one may have at that price, not
 what a longer run looks like on its way. Seconds are CPU time of the run alone, without loading, calibration or optimum.

@@ -1,4 +1,4 @@
-"""`purse fit` beside scikit-learn's own fit of the same file, and what the smallest job takes of a server.
+"""Time of `purse fit` beside scikit-learn on the same file, and of the smallest job on a server.
 
 Both commands are processes of their own, imports and all, taken in turn; CPU time is theirs and their children's.
 Needs BENCHMARK_DATA (adult_train.parquet) and the environment that `make peers` makes, for scikit-learn and pandas.

@@ -1,4 +1,4 @@
-"""The noise limit: what one exact Gaussian answer, read with the true curvature, would lose."""
+"""The noise limit: the loss of one exact Gaussian answer, interpreted with the true curvature."""
 
 import numpy as np
 from numpy.typing import NDArray

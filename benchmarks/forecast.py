@@ -1,4 +1,4 @@
-"""How near forecasts come on a real dataset: each source's against what the method does on the data themselves.
+"""Accuracy of forecasts on a real dataset: the forecast of each source beside the method's result on the data.
 
 The RAND Health Insurance Experiment (app/demo), every fifth row kept out: half of these to score the data's own models
 on, half as the public sample. The signal is what the data's best model without noise is worth, which an analyst has to

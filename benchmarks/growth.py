@@ -1,4 +1,4 @@
-"""How the excess expected loss falls with n and epsilon under growth ||w - w*||^kappa: `python -m benchmarks growth`.
+"""Excess expected loss by n and epsilon under growth ||w - w*||^kappa: `python -m benchmarks growth`.
 
 The theorems of Asi, Levy and Duchi 2021: (1/sqrt(n) + sqrt(d ln(1/delta)) / (n epsilon))^(kappa/(kappa-1)) up to
 logarithms, by an algorithm that is told a lower bound on kappa alone. epoch_growth is told 1.2 throughout.

@@ -1,4 +1,4 @@
-"""dp_gd by what it releases: the mean of its points, or the last one alone; docs/proofs/last_iterate.md.
+"""dp_gd by its release, the mean of its points or the last point; docs/proofs/last_iterate.md.
 
 Each at its own defaults, and with half as many steps again.
 """

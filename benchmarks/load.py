@@ -1,4 +1,4 @@
-"""The service under load on this machine, over loopback: what each kind of request takes, and how it grows.
+"""The service under load over loopback: the time of each kind of request, and how it grows.
 
 No job starts meanwhile. Latencies are those of so many connections that never pause; CPU is the server's and its
 calculating process's. Uploads: `python -m benchmarks.upload`.

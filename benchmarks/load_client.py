@@ -1,4 +1,4 @@
-"""Requests over connections that stay open, as cheap as Python makes them: what is measured is the server."""
+"""A load client with persistent connections, as cheap as possible in Python, so that the server dominates."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""A home with a long ledger and a long queue, as if so many jobs had been submitted."""
+"""A home with a long ledger and a long queue, as after many submitted jobs."""
 
 import json
 from pathlib import Path

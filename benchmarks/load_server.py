@@ -1,4 +1,4 @@
-"""`python -m benchmarks.load_server`: the server as `purse serve` starts it, but that no job starts; and its profile.
+"""The server as `purse serve` starts it, without starting jobs, and its profile: `python -m benchmarks.load_server`.
 
 So the load is that of requests. It takes the same settings. SIGUSR1 prints where CPU time went since the last one.
 """

@@ -1,4 +1,4 @@
-"""The non-private minimizer of a logistic problem, with a certificate of how near its value is to the least one."""
+"""The non-private minimizer of a logistic problem, with a certified bound on its distance from the minimum."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The same rows, epsilon and delta given to ours, untuned, and to diffprivlib, Opacus and AdaSSP, tuned on those rows.
+"""Our untuned methods beside diffprivlib, Opacus and AdaSSP tuned on the same rows, at the same epsilon and delta.
 
 Every cell is a line of docs/benchmarks/peers.jsonl as soon as it is measured, so that a run that was stopped goes on
 where it was; a cell whose line is deleted is measured again, one of too few runs runs on with what was tuned for it.

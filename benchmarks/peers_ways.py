@@ -1,4 +1,4 @@
-"""The ways to fit that `benchmarks.peers` compares: ours untuned; the others tuned on the private rows.
+"""The ways to fit that `benchmarks.peers` compares: ours without tuning, and others tuned on the private rows.
 
 A way is a function from epsilon to coefficients and CPU seconds. The peers run in .venv-peers (`make peers`).
 """

@@ -1,4 +1,4 @@
-"""Runs inside .venv-peers, and imports nothing of ours: `python peers_worker.py DATA.npz < jobs > answers`, JSON lines.
+"""A worker in .venv-peers that imports none of our code: `python peers_worker.py DATA.npz < jobs > answers`.
 
 A job names a peer and its settings; an answer holds the coefficients of one run and its CPU seconds, from the arrays in
 memory to the coefficients, calibration included.

@@ -1,4 +1,4 @@
-"""What a profile is worth: excess log-loss on Adult of jobs that ask for moments, and of jobs that reuse released ones.
+"""The value of a profile: excess log-loss on Adult of jobs that request moments, and of jobs that reuse released ones.
 
 Columns: private moments; profiles of three prices; the dearest without floors of the job's own price.
 """

@@ -1,4 +1,4 @@
-"""Tried in adaptive_gd's place: slopes of another form, with its bound and its noise, in the same run and plan.
+"""Prototypes for adaptive_gd: other forms of slopes, with the same bound, noise, run and plan.
 
 Rows are met here in the open: none of this is a mechanism of the product, but noise is what its plans say.
 """

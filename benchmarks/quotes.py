@@ -1,4 +1,4 @@
-"""What a quote costs, for every method: CPU time of the first in a process, of the same again and of another epsilon.
+"""CPU time of a quote for every method: the first in a process, the same again, and one with another epsilon.
 
 Every line is the least of three children of one process that has imported the solvers and calculated nothing, as the
 service's calculating process forks one for each question (that one has its loops loaded beside; planning needs none).

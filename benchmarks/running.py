@@ -1,4 +1,4 @@
-"""What a server costs that nobody asks anything: its start, from processes begun to ready, and its idle minutes.
+"""The cost of a server without requests: its start, from processes to readiness, and its idle minutes.
 
 Wall time is of the machine as it is; CPU seconds are of the server and all its children and hold beside other work.
 """

@@ -1,4 +1,4 @@
-"""Tried on the logistic loss: one noisy second moment and few steps by it, and coordinates turned by few directions.
+"""Prototypes for the logistic loss: one noisy second moment with few steps, and coordinates rotated by few directions.
 
 Rows are met here in the open: none of this is a mechanism of the product, but noise is what its plans say.
 """

@@ -1,4 +1,4 @@
-"""What was tried and is not built in, or is left as it was: descent time, the moments' shares, recalibration, bands."""
+"""Trials of settings that were not changed: descent time, shares of the moments, recalibration and banded noise."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""How far the untuned dp_gd is from the best descent time chosen with hindsight; docs/proofs/dp_gd.md quotes it."""
+"""The untuned dp_gd beside the best descent time in hindsight; docs/proofs/dp_gd.md quotes the result."""
 
 import sys
 

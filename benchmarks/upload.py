@@ -1,4 +1,4 @@
-"""`python -m benchmarks.upload [GIGABYTES [DECLARED]]`: a CSV file of so many, beside a plain copy of the same file.
+"""Upload of a large CSV file beside a plain copy of it: `python -m benchmarks.upload [GIGABYTES [DECLARED]]`.
 
 It goes in parts, as our client sends it. Memory is the server's own, as Linux tells it: before, the most while the
 bytes arrive, and the most until they have been read and coded. Of its ten columns so many are declared, and so stored.
@@ -71,7 +71,7 @@ def _upload(server: Server, token: str, file: Path, declared: int, rate: float, 
             run(parts.fill(sender, upload, source, size))
         took = time.monotonic() - began
         print(f"upload, until all is there   {took:8.1f} s  {rate / took:8.1f} MB/s  {copied / took:.2f} of the copy")
-        print(f"the server's CPU time        {server.cpu() - busy:8.1f} s  in parts of {parts.PART >> 20} MiB")
+        print(f"the server's CPU time        {server.cpu() - busy:8.1f} s  in parts of {parts.PART_BYTES >> 20} MiB")
         print(f"server's memory: {before:.0f} MiB before, {most():.0f} while it arrived", flush=True)
         columns = [{"name": f"c{c}", "type": "number", "lower": 0, "upper": 100} for c in range(declared)]
         spec = {"name": "rows", "columns": columns, "budget": {"epsilon": 1.0, "delta": 1e-9}}

@@ -1,4 +1,4 @@
-"""`python -m purse` is `purse`, whatever the working directory holds: a folder `app` there is not ours."""
+"""Run `purse` by `python -m purse`; a folder `app` in the working directory is not imported."""
 
 import sys
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""A date as a number: days or seconds since 1970-01-01, or a part of it, by the declared format alone.
+"""Dates as numbers: days or seconds since 1970-01-01, or a part of the date, by the declared format alone.
 
-Text matches the format whole, in ASCII digits, and names a day that there is; the calendar is the Gregorian one,
-without zones and leap seconds. Of a time with a zone, its time in UTC.
+Text must match the whole format in ASCII digits and name a day that exists. The calendar is the Gregorian one, without
+time zones and leap seconds. A time with a time zone counts as its time in UTC.
 """
 
 import re
@@ -22,27 +22,27 @@ _FIELD: Final = {"Y": r"[0-9]{4}", "S": r"[0-9]{%s}(?:[.,][0-9]+)?"}
 
 
 def numbers(values: Sequence[object] | NDArray[Any], form: str, wanted: DatePart) -> NDArray[np.float64]:
-    """The number that is asked of each value: a date, a time, or text in this format; NaN of what is none."""
+    """Return the wanted number of each date, time, or text in this format; NaN for any other value."""
     read = re.compile(pattern(form)).fullmatch
-    found = [read(value.strip(SPACE)) if isinstance(value, str) else None for value in values]
-    fields = {name: np.array([_digits(match, name) for match in found], np.int64) for name in FIELDS}
-    said = moments(fields, np.array([match is not None for match in found], np.bool_), form)
-    typed = np.array([_moment(value) for value in values], "datetime64[s]")
-    return part(np.where(np.isnat(said), typed, said), wanted)
+    matches = [read(value.strip(SPACE)) if isinstance(value, str) else None for value in values]
+    fields = {name: np.array([_digits(match, name) for match in matches], np.int64) for name in FIELDS}
+    from_text = moments(fields, np.array([match is not None for match in matches], np.bool_), form)
+    from_objects = np.array([_moment(value) for value in values], "datetime64[s]")
+    return part(np.where(np.isnat(from_text), from_objects, from_text), wanted)
 
 
 def _digits(match: re.Match[str] | None, name: str) -> int:
-    """What a format says of a field, 0 where it says nothing; of a second its whole part."""
+    """Return the number in a field of the format; 0 if the format lacks the field. Fractions of a second are cut."""
     digits = match.groupdict().get(name) if match else None
     return int(re.split("[.,]", digits)[0]) if digits else 0
 
 
 def _moment(value: object) -> np.datetime64:
-    """Of a date or a time; NaT of what is none, pandas's NaT too, and of a time that in UTC is beyond the calendar."""
+    """Return a date or a time as a moment; NaT for other values and for times outside the calendar in UTC."""
     match value:
-        case date() if value == value:  # NaT is a date, and equals nothing
+        case date() if value == value:  # pandas's NaT is a date that does not equal itself
             try:
-                return np.datetime64(_plain(value), "s")
+                return np.datetime64(_utc(value), "s")
             except OverflowError:
                 return np.datetime64("NaT")
         case np.datetime64():
@@ -51,73 +51,75 @@ def _moment(value: object) -> np.datetime64:
             return np.datetime64("NaT")
 
 
-def _plain(value: date) -> datetime:
-    """Without a zone, at its time in UTC; of a day its beginning."""
+def _utc(value: date) -> datetime:
+    """Return a time in UTC without its time zone; for a day, its beginning."""
     if not isinstance(value, datetime):
         return datetime(value.year, value.month, value.day)
     return value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
 
 
-def said(value: date, form: str) -> str:
-    """The date or the time in this format; as 2020-12-31T23:59:59 if it is no midnight and the format has no hour, so
-    that nobody takes it for one; nothing if in UTC it is beyond the calendar. Years have four digits, whatever the
-    platform's strftime says.
+def formatted(value: date, form: str) -> str:
+    """Return a date or a time in this format; an empty string if it is outside the calendar in UTC.
+
+    A time other than midnight is written as 2020-12-31T23:59:59 if the format has no hour, so that it is not taken for
+    a date. Years have four digits on every platform.
     """
     try:
-        at = _plain(value)
+        moment = _utc(value)
     except OverflowError:
         return ""
-    if "%H" not in form and at.time() != time():
+    if "%H" not in form and moment.time() != time():
         form = "%Y-%m-%dT%H:%M:%S"
-    return at.strftime(form.replace("%Y", f"{at.year:04d}"))
+    return moment.strftime(form.replace("%Y", f"{moment.year:04d}"))
 
 
-def moments(fields: dict[str, NDArray[np.int64]], good: NDArray[np.bool_], form: str) -> Moments:
-    """The moment that fields say, in seconds; NaT where that is no day, or `good` says no."""
+def moments(fields: dict[str, NDArray[np.int64]], is_read: NDArray[np.bool_], form: str) -> Moments:
+    """Return the moments, in seconds, that fields describe; NaT if `is_read` is false or the day does not exist."""
     month = fields["m"] if "%m" in form else np.ones_like(fields["m"])
     day = fields["d"] if "%d" in form else np.ones_like(fields["d"])
     months = (12 * (fields["Y"] - 1970) + month - 1).astype("datetime64[M]")
-    last = ((months + 1).astype("datetime64[D]") - months.astype("datetime64[D]")).astype(np.int64)
-    is_real = good & (month >= 1) & (month <= 12) & (day >= 1) & (day <= last)
+    last_day = ((months + 1).astype("datetime64[D]") - months.astype("datetime64[D]")).astype(np.int64)
+    is_real = is_read & (month >= 1) & (month <= 12) & (day >= 1) & (day <= last_day)
     is_real &= (fields["H"] < 24) & (fields["M"] < 60) & (fields["S"] < 60)
-    time = 60 * (60 * fields["H"] + fields["M"]) + fields["S"]
-    found: Moments = months.astype("datetime64[D]").astype("datetime64[s]") + (86400 * (day - 1) + time)
-    found[~is_real] = np.datetime64("NaT")
-    return found
+    seconds = 60 * (60 * fields["H"] + fields["M"]) + fields["S"]
+    result: Moments = months.astype("datetime64[D]").astype("datetime64[s]") + (86400 * (day - 1) + seconds)
+    result[~is_real] = np.datetime64("NaT")
+    return result
 
 
 def part(moments: Moments, wanted: DatePart) -> NDArray[np.float64]:
-    """The number that is asked of each moment; NaN of none."""
+    """Return the wanted number of each moment; NaN for NaT."""
     days = moments.astype("datetime64[D]")
     match wanted:
         case "days":
-            found = days.astype(np.int64)
+            result = days.astype(np.int64)
         case "seconds":
-            found = moments.astype("datetime64[s]").astype(np.int64)
+            result = moments.astype("datetime64[s]").astype(np.int64)
         case "year":
-            found = moments.astype("datetime64[Y]").astype(np.int64) + 1970
+            result = moments.astype("datetime64[Y]").astype(np.int64) + 1970
         case "month":
-            found = moments.astype("datetime64[M]").astype(np.int64) % 12 + 1
+            result = moments.astype("datetime64[M]").astype(np.int64) % 12 + 1
         case "day":
-            found = (days - moments.astype("datetime64[M]").astype("datetime64[D]")).astype(np.int64) + 1
+            result = (days - moments.astype("datetime64[M]").astype("datetime64[D]")).astype(np.int64) + 1
         case "weekday":
-            found = (days.astype(np.int64) + 3) % 7 + 1  # Monday is 1
+            result = (days.astype(np.int64) + 3) % 7 + 1  # Monday is 1
         case "hour":
-            found = moments.astype("datetime64[h]").astype(np.int64) % 24
+            result = moments.astype("datetime64[h]").astype(np.int64) % 24
         case "minute":
-            found = moments.astype("datetime64[m]").astype(np.int64) % 60
-    return np.where(np.isnat(moments), np.nan, found.astype(np.float64))
+            result = moments.astype("datetime64[m]").astype(np.int64) % 60
+    return np.where(np.isnat(moments), np.nan, result.astype(np.float64))
 
 
 @lru_cache
 def pattern(form: str) -> str:
-    """The format as a regular expression, RE2's and Python's; one digit will do for two where something stands between
-    any two fields.
+    """Return the format as a regular expression for RE2 and Python.
+
+    A field may have one digit instead of two if a character separates every two fields.
     """
     width = "2" if re.search(r"%[YmdHMS]([0-9]|%)|[0-9]%", form) else "1,2"
-    parts = re.split("%(.)", form)
-    made = [
-        f"(?P<{piece}>{_FIELD.get(piece, '[0-9]{%s}').replace('%s', width)})" if place % 2 else re.escape(piece)
-        for place, piece in enumerate(parts)
+    pieces = re.split("%(.)", form)
+    fields = [
+        f"(?P<{piece}>{_FIELD.get(piece, '[0-9]{%s}').replace('%s', width)})" if index % 2 else re.escape(piece)
+        for index, piece in enumerate(pieces)
     ]
-    return "^" + "".join(made) + "$"
+    return "^" + "".join(fields) + "$"

@@ -1,9 +1,7 @@
-"""A sheet of an Excel workbook as the CSV file that a server takes: cells by their types, in the declared dialect.
+"""A sheet of an Excel workbook as a CSV file for the server, with cells by their types in the declared dialect.
 
-    row r of the sheet is line r of the file (cells with line ends apart);  a row without a value is no record
-
-Nothing is guessed: one sheet is there or named, its first row names the columns. Text that the dialect cannot say is
-refused with its line.
+Row r of the sheet becomes line r of the file, apart from cells with line breaks. A row without values is not a record.
+Nothing is guessed: the sheet is the only one or named, and its first row has the column names.
 """
 
 import tempfile
@@ -21,33 +19,36 @@ ENDINGS: Final = frozenset({".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"})
 
 @contextmanager
 def readable(file: Path, dialect: Dialect = PLAIN, sheet: str | None = None) -> Iterator[Path]:
-    """The file itself; of a workbook, told by its name's ending, its sheet as a CSV file as long as the block lasts.
+    """Yield the file itself; for a workbook, by its ending, a temporary CSV file of its sheet.
 
     Parameters
     ----------
     dialect : of the CSV file
-    sheet : its name, where there are several
+    sheet : name of the sheet, if the workbook has several
 
     Raises
     ------
     ValueError
-        if there is no such sheet, none is named of several, or a value cannot be written; names and lines, no values.
+        if the sheet does not exist, none of several is named, or a value cannot be written. Messages hold names and
+        line numbers, never values.
     NotInstalled
         without the extra `excel`.
     """
     if file.suffix.lower() not in ENDINGS:
         if sheet is not None:
-            raise ValueError(f"a sheet is one of an Excel workbook, whose name ends on {', '.join(sorted(ENDINGS))}")
+            raise ValueError(
+                f"sheet is for Excel workbooks, whose names end with {', '.join(sorted(ENDINGS))}; leave it out"
+            )
         yield file
         return
     with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder) / f"{file.stem}.csv"
-        _write(made, _rows(file, sheet), dialect)
-        yield made
+        converted = Path(folder) / f"{file.stem}.csv"
+        _write(converted, _rows(file, sheet), dialect)
+        yield converted
 
 
 def _rows(file: Path, sheet: str | None) -> Iterator[Sequence[object]]:
-    """The rows of the sheet, from its first."""
+    """Yield the rows of the sheet."""
     with needing("reading a workbook", "excel"):
         from python_calamine import CalamineError, CalamineWorkbook
 

@@ -1,5 +1,6 @@
-"""A model as other libraries hold it: margin = intercept + coefficients * design, then the link."""
+"""Exports of a model to scikit-learn and ONNX: margin = intercept + coefficients * design, then the link."""
 
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -8,29 +9,27 @@ from numpy.typing import NDArray
 
 from purse.extras import needing
 from purse.frames import Rows
-from purse.prediction import default_code, design, number_scale, weights_of
+from purse.prediction import default_code, design, number_target, weights_of
 from purse.wire.columns import CategoryColumn, NumberColumn
-from purse.wire.models import Model
+from purse.wire.models import Model, width
 
 
 def to_sklearn(model: Model) -> Any:
-    """The design of a frame, and a linear model of scikit-learn with our coefficients."""
+    """Return a pipeline of the model's encoding and a linear model of scikit-learn with its coefficients."""
     with needing("to_sklearn"):
-        from sklearn.linear_model import LinearRegression, LogisticRegression
+        from sklearn.linear_model import LogisticRegression
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import FunctionTransformer
         from sklearn.svm import LinearSVC
     weights, intercepts = weights_of(model)
     if model.link == "identity":
-        middle, half = number_scale(model.target)
-        fitted = LinearRegression()
-        fitted.coef_, fitted.intercept_ = half * weights[0], half * float(intercepts[0]) + middle
+        fitted = _clipped_regression(model, weights[0], float(intercepts[0]))
     else:
         fitted = LinearSVC() if model.link == "sign" else LogisticRegression()
         if len(weights) == 2:  # a softmax of two is the logistic function of their difference
             weights, intercepts = weights[1:] - weights[:1], intercepts[1:] - intercepts[:1]
         fitted.coef_, fitted.intercept_, fitted.classes_ = weights, intercepts, np.array(model.classes, dtype=object)
-    fitted.n_features_in_ = weights.shape[1]
+        fitted.n_features_in_ = weights.shape[1]
     return make_pipeline(FunctionTransformer(partial(_design, model)), fitted)
 
 
@@ -38,77 +37,123 @@ def _design(model: Model, rows: Rows) -> NDArray[np.float64]:
     return design(model, rows)
 
 
+def _clipped_regression(model: Model, weights: NDArray[np.float64], intercept: float) -> Any:
+    """Return a linear regression of the target in its units, whose predictions are clipped to the declared range."""
+    from sklearn.compose import TransformedTargetRegressor
+    from sklearn.linear_model import LinearRegression
+    from sklearn.preprocessing import FunctionTransformer
+
+    target = number_target(model.target)
+    middle, half = target.middle_and_half
+    regression = LinearRegression()
+    regression.coef_, regression.intercept_ = half * weights, half * intercept + middle
+    regression.n_features_in_ = len(weights)
+    clip = partial(np.clip, a_min=target.lower, a_max=target.upper)
+    fitted = TransformedTargetRegressor(regression, inverse_func=clip, check_inverse=False)
+    fitted.regressor_, fitted._training_dim = regression, 1
+    fitted.transformer_ = FunctionTransformer(inverse_func=clip).fit(np.zeros((1, 1)))
+    return fitted
+
+
 def to_onnx(model: Model) -> bytes:
-    """The same in double precision: a number is clamped and scaled, a category looks its coefficient up."""
-    with needing("to_onnx"):
-        from onnx import TensorProto, helper, numpy_helper
+    """Return the model as an ONNX graph in double precision, with one input for each column."""
     if not model.features:
-        raise ValueError("a model without columns has no input to be given")
+        raise ValueError("The model has no feature columns, and an ONNX graph needs at least one input.")
+    with needing("to_onnx"):
+        from onnx import TensorProto, helper
     weights, intercepts = weights_of(model)
-    nodes: list[Any] = []
-    constants: list[Any] = []
-
-    def constant(value: Any) -> str:
-        constants.append(numpy_helper.from_array(np.asarray(value), f"constant_{len(constants)}"))
-        return str(constants[-1].name)
-
-    def node(kind: str, *inputs: str, **attributes: Any) -> str:
-        nodes.append(helper.make_node(kind, inputs, [f"value_{len(nodes)}"], **attributes))
-        return f"value_{len(nodes) - 1}"
-
-    def number(column: NumberColumn, weight: NDArray[np.float64]) -> str:
-        x, middle, half = column.name, *number_scale(column)
-        inside = node("Clip", x, constant(column.lower), constant(column.upper))
-        if column.coding is None:
-            twice = node(
-                "Sub", node("Sub", inside, constant(column.lower)), node("Sub", constant(column.upper), inside)
-            )
-            code = node("Div", twice, constant(column.upper - column.lower))
-        else:
-            scaled = node("Div", node("Sub", inside, constant(middle)), constant(half))
-            code = node("Clip", scaled, constant(-1.0), constant(1.0))
-        is_finite = node("Equal", node("Sub", x, x), constant(0.0))
-        return node("Mul", node("Where", is_finite, code, constant(default_code(column))), constant(weight))
-
-    def category(column: CategoryColumn, weight: NDArray[np.float64]) -> str:
-        codes = {name: code for code, name in enumerate(column.categories)}
-        other = len(codes) if column.default is None else codes[column.default]
-        said = {"keys_strings": list(codes), "values_int64s": list(codes.values()), "default_int64": other}
-        code = node("LabelEncoder", column.name, domain="ai.onnx.ml", **said)
-        return node("Gather", constant(weight.T.copy()), node("Reshape", code, constant(np.array([-1]))), axis=0)
-
-    at, parts = 0, [constant(intercepts[None, :])]
+    graph = _Graph()
+    start, terms = 0, [graph.constant(intercepts[None, :])]
     for column in model.features:
+        block = weights[:, start : start + width(column)]
         if isinstance(column, CategoryColumn):
-            width = len(column.categories) + 1
-            parts.append(category(column, weights[:, at : at + width]))
+            terms.append(graph.category(column, block))
         else:
-            width = 1
-            parts.append(number(column, weights[:, at][None, :]))
-        at += width
-    margin = node("Sum", *parts)
-    flat = constant(np.array([-1]))
-    output, shape = TensorProto.DOUBLE, [None, *([len(weights)] if model.link == "softmax" else [])]
-    if model.link == "softmax":
-        node("Softmax", margin, axis=1)
-    elif model.link == "logistic":
-        node("Reshape", node("Sigmoid", margin), flat)
-    elif model.link == "identity":
-        middle, half = number_scale(model.target)
-        node("Reshape", node("Add", node("Mul", margin, constant(half)), constant(middle)), flat)
-    else:
-        is_positive = node("Cast", node("Greater", margin, constant(0.0)), to=TensorProto.INT64)
-        node("Gather", constant(np.array(model.classes, dtype=object)), node("Reshape", is_positive, flat))
-        output = TensorProto.STRING
-    nodes[-1].output[0] = "prediction"
+            terms.append(graph.number(column, block.T))
+        start += width(column)
+    graph.link(model, graph.node("Sum", *terms))
     types = {NumberColumn: TensorProto.DOUBLE, CategoryColumn: TensorProto.STRING}
-    graph = helper.make_graph(
-        nodes,
+    output_type = TensorProto.STRING if model.link == "sign" else TensorProto.DOUBLE
+    shape = [None, len(weights)] if model.link == "softmax" else [None]
+    assembled = helper.make_graph(
+        graph.nodes,
         "privy_purse",
         [helper.make_tensor_value_info(c.name, types[type(c)], [None, 1]) for c in model.features],
-        [helper.make_tensor_value_info("prediction", output, shape)],
-        constants,
+        [helper.make_tensor_value_info("prediction", output_type, shape)],
+        graph.constants,
     )
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
-    made = helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name="privy-purse")
-    return bytes(made.SerializeToString())
+    document = helper.make_model(assembled, opset_imports=opsets, ir_version=8, producer_name="privy-purse")
+    return bytes(document.SerializeToString())
+
+
+@dataclass(frozen=True, slots=True)
+class _Graph:
+    """The nodes and constants of an ONNX graph in the making; every method returns the name of its output."""
+
+    nodes: list[Any] = field(default_factory=list)
+    constants: list[Any] = field(default_factory=list)
+
+    def constant(self, value: Any) -> str:
+        """Add a constant."""
+        from onnx import numpy_helper
+
+        self.constants.append(numpy_helper.from_array(np.asarray(value), f"constant_{len(self.constants)}"))
+        return str(self.constants[-1].name)
+
+    def node(self, kind: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
+        """Add an operation."""
+        from onnx import helper
+
+        name = output or f"value_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, inputs, [name], **attributes))
+        return name
+
+    def number(self, column: NumberColumn, weight: NDArray[np.float64]) -> str:
+        """Add the term of a number column: clamp, scale, replace what is not finite, multiply."""
+        lower, upper = self.constant(column.lower), self.constant(column.upper)
+        inside = self.node("Clip", column.name, lower, upper)
+        if column.coding is None:
+            from_lower, to_upper = self.node("Sub", inside, lower), self.node("Sub", upper, inside)
+            code = self.node("Div", self.node("Sub", from_lower, to_upper), self.constant(column.upper - column.lower))
+        else:
+            origin, scale = map(self.constant, column.coding)
+            scaled = self.node("Div", self.node("Sub", inside, origin), scale)
+            code = self.node("Clip", scaled, self.constant(-1.0), self.constant(1.0))
+        is_finite = self.node("Equal", self.node("Sub", column.name, column.name), self.constant(0.0))
+        code = self.node("Where", is_finite, code, self.constant(default_code(column)))
+        return self.node("Mul", code, self.constant(weight))
+
+    def category(self, column: CategoryColumn, weight: NDArray[np.float64]) -> str:
+        """Add the term of a category column: the coefficient of its value."""
+        codes = {name: code for code, name in enumerate(column.categories)}
+        default = len(codes) if column.default is None else codes[column.default]
+        lookup: dict[str, Any] = {
+            "keys_strings": list(codes),
+            "values_int64s": list(codes.values()),
+            "default_int64": default,
+        }
+        code = self.node("LabelEncoder", column.name, domain="ai.onnx.ml", **lookup)
+        flat = self.node("Reshape", code, self.constant(np.array([-1])))
+        return self.node("Gather", self.constant(weight.T.copy()), flat, axis=0)
+
+    def link(self, model: Model, margin: str) -> str:
+        """Add the link, from the margin to the output `prediction`."""
+        from onnx import TensorProto
+
+        flat, output = self.constant(np.array([-1])), "prediction"
+        match model.link:
+            case "softmax":
+                return self.node("Softmax", margin, axis=1, output=output)
+            case "logistic":
+                return self.node("Reshape", self.node("Sigmoid", margin), flat, output=output)
+            case "identity":
+                target = number_target(model.target)
+                middle, half = map(self.constant, target.middle_and_half)
+                value = self.node("Add", self.node("Mul", margin, half), middle)
+                clipped = self.node("Clip", value, self.constant(target.lower), self.constant(target.upper))
+                return self.node("Reshape", clipped, flat, output=output)
+            case "sign":
+                is_positive = self.node("Greater", margin, self.constant(0.0))
+                index = self.node("Reshape", self.node("Cast", is_positive, to=TensorProto.INT64), flat)
+                return self.node("Gather", self.constant(np.array(model.classes, dtype=object)), index, output=output)

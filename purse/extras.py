@@ -1,4 +1,4 @@
-"""What the light part does without, and where a person gets it."""
+"""Errors about optional packages that are not installed."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,33 +7,36 @@ from typing import Final
 from purse.errors import ClientError
 
 ARITHMETIC: Final = frozenset({"dp_accounting", "llvmlite", "mpmath", "numba", "randomgen", "scipy"})
-"""What the extra `solvers` installs, as it is imported; what else is lacking is the extra `server`'s."""
-_OWN: Final = {"sklearn": "sklearn", "onnx": "onnx", "python_calamine": "excel"}
+"""Import names of the extra `solvers`. A package that is in no list here belongs to the extra `server`."""
+_EXTRAS: Final = {"sklearn": "sklearn", "onnx": "onnx", "python_calamine": "excel", "matplotlib": "plot"}
+_WITHOUT_EXTRA: Final = frozenset({"pandas"})
 
 
 class NotInstalled(ClientError):
-    """Something needs an extra that is not installed; the message says which, and how to install it."""
+    """A package is not installed; the message names it and the command that installs it."""
 
 
 @contextmanager
-def needing(what: str, extras: str | None = None) -> Iterator[None]:
-    """Says which extra to install where a library is not there.
+def needing(feature: str, extras: str | None = None) -> Iterator[None]:
+    """Raise NotInstalled in place of a ModuleNotFoundError.
 
     Parameters
     ----------
-    what : what was asked for, in words
-    extras : all that it needs, with commas; by default the one that has the library
+    feature : what the caller uses, in words
+    extras : all extras that the feature needs, separated by commas; by default the extra of the missing package
     """
     try:
         yield
     except ModuleNotFoundError as error:
-        raise lacking(what, error, extras) from error
+        raise lacking(feature, error, extras) from error
 
 
-def lacking(what: str, error: ModuleNotFoundError, extras: str | None = None) -> NotInstalled:
-    """The sentence for it; the error itself, where what is not there is ours."""
+def lacking(feature: str, error: ModuleNotFoundError, extras: str | None = None) -> NotInstalled:
+    """Return the error for a missing package; raise the original error if the package is one of our own."""
     name = (error.name or "").split(".")[0]
     if name in ("accounting", "app", "purse", "solvers"):
         raise error
-    extras = extras or _OWN.get(name, "solvers" if name in ARITHMETIC else "server")
-    return NotInstalled(f"{what} needs {name}: pip install 'privy-purse[{extras}]'")
+    if name in _WITHOUT_EXTRA:
+        return NotInstalled(f"{feature} needs {name}: pip install {name}")
+    extras = extras or _EXTRAS.get(name, "solvers" if name in ARITHMETIC else "server")
+    return NotInstalled(f"{feature} needs {name}: pip install 'privy-purse[{extras}]'")

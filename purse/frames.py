@@ -1,4 +1,4 @@
-"""A table, whatever holds it: pandas, Polars and Arrow are used if given, and never imported."""
+"""Tables of rows: lists of mappings, or frames of pandas, Polars and Arrow, which are never imported here."""
 
 import csv
 import io
@@ -14,69 +14,73 @@ _KINDS: Final = {("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "
 
 
 class Frame(Protocol):
-    """A DataFrame of pandas or Polars, an Arrow table or batch."""
+    """A DataFrame of pandas or Polars, an Arrow table or record batch."""
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """What all of them have; it is not called."""
+        """The method that all of them have; it is not called."""
         ...
 
 
 Rows = Frame | Sequence[Mapping[str, object]]
 
 
-def is_frame(found: object) -> TypeGuard[Frame]:
-    """Whether it is such a table, and no file and no list of rows."""
-    return _library(found) is not None
+def is_frame(value: object) -> TypeGuard[Frame]:
+    """Return whether a value is a frame, and neither a file nor a list of rows."""
+    return _library(value) is not None
 
 
 def columns(rows: Rows) -> dict[str, list[object]]:
-    """Each column's values, None for what is missing.
+    """Return each column's values, with None for a missing one.
 
     Raises
     ------
     ValueError
-        if rows differ in their columns, are none or one mapping, or a frame has a column twice.
+        if rows differ in their columns, are not a list of mappings, or a frame has a column twice.
     """
     if is_frame(rows):
         return _of_frame(rows)
     if isinstance(rows, Mapping):
-        raise ValueError("rows are a list of mappings: put one row into a list")
-    found = list(cast(Sequence[Mapping[str, object]], rows))
-    if not all(isinstance(row, Mapping) for row in found):
-        raise ValueError("rows are a frame, or a list of mappings from a column's name to its value: one for each row")
-    names = dict.fromkeys(found[0]) if found else {}
-    for row in found:
+        raise ValueError("rows must be a list of mappings, and this is one mapping: put it into a list")
+    mappings = list(cast(Sequence[Mapping[str, object]], rows))
+    if not all(isinstance(row, Mapping) for row in mappings):
+        raise ValueError("rows must be a frame, or a list of mappings from column name to value, one for each row")
+    names = dict.fromkeys(mappings[0]) if mappings else {}
+    for row in mappings:
         if row.keys() != names.keys():
-            odd = ", ".join(sorted(map(str, row.keys() ^ names.keys())))
-            raise ValueError(f"the rows differ in their columns: {odd}")
-    return {name: [row[name] for row in found] for name in names}
+            differing = ", ".join(sorted(map(str, row.keys() ^ names.keys())))
+            raise ValueError(f"the rows differ in their columns: {differing}. Give every row the same columns")
+    return {name: [row[name] for row in mappings] for name in names}
 
 
 def as_csv(frame: Frame, dialect: Dialect = PLAIN) -> BinaryIO:
-    """The frame as a CSV file in this dialect, at its beginning; nothing stands for what is missing.
+    """Return the frame as an open CSV file in this dialect, at its beginning; missing values are empty fields.
 
     Raises
     ------
     ValueError
-        if there is text that the dialect's encoding or its want of quotes cannot say.
+        if the dialect cannot represent some text, because of its encoding or because it has no quotes.
     """
-    held = columns(frame)
-    file = tempfile.TemporaryFile()  # noqa: SIM115 - whoever sends it closes it
+    values = columns(frame)
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
     text = io.TextIOWrapper(file, encoding=dialect.encoding, newline="")
-    write(text, chain([tuple(held)], zip(*held.values(), strict=True)), dialect, "frame")
+    write(text, chain([tuple(values)], zip(*values.values(), strict=True)), dialect, "frame")
     text.flush()
     text.detach()
     file.seek(0)
     return cast(BinaryIO, file)
 
 
-def write(text: TextIO, rows: Iterable[Sequence[object]], dialect: Dialect, of: str) -> None:
-    """Row r of the table is line r of a CSV file in this dialect; `of` is what the table is called.
+def write(text: TextIO, rows: Iterable[Sequence[object]], dialect: Dialect, kind: str) -> None:
+    """Write row r of a table as line r of a CSV file in this dialect.
+
+    Parameters
+    ----------
+    kind : what an error calls the table
 
     Raises
     ------
     ValueError
-        naming the line, if there is text that the dialect's encoding or its want of quotes cannot say.
+        with the line number, if the dialect cannot represent some text.
     """
     quoting: Any = {"quotechar": dialect.quote} if dialect.quote else {"quotechar": None, "quoting": csv.QUOTE_NONE}
     lines = csv.writer(text, delimiter=dialect.delimiter, **quoting)
@@ -84,34 +88,37 @@ def write(text: TextIO, rows: Iterable[Sequence[object]], dialect: Dialect, of: 
         try:
             lines.writerow(written(row, dialect))
         except (UnicodeError, csv.Error):
-            why = "has text that the declared encoding, or its want of quotes, cannot say"
-            raise ValueError(f"line {line} of the {of} {why}") from None
+            raise ValueError(
+                f"line {line} of the {kind} has text that the declared encoding cannot represent, or that needs the "
+                "quotes which the dialect does not have. Declare encoding utf-8, or a quote"
+            ) from None
 
 
 def written(row: Sequence[object], dialect: Dialect) -> list[str]:
-    """Each value as the dialect says it: dates in its format, numbers with its decimal mark."""
-    from purse.dates import said  # late, as the next: NumPy
+    """Return each value as text in the dialect: dates in its format, numbers with its decimal mark."""
+    from purse.dates import formatted  # late, as the next: NumPy
     from purse.values import as_text
 
-    def one(value: object) -> str:
+    def field(value: object) -> str:
         if isinstance(value, date):
-            return said(value, dialect.date_format)
+            return formatted(value, dialect.date_format)
         is_number = not isinstance(value, str)
         return as_text(value).replace(".", dialect.decimal) if is_number else as_text(value)
 
-    return list(map(one, row))
+    return list(map(field, row))
 
 
-def _library(found: object) -> str | None:
-    named = ((kind.__module__.partition(".")[0], kind.__name__) for kind in type(found).__mro__)
-    return next((library for library, name in named if (library, name) in _KINDS), None)
+def _library(value: object) -> str | None:
+    """Return the library of a frame; None for anything else."""
+    kinds = ((kind.__module__.partition(".")[0], kind.__name__) for kind in type(value).__mro__)
+    return next((library for library, name in kinds if (library, name) in _KINDS), None)
 
 
 def _of_frame(frame: Any) -> dict[str, list[object]]:
     library = _library(frame)
     names = list(frame.schema.names) if library == "pyarrow" else list(frame.columns)
     if len({str(name) for name in names}) < len(names):
-        raise ValueError("the frame has a column twice")
+        raise ValueError("two columns of the frame have the same name: rename or drop one; names count as text")
     return {str(name): _values(frame[name], library) for name in names}
 
 

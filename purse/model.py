@@ -1,73 +1,127 @@
-"""A released model in the hands of whoever has it."""
+"""A released model: its coefficients by name, a summary, predictions, and exports."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from purse import text
+from purse.tables import Table, Tabular
 from purse.wire import models
-from purse.wire.columns import Column, NumberColumn
+from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.files import PLAIN, Dialect
+from purse.wire.models import width
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from purse.frames import Rows
 
+MAX_SHOWN: Final = 10
+MAX_COMPLETE: Final = 20  # a model with more coefficients shows the MAX_SHOWN largest
+INTERCEPT: Final = "intercept"
 
-class Model(models.Model):
-    """margin = intercept + sum over features of coefficient * encoded value; see the fields, which are its JSON."""
+
+class Coefficients(dict[str, float]):
+    """Coefficients of one margin by term: a column, or "column = category"; the intercept comes last."""
+
+    def largest(self, count: int = MAX_SHOWN) -> "Coefficients":
+        """Return the `count` coefficients that are largest in absolute value and the intercept; all if they are few."""
+        return Coefficients({term: self[term] for term in largest([self], count)})
 
     def __repr__(self) -> str:
-        said = self.privacy
-        promise = f"epsilon {said.epsilon:.6g} at delta {said.delta:.3g}"
-        return f"<model of {self.target.name} by {len(self.features)} columns, {promise}>"
+        shown = self.largest()
+        parts = [f"{term!r}: {value:.6g}" for term, value in shown.items()]
+        if len(self) > len(shown):
+            parts.append(f"... and {len(self) - len(shown)} more")
+        return f"{{{', '.join(parts)}}}"
+
+
+class Model(Tabular, models.Model):
+    """margin = intercept + sum over features of coefficient * encoded value; the fields are those of its JSON."""
+
+    def __repr__(self) -> str:
+        privacy = text.loss(self.privacy.epsilon, self.privacy.delta)
+        return f"<model of {self.target.name} by {len(self.features)} columns, {privacy}>"
 
     def __str__(self) -> str:
         return self.summary()
 
     @property
-    def named(self) -> dict[str, float] | dict[str, dict[str, float]]:
-        """Each coefficient by what it multiplies, "sex = f" say, and the intercept; for link softmax so in each class.
+    def named(self) -> Coefficients | dict[str, Coefficients]:
+        """The coefficients of encoded values by term, such as "sex = f", and the intercept; by class for link softmax.
 
-        They are of encoded values: how a column's values are encoded is its declaration in `features`.
+        A number is encoded in [-1, 1] by its bounds or its scale, a category as 0 or 1. `coefficients_in_units` has the
+        coefficients of values as the file holds them.
         """
-        names = [*(name for column in self.features for name in inputs(column)), "intercept"]
-        margins = _by_margin(self.coefficients, self.intercept)
-        told = [dict(zip(names, weights, strict=True)) for weights in margins]
-        return dict(zip(self.classes or (), told, strict=True)) if self.link == "softmax" else told[0]
+        return self._by_class(self._margins())
 
-    def summary(self) -> str:
-        """What it predicts, what it promises, and its coefficients, as a table for people."""
-        heads = self.classes if self.link == "softmax" and self.classes else ["coefficient"]
-        of_one = f", P({self.classes[1]})" if self.classes and self.link == "logistic" else ""
-        said = self.privacy
-        facts = [
-            ("model", f"{self.loss} loss, link {self.link}{of_one}"),
-            ("predicts", self.target.name),
-            ("privacy", text.loss(said.epsilon, said.delta)),
-            ("neighbors", said.neighbors),
-        ]
-        if self.tuning is not None:
-            best = self.tuning
-            score = f"noisy score {best.score:.4g} on the training rows"
-            facts.append(("best of", f"{best.runs} runs, of candidate {best.candidate}, {score}"))
-        names = [*(name for column in self.features for name in inputs(column)), "intercept"]
-        columns, note = _by_margin(self.coefficients, self.intercept), ""
-        if self.intervals is not None:
-            wide = _by_margin(self.intervals.half_widths, self.intervals.intercept)
-            columns = [column for pair in zip(columns, wide, strict=True) for column in pair]
-            heads = [head for name in heads for head in (name, "+-")]
-            note = text.paragraph(f"+- at {self.intervals.level:g}: {self.intervals.statement}")
-        rows = list(zip(names, *columns, strict=True))
-        return text.facts(facts) + text.table(("input", *heads), rows) + note
+    @property
+    def coefficients_in_units(self) -> Coefficients | dict[str, Coefficients]:
+        """The coefficients per unit of each number column, as the file holds it, laid out as `named`.
+
+        The margin for values inside their declared ranges is the intercept plus the sum of coefficient * value, with
+        1 or 0 for a category. For link identity this sum is the target in its own unit.
+        """
+        return self._by_class([self._in_units(margin) for margin in self._margins()])
+
+    @property
+    def unsupported_categories(self) -> dict[str, list[str]]:
+        """The categories by column whose released share is below its noise, "(other)" included.
+
+        The released numbers cannot tell these categories from categories without training rows, so their coefficients
+        are 0. Empty if the model holds no released shares.
+        """
+        flags, result = iter(self.unsupported), dict[str, list[str]]()
+        for column in self.features:
+            own = [next(flags) for _ in range(width(column))]
+            if isinstance(column, CategoryColumn) and any(own):
+                names = zip([*column.categories, "(other)"], own, strict=True)
+                result[column.name] = [name for name, is_unsupported in names if is_unsupported]
+        return result
+
+    def summary(self, terms: int = MAX_SHOWN) -> str:
+        """Return the facts of the model and its largest coefficients as text.
+
+        Parameters
+        ----------
+        terms : number of coefficients to show, beside the intercept; `named` has all of them
+        """
+        margins = self._margins()
+        shown = largest(margins, terms)
+        headings, columns, notes = self._columns(margins)
+        rows = [(term, *(column[term] for column in columns)) for term in shown]
+        hidden = len(margins[0]) - len(shown)
+        more = f"... and {hidden} more\n" if hidden else ""
+        return text.facts(self._facts()) + text.table(("input", *headings), rows) + more + "".join(notes)
+
+    def plot(self, axes: Any | None = None, terms: int = MAX_SHOWN) -> Any:
+        """Draw the largest coefficients of encoded values as bars; for link softmax those of the first class.
+
+        Parameters
+        ----------
+        axes : axes of Matplotlib; new ones if None
+
+        Raises
+        ------
+        NotInstalled
+            without the extra `plot`.
+        """
+        from purse.plots import bars
+
+        margin = self._margins()[0]
+        shown = margin.largest(terms)
+        name = f" for class {self.classes[0]}" if self.link == "softmax" and self.classes else ""
+        return bars(axes, list(shown), list(shown.values()), f"coefficient of the encoded value{name}")
 
     def predict(self, rows: "Rows", dialect: Dialect = PLAIN) -> "NDArray[Any]":
-        """See `purse.predict`."""
+        """Return the predictions for rows: see `purse.predict`."""
         from purse.prediction import predict  # late: NumPy
 
         return predict(self, rows, dialect)
 
     def to_sklearn(self) -> Any:
-        """A fitted pipeline of scikit-learn that predicts the same from a frame, `predict_proba` where it is one.
+        """Return a fitted pipeline of scikit-learn that predicts the same from a frame.
+
+        It has `predict_proba` for the links logistic and softmax.
 
         Raises
         ------
@@ -79,9 +133,10 @@ class Model(models.Model):
         return to_sklearn(self)
 
     def to_onnx(self) -> bytes:
-        """An ONNX model with an input (n, 1) for each column and one output, `prediction`, as `predict` gives it.
+        """Return an ONNX model with an input (n, 1) for each column and the output `prediction`, as in `predict`.
 
-        Categories must be exactly as declared there, no space around them; a number that is missing is NaN.
+        Categories must be written exactly as declared, without spaces around them. A missing number is NaN. The graph
+        cannot warn of `unsupported_categories`; their coefficients are 0 there too.
 
         Raises
         ------
@@ -92,15 +147,89 @@ class Model(models.Model):
 
         return to_onnx(self)
 
+    def _as_table(self) -> Table:
+        headings, columns, _ = self._columns(margins := self._margins())
+        return Table(("term", *headings), [(term, *(column[term] for column in columns)) for term in margins[0]])
 
-def _by_margin(weights: Any, intercept: float | list[float]) -> list[list[float]]:
-    """What there is of each margin's coefficients, of its intercept last."""
-    of_each = [(weights, intercept)] if isinstance(intercept, float) else zip(weights, intercept, strict=True)
-    return [[*own, last] for own, last in of_each]
+    def _margins(self) -> list[Coefficients]:
+        """Return the coefficients of encoded values of each margin."""
+        return [Coefficients(margin) for margin in self._laid_out(self.coefficients, self.intercept)]
+
+    def _laid_out(self, values: Any, intercepts: float | list[float]) -> Iterator[dict[str, float]]:
+        """Yield values that are laid out as `coefficients`, by term, for each margin."""
+        terms = [*(term for column in self.features for term in inputs(column)), INTERCEPT]
+        pairs = [(values, intercepts)] if isinstance(intercepts, float) else zip(values, intercepts, strict=True)
+        for margin, intercept in pairs:
+            yield dict(zip(terms, [*margin, intercept], strict=True))
+
+    def _by_class(self, margins: list[Coefficients]) -> Coefficients | dict[str, Coefficients]:
+        return dict(zip(self.classes or (), margins, strict=True)) if self.link == "softmax" else margins[0]
+
+    def _in_units(self, margin: Coefficients) -> Coefficients:
+        """Return the coefficients of values in units instead of encoded values."""
+        middle, half = (0.0, 1.0)
+        if self.link == "identity" and isinstance(self.target, NumberColumn):
+            middle, half = self.target.middle_and_half
+        scaled = Coefficients({term: half * value for term, value in margin.items()})
+        scaled[INTERCEPT] += middle
+        for column in self.features:
+            if isinstance(column, NumberColumn):
+                center, scale = column.middle_and_half
+                scaled[column.name] /= scale
+                scaled[INTERCEPT] -= scaled[column.name] * center
+        return scaled
+
+    def _columns(self, margins: list[Coefficients]) -> tuple[list[str], list[dict[str, float]], list[str]]:
+        """Return the columns of a table of coefficients: headings, values by term, and notes below the table."""
+        if self.intervals is not None:
+            half_widths = self._laid_out(self.intervals.half_widths, self.intervals.intercept)
+            heads = self.classes if self.link == "softmax" and self.classes else ["coefficient"]
+            pairs = list(zip(margins, half_widths, strict=True))
+            note = text.paragraph(f"+- at {self.intervals.level:g}: {self.intervals.statement}")
+            return [h for head in heads for h in (head, "+-")], [column for pair in pairs for column in pair], [note]
+        if self.link == "softmax" and self.classes:
+            return list(self.classes), list(margins), ["Coefficients are of encoded values.\n"]
+        unit = "the target" if self.link == "identity" else "the margin"
+        note = text.paragraph(
+            f"coefficient: of encoded values, numbers in [-1, 1]. in units: change of {unit} per unit of the column, "
+            "inside its declared range."
+        )
+        return ["coefficient", "in units"], [margins[0], self._in_units(margins[0])], [note]
+
+    def _facts(self) -> list[tuple[str, object]]:
+        positive = f", P({self.classes[1]})" if self.classes and self.link == "logistic" else ""
+        privacy = self.privacy
+        facts: list[tuple[str, object]] = [
+            ("model", f"{self.loss} loss, link {self.link}{positive}"),
+            ("predicts", self.target.name),
+            ("privacy", text.loss(privacy.epsilon, privacy.delta)),
+            ("neighbors", privacy.neighbors),
+        ]
+        if self.tuning is not None:
+            best = self.tuning
+            score = f"noisy score {best.score:.4g} on the training rows"
+            facts.append(("best of", f"{best.runs} runs, of candidate {best.candidate}, {score}"))
+        if unsupported := self.unsupported_categories:
+            count = sum(map(len, unsupported.values()))
+            reason = "released share below its noise, coefficient 0"
+            facts.append(("unsupported", f"{count} categories in {', '.join(unsupported)}: {reason}"))
+        return facts
+
+
+def largest(margins: Sequence[Coefficients], count: int) -> list[str]:
+    """Return the terms to show, in the model's order, the intercept last.
+
+    These are the `count` terms with the largest coefficient in any margin, or all if there are at most MAX_COMPLETE.
+    """
+    if len(margins[0]) <= MAX_COMPLETE:
+        return list(margins[0])
+    size = {term: max(abs(margin[term]) for margin in margins) for term in margins[0] if term != INTERCEPT}
+    chosen = set(sorted(size, key=lambda term: -size[term])[:count])
+    return [term for term in margins[0] if term in chosen or term == INTERCEPT]
 
 
 def inputs(column: Column) -> list[str]:
-    """What each encoded value of a column stands for."""
+    """Return the terms of a column: its name, or "column = category" for each category and for "(other)"."""
     if isinstance(column, NumberColumn):
         return [column.name]
     return [f"{column.name} = {category}" for category in [*column.categories, "(other)"]]

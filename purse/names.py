@@ -1,4 +1,4 @@
-"""What a request may name. The unions of the solvers say so; whoever only asks need not load them."""
+"""Names that a request may use. They repeat the unions of the solvers, which a client need not load."""
 
 from typing import Final
 

@@ -1,6 +1,7 @@
-"""prediction = link(intercept + sum of coefficient * encoded value), as `purse.wire.models.Model` defines it."""
+"""Predictions of a released model: link(intercept + sum of coefficient * encoded value), see `purse.wire.models`."""
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,143 +13,179 @@ from purse.frames import Rows, columns, written
 from purse.values import as_number, as_text
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.files import PLAIN, SPACE, DatePart, Dialect
-from purse.wire.models import Model
+from purse.wire.models import Model, width
 
-_TINY = 2.0**-300
+_MIN_CODE = 2.0**-300
+
+
+class UnsupportedCategory(UserWarning):
+    """Rows hold categories that the released shares cannot tell from categories without training rows."""
 
 
 def predict(model: Model, rows: Rows, dialect: Dialect = PLAIN) -> NDArray[Any]:
-    """Predictions for rows given by column name; a value that is missing or cannot be read becomes the default.
+    """Return a model's predictions for rows. A missing or unreadable value is replaced by its column's default.
 
     Parameters
     ----------
-    rows : n mappings from column name to value, or a frame of pandas, Polars or Arrow; None, NaN and "" are missing.
-        All of the model's columns, by their names or those that the dataset's file has, and no others but its target.
-        Of a date column dates, times, text in the dialect, or the number that the column asks of a date
-    dialect : how text is written; what is no number or no date in it cannot be read
+    rows : n mappings from column name to value, or a frame of pandas, Polars or Arrow. None, NaN and "" are missing
+        values. The columns are those of the model, by their names or by their names in the dataset's file; the target
+        may be present too. A date column takes dates, times, text in the dialect, or the number that the column stores
+    dialect : how text is written; text that is not a number or date in this dialect is unreadable
 
     Returns
     -------
-    (n,) array: P(positive class) for link logistic, the class for link sign, the target in its own units for link
-    identity. For link softmax (n, K): P(class), a column for each of `model.classes`.
+    (n,) array. P(positive class) for link logistic; the class for link sign; for link identity the target in its own
+    units, clipped to its declared range. For link softmax an (n, K) array of P(class), in the order of `model.classes`.
 
     Raises
     ------
     ValueError
-        if a column of the model is not there, or one is that the model does not know.
+        if the rows lack a column of the model, or hold a column that is not in the model.
+
+    Warns
+    -----
+    UnsupportedCategory
+        if rows hold categories of `model.unsupported_categories`, whose coefficient is 0. A model without released
+        means (preparation declared) cannot detect this.
     """
     return of_margins(model, margins_of(model, rows, dialect))
 
 
 def of_margins(model: Model, margins: NDArray[np.float64]) -> NDArray[Any]:
-    """The link of margins, (n, 1) or (n, K)."""
+    """Return the predictions for margins of shape (n, 1) or (n, K)."""
     if model.link == "softmax":
         return _softmax(model, margins)
     if margins.shape[1] != 1:
-        raise ValueError("only a model with link softmax has more than one margin")
+        raise ValueError("The model has several rows of coefficients, which only a model with link softmax may have.")
     margin = margins[:, 0]
     if model.link == "logistic":
         probability: NDArray[Any] = np.exp(-np.logaddexp(0.0, -margin))
         return probability
     if model.link == "sign":
         if model.classes is None or len(model.classes) != 2:
-            raise ValueError("a model with link sign has two classes")
+            raise ValueError("The model has link sign but not two classes: `classes` must hold two names.")
         negative, positive = model.classes
         return np.where(margin > 0, positive, negative)
-    middle, half = number_scale(model.target)
-    return middle + margin * half
+    target = number_target(model.target)
+    middle, half = target.middle_and_half
+    return np.clip(middle + margin * half, target.lower, target.upper)
 
 
 def margins_of(model: Model, rows: Rows, dialect: Dialect = PLAIN) -> NDArray[np.float64]:
-    """intercept + sum of coefficient * encoded value, shape (n, 1), or (n, K) where there are several of each."""
+    """Return intercept + sum of coefficient * encoded value: shape (n, 1), or (n, K) for link softmax."""
     coefficients, intercepts = weights_of(model)
-    held, n = _known(model, rows)
-    margins, at = np.tile(intercepts, (n, 1)), 0
-    for column in model.features:
-        values = encode(column, held[column.name], dialect)
+    codes, n = _encoded(model, rows, dialect)
+    margins = np.tile(intercepts, (n, 1))
+    start = 0
+    for column, code in zip(model.features, codes, strict=True):
         if isinstance(column, CategoryColumn):
-            margins += coefficients[:, at + values.astype(np.int64)].T
+            margins += coefficients[:, start + code.astype(np.int64)].T
         else:
-            margins += values[:, None] * coefficients[:, at]
-        at += width(column)
+            margins += code[:, None] * coefficients[:, start]
+        start += width(column)
     return margins
 
 
 def design(model: Model, rows: Rows) -> NDArray[np.float64]:
-    """The encoded values, (n, p), that a margin is linear in."""
-    held, n = _known(model, rows)
-    found, at = np.zeros((n, sum(map(width, model.features)))), 0
-    for column in model.features:
-        values = encode(column, held[column.name])
+    """Return the encoded values of rows, (n, p)."""
+    codes, n = _encoded(model, rows, PLAIN)
+    matrix = np.zeros((n, sum(map(width, model.features))))
+    start = 0
+    for column, code in zip(model.features, codes, strict=True):
         if isinstance(column, CategoryColumn):
-            found[np.arange(n), at + values.astype(np.int64)] = 1.0
+            matrix[np.arange(n), start + code.astype(np.int64)] = 1.0
         else:
-            found[:, at] = values
-        at += width(column)
-    return found
+            matrix[:, start] = code
+        start += width(column)
+    return matrix
 
 
 def weights_of(model: Model) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Coefficients (K, p) and intercepts (K,), a row for each margin."""
+    """Return the coefficients (K, p) and the intercepts (K,), one row for each margin."""
     coefficients, intercepts = np.atleast_2d(model.coefficients), np.atleast_1d(model.intercept)
     if coefficients.shape != (len(intercepts), sum(map(width, model.features))):
-        raise ValueError("the model's coefficients do not match its features and intercepts")
+        raise ValueError("The number of coefficients does not match the features and intercepts of the model.")
     return coefficients.astype(np.float64), intercepts.astype(np.float64)
 
 
 def number_scale(column: Column) -> tuple[float, float]:
-    """(middle, half) of a number's code: the value is middle + half * code."""
+    """Return (middle, half) of a number column: the value is middle + half * code."""
+    return number_target(column).middle_and_half
+
+
+def number_target(column: Column) -> NumberColumn:
+    """Return the target of a model with link identity; a ValueError for a category."""
     if not isinstance(column, NumberColumn):
-        raise ValueError("a model with link identity has a number as its target")
-    lower, upper = column.lower, column.upper
-    return column.coding or ((lower + upper) / 2, (upper - lower) / 2)
+        raise ValueError("The target must be a number column for a model with link identity; this one is a category.")
+    return column
 
 
-def width(column: Column) -> int:
-    """How many coefficients a column has."""
-    return len(column.categories) + 1 if isinstance(column, CategoryColumn) else 1
+def _encoded(model: Model, rows: Rows, dialect: Dialect) -> tuple[list[NDArray[np.float64]], int]:
+    """Return the codes of each feature and the number of rows; warn of unsupported categories among them."""
+    values, n = _feature_values(model, rows)
+    codes = [encode(column, values[column.name], dialect) for column in model.features]
+    is_unsupported, start, affected = np.array(model.unsupported, dtype=bool), 0, []
+    for column, code in zip(model.features, codes, strict=True):
+        if isinstance(column, CategoryColumn) and is_unsupported[start + code.astype(np.int64)].any():
+            affected.append(column.name)
+        start += width(column)
+    if affected:
+        reason = "coefficients are 0" if model.intervals is None else "coefficients are noise"
+        warnings.warn(
+            f"Some rows hold categories whose {reason}, in columns: {', '.join(affected)}. The released shares cannot "
+            "tell these categories from categories without training rows. `model.unsupported_categories` lists them.",
+            UnsupportedCategory,
+            stacklevel=5,
+        )
+    return codes, n
 
 
-def _known(model: Model, rows: Rows) -> tuple[dict[str, list[object]], int]:
-    """The values of the model's columns, and how many rows they are."""
-    held = columns(rows)
-    n = len(next(iter(held.values()))) if held else len(rows) if isinstance(rows, Sequence) else 0
+def _feature_values(model: Model, rows: Rows) -> tuple[dict[str, list[object]], int]:
+    """Return the values of the model's columns, and the number of rows."""
+    values = columns(rows)
+    n = len(next(iter(values.values()))) if values else len(rows) if isinstance(rows, Sequence) else 0
     if not n:
         return {column.name: [] for column in model.features}, 0
-    names = {column.name: column.name if column.name in held else column.of for column in model.features}
-    lacking = [name for name in names.values() if name not in held]
-    unknown = [name for name in held if name not in {*names.values(), model.target.name, model.target.of}]
-    if lacking or unknown:
-        said = {"it lacks": lacking, "the model does not know": unknown}
-        parts = "; ".join(f"{what} {', '.join(which)}" for what, which in said.items() if which)
-        raise ValueError(f"the columns are not the model's: {parts}")
-    return {name: held[at] for name, at in names.items()}, n
+    names = {column.name: column.name if column.name in values else column.of for column in model.features}
+    missing = [name for name in names.values() if name not in values]
+    unknown = [name for name in values if name not in {*names.values(), model.target.name, model.target.of}]
+    problems = []
+    if missing:
+        problems.append(f"Missing columns: {', '.join(missing)}")
+    if unknown:
+        problems.append(f"Columns that are not in the model: {', '.join(unknown)}")
+    if problems:
+        raise ValueError(
+            f"The columns of the rows do not match the model. {'. '.join(problems)}. "
+            f"Pass exactly these columns: {', '.join(names)}."
+        )
+    return {name: values[source] for name, source in names.items()}, n
 
 
 def _softmax(model: Model, margins: NDArray[np.float64]) -> NDArray[np.float64]:
-    """e^margin / sum of e^margin, row by row."""
+    """Return e^margin / sum of e^margin for each row."""
     if model.classes is None or len(model.classes) != margins.shape[1]:
-        raise ValueError("a model with link softmax has a class for each margin")
+        raise ValueError("A model with link softmax must have one row of coefficients for each of its classes.")
     weights = np.exp(margins - margins.max(axis=1, keepdims=True))
     probabilities: NDArray[np.float64] = weights / weights.sum(axis=1, keepdims=True)
     return probabilities
 
 
 def encode(column: Column, values: Sequence[object] | NDArray[Any], dialect: Dialect = PLAIN) -> NDArray[np.float64]:
-    """The code of each value, (n,): a number in [-1, 1], or a category's position; "other" comes last."""
+    """Return the code of each value, (n,): a number in [-1, 1], or a category's index; "other" comes last."""
     if dialect.nulls:
         values = [None if as_text(value).strip(SPACE) in dialect.nulls else value for value in values]
     if isinstance(column, NumberColumn):
         return _scaled(column, numbers(values, dialect, column.date))
     if column.date is not None:
         values = numbers(values, dialect, column.date)
-    return _positions(column, values, dialect)
+    return _category_indices(column, values, dialect)
 
 
 def numbers(
     values: Sequence[object] | NDArray[Any], dialect: Dialect = PLAIN, date: DatePart | None = None
 ) -> NDArray[np.float64]:
-    """Each value as a number, of a date what is asked of it; NaN for what is none."""
+    """Return each value as a number, or for a date the part that the column stores; NaN if it is not a number."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
         return values.astype(np.float64)
     if date is None:
@@ -158,12 +195,12 @@ def numbers(
 
 
 def _scaled(column: NumberColumn, x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The code of each number as the column declares it; the default's where it is not finite."""
+    """Return the code of each number as its column declares it; the default's code for a number that is not finite."""
     return np.where(np.isfinite(x), _codes(column, x), default_code(column))
 
 
 def default_code(column: NumberColumn) -> float:
-    """The code of a missing number."""
+    """Return the code of a missing number."""
     if column.default is None and column.coding is None:
         return 0.0
     default = column.lower / 2 + column.upper / 2 if column.default is None else column.default
@@ -171,7 +208,7 @@ def default_code(column: NumberColumn) -> float:
 
 
 def _codes(column: NumberColumn, x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """((x - lower) - (upper - x)) / (upper - lower) after clamping, or (x - origin) / scale, clamped."""
+    """Return ((x - lower) - (upper - x)) / (upper - lower) of clamped numbers, or (x - origin) / scale, clamped."""
     inside = np.clip(x, column.lower, column.upper)
     if column.coding is None:
         return np.asarray(((inside - column.lower) - (column.upper - inside)) / (column.upper - column.lower))
@@ -180,30 +217,32 @@ def _codes(column: NumberColumn, x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def nearest(codes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """0 for a code so near to it that products of codes would leave the range in which every product takes as long as
-    any other: a record of such codes took twenty times as long, and told of itself by that.
+    """Return codes with 0 in place of those below 2^-300 in absolute value.
+
+    Products of such codes are subnormal, and a subnormal product takes about twenty times as long as a normal one. The
+    time of a run would then reveal the record.
     """
-    return np.where(np.abs(codes) < _TINY, 0.0 * codes, codes)
+    return np.where(np.abs(codes) < _MIN_CODE, 0.0 * codes, codes)
 
 
-def _positions(
+def _category_indices(
     column: CategoryColumn, values: Sequence[object] | NDArray[Any], dialect: Dialect
 ) -> NDArray[np.float64]:
-    """Return each value's position, found by its text as a typed file has it or as a frame's file in this dialect does.
+    """Return the index of each value's category, found by its text in a typed file or in a frame's file.
 
-    A value without such a text counts as the column's default, whatever its own class raises when it is asked for one.
+    A value without such a text counts as the column's default, also if its own class raises when it is read.
     """
     codes = {category: code for code, category in enumerate(column.categories)}
-    other = len(codes) if column.default is None else codes[column.default]
+    default = len(codes) if column.default is None else codes[column.default]
 
-    def code(value: object) -> int:
+    def index(value: object) -> int:
         try:
             text = as_text(value)
-            found = codes.get(text, codes.get(text.strip(SPACE)))
-            if found is None and not isinstance(value, str):
-                found = codes.get(written([value], dialect)[0])
+            code = codes.get(text, codes.get(text.strip(SPACE)))
+            if code is None and not isinstance(value, str):
+                code = codes.get(written([value], dialect)[0])
         except Exception:
-            return other
-        return other if found is None else found
+            return default
+        return default if code is None else code
 
-    return np.array([code(value) for value in values], dtype=np.float64)
+    return np.array([index(value) for value in values], dtype=np.float64)

@@ -162,7 +162,8 @@ def write(path: Path, document: ReceiptDocument | KeySet) -> Path:
 def _found(
     document: Any, trusted: Any, ledger: "Sequence[Entry | LedgerEntry] | None", heads: "Collection[Head]"
 ) -> "Verification":
-    from accounting.records.receipt import Entry, verify
+    from accounting.records.chain import Entry
+    from accounting.records.receipt import verify
 
     if ledger is None:
         if heads:

@@ -6,7 +6,7 @@ from itertools import zip_longest
 from typing import Final
 
 WIDTH: Final = 100  # columns
-_NARROWEST = 16  # columns of a wrapped column
+_MIN_COLUMN_WIDTH: Final = 16
 
 
 def table(headings: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
@@ -16,7 +16,7 @@ def table(headings: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
     excess = sum(widths) + 2 * (len(widths) - 1) - WIDTH
     if excess > 0:
         widest = widths.index(max(widths))
-        widths[widest] = max(widths[widest] - excess, _NARROWEST)
+        widths[widest] = max(widths[widest] - excess, _MIN_COLUMN_WIDTH)
     lines = []
     for row in cells:
         wrapped = [_wrapped(cell, width) for cell, width in zip(row, widths, strict=True)]
@@ -27,10 +27,10 @@ def table(headings: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
 
 def facts(pairs: Iterable[tuple[str, object]]) -> str:
     """Return names and values, one pair a line. Long values continue on the next line."""
-    known = list(pairs)
-    width = max(len(name) for name, _ in known)
+    entries = list(pairs)
+    width = max(len(name) for name, _ in entries)
     lines = []
-    for name, value in known:
+    for name, value in entries:
         first, *continued = _wrapped(number(value), WIDTH - width - 2)
         lines += [f"{name:<{width}}  {first}", *(f"{'':<{width}}  {part}" for part in continued)]
     return "".join(f"{line.rstrip()}\n" for line in lines)

@@ -1,4 +1,4 @@
-"""A value as an uploaded file has it: text, and text read as a number."""
+"""Values as an uploaded file holds them: text, and text read as a number."""
 
 import math
 from decimal import Decimal
@@ -15,17 +15,17 @@ def as_number(value: object, dialect: Dialect = PLAIN) -> float:
         match value:
             case str():
                 return dialect.number(value)
-            case np.timedelta64() | np.complexfloating():  # NumPy makes a number of one, with a warning of the other
+            case np.timedelta64() | np.complexfloating():  # NumPy would convert both, the second one with a warning
                 return math.nan
             case int() | float() | Decimal() | np.number() | np.bool_():
                 return float(value)
-    except Exception:  # too large, a signaling NaN, or whatever a class of the caller's raises
+    except Exception:  # too large, a signaling NaN, or an error of the caller's own class
         return math.nan
     return math.nan
 
 
 def as_text(value: object) -> str:
-    """The value as text: true and false, 1 for 1.0, nothing for what is missing."""
+    """Return the value as text: true and false, 1 for 1.0, an empty string for a missing value."""
     match value:
         case None:
             return ""
@@ -38,6 +38,7 @@ def as_text(value: object) -> str:
 
 
 def _shortest(value: Any) -> str:
+    """Return the shortest text that reads back as the same float; an empty string if it is not finite."""
     if not math.isfinite(value):
         return ""
     if value == 0 or 1e-6 <= abs(value) < 1e10:

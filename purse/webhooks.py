@@ -1,4 +1,4 @@
-"""A webhook's message in the receiver's hands: who sent it, and that it is none of long ago.
+"""Verification of webhook messages: the server signed the message, and it is recent.
 
     event = purse.webhooks.verify(body, headers, keys=client.keys())
 
@@ -17,43 +17,53 @@ from purse.wire.receipts import KeySet
 from purse.wire.webhooks import WebhookEvent
 
 TOLERANCE: Final = 300  # seconds
-_MOST_BYTES = 10_000
+_MAX_BYTES: Final = 10_000
+_MAX_SIGNATURES: Final = 8
+_MAX_TIMESTAMP_DIGITS: Final = 11
 
 
 def verify(
     body: bytes, headers: Mapping[str, str], keys: KeySet, *, tolerance: float = TOLERANCE, now: float | None = None
 ) -> WebhookEvent:
-    """What the server says has happened, if it was the server that said so, and lately.
+    """Return the event of a message that the server signed recently.
 
-    A message may come twice: what was done for its `webhook-id` is not to be done again.
+    The server may send a message twice: handle each `webhook-id` once.
 
     Parameters
     ----------
-    body : as it came, byte for byte
-    keys : the keys to trust, from `Client.keys`; asked for again after a rotation
-    tolerance : how many seconds its time may lie from `now`
+    body : the received bytes, unchanged
+    keys : the keys to trust, from `Client.keys`; read them again after a key rotation
+    tolerance : largest difference in seconds between the message's time and `now`
 
     Raises
     ------
     NotVerified
-        if no trusted key signed it, its time is another, or it is no message of ours.
+        if no trusted key signed the message, its time is out of tolerance, or it is not a webhook message.
     """
     from accounting.records.signing import signed_by  # late: the signature library
 
-    said = {name.lower(): value for name, value in headers.items()}
-    identifier, sent, signatures = (said.get(f"webhook-{name}", "") for name in ("id", "timestamp", "signature"))
-    if not (sent.isascii() and sent.isdigit() and len(sent) < 12) or len(body) > _MOST_BYTES:
-        raise NotVerified("this is no message of a webhook")
-    if abs((time.time() if now is None else now) - int(sent)) > tolerance:
-        raise NotVerified("the message is of another time: an old one sent again, or a clock is wrong")
-    message = b".".join((identifier.encode(), sent.encode(), body))
-    found = [_bytes(one.removeprefix("v1a,")) for one in signatures.split()[:8] if one.startswith("v1a,")]
-    if not any(signed_by(message, signature, keys.model_dump()) for signature in found):
-        raise NotVerified("no trusted key signed this message")
+    fields = {name.lower(): value for name, value in headers.items()}
+    identifier, timestamp, signatures = (fields.get(f"webhook-{name}", "") for name in ("id", "timestamp", "signature"))
+    is_timestamp = timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= _MAX_TIMESTAMP_DIGITS
+    if not is_timestamp or len(body) > _MAX_BYTES:
+        raise NotVerified(
+            "this is not a webhook message: it needs the header webhook-timestamp in seconds and a body of at most "
+            f"{_MAX_BYTES} bytes"
+        )
+    if abs((time.time() if now is None else now) - int(timestamp)) > tolerance:
+        raise NotVerified(
+            f"the message's time differs from this clock by more than {tolerance:g} s: it was sent again later, or a "
+            "clock is wrong. Discard it, or check the clocks"
+        )
+    message = b".".join((identifier.encode(), timestamp.encode(), body))
+    entries = [entry for entry in signatures.split()[:_MAX_SIGNATURES] if entry.startswith("v1a,")]
+    decoded = [_bytes(entry.removeprefix("v1a,")) for entry in entries]
+    if not any(signed_by(message, signature, keys.model_dump()) for signature in decoded):
+        raise NotVerified("no trusted key signed this message: read the server's keys again, or discard the message")
     try:
         return WebhookEvent.model_validate_json(body, extra="ignore")
     except ValidationError:
-        raise NotVerified("the message is of a kind that this version does not know") from None
+        raise NotVerified("the message is of a type that this version does not know: update the client") from None
 
 
 def _bytes(text: str) -> bytes:

@@ -31,4 +31,5 @@ def centred_factors(problem: Problem) -> tuple[float, float]:
     Rows, lengths and margins of u are rounded, and the terms of the sum are twice as long.
     """
     long = problem.unit.slots * (1 + (8 * problem.d + 100) * UNIT * problem.stretch)
-    return long, 2 * (sampled_factors(problem)[1] + 8 * problem.slots * UNIT)
+    _, summing = sampled_factors(problem)
+    return long, 2 * (summing + 8 * problem.slots * UNIT)

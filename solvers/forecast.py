@@ -57,8 +57,8 @@ def forecast(run: Run, problem: Problem, noise_std: float) -> Forecast:
 def _reach(problem: Problem) -> tuple[float, bool]:
     """Return D, and whether it is certain.
 
-    A certain D is half the diameter, or the whole diameter if runs do not start at the center 0 of the domain, or G/mu,
-    beyond which the slope of r exceeds that of F. Otherwise D is the guess of `distance`.
+    A certain D is half the diameter, or G/mu, beyond which the slope of r exceeds that of F. If runs do not start at
+    the center 0 of the domain, it is the whole diameter. Otherwise D is the guess of `distance`.
     """
     centered = not problem.start.any()
     certain = problem.domain.diameter(problem.size) / (2 if centered else 1)

@@ -82,7 +82,7 @@ class Problem:
             raise Unsuitable(
                 f"d is {self.d}, but the declared columns make rows of length {self.columns.d}: set d to that"
             )
-        if self.moments is not None and (self.columns is None or len(self.moments[0]) != self.d - 1):
+        if self.moments is not None and (self.columns is None or {len(part) for part in self.moments} != {self.d - 1}):
             raise Unsuitable(
                 "moments must have one entry for each coordinate of the declared columns except the constant"
             )

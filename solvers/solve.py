@@ -71,6 +71,20 @@ class Quote:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class ReleasedMeans:
+    """Noisy means of a row's coordinates without its constant, as the run's oracle answered them.
+
+    Parameters
+    ----------
+    values : (d - 1,), one for each coordinate
+    noise_std : standard deviation of the noise in each of them
+    """
+
+    values: Vector
+    noise_std: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Release:
     """A private model and the privacy that was spent on it."""
 
@@ -84,6 +98,7 @@ class Release:
     accountant_version: str
     method: Run
     preparation: Preparation
+    means: ReleasedMeans | None = None
 
 
 def plan(
@@ -164,7 +179,23 @@ def run(
     on_answer: Callable[[int], None] | None = None,
     preparation: Preparation = AS_DECLARED,
 ) -> tuple[Vector, Plan]:
-    """Return the coefficients of one run, or a statistic's answers, and the transcript.
+    """Return the coefficients, or a statistic's answers, and the transcript of one run: see `run_with_means`."""
+    coefficients, transcript, _ = run_with_means(method, problem, data, release, noise, on_answer, preparation)
+    return coefficients, transcript
+
+
+def run_with_means(
+    method: Run | AnyCounting,
+    problem: Problem,
+    data: Data | RemoteData,
+    release: ReleasePlan,
+    noise: Noise | None = None,
+    on_answer: Callable[[int], None] | None = None,
+    preparation: Preparation = AS_DECLARED,
+) -> tuple[Vector, Plan, ReleasedMeans | None]:
+    """Return the coefficients, or a statistic's answers, the transcript, and the means that the run released.
+
+    The means are an answer of the same plan, which the charge covers; None if the run asks for no means.
 
     The plan is split by the names of its queries: the oracle of the preparation answers one part, and the oracle of the
     method the other.
@@ -176,10 +207,12 @@ def run(
     """
     noise = Noise() if noise is None else noise
     moments_plan, method_plan = split(release.plan, set(preparation.bounds(problem)))
+    means: tuple[Vector, float] | None = None
     frame, moments_transcript, met = None, replace(moments_plan, queries=()), preparation.prepared(problem)
     if problem.columns is not None:
         moments = StandardisedOracle(problem, data, moments_plan, noise, on_answer)
         frame, moments_transcript = preparation.frame(moments, problem), moments.transcript()
+        means = moments.released_means
     if frame is not None:
         data = frames.framed(data, frame, met.row_norm) if isinstance(data, Data) else data.within(frame, met.row_norm)
     elif met is not problem:  # StandardisedOracle has already checked that the data match the problem
@@ -195,7 +228,8 @@ def run(
     size = method.size(problem) if isinstance(method, CountingRun) else problem.size
     if coefficients.shape != (size,) or not np.isfinite(coefficients).all():
         raise RunFailed("the result of the run has a wrong shape or is not finite, so nothing is released")
-    return coefficients, transcript
+    means = oracles.released_means or means
+    return coefficients, transcript, None if means is None else ReleasedMeans(*means)
 
 
 def solve(
@@ -212,9 +246,9 @@ def solve(
 
     Parameters
     ----------
-    X : (n, d) numbers: an array; SciPy's sparse rows, of which only entries are stored; or a pandas, Polars or Arrow
-        table or a mapping from names to columns (solvers/data_access/inputs.py). If a value is missing or not a number,
-        its row becomes zeros
+    X : (n, d) numbers: an array; SciPy's sparse rows, of which only entries are stored; a pandas, Polars or Arrow
+        table; or a mapping from names to columns. solvers/data_access/inputs.py has the details. If a value is missing
+        or not a number, its row becomes zeros
     y : (n,) numbers: -1 and 1 for the logistic loss; 0, ..., K-1 for softmax, whose coefficients are K blocks of d,
         one for each class. A missing target counts as 0, or as the first class
     persons : the person of each row, if the problem's unit is a person; then the number of rows is free
@@ -227,7 +261,9 @@ def release(quote: Quote, X: Any, y: Any, persons: Any = None) -> Release:
     """Run a quote on data, as `solve` does, for callers that charge the quote before."""
     problem, planned = quote.problem, quote.release
     data = data_of(problem, X, y, persons)
-    coefficients, transcript = run(quote.method, problem, data, planned, preparation=quote.preparation)
+    coefficients, transcript, means = run_with_means(
+        quote.method, problem, data, planned, preparation=quote.preparation
+    )
     return Release(
         coefficients,
         planned.epsilon,
@@ -239,6 +275,7 @@ def release(quote: Quote, X: Any, y: Any, persons: Any = None) -> Release:
         planned.accountant_version,
         quote.method,
         quote.preparation,
+        means,
     )
 
 

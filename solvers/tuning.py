@@ -21,9 +21,9 @@ from solvers.data_access.oracles import split
 from solvers.data_access.scores import ScoreOracle
 from solvers.errors import NeedsDelta, RunFailed
 from solvers.problem import Problem, Vector
-from solvers.solve import AS_DECLARED, Limits, Quote
+from solvers.solve import AS_DECLARED, Limits, Quote, ReleasedMeans
 from solvers.solve import plan as plan_one
-from solvers.solve import run as run_one
+from solvers.solve import run_with_means as run_one
 from solvers.trials import CHOICE, SCORE, Candidates, Trial, Tuning
 
 _NO_LIMITS = Limits()
@@ -112,9 +112,23 @@ def run(
     noise: Noise | None = None,
     on_answer: Callable[[int], None] | None = None,
 ) -> tuple[Vector, Plan]:
-    """Return the chosen run's candidate, score and coefficients, (2 + size,), and the transcript.
+    """Return the chosen run's candidate, score and coefficients, (2 + size,), and the transcript."""
+    output, transcript, _ = run_with_means(tuning, problem, data, release, noise, on_answer)
+    return output, transcript
 
-    All runs are made, whatever their scores are.
+
+def run_with_means(
+    tuning: Tuning,
+    problem: Problem,
+    data: Data,
+    release: ReleasePlan,
+    noise: Noise | None = None,
+    on_answer: Callable[[int], None] | None = None,
+) -> tuple[Vector, Plan, ReleasedMeans | None]:
+    """Return the result of `run`, and the means that the chosen run released, if it did.
+
+    All runs are made, whatever their scores are. The means are part of the output of each run, as the score and the
+    coefficients are, and the plan of the run contains their query.
 
     Parameters
     ----------
@@ -128,15 +142,18 @@ def run(
     """
     tuning.check(release.plan)
     noise, (chosen,) = Noise() if noise is None else noise, release.plan.queries
+    scores: list[float] = []
     outputs: list[Vector] = []
+    means: list[ReleasedMeans | None] = []
     for i, trial in tuning.runs:
-        score, w = _scored_run(trial, problem, data, release, noise, _runs_made(len(outputs), on_answer))
+        score, w, own_means = _scored_run(trial, problem, data, release, noise, _runs_made(len(outputs), on_answer))
+        scores.append(score)
         outputs.append(np.concatenate(([float(i), score], w)))
-    scores = np.array([output[1] for output in outputs])
-    best = int(chosen.mechanism.perturb(scores, chosen.noise_multiplier, 1.0, noise)[0])
+        means.append(own_means)
+    best = int(chosen.mechanism.perturb(np.array(scores), chosen.noise_multiplier, 1.0, noise).item())
     if scores[best] == -math.inf:
         raise RunFailed("the chosen run failed, so nothing is released")
-    return outputs[best], release.plan
+    return outputs[best], release.plan, means[best]
 
 
 def _runs_made(count: int, on_answer: Callable[[int], None] | None) -> Callable[[int], None] | None:
@@ -151,8 +168,8 @@ def _scored_run(
     release: ReleasePlan,
     noise: Noise,
     on_answer: Callable[[int], None] | None,
-) -> tuple[float, Vector]:
-    """Return one run's score and coefficients.
+) -> tuple[float, Vector, ReleasedMeans | None]:
+    """Return one run's score, coefficients and means.
 
     A failed run has a score below all others, because an error of a run that is not chosen would reveal something about
     it. Errors of the machine, which do not depend on the data, are raised.
@@ -160,7 +177,7 @@ def _scored_run(
     problem = trial.problem(base)
     score_plan, run_plan = split(trial.plan, {SCORE})
     try:
-        w, _ = run_one(
+        w, _, means = run_one(
             trial.method,
             problem,
             data.seen_by(problem),
@@ -169,8 +186,8 @@ def _scored_run(
             on_answer,
             trial.preparation,
         )
-        return ScoreOracle(problem, data.seen_by(problem), score_plan, noise).score(SCORE, w), w
+        return ScoreOracle(problem, data.seen_by(problem), score_plan, noise).score(SCORE, w), w, means
     except (OSError, MemoryError):
         raise
     except Exception:
-        return -math.inf, np.zeros(problem.size)
+        return -math.inf, np.zeros(problem.size), None

@@ -16,8 +16,9 @@ from accounting.records.chain import Entry, Head, verify_whole
 from accounting.records.filters import cost_from_json, filter_from_json
 from accounting.records.ledger import LedgerState, share
 from accounting.records.outside import Outside, event_from_json
-from accounting.records.receipt import Jwks, Receipt, Verification, plan_of, verify
+from accounting.records.receipt import Receipt, Verification, plan_of, verify
 from accounting.records.replay import replay
+from accounting.records.signing import Jwks
 
 _CHARGES = ("charged", "external")
 

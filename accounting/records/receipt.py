@@ -11,21 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from accounting.errors import CodecError, ReceiptInvalid
 from accounting.privacy import Unit
-from accounting.records.chain import Entry, Head, from_lines, to_lines, verify_whole
+from accounting.records.chain import Entry
 from accounting.records.documents import canonical, fields, parse
 from accounting.records.recomputation import Recomputation, plan_of, recompute
-from accounting.records.signing import (
-    MOST_PAYLOAD_BYTES,
-    Jwks,
-    SigningKey,
-    check_json,
-    generate_key,
-    jwks,
-    load_key,
-    read_key,
-    rotate_key,
-    sign_json,
-)
+from accounting.records.signing import MOST_PAYLOAD_BYTES, Jwks, SigningKey, check_json, sign_json
 from accounting.records.statement import Receipt, check
 
 if TYPE_CHECKING:
@@ -233,28 +222,16 @@ def _document(document: Any) -> dict[str, Any]:
 
 
 __all__ = [
-    "Entry",
-    "Head",
-    "Jwks",
     "Receipt",
     "Recomputation",
     "Release",
-    "SigningKey",
     "Verification",
     "build",
-    "from_lines",
-    "generate_key",
     "is_signable",
     "is_signed",
-    "jwks",
-    "load_key",
     "plan_of",
     "read",
-    "read_key",
     "recompute",
-    "rotate_key",
     "sign",
-    "to_lines",
     "verify",
-    "verify_whole",
 ]

@@ -89,10 +89,10 @@ class Replay:
             self._follow(entry)
 
     def to_json(self) -> dict[str, Any]:
-        """Return `{version, state, opened, datasets, jobs}`: what is needed to go on from here.
+        """Return `{version, state, opened, datasets, jobs}`, from which `from_json` continues.
 
-        Jobs that have ended are left out: none of them may take another step. That no job is charged a second time
-        after it has ended is seen only by a replay from the first entry; such a charge is counted like any other.
+        Ended jobs are left out, because none of them may take another step. Only a replay from the first entry detects
+        that a job is charged again after it ended. From a checkpoint on, such a charge counts like any other.
         """
         if self.state is None:
             raise LedgerInvalid("a ledger must have an entry")

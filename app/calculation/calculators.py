@@ -24,47 +24,47 @@ class Lost(Exception):
 
 
 class Process(Protocol):
-    """A child of ours."""
+    """A child process."""
 
     @property
     def pid(self) -> int:
-        """The process's number, by the operating system."""
+        """The process id."""
         ...
 
     def kill(self) -> None:
-        """Ends the process."""
+        """Kill the process."""
         ...
 
     def wait(self) -> int:
-        """Waits until the process has ended; how it ended."""
+        """Wait for the end of the process; return its exit status."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """The process, warm or on its way, and our end of its channel."""
+    """The process, which may still be starting, and our end of its channel."""
 
     process: Process
     channel: socket.socket
 
     def hand_over(self, connection: socket.socket) -> None:
-        """The process forks a child for the connection; an `OSError` if it cannot be told now, or is gone."""
+        """Let the process fork a child for the connection; raise `OSError` if its queue is full or it has ended."""
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", [connection.fileno()]))
         self.channel.sendmsg([b"q"], [rights], socket.MSG_DONTWAIT)
 
     def end(self) -> None:
-        """Ends it; its children go with their connections."""
+        """End the process; its children end with their connections."""
         self.process.kill()
         self.process.wait()
         self.channel.close()
 
 
 def begin(module: str = "app.calculation.process") -> Begun:
-    """Starts the process and returns at once; it is warm after a second or two, and ends with its channel.
+    """Start the process and return at once; it is warm after a second or two, and ends with its channel.
 
     Parameters
     ----------
-    module : whose `main` it runs
+    module : module whose `main` the process runs
     """
     ours, theirs = socket.socketpair()
     with theirs:
@@ -80,10 +80,10 @@ def begin(module: str = "app.calculation.process") -> Begun:
 
 
 class Calculators(Protocol):
-    """Whoever answers questions. The service's own are `ForkedCalculators`; a test may have others."""
+    """The interface of objects that answer questions: `ForkedCalculators`, or a substitute in tests."""
 
     def start(self) -> None:
-        """Returns at once."""
+        """Start, and return at once."""
         ...
 
     def is_warm(self) -> bool:
@@ -91,11 +91,11 @@ class Calculators(Protocol):
         ...
 
     async def ask(self, question: bytes) -> bytes:
-        """The answer to a question in one line; cancelling ends the calculation. `Lost` if there is none."""
+        """Return the answer to a question of one line; cancelling ends the calculation. Raise `Lost` if it has none."""
         ...
 
     def close(self) -> None:
-        """Ends it."""
+        """End all calculations."""
         ...
 
 
@@ -104,8 +104,8 @@ class ForkedCalculators:
 
     Parameters
     ----------
-    seconds : CPU seconds that one question may take
-    begun : a process that was begun before
+    seconds : limit of CPU seconds for one question
+    begun : process that was started earlier
     """
 
     def __init__(self, seconds: int, begun: Begun | None = None) -> None:
@@ -152,20 +152,20 @@ class ForkedCalculators:
     def close(self) -> None:
         """End the process for good; children end with their connections."""
         self._is_closed = True
-        begun = self._begun
-        if begun is not None:
-            begun.process.kill()  # so that a thread in `is_warm` gets its answer and releases the lock
+        current = self._begun
+        if current is not None:
+            current.process.kill()  # so that a thread in `is_warm` gets its answer and releases the lock
         with self._starting:
             self._end()
 
     async def _hand_over(self, connection: socket.socket) -> None:
-        begun = self._begun
+        current = self._begun
         try:
             self._send(connection)
         except BlockingIOError:
             raise Lost from None  # not warm yet, and its queue is full
         except OSError:
-            if not await asyncio.to_thread(self._replace, begun):
+            if not await asyncio.to_thread(self._replace, current):
                 raise Lost from None
             self._send(connection)
 
@@ -182,10 +182,10 @@ class ForkedCalculators:
         self._begun, self._has_warmed = None, False
 
     def _send(self, connection: socket.socket) -> None:
-        begun = self._begun
-        if begun is None:
+        current = self._begun
+        if current is None:
             raise ConnectionError("the calculating process has ended")
-        begun.hand_over(connection)
+        current.hand_over(connection)
 
 
 def _hears(channel: socket.socket) -> bool:

@@ -1,4 +1,4 @@
-"""What a route depends on."""
+"""The FastAPI dependency of routes that calculate."""
 
 from fastapi import Request
 
@@ -6,7 +6,7 @@ from app.calculation.pool import Pool
 
 
 async def pool(request: Request) -> Pool:
-    """The service's calculations."""
-    found = request.app.state.services.pool
-    assert isinstance(found, Pool)
-    return found
+    """Return the pool of calculations."""
+    calculations = request.app.state.services.pool
+    assert isinstance(calculations, Pool)
+    return calculations

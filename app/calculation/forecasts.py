@@ -1,9 +1,9 @@
-"""Expected accuracy against epsilon: the real method, many times, on rows of a public twin. No data is touched.
+"""Expected accuracy by epsilon: repeated runs of the real method on rows of a public twin. No data is touched.
 
-The method is resolved and its noise calibrated for the dataset's own n. Where all its answers are Gaussian ones about
-all rows, a run may take fewer, n' of them, with multipliers n'/n times as large: the noise of each answer, multiplier
-times bound over the number of records, is then that of the run on n (but for what rounding adds to bounds), and what is
-lost is that n' rows tell less than n do. Any other method runs on n rows, or not at all.
+The method is resolved and its noise calibrated for the dataset's own n. If all its answers are Gaussian means over all
+rows, a run may use fewer rows, n', with multipliers n'/n times as large. The noise of each answer, multiplier times
+bound over the number of records, is then that of the run on n, except for what rounding adds to bounds. Only the error
+from having n' instead of n rows remains. Any other method runs on n rows or is refused.
 """
 
 from collections.abc import Callable
@@ -33,17 +33,17 @@ from solvers.problem import Problem, Vector
 from solvers.solve import Quote, data_of, release
 
 TEST_ROWS = 10_000
-_USUAL_WORK, _MOST_WORK = 3e9, 8e9  # values that all gradients meet together: some ten seconds, some thirty
-_RECORD, _ANSWER, _DRAW = 8, 5e4, 100  # values that a record, an answer and a coordinate's noise cost beside these
+_USUAL_WORK, _MOST_WORK = 3e9, 8e9  # values read by all gradients: about 10 s, about 30 s
+_RECORD, _ANSWER, _DRAW = 8, 5e4, 100  # further values that a record, an answer, and a coordinate's noise cost
 _MOST_VALUES = 2e7  # of a twin
-_FEWEST = 1000  # records, if there are as many: fewer tell too little
+_FEWEST_RECORDS = 1000  # of a run, unless n is smaller
 _STEPS, _SMOOTHING = 300, 0.01
-_LESS = "ask for fewer epsilons or runs"
+_ADVICE = "request fewer epsilons or runs"
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """What the runs at one epsilon came to: for each accuracy, or r2; and for numbers the rmse in the target's unit."""
+    """The scores of the runs at one epsilon: accuracies, or r2; for numbers also the rmse in the target's unit."""
 
     epsilon: float
     method: str
@@ -53,7 +53,7 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Forecasted:
-    """A forecast as far as it is numbers."""
+    """The numbers of a forecast."""
 
     at: tuple[Scored, ...]
     records: int
@@ -64,14 +64,14 @@ class Forecasted:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Rows that a run is trained on and rows that it is scored on.
+    """The training rows and test rows of a run.
 
     Parameters
     ----------
-    rows : by feature, coded
-    y : targets as the method takes them
-    persons : whose each row is, where a person is the unit
-    test, test_y : as rows and y
+    rows : coded values, by feature
+    y : targets in the form that the method takes
+    persons : person of each row, if the unit is a person
+    test, test_y : the same for the test rows
     """
 
     rows: dict[str, Floats]
@@ -84,36 +84,36 @@ class Trial:
 def forecast(
     design: Design, planned: dict[float, Quote], twin: Twin, seed: int, signal: float, runs: int
 ) -> Forecasted:
-    """Scores of so many runs at each epsilon.
+    """Return the scores of `runs` runs at each epsilon.
 
     Parameters
     ----------
-    planned : for each epsilon what would run
-    twin : of rows to train on, and of those to score on
+    planned : planned run, by epsilon
+    twin : distribution of the training and test rows
 
     Raises
     ------
     OutOfRange
-        if the runs would take too long.
+        if the runs would take too long, or the target is constant.
     """
     problem = next(iter(planned.values())).problem
     records = _affordable(list(planned.values()), runs)
     trial = _drawn(design, problem, records, twin, seed, signal)
     if not design.classes and not np.ptp(trial.test_y):  # r2 would be a quotient by zero
-        raise OutOfRange("the target is the same in all rows to score on: there is nothing to explain")
-    found, score = [], scorer(design, trial)
+        raise OutOfRange("the target has one value in all test rows, so r2 is undefined: choose another target")
+    points, score = [], scorer(design, trial)
     for epsilon, quote in planned.items():
         small = _scaled(quote, records)
-        told = [score(release(small, trial.rows, trial.y, trial.persons).coefficients) for _ in range(runs)]
-        scores, rmse = (tuple(part) for part in zip(*told, strict=True))
-        found.append(Scored(epsilon, quote.method.name, scores, () if design.classes else rmse))
+        results = [score(release(small, trial.rows, trial.y, trial.persons).coefficients) for _ in range(runs)]
+        scores, rmse = (tuple(part) for part in zip(*results, strict=True))
+        points.append(Scored(epsilon, quote.method.name, scores, () if design.classes else rmse))
     last = next(reversed(planned.values()))
-    least = best(replace(last.problem, n=records), isinstance(last.preparation, Declared), trial)
-    return Forecasted(tuple(found), records, _constant(design, trial.test_y), score(least)[0])
+    optimum = best(replace(last.problem, n=records), isinstance(last.preparation, Declared), trial)
+    return Forecasted(tuple(points), records, _constant(design, trial.test_y), score(optimum)[0])
 
 
 def _affordable(planned: list[Quote], runs: int) -> int:
-    """How many records a run takes: n, or fewer where the noise can be that of n."""
+    """Return the number of records of a run: n, or fewer if the noise can be scaled."""
     problem = planned[0].problem
     n, k, columns = problem.n, problem.unit.slots, problem.columns
     assert columns is not None
@@ -126,15 +126,15 @@ def _affordable(planned: list[Quote], runs: int) -> int:
         return int(min(n, room / each, _MOST_VALUES / (k * (1 + len(columns.widths)))))
 
     if all(_is_scalable(quote) for quote in planned):
-        found = max(within(_USUAL_WORK), min(_FEWEST, within(_MOST_WORK)))
-        if found < min(n, _FEWEST):
-            raise OutOfRange(f"these runs take more than a forecast may: {_LESS}, or fewer features")
-        return found
+        records = max(within(_USUAL_WORK), min(_FEWEST_RECORDS, within(_MOST_WORK)))
+        if records < min(n, _FEWEST_RECORDS):
+            raise OutOfRange(f"these runs exceed the work limit of a forecast: {_ADVICE}, or fewer features")
+        return records
     if within(_MOST_WORK) < n:
         names = ", ".join(sorted({quote.method.name for quote in planned}))
         raise OutOfRange(
-            f"{names} on {n} records takes more than a forecast may, and its noise is tied to n, so that it cannot be "
-            f"tried on fewer: {_LESS}, or for a method of full gradients, such as adaptive_gd or dp_gd"
+            f"{names} on {n} records exceeds the work limit of a forecast, and its noise cannot be scaled to fewer "
+            f"records: {_ADVICE}, or a method of full gradients, such as adaptive_gd or dp_gd"
         )
     return n
 
@@ -145,7 +145,7 @@ def _is_scalable(quote: Quote) -> bool:
 
 
 def _scaled(quote: Quote, records: int) -> Quote:
-    """The same run on fewer records, with the noise of its answers about all."""
+    """Return the same run on fewer records, with the noise that its answers have on all."""
     n, plan = quote.problem.n, quote.release.plan
     if records == n:
         return quote
@@ -163,15 +163,15 @@ def _drawn(design: Design, problem: Problem, records: int, twin: Twin, seed: int
     for source, some in ((train, rows), (test, fresh)):
         codes = source.codes(seed, some)
         own = codes[:, design.target_position]
-        seen = own if design.classes is None else design.labels(own)
-        y = seen if planted is None else planted.targets(codes, some)
+        labels = own if design.classes is None else design.labels(own)
+        y = labels if planted is None else planted.targets(codes, some)
         features = {f.name: codes[:, p] for f, p in zip(design.features, design.positions, strict=True)}
         parts.append((features, y))
     return Trial(*parts[0], persons, *parts[1])
 
 
 def scorer(design: Design, trial: Trial) -> Callable[[Vector], tuple[float, float]]:
-    """(accuracy, 0) of a model on the fresh rows, or (r2, rmse)."""
+    """Return the function from a model to (accuracy, 0) on the test rows, or to (r2, rmse)."""
     y, starts = trial.test_y, design.columns.starts.tolist()
     half = 1.0 if design.classes else abs(number_scale(design.target)[1])
 
@@ -191,22 +191,22 @@ def scorer(design: Design, trial: Trial) -> Callable[[Vector], tuple[float, floa
 
 
 def _constant(design: Design, y: Floats) -> float:
-    """The score of the best constant answer."""
+    """Return the score of the best constant answer."""
     return float(np.unique(y, return_counts=True)[1].max() / len(y)) if design.classes else 0.0
 
 
 def best(problem: Problem, is_declared: bool, trial: Trial) -> Vector:
-    """The least mean loss + r over the domain, without noise and with whole slopes, as near as accelerated steps come.
+    """Return the approximate minimizer of mean loss + r over the domain, without noise and without a slope limit.
 
-    In the twin's own standardised columns, or those declared where the runs take these; a loss that is not smooth by
-    its smooth form.
+    The optimization uses accelerated steps in the twin's own standardised columns, or in the declared ones if the runs
+    use these. A loss that is not smooth is replaced by its smooth form.
     """
     problem = replace(problem, loss=smoothed(problem.loss, _SMOOTHING), slope_limit=1.0)
     data, frame = data_of(problem, trial.rows, trial.y, trial.persons), None
     if not is_declared and problem.d > 1:
         frame = ByProfile(_moments(problem, trial.rows)).frame(
             cast(Standardised, None), problem
-        )  # whom known moments ask nothing
+        )  # known moments send no query to it
         assert frame is not None
         data = framed(data, frame, ROW_NORM)
     w = _descended(data)
@@ -219,14 +219,14 @@ def _descended(data: Data) -> Vector:
     t = 1.0
     for _ in range(_STEPS):
         gradient = gradient_sum(data, slice(0, met.slots), v) / met.slots
-        before, w = w, met.prox(v - gradient / met.L, 1 / met.L)
+        previous, w = w, met.prox(v - gradient / met.L, 1 / met.L)
         ahead = (1 + (1 + 4 * t * t) ** 0.5) / 2
-        v, t = (w, 1.0) if gradient @ (w - before) > 0 else (w + (t - 1) / ahead * (w - before), ahead)
+        v, t = (w, 1.0) if gradient @ (w - previous) > 0 else (w + (t - 1) / ahead * (w - previous), ahead)
     return w
 
 
 def _moments(problem: Problem, rows: dict[str, Floats]) -> Moments:
-    """The moments of the twin's rows, without noise."""
+    """Return the moments of the twin's rows, without noise."""
     assert problem.columns is not None
     center, variances = [], []
     for column, width in zip(rows.values(), problem.columns.widths, strict=True):

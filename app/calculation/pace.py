@@ -1,4 +1,4 @@
-"""How fast this machine computes, measured once on numbers that are nobody's: the same array on every server."""
+"""Speed of this machine, measured once on a fixed array that contains no data."""
 
 import time
 from collections.abc import Callable
@@ -19,15 +19,17 @@ _ROWS = 32_768
 _NARROW, _WIDE = 4, 64
 _RATE = 0.05
 _REPEATS = 5
-_CATEGORY = 4  # numbers, as one look-up and one addition elsewhere: python -m benchmarks coded
+_CATEGORY = 4  # entries that a category costs; measured by python -m benchmarks coded
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """seconds = K (full + scatter * sampled) (per_row + per_entry e) + answers (per_answer + per_coordinate K d).
+    """A linear model of the time of a run.
 
-    K is the number of the loss's outputs: a record of softmax counts as K. Many classes go faster than that. e is what
-    a record holds: d numbers or, where columns are declared, its numbers, the constant, and four for each category.
+        seconds = K (full + scatter * sampled) (per_row + per_entry e) + answers (per_answer + per_coordinate K d)
+
+    K is the number of the loss's outputs: a record of softmax counts as K, which is too much for many classes. e is the
+    number of entries of a record: d or, if columns are declared, its numbers, the constant, and four for each category.
     """
 
     per_row: float
@@ -37,13 +39,13 @@ class Pace:
     per_coordinate: float
 
     def seconds(self, evaluations: float, plan: Plan, problem: solvers.Problem) -> float:
-        """The predicted time of a run on an idle core, its data in memory.
+        """Return the predicted time in seconds of a run on an idle core, with its data in memory.
 
         Parameters
         ----------
-        evaluations : per-row gradients, of all answers
-        plan : the answers
-        problem : its rows, columns and outputs
+        evaluations : number of per-row gradients of all answers
+        plan : planned answers
+        problem : rows, columns and outputs
         """
         answers = sum(query.answers for query in plan.queries)
         passes = sum(query.count for query in plan.queries if isinstance(query.mechanism, Gaussian))
@@ -59,10 +61,14 @@ class Pace:
 
 @cache
 def pace() -> Pace:
-    """This machine's, measured at the first call, in some tenths of a second."""
+    """Return the pace of this machine, measured at the first call in some tenths of a second."""
     (one_narrow, _), (one_wide, one_sampled) = _seconds(1, _NARROW), _seconds(1, _WIDE)
     (narrow, _), (wide, sampled) = _seconds(_ROWS, _NARROW), _seconds(_ROWS, _WIDE)
-    narrow, wide, sampled = narrow - one_narrow, wide - one_wide, sampled - one_sampled  # the rows' own
+    narrow, wide, sampled = (
+        narrow - one_narrow,
+        wide - one_wide,
+        sampled - one_sampled,
+    )  # without the time of the answer itself
     per_entry = max(0.0, wide - narrow) / _ROWS / (_WIDE - _NARROW)
     per_coordinate = max(0.0, one_wide - one_narrow) / (_WIDE - _NARROW)
     per_row = max(0.0, narrow / _ROWS - per_entry * _NARROW)
@@ -70,7 +76,7 @@ def pace() -> Pace:
 
 
 def _seconds(n: int, d: int) -> tuple[float, float]:
-    """A full gradient over n rows of d entries and a sampled one, with their noise; the fastest of a few."""
+    """Return the fastest times of a full gradient over n rows of d entries and of a sampled one, with their noise."""
     problem = solvers.Problem(Logistic(), n=n, d=d, row_norm=1.0)
     rows = np.linspace(-1, 1, n * d).reshape(n, d)
     queries = (
@@ -83,7 +89,7 @@ def _seconds(n: int, d: int) -> tuple[float, float]:
 
 
 def _timed(work: Callable[[], object]) -> float:
-    """CPU time: what an idle core would take, however busy this one is."""
+    """Return the CPU time of the work, which does not depend on the load of the machine."""
     start = time.thread_time()
     work()
     return time.thread_time() - start

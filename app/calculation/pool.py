@@ -1,4 +1,4 @@
-"""Who may calculate when: few at once, equal questions together, fair between callers, forgotten when nobody waits."""
+"""The pool of calculations: few at once, fair between callers, one for equal questions, cancelled if nobody waits."""
 
 import asyncio
 import hashlib
@@ -14,26 +14,25 @@ from app.http.places import Places
 from app.http.turns import Turns
 
 EACH, TOTAL = 8, 64  # calculations that run or wait, of one caller and of all
-_REMEMBERED = 2048  # answers; a few kilobytes each
+_MOST_CACHED = 2048  # answers of a few kilobytes each
 
 
 @dataclass(slots=True)
 class _Flight:
-    """One calculation, and how many wait for it."""
+    """A calculation, and the number of callers that wait for it."""
 
     task: asyncio.Task[Answer]
     waiting: int = 0
 
 
 class Pool:
-    """Answers to questions; on the event loop alone.
+    """A pool that answers questions; to be used on the event loop alone.
 
     Parameters
     ----------
-    ask : calculates one answer, elsewhere; may be cancelled
-    slots : how many calculations at once; if there are more than one, the last is never given to a caller who has
-        all others
-    priced : told of each answer, with the seconds that it took; None for one that was remembered
+    ask : calculates one answer in another process; may be cancelled
+    slots : number of calculations at once; if it exceeds one, a caller that has all others never gets the last slot
+    priced : called after each answer with its duration in seconds, or None if it was cached
     """
 
     def __init__(
@@ -45,15 +44,15 @@ class Pool:
         self._ask, self._priced = ask, priced
         self._turns = Turns(slots, each=max(1, slots - 1))
         self._places = Places("calculations", EACH, TOTAL)
-        self._known: OrderedDict[bytes, Answer] = OrderedDict()
+        self._cache: OrderedDict[bytes, Answer] = OrderedDict()
         self._flights: dict[bytes, _Flight] = {}
 
     def check(self, who: str) -> None:
-        """`ApiError` if `who` may not begin another calculation now: cheap, and asked before anything is read."""
+        """Raise `ApiError` if `who` may not begin another calculation; a cheap check before the body is read."""
         self._places.check(who)
 
     async def answer(self, who: str, question: Question) -> Answer:
-        """The answer, calculated once however many ask for it; stopped when all of them have left.
+        """Return the answer, calculated once for all callers that wait, and cancelled when all of them have left.
 
         Raises
         ------
@@ -61,12 +60,12 @@ class Pool:
             too_many_requests, overloaded.
         """
         text = QUESTION.dump_json(question)
-        key = hashlib.sha256(text).digest()  # a question may hold a sample: megabytes
-        known = self._known.get(key)
-        if known is not None:
-            self._known.move_to_end(key)
+        key = hashlib.sha256(text).digest()  # a question with a sample may have megabytes
+        cached = self._cache.get(key)
+        if cached is not None:
+            self._cache.move_to_end(key)
             self._priced(None)
-            return known
+            return cached
         flight = self._flights.get(key)
         if flight is None:
             self._places.take(who)
@@ -76,7 +75,9 @@ class Pool:
         try:
             return await asyncio.shield(flight.task)
         except Lost:
-            raise ApiError("overloaded", "The calculation was lost.", headers={"Retry-After": "1"}) from None
+            raise ApiError(
+                "overloaded", "The calculation was interrupted. Try again.", headers={"Retry-After": "1"}
+            ) from None
         finally:
             flight.waiting -= 1
             if not flight.waiting:
@@ -87,9 +88,9 @@ class Pool:
     async def _calculate(self, who: str, text: bytes, key: bytes) -> Answer:
         async with self._turns.taken(who):
             began = time.monotonic()
-            found = ANSWER.validate_json(await self._ask(text))
+            result = ANSWER.validate_json(await self._ask(text))
             self._priced(time.monotonic() - began)
-        self._known[key] = found
-        if len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
-        return found
+        self._cache[key] = result
+        if len(self._cache) > _MOST_CACHED:
+            self._cache.popitem(last=False)
+        return result

@@ -1,8 +1,8 @@
-"""The process that calculates: warm once, then one forked child for each question; it holds no key and no address.
+"""The calculating process, which forks a child for each question; it has no key and no database address.
 
-It has one thread, so that forking is safe, and a child costs milliseconds where a fresh process costs seconds. A child
-reads one question, answers it and ends. It ends as well when its caller closes the connection, and at its limit of CPU
-seconds: nothing that is asked here can go on for longer, or leave anything behind.
+It has one thread, so forking is safe, and a child starts in milliseconds instead of seconds. A child reads one
+question, answers it and ends. It also ends when its caller closes the connection, and at its limit of CPU seconds. No
+question can run longer or leave anything behind.
 """
 
 import gc
@@ -25,12 +25,12 @@ from app.calculation.questions import ANSWER, QUESTION, answer, too_long
 from app.without import without
 
 WARM = b"w"
-_UNUSED = ("scipy.linalg", "cffi")  # numba loads them to learn whether loops could call them: none of ours does
-_GRACE = 5  # seconds between the limit, which is answered, and the kernel's kill
+_UNUSED = ("scipy.linalg", "cffi")  # numba loads them to find out whether loops may call them; ours do not
+_GRACE_SECONDS = 5  # between the limit, which gets an answer, and the kernel's kill
 
 
 Work = Callable[[bytes, bytes], bytes]
-"""What a child does with the two lines that it reads: its answer."""
+"""Function of a child: from the two lines that it reads to its answer."""
 
 
 def main(descriptor: int) -> None:
@@ -55,7 +55,7 @@ def fork_for_each(channel: socket.socket, work: Work) -> None:
     ConnectionError
         if the process at the other end was killed before it had read everything that was sent to it.
     """
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a child ended
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # exit statuses of children are not read
     gc.freeze()
     gc.enable()
     while True:
@@ -69,28 +69,28 @@ def fork_for_each(channel: socket.socket, work: Work) -> None:
 
 
 def warm_up() -> None:
-    """The accountants: a server without them is not ready."""
+    """Load the accountants, without which a server is not ready."""
     guard.warm_up()
     for mechanism in (Gaussian(), PoissonGaussian(0.01)):
         calibrate([Query("warm_up", 100, mechanism)], Privacy(1.0, 1e-6))
 
 
 def load(*, every: bool = True) -> None:
-    """The loops, whose pace a price tells: a question that comes before them waits for half a second.
+    """Load the compiled loops and measure their speed, which prices depend on; earlier questions wait half a second.
 
     Parameters
     ----------
-    every : also those that the pace does not take: else a child loads what it takes
+    every : load also the loops that the measurement does not need; otherwise a child loads what it needs
     """
     with without(*_UNUSED):
         if every:
-            import solvers.compiled  # noqa: F401, late: compiling them may take longer
+            import solvers.compiled  # noqa: F401  # late: compiling may take longer
 
         pace()
 
 
 class _OutOfTime(BaseException):
-    """The limit is reached. Not an `Exception`, so that no accountant swallows it."""
+    """The time limit is reached. Not an `Exception`, so that no accountant catches it."""
 
 
 def _child(descriptor: int, work: Work) -> NoReturn:
@@ -105,19 +105,19 @@ def _child(descriptor: int, work: Work) -> NoReturn:
 
 
 def calculated(limit: bytes, question: bytes) -> bytes:
-    """The answer to a question; `too_long` beyond so many CPU seconds."""
+    """Return the answer to a question; `too_long` after the limit of CPU seconds."""
     seconds = int(limit)
 
     def stop(_signal: int, _frame: object) -> NoReturn:
         raise _OutOfTime
 
     signal.signal(signal.SIGXCPU, stop)
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + _GRACE))
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + _GRACE_SECONDS))
     try:
-        found = answer(QUESTION.validate_json(question))
+        result = answer(QUESTION.validate_json(question))
     except _OutOfTime:
-        found = too_long(seconds)
-    return ANSWER.dump_json(found)
+        result = too_long(seconds)
+    return ANSWER.dump_json(result)
 
 
 def _leave_with_caller(connection: socket.socket) -> None:

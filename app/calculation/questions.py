@@ -1,4 +1,4 @@
-"""What may be asked, and its answer: both are JSON on their way, both are functions of public facts alone."""
+"""Questions to the calculating process and their answers; both travel as JSON and depend on public facts alone."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -43,8 +43,8 @@ class Price:
     Parameters
     ----------
     rule : the filter that would be charged
-    most_evaluations, most_answers : what a run may plan at most
-    preparation, slope_limit : as asked for
+    most_evaluations, most_answers : limits of the planned run
+    preparation, slope_limit : as requested
     """
 
     method: Method | Auto | AnyCounting | Candidates
@@ -70,7 +70,7 @@ class CalculatedPrice:
 
 @dataclass(frozen=True, slots=True)
 class Recompute:
-    """The epsilon of a receipt whose signature holds."""
+    """A request to recompute the epsilon of a receipt whose signature is valid."""
 
     receipt: dict[str, Any]
     kind: Literal["recompute"] = "recompute"
@@ -78,15 +78,15 @@ class Recompute:
 
 @dataclass(frozen=True, slots=True)
 class Recomputed:
-    """What the receipt's events cost."""
+    """The recomputed cost of a receipt's events."""
 
-    found: receipts.Recomputation
+    recomputation: receipts.Recomputation
     kind: Literal["recomputed"] = "recomputed"
 
 
 @dataclass(frozen=True, slots=True)
 class Calibrate:
-    """The least noise for so many answers."""
+    """A request for the smallest noise of so many answers."""
 
     mechanism: Annotated[Gaussian | Laplace | PoissonGaussian, Field(discriminator="name")]
     count: int
@@ -97,7 +97,7 @@ class Calibrate:
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """The plan of it, certified."""
+    """The certified plan of a `Calibrate` request."""
 
     release: ReleasePlan
     kind: Literal["calibrated"] = "calibrated"
@@ -105,14 +105,14 @@ class Calibrated:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What the runs of a request on a public twin come to, at each epsilon.
+    """A request for the scores of runs on a public twin, at each epsilon.
 
     Parameters
     ----------
-    price : of the request, at any epsilon
-    design, twin : the matrix, and what its rows are drawn by
+    price : price question of the request, at any epsilon
+    design, twin : the matrix, and the distribution of its rows
     epsilons, runs, seed, signal : see `ForecastRequest`
-    is_apart : the dataset's records are on many machines
+    is_apart : whether the dataset's records are on several machines
     """
 
     price: Price
@@ -128,7 +128,7 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """No answer, for a reason that the caller may hear: a code of `app.http.errors`, and a sentence."""
+    """A refusal with a reason for the caller: a code of `app.http.errors`, and a sentence."""
 
     code: str
     detail: str
@@ -143,7 +143,7 @@ ANSWER: TypeAdapter[Answer] = TypeAdapter(Annotated[Answer, Field(discriminator=
 
 
 def answer(question: Question) -> Answer:
-    """The answer, calculated here and now."""
+    """Calculate the answer in this process."""
     match question:
         case Price():
             return _answered(question.rule, lambda: _price(question))
@@ -156,15 +156,15 @@ def answer(question: Question) -> Answer:
 
 
 def too_long(seconds: int) -> Refused:
-    """The answer to a question that takes more than these CPU seconds."""
+    """Return the answer to a question that exceeds the limit of CPU seconds."""
     return Refused("out_of_range", f"The calculation takes more than {seconds} CPU seconds, the most allowed here.")
 
 
 def _answered(rule: Filter, work: Callable[[], Answer]) -> Answer:
-    """The answer, or why there is none."""
+    """Return the answer, or the reason why there is none."""
     try:
         return work()
-    except NeedsDelta as error:  # under `pure` no other delta can be asked for: method and dataset do not go together
+    except NeedsDelta as error:  # under `pure` no other delta is possible, so the method does not suit the dataset
         pure = rule.kind == "pure"
         return Refused("method_filter_mismatch" if pure else "unsupported_combination", sentence(error))
     except FilterMismatch as error:
@@ -183,7 +183,7 @@ def _price(question: Price) -> Answer:
 
 
 def forecasted(question: Forecast) -> Answer:
-    """The scores of the real method's runs on rows of the twin."""
+    """Return the scores of runs of the real method on rows of the twin."""
     return _answered(question.price.rule, lambda: _forecast(question))
 
 
@@ -191,10 +191,10 @@ def _forecast(question: Forecast) -> Answer:
     planned, price = {}, question.price
     for epsilon in question.epsilons:
         planned[epsilon] = quote = _plan(replace(price, privacy=Privacy(epsilon, price.privacy.delta)))
-        _cost(price.rule, quote)  # or why it cannot be charged
-        why = needs_one_machine(quote.method, quote.met) if question.is_apart else None
-        if why is not None:
-            return Refused("method_needs_one_machine", f"{quote.method.name}: {why}. Name another method.")
+        _cost(price.rule, quote)  # raises if the plan cannot be charged
+        reason = needs_one_machine(quote.method, quote.met) if question.is_apart else None
+        if reason is not None:
+            return Refused("method_needs_one_machine", f"{quote.method.name}: {reason}. Name another method.")
     return forecast(question.design, planned, question.twin, question.seed, question.signal, question.runs)
 
 
@@ -221,7 +221,9 @@ def _recompute(question: Recompute) -> Answer:
     try:
         return Recomputed(receipts.recompute(question.receipt))
     except ReceiptInvalid as error:
-        return Refused("invalid_request", f"Not a receipt: {error}.")
+        return Refused(
+            "invalid_request", f"The document is not a receipt: {error}. Send the file as it was downloaded."
+        )
 
 
 def _calibrate(question: Calibrate) -> Answer:
@@ -235,6 +237,6 @@ def _calibrate(question: Calibrate) -> Answer:
 
 
 def sentence(error: Exception) -> str:
-    """An error's text as a sentence."""
+    """Return the text of an error as a sentence."""
     text = str(error)
     return f"{text[:1].upper()}{text[1:]}."

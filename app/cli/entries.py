@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from accounting.records.receipt import Entry, to_lines
+from accounting.records.chain import Entry, to_lines
 from app.cli.output import percent
 from purse import text
 

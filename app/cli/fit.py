@@ -194,7 +194,7 @@ def _with_unit(declared: Declared, column: str | None, max_rows: int | None) -> 
     try:
         return replace(declared, unit=PersonUnit.model_validate({"column": column, "max_rows": max_rows}))
     except ValidationError as error:
-        raise Refusal(f"--unit, --max-rows: {faults(error, most=1)}") from None
+        raise Refusal(f"--unit, --max-rows: {faults(error, limit=1)}") from None
 
 
 def _with_target(declared: Declared, target: str) -> Declared:
@@ -228,7 +228,7 @@ def _dataset(
     try:
         spec = DatasetSpec(name=name, columns=declared.columns, budget=budget, unit=declared.unit, **declared.reading)
     except ValidationError as error:
-        raise Refusal(f"the schema is not valid: {faults(error, most=1)}") from None
+        raise Refusal(f"the schema is not valid: {faults(error, limit=1)}") from None
     dataset = client.datasets.upload(file, spec=spec)
     note(
         f"This is the first fit of the file. The budget of all its fits is {text.loss(budget.epsilon, budget.delta)}"

@@ -51,7 +51,7 @@ def rotate(home: Home = None) -> Output:
     Example:
       purse keys rotate --home /srv/purse
     """
-    from accounting.records import receipt
+    from accounting.records import signing
     from app.cli.state import settings_of
     from app.ledger.keys import KEY_FILE
 
@@ -60,6 +60,6 @@ def rotate(home: Home = None) -> Output:
         raise Refusal(
             f"{file} does not exist. Either nothing was signed yet, or the key is lost: see `purse ledger new-key`."
         )
-    current, *retired = (key["kid"] for key in receipt.jwks(receipt.rotate_key(file))["keys"])
+    current, *retired = (key["kid"] for key in signing.jwks(signing.rotate_key(file))["keys"])
     facts = [("file", str(file)), ("signs now", current), ("retired", ", ".join(retired))]
     return Output({"file": str(file), "signs now": current, "retired": retired}, text.facts(facts))

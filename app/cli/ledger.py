@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from accounting.errors import AccountingError
-from accounting.records.receipt import Entry, Head, from_lines
+from accounting.records.chain import Entry, Head, from_lines
 from app.cli import entries
 from app.cli.entries import Selection
 from app.cli.options import Dataset, Home, Json, OutFile

@@ -1,7 +1,7 @@
 """purse grant and purse allot: set, list, revoke."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -74,7 +74,7 @@ def allot(
       purse allot set census alice --epsilon 0.5 --reserved
     """
     limit = {"share": share, "epsilon": epsilon, "delta": delta, "mode": "reserved" if reserved else "shared"}
-    fields = {name: value for name, value in limit.items() if value is not None}
+    fields: Any = {name: value for name, value in limit.items() if value is not None}
     allotment = client.datasets.allot(dataset, analyst, **fields)
     return Output(allotment, allotment_table([allotment]))
 

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel, RootModel
 
 from purse.unknown_fields import UNKNOWN_FIELD_TYPES, shown, unknown_field
+from purse.violations import plain_message
 from purse.wire.files import FileReport
 from purse.wire.problems import ProblemDetails, Remaining, Violation
 
@@ -283,14 +284,6 @@ _RANGES = frozenset(
         "int_parsing_size",
     }
 )
-# Their text would repeat the input, or is a library's.
-_RETOLD = {
-    "missing": "is required",
-    "float_type": "must be a number, such as 0.5",
-    "int_type": "must be a whole number, such as 10",
-    "union_tag_invalid": "is not one of the names known here",
-    "json_invalid": "is not JSON",
-}
 _MOST_VIOLATIONS = 20
 
 
@@ -322,11 +315,7 @@ def _violation(error: Mapping[str, Any], root: str | None, model: type[BaseModel
     kind, loc = error["type"], error["loc"]
     # a document of several kinds (`AnyRequest`): the first part of the path is the kind, which no field is called
     path = loc[1:] if model is not None and issubclass(model, RootModel) else loc
-    message = _RETOLD.get(kind) or str(error["msg"]).removeprefix("Value error, ")
-    if kind in UNKNOWN_FIELD_TYPES:
-        message = unknown_field(model, loc, root)
-    if kind == "union_tag_invalid":
-        message += ": " + error["ctx"]["expected_tags"].replace("'", "")
+    message = unknown_field(model, loc, root) if kind in UNKNOWN_FIELD_TYPES else plain_message(error)
     return Violation(where=".".join(shown(str(part)) for part in (*([root] if root else []), *path)), what=message)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+from pydantic import ValidationError
 
 from accounting.errors import CodecError
 from accounting.mechanisms import Gaussian
@@ -22,7 +23,7 @@ from app.sources.design import Design
 from app.sources.spec import JobSpec
 from purse.wire.columns import CategoryColumn
 from purse.wire.evaluations import ReleasedEvaluation
-from purse.wire.models import Chosen, CoefficientIntervals, Model, PrivacyStatement, ProfileUse
+from purse.wire.models import Chosen, CoefficientIntervals, EncodedMeans, Model, PrivacyStatement, ProfileUse
 from purse.wire.profiles import DatasetProfile
 from purse.wire.statistics import ReleasedStatistic
 from solvers.data_access.scores import BOUND
@@ -46,10 +47,11 @@ class Result:
     spec: JobSpec
     coefficients: tuple[float, ...]
     transcript: Plan
+    means: EncodedMeans | None = None
 
 
 def read(stored: str, output: str) -> Result:
-    """Read the output of a run: finite coefficients, and a transcript that the charged plan covers.
+    """Return the output of a run: finite coefficients, a transcript that the charged plan covers, perhaps means.
 
     Raises
     ------
@@ -58,7 +60,7 @@ def read(stored: str, output: str) -> Result:
     """
     spec = JobSpec.model_validate_json(stored)
     try:
-        node = fields(parse(output), ("coefficients", "transcript"), "an output")
+        node = fields(parse(output), ("coefficients", "transcript"), "an output", ("means",))
         transcript = plan_from_json(node["transcript"])
         if not isinstance(node["coefficients"], list):
             raise CodecError("coefficients must be a list")
@@ -66,11 +68,12 @@ def read(stored: str, output: str) -> Result:
             number(value, -_LARGEST_COEFFICIENT, _LARGEST_COEFFICIENT, "a coefficient")
             for value in node["coefficients"]
         )
-    except CodecError as error:
+        means = EncodedMeans.model_validate(node["means"]) if "means" in node else None
+    except (CodecError, ValidationError) as error:
         raise Unreleasable("the output is not one of ours") from error
     if not spec.release_plan.plan.covers(transcript):
         raise Unreleasable("more was answered than was charged")
-    return Result(spec, values, transcript)
+    return Result(spec, values, transcript, means)
 
 
 def document(job: JobRow, result: Result) -> str:
@@ -124,7 +127,9 @@ def _model(job: JobRow, result: Result, design: Design) -> Model:
         coefficients, intercept = design.split(np.array(result.coefficients))
     except ValueError as error:
         raise Unreleasable("the output is of another width") from error
-    return Model(
+    if result.means is not None and len(result.means.values) != design.d - 1:
+        raise Unreleasable("the output has another number of means")
+    model = Model(
         kind="linear",
         loss=problem.loss.name,
         coefficients=coefficients,
@@ -136,11 +141,23 @@ def _model(job: JobRow, result: Result, design: Design) -> Model:
         row_norm=problem.row_norm,
         preparation=result.spec.preparation.statement,
         profile=_used(result.spec),
+        means=result.means,
         slope_limit=problem.slope_limit,
         intervals=_intervals(result.spec, design),
         job=job.id,
         privacy=_promise(result),
     )
+    return model if model.intervals is not None else model.model_copy(update=_supported(model))
+
+
+def _supported(model: Model) -> dict[str, Any]:
+    """Return the coefficients with 0 for each category that released shares cannot tell from one without rows.
+
+    Such a coefficient is noise. Intervals describe coefficients as the run made them, so a model with intervals keeps
+    all of its coefficients.
+    """
+    is_supported = ~np.array(model.unsupported, dtype=bool)
+    return {"coefficients": np.where(is_supported, model.coefficients, 0.0).tolist()}
 
 
 def _intervals(spec: JobSpec, design: Design) -> CoefficientIntervals | None:

@@ -54,7 +54,7 @@ def accept(database: Database, settings: Settings, reason: str) -> Accepted:
         existing = set(connection.scalars(sa.select(ledgers.c.id)))
     lacking: dict[str, Head | None]
     try:
-        epoch = Epoch.found(settings, database)
+        epoch = Epoch.read(settings, database)
         behind = epoch.ahead_of(database)
         lacking = {ledger_id: head for ledger_id, head in behind.items() if ledger_id in existing}
         missing = {ledger_id: head for ledger_id, head in behind.items() if ledger_id not in existing}

@@ -1,1 +1,1 @@
-"""Ledgers in the database: their chains, their heads kept outside, and the key that signs receipts."""
+"""Ledgers in the database, the published heads of their chains, and the key that signs receipts."""

@@ -1,4 +1,4 @@
-"""Allotments in the database: what is allotted of a ledger, and how it stands for one who spends on it.
+"""Allotments in the database, and the state of a ledger for one analyst.
 
 Every function works inside the caller's transaction.
 """
@@ -23,7 +23,7 @@ _OF_LEDGER = sa.select(*(column for column in allotments.c if column.name != "le
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An allotment as a steward has said it: a share of the budget, or an epsilon and delta."""
+    """An allotment as a steward set it: a share of the budget, or an epsilon and delta."""
 
     identity_id: str
     mode: Mode
@@ -34,7 +34,7 @@ class Row:
     set_at: str
 
     def of(self, rule: Filter) -> Allotment:
-        """What it comes to under a filter."""
+        """Return the allotment in the currency of a filter."""
         if self.epsilon is not None and self.delta is not None:
             part = largest_part(rule, Privacy(self.epsilon, self.delta))
         else:
@@ -43,19 +43,20 @@ class Row:
 
 
 def rows(connection: sa.Connection, ledger_id: str) -> dict[str, Row]:
-    """What is allotted of a ledger, by identity."""
-    found = connection.execute(_OF_LEDGER, {"ledger": ledger_id})
-    return {row.identity_id: Row(**row._mapping) for row in found}
+    """Return the allotments of a ledger, by identity."""
+    return {row.identity_id: Row(**row._mapping) for row in connection.execute(_OF_LEDGER, {"ledger": ledger_id})}
 
 
 def accounts(connection: sa.Connection, ledger_id: str) -> dict[str, Account]:
-    """What everybody has spent on a ledger, by identity."""
-    found = connection.execute(sa.select(analyst_spend).where(analyst_spend.c.ledger_id == ledger_id))
-    return {row.owner_id: Account(cost_from_json(json.loads(row.spent)), row.charges) for row in found}
+    """Return the spending on a ledger, by identity."""
+    query = sa.select(analyst_spend).where(analyst_spend.c.ledger_id == ledger_id)
+    return {
+        row.owner_id: Account(cost_from_json(json.loads(row.spent)), row.charges) for row in connection.execute(query)
+    }
 
 
 def stands(connection: sa.Connection, ledger_id: str, state: LedgerState, who: str | None) -> Standing:
-    """The ledger as it stands for whoever this is; the whole of it where nothing is allotted."""
+    """Return the state of the ledger for an identity; the whole ledger if nothing is allotted."""
     allotted = {name: row.of(state.filter) for name, row in rows(connection, ledger_id).items()}
     if not allotted:
         return Standing(state)

@@ -1,4 +1,4 @@
-"""Every ledger against what is cached of it: the chain holds, and leads to the stored state and the analysts' sums."""
+"""Verification of ledgers: each chain holds and leads to the stored state and to the analysts' stored sums."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,40 +15,40 @@ from app.persistence.files import StartRefused
 from app.persistence.session import Database
 from app.persistence.tables import analyst_spend, datasets, ledgers
 
-PAGE = 1000  # entries that are in memory at once
+PAGE = 1000  # most entries in memory at once
 
 
 class UnsoundLedger(StartRefused):
-    """What is stored of a budget is not what its ledger says; nothing may be charged on it."""
+    """The stored state of a budget differs from its ledger; nothing may be charged on it."""
 
 
 def verify(database: Database) -> dict[str, str | None]:
-    """By ledger (the dataset that opened it), what does not hold; None where all does.
+    """Return for each ledger (by the dataset that opened it) what does not hold, or None.
 
-    Reads alone, whether a server runs or not.
+    Only reads, so a server may run meanwhile.
     """
     with database.read() as connection:
         every = known(connection)
-    found = {}
+    results = {}
     for dataset in every:
         with database.read() as connection:
-            found[dataset] = follow(connection, dataset, Replay())
-    return found
+            results[dataset] = follow(connection, dataset, Replay())
+    return results
 
 
 def verify_here(connection: sa.Connection) -> dict[str, str | None]:
-    """`verify`, of what this one connection sees."""
+    """Verify the ledgers that this connection sees; return the same as `verify`."""
     return {dataset: follow(connection, dataset, Replay()) for dataset in known(connection)}
 
 
 def known(connection: sa.Connection) -> Sequence[str]:
-    """Return every ledger, by the dataset that opened it, the oldest first."""
+    """Return the id of every ledger (that of the dataset that opened it), the oldest first."""
     opening = sa.select(ledgers.c.id).join(datasets, datasets.c.id == ledgers.c.id)
     return connection.scalars(opening.order_by(datasets.c.created_at, datasets.c.id)).all()
 
 
 def lacking(database: Database, heads: Iterable[Head]) -> list[Head]:
-    """Those of the heads that no ledger contains."""
+    """Return the heads that no ledger contains."""
     with database.read() as connection:
         return [head for head in heads if not store.contains(connection, head)]
 
@@ -58,27 +58,30 @@ def refuse_unsound(database: Database) -> None:
     refuse(verify(database))
 
 
-def refuse(found: Mapping[str, str | None]) -> None:
-    """Raise `UnsoundLedger` if anything does not hold, by ledger."""
-    wrong = [f"{dataset}: {what}" for dataset, what in found.items() if what is not None]
+def refuse(results: Mapping[str, str | None]) -> None:
+    """Raise `UnsoundLedger` if a result of `verify` names an error."""
+    wrong = [f"{dataset}: {error}" for dataset, error in results.items() if error is not None]
     if wrong:
-        raise UnsoundLedger(f"the ledger does not hold ({'; '.join(wrong)}): restore home and database from one backup")
+        raise UnsoundLedger(
+            f"the ledger does not hold ({'; '.join(wrong)}), so nothing may be charged on it: restore home and "
+            "database from one backup"
+        )
 
 
 def follow(connection: sa.Connection, dataset: str, followed: Replay) -> str | None:
-    """Follow a ledger to its end and compare it with what is stored of it; what does not hold, None if all does.
+    """Follow a ledger to its end and compare it with the stored state; return what does not hold, or None.
 
     Parameters
     ----------
-    followed : from where to follow; it ends at the ledger's end
+    followed : replay to continue; afterwards it is at the ledger's end
     """
     try:
         while page := store.entries(connection, dataset, followed.sequence, PAGE):
             followed.follow(page)
         if followed.state is None:
             raise LedgerInvalid("there is no entry")
-        of_it = sa.select(datasets.c.id, datasets.c.rows, datasets.c.data).where(datasets.c.ledger_id == dataset)
-        stored = {row.id: (row.rows, row.data) for row in connection.execute(of_it)}
+        members = sa.select(datasets.c.id, datasets.c.rows, datasets.c.data).where(datasets.c.ledger_id == dataset)
+        stored = {row.id: (row.rows, row.data) for row in connection.execute(members)}
         if followed.opened != dataset or followed.datasets != stored:
             return "its entries are of other datasets"
         if followed.state != store.load_state(connection, dataset):

@@ -1,12 +1,12 @@
 """Signed checkpoints of ledgers, so that a start need not verify every ledger from its first entry.
 
-A checkpoint is the replay of a ledger up to some entry, signed by the service's key: whoever can write to the database
-and does not have the key cannot make one. A start takes the replay from the checkpoint and verifies the entries after
-it. A thread then verifies the entries before it, from the first one, and compares the replays.
+A checkpoint is the replay of a ledger up to some entry, signed with the service's key. Write access to the database is
+not enough to produce one. A start continues the replay of the checkpoint and verifies the entries after it. A thread
+then verifies the entries before it, from the first one, and compares the replays.
 
 A checkpoint is not used if it is missing or damaged, if the current key did not sign it, if the ledger does not contain
-its head, as after a rollback, or if the head that was published last (`app.ledger.epoch`) is older. The ledger is then
-verified from its first entry. So the published head is always among the entries that were verified before the start:
+its head, as after a rollback, or if the last published head (`app.ledger.epoch`) is older. The ledger is then verified
+from its first entry. The published head is therefore always among the entries that are verified before the start, and
 a rollback is detected as it is without checkpoints.
 """
 
@@ -31,10 +31,10 @@ from app.ledger.keys import SigningKeys
 from app.persistence.session import Database
 from app.persistence.tables import checkpoints
 
-INTERVAL_SECONDS = 300.0  # between two looks for ledgers that have grown
-FIRST_SECONDS = 5.0  # until the first look, so that it does not slow down the start itself
+INTERVAL_SECONDS = 300.0  # between two checks for ledgers that have grown
+FIRST_SECONDS = 5.0  # until the first check, which would otherwise slow down the start
 _RETRY_SECONDS = 5.0  # after the database did not answer
-MOST_UNSIGNED = 1000  # entries that a start verifies anyway: fewer take some 20 ms, and are not worth a checkpoint
+MOST_UNSIGNED = 1000  # entries without a checkpoint; verifying so few takes about 20 ms
 _LOG = logging.getLogger("purse.ledger")
 
 
@@ -43,24 +43,24 @@ class Checkpoints:
 
     Parameters
     ----------
-    database, keys : the service's
-    refused : called once, with a sentence, if a ledger turns out not to hold while the server runs
+    database, keys : those of the service
+    refused : called once, with a sentence, if a ledger is found not to hold while the server runs
     """
 
     def __init__(self, database: Database, keys: SigningKeys, refused: Callable[[str], None]) -> None:
         self._database, self._keys, self._refused = database, keys, refused
-        self._followed: dict[str, dict[str, Any]] = {}  # by ledger, the replay to its end when it was last looked at
+        self._followed: dict[str, dict[str, Any]] = {}  # by ledger, the replay to its end at the last check
         self._stored: dict[str, int] = {}  # by ledger, the sequence number of its checkpoint
-        self._unchecked: dict[str, Replay] = {}  # checkpoints whose ledgers were not yet verified from the first entry
+        self._unchecked: dict[str, Replay] = {}  # checkpoints that a whole replay has not yet confirmed
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="checkpoints", daemon=True)
 
     def verify(self, published: Mapping[str, Head]) -> None:
-        """Verify every ledger: from its checkpoint, or from the first entry where that does not succeed.
+        """Verify every ledger: from its checkpoint, or from the first entry if the checkpoint cannot be used.
 
         Parameters
         ----------
-        published : by ledger, the head that was published last
+        published : last published head, by ledger
 
         Raises
         ------
@@ -69,18 +69,18 @@ class Checkpoints:
         """
         with self._database.read() as connection:
             every = audit.known(connection)
-        found = {}
+        results = {}
         for ledger in every:
             with self._database.read() as connection:
-                found[ledger] = self._verify(connection, ledger, published.get(ledger))
-        audit.refuse(found)
+                results[ledger] = self._verify(connection, ledger, published.get(ledger))
+        audit.refuse(results)
 
     def start(self) -> None:
-        """Begin the thread that verifies whole ledgers and makes checkpoints; after `verify`."""
+        """Start the thread that verifies whole ledgers and signs checkpoints; to be called after `verify`."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread, and make a last checkpoint unless a ledger is still to be verified."""
+        """End the thread, and sign a last checkpoint unless a ledger is still to be verified."""
         self._stopped.set()
         self._thread.join()
         if self._unchecked:
@@ -107,7 +107,7 @@ class Checkpoints:
         return wrong
 
     def _load(self, connection: sa.Connection, ledger: str) -> Replay | None:
-        """Return the replay of a ledger's checkpoint; None if there is no checkpoint that may be used."""
+        """Return the replay of a ledger's checkpoint; None if no checkpoint may be used."""
         row = connection.execute(sa.select(checkpoints).where(checkpoints.c.ledger_id == ledger)).one_or_none()
         if row is None:
             return None
@@ -116,10 +116,10 @@ class Checkpoints:
             current = {"keys": self._keys.jwks()["keys"][:1]}  # a retired key may have been retired because it leaked
             if check_json(_statement(ledger, document), row.signature, current, CHECKPOINT) is not None:
                 return None
-            found = Replay.from_json(document)
+            replay = Replay.from_json(document)
         except AccountingError:
             return None
-        return found if store.contains(connection, found.head, ledger) else None
+        return replay if store.contains(connection, replay.head, ledger) else None
 
     def _run(self) -> None:
         wait = FIRST_SECONDS
@@ -136,21 +136,29 @@ class Checkpoints:
                 wait = _RETRY_SECONDS
 
     def _check_unchecked(self) -> None:
-        """Verify from the first entry what a start took from checkpoints; `LedgerInvalid` if it does not hold."""
+        """Verify from the first entry what a start took from checkpoints; raise `LedgerInvalid` if it does not hold."""
         for ledger, signed in list(self._unchecked.items()):
             if not self._is_led_to(ledger, signed):
                 return
             del self._unchecked[ledger]
 
     def _is_led_to(self, ledger: str, signed: Replay) -> bool:
-        """Whether all entries up to a checkpoint were verified and lead to it; False if the server stops meanwhile."""
+        """Return whether all entries up to a checkpoint were verified; False if the server stops meanwhile.
+
+        Raises
+        ------
+        LedgerInvalid
+            if an entry does not hold, or the entries do not lead to the checkpoint.
+        """
         followed = Replay()
         while followed.sequence < signed.sequence:
             if self._stopped.is_set():
                 return False
             began, limit = time.monotonic(), min(audit.PAGE, signed.sequence - followed.sequence)
             try:
-                with self._database.read() as connection:  # one page each: a long snapshot would hold up the database
+                with (
+                    self._database.read() as connection
+                ):  # one page each, because a long snapshot would block the database
                     page = store.entries(connection, ledger, followed.sequence, limit)
                 followed.follow(page)
             except LedgerInvalid as error:
@@ -159,31 +167,31 @@ class Checkpoints:
                 raise LedgerInvalid(f"{ledger}: what is stored cannot be read") from None
             if not page:
                 raise LedgerInvalid(f"{ledger}: its entries end before its checkpoint")
-            self._stopped.wait(time.monotonic() - began)  # half of the time is for requests
+            self._stopped.wait(time.monotonic() - began)  # leave half of the time to requests
         if followed.to_json() != signed.to_json():
             raise LedgerInvalid(f"{ledger}: its entries do not lead to its checkpoint")
         return True
 
     def _sign(self) -> None:
-        """Make checkpoints of the ledgers that have grown by enough, once their new entries are verified."""
+        """Verify the new entries of all ledgers, and sign checkpoints of those that have grown by enough."""
         if self._unchecked:
             return
-        made = {}
+        due = {}
         with self._database.read() as connection:
             for ledger in audit.known(connection):
-                before = self._followed.get(ledger)
-                followed = Replay() if before is None else Replay.from_json(before)
+                last = self._followed.get(ledger)
+                followed = Replay() if last is None else Replay.from_json(last)
                 wrong = audit.follow(connection, ledger, followed)
                 if wrong is not None:
                     raise LedgerInvalid(f"{ledger}: {wrong}")
                 self._followed[ledger] = followed.to_json()
                 if followed.sequence - self._stored.get(ledger, 0) >= MOST_UNSIGNED:
-                    made[ledger] = followed
-        if made:
+                    due[ledger] = followed
+        if due:
             with self._database.write(alone="names") as connection:
-                for ledger, followed in made.items():
+                for ledger, followed in due.items():
                     self._store(connection, ledger, followed.to_json())
-            self._stored |= {ledger: followed.sequence for ledger, followed in made.items()}
+            self._stored |= {ledger: followed.sequence for ledger, followed in due.items()}
 
     def _store(self, connection: sa.Connection, ledger: str, document: dict[str, Any]) -> None:
         signature = self._keys.sign_checkpoint(_statement(ledger, document))
@@ -199,5 +207,5 @@ class Checkpoints:
 
 
 def _statement(ledger: str, document: Any) -> dict[str, str]:
-    """Return what is signed: of which ledger this is the checkpoint, and its hash, since a document may be long."""
+    """Return the signed statement: the ledger and the hash of its checkpoint, because a document may be long."""
     return {"ledger": ledger, "sha256": hashlib.sha256(canonical(document)).hexdigest()}

@@ -1,16 +1,15 @@
-"""The epoch: the head of each ledger as it was last published, in a file of its own, outside of the database.
+"""The epoch: the last published head of each ledger, in a file outside of the database.
 
-    commit entries -> write the file -> answer whoever asked for them
+    commit entries -> write the file -> answer the request
 
-So the file never leads: a crash between the two leaves it behind by the entries of that moment, and a chain that goes
-past a head contains it. A database that lacks a head was restored from an older copy, or rewritten: what was charged
-since then is not known, and whoever went on would spend it again.
+The file is therefore never ahead of the database. After a crash between the first two steps it is behind by the entries
+of that moment, and a chain that continues after a head contains it. A database that lacks a published head was restored
+from an older copy, or rewritten. Charges made since then are unknown, and would be spent again.
 
-JSON lines: whose it is and what was lost for good; then heads, of which a ledger's highest counts. It grows by one
-write and one flush for each commit, or for several that wait, and is written anew when it is long, at a start, and
-after a write that failed. A last line without its end is one that a crash cut off. Any number of servers write into
-one file, each at its turn, so that heads may come in any order, of which the highest counts; whoever writes it anew
-keeps what the others have told.
+The file contains JSON lines: first the service and the ledgers that were lost for good, then heads, of which the
+highest of each ledger counts. Each commit, or several that wait, adds one write and one flush. The file is rewritten at
+a start, when it is long, and after a write that failed. A last line without its end was cut off by a crash. Any number
+of servers write to one file in turn, so heads may be in any order; a rewrite keeps the heads of other servers.
 """
 
 import logging
@@ -31,32 +30,32 @@ from app.persistence.session import Database
 from app.persistence.tables import ledgers, service
 from app.settings import Settings
 
-_LONG = 10_000  # lines
+_MOST_LINES = 10_000  # before the file is rewritten
 _LOG = logging.getLogger("purse.epoch")
-_OLDER = "the database is older than what was published of it"
+_OLDER = "the database is older than its published heads"
 _RESTORE = (
-    "restore the newest copy of the database; if there is none, `purse ledger accept-rollback --reason ...` writes so "
-    "into each ledger that lost entries, freezes it, and lets the service start"
+    "restore the newest copy of the database; if none exists, `purse ledger accept-rollback --reason ...` records the "
+    "loss in each ledger that lost entries, freezes it, and lets the service start"
 )
 _FIND = (
-    "name the right file (PURSE_EPOCH_FILE; is its disk there?); if it is gone for good, `purse ledger accept-rollback "
-    "--reason ...` writes so into every ledger, freezes it, and lets the service start"
+    "mount its disk, or name the right file in PURSE_EPOCH_FILE; if it is lost for good, `purse ledger accept-rollback "
+    "--reason ...` records the loss in every ledger, freezes it, and lets the service start"
 )
 
 
 class BelowEpoch(StartRefused):
-    """The database is older than what was published of it, or nobody can tell whether it is."""
+    """The database is older than its published heads, or this cannot be determined."""
 
 
 class Epoch:
-    """The heads that were published. Make one with `Epoch.open`.
+    """The published heads. To be created by `Epoch.open`.
 
     Parameters
     ----------
-    file : where they are kept
-    service : whose they are, as home and database say it too
-    heads : by ledger
-    lost : ledgers that are in no database any more, as somebody has accepted it
+    file : file of the heads
+    service : identity of the service, as in home and database
+    heads : published head, by ledger
+    lost : ledgers that no database contains any more, as an operator has accepted
     """
 
     def __init__(
@@ -66,125 +65,137 @@ class Epoch:
         self.service = service
         self.heads = dict(heads)
         self.lost = dict(lost or {})
-        self._known, self._writing = threading.Lock(), threading.Lock()
+        self._guard, self._writing = threading.Lock(), threading.Lock()
         self._waiting: set[str] = set()
-        self._lines = _LONG
+        self._lines = _MOST_LINES
 
     @staticmethod
     def open(settings: Settings, database: Database) -> "Epoch":
-        """The service's, its heads moved to where the ledgers are now; made for a service that never had one.
+        """Return the epoch of a service with the current heads; the file is created for a service that never had one.
 
         Raises
         ------
         BelowEpoch
-            if a ledger lacks the head that was published of it; if the file is not there, or cannot be read, or is
-            that of another service, and so nobody can tell.
+            if a ledger lacks its published head; or if the file is missing, cannot be read, or belongs to another
+            service.
         """
-        epoch = Epoch.found(settings, database)
+        epoch = Epoch.read(settings, database)
         if wrong := epoch.ahead_of(database):
-            told = "; ".join(f"{ledger} lacks its head {head}" for ledger, head in sorted(wrong.items()))
-            raise BelowEpoch(f"{_OLDER} in {epoch.file} ({told}): {_RESTORE}")
+            details = "; ".join(f"{ledger} lacks its head {head}" for ledger, head in sorted(wrong.items()))
+            raise BelowEpoch(f"{_OLDER} in {epoch.file} ({details}): {_RESTORE}")
         epoch.begin(database)
         return epoch
 
     @staticmethod
-    def found(settings: Settings, database: Database) -> "Epoch":
-        """As the file says, compared with nothing yet; `BelowEpoch` if there should be a file, and is none to trust."""
+    def read(settings: Settings, database: Database) -> "Epoch":
+        """Return the epoch in the file; raise `BelowEpoch` if the file is missing, damaged, or of another service."""
         file = settings.epoch
         with database.read() as connection:
-            whose, has_one = connection.execute(sa.select(service.c.id, service.c.has_epoch)).one()
+            identity, has_file = connection.execute(sa.select(service.c.id, service.c.has_epoch)).one()
         try:
             epoch = _read(file)
         except FileNotFoundError:
-            if has_one:
-                raise BelowEpoch(f"{file} is missing, and so nobody can tell whether {_OLDER}: {_FIND}") from None
-            return Epoch(file, whose, {})
+            if has_file:
+                raise BelowEpoch(f"{file} is missing, so it is unknown whether {_OLDER}: {_FIND}") from None
+            return Epoch(file, identity, {})
         except (CodecError, OSError):
-            raise BelowEpoch(f"{file} cannot be read, and so nobody can tell whether {_OLDER}: {_FIND}") from None
-        if epoch.service != whose:
-            raise BelowEpoch(f"{file} is that of the service {epoch.service}, and this is {whose}: {_FIND}")
+            raise BelowEpoch(f"{file} cannot be read, so it is unknown whether {_OLDER}: {_FIND}") from None
+        if epoch.service != identity:
+            raise BelowEpoch(f"{file} belongs to the service {epoch.service}, and this is {identity}: {_FIND}")
         return epoch
 
     def ahead_of(self, database: Database) -> dict[str, Head]:
-        """The ledgers that do not contain the head that was published of them, and that head."""
+        """Return the ledgers that lack their published head, and that head."""
         with database.read() as connection:
             return {ledger: head for ledger, head in self.heads.items() if not store.contains(connection, head, ledger)}
 
     def begin(self, database: Database, is_anew: bool = False) -> None:
-        """The heads of now; and from here on every commit is followed by its heads. `StartRefused` without a place.
+        """Publish the current heads, and the new heads after every commit from now on.
 
         Parameters
         ----------
-        is_anew : whether what the file says counts no more
+        is_anew : whether the heads in the file are discarded
+
+        Raises
+        ------
+        StartRefused
+            if the file cannot be written.
         """
         with database.read() as connection:
-            known = connection.scalars(sa.select(ledgers.c.id)).all()
-            self.heads = {ledger: store.head(connection, ledger) for ledger in known}
+            every = connection.scalars(sa.select(ledgers.c.id)).all()
+            self.heads = {ledger: store.head(connection, ledger) for ledger in every}
         try:
             with locked(self.file):
-                self._replace({} if is_anew else self._told())
+                self._replace({} if is_anew else self._stored())
         except OSError as error:
-            raise StartRefused(f"{self.file} cannot be written ({error.strerror}): see PURSE_EPOCH_FILE") from None
+            raise StartRefused(
+                f"{self.file} cannot be written ({error.strerror}), so a rollback could not be detected: let this user "
+                "write it, or set PURSE_EPOCH_FILE to another file"
+            ) from None
         with database.write() as connection:
             connection.execute(sa.update(service).where(~service.c.has_epoch).values(has_epoch=True))
         database.after_commit = self.publish
 
     @property
     def behind(self) -> int:
-        """How many ledgers have a newer head than the file: more than none for long, and it cannot be written."""
+        """Number of ledgers whose newest head is not published; it stays above 0 if the file cannot be written."""
         return len(self._waiting)
 
     def publish(self, heads: Mapping[str, Head]) -> None:
-        """Keeps these heads, one write for all that wait. Where it cannot, it says so and tries again with the next."""
-        with self._known:
+        """Write these heads, together with others that wait; after a failure they wait for the next call."""
+        with self._guard:
             for ledger, head in heads.items():
                 if ledger not in self.heads or self.heads[ledger].sequence < head.sequence:
                     self.heads[ledger] = head
                     self._waiting.add(ledger)
         with self._writing:
-            with self._known:
+            with self._guard:
                 waiting, self._waiting = self._waiting, set()
-                told = {ledger: self.heads[ledger] for ledger in waiting}
+                newest = {ledger: self.heads[ledger] for ledger in waiting}
             if not waiting:
-                return  # another one took ours along
+                return  # another thread wrote ours with its own
             try:
                 with locked(self.file):
-                    self._write(told)
+                    self._write(newest)
             except OSError as error:
-                self._lines = _LONG
-                with self._known:
+                self._lines = _MOST_LINES
+                with self._guard:
                     self._waiting |= waiting
                 _LOG.error("epoch_not_written %s", type(error).__name__)
 
     def _write(self, heads: Mapping[str, Head]) -> None:
-        """These heads behind what is there; or where that is long, or was cut off, all of them in its place."""
-        if self._lines >= _LONG or not _ends(self.file):
-            self._replace(self._told())
+        """Append these heads; rewrite the file if it is long or its last line is incomplete."""
+        if self._lines >= _MOST_LINES or not _is_complete(self.file):
+            self._replace(self._stored())
             return
         lines = b"".join(_line({"ledger": ledger, "head": str(head)}) for ledger, head in heads.items())
         file = os.open(self.file, os.O_WRONLY | os.O_APPEND)
         try:
             if os.write(file, lines) != len(lines):
-                raise OSError("a part was written")
+                raise OSError("only a part of the heads was written; the next write replaces the file")
             os.fdatasync(file)
         finally:
             os.close(file)
         self._lines += len(heads)
 
-    def _told(self) -> dict[str, Head]:
-        """What the file says by now; nothing where it says nothing of this service."""
+    def _stored(self) -> dict[str, Head]:
+        """Return the heads in the file; none if it is missing or damaged, or belongs to another service."""
         try:
-            found = _read(self.file)
+            epoch = _read(self.file)
         except (FileNotFoundError, CodecError):
             return {}
-        self.lost |= found.lost if found.service == self.service else {}
-        return found.heads if found.service == self.service else {}
+        if epoch.service != self.service:
+            return {}
+        self.lost |= epoch.lost
+        return epoch.heads
 
-    def _replace(self, told: Mapping[str, Head]) -> None:
-        """The file with these heads and ours, of each ledger the higher one."""
-        with self._known:
-            ours = dict(self.heads)
-        heads = ours | {of: head for of, head in told.items() if of not in ours or ours[of].sequence < head.sequence}
+    def _replace(self, stored: Mapping[str, Head]) -> None:
+        """Rewrite the file with these heads and ours, of each ledger the higher one."""
+        with self._guard:
+            heads = dict(self.heads)
+        for ledger, head in stored.items():
+            if ledger not in heads or heads[ledger].sequence < head.sequence:
+                heads[ledger] = head
         lines = (_line({"ledger": ledger, "head": str(head)}) for ledger, head in heads.items())
         write_whole(self.file, _line({"service": self.service, "lost": self.lost}) + b"".join(lines))
         self._lines = 0
@@ -193,26 +204,26 @@ class Epoch:
 def published(settings: Settings, database: Database) -> dict[str, Head]:
     """Return the published heads by ledger; none if the file cannot be trusted, which `Epoch.open` then refuses."""
     try:
-        return Epoch.found(settings, database).heads
+        return Epoch.read(settings, database).heads
     except BelowEpoch:
         return {}
 
 
 def shortfall(settings: Settings, database: Database) -> dict[str, str]:
-    """By ledger, that it lacks the head that was published of it, if so; reads alone, whether a server runs or not."""
+    """Return an error for each ledger that lacks its published head. Only reads, so a server may run meanwhile."""
     try:
-        behind = Epoch.found(settings, database).ahead_of(database)
+        behind = Epoch.read(settings, database).ahead_of(database)
     except BelowEpoch as error:
         return {"epoch": str(error)}
-    return {ledger: f"it lacks the head {head} that was published of it" for ledger, head in behind.items()}
+    return {ledger: f"it lacks its published head {head}" for ledger, head in behind.items()}
 
 
 def _line(document: dict[str, Any]) -> bytes:
     return canonical(document) + b"\n"
 
 
-def _ends(file: Path) -> bool:
-    """Whether the file is there, and its last line is whole."""
+def _is_complete(file: Path) -> bool:
+    """Return whether the file exists and its last line is complete."""
     try:
         with file.open("rb") as lines:
             lines.seek(-1, os.SEEK_END)
@@ -225,8 +236,8 @@ def _read(file: Path) -> Epoch:
     first, *heads = map(parse, file.read_bytes().split(b"\n")[:-1] or [b""])
     node = fields(first, ("service", "lost"), "an epoch")
     if not isinstance(node["lost"], dict):
-        raise CodecError("what was lost is an object")
-    said = (fields(head, ("ledger", "head"), "a head") for head in heads)
-    parsed = ((text(head["ledger"], "ledger"), Head.parse(text(head["head"], "head"))) for head in said)
-    known = dict(sorted(parsed, key=lambda told: told[1].sequence))
-    return Epoch(file, text(node["service"], "service"), known, node["lost"])
+        raise CodecError("lost: must be an object")
+    nodes = (fields(head, ("ledger", "head"), "a head") for head in heads)
+    parsed = ((text(head["ledger"], "ledger"), Head.parse(text(head["head"], "head"))) for head in nodes)
+    highest = dict(sorted(parsed, key=lambda item: item[1].sequence))
+    return Epoch(file, text(node["service"], "service"), highest, node["lost"])

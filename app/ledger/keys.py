@@ -1,4 +1,4 @@
-"""The key that signs receipts: made at first start, kept in the home, never given to a worker."""
+"""The key that signs receipts: created at the first start, kept in the home, never sent to a worker."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -7,11 +7,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from accounting.errors import ReceiptInvalid
-from accounting.records import receipt
+from accounting.records import receipt, signing
 from accounting.records.chain import Entry
 from accounting.records.heads import sign_head
-from accounting.records.receipt import Jwks, Receipt, SigningKey
-from accounting.records.signing import CHECKPOINT, sign_json, sign_message
+from accounting.records.receipt import Receipt
+from accounting.records.signing import CHECKPOINT, Jwks, SigningKey, sign_json, sign_message
 from app.persistence.files import StartRefused
 from app.persistence.session import Database
 from app.persistence.tables import ledger_entries
@@ -20,26 +20,26 @@ KEY_FILE = "signing-key.json"
 
 
 class KeyLost(StartRefused):
-    """The signing key is not where the ledger needs it; the message says what to do."""
+    """The signing key of the ledgers is missing or damaged; the message says how to fix it."""
 
 
 class SigningKeys:
-    """The service's Ed25519 key, and the public halves of those before it; rotated, the new one signs from then on.
+    """The service's Ed25519 key, and the public keys of its predecessors. After a rotation the new key signs.
 
     Parameters
     ----------
-    home : the folder that holds the key file (mode 0600); the file is made if it is not there
+    home : folder of the key file (mode 0600), which is created if it is missing
 
     Raises
     ------
     KeyLost
-        if the file does not hold a key.
+        if the file does not contain a key.
     """
 
     def __init__(self, home: Path) -> None:
-        self._file, self._seen = home / KEY_FILE, (0, 0)
+        self._file, self._version = home / KEY_FILE, (0, 0)
         try:
-            self._key = receipt.load_key(self._file)
+            self._key = signing.load_key(self._file)
         except (ReceiptInvalid, IsADirectoryError):
             raise KeyLost(
                 f"{self._file} is damaged: it does not hold a signing key. Restore it from a backup; or, if the key is "
@@ -48,12 +48,12 @@ class SigningKeys:
 
     @staticmethod
     def beside(home: Path, database: Database) -> "SigningKeys":
-        """The home's key; a fresh one only for a service that has no ledger yet.
+        """Return the home's key; a new one only for a service that has no ledger yet.
 
         Raises
         ------
         KeyLost
-            if there are ledgers and no key: receipts signed by it could no longer be told from forged ones.
+            if there are ledgers and no key, because issued receipts could not be distinguished from forged ones.
         """
         file = home / KEY_FILE
         with database.read() as connection:
@@ -67,19 +67,19 @@ class SigningKeys:
 
     @property
     def is_kept(self) -> bool:
-        """Whether the file that another start will need is there, and a key."""
+        """Whether the file, which the next start needs, exists and contains a key."""
         try:
-            receipt.read_key(self._file)
+            signing.read_key(self._file)
         except (OSError, ReceiptInvalid):
             return False
         return True
 
     def sign(self, document: Receipt) -> str:
-        """Compact JWS over the canonical form of the receipt."""
+        """Return the compact JWS over the canonical form of the receipt."""
         return receipt.sign(document, self._now())
 
     def sign_head(self, dataset: str, newest: Entry) -> dict[str, Any]:
-        """The ledger's head as of now, signed."""
+        """Return the signed head of a ledger as of now."""
         return sign_head(dataset, newest, self._now())
 
     def sign_checkpoint(self, statement: dict[str, str]) -> str:
@@ -87,18 +87,18 @@ class SigningKeys:
         return sign_json(statement, self._now(), CHECKPOINT)
 
     def sign_message(self, message: bytes) -> bytes:
-        """The signature of a message to somebody outside, which is none of a receipt or a head."""
+        """Return the signature of a message to a webhook."""
         return sign_message(message, self._now())
 
     def jwks(self) -> Jwks:
-        """The public keys, the current one first."""
-        return receipt.jwks(self._now())
+        """Return the public keys, the current one first."""
+        return signing.jwks(self._now())
 
     def _now(self) -> SigningKey:
-        """The file's key, read again once it was rotated; a file that is gone or broken changes nothing."""
+        """Return the file's key, read again after a rotation; a missing or damaged file changes nothing."""
         with suppress(OSError, ReceiptInvalid):
-            found = self._file.stat()
-            seen = (found.st_ino, found.st_mtime_ns)
-            if seen != self._seen:
-                self._key, self._seen = receipt.read_key(self._file), seen
+            status = self._file.stat()
+            version = (status.st_ino, status.st_mtime_ns)
+            if version != self._version:
+                self._key, self._version = signing.read_key(self._file), version
         return self._key

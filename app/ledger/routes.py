@@ -1,4 +1,4 @@
-"""Public keys and receipt verification, for everybody."""
+"""Routes of public keys and of receipt verification, which need no token."""
 
 from typing import Annotated
 
@@ -21,10 +21,10 @@ router = strict_router(prefix="/v1", tags=["ledger and receipts"])
 
 
 async def signing_keys(request: Request) -> SigningKeys:
-    """The service's keys."""
-    found = request.app.state.services.keys
-    assert isinstance(found, SigningKeys)
-    return found
+    """Return the service's keys."""
+    signing = request.app.state.services.keys
+    assert isinstance(signing, SigningKeys)
+    return signing
 
 
 Base = Annotated[Database, Depends(database)]
@@ -33,7 +33,7 @@ Keys = Annotated[SigningKeys, Depends(signing_keys)]
 
 @router.get("/keys", summary="The server's public keys", response_model=KeySet, responses=conditional.RESPONSES)
 def keys(signing: Keys, if_none_match: conditional.IfNoneMatch = None) -> Response:
-    """A JWK Set, the current key first. Save it when a receipt is downloaded: offline verification trusts only it."""
+    """Return a JWK Set, the current key first. Save it with each receipt: offline verification trusts nothing else."""
     return conditional.respond(KeySet(keys=signing.jwks()["keys"]).model_dump_json(), if_none_match)
 
 
@@ -49,5 +49,5 @@ async def verify(
     calculations: Annotated[Pool, Depends(pool)],
     body: Annotated[ReceiptDocument, Depends(json_body(ReceiptDocument))],
 ) -> VerificationReport:
-    """Whether this server signed it, its epsilon follows from its events, and the ledger holds its release."""
+    """Report whether this server signed the receipt, its epsilon is correct, and the ledger contains its release."""
     return await while_connected(request, service.check(base, signing, calculations, body))

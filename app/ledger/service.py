@@ -1,4 +1,4 @@
-"""Reading ledgers, and checking receipts against them."""
+"""Lists of ledger entries, and the verification of receipts."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -19,72 +19,75 @@ from purse.wire.base import Page
 from purse.wire.receipts import LedgerEntry, ReceiptDocument, VerificationReport
 
 T = TypeVar("T")
-_STRANGER = ""  # this route is public: its callers share what one caller may have
+_PUBLIC_CALLER = ""  # the route is public, so all its callers share the limits of one caller
 
 
 def page(
     database: Database, dataset_id: str, asked: Paging, analyst: str | None = None, kind: EntryKind | None = None
 ) -> Page[LedgerEntry]:
-    """A ledger's entries, of this analyst's jobs and this kind if any are named; ApiError not_found."""
+    """Return a page of a ledger's entries, filtered by analyst and kind if given; raise ApiError not_found."""
     with database.read() as connection:
         if not store.exists(connection, dataset_id):
             raise ApiError("not_found")
-        found = store.page(connection, dataset_id, asked, analyst, kind)
+        rows = store.page(connection, dataset_id, asked, analyst, kind)
     return asked.page(
-        Page[LedgerEntry], found, lambda entry: LedgerEntry(**entry.to_json()), lambda entry: entry.sequence
+        Page[LedgerEntry], rows, lambda entry: LedgerEntry(**entry.to_json()), lambda entry: entry.sequence
     )
 
 
 async def check(database: Database, keys: SigningKeys, pool: Pool, document: ReceiptDocument) -> VerificationReport:
-    """Signature, recomputed epsilon, and the ledger's own entry.
+    """Verify a receipt: its signature, its epsilon, recomputed, and its entry in the ledger.
 
     Raises
     ------
     ApiError
-        invalid_request if the document is no receipt at all; too_many_requests, overloaded, out_of_range.
+        invalid_request if the document is not a receipt; too_many_requests, overloaded, out_of_range.
     """
     recomputed = None
-    if await in_turn(_read, is_signed, document, keys):  # what nobody has signed is not worth a calculation
-        answer = await pool.answer(_STRANGER, Recompute(document.receipt))
+    if await in_turn(_read, is_signed, document, keys):  # only signed receipts are recomputed
+        answer = await pool.answer(_PUBLIC_CALLER, Recompute(document.receipt))
         if isinstance(answer, Refused):
             raise ApiError(answer.code, answer.detail)
         assert isinstance(answer, Recomputed)
-        recomputed = answer.found
+        recomputed = answer.recomputation
     return await in_turn(_report, database, keys, document, recomputed)
 
 
-def _read(reading: Callable[..., T], document: ReceiptDocument, keys: SigningKeys, *more: Any) -> T:
+def _read(read: Callable[..., T], document: ReceiptDocument, keys: SigningKeys, *arguments: Any) -> T:
+    """Call a function of `accounting.records.receipt`, whose error is the caller's."""
     try:
-        return reading(document.model_dump(), keys.jwks(), *more)
+        return read(document.model_dump(), keys.jwks(), *arguments)
     except ReceiptInvalid as error:
-        raise ApiError("invalid_request", f"Not a receipt: {error}.") from None
+        raise ApiError(
+            "invalid_request", f"The document is not a receipt: {error}. Send the file as it was downloaded."
+        ) from None
 
 
 def _report(
     database: Database, keys: SigningKeys, document: ReceiptDocument, recomputed: Recomputation | None
 ) -> VerificationReport:
     entry = _entry(database, document.receipt)
-    found = _read(verify, document, keys, entry, recomputed)
-    # A receipt that this service signed and its ledger does not hold: the ledger has lost its end.
-    chain = (entry is not None and found.chain) if found.signature else None
+    result = _read(verify, document, keys, entry, recomputed)
+    # If the ledger lacks the entry of a receipt that this service signed, the ledger has lost entries.
+    chain = (entry is not None and result.chain) if result.signature else None
     return VerificationReport(
-        valid=found.holds and chain is True,
-        signature=found.signature,
-        epsilon=found.epsilon,
+        valid=result.holds and chain is True,
+        signature=result.signature,
+        epsilon=result.epsilon,
         chain=chain,
-        stated_epsilon=found.stated_epsilon,
-        recomputed_epsilon=found.recomputed_epsilon,
-        accountant=found.accountant,
-        reason=found.reason or ("the ledger does not hold this release" if chain is False else None),
+        stated_epsilon=result.stated_epsilon,
+        recomputed_epsilon=result.recomputed_epsilon,
+        accountant=result.accountant,
+        reason=result.reason or ("the ledger does not contain this release" if chain is False else None),
     )
 
 
 def _entry(database: Database, receipt: Receipt) -> Entry | None:
-    """The ledger's entry of the number that the receipt states, if there is one."""
+    """Return the ledger's entry with the sequence number in the receipt, or None."""
     match receipt:
         case {"dataset": str(dataset), "sequence": int(sequence)} if 1 <= sequence < 2**53:
             with database.read() as connection:
-                found = store.entries(connection, dataset, sequence - 1, 1)
-            return found[0] if found and found[0].sequence == sequence else None
+                rows = store.entries(connection, dataset, sequence - 1, 1)
+            return rows[0] if rows and rows[0].sequence == sequence else None
         case _:
             return None

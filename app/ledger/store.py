@@ -1,6 +1,6 @@
-"""Ledgers in the database: the state, and the entries of the chain. A dataset stands for the ledger that it is on.
+"""Ledgers in the database: their states and their chains of entries. Functions take the id of any dataset of a ledger.
 
-Every function works inside the caller's transaction, so that an entry stands or falls with what it records.
+Every function works inside the caller's transaction, so an entry is committed together with the change it records.
 """
 
 import json
@@ -32,50 +32,49 @@ from app.persistence.tables import (
 
 
 def lock(connection: sa.Connection, of: sa.ColumnElement[bool]) -> bool:
-    """Waits until nobody else changes the ledgers of these datasets; from here on to the end nobody will. Whether there
-    are any.
+    """Lock the ledgers of these datasets until the end of the transaction; return whether there are any.
 
-    What is read of them after it, their datasets, jobs, grants and allotments among it, stays so: every change of those
-    takes this lock before it reads what it decides by. In the order of their ids, so that no two wait for each other.
-    On SQLite a write excludes all others anyway.
+    Ledgers, datasets, jobs, grants and allotments that are read afterwards do not change until the commit, because
+    every change of them first takes this lock. Ledgers are locked in the order of their ids, so no two transactions
+    wait for each other. On SQLite a write excludes all others anyway.
     """
     return bool(connection.execute(locking(of)).all())
 
 
 def locking(of: sa.ColumnElement[bool]) -> sa.Select[str]:
-    """What `lock` asks, for who asks it often."""
-    held = ledgers.c.id.in_(sa.select(datasets.c.ledger_id).where(of))
-    return sa.select(ledgers.c.id).where(held).order_by(ledgers.c.id).with_for_update()
+    """Return the statement of `lock`, for frequent use."""
+    of_datasets = ledgers.c.id.in_(sa.select(datasets.c.ledger_id).where(of))
+    return sa.select(ledgers.c.id).where(of_datasets).order_by(ledgers.c.id).with_for_update()
 
 
 def load_state(connection: sa.Connection, dataset_id: str) -> LedgerState | None:
-    """Where a dataset's ledger stands; None if there is no such dataset."""
+    """Return the state of a dataset's ledger; None if the dataset does not exist."""
     document = connection.scalar(sa.select(ledgers.c.state).where(ledgers.c.id == _of(dataset_id)))
     return None if document is None else LedgerState.from_json(json.loads(document))
 
 
 def states(connection: sa.Connection) -> list[LedgerState]:
-    """Where every ledger stands."""
+    """Return the state of every ledger."""
     return [LedgerState.from_json(json.loads(document)) for document in connection.scalars(sa.select(ledgers.c.state))]
 
 
 def of_family(connection: sa.Connection, family: str | None) -> str | None:
-    """The ledger that the datasets of a family share; its id is that of the dataset that opened it."""
+    """Return the id of the ledger of a family (that of the dataset that opened it), or None."""
     return connection.scalar(sa.select(ledgers.c.id).where(ledgers.c.family == family)) if family else None
 
 
 def forget_family(connection: sa.Connection, dataset_id: str) -> None:
-    """Frees the name of a family of which no dataset is left."""
+    """Release the name of a family that has no dataset any more."""
     connection.execute(sa.update(ledgers).where(ledgers.c.id == _of(dataset_id)).values(family=None))
 
 
 def exists(connection: sa.Connection, dataset_id: str) -> bool:
-    """Whether there is, or was, such a dataset."""
+    """Return whether such a dataset exists or existed."""
     return connection.scalar(sa.select(_of(dataset_id))) is not None
 
 
 def external(connection: sa.Connection, dataset_id: str, label: str) -> Entry | None:
-    """The charge from outside that goes by this name on the ledger."""
+    """Return the charge from outside with this label on the ledger, or None."""
     mine = (ledger_entries.c.ledger_id == _of(dataset_id)) & EXTERNAL
     named = json_at(ledger_entries.c.body, "$.label", sa.Text()) == label
     row = connection.execute(sa.select(ledger_entries).where(mine, named)).one_or_none()
@@ -83,20 +82,20 @@ def external(connection: sa.Connection, dataset_id: str, label: str) -> Entry | 
 
 
 def neighbors(connection: sa.Connection, dataset_id: str) -> Relation:
-    """Between which datasets the ledger's promise is."""
-    found: Relation = entries(connection, dataset_id, limit=1)[0].body["neighbors"]
-    return found
+    """Return the neighboring relation of the ledger's guarantee."""
+    relation: Relation = entries(connection, dataset_id, limit=1)[0].body["neighbors"]
+    return relation
 
 
 def promises(connection: sa.Connection, dataset_id: str) -> list[tuple[Privacy, str]]:
-    """Each (epsilon, delta) that was promised, and since when, in order."""
-    made = sa.select(ledger_entries.c.body).where(ledger_entries.c.ledger_id == _of(dataset_id), PROMISES)
-    bodies = map(json.loads, connection.scalars(made.order_by(ledger_entries.c.sequence)))
+    """Return each budget (epsilon, delta) that was set, with its time, in order."""
+    query = sa.select(ledger_entries.c.body).where(ledger_entries.c.ledger_id == _of(dataset_id), PROMISES)
+    bodies = map(json.loads, connection.scalars(query.order_by(ledger_entries.c.sequence)))
     return [(Privacy(body["filter"]["epsilon"], body["filter"]["delta"]), body["at"]) for body in bodies]
 
 
 def begin(connection: sa.Connection, event: Opened, at: str) -> Entry:
-    """A new ledger, of a dataset that is about to be inserted."""
+    """Insert a new ledger, for a dataset that is inserted afterwards."""
     state, entry = advance(None, event, at)
     document = _text(state.to_json())
     connection.execute(sa.insert(ledgers).values(id=event.dataset, family=event.family, state=document))
@@ -107,29 +106,30 @@ def begin(connection: sa.Connection, event: Opened, at: str) -> Entry:
 def apply(
     connection: sa.Connection, dataset_id: str, event: LedgerEvent, at: str, owner_id: str | None = None
 ) -> Entry:
-    """Advances the ledger by one event and stores state and entry; with an owner, also that analyst's own sum.
+    """Advance the ledger by one event, and store its state and entry; with an owner, also that analyst's sum.
 
     Parameters
     ----------
     connection : inside `Database.write`
     at : `Database.timestamp` of the same transaction
-    owner_id : the identity whose job it is; needed for Charged and Refunded
+    owner_id : identity of the job's owner; required for Charged and Refunded
 
     Raises
     ------
     BudgetExhausted, LedgerInvalid
-        as `accounting.records.ledger.advance`, or as the owner's allotment says; nothing is written then.
+        as `accounting.records.ledger.advance`, or if the owner's allotment does not admit the charge. Nothing is
+        written then.
     """
-    row = connection.execute(_HELD, {"dataset": dataset_id}).one_or_none()
+    row = connection.execute(_LOCKED, {"dataset": dataset_id}).one_or_none()
     if row is None:
-        raise LedgerInvalid("the ledger is not open")
-    before = LedgerState.from_json(json.loads(row.state))
+        raise LedgerInvalid("the ledger is not open: register a dataset first")
+    state = LedgerState.from_json(json.loads(row.state))
     if isinstance(event, Charged):
-        standing, entry = allotments.stands(connection, row.id, before, owner_id).charge(event, at)
-        after = standing.state
+        standing, entry = allotments.stands(connection, row.id, state, owner_id).charge(event, at)
+        next_state = standing.state
     else:
-        after, entry = advance(before, event, at)
-    connection.execute(_ADVANCED, {"ledger": row.id, "state": _text(after.to_json())})
+        next_state, entry = advance(state, event, at)
+    connection.execute(_ADVANCED, {"ledger": row.id, "state": _text(next_state.to_json())})
     _append(connection, row.id, entry)
     match event:
         case Charged(cost=cost) | External(cost=cost):
@@ -142,12 +142,12 @@ def apply(
 
 
 def _of(dataset_id: str | sa.BindParameter[str]) -> sa.ScalarSelect[str]:
-    """The ledger of a dataset."""
+    """Return the ledger of a dataset, as a subquery."""
     return sa.select(datasets.c.ledger_id).where(datasets.c.id == dataset_id).scalar_subquery()
 
 
-# Of every charge: made once.
-_HELD = sa.select(ledgers).where(ledgers.c.id == _of(sa.bindparam("dataset"))).with_for_update()
+# Statements of every charge, built once.
+_LOCKED = sa.select(ledgers).where(ledgers.c.id == _of(sa.bindparam("dataset"))).with_for_update()
 _APPENDED = sa.insert(ledger_entries)
 _ADVANCED = sa.update(ledgers).where(ledgers.c.id == sa.bindparam("ledger")).values(state=sa.bindparam("state"))
 _OWN = (analyst_spend.c.ledger_id == sa.bindparam("ledger")) & (analyst_spend.c.owner_id == sa.bindparam("owner"))
@@ -156,14 +156,14 @@ _SPENDS = sa.update(analyst_spend).where(_OWN).values(charges=sa.bindparam("char
 
 
 def _append(connection: sa.Connection, ledger_id: str, entry: Entry) -> None:
-    """Stores an entry, and notes the head to publish. A number that is taken is an IntegrityError."""
+    """Store an entry, and note its head for publication; raise IntegrityError if the sequence number exists."""
     row = entry.to_json() | {"ledger_id": ledger_id, "body": _text(entry.body)}
     connection.execute(_APPENDED, row)
     connection.info[ledger_id] = entry.head
 
 
 def entries(connection: sa.Connection, dataset_id: str, after: int = 0, limit: int = 100) -> list[Entry]:
-    """At most `limit` entries with sequence above `after`, in order."""
+    """Return at most `limit` entries with a sequence number above `after`, in order."""
     rows = connection.execute(
         sa.select(ledger_entries)
         .where(ledger_entries.c.ledger_id == _of(dataset_id), ledger_entries.c.sequence > after)
@@ -179,13 +179,13 @@ _JOB = json_at(ledger_entries.c.body, "$.job", sa.Text())
 def page(
     connection: sa.Connection, dataset_id: str, asked: Paging, analyst: str | None, kind: str | None
 ) -> list[Entry]:
-    """Entries by their sequence, of this kind, and of the jobs of the analyst of this name or id."""
+    """Return a page of entries, filtered by the name or id of the analyst and by kind if given."""
     query = sa.select(ledger_entries).where(ledger_entries.c.ledger_id == _of(dataset_id))
     if kind is not None:
         query = query.where(ledger_entries.c.kind == kind)
     if analyst is not None:
-        who = sa.select(identities.c.id).where((identities.c.name == analyst) | (identities.c.id == analyst))
-        query = query.where(_JOB.in_(sa.select(jobs.c.id).where(jobs.c.owner_id.in_(who))))
+        owners = sa.select(identities.c.id).where((identities.c.name == analyst) | (identities.c.id == analyst))
+        query = query.where(_JOB.in_(sa.select(jobs.c.id).where(jobs.c.owner_id.in_(owners))))
     return [_entry(row) for row in connection.execute(asked.of(query, ledger_entries.c.sequence))]
 
 
@@ -194,31 +194,31 @@ def _entry(row: sa.Row[Any]) -> Entry:
 
 
 def contains(connection: sa.Connection, head: Head, ledger_id: str | None = None) -> bool:
-    """Whether this ledger, or some ledger, has this entry."""
-    same = (ledger_entries.c.sequence == head.sequence) & (ledger_entries.c.hash == head.hash)
+    """Return whether this ledger, or any ledger if None, contains the entry of a head."""
+    matches = (ledger_entries.c.sequence == head.sequence) & (ledger_entries.c.hash == head.hash)
     if ledger_id is not None:
-        same &= ledger_entries.c.ledger_id == ledger_id
-    return connection.scalar(sa.select(ledger_entries.c.ledger_id).where(same).limit(1)) is not None
+        matches &= ledger_entries.c.ledger_id == ledger_id
+    return connection.scalar(sa.select(ledger_entries.c.ledger_id).where(matches).limit(1)) is not None
 
 
 def head(connection: sa.Connection, ledger_id: str) -> Head:
-    """Where a ledger ends now, as its entries say."""
+    """Return the head of a ledger, read from its last entry."""
     mine = sa.select(ledger_entries.c.sequence, ledger_entries.c.hash).where(ledger_entries.c.ledger_id == ledger_id)
     row = connection.execute(mine.order_by(ledger_entries.c.sequence.desc()).limit(1)).one()
     return Head(row.sequence, row.hash)
 
 
 def newest(connection: sa.Connection, dataset_id: str) -> Entry | None:
-    """The last entry; None if there is no such dataset."""
+    """Return the last entry; None if the dataset does not exist."""
     last = sa.select(sa.func.max(ledger_entries.c.sequence)).where(ledger_entries.c.ledger_id == _of(dataset_id))
     sequence = connection.scalar(last)
     return None if sequence is None else entries(connection, dataset_id, sequence - 1, 1)[0]
 
 
 def newest_release(connection: sa.Connection, dataset_id: str, owner_id: str) -> Entry:
-    """The last release of this owner's on the dataset's ledger; the ledger's first entry if there is none.
+    """Return the last release of this owner on the dataset's ledger; the ledger's first entry if there is none.
 
-    Asked of the owner's receipts, so that no time tells how many entries others have.
+    It is read from the owner's receipts, so the time does not depend on the number of entries of other analysts.
     """
     own = sa.select(sa.func.max(json_at(jobs.c.receipt, "$.receipt.sequence", sa.BigInteger())))
     own = own.join_from(jobs, datasets).where(jobs.c.owner_id == owner_id, datasets.c.ledger_id == _of(dataset_id))
@@ -227,18 +227,18 @@ def newest_release(connection: sa.Connection, dataset_id: str, owner_id: str) ->
 
 def _add(connection: sa.Connection, ledger_id: str, owner_id: str | None, charges: int, cost: Cost) -> None:
     if owner_id is None:
-        raise ValueError("a charge and a refund have an owner")
+        raise ValueError("owner_id is missing: a charge or refund needs the identity of the job's owner")
     mine = {"ledger": ledger_id, "owner": owner_id}
     row = connection.execute(_SPENT, mine).one_or_none()
     if row is None:
         if charges < 0:
-            raise LedgerInvalid("the refund is not that of a live charge of this analyst")
+            raise LedgerInvalid("the refund does not match a live charge of this analyst")
         first = {"ledger_id": ledger_id, "owner_id": owner_id, "charges": charges, "spent": _text(cost_to_json(cost))}
         connection.execute(sa.insert(analyst_spend), first)
         return
     total = tuple(a + b for a, b in zip(cost_from_json(json.loads(row.spent)), cost, strict=True))
-    more = {"charges": row.charges + charges, "spent": _text(cost_to_json(total))}
-    connection.execute(_SPENDS, mine | more)
+    sums = {"charges": row.charges + charges, "spent": _text(cost_to_json(total))}
+    connection.execute(_SPENDS, mine | sums)
 
 
 def _text(document: object) -> str:

@@ -1,7 +1,7 @@
-"""Descriptions that a docstring already holds, put where the OpenAPI document wants them.
+"""Descriptions of fields, copied from docstrings into the OpenAPI document.
 
-The dataclasses of `solvers` know nothing of the web: their fields are described in their docstrings, under
-"Parameters", as `field : description`.
+The dataclasses of `solvers` do not depend on the web. Their docstrings describe their fields under "Parameters", as
+`field : description`.
 """
 
 import json
@@ -17,15 +17,15 @@ _FIELD = re.compile(r"^(\w+(?:, \w+)*) : (.*(?:\n[ \t]+.*)*)", re.MULTILINE)
 
 
 def describe(schemas: dict[str, Schema]) -> None:
-    """Fills in what is missing, and tells in words the defaults that are objects: generators of clients take none."""
+    """Add missing descriptions, and move defaults that are objects there, because client generators reject them."""
     for name, schema in schemas.items():
         if name.startswith("Page_"):
             schema.setdefault("description", cleandoc(Page.__doc__ or ""))
         settings = schemas.get(name.removesuffix("Run"), schema)  # most of a run's fields are its method's
-        known = parameters(settings.get("description", "")) | parameters(schema.get("description", ""))
+        described = parameters(settings.get("description", "")) | parameters(schema.get("description", ""))
         for field, node in schema.get("properties", {}).items():
-            if field in known:
-                node.setdefault("description", known[field])
+            if field in described:
+                node.setdefault("description", described[field])
             elif "const" in node:
                 node.setdefault("description", f"{node['const']}, the name that chooses this one.")
             if node.get("description"):
@@ -35,14 +35,14 @@ def describe(schemas: dict[str, Schema]) -> None:
 
 
 def sentence(text: str) -> str:
-    """With a full stop where there is none; a docstring's list does without."""
+    """Return the text with a full stop, which lists in docstrings leave out."""
     return text if text.endswith((".", ":", "?")) else f"{text}."
 
 
 def parameters(docstring: str) -> dict[str, str]:
-    """The fields that a docstring describes under "Parameters"."""
+    """Return the descriptions of fields under "Parameters" in a docstring."""
     section = _SECTION.search(docstring)
     if section is None:
         return {}
-    found = _FIELD.findall(section.group(1))
-    return {name: " ".join(text.split()) for names, text in found for name in names.split(", ")}
+    fields = _FIELD.findall(section.group(1))
+    return {name: " ".join(text.split()) for names, text in fields for name in names.split(", ")}

@@ -1,4 +1,4 @@
-"""The OpenAPI document, complete: bodies that are read by hand, and every error that a route may answer with."""
+"""The complete OpenAPI document, with the bodies that our own code reads and every error of each route."""
 
 import json
 from collections.abc import Collection, Sequence
@@ -24,14 +24,14 @@ from purse.wire.problems import ProblemDetails
 
 Schema = dict[str, Any]
 _REF = "#/components/schemas/"
-_SAID = "Input"  # after the name of what is said otherwise than it is answered
-_LOCATION = {"schema": {"type": "string"}, "required": True, "description": "Where the thing is that this has made."}
+_INPUT_SUFFIX = "Input"  # of the name of a schema whose input form differs from its output form
+_LOCATION = {"schema": {"type": "string"}, "required": True, "description": "Address of the created resource."}
 _FORM_FIELDS = (DatasetSpec,)  # JSON inside a multipart form: a route refers to these by name
 
 
 def document(app: FastAPI, routers: Sequence[APIRouter], root_path: str = "") -> Schema:
-    """The whole document; its paths are behind `root_path`."""
-    found: Schema = get_openapi(
+    """Return the document, with `root_path` as the server's address."""
+    schema: Schema = get_openapi(
         title=app.title,
         version=app.version,
         description=app.description,
@@ -46,7 +46,7 @@ def document(app: FastAPI, routers: Sequence[APIRouter], root_path: str = "") ->
     ]
     bodies: set[type[BaseModel]] = {call.model for _, calls in ours for call in calls if isinstance(call, JsonBody)}
     bodies.update(_FORM_FIELDS)
-    components = found.setdefault("components", {})
+    components = schema.setdefault("components", {})
     schemas = components.setdefault("schemas", {})
     named = _add(schemas, [(ProblemDetails, "serialization"), *((model, "validation") for model in bodies)])
     for unused in ("HTTPValidationError", "ValidationError"):
@@ -55,13 +55,13 @@ def document(app: FastAPI, routers: Sequence[APIRouter], root_path: str = "") ->
     components["examples"] = {code: _example(code) for code in sorted(CODES)}
     for route, calls in ours:
         for method in route.methods or ():
-            operation = found["paths"][route.path_format][method.lower()]
+            operation = schema["paths"][route.path_format][method.lower()]
             operation["operationId"] = operation_id(method.lower(), route.path_format)
             _complete(operation, calls, named, () if route.path in UNLIMITED else ("too_many_requests", "overloaded"))
             _exemplify(operation)
-    _stream(found["paths"])
-    connect(found["paths"])
-    return found
+    _stream(schema["paths"])
+    connect(schema["paths"])
+    return schema
 
 
 def _complete(operation: Schema, calls: list[Any], named: dict[type[BaseModel], str], refusals: Sequence[str]) -> None:
@@ -83,29 +83,29 @@ def _complete(operation: Schema, calls: list[Any], named: dict[type[BaseModel], 
 
 
 def _exemplify(operation: Schema) -> None:
-    """A request and its answer, as both once were (tests/support/examples.py)."""
-    told = _examples().get(operation["operationId"], {})
-    for what, of in (("request", operation.get("requestBody", {})), ("response", answer(operation))):
-        for content in of.get("content", {}).values() if what in told else ():
-            content["example"] = told[what]
+    """Add the example of a request and its response, recorded by tests/support/examples.py."""
+    examples = _examples().get(operation["operationId"], {})
+    for part, node in (("request", operation.get("requestBody", {})), ("response", answer(operation))):
+        for content in node.get("content", {}).values() if part in examples else ():
+            content["example"] = examples[part]
 
 
 @cache
 def _examples() -> dict[str, Schema]:
-    found: dict[str, Schema] = json.loads((Path(__file__).parent / "examples.json").read_text("utf-8"))
-    return found
+    examples: dict[str, Schema] = json.loads((Path(__file__).parent / "examples.json").read_text("utf-8"))
+    return examples
 
 
-def _merge(known: Schema, more: Schema) -> None:
-    """Adds the codes of `more` to a response of the same status."""
-    if known is more:
+def _merge(response: Schema, addition: Schema) -> None:
+    """Add the error codes of another response of the same status."""
+    if response is addition:
         return
-    [(media, content)] = more["content"].items()
-    examples = known["content"][media]["examples"]
+    [(media, content)] = addition["content"].items()
+    examples = response["content"][media]["examples"]
     for code, example in content["examples"].items():
         if code not in examples:
             examples[code] = example
-            known["description"] += f"; `{code}`: {CODES[code].title}"
+            response["description"] += f"; `{code}`: {CODES[code].title}"
 
 
 def _example(code: str) -> Schema:
@@ -114,47 +114,50 @@ def _example(code: str) -> Schema:
 
 
 def _add(schemas: Schema, models: list[tuple[type[BaseModel], Any]]) -> dict[type[BaseModel], str]:
-    """Adds the models' schemas and says where each is. One name is one schema: generators of clients want it so.
+    """Add the schemas of models; return the reference of each. Client generators require one schema for each name.
 
-    What may be said in more ways than it is answered, such as a bound as a date, is another schema: NumberColumnInput.
+    If a model accepts more forms than it returns (a bound as a date), its input has a schema of its own, such as
+    NumberColumnInput.
     """
     mapping, definitions = models_json_schema(models, ref_template=_ref("{model}"))
-    found = _as_fastapi_does(definitions["$defs"])
-    twice = {name for name, schema in found.items() if schemas.get(name, schema) != schema}
-    for name, schema in _renamed(found, twice).items():
+    inputs = _without_nulls(definitions["$defs"])
+    twice = {name for name, schema in inputs.items() if schemas.get(name, schema) != schema}
+    for name, schema in _renamed(inputs, twice).items():
         if name in twice:
-            name, schema["title"] = f"{name}{_SAID}", f"{name}{_SAID}"
+            name, schema["title"] = f"{name}{_INPUT_SUFFIX}", f"{name}{_INPUT_SUFFIX}"
         if schemas.setdefault(name, schema) != schema:
-            raise ValueError(f"two schemas have the name {name}")
+            raise ValueError(
+                f"two schemas have the name {name}, and the document needs one for each name: rename a model"
+            )
     return {model: _renamed(mapping[model, mode]["$ref"], twice) for model, mode in models}
 
 
 def _renamed(node: Any, twice: Collection[str]) -> Any:
-    """With what refers to one of these referring to how it may be said."""
+    """Return the node with references to these schemas replaced by references to their input forms."""
     match node:
         case dict():
             return {key: _renamed(value, twice) for key, value in node.items()}
         case list():
             return [_renamed(value, twice) for value in node]
         case str() if node.startswith(_REF) and node.removeprefix(_REF) in twice:
-            return f"{node}{_SAID}"
+            return f"{node}{_INPUT_SUFFIX}"
         case _:
             return node
 
 
-def _as_fastapi_does(node: Any) -> Any:
-    """FastAPI leaves out what is null, such as a default."""
+def _without_nulls(node: Any) -> Any:
+    """Return the node without null values, which FastAPI leaves out too."""
     match node:
         case dict():
-            return {key: _as_fastapi_does(value) for key, value in node.items() if value is not None}
+            return {key: _without_nulls(value) for key, value in node.items() if value is not None}
         case list():
-            return [_as_fastapi_does(value) for value in node]
+            return [_without_nulls(value) for value in node]
         case _:
             return node
 
 
 def _stream(paths: Schema) -> None:
-    """OpenAPI 3.1 has no word for a stream's events. (The framework's `itemSchema` is of a later one.)"""
+    """Remove the schema of event streams: OpenAPI 3.1 cannot describe events (`itemSchema` came with 3.2)."""
     for operations in paths.values():
         for operation in operations.values():
             for response in operation["responses"].values():

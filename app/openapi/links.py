@@ -1,10 +1,10 @@
-"""What leads from one operation to the next: names that stay, and links that carry an id."""
+"""Stable operation names, and links that pass an id from one operation to another."""
 
 import re
 from typing import Any
 
 Schema = dict[str, Any]
-# Path parameters that an operation hands out: of which one, and where in its answer.
+# Path parameters that an operation issues: its path, and the field of its response.
 _ISSUED = {
     "token_id": ("/v1/tokens", "id"),
     "analyst": ("/v1/tokens", "name"),
@@ -16,25 +16,28 @@ _ISSUED = {
 
 
 def operation_id(method: str, path: str) -> str:
-    """`get_dataset_budget` of GET /v1/datasets/{dataset_id}/budget: a function of what the contract fixes."""
-    one = re.sub(r"s/{\w+}", "", path.removeprefix("/v1"))
-    return f"{method}{re.sub(r'[^a-z]+', '_', one)}"
+    """Return the operation's name, such as `get_dataset_budget` for GET /v1/datasets/{dataset_id}/budget."""
+    words = re.sub(r"s/{\w+}", "", path.removeprefix("/v1"))
+    return f"{method}{re.sub(r'[^a-z]+', '_', words)}"
 
 
 def connect(paths: Schema) -> None:
-    """Adds links from what hands out an id, or a name, to every operation that takes it."""
+    """Add links from each operation that issues an id or a name to every operation that takes it."""
     for path, operations in paths.items():
-        for taken in re.findall(r"{(\w+)}", path):
-            if taken not in _ISSUED:
+        for parameter in re.findall(r"{(\w+)}", path):
+            if parameter not in _ISSUED:
                 continue
-            maker, place = _ISSUED[taken]
-            links = answer(paths[maker]["post"]).setdefault("links", {})
+            issuer, field = _ISSUED[parameter]
+            links = answer(paths[issuer]["post"]).setdefault("links", {})
             for operation in operations.values():
                 name = operation["operationId"]
-                links[f"{name}_{taken}"] = {"operationId": name, "parameters": {taken: f"$response.body#/{place}"}}
+                links[f"{name}_{parameter}"] = {
+                    "operationId": name,
+                    "parameters": {parameter: f"$response.body#/{field}"},
+                }
 
 
 def answer(operation: Schema) -> Schema:
-    """The response to a request that went well."""
-    found: Schema = next(response for status, response in operation["responses"].items() if str(status)[0] == "2")
-    return found
+    """Return the successful response of an operation."""
+    responses: dict[str, Schema] = operation["responses"]
+    return next(response for status, response in responses.items() if str(status)[0] == "2")

@@ -1,4 +1,4 @@
-"""The OpenAPI document as one HTML page, where a request can be tried by one script of our own."""
+"""The OpenAPI document as one HTML page, on which a script of our own can send requests."""
 
 import json
 from html import escape
@@ -19,7 +19,7 @@ small{color:#aaa}a{color:#8ab4f8}}
 
 
 def page(document: Node) -> str:
-    """HTML of the whole document: routes by tag, then schemas."""
+    """Return the HTML of the document: routes by tag, then schemas."""
     info = document["info"]
     tags: dict[str, list[str]] = {}
     for path, operations in document["paths"].items():
@@ -35,7 +35,7 @@ def page(document: Node) -> str:
         f"<main><h1>{escape(info['title'])} <small>{escape(info['version'])}</small></h1>"
         f'<p>{escape(info.get("description", ""))}</p><p>For programs: <a href="openapi.json">openapi.json</a></p>'
         '<p data-try hidden><label>Token <input id="token" type="password" autocomplete="off" size="60"></label>'
-        "Kept by this page until it is closed. What is tried below is sent to this service with it, and done.</p>"
+        "This page keeps the token until it is closed. Requests below are sent to this service and take effect.</p>"
         f"{routes}<h2>Schemas</h2>{schemas}</main></html>"
     )
 
@@ -58,7 +58,7 @@ def _operation(method: str, path: str, operation: Node) -> str:
 
 
 def _form(method: str, path: str, operation: Node) -> str:
-    """What the script sends: shown where the script runs, for what answers at once."""
+    """Return the form of a request, which the script shows; empty for event streams."""
     if any("text/event-stream" in response.get("content", {}) for response in operation["responses"].values()):
         return ""
     fields = [
@@ -74,9 +74,9 @@ def _form(method: str, path: str, operation: Node) -> str:
             fields.append(_text("body", example))
         if media != "application/json":
             fields.append('<label>file <input name="file" type="file"></label>')
-    asked = f'data-method="{method.upper()}" data-path="{escape(path)}"'
+    attributes = f'data-method="{method.upper()}" data-path="{escape(path)}"'
     return (
-        f"<details data-try hidden><summary>Try {method.upper()} {escape(path)}</summary><form {asked}>"
+        f"<details data-try hidden><summary>Try {method.upper()} {escape(path)}</summary><form {attributes}>"
         f'{"".join(fields)}<button>Send</button><output aria-live="polite"></output></form></details>'
     )
 
@@ -99,7 +99,7 @@ def _schema(name: str, node: Node) -> str:
 
 
 def _kind(schema: Node) -> str:
-    """A schema in a word or two, as HTML."""
+    """Return a short description of a schema, as HTML."""
     if "$ref" in schema:
         name = escape(schema["$ref"].rsplit("/", 1)[-1])
         return f'<a href="#{name}">{name}</a>'

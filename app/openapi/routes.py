@@ -1,4 +1,4 @@
-"""This interface, described: public, and free of anybody's data."""
+"""Public routes that describe the HTTP interface."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -20,29 +20,29 @@ router = strict_router(tags=["operations"])
 
 @router.get("/docs", summary="This interface, to read", response_class=HTMLResponse, responses=conditional.RESPONSES)
 def docs(request: Request, if_none_match: conditional.IfNoneMatch = None) -> Response:
-    """The OpenAPI document as one page, where a request can be tried; nothing is loaded from elsewhere."""
-    made = _once(request, "docs", lambda: page(request.app.openapi()).encode())
-    answer = conditional.respond(made, if_none_match, media_type="text/html")
+    """Return the OpenAPI document as a page that can send requests and loads nothing from other hosts."""
+    content = _once(request, "docs", lambda: page(request.app.openapi()).encode())
+    answer = conditional.respond(content, if_none_match, media_type="text/html")
     answer.headers["Content-Security-Policy"] = _POLICY
     return answer
 
 
 @router.get("/docs/try.js", include_in_schema=False)
 def script(if_none_match: conditional.IfNoneMatch = None) -> Response:
-    """What that page runs."""
+    """Return the script of that page."""
     return conditional.respond(_SCRIPT.read_bytes(), if_none_match, media_type="text/javascript")
 
 
 @router.get("/openapi.json", include_in_schema=False)
 def openapi(request: Request, if_none_match: conditional.IfNoneMatch = None) -> Response:
-    """The OpenAPI document."""
+    """Return the OpenAPI document."""
     text = _once(request, "openapi", lambda: JSONResponse(request.app.openapi()).body)
     return conditional.respond(text, if_none_match)
 
 
-def _once(request: Request, name: str, made: Callable[[], bytes | memoryview]) -> bytes:
-    """What strangers may ask for is written once."""
+def _once(request: Request, name: str, write: Callable[[], bytes | memoryview]) -> bytes:
+    """Return content that is written at the first request, because anybody may request it often."""
     written: dict[str, bytes] = request.app.state.written
     if name not in written:
-        written[name] = bytes(made())
+        written[name] = bytes(write())
     return written[name]

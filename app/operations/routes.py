@@ -28,10 +28,10 @@ async def monitor(
     chosen: Annotated[Settings, Depends(settings)],
     credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
 ) -> None:
-    """Who brings PURSE_METRICS_TOKEN, even while the database is away; or else a steward's or an auditor's token."""
-    wanted = chosen.metrics_token
-    given = credentials.credentials if credentials else ""
-    if wanted is None or not hmac.compare_digest(given.encode(), wanted.get_secret_value().encode()):
+    """Require PURSE_METRICS_TOKEN, which needs no database, or the token of a steward or an auditor."""
+    token = credentials.credentials if credentials else ""
+    expected = chosen.metrics_token
+    if expected is None or not hmac.compare_digest(token.encode(), expected.get_secret_value().encode()):
         await READER(await caller(request, credentials))
     else:
         request.scope[CALLER] = "the monitor"
@@ -39,13 +39,13 @@ async def monitor(
 
 @router.get("/health/live", summary="Is the process there?")
 async def live() -> Health:
-    """Answers as long as the server answers at all; no thread is asked."""
+    """Report that the process answers; no thread or database is involved."""
     return Health()
 
 
 @router.get("/health/ready", summary="Is the service ready?", responses=responses("not_ready"))
 async def ready(request: Request) -> Health:
-    """Answers while the server should get requests; otherwise not_ready, whose detail names each reason."""
+    """Report that the server should get requests; otherwise the detail of not_ready names each reason."""
     if reasons := await request.app.state.services.readiness.reasons():
         raise ApiError("not_ready", f"Not ready: {'; '.join(f'{reason} ({REASONS[reason]})' for reason in reasons)}.")
     return Health()
@@ -60,5 +60,5 @@ async def ready(request: Request) -> Health:
     | {200: {"description": "The text format of Prometheus.", "content": {"text/plain": {}}}},
 )
 def metrics(request: Request) -> Response:
-    """Requests, prices, jobs, leases, budgets. No time and no count of anything in the data."""
+    """Return metrics of requests, prices, jobs, leases and budgets. None of them depends on the data."""
     return Response(request.app.state.metrics.text(), media_type=CONTENT_TYPE)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from purse.dates import FIELDS, Moments, moments, part, pattern, said
+from purse.dates import FIELDS, Moments, formatted, moments, part, pattern
 from purse.wire.files import DatePart
 
 _DIRECTIVES = re.compile("%(.)")
@@ -71,4 +71,4 @@ def written(parts: Mapping[DatePart, NDArray[np.float64]], form: str, rows: int)
         seconds = np.clip(values_of["seconds"], 86400 * _DAYS[0], 86400 * _DAYS[1]).astype(np.int64)
     if "%H" not in form:
         seconds -= seconds % 86400  # as in the file: without a time
-    return [said(moment, form) for moment in seconds.astype("datetime64[s]").astype(object).tolist()]
+    return [formatted(moment, form) for moment in seconds.astype("datetime64[s]").astype(object).tolist()]

@@ -18,6 +18,7 @@ import numpy as np
 from pydantic import Field
 
 from accounting.records.codec import plan_to_json
+from app.sources.design import Design
 from app.sources.errors import Away, Damaged
 from app.sources.matrix import checksum, held
 from app.sources.partitions import Manifest, prepared
@@ -27,7 +28,7 @@ from purse.wire.base import Wire
 from solvers import tuning
 from solvers.data_access.data import Data
 from solvers.data_access.partitioned import LocalPartitions, Partitioned, Partitions
-from solvers.solve import run as solve
+from solvers.solve import ReleasedMeans, run_with_means
 from solvers.trials import Tuning
 
 
@@ -70,6 +71,9 @@ def run(
     place: Place = Place(),  # noqa: B008, it is frozen
 ) -> str:
     """Return `{"coefficients": [...], "transcript": {...}}`, or a word of `app.worker.engine`; never raise.
+
+    A run that standardised its rows privately adds `"means": {"values": [...], "noise_std": ...}`, as its oracle
+    answered them.
 
     Parameters
     ----------
@@ -126,13 +130,18 @@ def _data(job: Payload, payload: str, scratch: Path, spread: Spread | None) -> I
 
 
 def _run(spec: JobSpec, data: Data | Partitioned, on_answer: Callable[[int], None] | None) -> str:
+    means: ReleasedMeans | None = None
     if isinstance(spec.method, Tuning) and isinstance(data, Data):
-        coefficients, transcript = tuning.run(spec.method, spec.problem, data, spec.release_plan, on_answer=on_answer)
+        coefficients, transcript, means = tuning.run_with_means(
+            spec.method, spec.problem, data, spec.release_plan, on_answer=on_answer
+        )
     else:
-        coefficients, transcript = solve(
+        coefficients, transcript, means = run_with_means(
             spec.method, spec.problem, data, spec.release_plan, on_answer=on_answer, preparation=spec.preparation
         )
     output = {"coefficients": coefficients.tolist(), "transcript": plan_to_json(transcript)}
+    if means is not None and isinstance(spec.design, Design):
+        output["means"] = {"values": means.values.tolist(), "noise_std": means.noise_std}
     return json.dumps(output, allow_nan=False)
 
 

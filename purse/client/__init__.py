@@ -1,4 +1,4 @@
-"""The Python client: `Client`, `AsyncClient`, and the jobs that they hand out."""
+"""The Python client: `Client`, `AsyncClient`, and handles of their jobs."""
 
 from purse.client.aio import AsyncClient
 from purse.client.client import Client, JobHandle

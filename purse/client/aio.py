@@ -1,28 +1,38 @@
 """The service from asyncio.
 
 async with AsyncClient("http://127.0.0.1:8000", token="...") as purse:
-    job = await purse.jobs.submit(dataset="ds_...", target="income", privacy={"epsilon": 0.5, "delta": 1e-7})
+    job = await purse.jobs.submit(dataset="people", target="income", privacy={"epsilon": 0.5, "delta": 1e-7})
     model = await job.result()
     (await job.receipt()).verify()
 """
 
+import os
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, final
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack, final
 
 import httpx
 
-from purse.client.calls import Call, act, at, get, nothing, post
+from purse.client.calls import Call, act, api_path, delete, get, ignore, post
 from purse.client.datasets import AsyncDatasets
-from purse.client.jobs import AsyncJobs, in_full, request_of
+from purse.client.jobs import AsyncJobs
+from purse.client.requests import (
+    CalibrationOptions,
+    ForecastOptions,
+    QuoteOptions,
+    completed,
+    job_request,
+    privacy_of,
+    without_none,
+)
 from purse.client.sending import TIMEOUT, Driver, Sender, Waiting
 from purse.model import Model
 from purse.receipts import Receipt
+from purse.results import Forecast
 from purse.wire.base import Order, Page
 from purse.wire.datasets import Dataset
-from purse.wire.forecasts import AccuracyForecast
 from purse.wire.jobs import Quote
 from purse.wire.outside import Calibration
 from purse.wire.receipts import KeySet, LedgerEntry, LedgerHead, VerificationReport
@@ -34,39 +44,34 @@ if TYPE_CHECKING:
 
     from purse.frames import Rows
 
-_FORECAST = 600.0  # seconds of silence: it may wait for others' and take a minute
+DEFAULT_URL: Final = "http://127.0.0.1:8000"
+_FORECAST_SECONDS: Final = 600.0  # of silence: a forecast may wait for others and then take a minute
 
 
 @final
 class AsyncClient:
-    """One server and one token; an async context manager.
+    """A client of one server with one token; an async context manager.
 
     Parameters
     ----------
-    url : the server's address
-    token : the bearer secret; without one, only what is public
-    transport : httpx's, to reach the service without a network
-    timeout : seconds of silence after which a request is given up; an upload may take longer
-    driver : carries the requests instead of all the above
+    url : the server's address; if None, PURSE_URL, or else http://127.0.0.1:8000
+    token : the bearer token; if both url and token are None, PURSE_TOKEN. Without a token, public routes work only
+    transport : a transport of httpx, to reach the service without a network
+    timeout : seconds without data after which a request fails; an upload may take longer
+    driver : carries the requests in place of all of the above
     """
 
     def __init__(
         self,
-        url: str,
+        url: str | None = None,
         token: str | None = None,
         *,
         transport: httpx.AsyncBaseTransport | None = None,
         timeout: float = TIMEOUT,
         driver: Driver | None = None,
     ) -> None:
-        self._sender = Sender(
-            driver
-            or Waiting(
-                httpx.AsyncClient(
-                    base_url=url, headers=bearer(token), transport=transport, timeout=timeout, verify=trusted(url)
-                )
-            )
-        )
+        settings = http_settings(url, token, timeout)
+        self._sender = Sender(driver or Waiting(httpx.AsyncClient(transport=transport, **settings)))
         self.datasets = AsyncDatasets(self._sender)
         self.jobs = AsyncJobs(self._sender)
         self.tokens = AsyncTokens(self._sender)
@@ -81,21 +86,30 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         await self._sender.driver.close()
 
+    @completed
     async def quote(
-        self, /, *, dataset: Dataset | str | None = None, target: str | None = None, privacy: object, **rest: Any
+        self,
+        /,
+        *,
+        dataset: Dataset | str | None = None,
+        target: str | None = None,
+        privacy: object,
+        **options: Unpack[QuoteOptions],
     ) -> Quote:
-        """What a job would cost; touches no data and charges nothing. With `model` in place of a dataset, what an
-        evaluation of that would.
+        """Return the price of a job; reads no data and charges nothing.
+
+        With `model` in place of a dataset, return the price of an evaluation of that model.
         """
         if dataset is None:
-            request = {"privacy": in_full(privacy), **rest}
+            request = {"privacy": privacy_of(privacy), **options}
         else:
-            request = request_of(await self._sender.identify(dataset), target, privacy, rest)
-        return await self._sender.send(post(at("quotes"), request, Quote, repeatable=True))
+            request = job_request(await self._sender.identify(dataset), target, privacy, options)
+        return await self._sender.send(post(api_path("quotes"), request, Quote, repeatable=True))
 
+    @completed
     async def forecast(
         self,
         /,
@@ -104,66 +118,68 @@ class AsyncClient:
         target: str,
         epsilons: Sequence[float] | None = None,
         delta: float | None = None,
-        **rest: Any,
-    ) -> AccuracyForecast:
-        """What accuracy to expect at which epsilon: the job runs many times on a public twin; no data is touched.
+        **options: Unpack[ForecastOptions],
+    ) -> Forecast:
+        """Return the accuracy to expect at each epsilon. The job runs many times on a public twin; reads no data.
 
         Parameters
         ----------
         epsilons : six from 0.1 to 4 if None
-        rest : more of the job, as for `quote`; source, signal, runs, twin, wanted
+        options : other fields of the job, as for `quote`; and source, signal, runs, twin, wanted
         """
-        asked = {"epsilons": None if epsilons is None else list(epsilons), "delta": delta}
-        privacy = {key: value for key, value in asked.items() if value is not None}
-        request = request_of(await self._sender.identify(dataset), target, privacy, rest)
-        call = post(at("forecasts"), request, AccuracyForecast, repeatable=True)
-        return await self._sender.send(replace(call, timeout=_FORECAST))
+        privacy = without_none(epsilons=None if epsilons is None else list(epsilons), delta=delta)
+        request = job_request(await self._sender.identify(dataset), target, privacy, options)
+        call = post(api_path("forecasts"), request, Forecast, repeatable=True)
+        return await self._sender.send(replace(call, timeout=_FORECAST_SECONDS))
 
-    async def calibrate(self, /, mechanism: object, *, epsilon: float, **rest: Any) -> Calibration:
-        """The least noise for a target; no dataset has a part in it.
+    @completed
+    async def calibrate(
+        self, /, mechanism: object, *, epsilon: float, **options: Unpack[CalibrationOptions]
+    ) -> Calibration:
+        """Return the smallest noise for a privacy target; concerns no dataset.
 
         Parameters
         ----------
         mechanism : such as `{"name": "gaussian"}` or `{"name": "poisson_gaussian", "rate": 0.01}`
-        rest : delta, count, neighbors
+        options : delta, count, neighbors
         """
-        request = {"mechanism": mechanism, "epsilon": epsilon, **rest}
-        return await self._sender.send(post(at("calibrations"), request, Calibration, repeatable=True))
+        request = {"mechanism": mechanism, "epsilon": epsilon, **options}
+        return await self._sender.send(post(api_path("calibrations"), request, Calibration, repeatable=True))
 
     async def ledger(
         self, dataset: Dataset | str, *, analyst: str | None = None, kind: str | None = None, order: Order = "asc"
     ) -> list[LedgerEntry]:
-        """The dataset's hash chain, from its first entry; or its entries of an analyst's jobs and of a kind alone."""
-        path = await self._sender.of(dataset, "ledger")
+        """Return the entries of a dataset's hash chain from the first on; all, or those of one analyst or kind."""
+        path = await self._sender.dataset_path(dataset, "ledger")
         return await self._sender.all(path, Page[LedgerEntry], analyst=analyst, kind=kind, order=order)
 
     async def ledger_head(self, dataset: Dataset | str) -> LedgerHead:
-        """How far that chain goes now, signed. Keep it: a ledger that lacks it later was cut or rewritten."""
-        return await self._sender.send(get(await self._sender.of(dataset, "ledger", "head"), LedgerHead))
+        """Return the signed head of the chain. Keep it: a later ledger that lacks it was cut or rewritten."""
+        return await self._sender.send(get(await self._sender.dataset_path(dataset, "ledger", "head"), LedgerHead))
 
     async def keys(self) -> KeySet:
-        """The server's public keys. Save them: an offline verifier trusts nothing else."""
-        return await self._sender.send(get(at("keys"), KeySet))
+        """Return the server's public keys. Save them: offline verification trusts no other keys."""
+        return await self._sender.send(get(api_path("keys"), KeySet))
 
     @staticmethod
     def predict(model: Model, rows: "Rows") -> "NDArray[Any]":
-        """See `purse.predict`."""
+        """Return a model's predictions for rows: see `purse.predict`."""
         from purse.prediction import predict  # late: NumPy
 
         return predict(model, rows)
 
     async def verify(self, receipt: Receipt) -> VerificationReport:
-        """What the server finds: signature, spend, and whether its ledger holds the release."""
-        call = post(at("receipts", "verify"), receipt.document, VerificationReport, repeatable=True)
+        """Return what the server finds: the signature, the recomputed epsilon, and the release in its ledger."""
+        call = post(api_path("receipts", "verify"), receipt.document, VerificationReport, repeatable=True)
         return await self._sender.send(call)
 
     async def metrics(self) -> str:
-        """The server's figures, as Prometheus reads them."""
+        """Return the server's metrics in the format of Prometheus."""
         return await self._sender.send(Call("GET", "/metrics", bytes.decode, repeatable=True))
 
     async def ready(self) -> None:
-        """Returns if the server takes jobs now; `ProblemError` not_ready if it does not yet."""
-        await self._sender.send(Call("GET", "/health/ready", nothing))
+        """Return if the server accepts jobs; raise the `ProblemError` not_ready if it does not yet."""
+        await self._sender.send(Call("GET", "/health/ready", ignore))
 
 
 @final
@@ -176,60 +192,68 @@ class AsyncTokens:
     async def create(
         self, name: str, role: Role, *, scopes: Sequence[Scope] | None = None, lifetime: int | None = None
     ) -> NewToken:
-        """A new token, another one of whoever goes by this name; its secret is shown this once.
+        """Create a token of the person or program with this name. Its secret is shown only in this response.
 
         Parameters
         ----------
         scopes : part of what the role may do; all of it if None
-        lifetime : seconds until it expires; never, if None
+        lifetime : seconds until the token expires; unlimited if None
         """
-        asked = {"name": name, "role": role, "scopes": None if scopes is None else list(scopes), "lifetime": lifetime}
-        return await self._sender.send(post(at("tokens"), {k: v for k, v in asked.items() if v is not None}, NewToken))
+        chosen = None if scopes is None else list(scopes)
+        request = without_none(name=name, role=role, scopes=chosen, lifetime=lifetime)
+        return await self._sender.send(post(api_path("tokens"), request, NewToken))
 
     async def rotate(self, token: str) -> NewToken:
-        """A new secret in the place of a token, which ends now."""
-        return await self._sender.send(act("POST", at("tokens", token, "rotate"), NewToken))
+        """Replace a token's secret; the old one ends now."""
+        return await self._sender.send(act("POST", api_path("tokens", token, "rotate"), NewToken))
 
     async def list(
         self, *, name: str | None = None, role: Role | None = None, order: Order = "desc"
     ) -> Sequence[Token]:
-        """The live tokens that suit all that is said, without their secrets, the newest first."""
-        return await self._sender.all(at("tokens"), Page[Token], name=name, role=role, order=order)
+        """Return the valid tokens, filtered and without their secrets, the newest first."""
+        return await self._sender.all(api_path("tokens"), Page[Token], name=name, role=role, order=order)
 
     async def revoke(self, token: str) -> None:
-        """Makes a token invalid, for good."""
-        await self._sender.send(Call("DELETE", at("tokens", token), nothing))
+        """Make a token invalid for good."""
+        await self._sender.send(delete(api_path("tokens", token)))
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class AsyncWebhooks:
-    """Where to be told that a job is over; `purse.webhooks.verify` reads what comes there."""
+    """Addresses that receive a message when a job finishes; `purse.webhooks.verify` checks the messages."""
 
     _sender: Sender
 
     async def create(self, url: str) -> Webhook:
-        """From now on this address is told of each of your jobs that is over."""
-        return await self._sender.send(post(at("webhooks"), {"url": url}, Webhook, repeatable=True))
+        """Register an address that receives a message about each of your jobs that finishes."""
+        return await self._sender.send(post(api_path("webhooks"), {"url": url}, Webhook, repeatable=True))
 
     async def list(self, *, analyst: str | None = None, order: Order = "desc") -> Sequence[Webhook]:
-        """Your webhooks, to a steward all, the newest first."""
-        return await self._sender.all(at("webhooks"), Page[Webhook], analyst=analyst, order=order)
+        """Return your webhooks, or all of them for a steward, the newest first."""
+        return await self._sender.all(api_path("webhooks"), Page[Webhook], analyst=analyst, order=order)
 
     async def get(self, webhook: str) -> Webhook:
-        """A webhook by its id, and whether its messages are taken."""
-        return await self._sender.send(get(at("webhooks", webhook), Webhook))
+        """Return a webhook by its id, with the state of its deliveries."""
+        return await self._sender.send(get(api_path("webhooks", webhook), Webhook))
 
     async def delete(self, webhook: str) -> None:
-        """It is told of nothing more."""
-        await self._sender.send(Call("DELETE", at("webhooks", webhook), nothing))
+        """Stop sending messages to a webhook."""
+        await self._sender.send(delete(api_path("webhooks", webhook)))
 
 
-def bearer(token: str | None) -> dict[str, str]:
-    """The header that a token travels in."""
-    return {"Authorization": f"Bearer {token}"} if token else {}
+def http_settings(url: str | None, token: str | None, timeout: float) -> dict[str, Any]:
+    """Return the settings of an httpx client, from PURSE_URL and PURSE_TOKEN if neither url nor token is passed.
+
+    PURSE_TOKEN is never sent to an address that the caller passes, which may be another server.
+    """
+    if url is None:
+        url = os.environ.get("PURSE_URL") or DEFAULT_URL
+        token = (os.environ.get("PURSE_TOKEN") or None) if token is None else token
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    return {"base_url": url, "headers": headers, "timeout": timeout, "verify": certificates(url)}
 
 
-def trusted(url: str) -> ssl.SSLContext | bool:
-    """Whose certificates hold: nobody's where none is shown, and no list of authorities is read."""
+def certificates(url: str) -> ssl.SSLContext | bool:
+    """Return the certificates to accept: the usual ones for https; none, unread, for http, which shows none."""
     return httpx.URL(url).scheme != "http" or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -1,4 +1,4 @@
-"""One request of the API and how its answer is read. No I/O."""
+"""Requests of the API and the readers of their responses. No I/O."""
 
 import json
 import re
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Generic, TypeVar
+from typing import Any, BinaryIO, Final, Generic, TypeVar
 from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
@@ -21,14 +21,16 @@ M = TypeVar("M", bound=BaseModel)
 Spec = DatasetSpec | Mapping[str, Any]
 Source = str | Path | BinaryIO | Frame
 
-MEDIA_TYPES = {".csv": "text/csv", ".parquet": "application/vnd.apache.parquet"}
-_COLUMN = re.compile(r"^spec\.columns\.([0-9]+)(?:\.(?:number|category)\b)?")
+MEDIA_TYPES: Final = {".csv": "text/csv", ".parquet": "application/vnd.apache.parquet"}
+PAGE_SIZE: Final = 100
+_COLUMN: Final = re.compile(r"^spec\.columns\.([0-9]+)(?:\.(?:number|category)\b)?")
 _ANYTHING: TypeAdapter[object] = TypeAdapter(Any, config=ConfigDict(ser_json_inf_nan="constants"))
+_JSON_HEADERS: Final = {"Content-Type": "application/json"}
 
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A multipart body, streamed: the declaration first, then the file, or the id of an upload in its place."""
+    """A streamed multipart body: the declaration, then the file or the id of a completed upload."""
 
     spec: str
     file: BinaryIO | str
@@ -38,8 +40,12 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
-    """One request and the reader of its answer; `repeatable` if sending it twice is as good as once; `timeout` if it
-    may be silent for longer than others.
+    """One request and the reader of its response.
+
+    Parameters
+    ----------
+    repeatable : whether sending the request twice has the same effect as sending it once
+    timeout : seconds without data after which the request fails, if it may take longer than others
     """
 
     method: str
@@ -53,104 +59,117 @@ class Call(Generic[T]):
     timeout: float | None = None
 
 
-def at(*parts: str) -> str:
-    """A path of version 1; no part of it can leave its place.
+def api_path(*parts: str) -> str:
+    """Return a path of version 1 of the API; slashes in a part are escaped.
 
     Raises
     ------
     ValueError
-        for `.` and `..`, which a client or a proxy would follow to another place: what is named so has an id.
+        for the parts `.` and `..`, which a client or a proxy would resolve to another path.
     """
     if any(part in (".", "..") for part in parts):
-        raise ValueError("a name that is a step in a path is none that can be asked for: say the id")
+        raise ValueError("`.` and `..` cannot be used as names in a path, because they lead to another one: use the id")
     return "/".join(("/v1", *(quote(part, safe="") for part in parts)))
 
 
 def get(path: str, answer: type[M]) -> Call[M]:
-    """Reads one document."""
+    """Return the call that reads one document."""
     return Call("GET", path, reader(answer), repeatable=True)
 
 
-def page(path: str, answer: type[M], cursor: str | None, said: Mapping[str, str | None]) -> Call[M]:
-    """Reads one page of a list, in the order and of the entries that are said."""
-    asked = {"limit": "100", "cursor": cursor, **said}
-    params = {name: value for name, value in asked.items() if value is not None}
+def get_page(path: str, answer: type[M], cursor: str | None, filters: Mapping[str, str | None]) -> Call[M]:
+    """Return the call that reads one page of a list, with its order and filters."""
+    query = {"limit": str(PAGE_SIZE), "cursor": cursor, **filters}
+    params = {name: value for name, value in query.items() if value is not None}
     return Call("GET", path, reader(answer), params=params, repeatable=True)
 
 
-def say(method: str, path: str, body: object, answer: type[M]) -> Call[M]:
-    """How something is from now on (PUT), or what is named of it (PATCH); twice is as good as once."""
-    headers = {"Content-Type": "application/json"}
-    return Call(method, path, reader(answer), body=_json(body).encode(), headers=headers, repeatable=True)
+def replace(method: str, path: str, body: object, answer: type[M]) -> Call[M]:
+    """Return the call that sets a document (PUT) or some of its fields (PATCH)."""
+    return Call(method, path, reader(answer), body=_json(body).encode(), headers=_JSON_HEADERS, repeatable=True)
 
 
 def post(path: str, body: object, answer: type[M], key: str | None = None, repeatable: bool = False) -> Call[M]:
-    """Sends a document; one with an idempotency key may be sent again."""
-    headers = {"Content-Type": "application/json"} | ({"Idempotency-Key": key} if key else {})
-    repeatable = repeatable or key is not None
-    return Call("POST", path, reader(answer), body=_json(body).encode(), headers=headers, repeatable=repeatable)
+    """Return the call that sends a document; an idempotency key makes it repeatable."""
+    headers = _JSON_HEADERS | ({"Idempotency-Key": key} if key else {})
+    return Call("POST", path, reader(answer), _json(body).encode(), headers=headers, repeatable=repeatable or bool(key))
 
 
 def act(method: str, path: str, answer: type[M]) -> Call[M]:
-    """Does something that needs no more words than its path; `answer` is what the server then says of it."""
+    """Return the call of an action without a body."""
     return Call(method, path, reader(answer))
 
 
-def nothing(_body: bytes) -> None:
-    """The reader of an answer that says nothing, or is read line by line."""
+def delete(path: str) -> Call[None]:
+    """Return the call that deletes something and reads no response."""
+    return Call("DELETE", path, ignore)
+
+
+def ignore(_body: bytes) -> None:
+    """Read nothing from a response."""
 
 
 def register(upload: str, spec: Spec) -> Call[Registered]:
-    """Makes a dataset of an upload that is complete."""
-    return Call("POST", at("datasets"), reader(Registered), upload=Upload(_json(spec), upload, None, None))
+    """Return the call that registers a completed upload as a dataset."""
+    return Call("POST", api_path("datasets"), reader(Registered), upload=Upload(_json(spec), upload, None, None))
+
+
+def upload(file: BinaryIO, spec: Spec) -> Call[Registered]:
+    """Return the call that registers a file as a dataset."""
+    path = getattr(file, "name", None)
+    name = Path(path).name if isinstance(path, str) else "data.csv"
+    media_type = MEDIA_TYPES.get(Path(name).suffix.lower(), "application/octet-stream")
+    return Call("POST", api_path("datasets"), reader(Registered), upload=Upload(_json(spec), file, name, media_type))
 
 
 @contextmanager
-def naming(spec: Spec) -> Iterator[None]:
-    """A refusal of this declaration says its columns' names, which no server repeats, in the place of positions."""
+def naming_columns(spec: Spec) -> Iterator[None]:
+    """Put column names in place of positions into a ProblemError about this declaration.
+
+    The server never repeats names of a declaration that it refuses, but the caller has them.
+    """
     try:
         yield
     except ProblemError as error:
         columns = spec.columns if isinstance(spec, DatasetSpec) else spec.get("columns")
-        names = _ANYTHING.dump_python(columns, mode="json") if isinstance(columns, list) else []
+        declared = _ANYTHING.dump_python(columns, mode="json") if isinstance(columns, list) else []
 
-        def name(found: re.Match[str]) -> str:
-            at = int(found[1])
-            said = names[at].get("name") if at < len(names) and isinstance(names[at], dict) else None
-            return f"{said!r}" if isinstance(said, str) else found[0]
+        def name(match: re.Match[str]) -> str:
+            position = int(match[1])
+            column = declared[position] if position < len(declared) else None
+            column_name = column.get("name") if isinstance(column, dict) else None
+            return f"{column_name!r}" if isinstance(column_name, str) else match[0]
 
-        told = [v.model_copy(update={"where": _COLUMN.sub(name, v.where)}) for v in error.violations]
-        rest: Any = {"remaining": error.remaining, "report": error.report, "retry_after": error.retry_after}
-        named = ProblemError(error.code, error.status, error.detail, violations=told, **rest)
+        violations = [v.model_copy(update={"where": _COLUMN.sub(name, v.where)}) for v in error.violations]
+        named = ProblemError(
+            error.code,
+            error.status,
+            error.detail,
+            remaining=error.remaining,
+            violations=violations,
+            report=error.report,
+            retry_after=error.retry_after,
+        )
         for note in getattr(error, "__notes__", ()):
             named.add_note(note)
         raise named from None
 
 
-def upload(file: BinaryIO, spec: Spec) -> Call[Registered]:
-    """Sends a file under its declaration."""
-    given = getattr(file, "name", None)
-    name = Path(given).name if isinstance(given, str) else "data.csv"
-    media_type = MEDIA_TYPES.get(Path(name).suffix.lower(), "application/octet-stream")
-    return Call("POST", at("datasets"), reader(Registered), upload=Upload(_json(spec), file, name, media_type))
-
-
 def dialect_of(spec: Spec) -> Dialect:
-    """How a file under this declaration is written."""
+    """Return the dialect of a declaration; the default if it is malformed, which the server reports."""
     if isinstance(spec, DatasetSpec):
         return spec.dialect
     try:
         return Dialect.model_validate(spec.get("dialect") or {})
     except ValidationError:
-        return PLAIN  # the server says what is wrong with it
-
-
-def _json(value: object) -> str:
-    """Dictionaries, our dataclasses and wire models as JSON. `ValueError` for NaN and infinities."""
-    return json.dumps(_ANYTHING.dump_python(value, mode="json"), allow_nan=False)
+        return PLAIN
 
 
 def reader(answer: type[M]) -> Callable[[bytes], M]:
-    """Reads one document of an answer."""
-    # a newer server may say more than this client knows
+    """Return the function that reads one document; it ignores fields of a newer server."""
     return lambda body: answer.model_validate_json(body, extra="ignore")
+
+
+def _json(value: object) -> str:
+    """Return dictionaries, our dataclasses and wire models as JSON; raise a ValueError for NaN and infinities."""
+    return json.dumps(_ANYTHING.dump_python(value, mode="json"), allow_nan=False)

@@ -1,53 +1,68 @@
 """The service from Python.
 
     with Client("http://127.0.0.1:8000", token="...") as purse:
-        job = purse.jobs.submit(dataset="ds_...", target="income", privacy={"epsilon": 0.5, "delta": 1e-7})
+        job = purse.jobs.submit(dataset="people", target="income", privacy={"epsilon": 0.5, "delta": 1e-7})
         model = job.result()
         job.receipt().verify()
 
-Names, parameters and promises are those of `purse.client.aio`, `.datasets` and `.jobs`, run to their end.
+Every method has the name, parameters and guarantees of its counterpart in `purse.client.aio`, `.datasets` and `.jobs`.
 """
 
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from functools import wraps
-from inspect import signature
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, final
+from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, Unpack, final
 
 import httpx
 
-from purse.client.aio import AsyncClient, AsyncTokens, AsyncWebhooks, bearer, trusted
+from purse.client.aio import AsyncClient, AsyncTokens, AsyncWebhooks, http_settings
 from purse.client.datasets import AsyncDatasets
 from purse.client.jobs import AsyncJobHandle, AsyncJobs
+from purse.client.requests import EvaluationOptions, check_arguments, completed, explicit_signature
 from purse.client.sending import TIMEOUT, Blocking, each, run
 from purse.wire.jobs import Job, JobEvent, JobState
 
 A = TypeVar("A")
 P = ParamSpec("P")
+R = TypeVar("R")
 T = TypeVar("T")
 A_co = TypeVar("A_co", covariant=True)
 
 
 class _Face(Protocol[A_co]):
+    """A blocking object that holds its asynchronous counterpart."""
+
     @property
     def _awaited(self) -> A_co: ...
 
 
-def _run(method: Callable[Concatenate[A, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[_Face[A], P], T]:
-    """The method, run to its end."""
+def _blocking(
+    method: Callable[Concatenate[A, P], Coroutine[Any, Any, T]], convert: Callable[[T], R], returns: object
+) -> Callable[Concatenate[_Face[A], P], R]:
+    """Return the method as one that blocks and converts its result. Errors name the blocking class."""
+    expected = explicit_signature(method)
+    name = method.__qualname__.removeprefix("Async")
 
     @wraps(method)
-    def call(self: _Face[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return run(method(self._awaited, *args, **kwargs))
+    def call(self: _Face[A], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        check_arguments(name, expected, self, *args, **kwargs)
+        return convert(run(method(self._awaited, *args, **kwargs)))
 
+    call.__signature__ = expected.replace(return_annotation=returns)  # type: ignore[attr-defined]
+    call.__qualname__ = name
     return call
+
+
+def _run(method: Callable[Concatenate[A, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[_Face[A], P], T]:
+    """Return the method as one that blocks."""
+    return _blocking(method, lambda result: result, explicit_signature(method).return_annotation)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class JobHandle:
-    """One job; `job` is what the server said last."""
+    """One job; `job` is its state as of the server's last response."""
 
     _awaited: AsyncJobHandle
 
@@ -56,26 +71,27 @@ class JobHandle:
 
     @property
     def job(self) -> Job:
-        """The job as of the last answer."""
+        """The job as of the last response."""
         return self._awaited.job
 
     @property
     def id(self) -> str:
-        """The job's identifier."""
+        """The job's id."""
         return self._awaited.id
 
     @property
     def state(self) -> JobState:
-        """The state as of the last answer."""
+        """The state as of the last response."""
         return self._awaited.state
 
     def events(self, timeout: float | None = None) -> Iterator[JobEvent]:
-        """Every change of state and progress until the end."""
+        """Yield every change of state and progress until the job is finished."""
         return each(self._awaited.events(timeout))
 
-    def evaluate(self, *, privacy: object, **rest: Any) -> "JobHandle":
-        """A job for how well this job's model does on what was kept out of its dataset: see `AsyncJobs.evaluate`."""
-        return JobHandle(run(self._awaited.evaluate(privacy=privacy, **rest)))
+    @completed
+    def evaluate(self, *, privacy: object, **options: Unpack[EvaluationOptions]) -> "JobHandle":
+        """Submit an evaluation of this job's model on the holdout set: see `Jobs.evaluate`."""
+        return JobHandle(run(self._awaited.evaluate(privacy=privacy, **options)))
 
     refresh = _run(AsyncJobHandle.refresh)
     result = _run(AsyncJobHandle.result)
@@ -91,12 +107,8 @@ class JobHandle:
 def _handle(
     method: Callable[Concatenate[A, P], Coroutine[Any, Any, AsyncJobHandle]],
 ) -> Callable[Concatenate[_Face[A], P], JobHandle]:
-    @wraps(method)
-    def call(self: _Face[A], /, *args: P.args, **kwargs: P.kwargs) -> JobHandle:
-        return JobHandle(run(method(self._awaited, *args, **kwargs)))
-
-    call.__signature__ = signature(method).replace(return_annotation=JobHandle)  # type: ignore[attr-defined]
-    return call
+    """Return the method as one that blocks and returns a `JobHandle`."""
+    return _blocking(method, JobHandle, JobHandle)
 
 
 @final
@@ -128,7 +140,7 @@ class Datasets:
 @final
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """Jobs: submitting them, and finding them again."""
+    """Jobs of a server."""
 
     _awaited: AsyncJobs
 
@@ -160,7 +172,7 @@ class Tokens:
 @final
 @dataclass(frozen=True, slots=True)
 class Webhooks:
-    """Where to be told that a job is over."""
+    """Addresses that receive a message when a job finishes."""
 
     _awaited: AsyncWebhooks
 
@@ -172,28 +184,26 @@ class Webhooks:
 
 @final
 class Client:
-    """One server and one token; a context manager. May be used from several threads, and beside a running event loop.
+    """A client of one server with one token; a context manager. Several threads may share it.
 
     Parameters
     ----------
-    url : the server's address
-    token : the bearer secret; without one, only what is public
-    transport : httpx's, to reach the service without a network
-    timeout : seconds of silence after which a request is given up; an upload may take longer
+    url : the server's address; if None, PURSE_URL, or else http://127.0.0.1:8000
+    token : the bearer token; if both url and token are None, PURSE_TOKEN. Without a token, public routes work only
+    transport : a transport of httpx, to reach the service without a network
+    timeout : seconds without data after which a request fails; an upload may take longer
     """
 
     def __init__(
         self,
-        url: str,
+        url: str | None = None,
         token: str | None = None,
         *,
         transport: httpx.BaseTransport | None = None,
         timeout: float = TIMEOUT,
     ) -> None:
-        http = httpx.Client(
-            base_url=url, headers=bearer(token), transport=transport, timeout=timeout, verify=trusted(url)
-        )
-        self._awaited = AsyncClient(url, driver=Blocking(http))
+        http = httpx.Client(transport=transport, **http_settings(url, token, timeout))
+        self._awaited = AsyncClient(str(http.base_url), driver=Blocking(http))
         self.datasets = Datasets(self._awaited.datasets)
         self.jobs = Jobs(self._awaited.jobs)
         self.tokens = Tokens(self._awaited.tokens)

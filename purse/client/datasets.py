@@ -1,30 +1,17 @@
-"""Datasets from asyncio: registering them, their budgets, samples and twins, and who may spend on them."""
+"""Datasets from asyncio: registering them, their budgets, samples and twins, grants and allotments."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Unpack, final
 
-from purse.client import parts
-from purse.client.calls import (
-    Call,
-    Source,
-    Spec,
-    act,
-    at,
-    dialect_of,
-    get,
-    naming,
-    nothing,
-    post,
-    reader,
-    register,
-    say,
-    upload,
-)
+from purse.client import calls, parts
+from purse.client.calls import Call, Source, Spec, act, api_path, delete, get, post, reader
+from purse.client.requests import AllotmentOptions, completed, without_none
 from purse.client.sending import Sender
+from purse.results import BudgetReport, Twin
 from purse.wire.allotments import Allotment
 from purse.wire.base import Order, Page
-from purse.wire.datasets import BudgetStatus, Dataset, DatasetState, Registered
+from purse.wire.datasets import Dataset, DatasetState, Registered
 from purse.wire.grants import Grant
 from purse.wire.outside import ExternalCharged
 from purse.wire.twins import AttachedSample, PublicSample, TwinSource
@@ -40,31 +27,29 @@ class AsyncDatasets:
     async def upload(
         self, file: Source, *, spec: Spec, resume: str | None = None, sheet: str | None = None
     ) -> Registered:
-        """Registers a CSV or Parquet file under the declaration `spec`; a large one in parts, through lost connections.
+        """Register a CSV or Parquet file under the declaration `spec`; a large one is sent in parts.
 
         A frame of pandas, Polars or Arrow is sent as a CSV file in the declaration's dialect, and so is a sheet of an
-        Excel workbook.
-
-        The answer's `report` says what became of its values: nothing will say it again.
+        Excel workbook. Keep the `report` of the response, which describes the file's values: the server does not.
 
         Parameters
         ----------
-        resume : the upload of an earlier call that did not end well, as the note on its error named it: what the server
-            has of the file is not sent again
-        sheet : of a workbook that has several, the one that is meant
+        resume : id of an upload that an earlier call did not finish, from the note on its error; only the missing part
+            is sent
+        sheet : name of a sheet, if the workbook has several
         """
-        with parts.opened(file, dialect_of(spec), sheet) as source, naming(spec):
+        with parts.opened(file, calls.dialect_of(spec), sheet) as source, calls.naming_columns(spec):
             size = parts.length(source)
-            if resume is None and (size is None or size <= parts.PART):
-                return await self._sender.send(upload(source, spec))
+            if resume is None and (size is None or size <= parts.PART_BYTES):
+                return await self._sender.send(calls.upload(source, spec))
             if size is None:
-                raise ValueError("a file that is to go on must be one that can be read from any place")
-            begun = resume or await parts.begin(self._sender, size)
+                raise ValueError("resume needs a file that can be read from any position: pass its path")
+            upload = resume or await parts.begin(self._sender, size)
             try:
-                await parts.fill(self._sender, begun, source, size)
-                return await self._sender.send(register(begun, spec))
+                await parts.fill(self._sender, upload, source, size)
+                return await self._sender.send(calls.register(upload, spec))
             except BaseException as error:
-                error.add_note(f"The server keeps what it has of the file as {begun}: resume it.")
+                error.add_note(f"The server keeps the received part of the file: call upload with resume={upload!r}.")
                 raise
 
     async def list(
@@ -75,32 +60,34 @@ class AsyncDatasets:
         state: DatasetState | None = None,
         order: Order = "desc",
     ) -> Sequence[Dataset]:
-        """The public metadata of the datasets that suit all that is said, the newest first."""
-        said = {"name": name, "family": family, "state": state}
-        return await self._sender.all(at("datasets"), Page[Dataset], order=order, **said)
+        """Return the public metadata of datasets, filtered, the newest first."""
+        filters = {"name": name, "family": family, "state": state}
+        return await self._sender.all(api_path("datasets"), Page[Dataset], order=order, **filters)
 
     async def get(self, dataset: Dataset | str) -> Dataset:
-        """One dataset's public metadata."""
-        return await self._sender.send(get(await self._sender.of(dataset), Dataset))
+        """Return a dataset's public metadata."""
+        return await self._sender.send(get(await self._sender.dataset_path(dataset), Dataset))
 
-    async def budget(self, dataset: Dataset | str) -> BudgetStatus:
-        """What is spent and what remains."""
-        return await self._sender.send(get(await self._sender.of(dataset, "budget"), BudgetStatus))
+    async def budget(self, dataset: Dataset | str) -> BudgetReport:
+        """Return what is spent and what remains."""
+        return await self._sender.send(get(await self._sender.dataset_path(dataset, "budget"), BudgetReport))
 
     async def twin(
         self, dataset: Dataset | str, *, rows: int = 1000, number: int = 0, source: TwinSource | None = None
-    ) -> bytes:
-        """A CSV file, in the dialect declared, of rows to try code on: drawn by what is public, no data has a part.
+    ) -> Twin:
+        """Return made-up rows to try code on, as a CSV file in the declared dialect; reads no data.
+
+        The result is bytes; its `to_frame()` is a frame of pandas.
 
         Parameters
         ----------
-        number : which of the twins: the same number gives the same rows
-        source : "sample", the public one that the steward attached; "profile", the latest that was released;
-            "declaration"; the first of these that there is, if None
+        number : which twin to draw: the same number gives the same rows
+        source : "sample" draws from the public sample that the steward attached, "profile" from the latest released
+            profile, "declaration" from the declaration. By default the first of these that exists
         """
-        asked = {"rows": str(rows), "number": str(number)} | ({"source": source} if source else {})
-        path = await self._sender.of(dataset, "twin")
-        return await self._sender.send(Call("GET", path, bytes, params=asked, repeatable=True))
+        params = without_none(rows=str(rows), number=str(number), source=source)
+        path = await self._sender.dataset_path(dataset, "twin")
+        return await self._sender.send(Call("GET", path, Twin, params=params, repeatable=True))
 
     async def attach_sample(
         self,
@@ -111,91 +98,97 @@ class AsyncDatasets:
         spec: Spec | None = None,
         sheet: str | None = None,
     ) -> AttachedSample:
-        """Rows of a public file, a frame or a workbook's sheet as well, that twins and forecasts are drawn from now on.
-
-        You vouch for it.
+        """Attach rows of a public file, from which twins and forecasts are then drawn. You vouch that it is public.
 
         Parameters
         ----------
-        published : where; every analyst with a grant is told, and may have the rows
-        spec : the dataset's, where it has a dialect: a frame or a sheet is sent in that one
-        sheet : of a workbook that has several, the one that is meant
+        published : where the file is published; every analyst with a grant can see this, and the rows
+        spec : the dataset's declaration, if it has a dialect and `file` is a frame or a workbook
+        sheet : name of a sheet, if the workbook has several
         """
-        with parts.opened(file, dialect_of(spec or {}), sheet) as source:
-            body, path = source.read(), await self._sender.of(dataset, "sample")
-        headers, params = {"Content-Type": "application/octet-stream"}, {"published": published}
+        with parts.opened(file, calls.dialect_of(spec or {}), sheet) as source:
+            body = source.read()
         return await self._sender.send(
-            Call("PUT", path, reader(AttachedSample), body, params, headers, repeatable=True)
+            Call(
+                "PUT",
+                await self._sender.dataset_path(dataset, "sample"),
+                reader(AttachedSample),
+                body,
+                params={"published": published},
+                headers={"Content-Type": "application/octet-stream"},
+                repeatable=True,
+            )
         )
 
     async def sample(self, dataset: Dataset | str) -> PublicSample:
-        """What the steward says of the public sample that is attached; its rows are a `twin`'s."""
-        return await self._sender.send(get(await self._sender.of(dataset, "sample"), PublicSample))
+        """Return the facts of the attached public sample; `twin` returns its rows."""
+        return await self._sender.send(get(await self._sender.dataset_path(dataset, "sample"), PublicSample))
 
     async def delete_sample(self, dataset: Dataset | str) -> None:
-        """From now on there is none."""
-        await self._sender.send(Call("DELETE", await self._sender.of(dataset, "sample"), nothing))
+        """Delete the attached public sample."""
+        await self._sender.send(delete(await self._sender.dataset_path(dataset, "sample")))
 
     async def grant(self, dataset: Dataset | str, analyst: str) -> Grant:
-        """From now on the analyst of this name or id sees the dataset and spends on it."""
-        return await self._sender.send(act("PUT", await self._sender.of(dataset, "grants", analyst), Grant))
+        """Let the analyst with this name or id see the dataset and spend its budget."""
+        return await self._sender.send(act("PUT", await self._sender.dataset_path(dataset, "grants", analyst), Grant))
 
     async def grants(self, dataset: Dataset | str, *, order: Order = "desc") -> Sequence[Grant]:
-        """Which analysts know of the dataset, the newest first."""
-        return await self._sender.all(await self._sender.of(dataset, "grants"), Page[Grant], order=order)
+        """Return the grants of a dataset, the newest first."""
+        path = await self._sender.dataset_path(dataset, "grants")
+        return await self._sender.all(path, Page[Grant], order=order)
 
-    async def allot(self, dataset: Dataset | str, analyst: str, /, **said: Any) -> Allotment:
-        """From now on the analyst's jobs together spend at most this of the budget: see `AllotmentRequest`.
+    async def revoke(self, dataset: Dataset | str, analyst: str) -> None:
+        """Hide the dataset from the analyst, who keeps own jobs and their releases."""
+        await self._sender.send(delete(await self._sender.dataset_path(dataset, "grants", analyst)))
+
+    @completed
+    async def allot(self, dataset: Dataset | str, analyst: str, /, **options: Unpack[AllotmentOptions]) -> Allotment:
+        """Limit what the analyst's jobs together may spend of the budget.
 
         Parameters
         ----------
-        said : `share`, or `epsilon` and perhaps `delta`; and `mode`, "shared" or "reserved"
+        options : `share`, or `epsilon` with or without `delta`; and `mode`, "shared" or "reserved"
         """
-        return await self._sender.send(
-            say("PUT", await self._sender.of(dataset, "allotments", analyst), said, Allotment)
-        )
+        path = await self._sender.dataset_path(dataset, "allotments", analyst)
+        return await self._sender.send(calls.replace("PUT", path, options, Allotment))
 
     async def allotments(self, dataset: Dataset | str, *, order: Order = "desc") -> Sequence[Allotment]:
-        """What each analyst may spend of the budget, the newest first."""
-        return await self._sender.all(await self._sender.of(dataset, "allotments"), Page[Allotment], order=order)
+        """Return what each analyst may spend of the budget, the newest first."""
+        path = await self._sender.dataset_path(dataset, "allotments")
+        return await self._sender.all(path, Page[Allotment], order=order)
 
     async def deallot(self, dataset: Dataset | str, analyst: str) -> None:
-        """From now on the analyst spends of what nobody has reserved."""
-        await self._sender.send(Call("DELETE", await self._sender.of(dataset, "allotments", analyst), nothing))
-
-    async def revoke(self, dataset: Dataset | str, analyst: str) -> None:
-        """From now on the dataset is not there for the analyst; own jobs, and what they release, remain."""
-        await self._sender.send(Call("DELETE", await self._sender.of(dataset, "grants", analyst), nothing))
+        """Remove the analyst's limit; the analyst then spends from the unreserved part of the budget."""
+        await self._sender.send(delete(await self._sender.dataset_path(dataset, "allotments", analyst)))
 
     async def charge(
         self, dataset: Dataset | str, *, label: str, event: object, exceeds: bool = False
     ) -> ExternalCharged:
-        """Charges what ran elsewhere on the same people, once for each label.
+        """Charge a mechanism that ran elsewhere on the same people, once for each label.
 
         Parameters
         ----------
         event : such as `{"type": "GaussianDpEvent", "noise_multiplier": 12.0}`
-        exceeds : record it also if it does not fit; the ledger is frozen by that
+        exceeds : if true, record it although it exceeds the budget, which freezes the ledger
         """
         body = {"label": label, "event": event, "exceeds": exceeds}
-        return await self._sender.send(
-            post(await self._sender.of(dataset, "charges"), body, ExternalCharged, repeatable=True)
-        )
+        path = await self._sender.dataset_path(dataset, "charges")
+        return await self._sender.send(post(path, body, ExternalCharged, repeatable=True))
 
     async def amend(
         self, dataset: Dataset | str, *, name: str | None = None, budget: object = None, frozen: bool | None = None
     ) -> Dataset:
-        """Changes what is given: name and budget while nothing is charged; a larger budget, a freeze at any time.
+        """Change a dataset: its name and budget before the first charge; a larger budget or a freeze at any time.
 
         Parameters
         ----------
-        budget : `{"epsilon": ..., "delta": ...}`; after the first charge a new promise, beside those before it
+        budget : `{"epsilon": ..., "delta": ...}`; after the first charge a new guarantee beside the earlier ones
         frozen : True stops all spending at once; False lifts that
         """
-        asked = {"name": name, "budget": budget, "frozen": frozen}
-        changes = {key: value for key, value in asked.items() if value is not None}
-        return await self._sender.send(say("PATCH", await self._sender.of(dataset), changes, Dataset))
+        changes = without_none(name=name, budget=budget, frozen=frozen)
+        path = await self._sender.dataset_path(dataset)
+        return await self._sender.send(calls.replace("PATCH", path, changes, Dataset))
 
     async def erase(self, dataset: Dataset | str) -> Dataset:
-        """Ends the dataset's jobs and deletes its values; `data` says whether its ledger stays or it is withdrawn."""
-        return await self._sender.send(act("DELETE", await self._sender.of(dataset), Dataset))
+        """End the dataset's jobs and delete its values. The response's `data` says whether the ledger was kept."""
+        return await self._sender.send(act("DELETE", await self._sender.dataset_path(dataset), Dataset))

@@ -1,33 +1,42 @@
-"""Jobs from asyncio: submitting them, finding them again, and what they released."""
+"""Jobs from asyncio: submitting them, finding them again, and reading their releases."""
 
 import secrets
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, SupportsFloat, final
+from typing import Any, Unpack, final
 
-from purse.client.calls import act, at, get, post
+from purse.client.calls import act, api_path, get, post
 from purse.client.events import FINISHED, EventStream, as_event
 from purse.client.progress import Watch, watching
+from purse.client.requests import (
+    EvaluationOptions,
+    JobOptions,
+    TuningOptions,
+    completed,
+    expanded,
+    job_request,
+    privacy_of,
+)
 from purse.client.sending import Sender
 from purse.errors import JobNotReleased
 from purse.model import Model
 from purse.receipts import Receipt
+from purse.results import Evaluation, Statistic
 from purse.wire.base import Order, Page
 from purse.wire.datasets import Dataset
-from purse.wire.evaluations import ReleasedEvaluation
 from purse.wire.jobs import Job, JobEvent, JobKind, JobState
 from purse.wire.profiles import DatasetProfile
 from purse.wire.receipts import KeySet, ReceiptDocument
-from purse.wire.statistics import ReleasedStatistic
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class AsyncJobs:
-    """Jobs: submitting them, and finding them again."""
+    """Jobs of a server."""
 
     _sender: Sender
 
+    @completed
     async def submit(
         self,
         /,
@@ -36,62 +45,62 @@ class AsyncJobs:
         target: str | None = None,
         privacy: object,
         idempotency_key: str | None = None,
-        **rest: Any,
+        **options: Unpack[JobOptions],
     ) -> "AsyncJobHandle":
-        """Charges the budget and queues the job: a model of a target, or, with the `method` of one, a statistic of
-        `columns`: counts, means, quantiles, covariance, profile.
+        """Charge the budget and queue a job.
+
+        The job trains a model of `target`. With `method="counts"`, "means", "quantiles", "covariance" or "profile" it
+        releases this statistic of `columns` instead.
 
         Parameters
         ----------
-        dataset : its id, its name, or itself
-        privacy : `{"epsilon": ..., "delta": ...}`, or an epsilon, at the dataset's delta
-        target, rest : of the job request; `method="dp_gd"` is `method={"name": "dp_gd"}`, and so for a loss, a
-            regularizer, a domain and a preparation; what is left out has defaults, filled in by the server
-        idempotency_key : yours, if you keep it; else one is made before anything is sent, so that an answer that is
-            lost never charges twice
+        dataset : a dataset, its id or its name
+        privacy : `{"epsilon": ..., "delta": ...}`, or an epsilon at the dataset's delta
+        options : other fields of the job request, with the server's defaults. `method="dp_gd"` is short for
+            `method={"name": "dp_gd"}`; loss, regularizer, domain and preparation have the same short form
+        idempotency_key : key of your own; by default the client makes one, so that a lost response never charges twice
 
         Raises
         ------
         ProblemError
-            budget_exhausted, with what `remaining` would admit; and others.
+            budget_exhausted, with the budget that `remaining`; and others.
         """
-        request = request_of(await self._sender.identify(dataset), target, privacy, rest)
-        call = post(at("jobs"), request, Job, key=idempotency_key or secrets.token_hex(16))
-        return AsyncJobHandle(self._sender, await self._sender.send(call))
+        request = job_request(await self._sender.identify(dataset), target, privacy, options)
+        return await self._submitted(api_path("jobs"), request, idempotency_key)
 
+    @completed
     async def tune(
         self,
         /,
         *,
         dataset: Dataset | str,
         target: str,
-        candidates: Sequence[dict[str, Any] | str],
+        candidates: Sequence[Mapping[str, Any] | str],
         privacy: object,
         idempotency_key: str | None = None,
-        **rest: Any,
+        **options: Unpack[TuningOptions],
     ) -> "AsyncJobHandle":
-        """Charges the budget and queues a tuning: models made in several ways, of which the best is released.
+        """Charge the budget and queue a tuning: several ways to train a model, of which the best is released.
 
         Parameters
         ----------
-        candidates : of each what a job request says of `method`, `regularizer`, `domain`, `preparation` and
-            `slope_limit`; "dp_gd" is `{"method": {"name": "dp_gd"}}`. A public list: nothing in it from the data
-        rest : of the request; `repeats`, how often each is tried, is 2 if left out
-        dataset, target, privacy, idempotency_key : as `submit`
+        candidates : the ways to train, as public facts: mappings with `method`, `regularizer`, `domain`, `preparation`
+            and `slope_limit`; "dp_gd" is short for `{"method": {"name": "dp_gd"}}`
+        options : other fields of the request; `repeats`, the number of tries of each candidate, is 2 by default
+        dataset, target, privacy, idempotency_key : as in `submit`
 
         Raises
         ------
         ProblemError
             as `submit`.
         """
-        tried = [short({"method": each} if isinstance(each, str) else each) for each in candidates]
-        request = request_of(await self._sender.identify(dataset), target, privacy, rest | {"candidates": tried})
-        call = post(at("tunings"), request, Job, key=idempotency_key or secrets.token_hex(16))
-        return AsyncJobHandle(self._sender, await self._sender.send(call))
+        ways = [expanded({"method": each} if isinstance(each, str) else each) for each in candidates]
+        request = job_request(await self._sender.identify(dataset), target, privacy, {**options, "candidates": ways})
+        return await self._submitted(api_path("tunings"), request, idempotency_key)
 
     async def get(self, job: str) -> "AsyncJobHandle":
-        """A job by its id, after a restart too."""
-        return AsyncJobHandle(self._sender, await self._sender.send(get(at("jobs", job), Job)))
+        """Return the job with this id, also in a later process."""
+        return AsyncJobHandle(self._sender, await self._sender.send(get(api_path("jobs", job), Job)))
 
     async def list(
         self,
@@ -105,57 +114,68 @@ class AsyncJobs:
         until: str | None = None,
         order: Order = "desc",
     ) -> Sequence[Job]:
-        """The jobs that this token may see and that suit all that is said, the newest first.
+        """Return the jobs that this token can see, filtered, the newest first.
 
         Parameters
         ----------
-        since, until : submitted from this UTC time on, and before this one: "2026-11-22" or "2026-11-22T17:00:00Z"
+        since, until : jobs submitted from this UTC time on, and before this one: "2026-11-22" or "2026-11-22T17:00:00Z"
         """
-        named = None if dataset is None else await self._sender.identify(dataset)
-        said = {"state": state, "method": method, "kind": kind, "analyst": analyst, "since": since, "until": until}
-        return await self._sender.all(at("jobs"), Page[Job], dataset=named, order=order, **said)
+        identifier = None if dataset is None else await self._sender.identify(dataset)
+        filters = {"state": state, "method": method, "kind": kind, "analyst": analyst, "since": since, "until": until}
+        return await self._sender.all(api_path("jobs"), Page[Job], dataset=identifier, order=order, **filters)
 
     async def model(self, job: str) -> Model:
-        """The model that a job released."""
-        return await self._sender.send(get(at("jobs", job, "model"), Model))
+        """Return the model that a job released."""
+        return await self._sender.send(get(api_path("jobs", job, "model"), Model))
 
     async def profile(self, job: str) -> DatasetProfile:
-        """The profile that a job released, whoever submitted it; `Dataset.profile` names the latest."""
-        return await self._sender.send(get(at("jobs", job, "profile"), DatasetProfile))
+        """Return the profile that a job of any analyst released; `Dataset.profile` is the id of the latest job."""
+        return await self._sender.send(get(api_path("jobs", job, "profile"), DatasetProfile))
 
-    async def statistic(self, job: str) -> ReleasedStatistic:
-        """The statistic that a job released."""
-        return await self._sender.send(get(at("jobs", job, "statistic"), ReleasedStatistic))
+    async def statistic(self, job: str) -> Statistic:
+        """Return the statistic that a job released."""
+        return await self._sender.send(get(api_path("jobs", job, "statistic"), Statistic))
 
+    @completed
     async def evaluate(
-        self, model: str, /, *, privacy: object, idempotency_key: str | None = None, **rest: Any
+        self,
+        model: str,
+        /,
+        *,
+        privacy: object,
+        idempotency_key: str | None = None,
+        **options: Unpack[EvaluationOptions],
     ) -> "AsyncJobHandle":
-        """Charges the budget of what was kept out of a dataset, and queues an evaluation of a model of the rest.
+        """Charge the budget of a dataset's holdout set and queue an evaluation of a model on it.
 
         Parameters
         ----------
-        model : the job that released it
-        privacy, idempotency_key : as `submit`
-        rest : `bins` of scores or residuals; `clip` of residuals, in halves of the target's range
+        model : id of the job that released the model
+        privacy, idempotency_key : as in `submit`
+        options : `bins` of scores or residuals; `clip` of residuals, in halves of the target's range
         """
-        request = {"privacy": in_full(privacy), **rest}
-        call = post(at("models", model, "evaluations"), request, Job, key=idempotency_key or secrets.token_hex(16))
-        return AsyncJobHandle(self._sender, await self._sender.send(call))
+        request = {"privacy": privacy_of(privacy), **options}
+        return await self._submitted(api_path("models", model, "evaluations"), request, idempotency_key)
 
-    async def evaluation(self, job: str) -> ReleasedEvaluation:
-        """The evaluation that a job released."""
-        return await self._sender.send(get(at("jobs", job, "evaluation"), ReleasedEvaluation))
+    async def evaluation(self, job: str) -> Evaluation:
+        """Return the evaluation that a job released."""
+        return await self._sender.send(get(api_path("jobs", job, "evaluation"), Evaluation))
 
     async def receipt(self, job: str) -> Receipt:
-        """A job's signed receipt, and the keys that the server publishes now; for auditors too."""
-        document = await self._sender.send(get(at("jobs", job, "receipt"), ReceiptDocument))
-        return Receipt(document, await self._sender.send(get(at("keys"), KeySet)))
+        """Return a job's signed receipt and the server's current keys; auditors may read it too."""
+        document = await self._sender.send(get(api_path("jobs", job, "receipt"), ReceiptDocument))
+        return Receipt(document, await self._sender.send(get(api_path("keys"), KeySet)))
+
+    async def _submitted(self, path: str, request: object, key: str | None) -> "AsyncJobHandle":
+        """Send a request, with a new idempotency key if there is none, and return its job."""
+        call = post(path, request, Job, key=key or secrets.token_hex(16))
+        return AsyncJobHandle(self._sender, await self._sender.send(call))
 
 
 @final
 @dataclass(slots=True)
 class AsyncJobHandle:
-    """One job; `job` is what the server said last."""
+    """One job; `job` is its state as of the server's last response."""
 
     _sender: Sender
     job: Job
@@ -165,55 +185,54 @@ class AsyncJobHandle:
 
     @property
     def id(self) -> str:
-        """The job's identifier."""
+        """The job's id."""
         return self.job.id
 
     @property
     def state(self) -> JobState:
-        """The state as of the last answer."""
+        """The state as of the last response."""
         return self.job.state
 
     async def refresh(self) -> Job:
-        """The job as it is now."""
-        self.job = await self._sender.send(get(at("jobs", self.id), Job))
+        """Read the job again and return it."""
+        self.job = await self._sender.send(get(api_path("jobs", self.id), Job))
         return self.job
 
     def events(self, timeout: float | None = None) -> AsyncGenerator[JobEvent]:
-        """Every change of state and progress until the end."""
+        """Yield every change of state and progress until the job is finished."""
         return self._sender.follow(EventStream(self.id, timeout))
 
     async def result(self, timeout: float | None = None, progress: bool | Watch | None = None) -> Model:
-        """The model, when the job is done: see `wait`."""
+        """Wait and return the model: see `wait`."""
         await self.wait(timeout, progress)
         return await self.model()
 
     async def profile(self, timeout: float | None = None, progress: bool | Watch | None = None) -> DatasetProfile:
-        """The profile, when the job, which is for one, is done: see `wait`."""
+        """Wait and return the profile: see `wait`."""
         await self.wait(timeout, progress)
         return await AsyncJobs(self._sender).profile(self.id)
 
-    async def statistic(self, timeout: float | None = None, progress: bool | Watch | None = None) -> ReleasedStatistic:
-        """The statistic, when the job, which is for one, is done: see `wait`."""
+    async def statistic(self, timeout: float | None = None, progress: bool | Watch | None = None) -> Statistic:
+        """Wait and return the statistic: see `wait`."""
         await self.wait(timeout, progress)
         return await AsyncJobs(self._sender).statistic(self.id)
 
-    async def evaluation(
-        self, timeout: float | None = None, progress: bool | Watch | None = None
-    ) -> ReleasedEvaluation:
-        """The evaluation, when the job, which is for one, is done: see `wait`."""
+    async def evaluation(self, timeout: float | None = None, progress: bool | Watch | None = None) -> Evaluation:
+        """Wait and return the evaluation: see `wait`."""
         await self.wait(timeout, progress)
         return await AsyncJobs(self._sender).evaluation(self.id)
 
-    async def evaluate(self, *, privacy: object, **rest: Any) -> "AsyncJobHandle":
-        """A job for how well this job's model does on what was kept out of its dataset: see `AsyncJobs.evaluate`."""
-        return await AsyncJobs(self._sender).evaluate(self.id, privacy=privacy, **rest)
+    @completed
+    async def evaluate(self, *, privacy: object, **options: Unpack[EvaluationOptions]) -> "AsyncJobHandle":
+        """Submit an evaluation of this job's model on the holdout set: see `AsyncJobs.evaluate`."""
+        return await AsyncJobs(self._sender).evaluate(self.id, privacy=privacy, **options)
 
     async def wait(self, timeout: float | None = None, progress: bool | Watch | None = None) -> None:
-        """Returns when the job is done.
+        """Return when the job is done.
 
         Parameters
         ----------
-        timeout : seconds to wait; None for as long as it takes
+        timeout : seconds to wait; unlimited if None
         progress : a function of each event; True or False for a bar or none; None for a bar on a terminal
 
         Raises
@@ -234,38 +253,14 @@ class AsyncJobHandle:
             raise JobNotReleased(self.id, self.state, self.job.error)
 
     async def model(self) -> Model:
-        """The released model."""
+        """Return the released model."""
         return await AsyncJobs(self._sender).model(self.id)
 
     async def receipt(self) -> Receipt:
-        """The signed receipt, and the keys that the server publishes now."""
+        """Return the signed receipt and the server's current keys."""
         return await AsyncJobs(self._sender).receipt(self.id)
 
     async def cancel(self) -> Job:
-        """Cancels; refunds only if the job has not started."""
-        self.job = await self._sender.send(act("DELETE", at("jobs", self.id), Job))
+        """Cancel the job; the charge is refunded only if the job has not started."""
+        self.job = await self._sender.send(act("DELETE", api_path("jobs", self.id), Job))
         return self.job
-
-
-_NAMED = ("loss", "regularizer", "domain", "method", "preparation")
-
-
-def request_of(dataset: str, target: str | None, privacy: object, rest: dict[str, Any]) -> dict[str, Any]:
-    """The request in full: a name stands for what goes by it, a number for an epsilon."""
-    request = {"dataset": dataset, "privacy": in_full(privacy)} | ({} if target is None else {"target": target})
-    return request | short(rest)
-
-
-def short(given: dict[str, Any]) -> dict[str, Any]:
-    """The same, where a name stands for what goes by it."""
-    return given | {key: {"name": given[key]} for key in _NAMED if isinstance(given.get(key), str)}
-
-
-def in_full(privacy: object) -> dict[str, Any]:
-    """A number is an epsilon, at the dataset's delta; ValueError for what is neither one nor a mapping."""
-    if isinstance(privacy, SupportsFloat) and not isinstance(privacy, bool):  # NumPy's, too
-        return {"epsilon": privacy if isinstance(privacy, int) else float(privacy)}
-    if isinstance(privacy, Mapping):
-        return dict(privacy)
-    said = "privacy is an epsilon, 0.5 say, or {'epsilon': 0.5, 'delta': 1e-6}"
-    raise ValueError(f"{said}; this is of type {type(privacy).__name__}")

@@ -1,4 +1,4 @@
-"""A job as a bar on a terminal: it moves while the job runs, and is full when it is done."""
+"""A progress bar for a job on a terminal."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -11,12 +11,12 @@ Watch = Callable[[JobEvent], None]
 
 @contextmanager
 def watching(label: str, progress: bool | Watch | None) -> Iterator[Watch]:
-    """Who is told of each event: the caller's own function, a bar on stderr, or nobody.
+    """Yield the function to call with each event: the caller's own, or one that draws a bar on stderr or nothing.
 
     Parameters
     ----------
-    label : stands before the bar
-    progress : a function; True for a bar, False for none, None for a bar if stderr is a terminal
+    label : text before the bar
+    progress : a function; True for a bar, False for none; None for a bar if stderr is a terminal
     """
     if callable(progress):
         yield progress
@@ -38,7 +38,7 @@ def watching(label: str, progress: bool | Watch | None) -> Iterator[Watch]:
         task = bar.add_task(label, total=None, state="waiting")
 
         def show(event: JobEvent) -> None:
-            total = event.progress.total if event.progress.done else None  # nobody is told how far it is
+            total = event.progress.total if event.progress.done else None  # a running job reports no progress
             bar.update(task, completed=event.progress.done, total=total, state=event.state)
 
         yield show

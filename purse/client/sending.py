@@ -1,9 +1,8 @@
-"""Sending calls, by an event loop or by blocking; tried again where that cannot do anything twice.
+"""Sending of calls, by an event loop or by blocking, with retries if sending a call twice is harmless.
 
-That is when a connection is lost, and when a server that has too much to do says how long to wait.
-
-Everything above is written once, as coroutines. Over a `Blocking` driver these never wait for an event loop, so `run`
-has their result at once, on any thread, beside a running loop too.
+A call is retried after a lost connection, and if an overloaded server says how long to wait. Everything above this
+module is written once, as coroutines. Over a `Blocking` driver they never wait for an event loop, so `run` returns
+their result at once: on any thread, and beside a running loop too.
 """
 
 import asyncio
@@ -16,7 +15,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import httpx
 
-from purse.client.calls import Call, Upload, at, page
+from purse.client.calls import Call, Upload, api_path, get_page
 from purse.client.events import FINISHED, EventStream
 from purse.errors import ClientError, ProblemError, Unreachable, problem
 from purse.wire.base import Page
@@ -25,35 +24,36 @@ from purse.wire.jobs import JobEvent
 
 T = TypeVar("T")
 
-TIMEOUT: Final = 60.0
-_ATTEMPTS: Final = 4
-_ERROR_NUMBER = re.compile(r"^\[Errno -?[0-9]+\] ")
-_LONGEST: Final = 60.0  # seconds that a server may have us wait before each of them
+TIMEOUT: Final = 60.0  # seconds
+_MAX_ATTEMPTS: Final = 4
+_FIRST_PAUSE_SECONDS: Final = 0.2
+_MAX_PAUSE_SECONDS: Final = 60.0  # a server that asks for a longer wait gets no retry
+_ERROR_NUMBER: Final = re.compile(r"^\[Errno -?[0-9]+\] ")
 
 
 class Driver(Protocol):
-    """What carries a request."""
+    """A carrier of requests."""
 
     async def request(self, method: str, path: str, **arguments: Any) -> httpx.Response:
-        """The whole response."""
+        """Return the whole response."""
         ...
 
     def lines(self, call: Call[None], timeout: float) -> AbstractAsyncContextManager[AsyncIterator[str]]:
-        """A response as it comes, line by line; `ProblemError` if the server refused."""
+        """Open a response that is read line by line; raise a `ProblemError` if the server refuses."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Waits."""
+        """Wait."""
         ...
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """By the running event loop."""
+    """A driver that waits by the running event loop."""
 
     http: httpx.AsyncClient
 
@@ -77,7 +77,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Blocking:
-    """By blocking the thread: its coroutines never wait."""
+    """A driver that blocks the thread: its coroutines never wait for an event loop."""
 
     http: httpx.Client
 
@@ -100,18 +100,18 @@ class Blocking:
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine over a `Blocking` driver."""
+    """Return the result of a coroutine over a `Blocking` driver."""
     try:
         coroutine.send(None)
     except StopIteration as end:
         result: T = end.value
         return result
     coroutine.close()
-    raise RuntimeError("a blocking driver never waits")
+    raise RuntimeError("a coroutine over a blocking driver waited for an event loop, which blocking code must not")
 
 
 def each(items: AsyncGenerator[T]) -> Iterator[T]:
-    """The items of an asynchronous generator over a `Blocking` driver."""
+    """Yield the items of an asynchronous generator over a `Blocking` driver."""
     try:
         while True:
             yield run(items.__anext__())
@@ -123,94 +123,99 @@ def each(items: AsyncGenerator[T]) -> Iterator[T]:
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Sends calls and reads what comes back."""
+    """Sends calls and reads their responses."""
 
     driver: Driver
 
     async def send(self, call: Call[T]) -> T:
-        """The answer to one call."""
-        delay, left = 0.2, _ATTEMPTS if call.repeatable else 1
+        """Send one call, if need be several times, and return its document."""
+        delay, attempts = _FIRST_PAUSE_SECONDS, _MAX_ATTEMPTS if call.repeatable else 1
         while True:
             pause = delay
+            attempts -= 1
             try:
                 return _checked(call, await self.driver.request(call.method, call.path, **_arguments(call)))
             except httpx.TransportError as error:
-                left -= 1
-                if not left:
-                    reason = _ERROR_NUMBER.sub("", str(error)) or type(error).__name__
+                if not attempts:
+                    cause = _ERROR_NUMBER.sub("", str(error)) or type(error).__name__
                     raise Unreachable(
-                        f"no answer from the server: {reason}. Check that it runs and that PURSE_URL is right."
+                        f"The server did not answer: {cause}. Check that it is running and that PURSE_URL is right."
                     ) from error
             except ProblemError as error:
-                left -= 1
-                if not left:
+                if not attempts:
                     raise
-                pause = _patience(error)
+                pause = _requested_pause(error)
             await self.driver.sleep(pause)
             delay *= 2
 
-    async def all(self, path: str, answer: type[Page[T]], **said: str | None) -> list[T]:
-        """Every entry of a list, page by page; of those that suit all that is said."""
+    async def all(self, path: str, answer: type[Page[T]], **filters: str | None) -> list[T]:
+        """Return every entry of a list, page by page, with its order and filters."""
         items: list[T] = []
         cursor: str | None = None
         while True:
-            found = await self.send(page(path, answer, cursor, said))
-            items += found.items
-            cursor = found.next
+            page = await self.send(get_page(path, answer, cursor, filters))
+            items += page.items
+            cursor = page.next
             if cursor is None:
                 return items
 
-    async def of(self, dataset: Dataset | str, *parts: str) -> str:
-        """The path of something of a dataset, which may be named as people do."""
-        return at("datasets", await self.identify(dataset), *parts)
+    async def dataset_path(self, dataset: Dataset | str, *parts: str) -> str:
+        """Return a path below a dataset, which may be named instead of its id."""
+        return api_path("datasets", await self.identify(dataset), *parts)
 
     async def identify(self, dataset: Dataset | str) -> str:
-        """The id of the dataset: itself, or the one of this name.
+        """Return the id of a dataset: of the object, of an id, or of a name.
 
         Raises
         ------
         ProblemError
-            not_found, if there is none of this name.
+            not_found, if no dataset has this name.
         ClientError
-            if there are several.
+            if several datasets have this name.
         """
         if not isinstance(dataset, str):
             return dataset.id
         if dataset.startswith("ds_"):
             return dataset
-        named = await self.all(at("datasets"), Page[Dataset], name=dataset)
-        found = [known.id for known in named if known.name == dataset]
-        if not found:
-            raise ProblemError("not_found", 404, f"no dataset that this token may see is named {dataset!r}")
-        if len(found) > 1:
-            raise ClientError(f"{len(found)} datasets are named {dataset!r}; say which by its id: {', '.join(found)}")
-        return found[0]
+        named = await self.all(api_path("datasets"), Page[Dataset], name=dataset)
+        identifiers = [each.id for each in named if each.name == dataset]
+        if not identifiers:
+            detail = f"no dataset that this token can see is named {dataset!r}; datasets.list() lists those it can see"
+            raise ProblemError("not_found", 404, detail)
+        if len(identifiers) > 1:
+            raise ClientError(
+                f"{len(identifiers)} datasets are named {dataset!r}, so the name is ambiguous. Pass one of their ids: "
+                f"{', '.join(identifiers)}."
+            )
+        return identifiers[0]
 
     async def follow(self, stream: EventStream) -> AsyncGenerator[JobEvent]:
-        """A job's events until it is finished, through lost connections."""
-        refused = 0
+        """Yield a job's events until it is finished, through lost connections."""
+        refusals = 0
         while True:
             try:
                 async with self.driver.lines(stream.call(), stream.read_timeout()) as lines:
                     async for line in lines:
                         event = stream.feed(line)
                         if event is not None:
-                            refused = 0
+                            refusals = 0
                             yield event
                             if event.state in FINISHED:
                                 return
             except httpx.TransportError:
                 pass
             except ProblemError as error:
-                refused += 1
-                if refused == _ATTEMPTS:
+                refusals += 1
+                if refusals == _MAX_ATTEMPTS:
                     raise
-                await self.driver.sleep(min(_patience(error), stream.read_timeout()))
+                await self.driver.sleep(min(_requested_pause(error), stream.read_timeout()))
             await self.driver.sleep(stream.lost())
 
 
 @dataclass(frozen=True, slots=True)
 class _Lines:
+    """An iterator of lines as an asynchronous one."""
+
     lines: Iterator[str]
 
     def __aiter__(self) -> "_Lines":
@@ -222,15 +227,15 @@ class _Lines:
         raise StopAsyncIteration
 
 
-def _patience(error: ProblemError) -> float:
-    """How long the server asks to wait; the error itself if it does not, or asks for too much."""
-    if error.retry_after is None or error.retry_after > _LONGEST:
+def _requested_pause(error: ProblemError) -> float:
+    """Return the seconds that the server asks to wait; raise the error if it does not ask, or asks for too long."""
+    if error.retry_after is None or error.retry_after > _MAX_PAUSE_SECONDS:
         raise error
     return error.retry_after
 
 
 def _arguments(call: Call[Any]) -> dict[str, Any]:
-    """The keyword arguments of httpx's `request`."""
+    """Return the keyword arguments of httpx's `request`."""
     arguments: dict[str, Any] = {"params": dict(call.params), "headers": dict(call.headers)}
     if call.timeout is not None:
         arguments["timeout"] = call.timeout
@@ -238,7 +243,7 @@ def _arguments(call: Call[Any]) -> dict[str, Any]:
 
 
 def _checked(call: Call[T], response: httpx.Response) -> T:
-    """The call's answer; `ProblemError` if the server refused it."""
+    """Return the call's document; raise a `ProblemError` if the server refused."""
     if not response.is_success:
         raise problem(response.status_code, response.content, response.headers.get("Retry-After"))
     return call.read(response.content)
@@ -248,6 +253,5 @@ def _multipart(upload: Upload) -> dict[str, Any]:
     part = "upload" if isinstance(upload.file, str) else "file"
     return {
         "files": {"spec": (None, upload.spec), part: (upload.name, upload.file, upload.media_type)},
-        # encoding a large file takes the server longer than any other answer
-        "timeout": httpx.Timeout(TIMEOUT, read=None),
+        "timeout": httpx.Timeout(TIMEOUT, read=None),  # the server encodes a large file before it answers
     }

@@ -1,12 +1,12 @@
-"""scikit-learn estimators whose fit is (epsilon, delta)-DP between data that differ in one row; for local use.
+"""Estimators of scikit-learn whose fit is (epsilon, delta)-DP for data that differ in one row; for local use.
 
     model = purse.PrivateLogisticRegression(epsilon=1, bounds={"age": (18, 90)}, categories={"sex": ["f", "m"]},
                                             classes=["no", "yes"])
     model.fit(X, y)
 
-What is declared (bounds, categories, classes, the number of rows) is public; no range, no label is read off the data.
-What is fitted before, in a pipeline, is not private (`check_pipeline`), and neither is what is predicted or scored from
-rows that nobody else may see. docs/estimators.md.
+Declared bounds, categories, classes and the number of rows are public; no range or label is read from the data. Earlier
+steps of a pipeline are not private (`check_pipeline`), and neither are predictions and scores of private rows.
+See docs/estimators.md.
 """
 
 from purse.estimators.accountant import BudgetAccountant

@@ -16,22 +16,21 @@ ROW: Final = Unit()
 
 
 class BudgetAccountant:
-    """All fits that share it are together (epsilon, delta)-DP, however each was chosen from the results before it.
+    """A budget: all fits that share it are together (epsilon, delta)-DP, also if a fit depends on earlier results.
 
-    Between the neighbors of its first fit: those that differ in a row or in a person, by the same relation. A fit for
-    others is refused, since promises between different neighbors do not add up.
+    The neighbors are those of the first fit: data that differ in a row or in a person, by the same relation. A fit with
+    other neighbors is refused, because guarantees for different neighbors do not add up.
 
-    A fit is charged before a value of its data is read, and stays charged whatever becomes of it; one that does not
-    fit is refused. The filter is the service's (docs/spec 9 and 21), and so is the rule of the empty ledger: a first
-    fit within the budget is admitted even where its curve is not, and takes all of it.
+    A fit is charged before it reads any value, and stays charged if it fails. A fit that exceeds the budget is refused.
+    The filter is the service's (docs/spec 9 and 21), and so is the rule for an empty ledger: a first fit within the
+    budget is admitted even if its privacy curve is not, and then uses the whole budget.
 
-    A copy is the accountant itself, so that scikit-learn's clones share it. It is of one process and of as long as that
-    lives: a fork of the process has it, and is refused. What must be remembered longer, or shared by processes, is the
-    service's.
+    A copy of the accountant is the accountant itself, so that clones of scikit-learn share it. It lives in one process
+    and refuses a fork of it. Use the service for a budget that outlives a process or that processes share.
 
     Parameters
     ----------
-    epsilon, delta : what all fits together may cost; delta is 0 under filter "pure", and positive else
+    epsilon, delta : the budget of all fits together; delta is 0 for the filter "pure" and positive otherwise
     filter : "gdp_rdp", "rdp", "gdp" or "pure"
 
     Raises
@@ -48,41 +47,41 @@ class BudgetAccountant:
 
     @property
     def filter(self) -> Filter:
-        """The admission rule, fixed beforehand."""
+        """The rule that admits fits."""
         return self._state.filter
 
     @property
     def fits(self) -> int:
-        """How many are charged."""
+        """Number of charged fits."""
         return self._state.charges
 
     @property
     def spent(self) -> float:
-        """The epsilon, at the budget's delta, that the fits so far guarantee together, rounded up; 0 for none."""
+        """The epsilon, at the budget's delta, that all fits so far guarantee together; rounded up, 0 without a fit."""
         return spent_epsilon(self._state)
 
     @property
     def remaining(self) -> float:
-        """The largest epsilon, at the budget's delta, of one more Gaussian fit (pure under "pure"), rounded down."""
+        """Largest epsilon, at the budget's delta, of one more Gaussian fit (pure under "pure"); rounded down."""
         return remaining_epsilon(self._state)
 
     def charge(self, planned: ReleasePlan, guarantee: Privacy, unit: Unit = ROW) -> None:
-        """Adds a fit's cost, or refuses it and adds nothing; no two threads are admitted where one fits.
+        """Add a fit's cost, or refuse the fit and add nothing. Threads are charged one after the other.
 
         Parameters
         ----------
-        planned : what the fit will ask, with its noise
-        guarantee : the (epsilon, delta) that it was calibrated to
-        unit : what its neighbors differ in
+        planned : the fit's queries with their noise
+        guarantee : the (epsilon, delta) that the fit was calibrated to
+        unit : what neighbors differ in
 
         Raises
         ------
         BudgetExhausted
-            if it does not fit.
+            if the fit exceeds the budget.
         FilterMismatch
-            if the plan has no price in the filter's currency.
+            if the filter cannot charge the plan.
         ValueError
-            if it is between other neighbors than the fits before it, or asked for in another process.
+            if the fit has other neighbors than earlier ones, or is made in another process.
         """
         if os.getpid() != self._process:
             raise ValueError(
@@ -96,13 +95,18 @@ class BudgetAccountant:
                 charge = Charged(f"fit_{self._state.charges + 1}", cost, guarantee)
                 if self._neighbors is not None and self._neighbors != neighbors:
                     relation, name = self._neighbors
-                    raise ValueError(f"this budget is of neighbors that differ in one {name}, by {relation}")
-                after = step(self._state, charge)
+                    raise ValueError(
+                        f"earlier fits of this budget have neighbors that differ in one {name}, by {relation}, and "
+                        "guarantees for different neighbors do not add up. Use the same neighbors, or another budget"
+                    )
+                state = step(self._state, charge)
                 self._neighbors = neighbors  # first: an interrupt in between leaves a budget that is too strict
-                self._state = after
+                self._state = state
         except BudgetExhausted:
-            left = f"epsilon {self.remaining:.4g} at delta {self.filter.privacy.delta:.3g}"
-            raise BudgetExhausted(f"the fit was refused and no data was read: about {left} remains") from None
+            remaining = f"epsilon {self.remaining:.4g} at delta {self.filter.privacy.delta:.3g}"
+            raise BudgetExhausted(
+                f"the fit was refused and no data was read: about {remaining} remains. Fit with a smaller epsilon"
+            ) from None
 
     def __copy__(self) -> "BudgetAccountant":
         return self

@@ -1,17 +1,21 @@
-"""min over w of (1/n) sum_i f(<z_i, w>, y_i) + (alpha / 2) ||w||^2, privately: z_i is row i as it is prepared.
+"""The common part of private estimators: min over w of (1/n) sum_i f(<z_i, w>, y_i) + (alpha / 2) ||w||^2.
 
-A row is coded as the service codes it: a number in [-1, 1] by its bounds, or from a declared origin by its scale (where
-bounds are consecutive whole numbers, like (0, 1), in [0, 1]: the lower is the origin), a category by a single 1; a 1 is
-added for the intercept. With `preparation="declared"` that is z_i. By default z_i is such a row centred and scaled by
-private means and variances, which the fit's price includes, and shortened to a public length; alpha acts on the
-standardised coefficients then, and the model is reported in the declared columns all the same. The slopes of f are
-limited as `slope_limit`, or its public rule, says. `adaptive_gd`, which "auto" takes where it can, limits gradients in
-place of rows and by its own rule, and adds penalties at the level of the noise (docs/methods/adaptive_gd.md).
+Here z_i is row i as it is prepared. A row is first encoded as in the service. A number becomes a code in [-1, 1] by its
+bounds, or by its origin and scale. Bounds that are consecutive integers, such as (0, 1), have the lower one as their
+origin. A category becomes a single 1 among zeros. A constant 1 is added for the intercept.
 
-An input is refused for its type or its shape, never for a value. A missing or unreadable number counts as the middle of
-its bounds, one outside as the nearer bound, and a category that is not declared as "other".
+With `preparation="declared"` this is z_i. By default the encoded row is centered and scaled by private means and
+variances, whose price is part of the fit's, and clipped to a public norm. Then `alpha` acts on standardised
+coefficients, but the model is in the declared columns. `slope_limit` limits the derivative of f. `adaptive_gd`, the
+first choice of "auto", limits gradients instead of rows, and adds penalties at the level of the noise
+(docs/methods/adaptive_gd.md).
+
+A fit refuses types and shapes but never values. A missing or unreadable number counts as the middle of its bounds, a
+number outside as the nearest bound, and an undeclared category as "other". A category whose released share is below
+its noise gets coefficient 0, as in the service.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Final, get_args
 
@@ -25,20 +29,23 @@ from accounting.privacy import Privacy, Unit
 from purse.estimators import declared
 from purse.estimators.accountant import ROW
 from purse.estimators.declared import Floats
+from purse.estimators.unsupported import explained
 from purse.estimators.values import column, columns, matrix, plain_values
 from purse.frames import is_frame
 from purse.model import inputs
+from purse.prediction import UnsupportedCategory
 from purse.values import as_text
-from purse.wire.columns import Column
+from purse.wire.columns import CategoryColumn, Column
+from purse.wire.models import unsupported, width
 from solvers import preparation
 from solvers.losses import Loss
 from solvers.methods import Method
 from solvers.problem import Problem
 from solvers.regularizers import L2, NoRegularizer
 from solvers.selection import Auto
-from solvers.solve import plan, release
+from solvers.solve import Release, plan, release
 
-_TAKEN: Final[dict[str, Any]] = {"dtype": None, "ensure_all_finite": False, "accept_sparse": "csc"}
+_VALIDATION: Final[dict[str, Any]] = {"dtype": None, "ensure_all_finite": False, "accept_sparse": "csc"}
 METHODS: Final[dict[str, Method | Auto]] = {kind().name: kind() for kind in (Auto, *get_args(Method))}
 PREPARATIONS: Final[dict[str, preparation.AskedPreparation]] = {
     "private": preparation.Private(),
@@ -47,16 +54,21 @@ PREPARATIONS: Final[dict[str, preparation.AskedPreparation]] = {
 
 
 class Private(BaseEstimator):  # type: ignore[misc]
-    """What all have in common: a declaration, a fit that is planned, charged and run, margins."""
+    """The declaration, the planned and charged fit, and the margins of a private estimator."""
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "__init__" in vars(cls):
+            cls.__init__ = explained(cls.__init__)  # type: ignore[method-assign]
 
     def _fit(self, X: Any, y: Any, loss: Loss, targets: Callable[[], Floats], persons: Any) -> Floats:
-        """The coefficients of coded rows, (K, d). In this order: shapes, the plan, the charge, and then the data."""
-        X = self._taken(X)
+        """Return the coefficients of encoded rows, (K, d), after shapes, plan and charge are settled in this order."""
+        X = self._validated(X)
         check_consistent_length(X, y, persons)
-        features, named, unit = self._features(X), _names(persons), self._unit(persons)
+        features, named, unit = self._features(X), _person_names(persons), self._unit(persons)
         n = X.shape[0] if named is None else len(np.unique(named))
-        laid_out, regularizer = declared.layout(features), L2(self.alpha) if self.alpha else NoRegularizer()
-        facts: Any = {"n": n, "d": laid_out.d, "row_norm": laid_out.row_norm, "columns": laid_out}
+        layout, regularizer = declared.layout(features), L2(self.alpha) if self.alpha else NoRegularizer()
+        facts: Any = {"n": n, "d": layout.d, "row_norm": layout.row_norm, "columns": layout}
         facts |= {"relation": self.neighbors, "unit": unit}
         privacy, accountant = self._privacy(n), self.accountant
         is_gaussian = accountant is not None and accountant.filter.kind == "gdp"
@@ -74,25 +86,30 @@ class Private(BaseEstimator):  # type: ignore[misc]
         self.release_ = release(quote, dict(enumerate(_codes(features, X))), targets(), named)
         self.epsilon_, self.delta_, self._columns = self.release_.epsilon, self.release_.delta, features
         self.coef_names_ = [name for feature in features for name in inputs(feature)]
-        self._weights = self.release_.coefficients.reshape(-1, laid_out.d)
+        self._is_unsupported = _unsupported(features, self.release_)
+        self._weights = self.release_.coefficients.reshape(-1, layout.d).copy()
+        self._weights[:, :-1][:, self._is_unsupported] = 0.0
         return self._weights
 
     def unread(self, X: Any, y: Any) -> dict[str, float]:
-        """For each column, and the target, the share of values that a fit would not take as they stand.
+        """Return, for each column and the target, the share of values that a fit would replace.
 
-        They are missing, no number, beyond their bounds or not declared. These are exact counts of the data, for who
-        holds it and wants to know before a fit whether the declaration is that of the file; they are not private.
+        These values are missing, not numbers, out of bounds or not declared. The shares are exact and not private:
+        they are for the holder of the data, to check a declaration before a fit.
         """
         twin = clone(self)
-        features = twin._features(X := twin._taken(X))
+        features = twin._features(X := twin._validated(X))
         values = zip(features, columns(X, len(features)), strict=True)
-        found = {feature.name: declared.unread(feature, x) for feature, x in values}
-        return found | {"the target": self._unread(target(y, self))}
+        shares = {feature.name: declared.unread(feature, x) for feature, x in values}
+        return shares | {"the target": self._unread(target(y, self))}
 
     def _unit(self, persons: Any) -> Unit:
-        """What neighbors differ in."""
+        """Return the difference between neighbors: a row, or a person."""
         if (persons is None) != (self.max_rows is None):
-            raise ValueError("max_rows, of each person at most, goes with fit(X, y, persons=...), whose each row is")
+            raise ValueError(
+                "max_rows goes with fit(X, y, persons=...), because it caps the rows of each person: pass both or "
+                "neither"
+            )
         return ROW if persons is None else Unit("person", self.max_rows)
 
     def _features(self, X: Any) -> tuple[Column, ...]:
@@ -102,20 +119,36 @@ class Private(BaseEstimator):  # type: ignore[misc]
     def _privacy(self, n: int) -> Privacy:
         if self.delta is not None:
             return Privacy(self.epsilon, self.delta)
-        most = 1.0 if self.accountant is None else self.accountant.filter.privacy.delta
-        return Privacy(self.epsilon, min(most, 1e-6, 1 / (10 * n)))
+        limit = 1.0 if self.accountant is None else self.accountant.filter.privacy.delta
+        return Privacy(self.epsilon, min(limit, 1e-6, 1 / (10 * n)))
 
     def _margins(self, X: Any) -> Floats:
-        """(n, K)."""
+        """Return the margins of rows, (n, K)."""
         check_is_fitted(self, "release_")
-        X = self._taken(X, reset=False)
-        return declared.margins(self._columns, _codes(self._columns, X), self._weights)
+        codes = _codes(self._columns, self._validated(X, reset=False))
+        self._warn_of_unsupported(codes)
+        return declared.margins(self._columns, codes, self._weights)
 
-    def _taken(self, X: Any, reset: bool = True) -> Any:
+    def _warn_of_unsupported(self, codes: Sequence[Floats]) -> None:
+        """Warn if rows hold categories whose coefficient is 0, because no released number shows that they occurred."""
+        start, affected = 0, []
+        for feature, code in zip(self._columns, codes, strict=True):
+            if isinstance(feature, CategoryColumn) and self._is_unsupported[start + code.astype(int)].any():
+                affected.append(feature.name)
+            start += width(feature)
+        if affected:
+            warnings.warn(
+                f"Some rows hold categories whose coefficients are 0, in columns: {', '.join(affected)}. The released "
+                "shares cannot tell these categories from categories without training rows.",
+                UnsupportedCategory,
+                stacklevel=4,
+            )
+
+    def _validated(self, X: Any, reset: bool = True) -> Any:
         """Return a frame, an array or sparse rows; a ValueError if the shape is not (n, p)."""
         X = matrix(X)
         if not is_frame(X):
-            return validate_data(self, X, **_TAKEN, reset=reset)
+            return validate_data(self, X, **_VALIDATION, reset=reset)
         frame: Any = validate_data(self, X, skip_check_array=True, reset=reset)
         check_array(np.broadcast_to(0.0, frame.shape), estimator=self)
         return frame
@@ -123,47 +156,55 @@ class Private(BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = tags.input_tags.sparse = True
-        tags.non_deterministic = True  # the noise is nobody's to choose
+        tags.non_deterministic = True  # each fit draws fresh noise
         tags.target_tags.required = True
         return tags
 
 
 def target(y: Any, estimator: Any) -> Any:
-    """Return y as one column of whatever type; a ValueError if it is None or of another shape."""
+    """Return y as one column of any type; a ValueError if it is None or of another shape."""
     if y is None:
         name = type(estimator).__name__
         raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")
     return column(y)
 
 
-def _method(asked: "str | Method | Auto") -> "Method | Auto":
-    if not isinstance(asked, str):
-        return asked
-    if asked not in METHODS:
+def _unsupported(features: Sequence[Column], fitted: Release) -> NDArray[np.bool_]:
+    """Return whether each coefficient is of a category that the released shares cannot tell from an absent one."""
+    size = sum(map(width, features))
+    if fitted.means is None:
+        return np.zeros(size, dtype=bool)
+    return np.array(unsupported(features, fitted.means.values.tolist(), [fitted.means.noise_std] * size), dtype=bool)
+
+
+def _method(chosen: "str | Method | Auto") -> "Method | Auto":
+    if not isinstance(chosen, str):
+        return chosen
+    if chosen not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}, or an object of solvers.methods")
-    return METHODS[asked]
+    return METHODS[chosen]
 
 
-def _preparation(asked: Any) -> preparation.AskedPreparation | None:
-    if asked is None:
+def _preparation(chosen: Any) -> preparation.AskedPreparation | None:
+    if chosen is None:
         return None
-    if asked == "profile":
+    if chosen == "profile":
         raise ValueError(
-            "preparation profile is by moments that were released for a dataset of the service: there is no such "
-            "release here. Say private, which the fit's own price includes, or declared"
+            "preparation 'profile' uses moments that were released for a dataset of the service, and a local fit has "
+            "no such release. Use 'private', whose price is part of the fit's, or 'declared'"
         )
-    if not isinstance(asked, str) or asked not in PREPARATIONS:
-        raise ValueError(f"preparation must be {' or '.join(PREPARATIONS)}, or None: private where that fits")
-    return PREPARATIONS[asked]
+    if not isinstance(chosen, str) or chosen not in PREPARATIONS:
+        raise ValueError(f"preparation must be {' or '.join(PREPARATIONS)}, or None: private if possible")
+    return PREPARATIONS[chosen]
 
 
-def _names(persons: Any) -> NDArray[Any] | None:
-    """Return each row's person, a whole number or text.
+def _person_names(persons: Any) -> NDArray[Any] | None:
+    """Return each row's person, an integer or text.
 
     Raises
     ------
     ValueError
-        if a row has none, as the service refuses such a file.
+        if a row has no person, as the service refuses such a file.
     """
     if persons is None:
         return None
@@ -172,7 +213,7 @@ def _names(persons: Any) -> NDArray[Any] | None:
         return named
     texts = [as_text(name).strip() for name in plain_values(named)]
     if "" in texts:
-        raise ValueError("persons must say whose each row is")
+        raise ValueError("persons must name a person for each row: a row without one would not be protected")
     return np.array(texts)
 
 

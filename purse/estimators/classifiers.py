@@ -1,4 +1,4 @@
-"""Private classifiers: which labels there are is declared."""
+"""Private classifiers, whose labels are declared."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -13,6 +13,7 @@ from purse.estimators import declared
 from purse.estimators.accountant import BudgetAccountant
 from purse.estimators.base import Private, target
 from purse.estimators.declared import Floats
+from purse.estimators.unsupported import refuse_fit_parameters
 from purse.estimators.values import plain
 from purse.values import as_text
 from solvers.data_access.containers import objects
@@ -22,6 +23,8 @@ from solvers.selection import Auto
 
 
 class _Classifier(ClassifierMixin, Private, ABC):  # type: ignore[misc]
+    """The common part of private classifiers."""
+
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -51,22 +54,24 @@ class _Classifier(ClassifierMixin, Private, ABC):  # type: ignore[misc]
         self.neighbors = neighbors
         self.max_rows = max_rows
 
-    def fit(self, X: Any, y: Any, persons: Any = None) -> Any:
-        """A private model of the rows; see the class for what is promised.
+    def fit(self, X: Any, y: Any, persons: Any = None, **unsupported: Any) -> Any:
+        """Fit a private model of the rows and return it; the class documents the guarantee.
 
         Parameters
         ----------
-        X : (n, p) numbers, a frame, or SciPy's sparse rows, with the columns that were declared
-        y : (n,), of the declared classes; whatever else counts as the first of them
-        persons : (n,), with `max_rows`: whose each row is, a whole number or text
+        X : (n, p) numbers, a frame, or SciPy's sparse rows, with the declared columns
+        y : (n,) labels; undeclared ones count as the first class
+        persons : (n,), with `max_rows`: each row's person, an integer or text
+        unsupported : parameters of scikit-learn such as `sample_weight`, which are refused with a reason
 
         Raises
         ------
         ValueError
-            if something is not declared, X and y are not of such a shape, or the method or the promise cannot be had.
+            if a declaration is missing, X or y has a wrong shape, or no such method or guarantee exists.
         BudgetExhausted
-            if the accountant refuses; then no data was read.
+            if the accountant refuses the fit; then no data was read.
         """
+        refuse_fit_parameters(self, unsupported)
         y = target(y, self)
         classes = self._declared(y)
         weights = self._fit(X, y, self._loss(len(classes)), lambda: _labels(y, classes), persons)
@@ -75,75 +80,84 @@ class _Classifier(ClassifierMixin, Private, ABC):  # type: ignore[misc]
         return self
 
     def decision_function(self, X: Any) -> Floats:
-        """The margins: (n,) of the second class for two, (n, K) for more."""
+        """Return the margins: (n,) of the second class for two classes, (n, K) for more."""
         margins = self._margins(X)
         return margins[:, 0] if margins.shape[1] == 1 else margins
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class of each row, (n,). Not private towards who sees it of rows that are not theirs."""
+        """Return the class of each row, (n,). Predictions reveal the rows that they are for."""
         margins = self._margins(X)
-        at = (margins[:, 0] > 0).astype(int) if margins.shape[1] == 1 else margins.argmax(axis=1)
-        found: NDArray[Any] = self.classes_[at]
-        return found
+        indices = (margins[:, 0] > 0).astype(int) if margins.shape[1] == 1 else margins.argmax(axis=1)
+        labels: NDArray[Any] = self.classes_[indices]
+        return labels
 
     def _unread(self, y: Any) -> float:
-        return float(np.mean(_positions(y, self._declared(y)) < 0))
+        return float(np.mean(class_indices(y, self._declared(y)) < 0))
 
-    def _declared(self, y: Any) -> NDArray[Any]:  # noqa: ARG002, the tests' own declares by it
-        """The public classes."""
+    def _declared(self, y: Any) -> NDArray[Any]:  # noqa: ARG002, used by a class of the tests
+        """Return the declared classes."""
         if self.classes is None:
-            raise ValueError("classes must be declared, from what you know: which of them occur is the data's own")
+            raise ValueError(
+                "classes must be declared from general knowledge, because the labels that occur reveal rows: pass "
+                "classes=['no', 'yes'], say"
+            )
         return in_order(self.classes)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True  # on the few rows of a check
+        tags.classifier_tags.poor_score = True  # the checks use too few rows
         return tags
 
     @abstractmethod
     def _loss(self, classes: int) -> Loss:
-        """What is minimized in the mean."""
+        """Return the loss whose mean is minimized."""
 
 
 class PrivateLogisticRegression(_Classifier):
-    """f(m, y) = ln(1 + e^(-y m)), for more than two classes logsumexp(m) - m_y; (epsilon, delta)-DP in each row.
+    """Private logistic regression: f(m, y) = ln(1 + e^(-y m)); softmax for more than two classes.
 
-    For data that differ in one row, of X and y, replaced by any other: P(model in S) <= e^epsilon P(model' in S) +
-    delta; with `max_rows`, in one person, all rows of theirs. n, the rows' or the persons' number, the declaration and
-    all parameters are public. Each fit draws fresh noise that nobody chooses: there is no
-    `random_state`, and two fits differ.
+    A fit is (epsilon, delta)-DP for data that differ in one row of X and y, replaced by any other:
+    P(model in S) <= e^epsilon P(model' in S) + delta. With `max_rows`, data may differ in all rows of one person. The
+    number of rows or persons, the declaration and all parameters are public. Each fit draws fresh noise without a seed,
+    so two fits differ.
 
     Parameters
     ----------
-    epsilon, delta : the promise of one fit; delta is min(1e-6, 1 / (10 n)) and at most the accountant's if None
-    bounds : (lower, upper) for all numbers, a pair for each column, or by name {"age": (18, 90)}; must be declared. In
-        place of a pair a `NumberColumn` of the service or its fields, {"lower": 0, "upper": 50, "origin": 0, "scale":
-        10}: the value that is coded 0, and how far from it a code is 1 or -1
-    categories : by name, of an array by position, {"sex": ["f", "m"]}: columns that are unfolded, "other" last
-    classes : the public list of labels
-    alpha : (alpha / 2) ||w||^2 is added to the mean loss, intercept included, as the method meets it: of standardised
-        columns where rows are standardised
-    method : "auto", the name of a method, or one of `solvers.methods`, with its parameters
-    preparation : "private", rows are centred and scaled by private moments, part of the price, or "declared", they stay
-        as coded; None is private wherever that fits (docs/http.md). A profile is a dataset's of the service
-    slope_limit : c in [1e-6, 1]: f' is shortened to c sup|f'|, which takes that share of the noise and adds some bias;
-        None is by a public rule (docs/http.md)
-    accountant : charges the fit, with others that share it; without one nobody adds fits up
-    neighbors : "replace_one", or "zero_out": one row against none in its place (docs/spec 25)
-    max_rows : k: a person is protected, whom `fit` is told of each row; of each the first k rows are used
+    epsilon, delta : guarantee of one fit; if delta is None, min(1e-6, 1 / (10 n)) and at most the accountant's
+    bounds : (lower, upper) for all numbers, a pair for each column, or pairs by name, {"age": (18, 90)}; required. A
+        `NumberColumn` of the service or its fields may replace a pair, {"lower": 0, "upper": 50, "origin": 0, "scale":
+        10}: the origin is the value with code 0, and the scale the distance with code 1
+    categories : categories of columns by name, or by position in an array, {"sex": ["f", "m"]}; each column becomes
+        one 0/1 column for each category and a last one for "other"
+    classes : the public list of labels; required
+    alpha : adds (alpha / 2) ||w||^2 to the mean loss, intercept included; acts on standardised coefficients if rows are
+        standardised. C of scikit-learn is 1 / (alpha n)
+    method : "auto", the name of a method, or an object of `solvers.methods` with its parameters
+    preparation : "private" standardises rows by private moments, whose price is part of the fit's; "declared" leaves
+        rows as encoded; None is private if possible (docs/http.md)
+    slope_limit : c in [1e-6, 1]: clips f' to c sup|f'|, for less noise and some bias; None follows a public rule
+        (docs/http.md)
+    accountant : a budget that the fit is charged to; without one, fits are not added up
+    neighbors : "replace_one", or "zero_out" for a row against a blank one (docs/spec 25)
+    max_rows : k: protects persons, whom `fit` gets for each row; the first k rows of each person are used
 
-    Attributes: `coef_`, (1, p) or (K, p), and `intercept_`, in the columns' own units, for values inside of their
-    bounds and scales; `coef_names_`, what each coefficient multiplies; `classes_`; `epsilon_` and `delta_`, what was
-    spent; `release_`, the `solvers.Release` with its transcript; `n_features_in_`, `feature_names_in_`.
+    Attributes
+    ----------
+    coef_, intercept_ : (1, p) or (K, p), and (1,) or (K,), in the units of the columns, for values inside their bounds.
+        A category whose released share is below its noise has coefficient 0
+    coef_names_ : the term of each coefficient
+    classes_, n_features_in_, feature_names_in_ : as in scikit-learn
+    epsilon_, delta_ : what was spent
+    release_ : the `solvers.Release` with its transcript
     """
 
     def predict_proba(self, X: Any) -> Floats:
-        """P(class), (n, K), in the order of `classes_`."""
+        """Return P(class), (n, K), in the order of `classes_`."""
         margins = self._margins(X)
         both = np.column_stack((np.zeros(len(margins)), margins)) if margins.shape[1] == 1 else margins
         weights = np.exp(both - both.max(axis=1, keepdims=True))
-        found: Floats = weights / weights.sum(axis=1, keepdims=True)
-        return found
+        probabilities: Floats = weights / weights.sum(axis=1, keepdims=True)
+        return probabilities
 
     def _loss(self, classes: int) -> Loss:
         return Logistic() if classes == 2 else Softmax(classes)
@@ -152,7 +166,7 @@ class PrivateLogisticRegression(_Classifier):
 class PrivateLinearSVC(_Classifier):
     """f(m, y) = max(0, 1 - y m), rounded off over 1/2 of the margin (`solvers.losses.HuberHinge`), for two classes.
 
-    Promise, parameters and attributes are those of `PrivateLogisticRegression`.
+    Guarantee, parameters and attributes are those of `PrivateLogisticRegression`.
     """
 
     def _loss(self, classes: int) -> Loss:
@@ -167,28 +181,28 @@ class PrivateLinearSVC(_Classifier):
 
 
 def in_order(declared: Any) -> NDArray[Any]:
-    """Classes in scikit-learn's order; a ValueError if there are fewer than two."""
+    """Return classes in scikit-learn's order; a ValueError if there are fewer than two."""
     classes: NDArray[Any] = np.unique(np.asarray(declared))
     if len(classes) < 2:
-        raise ValueError("there must be two classes or more: with one class there is nothing to learn")
+        raise ValueError("classes must hold two labels or more: with one class there is nothing to learn")
     return classes
 
 
 def _labels(y: Any, classes: NDArray[Any]) -> Floats:
-    """Return the position of each label, or for two classes -1 or +1; undeclared labels count as the first class."""
-    codes = np.maximum(_positions(y, classes), 0.0)
+    """Return the index of each class, or -1 or +1 for two classes; undeclared labels count as the first class."""
+    codes = np.maximum(class_indices(y, classes), 0.0)
     return 2 * codes - 1 if len(classes) == 2 else codes
 
 
-def _positions(y: Any, classes: NDArray[Any]) -> Floats:
-    """Return the position of each label, found as it is or else as text ("1" for 1.0); -1 if it is not declared."""
-    known = {label: code for code, label in enumerate(classes.tolist())}
-    texts = {as_text(plain(label)): code for label, code in known.items()}
+def class_indices(y: Any, classes: NDArray[Any]) -> Floats:
+    """Return the index of each label's class, by the label or by its text ("1" for 1.0); -1 if it is not declared."""
+    by_label = {label: code for code, label in enumerate(classes.tolist())}
+    by_text = {as_text(plain(label)): code for label, code in by_label.items()}
 
-    def position(label: Any) -> int:
+    def index(label: Any) -> int:
         try:
-            return known[label] if label in known else texts.get(as_text(plain(label)), -1)
-        except Exception:  # not hashable, or whatever a class of the caller's raises
+            return by_label[label] if label in by_label else by_text.get(as_text(plain(label)), -1)
+        except Exception:  # not hashable, or an error of the caller's own class
             return -1
 
-    return np.array(list(map(position, objects(y))), dtype=np.float64)
+    return np.array(list(map(index, objects(y))), dtype=np.float64)

@@ -1,10 +1,7 @@
-"""The declaration of a matrix: of each column its public bounds, or more of how it is coded, or its categories.
-
-None of it is read off the data.
-"""
+"""The public declaration of a matrix: bounds or coding of each number column, categories of each category column."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,145 +9,150 @@ from pydantic import ValidationError
 
 from purse.errors import faults
 from purse.estimators.values import numbers, plain, plain_values
-from purse.prediction import encode, number_scale, width
+from purse.prediction import encode
 from purse.values import as_text
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
+from purse.wire.models import width
 from solvers.columns import Columns
 
 Floats = NDArray[np.float64]
-_FULL = (NumberColumn, Mapping)
+_DECLARATIONS: Final = (NumberColumn, Mapping)
 
 
 def number(name: str, bounds: Any) -> NumberColumn:
-    """A number in [lower, upper], or as a `NumberColumn` or its fields say; a ValueError that names it for all else."""
+    """Return the column of a pair (lower, upper), of a `NumberColumn` or of its fields; a ValueError for the rest."""
     if isinstance(bounds, Mapping):
         bounds = _of_fields(name, bounds)
     if isinstance(bounds, NumberColumn):
         if bounds.date is not None:
             raise ValueError(
-                f"{name} is declared as dates, which are not read here: make numbers of them, in days, say"
+                f"{name} is declared as dates, which are not read here: make numbers of them, such as days"
             )
         return bounds.model_copy(update={"name": name, "source": None})
     try:
         lower, upper = (float(end) for end in bounds)
         return NumberColumn(name=name, type="number", lower=lower, upper=upper)
-    except (TypeError, ValueError):  # a ValidationError is one
+    except (TypeError, ValueError):  # a ValidationError is a ValueError
         raise ValueError(f"the bounds of {name} must be two numbers (lower, upper), lower below upper") from None
 
 
 def columns(bounds: Any, categories: Any, names: Sequence[Any]) -> tuple[Column, ...]:
-    """The declaration of each column, in order, as a new dataset of the service has it.
+    """Return the declaration of each column, in order, with the rules that a new dataset of the service follows.
 
     Parameters
     ----------
-    bounds : (lower, upper) for every column without categories; or one of each column, in order, or by name: a pair, a
-        `NumberColumn`, or a mapping of its fields, {"lower": 0, "upper": 50, "origin": 0}
-    categories : a mapping from column to its list of values; None if there is none
-    names : of the columns, of a frame as text, of an array their positions
+    bounds : (lower, upper) for every column without categories; or declarations of all columns in order, or by name,
+        each a pair, a `NumberColumn`, or a mapping of its fields, {"lower": 0, "upper": 50, "origin": 0}
+    categories : a mapping from column to its list of values, or None
+    names : names of a frame's columns, or positions of an array's
 
     Raises
     ------
     ValueError
-        if a column has neither bounds nor categories, or both, or what is declared is no column or not that.
+        if a column has neither bounds nor categories, or both, or a declaration is malformed.
     """
-    blocks = _named("categories", categories or {}, names)
+    blocks = _by_column("categories", categories or {}, names)
     if bounds is None and len(blocks) < len(names):
         raise ValueError(
-            "bounds must be declared, (lower, upper) or a pair for each column, from what you know: the data's own "
-            "range would tell of its rows. Of columns that are scaled already say bounds=(-1, 1)"
+            "bounds must be declared from general knowledge, because the data's own range reveals rows: pass (lower, "
+            "upper) or a pair for each column. If the columns are scaled already, use bounds=(-1, 1)"
         )
     if bounds is None or isinstance(bounds, Mapping):
-        ranges = _named("bounds", bounds or {}, names)
+        ranges = _by_column("bounds", bounds or {}, names)
     elif isinstance(bounds, NumberColumn):
-        raise ValueError("a NumberColumn is of one column: say of which, as bounds={name: column} or in a list of all")
-    elif not any(isinstance(end, _FULL) or np.ndim(end) for end in bounds):
+        raise ValueError("a NumberColumn is of one column: pass bounds={name: column}, or a list with one for each")
+    elif not any(isinstance(end, _DECLARATIONS) or np.ndim(end) for end in bounds):
         ranges = {name: bounds for name in names if name not in blocks}
     elif len(bounds) == len(names):
         ranges = dict(zip(names, bounds, strict=True))
     else:
         raise ValueError(f"bounds must be one pair, or {len(names)} declarations, one for each column")
-    odd = [str(name) for name in names if (name in blocks) == (name in ranges)]
-    if odd:
-        raise ValueError(f"each column has either bounds or categories; look at {', '.join(odd)}")
-    found: list[Column] = []
-    for name in names:
-        said = _said(name)
-        found.append(_block(said, blocks[name]) if name in blocks else _number(name, ranges[name]).settled())
-    return tuple(found)
+    unclear = [str(name) for name in names if (name in blocks) == (name in ranges)]
+    if unclear:
+        raise ValueError(f"each column has either bounds or categories; look at {', '.join(unclear)}")
+    return tuple(
+        _category(_label(name), blocks[name]) if name in blocks else _number(name, ranges[name]).settled()
+        for name in names
+    )
 
 
 def layout(features: Sequence[Column]) -> Columns:
-    """How a coded row is laid out."""
+    """Return how an encoded row is laid out."""
     ranges = tuple(f.code_range for f in features if isinstance(f, NumberColumn))
     return Columns(tuple(map(width, features)), ranges)
 
 
 def margins(features: Sequence[Column], codes: Sequence[Floats], w: Floats) -> Floats:
-    """(n, K): W'x of coded rows, for W of shape (K, d), the constant's column the last."""
-    found, at = np.tile(w[:, -1], (len(codes[0]), 1)), 0
+    """Return W'x of encoded rows, (n, K), for W of shape (K, d), whose last column is the intercept's."""
+    sums = np.tile(w[:, -1], (len(codes[0]), 1))
+    start = 0
     for column, code in zip(features, codes, strict=True):
-        block = w[:, at : at + width(column)]
-        found += np.outer(code, block[:, 0]) if isinstance(column, NumberColumn) else block[:, code.astype(int)].T
-        at += width(column)
-    return found
+        block = w[:, start : start + width(column)]
+        sums += np.outer(code, block[:, 0]) if isinstance(column, NumberColumn) else block[:, code.astype(int)].T
+        start += width(column)
+    return sums
 
 
 def codes(column: Column, values: Any) -> Floats:
-    """Return the code of each value of a column, (n,): a function of that value and the declaration alone."""
+    """Return the code of each value of a column, (n,): a function of the value and the declaration alone."""
     return encode(column, numbers(values) if isinstance(column, NumberColumn) else plain_values(values))
 
 
 def original(features: Sequence[Column], w: Floats) -> tuple[Floats, Floats]:
-    """Coefficients (K, d - 1) and intercepts (K,) of values as they are, where none is clamped: the same margins."""
-    scales = [number_scale(c) if isinstance(c, NumberColumn) else (0.0, 1.0) for c in features for _ in range(width(c))]
+    """Return coefficients (K, d - 1) and intercepts (K,) that make the same margins of unencoded, unclamped values."""
+    scales = [
+        column.middle_and_half if isinstance(column, NumberColumn) else (0.0, 1.0)
+        for column in features
+        for _ in range(width(column))
+    ]
     middle, half = np.array(scales).reshape(-1, 2).T
     slopes = w[:, :-1] / half
     return slopes, w[:, -1] - slopes @ middle
 
 
 def unread(column: Column, values: Any) -> float:
-    """The share of values that are none, clamped or not declared."""
+    """Return the share of values that are missing, not numbers, out of bounds or not declared."""
     if isinstance(column, CategoryColumn):
         return float(np.mean(codes(column, values) == len(column.categories)))
     x, (lower, upper) = numbers(values), column.ends
     return float(np.mean(~((lower <= x) & (x <= upper))))
 
 
-def _said(name: Any) -> str:
+def _label(name: Any) -> str:
+    """Return a column's name as messages show it."""
     return name if isinstance(name, str) else f"column {name}"
 
 
 def _number(name: Any, bounds: Any) -> NumberColumn:
-    """As `number`; in a frame what says another column's name is refused: it was meant for that one."""
-    said = _said(name)
+    """Return the result of `number`; a ValueError if the declaration has the name of another column of the frame."""
+    label = _label(name)
     if isinstance(bounds, Mapping):
-        bounds = _of_fields(said, bounds)
+        bounds = _of_fields(label, bounds)
     if isinstance(name, str) and isinstance(bounds, NumberColumn) and name not in (bounds.name, bounds.of):
         raise ValueError(f"the bounds of {name} are those of a column {bounds.name}: name each after its own column")
-    return number(said, bounds)
+    return number(label, bounds)
 
 
 def _of_fields(name: str, fields: Mapping[Any, Any]) -> NumberColumn:
-    plain = {str(key): value.item() if isinstance(value, np.generic) else value for key, value in fields.items()}
+    values = {str(key): value.item() if isinstance(value, np.generic) else value for key, value in fields.items()}
     try:
-        return NumberColumn.model_validate({"type": "number", "name": name, **plain})
+        return NumberColumn.model_validate({"type": "number", "name": name, **values})
     except ValidationError as error:
-        raise ValueError(
-            f"what is declared of {name} is no column of numbers: {faults(error, 1, NumberColumn)}"
-        ) from None
+        raise ValueError(f"the declaration of {name} is malformed: {faults(error, 1, NumberColumn)}") from None
 
 
-def _block(name: str, categories: Any) -> CategoryColumn:
+def _category(name: str, categories: Any) -> CategoryColumn:
     try:
         return CategoryColumn(name=name, type="category", categories=[as_text(plain(value)) for value in categories])
     except (TypeError, ValidationError):
         raise ValueError(f"the categories of {name} must be a list of distinct values, none of them empty") from None
 
 
-def _named(what: str, declared: Any, names: Sequence[Any]) -> dict[Any, Any]:
-    if not isinstance(declared, Mapping):
-        raise ValueError(f"{what} must be a mapping from column to what is declared of it")
-    unknown = [str(name) for name in declared if name not in names]
+def _by_column(what: str, declarations: Any, names: Sequence[Any]) -> dict[Any, Any]:
+    """Return declarations as a dictionary; a ValueError if they are not a mapping or name unknown columns."""
+    if not isinstance(declarations, Mapping):
+        raise ValueError(f"{what} must be a mapping from column to its declaration")
+    unknown = [str(name) for name in declarations if name not in names]
     if unknown:
-        raise ValueError(f"{what} are declared of what is no column: {', '.join(unknown)}")
-    return dict(declared)
+        raise ValueError(f"{what} are declared for columns that X does not have: {', '.join(unknown)}")
+    return dict(declarations)

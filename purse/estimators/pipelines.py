@@ -1,4 +1,4 @@
-"""What of a pipeline is fitted without privacy before a private estimator sees its rows, as far as it can be seen."""
+"""Steps of a pipeline that learn from rows without privacy before a private estimator sees them."""
 
 import warnings
 from collections.abc import Iterator
@@ -6,47 +6,50 @@ from typing import Any
 
 from sklearn.utils import get_tags
 
-_SHAPE = {"n_features_in_", "feature_names_in_"}  # are public
+_PUBLIC = {"n_features_in_", "feature_names_in_"}
 
 
 class LearnedFromData(UserWarning):
-    """A step before a private estimator may have learned from the rows: the promise does not cover what it learned."""
+    """A step before a private estimator may have learned from rows; the guarantee does not cover that."""
 
 
 def check_pipeline(pipeline: Any) -> dict[str, tuple[str, ...]]:
-    """The steps before the last that may learn from data, and the attributes that they have learned; warns of each.
+    """Return the steps before the last that may learn from data, with the attributes they learned; warn of each.
 
-    A step is one if scikit-learn's tag `requires_fit` says that it is to be fitted, or if it holds fitted attributes
-    beside the names and number of its columns. Pipelines, ColumnTransformers and FeatureUnions are looked into. Call it
-    before the fit. It cannot see everything: an estimator knows nothing of the steps before it, a step of which the tag
-    says otherwise is believed until it is fitted, and what was done before the pipeline leaves no trace. Nor can it
-    know that what a step would learn is public, as of OneHotEncoder with its categories given: that is yours to judge.
+    A step is returned if scikit-learn's tag `requires_fit` says that it must be fitted, or if it has fitted attributes
+    other than the names and number of its columns. Pipelines, ColumnTransformers and FeatureUnions are searched too.
+    Call this before the fit.
+
+    The check relies on the tags of steps, and does not see work done before the pipeline. It cannot know whether what a
+    step learns is public, such as the categories passed to OneHotEncoder: judge that yourself.
 
     Parameters
     ----------
-    pipeline : sklearn.pipeline.Pipeline, fitted or not, its last step the private estimator
+    pipeline : sklearn.pipeline.Pipeline, fitted or not, whose last step is the private estimator
 
     Returns
     -------
-    {"scale": ("mean_", "scale_", ...)}, by the steps' names, of nested ones with dots; () before they are fitted
+    A mapping from a step's name to its learned attributes, such as {"scale": ("mean_", "scale_", ...)}. Names of nested
+    steps are joined by dots; an unfitted step has ().
     """
-    found = {}
+    learning = {}
     for path, step in _steps(pipeline, is_last=True):
-        learned = tuple(sorted(a for a in vars(step) if a.endswith("_") and not a.startswith("_") and a not in _SHAPE))
+        names = (name for name in vars(step) if name.endswith("_") and not name.startswith("_"))
+        learned = tuple(sorted(name for name in names if name not in _PUBLIC))
         if learned or get_tags(step).requires_fit:
-            found[path] = learned
-            what = f"has learned {', '.join(learned)}" if learned else "will learn"
+            learning[path] = learned
+            action = f"has learned {', '.join(learned)}" if learned else "will learn"
             warnings.warn(
-                f"step {path} ({type(step).__name__}) {what} from the rows without privacy, unless its settings "
-                "are all public: the promise of the private estimator after it does not cover that",
+                f"step {path} ({type(step).__name__}) {action} from the rows without privacy, unless its settings are "
+                "all public. The guarantee of the private estimator does not cover that: give the step public settings",
                 LearnedFromData,
                 stacklevel=2,
             )
-    return found
+    return learning
 
 
 def _steps(container: Any, is_last: bool = False) -> Iterator[tuple[str, Any]]:
-    """(path, step) of each that is no container, in order."""
+    """Yield the path and the object of each step that is not a container, in order."""
     named = [(name, step) for name, step, *_ in _children(container)]
     for name, step in named[:-1] if is_last else named:
         if step is None or isinstance(step, str):  # "passthrough", "drop"
@@ -58,9 +61,9 @@ def _steps(container: Any, is_last: bool = False) -> Iterator[tuple[str, Any]]:
 
 
 def _children(container: Any) -> list[Any]:
-    """Of a Pipeline, a ColumnTransformer (its fitted ones, if it is) or a FeatureUnion; [] of anything else."""
+    """Return the steps of a Pipeline, a ColumnTransformer (fitted if possible) or a FeatureUnion; [] for the rest."""
     for name in ("steps", "transformers_", "transformers", "transformer_list"):
-        found = getattr(container, name, None)
-        if isinstance(found, list):
-            return found
+        children = getattr(container, name, None)
+        if isinstance(children, list):
+            return children
     return []

@@ -1,9 +1,10 @@
-"""Private regressors: where targets lie is declared."""
+"""Private regressors, whose range of targets is declared."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from sklearn.base import RegressorMixin
 
 from accounting.privacy import REPLACE_ONE, Relation
@@ -11,7 +12,7 @@ from purse.estimators import declared
 from purse.estimators.accountant import BudgetAccountant
 from purse.estimators.base import Private, target
 from purse.estimators.declared import Floats
-from purse.prediction import number_scale
+from purse.estimators.unsupported import refuse_fit_parameters
 from purse.wire.columns import NumberColumn
 from solvers.losses import Loss, Quantile, Squared
 from solvers.methods import Method
@@ -19,64 +20,74 @@ from solvers.selection import Auto
 
 
 class _Regressor(RegressorMixin, Private, ABC):  # type: ignore[misc]
-    def fit(self, X: Any, y: Any, persons: Any = None) -> Any:
-        """A private model of the rows; see the class for what is promised.
+    """The common part of private regressors."""
+
+    def fit(self, X: Any, y: Any, persons: Any = None, **unsupported: Any) -> Any:
+        """Fit a private model of the rows and return it; the class documents the guarantee.
 
         Parameters
         ----------
-        X : (n, p) numbers, a frame, or SciPy's sparse rows, with the columns that were declared
-        y : (n,) numbers; those outside of `target_bounds` count as the nearer one, what is none as their middle
-        persons : (n,), with `max_rows`: whose each row is, a whole number or text
+        X : (n, p) numbers, a frame, or SciPy's sparse rows, with the declared columns
+        y : (n,) numbers; those outside `target_bounds` count as the nearest bound, other values as the middle
+        persons : (n,), with `max_rows`: each row's person, an integer or text
+        unsupported : parameters of scikit-learn such as `sample_weight`, which are refused with a reason
 
         Raises
         ------
         ValueError
-            if something is not declared, X and y are not of such a shape, or the method or the promise cannot be had.
+            if a declaration is missing, X or y has a wrong shape, or no such method or guarantee exists.
         BudgetExhausted
-            if the accountant refuses; then no data was read.
+            if the accountant refuses the fit; then no data was read.
         """
+        refuse_fit_parameters(self, unsupported)
         y, bounded = target(y, self), self._bounded()
         weights = self._fit(X, y, self._loss(), lambda: declared.codes(bounded, y), persons)
-        self._scale = number_scale(bounded)
+        self._target = bounded
+        middle, half = bounded.middle_and_half
         slopes, intercepts = declared.original(self._columns, weights)
-        self.coef_ = self._scale[1] * slopes[0]
-        self.intercept_ = self._scale[0] + self._scale[1] * float(intercepts[0])
+        self.coef_ = half * slopes[0]
+        self.intercept_ = middle + half * float(intercepts[0])
         return self
 
     def predict(self, X: Any) -> Floats:
-        """The target of each row in its own unit, (n,). Not private towards who sees it of rows that are not theirs."""
+        """Return the target of each row in its unit, clipped to `target_bounds`, (n,).
+
+        Predictions reveal the rows that they are for.
+        """
         margins = self._margins(X)
-        middle, half = self._scale
-        found: Floats = middle + half * margins[:, 0]
-        return found
+        middle, half = self._target.middle_and_half
+        return np.clip(middle + half * margins[:, 0], self._target.lower, self._target.upper)
 
     def _unread(self, y: Any) -> float:
         return declared.unread(self._bounded(), y)
 
     def _bounded(self) -> NumberColumn:
         if self.target_bounds is None:
-            raise ValueError("target_bounds must be declared, (lower, upper), from what you know and not from y")
+            raise ValueError(
+                "target_bounds must be declared from general knowledge, because the range of y reveals rows: pass "
+                "target_bounds=(lower, upper)"
+            )
         return declared.number("the target", self.target_bounds)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True  # on the few rows of a check
+        tags.regressor_tags.poor_score = True  # the checks use too few rows
         return tags
 
     @abstractmethod
     def _loss(self) -> Loss:
-        """What is minimized in the mean."""
+        """Return the loss whose mean is minimized."""
 
 
 class PrivateLinearRegression(_Regressor):
-    """f(m, y) = (m - y)^2 / 2 where |m - y| is at most half the target's range, straight beyond; (epsilon, delta)-DP.
+    """Private linear regression: f(m, y) = (m - y)^2 / 2 up to half the target's range, and linear beyond.
 
-    With `slope_limit` c it is straight beyond c times that; by default, where "auto" takes `adaptive_gd`, beyond a
-    multiple of the residuals' own scale, which is released and part of the price.
+    With `slope_limit` c, f is linear beyond c times half the range. If "auto" chooses `adaptive_gd`, the default, f is
+    linear beyond a multiple of the scale of the residuals, which is released and part of the price.
 
-    Promise, parameters and attributes are those of `PrivateLogisticRegression`, with `target_bounds`, (lower, upper) or
-    a declaration as of a column, whose scale counts as half the range, instead of classes; `coef_` is (p,), in the
-    target's unit over the column's.
+    Guarantee, parameters and attributes are those of `PrivateLogisticRegression`, with `target_bounds` instead of
+    classes: (lower, upper), or a declaration as of a column, whose scale then counts as half the range. `coef_` is
+    (p,), in the target's unit per unit of the column.
     """
 
     def __init__(
@@ -113,15 +124,15 @@ class PrivateLinearRegression(_Regressor):
 
 
 class PrivateQuantileRegressor(_Regressor):
-    """f(m, y) = max(q (y - m), (1 - q) (m - y)), q = `quantile`, rounded off by `smoothing`; (epsilon, delta)-DP.
+    """Private quantile regression: f(m, y) = max(q (y - m), (1 - q) (m - y)), smoothed.
 
-    Promise, parameters and attributes are those of `PrivateLinearRegression`, and
+    Guarantee and attributes are those of `PrivateLinearRegression`, and so are the parameters besides these two.
 
     Parameters
     ----------
     quantile : q, in [0.001, 0.999]
-    smoothing : h of `solvers.losses.Quantile`, in half the target's range: 0 is the loss itself, for which fewer
-        methods are proven, and they take longer
+    smoothing : h of `solvers.losses.Quantile`, in units of half the target's range; with 0, the unsmoothed loss, fewer
+        methods are proven and they take longer
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""Estimators' inputs, column by column: `solvers.data_access.containers` reads each value alone.
+"""Inputs of estimators, read column by column; `solvers.data_access.containers` reads each value alone.
 
-NumPy gives an array one type: one text among numbers makes texts of all, and one missing flag makes objects of a whole
-frame's integers. So lists are read value by value and frames column by column. As a category or a label, equal numbers
-are the same value whatever type holds them.
+A NumPy array has one type: one text among numbers turns all into text, and one missing flag turns a frame's integers
+into objects. Lists are therefore read value by value and frames column by column. As categories and labels, equal
+numbers of different types are the same value.
 """
 
 import math
@@ -20,7 +20,7 @@ from purse.values import as_number
 from solvers.data_access import containers
 from solvers.data_access.inputs import entered
 
-_WHOLE = 2**63  # from there on a number counts as the float that it is, if it is one
+_MAX_INTEGER = 2**63  # larger numbers count as floats, if they are floats
 
 
 def matrix(X: Any) -> Any:
@@ -34,23 +34,23 @@ def matrix(X: Any) -> Any:
     if hasattr(X, "tocsr"):
         return entered(X)
     if X is not None and not is_frame(X):
-        found = _real(containers.array(X))
-        if found.ndim < 2:  # scikit-learn's own error would print the data
+        array = _real(containers.array(X))
+        if array.ndim < 2:  # scikit-learn's own error would print the data
             raise ValueError(
-                f"Expected 2D array, got {found.ndim}D array instead. Reshape your data: (n, p) for p columns."
+                f"Expected 2D array, got {array.ndim}D array instead. Reshape your data: (n, p) for p columns."
             )
-        return found
-    is_batch = type(X).__name__ == "RecordBatch"  # of which scikit-learn reads no names
+        return array
+    is_batch = type(X).__name__ == "RecordBatch"  # scikit-learn does not read its names
     return sys.modules["pyarrow"].Table.from_batches([X]) if is_batch else X
 
 
 def columns(X: Any, count: int) -> Iterator[Any]:
-    """Yield each column of what `matrix` returned; of sparse rows unfolded one by one."""
-    for place in range(count):
+    """Yield each column of a result of `matrix`; sparse columns become dense one at a time."""
+    for index in range(count):
         if is_frame(X):
-            yield _column(X, place)
+            yield _column(X, index)
         else:
-            yield X[:, [place]].toarray().ravel() if hasattr(X, "toarray") else X[:, place]
+            yield X[:, [index]].toarray().ravel() if hasattr(X, "toarray") else X[:, index]
 
 
 def column(values: Any) -> Any:
@@ -66,24 +66,24 @@ def column(values: Any) -> Any:
         if frame.shape[1] != 1:
             raise ValueError(f"y should be a 1d array, got an array of shape {frame.shape} instead.")
         return _column(frame, 0)
-    found = containers.column(values)
-    return column_or_1d(_real(found), warn=True) if isinstance(found, np.ndarray) else found
+    single = containers.column(values)
+    return column_or_1d(_real(single), warn=True) if isinstance(single, np.ndarray) else single
 
 
 def numbers(values: Any) -> NDArray[np.float64]:
-    """Return each value of a column as a number, text as an uploaded file has it; NaN for what is not a number."""
+    """Return each value of a column as a number, reading text as in an uploaded file; NaN if it is not a number."""
     return containers.numbers(values, as_number)
 
 
 def plain_values(values: Any) -> list[Any]:
-    """Return each value of a column as `plain` has it."""
+    """Return the result of `plain` for each value of a column."""
     return list(map(plain, containers.objects(values)))
 
 
 def plain(value: Any) -> Any:
-    """Return a number as the same object whatever type held it, None for a missing value, and else a date or text.
+    """Return a number as the same object for every type, None for a missing value, otherwise a date or text.
 
-    A value whose own class raises when it is read counts as missing.
+    A value whose own class raises an error when it is read counts as missing.
     """
     try:
         match value:
@@ -103,29 +103,29 @@ def plain(value: Any) -> Any:
         return None
 
 
-def _real(found: NDArray[Any]) -> NDArray[Any]:
-    """Return the array; a ValueError if its type is complex, before scikit-learn raises one that prints the data."""
-    if found.dtype.kind == "c":
-        raise ValueError(f"Complex data not supported: hand in real numbers, not {found.dtype}.")
-    return found
+def _real(array: NDArray[Any]) -> NDArray[Any]:
+    """Return the array; a ValueError if its type is complex, because scikit-learn's own error prints the data."""
+    if array.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: pass real numbers, not {array.dtype}.")
+    return array
 
 
-def _column(frame: Any, place: int) -> Any:
-    """Return a column of a frame as its library has it."""
+def _column(frame: Any, index: int) -> Any:
+    """Return a column of a frame in the type of its library."""
     match containers.library(frame):
         case "pandas":
-            return frame.iloc[:, place]
+            return frame.iloc[:, index]
         case "polars":
-            return frame.to_series(place)
+            return frame.to_series(index)
         case _:
-            return frame.column(place)
+            return frame.column(index)
 
 
 def _shortest(value: int | float) -> Any:
-    """Return the integer that the number is, or the shortest float; raise OverflowError for a number too large."""
-    if value == (whole := int(value)) and abs(whole) < _WHOLE:
+    """Return the number as an integer or as the shortest float; raise OverflowError if it is too large."""
+    if value == (whole := int(value)) and abs(whole) < _MAX_INTEGER:
         return whole
-    found = float(value)
-    if found != value:
+    number = float(value)
+    if number != value:
         return value
-    return short if abs(found) < 1e38 and (short := np.float32(found)) == found else found
+    return short if abs(number) < 1e38 and (short := np.float32(number)) == number else number

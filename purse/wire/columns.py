@@ -96,6 +96,11 @@ class NumberColumn(Wire):
         return self.origin, self.scale or max(self.upper - self.origin, self.origin - self.lower)
 
     @property
+    def middle_and_half(self) -> tuple[float, float]:
+        """The pair (middle, half) of the code: a value inside the range is middle + half * code."""
+        return self.coding or ((self.lower + self.upper) / 2, (self.upper - self.lower) / 2)
+
+    @property
     def code_range(self) -> tuple[float, float]:
         """Where codes lie, rounding included: it is monotone."""
         if self.coding is None:

@@ -1,12 +1,16 @@
 """A released model: enough to predict by hand."""
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from purse.wire.base import Identifier, Name, Protected, Sha256, Wire
-from purse.wire.columns import Column
+from purse.wire.columns import CategoryColumn, Column
 from purse.wire.neighbors import Neighbors
+
+MIN_SHARE_STDS = 2.0
+"""Released share of a category, in standard deviations of its noise, below which its coefficient is set to 0."""
 
 
 class PrivacyStatement(Wire):
@@ -51,6 +55,13 @@ class ProfileUse(ReleasedMoments):
 
     job: Annotated[Identifier, Field(description="The job that released it.")]
     sha256: Annotated[Sha256, Field(description="Of the profile as published.")]
+
+
+class EncodedMeans(Wire):
+    """Noisy means of the encoded values, an answer of the run itself; for a category, its share of the rows."""
+
+    values: Annotated[list[float], Field(description="One per encoded value, in order.")]
+    noise_std: Annotated[float, Field(ge=0.0, description="Standard deviation of the noise in each of them.")]
 
 
 class CoefficientIntervals(Wire):
@@ -125,6 +136,15 @@ class Model(Wire):
             exclude_if=lambda used: used is None,  # models of earlier versions keep their digests
         ),
     ] = None
+    means: Annotated[
+        EncodedMeans | None,
+        Field(
+            description="The private means that training standardised rows by. A category whose share is below two "
+            "standard deviations of its noise has coefficient 0: no released number tells it from a category without "
+            "rows. Null if the run released no means, as with preparation declared.",
+            exclude_if=lambda means: means is None,  # models of earlier versions keep their digests
+        ),
+    ] = None
     slope_limit: Annotated[
         float, Field(description="The share of the loss's slope bound that training shortened slopes to; 1 for none.")
     ] = 1.0
@@ -142,3 +162,33 @@ class Model(Wire):
     ] = None
     job: Annotated[Name, Field(description="The job that made it; its receipt is at /v1/jobs/{id}/receipt.")]
     privacy: Annotated[PrivacyStatement, Field(description="The promise.")]
+
+    @property
+    def unsupported(self) -> list[bool]:
+        """Whether each encoded value is a category that the released shares cannot tell from one without rows.
+
+        All false if the model holds no released shares. A function of released numbers and of the declaration.
+        """
+        if self.means is not None:
+            return unsupported(self.features, self.means.values, [self.means.noise_std] * len(self.means.values))
+        if self.profile is not None:
+            return unsupported(self.features, self.profile.center, self.profile.noise)
+        return [False] * sum(map(width, self.features))
+
+
+def width(column: Column) -> int:
+    """Return the number of encoded values of a column, and so of its coefficients."""
+    return len(column.categories) + 1 if isinstance(column, CategoryColumn) else 1
+
+
+def unsupported(features: Sequence[Column], means: Sequence[float], noise_stds: Sequence[float]) -> list[bool]:
+    """Return, for each encoded value, whether it is a category whose released share is below MIN_SHARE_STDS of noise.
+
+    Parameters
+    ----------
+    features : the declared columns, in order
+    means, noise_stds : released mean of each encoded value, and the standard deviation of its noise
+    """
+    is_category = [isinstance(column, CategoryColumn) for column in features for _ in range(width(column))]
+    facts = zip(is_category, means, noise_stds, strict=True)
+    return [category and mean < MIN_SHARE_STDS * std for category, mean, std in facts]

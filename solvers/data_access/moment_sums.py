@@ -69,7 +69,7 @@ class Squares(Work):
             weights = data.present(rows).astype(np.float64)
             if self.limit < np.inf:
                 weights *= self.limit / np.maximum(_squared(data, rows, self.center), self.limit)
-            center, start = _center_of_numbers(data, self.center), range_of(rows)[0]
+            center, (start, _) = _center_of_numbers(data, self.center), range_of(rows)
             return kernels.square_sums(data.records, center, weights, start)
 
         return of_entries if data.is_sparse else squares

@@ -21,7 +21,7 @@ from solvers.data_access.summed import Summed
 from solvers.data_access.walk import Walk
 from solvers.errors import Unsuitable
 from solvers.moment_bounds import MOMENTS
-from solvers.problem import Problem
+from solvers.problem import Problem, Vector
 
 _Oracle = FullBatchOracle | SampledOracle | AllocatedOracle | StandardisedOracle | CountingOracle | DataAccess
 OnAnswer = Callable[[int], None]
@@ -48,6 +48,12 @@ class DataOracles:
     def problem(self) -> Problem:
         """The problem that the data were prepared for."""
         return self.__data.problem
+
+    @property
+    def released_means(self) -> tuple[Vector, float] | None:
+        """The noisy means that the run's own oracle answered, and the std of their noise; None without means."""
+        own = (oracle.released_means for oracle in self.__opened if isinstance(oracle, StandardisedOracle))
+        return next(own, None)
 
     def full_batch(self, hides_steps: bool) -> FullBatchOracle:
         """Open the oracle of full gradients, with or without hidden steps."""

@@ -37,7 +37,7 @@ class SampledOracle:
     walker : `walk.Walk.of`, for runs that request walks
     """
 
-    __slots__ = ("__anchored", "__data", "__meter", "__problem", "__walker")
+    __slots__ = ("__anchor", "__anchor_gradient", "__data", "__meter", "__problem", "__walker")
 
     def __init__(
         self,
@@ -51,7 +51,8 @@ class SampledOracle:
         if data.problem != problem:
             raise Unsuitable("the data were prepared for another problem")
         self.__problem, self.__data, self.__meter = problem, data, Meter(plan, noise, on_answer, problem.relation)
-        self.__anchored: tuple[Vector, Vector] | None = None
+        self.__anchor: Vector | None = None  # of the stored exact gradient
+        self.__anchor_gradient = np.empty(0)
         self.__walker = walker
 
     def gradient(self, query: str, w: Vector) -> Vector:
@@ -158,9 +159,9 @@ class SampledOracle:
 
     def __at_anchor(self, anchor: Vector) -> Vector:
         """Return the exact grad F(anchor), summed once for each anchor: only for answers that add noise to it."""
-        if self.__anchored is None or not np.array_equal(self.__anchored[0], anchor):
-            self.__anchored = anchor.copy(), mean_gradient(self.__data, anchor)
-        return self.__anchored[1]
+        if self.__anchor is None or not np.array_equal(self.__anchor, anchor):
+            self.__anchor, self.__anchor_gradient = anchor.copy(), mean_gradient(self.__data, anchor)
+        return self.__anchor_gradient
 
     def __batch(self, planned: PlannedQuery) -> tuple[NDArray[np.int64], float]:
         """Return the slots of a fresh batch, and its fixed expected size in records."""

@@ -36,7 +36,7 @@ class StandardisedOracle:
     row, which `means` releases with its answer; so they are means over rows.
     """
 
-    __slots__ = ("__columns", "__data", "__factor", "__meter", "__problem", "__relation", "__share")
+    __slots__ = ("__columns", "__data", "__factor", "__means", "__meter", "__problem", "__relation", "__share")
 
     def __init__(
         self, problem: Problem, data: Summed, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None = None
@@ -47,6 +47,12 @@ class StandardisedOracle:
         self.__columns: Columns = problem.columns
         self.__relation, self.__factor = problem.relation, sensitivity_factor(problem.relation)
         self.__share = 1.0
+        self.__means: tuple[Vector, float] | None = None
+
+    @property
+    def released_means(self) -> tuple[Vector, float] | None:
+        """The last answer of `means` with the std of its noise; None before the first one."""
+        return self.__means
 
     @property
     def share(self) -> float:
@@ -67,11 +73,12 @@ class StandardisedOracle:
         total = total if is_person else total[:-1]
         moved = moment_bounds.means(self.__columns, problem.relation, problem.unit)
         answer = self.__answer(planned, total, moved, self.__columns.row_norm)
-        if not is_person:
-            return answer
         noise_std = planned.noise_multiplier * moved / problem.n
-        self.__share = min(1.0, max(float(answer[-1]), noise_std))
-        return answer[:-1] / self.__share
+        if is_person:
+            self.__share = min(1.0, max(float(answer[-1]), noise_std))
+            answer = answer[:-1] / self.__share
+        self.__means = (answer, noise_std / self.__share)
+        return answer
 
     def spread(self, query: str, center: Vector) -> float:
         """Return the mean of ||y||^2 + noise, with y the numbers of x - m; ||y||^2 is at most the sum of `farthest`."""

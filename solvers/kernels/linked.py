@@ -120,6 +120,7 @@ def load(file: Path) -> dict[str, Any]:
         loops[name] = Loop(code, arguments, _kind(kinds["result"]), struct.Struct(_format(arguments)), free)
 
     def c_function(function: Callable[..., float]) -> Formula:
+        """Return the linked derivative of a loss."""
         address = ctypes.cast(library[f"formula_{of_function(function)}"], ctypes.c_void_p).value
         assert address is not None
         return Formula(address)

@@ -40,7 +40,7 @@ from accounting.mechanisms import (
     WithoutReplacement,
 )
 from accounting.plan import Plan, PlannedQuery, Query, ReleasePlan
-from accounting.records import receipt
+from accounting.records import receipt, signing
 from accounting.records.chain import Entry, link
 from accounting.records.codec import plan_to_json
 from accounting.records.documents import canonical, parse
@@ -340,9 +340,9 @@ def test_no_character_of_the_signature_can_be_changed(module: AbstractModule, pa
 @pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")
 def test_only_a_trusted_key_signs_and_only_by_this_algorithm(module: AbstractModule) -> None:
     """A stranger's key, one that comes along, a trusted name on it; another algorithm, kind or header."""
-    mallory, built = receipt.generate_key(), make()
+    mallory, built = signing.generate_key(), make()
     assert checked(module, document(built, mallory))["reason"] == "no trusted key made this signature"
-    renamed = {"keys": [receipt.jwks(mallory)["keys"][0] | {"kid": KEY.private.thumbprint()}]}
+    renamed = {"keys": [signing.jwks(mallory)["keys"][0] | {"kid": KEY.private.thumbprint()}]}
     assert checked(module, GOOD, renamed)["holds"] is False
     assert checked(module, document(built, mallory), {"keys": [*KEYS["keys"], *renamed["keys"]]})["holds"]
     assert checked(module, GOOD, {"keys": [KEYS["keys"][0] | {"kid": "another"}]})["holds"]

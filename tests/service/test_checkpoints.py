@@ -15,8 +15,8 @@ from accounting.records.chain import Head
 from accounting.records.documents import canonical, parse
 from accounting.records.events import Joined, Opened
 from accounting.records.ledger import advance
-from accounting.records.receipt import rotate_key
 from accounting.records.replay import Replay
+from accounting.records.signing import rotate_key
 from app import services
 from app.ledger import audit, checkpoints, store
 from app.ledger.audit import UnsoundLedger

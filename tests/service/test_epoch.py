@@ -175,7 +175,7 @@ def test_a_last_line_that_a_crash_cut_off_is_left_out(world: World) -> None:
     lines = file.read_bytes().splitlines(keepends=True)
     assert len(lines) == 1 + 2 + 3, "whose it is; the head of each ledger at the start; three entries of the job"
     file.write_bytes(b"".join(lines)[:-9])
-    found = Epoch.found(world.settings, world.database).heads
+    found = Epoch.read(world.settings, world.database).heads
     assert before[first].sequence < found[first].sequence == _heads(world)[first].sequence - 1
     assert found[second] == before[second]
     _open(world)
@@ -184,7 +184,7 @@ def test_a_last_line_that_a_crash_cut_off_is_left_out(world: World) -> None:
 
 
 def test_a_long_file_is_written_anew(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(epoch, "_LONG", 3)
+    monkeypatch.setattr(epoch, "_MOST_LINES", 3)
     first, _ = _datasets(world)
     for _ in range(4):
         world.release(first)
@@ -240,7 +240,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "empty": (lambda file: file.write_text(""), "cannot be read"),
     "torn inside": (lambda file: file.write_bytes(file.read_bytes().replace(b'"head"', b'"he', 1)), "cannot be read"),
     "lost is no object": (lambda file: file.write_text('{"service": "svc_1", "lost": []}\n'), "cannot be read"),
-    "another service's": (lambda file: file.write_text('{"service": "svc_1", "lost": {}}\n'), "of the service svc_1"),
+    "another service's": (lambda file: file.write_text('{"service": "svc_1", "lost": {}}\n'), "to the service svc_1"),
 }
 
 
@@ -332,7 +332,8 @@ def test_the_command_accepts_once_and_only_what_there_is(world: World, capsys: p
     restore().database.close()
     look = ("ledger", "verify", "--home", str(world.settings.home))
     code, out, _ = purse(capsys, *look)
-    assert (code, f"it lacks the head {published}" in " ".join(out.split()), out.count("valid")) == (1, True, 1)
+    shown = " ".join(out.split())
+    assert (code, f"lacks its published head {published}" in shown, out.count("valid")) == (1, True, 1)
     code, out, _ = purse(capsys, *order, "--json")
     assert (code, json.loads(out)) == (0, [{"ledger": first, "lacks": str(published), "is": "frozen"}])
     code, _, err = purse(capsys, *order)
@@ -357,7 +358,7 @@ def test_a_start_is_refused_with_a_sentence_and_no_stack(world: World) -> None:
         env=os.environ | {"PURSE_PORT": "0"},
     )
     assert done.returncode == 1
-    assert done.stderr.strip().splitlines()[-1].startswith("purse: the database is older than what was published of it")
+    assert done.stderr.strip().splitlines()[-1].startswith("purse: the database is older than its published heads")
     assert "Traceback" not in done.stderr
 
 
@@ -374,7 +375,7 @@ def test_servers_that_share_a_file_lose_none_of_each_others_heads(
             with world.settings.epoch.open("ab") as file:
                 file.write(b'{"ledger":"cut o')
         if round_ == 2:
-            monkeypatch.setattr(epoch, "_LONG", 0)
+            monkeypatch.setattr(epoch, "_MOST_LINES", 0)
         world.release(first)
         assert epoch._read(world.settings.epoch).heads == _heads(world)
     head = _heads(world)[second]

@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from accounting.records import receipt as receipts
+from accounting.records import signing
 from accounting.records.chain import Entry, Head, from_lines, to_lines
 from accounting.records.heads import read_head
 from accounting.records.ledger import spent_epsilon
@@ -136,11 +137,11 @@ def test_a_changed_receipt_is_not_valid(shared: Service, released: dict[str, Any
 def test_a_receipt_of_another_server_is_not_valid_even_with_its_key_inside(
     shared: Service, released: dict[str, Any]
 ) -> None:
-    key = receipts.generate_key()
+    key = signing.generate_key()
     receipt = released["document"]["receipt"]
     foreign = {"receipt": receipt, "signature": receipts.sign(receipt, key)}
     assert _verify(shared, foreign)["signature"] is False
-    response = shared.client.post("/v1/receipts/verify", json=foreign | {"keys": receipts.jwks(key)})
+    response = shared.client.post("/v1/receipts/verify", json=foreign | {"keys": signing.jwks(key)})
     assert response.status_code == 422
 
 
@@ -188,7 +189,7 @@ def truncated(service: Service) -> tuple[Service, Any]:
 def test_a_receipt_past_the_ledgers_end_is_not_valid(truncated: tuple[Service, Any]) -> None:
     report = _verify(*truncated)
     assert (report["valid"], report["signature"], report["epsilon"], report["chain"]) == (False, True, True, False)
-    assert report["reason"] == "the ledger does not hold this release"
+    assert report["reason"] == "the ledger does not contain this release"
 
 
 @pytest.mark.slow

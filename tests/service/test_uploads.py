@@ -270,7 +270,7 @@ async def _at_once(_driver: object, _seconds: float) -> None:
 def test_our_client_sends_a_large_file_in_parts_and_goes_on(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parts, "PART", 256)
+    monkeypatch.setattr(parts, "PART_BYTES", 256)
     monkeypatch.setattr(sending.Blocking, "sleep", _at_once)
     (tmp_path / "people.csv").write_bytes(file := people(300))
     for source in (tmp_path / "people.csv", io.BytesIO(file)):
@@ -284,7 +284,7 @@ def test_our_client_sends_a_large_file_in_parts_and_goes_on(
 
         going = _Breaking(service)
         with Client("http://testserver", STEWARD, transport=going) as purse:
-            with pytest.raises(ClientError, match="of a file of"):
+            with pytest.raises(ClientError, match="for a file of"):
                 purse.datasets.upload(io.BytesIO(file[1:]), spec=SPEC, resume=kept["id"])
             made = purse.datasets.upload(source, spec=SPEC, resume=kept["id"])
         assert made.rows == 300

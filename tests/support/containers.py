@@ -15,7 +15,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from purse.estimators import declared
-from purse.estimators.classifiers import _positions
+from purse.estimators.classifiers import class_indices
 from purse.estimators.values import column, columns, matrix
 from purse.wire.columns import CategoryColumn, NumberColumn
 from solvers.data_access import inputs
@@ -305,7 +305,7 @@ def codes_of_column(values: Any) -> list[Any]:
 
     def of_estimators() -> list[Any]:
         y = column(values)
-        own = [_positions(y, classes) for classes in _CLASSES]
+        own = [class_indices(y, classes) for classes in _CLASSES]
         return [*own, declared.codes(_NUMBER, y), declared.codes(_CATEGORY, y)]
 
     return [told(of_estimators), told(lambda: [inputs.targets(values, problem)])]

@@ -7,13 +7,13 @@ from accounting.calibration import calibrate
 from accounting.filter import Filter
 from accounting.mechanisms import Gaussian, PoissonGaussian
 from accounting.plan import Query
-from accounting.records import receipt
+from accounting.records import receipt, signing
 from accounting.records.chain import Entry
 from accounting.records.events import Charged, Opened, Released, Started
 from accounting.records.ledger import advance
 
-KEY = receipt.generate_key()
-KEYS = receipt.jwks(KEY)
+KEY = signing.generate_key()
+KEYS = signing.jwks(KEY)
 MODEL = "ab" * 32
 AT = "2026-01-02T03:04:05.678Z"
 GD = (Query("gradient", 100, Gaussian()),)

@@ -1,7 +1,7 @@
-"""The sessions that pages show: what follows each `$ ` runs as it stands, and says line by line what is shown.
+"""Run the console sessions that pages show, and compare the outputs.
 
-Line by line it begins with the words that are shown; what depends on no noise, each (epsilon, delta), is the same.
-Names that are made anew (ids, hashes, tokens) are taken from what was said for those shown.
+Each line must begin with the word that is shown, and each (epsilon, delta), which does not depend on noise, must be the
+same. New ids, hashes and tokens replace those shown. Indented lines continue a long value and are not compared.
 """
 
 import os
@@ -56,4 +56,4 @@ class Session:
 
 
 def _heads(text: str) -> list[str]:
-    return [line.split()[0] for line in MADE.sub("made", text).splitlines() if line.strip()]
+    return [line.split()[0] for line in MADE.sub("made", text).splitlines() if line.strip() and line[0] != " "]

@@ -16,8 +16,8 @@ from accounting.records.codec import plan_to_json
 from accounting.records.filters import cost_from_json
 from accounting.records.offline import verify_receipt
 from accounting.records.outside import GaussianDpEvent
-from accounting.records.receipt import Jwks
 from accounting.records.replay import replay
+from accounting.records.signing import Jwks
 from app.datasets import grants
 from app.datasets import service as datasets
 from app.datasets import store as dataset_store

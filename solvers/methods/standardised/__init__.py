@@ -1,1 +1,1 @@
-"""Methods that ask about rows of a declared layout: moments, and gradients in centred and scaled coordinates."""
+"""Methods that request moments of declared columns, and gradients in centered and scaled coordinates."""

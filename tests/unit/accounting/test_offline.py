@@ -12,7 +12,7 @@ from accounting import Privacy, Unit
 from accounting.calibration import calibrate
 from accounting.errors import CodecError, LedgerInvalid, ReceiptInvalid
 from accounting.filter import Cost, Filter
-from accounting.records import receipt
+from accounting.records import receipt, signing
 from accounting.records.chain import Entry, Head, from_lines, link, to_lines
 from accounting.records.events import (
     Charged,
@@ -127,7 +127,7 @@ def test_a_head_is_taken_from_a_signed_head_or_a_receipt_and_from_nothing_else()
     head = sign_head("d1", RELEASE, KEY)
     for document in (head, signed()):
         assert read_head(json.dumps(document).encode(), KEYS) == RELEASE.head
-    stranger = receipt.jwks(receipt.generate_key())
+    stranger = signing.jwks(signing.generate_key())
     wrong: list[tuple[Any, Any]] = [
         (head, stranger),
         (signed(), stranger),

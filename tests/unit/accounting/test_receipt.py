@@ -40,7 +40,7 @@ from accounting.mechanisms import (
 from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves
 from accounting.plan import Plan, PlannedQuery, Query, ReleasePlan
 from accounting.privacy import REPLACE_ONE, Relation
-from accounting.records import receipt
+from accounting.records import receipt, signing
 from accounting.records.chain import Entry, link
 from accounting.records.codec import MAX_QUERIES, plan_to_json
 from accounting.records.documents import canonical
@@ -212,7 +212,7 @@ def test_no_field_can_be_changed(field: str) -> None:
 
 
 def test_a_key_that_comes_along_is_not_trusted() -> None:
-    mallory = receipt.generate_key()
+    mallory = signing.generate_key()
     built = make()
     found = receipt.verify(document(built, mallory), KEYS)
     assert (found.holds, found.signature, found.reason) == (False, False, "no trusted key made this signature")
@@ -228,9 +228,9 @@ def test_a_key_that_comes_along_is_not_trusted() -> None:
         with pytest.raises(ReceiptInvalid, match="header"):
             receipt.verify(forged, KEYS)
     with pytest.raises(ReceiptInvalid):
-        receipt.verify(document(built, mallory) | {"keys": receipt.jwks(mallory)}, KEYS)
+        receipt.verify(document(built, mallory) | {"keys": signing.jwks(mallory)}, KEYS)
     # a trusted name on a stranger's key: names are recomputed, not believed
-    renamed = {"keys": [receipt.jwks(mallory)["keys"][0] | {"kid": KEY.private.thumbprint()}]}
+    renamed = {"keys": [signing.jwks(mallory)["keys"][0] | {"kid": KEY.private.thumbprint()}]}
     assert not receipt.verify(GOOD, renamed).signature
     assert receipt.verify(GOOD, {"keys": [KEYS["keys"][0] | {"kid": "another"}]}).signature
 
@@ -696,19 +696,19 @@ def test_the_largest_plan_still_makes_a_receipt() -> None:
 
 def test_the_key_file_is_made_once_and_private(tmp_path: Path) -> None:
     path = tmp_path / "home" / "keys" / "receipt-signing.json"
-    key = receipt.load_key(path)
+    key = signing.load_key(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert os.listdir(path.parent) == [path.name], "no temporary file is left"
-    again = receipt.load_key(path)
+    again = signing.load_key(path)
     assert again.private.as_dict(private=True) == key.private.as_dict(private=True)
-    assert receipt.verify(document(make(), key), receipt.jwks(again)).holds
+    assert receipt.verify(document(make(), key), signing.jwks(again)).holds
 
 
 def test_two_that_start_at_once_get_one_key(tmp_path: Path) -> None:
     path = tmp_path / "key.json"
     keys: list[SigningKey] = []
-    threads = [threading.Thread(target=lambda: keys.append(receipt.load_key(path))) for _ in range(12)]
+    threads = [threading.Thread(target=lambda: keys.append(signing.load_key(path))) for _ in range(12)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -724,11 +724,11 @@ def test_public_keys_are_public() -> None:
 
 def test_rotation_keeps_old_receipts_checkable(tmp_path: Path) -> None:
     path = tmp_path / "key.json"
-    first = receipt.load_key(path)
+    first = signing.load_key(path)
     old = document(make(), first)
-    second = receipt.rotate_key(path)
-    third = receipt.rotate_key(path)
-    keys = receipt.jwks(receipt.load_key(path))
+    second = signing.rotate_key(path)
+    third = signing.rotate_key(path)
+    keys = signing.jwks(signing.load_key(path))
     assert [k["kid"] for k in keys["keys"]] == [k.private.thumbprint() for k in (third, second, first)]
     assert receipt.verify(old, keys).holds
     assert receipt.verify(document(make(), third), keys).holds
@@ -739,13 +739,13 @@ def test_rotation_keeps_old_receipts_checkable(tmp_path: Path) -> None:
 
 def test_rotations_at_once_lose_no_key(tmp_path: Path) -> None:
     path = tmp_path / "key.json"
-    made = [receipt.load_key(path)]
-    threads = [threading.Thread(target=lambda: made.append(receipt.rotate_key(path))) for _ in range(6)]
+    made = [signing.load_key(path)]
+    threads = [threading.Thread(target=lambda: made.append(signing.rotate_key(path))) for _ in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    kept = {key["kid"] for key in receipt.jwks(receipt.read_key(path))["keys"]}
+    kept = {key["kid"] for key in signing.jwks(signing.read_key(path))["keys"]}
     assert kept == {key.private.thumbprint() for key in made}
     assert len(kept) == 7
 
@@ -753,13 +753,13 @@ def test_rotations_at_once_lose_no_key(tmp_path: Path) -> None:
 def test_a_key_file_that_is_full_or_missing_is_not_rotated(tmp_path: Path) -> None:
     path = tmp_path / "key.json"
     with pytest.raises(FileNotFoundError):
-        receipt.rotate_key(path)
-    receipt.load_key(path)
+        signing.rotate_key(path)
+    signing.load_key(path)
     key, *_ = json.loads(path.read_text())["keys"]
     path.write_text(json.dumps({"keys": [key, *KEYS["keys"] * 255]}))
     before = path.read_text()
     with pytest.raises(ReceiptInvalid, match="256 keys already"):
-        receipt.rotate_key(path)
+        signing.rotate_key(path)
     assert path.read_text() == before
 
 
@@ -780,7 +780,7 @@ def test_a_broken_key_file_is_refused_and_never_replaced(tmp_path: Path, content
     path = tmp_path / "key.json"
     path.write_text(content)
     with pytest.raises(ReceiptInvalid, match="signing key"):
-        receipt.load_key(path)
+        signing.load_key(path)
     assert path.read_text() == content
 
 

@@ -394,7 +394,7 @@ def test_what_people_read(run: Run, people: tuple[Path, Path, str], tmp_path: Pa
     run("predict", job, str(file), "--out", str(tmp_path / "p.csv"))
     assert (tmp_path / "p.csv").read_text() == out
     (tmp_path / "odd.csv").write_text("age,sex,height\n20,f,3\n")
-    for odd, says in ((tmp_path / "odd.csv", "the model does not know height"), (spec, "has no row under a header")):
+    for odd, says in ((tmp_path / "odd.csv", "not in the model: height"), (spec, "has no row under a header")):
         code, _, err = run("predict", job, str(odd))
         assert (code, says in err) == (1, True), err
     dialect = {"dialect": {"delimiter": ";", "encoding": "latin-1", "decimal": ","}}
@@ -402,7 +402,7 @@ def test_what_people_read(run: Run, people: tuple[Path, Path, str], tmp_path: Pa
     with_spec = ["--spec", str(tmp_path / "spec.json")]
     foreign, plain = tmp_path / "foreign.csv", tmp_path / "plain.csv"
     foreign.write_bytes("age;sex;ort\n20,5;f;Köln\n".encode("latin-1"))
-    for more, says in (([], "is not encoded as utf-8"), (with_spec, "the model does not know ort")):
+    for more, says in (([], "is not encoded as utf-8"), (with_spec, "not in the model: ort")):
         code, _, err = run("predict", job, str(foreign), *more)
         assert (code, says in err) == (1, True), err
     foreign.write_bytes(gzip.compress(b"age;sex\n20,5;f\n"))

@@ -13,12 +13,11 @@ import pytest
 from accounting import Privacy
 from accounting.calibration import calibrate
 from accounting.filter import Filter
-from accounting.records import receipt
-from accounting.records.chain import Entry
+from accounting.records import receipt, signing
+from accounting.records.chain import Entry, to_lines
 from accounting.records.events import Charged, LedgerEvent, Opened, Refunded, Released, Started
 from accounting.records.heads import sign_head
 from accounting.records.ledger import advance
-from accounting.records.receipt import to_lines
 from app.cli.entries import COLUMNS, Selection, as_csv, rows
 from tests.support import cli
 from tests.support.receipts import GD, KEY, KEYS, MODEL, make
@@ -90,7 +89,7 @@ def purse(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Purse:
     documents = {
         "receipt.json": {"receipt": built, "signature": receipt.sign(built, KEY)},
         "keys.json": KEYS,
-        "strangers.json": receipt.jwks(receipt.generate_key()),
+        "strangers.json": signing.jwks(signing.generate_key()),
         "head.json": sign_head("d1", LEDGER[-1], KEY),
     }
     for name, document in documents.items():

@@ -47,7 +47,9 @@ def _problem(text: str) -> ApiError:
 
 def test_a_name_that_is_none_is_answered_by_those_that_are() -> None:
     (violation,) = _problem('{"pet": {"name": "canary_4711"}}').violations or ()
-    assert (violation.where, violation.what) == ("body.pet", "is not one of the names known here: cat, dog")
+    assert violation.where == "body.pet"
+    assert violation.what.endswith("in name: cat, dog")
+    assert "canary" not in violation.what
 
 
 @pytest.mark.parametrize("code", CODES)

@@ -73,7 +73,7 @@ def test_a_method_whose_noise_is_tied_to_n_runs_on_n_rows_or_not_at_all() -> Non
     problem = Problem(Logistic(), L2(0.1), n=10**7, d=design.d, row_norm=design.row_norm, columns=design.columns)
     full, tied = (plan(m, problem, Privacy(1.0, 1e-6)) for m in (methods.DpGd(), methods.OutputPerturbation()))
     assert 1000 <= forecasts._affordable([full], 10) < 10**7
-    with pytest.raises(OutOfRange, match="tied to n"):
+    with pytest.raises(OutOfRange, match="cannot be scaled"):
         forecasts._affordable([tied], 10)
     few = plan(methods.OutputPerturbation(), replace(problem, n=500), Privacy(1.0, 1e-6))
     assert forecasts._affordable([few], 10) == 500
@@ -148,7 +148,7 @@ def test_a_sample_whose_target_never_changes_has_no_r2() -> None:
     rows = np.column_stack((np.linspace(-1, 1, 50), np.arange(50) % 3, np.full(50, 0.3), np.zeros(50)))
     with pytest.raises(ApiError, match="out_of_range") as refused:
         _here("income", 1000, Sample.of(rows))
-    assert "nothing to explain" in str(refused.value.detail)
+    assert "r2 is undefined" in str(refused.value.detail)
     assert _here("well", 1000, Sample.of(rows)).constant == 1.0
 
 

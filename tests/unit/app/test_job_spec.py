@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import sqlalchemy as sa
@@ -16,12 +17,13 @@ from accounting.plan import Plan, PlannedQuery, ReleasePlan
 from accounting.privacy import Privacy
 from accounting.records.codec import plan_to_json
 from app.jobs import release, service
+from app.jobs.store import JobRow
 from app.sources.design import Design
 from app.sources.spec import JobSpec
 from app.wire import JobRequest
 from app.worker.dispatcher import Dispatcher
+from purse import Model
 from purse.wire.datasets import DatasetSpec
-from purse.wire.models import Model
 from solvers.domains import Domain, L1Ball, L2Ball, LinfBall, Simplex
 from solvers.errors import SolverError
 from solvers.losses import Logistic, Loss, Softmax
@@ -174,6 +176,28 @@ def test_an_output_is_a_list_of_finite_coefficients_or_is_not_released() -> None
     for wrong in ({"0": 0.25}, "0.25", 0.25, None, [math.nan], [math.inf], [1e301], ["0.25"], [True], [[0.25]]):
         with pytest.raises(release.Unreleasable, match="not one of ours"):
             read(wrong)
+
+
+def test_categories_without_released_support_are_published_with_coefficient_0() -> None:
+    """Of the means that the run itself released; with a number of them that is not the model's nothing is released."""
+    spec = _spec(ASKED[1], _problems(ASKED[1])[0], RUN)
+    assert isinstance(spec.design, Design)
+    size, transcript = spec.problem.size, plan_to_json(spec.release_plan.plan)
+    job = Mock(spec=JobRow, id="job_1", dataset_id="ds_1")
+
+    def released(values: list[float]) -> Model:
+        means = {"values": values, "noise_std": 0.25}
+        output = {"coefficients": [1.5] * size, "transcript": transcript, "means": means}
+        return Model.model_validate_json(release.document(job, release.read(spec.to_json(), json.dumps(output))))
+
+    model = released([0.499] * (size - 1))
+    is_category = [term for term in model.named if " = " in term]
+    assert is_category
+    assert {model.named[term] for term in is_category} == {0.0}
+    assert {value for term, value in model.named.items() if term not in is_category} == {1.5}
+    assert set(released([0.5] * (size - 1)).named.values()) == {1.5}
+    with pytest.raises(release.Unreleasable):
+        released([0.5] * size)
 
 
 def test_a_job_runs_and_is_released_as_it_was_priced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

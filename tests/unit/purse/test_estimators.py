@@ -15,6 +15,7 @@ import purse
 from accounting.errors import BudgetExhausted
 from accounting.noise import Noise
 from accounting.privacy import Privacy, Unit
+from purse.prediction import UnsupportedCategory
 from purse.wire.columns import NumberColumn
 from solvers.columns import Columns
 from solvers.losses import Logistic
@@ -36,6 +37,10 @@ def seeded(monkeypatch: pytest.MonkeyPatch) -> None:
 def _rows(n: int = 400, p: int = 3) -> tuple[Any, Any]:
     X = np.random.default_rng(0).uniform(-1, 1, (n, p))
     return X, (X @ np.arange(1, p + 1) > 0).astype(int)
+
+
+def _svc(**more: Any) -> Any:
+    return purse.PrivateLinearSVC(**more)
 
 
 def _logistic(**more: Any) -> Any:
@@ -114,16 +119,19 @@ def test_columns_of_a_frame_are_declared_by_name_and_a_category_has_a_coefficien
         ({"bounds": (1, -1)}, "bounds of column 0 must be two numbers"),
         ({"bounds": [(0, 1)]}, "one pair, or 3 declarations"),
         ({"bounds": {0: (0, 1), 1: (0, 1)}}, "either bounds or categories; look at 2"),
-        ({"bounds": {"age": (0, 1)}}, "of what is no column: age"),
+        ({"bounds": {"age": (0, 1)}}, "X does not have: age"),
         ({"categories": {0: ["a", "a"]}}, "categories of column 0 must be a list of distinct values"),
         ({"categories": {0: ["a", "b"]}, "bounds": [(0, 1)] * 3}, "either bounds or categories; look at 0"),
         ({"classes": None}, "classes must be declared"),
         ({"classes": [1]}, "one class"),
         ({"bounds": NumberColumn(name="a", type="number", lower=0, upper=1)}, "is of one column"),
         ({"bounds": [{"lower": 0, "upper": 1}]}, "one pair, or 3 declarations"),
-        ({"bounds": [{"lower": 0, "upper": 1, "scale": 2}] * 3}, "column 0 is no column of numbers: scale goes with"),
-        ({"bounds": [{"lower": 0, "upper": 1, "orgin": 0}] * 3}, "no column of numbers: orgin: "),
-        ({"bounds": [{"lower": 0}] * 3}, "no column of numbers: upper: "),
+        (
+            {"bounds": [{"lower": 0, "upper": 1, "scale": 2}] * 3},
+            "declaration of column 0 is malformed: scale goes with",
+        ),
+        ({"bounds": [{"lower": 0, "upper": 1, "orgin": 0}] * 3}, "malformed: orgin: "),
+        ({"bounds": [{"lower": 0}] * 3}, "malformed: upper: "),
         (
             {"bounds": [{"lower": 0, "upper": 1, "date": "days"}] * 3},
             "column 0 is declared as dates, which are not read",
@@ -185,6 +193,41 @@ def test_an_accountant_is_refused_in_a_fork_of_its_process(monkeypatch: pytest.M
     with pytest.raises(ValueError, match="in a fork of that, each would be a budget of its own"):
         _logistic(accountant=accountant).fit(X, y)
     assert accountant.fits == 0
+
+
+@pytest.mark.parametrize("name", ["random_state", "C", "class_weight", "max_iter"])
+def test_a_parameter_of_scikit_learn_is_refused_with_what_to_use_instead(name: str) -> None:
+    assert "random_state" not in purse.PrivateLogisticRegression().get_params()
+    with pytest.raises(TypeError, match=rf"^PrivateLinearSVC does not have {name}: "):
+        _svc(**{name: 1})
+
+
+@pytest.mark.parametrize("estimator", ["PrivateLogisticRegression", "PrivateLinearRegression"])
+def test_weights_are_refused_and_nothing_is_charged(estimator: str) -> None:
+    X, y = _rows(20)
+    accountant = purse.BudgetAccountant(1.0, 1e-6)
+    model = getattr(purse, estimator)(bounds=(-1, 1), accountant=accountant)
+    with pytest.raises(TypeError, match="does not have sample_weight: weights would multiply"):
+        model.fit(X, y, sample_weight=np.ones(20))
+    with pytest.raises(TypeError, match="no colour"):
+        model.fit(X, y, colour=1)
+    assert accountant.fits == 0
+
+
+def test_a_category_without_rows_has_coefficient_0_and_is_warned_of() -> None:
+    rng = np.random.default_rng(3)
+    X = np.column_stack((rng.uniform(-1, 1, 4000), rng.integers(0, 2, 4000)))
+    model = _logistic(bounds={0: (-1, 1)}, categories={1: [0, 1, 2]}, epsilon=3.0, preparation="private")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UnsupportedCategory)
+        model.fit(X, X[:, 0] > 0).predict(X)
+    shares, noise_std = model.release_.means.values, model.release_.means.noise_std
+    absent = shares[1:] < 2 * noise_std
+    coefficients = dict(zip(model.coef_names_[1:], model.coef_[0][1:], strict=True))
+    assert [value == 0.0 for value in coefficients.values()] == absent.tolist()
+    assert absent.any(), "two of the categories have no row; each passes with probability 0.023"
+    with pytest.warns(UnsupportedCategory, match="in columns: column 1"):
+        model.predict([[0.5, value] for value in (2, 3)])
 
 
 def test_a_regressor_needs_the_bounds_of_its_target() -> None:
@@ -296,7 +339,7 @@ def test_a_target_is_declared_in_the_same_words() -> None:
     X, y = _rows(60)
     ends: Any = {"lower": 0, "upper": 100, "origin": 0, "scale": 10}
     numbers = purse.PrivateLinearRegression(bounds=(-1, 1), target_bounds=ends).fit(X, 10.0 * y)
-    np.testing.assert_allclose(numbers.predict(X), X @ numbers.coef_ + numbers.intercept_)
+    np.testing.assert_allclose(numbers.predict(X), np.clip(X @ numbers.coef_ + numbers.intercept_, 0, 100))
     assert numbers.unread(X, [11.0, *y[1:]])["the target"] == 1 / 60
 
 
@@ -365,12 +408,12 @@ def test_sparse_rows_are_the_rows_that_they_stand_for(name: str, said: Any) -> N
 @pytest.mark.parametrize(
     ("more", "persons", "says"),
     [
-        ({}, [1] * 20, "max_rows, of each person at most, goes with"),
-        ({"max_rows": 2}, None, "max_rows, of each person at most, goes with"),
-        ({"max_rows": 2}, ["a"] * 19 + [None], "whose each row is"),
-        ({"max_rows": 2}, ["a"] * 19 + [" "], "whose each row is"),
-        ({"max_rows": 2}, ["a"] * 19 + [float("nan")], "whose each row is"),
-        ({"max_rows": 2}, np.array(["a"] * 19 + [" "]), "whose each row is"),
+        ({}, [1] * 20, "max_rows goes with"),
+        ({"max_rows": 2}, None, "max_rows goes with"),
+        ({"max_rows": 2}, ["a"] * 19 + [None], "must name a person for each row"),
+        ({"max_rows": 2}, ["a"] * 19 + [" "], "must name a person for each row"),
+        ({"max_rows": 2}, ["a"] * 19 + [float("nan")], "must name a person for each row"),
+        ({"max_rows": 2}, np.array(["a"] * 19 + [" "]), "must name a person for each row"),
         ({"max_rows": 2}, ["a"] * 19, "inconsistent numbers of samples"),
         ({"max_rows": 0}, ["a"] * 20, "max_rows must be an integer"),
         ({"neighbors": "add_remove"}, None, "relation must be replace_one or zero_out"),

@@ -78,7 +78,7 @@ def test_of_several_sheets_one_is_named_and_none_is_guessed(tmp_path: Path) -> N
     other.write_text("x\n1\n")
     with readable(other) as plain:
         assert plain == other
-    with pytest.raises(ValueError, match="is one of an Excel workbook"), readable(other, sheet="2025"):
+    with pytest.raises(ValueError, match="sheet is for Excel workbooks"), readable(other, sheet="2025"):
         pass
 
 

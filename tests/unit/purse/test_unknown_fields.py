@@ -1,6 +1,7 @@
 """An unknown field is named, with the fields that the schema has in its place."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -88,3 +89,21 @@ def test_faults_name_the_field_and_never_its_value() -> None:
     said = faults(caught.value, model=Dialect)
     assert said.startswith("delimter: Unknown field `delimter`. Known fields: delimiter, ")
     assert "4711" not in said
+
+
+@pytest.mark.parametrize(
+    ("model", "document"),
+    [
+        (Dialect, {"delimiter": "4711"}),
+        (Dialect, {"decimal": "4711"}),
+        (Dialect, {"nulls": "4711"}),
+        (Dialect, {"nulls": [""]}),
+        (DatasetSpec, {"name": "4711\n", "columns": [], "budget": {"epsilon": "4711", "delta": 4711.0}}),
+        (DatasetSpec, {"name": "d", "columns": [{"type": "4711"}, {}], "budget": 4711, "holdout": 4711.0}),
+    ],
+)
+def test_messages_are_sentences_of_ours_and_never_repeat_a_value(model: type[BaseModel], document: object) -> None:
+    with pytest.raises(ValidationError) as caught:
+        model.model_validate(document)
+    message = faults(caught.value, 50, model)
+    assert not re.search("4711|[Ss]hould|Input|String|[Ff]ield required", message), message

@@ -31,7 +31,7 @@ from solvers.preparation import Declared
 from solvers.problem import Vector
 from solvers.regularizers import L2
 from solvers.solve import Limits, Quote
-from solvers.solve import run as run_one
+from solvers.solve import run_with_means as run_one
 from solvers.trials import Candidate, Candidates, Tuning
 from tests.support.receipts import make
 from tests.support.seeded import SeededBits

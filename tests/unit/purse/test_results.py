@@ -1,0 +1,169 @@
+"""Released results as frames, HTML and plots."""
+
+from typing import Any
+
+import pytest
+
+from purse.extras import NotInstalled
+from purse.results import BudgetReport, Evaluation, Forecast, Statistic
+from purse.tables import Tabular
+
+PRIVACY = {
+    "epsilon": 0.5,
+    "delta": 1e-7,
+    "neighbors": "replace_one",
+    "rows": 100,
+    "event": {},
+    "accountant": "tight",
+    "accountant_version": "1",
+}
+AGE = {"name": "age", "type": "number", "lower": 0.0, "upper": 50.0}
+SEX = {"name": "sex", "type": "category", "categories": ["f", "<m>"]}
+INTERVAL = {"value": 1.0, "low": 0.5, "high": 1.5}
+MEASURED = {"value": 4.0, "low": 3.0, "high": 5.0, "noise_low": 3.5, "noise_high": 4.5}
+LOSS = {"epsilon": 0.3, "delta": 1e-6}
+
+
+def _statistic(result: dict[str, Any]) -> Statistic:
+    document = {"kind": "statistic", "dataset": "ds_a", "result": result, "job": "job_a", "privacy": PRIVACY}
+    return Statistic.model_validate(document)
+
+
+def _evaluation(result: dict[str, Any]) -> Evaluation:
+    facts = {"kind": "evaluation", "dataset": "ds_a", "model": "job_m", "model_sha256": "0" * 64, "noise_std": 2.0}
+    return Evaluation.model_validate(facts | {"result": result, "job": "job_a", "privacy": PRIVACY})
+
+
+def _two_classes() -> dict[str, Any]:
+    names = ("true_positives", "false_positives", "true_negatives", "false_negatives")
+    rates = ("accuracy", "true_positive_rate", "false_positive_rate")
+    threshold = {"threshold": 0.5} | dict.fromkeys(names, 1.0) | dict.fromkeys(rates, MEASURED)
+    return {
+        "name": "two_classes",
+        "classes": ["no", "yes"],
+        "edges": [0.0, 0.5, 1.0],
+        "counts": [[1.0, 2.0], [3.0, 4.0]],
+        "accuracy": MEASURED,
+        "auc": MEASURED,
+        "log_loss": None,
+        "thresholds": [threshold],
+        "calibration": None,
+    }
+
+
+RESIDUALS = {"name": "residuals", "edges": [-1.0, 0.0, 1.0], "counts": [1.0, 2.0], "clip": 1.0} | dict.fromkeys(
+    ("mean_squared_error", "mean_absolute_error"), MEASURED
+)
+COUNTS = {
+    "name": "counts",
+    "axes": [{"column": AGE, "edges": [0.0, 25.0, 50.0]}, {"column": SEX}],
+    "counts": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0],
+    "noise_std": 1.0,
+    "within": 2.0,
+}
+MEANS = {
+    "name": "means",
+    "numbers": [{"column": "age", "mean": INTERVAL}],
+    "categories": [{"column": SEX, "shares": [INTERVAL] * 3}],
+}
+QUANTILES = {"name": "quantiles", "columns": [{"column": "age", "quantiles": [{"share": 0.5, "at": INTERVAL}]}]}
+COVARIANCE = {
+    "name": "covariance",
+    "columns": ["a", "b"],
+    "means": [INTERVAL] * 2,
+    "covariance": [[1.0, 0.5], [0.5, 1.0]],
+    "noise_std": [[0.1, 0.1], [0.1, 0.1]],
+    "correlation": [[INTERVAL] * 2] * 2,
+}
+FORECAST = {
+    "dataset": "ds_a",
+    "target": "age",
+    "measure": "r2",
+    "source": "declaration",
+    "signal": 0.5,
+    "delta": 1e-6,
+    "records": 100,
+    "twin_records": 100,
+    "test_rows": 100,
+    "runs": 3,
+    "twin": 0,
+    "at": [
+        {"epsilon": epsilon, "method": "dp_gd", "score": {"median": 0.5, "low": 0.4, "high": 0.6}}
+        for epsilon in (0.5, 1.0)
+    ],
+    "constant": 0.0,
+    "optimum": 0.7,
+    "rests_on": [],
+}
+BUDGET = {
+    **LOSS,
+    "neighbors": "replace_one",
+    "meaning": None,
+    "elsewhere": None,
+    "unit": {"name": "row"},
+    "filter": "gdp",
+    "share": 0.4,
+    "spent": LOSS,
+    "remaining": LOSS,
+    "jobs": 1,
+    "promises": [],
+    "analysts": [{"analyst": "ada", "jobs": 1, "share": 0.4, "spent": LOSS}],
+    "frozen": False,
+    "exceeded": False,
+}
+RESULTS: dict[str, tuple[Tabular, list[str], int]] = {
+    "counts": (_statistic(COUNTS), ["age", "sex", "count"], 6),
+    "means": (_statistic(MEANS), ["column", "category", "value", "low", "high"], 4),
+    "quantiles": (_statistic(QUANTILES), ["column", "share", "value", "low", "high"], 1),
+    "covariance": (
+        _statistic(COVARIANCE),
+        ["first", "second", "covariance", "noise_std", "correlation", "low", "high"],
+        3,
+    ),
+    "two classes": (_evaluation(_two_classes()), ["measure", "value", "low", "high", "noise_low", "noise_high"], 2),
+    "residuals": (_evaluation(RESIDUALS), ["measure", "value", "low", "high", "noise_low", "noise_high"], 2),
+    "forecast": (Forecast.model_validate(FORECAST), ["epsilon", "method", "r2", "low", "high"], 2),
+    "budget": (BudgetReport.model_validate(BUDGET), ["analyst", "jobs", "share", "epsilon", "delta"], 1),
+}
+
+
+@pytest.mark.parametrize("kind", RESULTS)
+def test_a_result_is_a_frame_and_escaped_html(kind: str) -> None:
+    result, columns, rows = RESULTS[kind]
+    html = result._repr_html_()
+    assert html.count("<tr>") == rows + 1
+    assert "<m>" not in html
+    assert "\n" not in repr(result)
+    pytest.importorskip("pandas", reason="pandas is not installed: frames of results are not tried")
+    frame = result.to_frame()
+    assert (list(frame.columns), len(frame)) == (columns, rows)
+
+
+def test_a_table_of_counts_names_its_cells_as_they_are_laid_out() -> None:
+    rows = _statistic(COUNTS)._as_table().rows
+    assert rows[1] == ("0 to 25", "<m>", 2.0)
+    assert rows[-1] == ("25 to 50", "(other)", 6.0)
+
+
+def test_r2_is_one_minus_the_error_over_the_variance() -> None:
+    r2 = _evaluation(RESIDUALS).r2(target_std=4.0)
+    assert (r2.value, r2.low, r2.high) == (1 - 4 / 16, 1 - 5 / 16, 1 - 3 / 16)
+    with pytest.raises(ValueError, match="classes"):
+        _evaluation(_two_classes()).r2(4.0)
+    with pytest.raises(ValueError, match="positive"):
+        _evaluation(RESIDUALS).r2(0.0)
+
+
+@pytest.mark.parametrize("kind", RESULTS)
+def test_a_result_is_drawn_or_names_the_extra(kind: str) -> None:
+    result: Any = RESULTS[kind][0]
+    try:
+        import matplotlib as mpl
+    except ModuleNotFoundError:
+        with pytest.raises(NotInstalled, match=r"privy-purse\[plot\]"):
+            result.plot()
+        return
+    mpl.use("agg")
+    axes = result.plot()
+    assert axes.get_xlabel()
+    assert result.plot(axes) is axes
