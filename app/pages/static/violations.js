@@ -11,7 +11,7 @@ function findMember(list, index) {
 function findControl(parts) {
   for (let omitted = parts.length; omitted >= 0; omitted -= 1) {
     const name = CSS.escape(parts.filter((_, index) => index !== omitted).join("."));
-    const control = document.querySelector(`[name="${name}"]:not([type=hidden]), [name="${name}.name"]`);
+    const control = document.querySelector(`[name="${name}"]:not([type=hidden]), select[name="${name}.name"]`);
     if (control) return control;
   }
   return null;
