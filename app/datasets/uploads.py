@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
+from fastapi.routing import APIRoute
 
 from app.datasets import spool
 from app.datasets.spool import Spooled
@@ -41,7 +42,12 @@ async def _protocol(request: Request, response: Response) -> AsyncIterator[None]
         raise
 
 
-router = strict_router(prefix="/v1/uploads", tags=["datasets"], dependencies=[Depends(_protocol)])
+router = strict_router(
+    prefix="/v1/uploads",
+    tags=["datasets"],
+    dependencies=[Depends(_protocol)],
+    route_class=APIRoute,  # the usual class answers GET without the headers that a dependency or a route has set
+)
 Chosen = Annotated[Settings, Depends(settings)]
 Owner = Annotated[Principal, Depends(require("steward", scope="manage"))]
 

@@ -29,8 +29,8 @@ class Page:
     Parameters
     ----------
     unfolded : bytes in memory, before its values are decoded
-    encodings : that it names of its values, numbers of parquet.thrift's: which one counts is the decoder's choice
-    values : how many values it announces
+    encodings : that its header names, as numbered in parquet.thrift; the decoder chooses one of them
+    values : number of values that its header announces
     is_dictionary : whether it holds the distinct values of its column
     """
 
@@ -41,7 +41,7 @@ class Page:
 
 
 def pages(data: Any, start: int, length: int) -> Iterator[Page]:
-    """The pages that lie in these bytes, one behind the other; nothing of them is unfolded.
+    """Yield the consecutive pages in these bytes, without unpacking them.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def pages(data: Any, start: int, length: int) -> Iterator[Page]:
     Raises
     ------
     Unreadable
-        if what lies there are no pages.
+        if the bytes are not pages.
     """
     end = start + length
     if start < 0 or length < 0 or end > len(data):

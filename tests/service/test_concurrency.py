@@ -243,7 +243,7 @@ def test_a_dispatcher_survives_a_database_that_does_not_answer(tmp_path: Path, m
     dispatcher = Dispatcher(world.settings, world.database, world.keys, engine)
     job = world.submit(world.dataset()).id
     dispatcher.step()
-    for name in ("end", "tell"):
+    for name in ("end", "publish"):
         with monkeypatch.context() as patch:
             patch.setattr(attempts, name, _not_now)
             with pytest.raises(sa.exc.OperationalError):
