@@ -43,12 +43,12 @@ _HINTED_VALUE_RATIO = 0.3  # of the value over its rough estimate to the ratio o
 
 @dataclass(frozen=True, slots=True)
 class _Circle:
-    """A choice of cap and circle. A lower cap costs more, but less comes round the circle.
+    """A choice of cap and circle. A lower cap costs more, but less wraps around the circle.
 
     Parameters
     ----------
     trim : share of a jump's excess that the cap cuts
-    below, above : -ln of what may come round the circle from below and from above
+    below, above : -ln of what may wrap around the circle from below and from above
     splits : whether near and far lattice points are transformed separately
     """
 
@@ -58,7 +58,7 @@ class _Circle:
     splits: bool
 
     def smallest_value(self, T: int) -> float:
-        """Return the theta E~ g below which rounding, or what comes round the circle, is too large."""
+        """Return the theta E~ g below which rounding, or what wraps around the circle, is too large."""
         return max(1e3 * math.exp(-self.above), 0.0 if self.splits else T * 1e-13)
 
 
@@ -116,7 +116,7 @@ class _Bound:
 
     Parameters
     ----------
-    is_inexact : much was lost to rounding or came round the circle
+    is_inexact : much was lost to rounding or wrapped around the circle
     """
 
     value: float
@@ -205,8 +205,8 @@ def _tilts(law: SlotLaw, v: Vector, T: int, typical: float) -> tuple[Vector, Vec
 def _smallest_circle(thetas: Vector, log_powers: Vector, circle: _Circle) -> tuple[float, float, float]:
     """Return the tilt whose circle is the smallest, its circumference C, and ln M^T there.
 
-    E[(S + C - T kappa)_+] comes round from below with a factor e^(-theta C), which is at most e^-below M^T. The part
-    above T kappa + C comes round from above: at most e^-above in all, by Chernoff's inequality at a larger tilt.
+    E[(S + C - T kappa)_+] wraps around from below with a factor e^(-theta C), which is at most e^-below M^T. The part
+    above T kappa + C wraps around from above: at most e^-above in all, by Chernoff's inequality at a larger tilt.
     """
     goal = log_powers - np.log(thetas)
     candidates = np.flatnonzero(goal <= goal.min() + _LOG_TOLERANCE)

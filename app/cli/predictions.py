@@ -3,6 +3,7 @@
 import csv
 import gzip
 import io
+import warnings
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,19 +45,23 @@ def predict(
     """
     released, declared = _model(model, client), None if spec is None else read_spec(spec)[0]
     dialect, ignored = (declared.dialect, _ignored(declared, released)) if declared else (PLAIN, set())
-    with _opened(file, dialect) as source:
+    with warnings.catch_warnings(record=True) as caught, _opened(file, dialect) as source:
+        warnings.simplefilter("always")
         batches = _batches(source, dialect, ignored)
         predictions = [row for rows in batches for row in released.predict(rows, dialect).tolist()]
     if not predictions:
         raise Refusal(f"{file} has no row under a header. Give a CSV file with a header and at least one row.")
+    notes = list(dict.fromkeys(f"warning: {each.message}" for each in caught))
     classes = released.classes if released.link == "softmax" else None
     if out is None:
         written = io.StringIO()
         _write(written, classes, predictions)
-        return Output({"classes": classes, "predictions": predictions}, written.getvalue())
+        return Output({"classes": classes, "predictions": predictions}, written.getvalue(), notes)
     with out.open("w", encoding="utf-8", newline="") as target:
         _write(target, classes, predictions)
-    return Output({"written": str(out), "rows": len(predictions)}, notes=[f"wrote {out}: {len(predictions)} rows"])
+    return Output(
+        {"written": str(out), "rows": len(predictions)}, notes=[*notes, f"wrote {out}: {len(predictions)} rows"]
+    )
 
 
 def _model(name: str, client: Client) -> Model:

@@ -11,7 +11,7 @@ from purse.wire.allotments import Allotment
 from purse.wire.base import Delta, Epsilon, Identifier, Name, Protected, Timestamp, Title, Wire
 from purse.wire.columns import BOUNDS, CategoryColumn, Column, NumberColumn, settled
 from purse.wire.files import MAX_UNPARSED, MAX_UNPARSED_TARGET, PLAIN, Dialect, FileReport, Share
-from purse.wire.neighbors import Meaning, Neighbors, Other
+from purse.wire.neighbors import Meaning, Neighbors, OtherRelation
 
 MAX_COLUMNS = 4096
 DatasetState = Literal["open", "frozen", "deleted"]
@@ -290,7 +290,7 @@ class BudgetStatus(Wire):
     delta: Annotated[float, Field(description="The budget's delta.")]
     neighbors: Neighbors
     meaning: Meaning
-    elsewhere: Other
+    elsewhere: OtherRelation
     unit: Protected
     filter: Annotated[FilterKind, Field(description="The privacy filter that enforces the budget.")]
     share: Annotated[

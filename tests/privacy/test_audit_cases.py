@@ -155,7 +155,7 @@ def test_mutant_one_relation_priced_as_the_other_is_caught(
     name: str, owner: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half a curve where a record is replaced: the transcript of a zero_out run does not keep a replace_one promise."""
-    monkeypatch.setattr(owner, "apart", lambda _relation: 1.0)
+    monkeypatch.setattr(owner, "sensitivity_factor", lambda _relation: 1.0)
     assert is_caught(name, 1000)
 
 

@@ -94,7 +94,7 @@ def test_a_median_keeps_its_promise_and_nearly_needs_it() -> None:
 
 def test_mutant_exponent_not_halved_is_caught() -> None:
     """Equations (4) and (5) as printed: twice the promise."""
-    with mutated(exponential, "_SAFE", 2.0):
+    with mutated(exponential, "_SCORE_MARGIN", 2.0):
         assert 1.9 * EPSILON < median_loss() <= 2 * EPSILON
 
 
@@ -135,7 +135,7 @@ def test_drawn_choices_have_that_loss() -> None:
     noise = Noise(SeededBits(3))
     found = [np.array([Exponential().perturb(s, 1.0, 0.5, noise)[0] for _ in range(6000)]) for s in scores]
     assert 1.0 < epsilon_lower_bound(found[0], found[1], 0.0) <= 2.0
-    with mutated(exponential, "_SAFE", 2.0):
+    with mutated(exponential, "_SCORE_MARGIN", 2.0):
         found = [np.array([Exponential().perturb(s, 1.0, 0.5, noise)[0] for _ in range(6000)]) for s in scores]
         assert epsilon_lower_bound(found[0], found[1], 0.0) > 2.0
 

@@ -123,30 +123,25 @@ class Unfolded:
         return found
 
     def gradient_sum(
-        self,
-        records: kernels.Records,
-        y: Vector,
-        scale: Vector,
-        places: NDArray[np.int64],
-        w: Vector,
-        loss: kernels.Slope,
+        self, examples: kernels.Examples, places: NDArray[np.int64], w: Vector, loss: kernels.Slope
     ) -> Vector:
-        slopes = self._slopes(self.margins_of(records, w, places) * scale[places], y[places], loss)
-        return self.weighted_sum(records, slopes * scale[places], places)
+        scale, y = examples.scale[places], examples.targets[places]
+        slopes = self._slopes(self.margins_of(examples.records, w, places) * scale, y, loss)
+        return self.weighted_sum(examples.records, slopes * scale, places)
 
     def change_sum(
-        self, records: kernels.Records, y: Vector, scale: Vector, places: NDArray[np.int64],
+        self, examples: kernels.Examples, places: NDArray[np.int64],
         w: Vector, anchor: Vector, loss: kernels.Slope, limit: float, curvature: float,
     ) -> Vector:  # fmt: skip
-        to, own = scale[places], y[places]
-        m, before = self.margins_of(records, w, places), self.margins_of(records, anchor, places)
+        records, scale, y = examples.records, examples.scale[places], examples.targets[places]
+        m, m_anchor = self.margins_of(records, w, places), self.margins_of(records, anchor, places)
         if curvature > 0:
-            most = curvature * (m * to)
-            m, low, high = m + before, np.minimum(most, 0.0), np.maximum(most, 0.0)
+            rise = curvature * (m * scale)
+            m, low, high = m + m_anchor, np.minimum(rise, 0.0), np.maximum(rise, 0.0)
         else:
             low, high = np.full(len(m), -limit), np.full(len(m), limit)
-        change = self._slopes(m * to, own, loss) - self._slopes(before * to, own, loss)
-        return self.weighted_sum(records, np.minimum(np.maximum(change, low), high) * to, places)
+        change = self._slopes(m * scale, y, loss) - self._slopes(m_anchor * scale, y, loss)
+        return self.weighted_sum(records, np.minimum(np.maximum(change, low), high) * scale, places)
 
     def logistic_sum(
         self, records: kernels.Records, y: Vector, inverse: Vector, limit: float, w: Vector, *ends: int

@@ -2,16 +2,19 @@
 
 import hashlib
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from accounting.records import receipt
 from accounting.records.documents import canonical
 from app.cli import main
+from purse import Model
 from purse.receipts import NotVerified, load
-from purse.wire.models import Model
+from tests.support.cli import purse
 from tests.support.receipts import KEY, KEYS, make
 
 _SAID: dict[str, Any] = {
@@ -95,3 +98,17 @@ def test_a_receipt_takes_a_model_as_its_file_holds_it(kept: Path) -> None:
     for wrong in (MODEL | {"accuracy": 0.99}, MODEL | {"rows": 2**60}):
         with pytest.raises(NotVerified):
             found.verify_signature(model=wrong)
+
+
+def test_warnings_of_predictions_are_notes_and_stated_once(
+    kept: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def predict(*_: object) -> Any:
+        for _repeated in range(2):
+            warnings.warn("Some rows are odd.", UserWarning, stacklevel=1)
+        return np.zeros(1)
+
+    monkeypatch.setattr(Model, "predict", predict)
+    (kept / "rows.csv").write_text("age\n30\n")
+    code, out, err = purse(capsys, "predict", str(kept / "model.json"), str(kept / "rows.csv"))
+    assert (code, out, err) == (0, "prediction\n0.0\n", "warning: Some rows are odd.\n")

@@ -46,7 +46,8 @@ def test_a_run(method: Any, loss: Any, kind: type, preparation: Any, monkeypatch
     y = np.random.default_rng(2).choice(np.arange(3.0) if loss.outputs > 1 else labels[loss.takes], N)
     problem = Problem(loss, L2(0.01), n=N, d=COLUMNS.d, row_norm=COLUMNS.row_norm, columns=COLUMNS)
     quote = plan(method, problem, Privacy(4.0, 1e-5), preparation=preparation)
-    monkeypatch.setattr("solvers.data_access.walk._SMALL", 0)  # the walk draws all noise before: not that of one by one
+    # No walk, because it draws all noise before its first step, and single answers do not.
+    monkeypatch.setattr("solvers.data_access.walk.MOST_EXPECTED_ROWS", 0)
     found = []
     for is_plain in (False, True):
         data = Data.coded(folded(stored, COLUMNS), y, quote.problem)
