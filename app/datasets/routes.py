@@ -21,7 +21,8 @@ from app.identity.dependencies import Base, Chosen, Principal, require
 from app.ledger import service as ledgers
 from app.ledger.routes import Keys
 from purse.wire.base import Name, Page
-from purse.wire.datasets import BudgetStatus, Dataset, Registered
+from purse.wire.budgets import BudgetStatus
+from purse.wire.datasets import Dataset, Registered
 from purse.wire.receipts import LedgerEntry, LedgerHead
 
 UPLOADS_EACH, UPLOADS = 4, 16  # received at a time, of one steward and of all: each has a file on the disk

@@ -5,6 +5,7 @@ Guarantee: a plan is opened once, so no two oracles answer from the same plan.
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 from accounting.errors import OutOfPlan
 from accounting.noise import Noise
@@ -24,6 +25,7 @@ from solvers.moment_bounds import MOMENTS
 from solvers.problem import Problem, Vector
 
 _Oracle = FullBatchOracle | SampledOracle | AllocatedOracle | StandardisedOracle | CountingOracle | DataAccess
+_Opened = TypeVar("_Opened", bound=_Oracle)
 OnAnswer = Callable[[int], None]
 
 
@@ -57,64 +59,52 @@ class DataOracles:
 
     def full_batch(self, hides_steps: bool) -> FullBatchOracle:
         """Open the oracle of full gradients, with or without hidden steps."""
-        data, plan = self.__open()
         hidden_steps = last_iterate.last_iterate if hides_steps else None
-        oracle = FullBatchOracle(data.problem, data, plan, self.__noise, self.__on_answer, hidden_steps)
-        self.__opened = (oracle,)
-        return oracle
+        return self.__keep(FullBatchOracle(*self.__arguments(), hidden_steps))
 
     def sampled(self, walks: bool) -> SampledOracle:
         """Open the oracle of sampled gradients, with or without compiled walks."""
-        data, plan = self.__open()
-        walker = Walk.of if walks else None
-        oracle = SampledOracle(data.problem, data, plan, self.__noise, self.__on_answer, walker)
-        self.__opened = (oracle,)
-        return oracle
+        return self.__keep(SampledOracle(*self.__arguments(), Walk.of if walks else None))
 
     def allocated(self) -> AllocatedOracle:
         """Open the oracle of secret slots; raise `Unsuitable` if the records are on several machines."""
-        data, plan = self.__open()
+        problem, data, plan, noise, on_answer = self.__arguments()
         if not isinstance(data, Data):
             raise Unsuitable("secret slots need a list of all rows: keep the dataset on one machine")
-        oracle = AllocatedOracle(data.problem, data, plan, self.__noise, self.__on_answer)
-        self.__opened = (oracle,)
-        return oracle
+        return self.__keep(AllocatedOracle(problem, data, plan, noise, on_answer))
 
     def standardised(self) -> StandardisedOracle:
         """Open the oracle of moments and limited gradients."""
-        data, plan = self.__open()
-        oracle = StandardisedOracle(data.problem, data, plan, self.__noise, self.__on_answer)
-        self.__opened = (oracle,)
-        return oracle
+        return self.__keep(StandardisedOracle(*self.__arguments()))
 
     def counting(self) -> CountingOracle:
         """Open the oracle of counts and products, whose moments have their own part of the plan."""
-        data, plan = self.__open()
-        first, remaining = split(plan, MOMENTS)
-        moments = StandardisedOracle(data.problem, data, first, self.__noise, self.__on_answer)
-        on_answer = counting_on(first, self.__on_answer)
-        oracle = CountingOracle(moments, data.problem, data, remaining, self.__noise, on_answer)
-        self.__opened = (moments, oracle)
-        return oracle
+        problem, data, plan, noise, on_answer = self.__arguments()
+        moments_plan, counts_plan = split(plan, MOMENTS)
+        moments = self.__keep(StandardisedOracle(problem, data, moments_plan, noise, on_answer))
+        on_count = counting_on(moments_plan, on_answer)
+        return self.__keep(CountingOracle(moments, problem, data, counts_plan, noise, on_count))
 
     def access(self, tabulates: bool) -> DataAccess:
         """Open the data access, with or without tables of gradients."""
-        data, plan = self.__open()
         rounded = lattice_sums.lattice_mean_gradients if tabulates else None
-        access = DataAccess(data.problem, data, plan, self.__noise, self.__on_answer, rounded)
-        self.__opened = (access,)
-        return access
+        return self.__keep(DataAccess(*self.__arguments(), rounded))
 
     def transcript(self) -> Plan:
         """Return what was really answered."""
         queries = (query for oracle in self.__opened for query in oracle.transcript().queries)
         return replace(self.__plan, queries=tuple(queries))
 
-    def __open(self) -> tuple[Summed, Plan]:
-        """Return the data and the plan, the first time only."""
+    def __arguments(self) -> tuple[Problem, Summed, Plan, Noise, OnAnswer | None]:
+        """Return the arguments of an oracle; raise `OutOfPlan` if one is open."""
         if self.__opened:
             raise OutOfPlan("a plan is opened once: a second oracle would answer its queries again")
-        return self.__data, self.__plan
+        return self.problem, self.__data, self.__plan, self.__noise, self.__on_answer
+
+    def __keep(self, oracle: _Opened) -> _Opened:
+        """Return the oracle, whose answers become a part of the transcript."""
+        self.__opened += (oracle,)
+        return oracle
 
 
 def split(plan: Plan, names: set[str]) -> tuple[Plan, Plan]:
