@@ -1,4 +1,4 @@
-"""The client is `purse`; this is its former name, which the outside contract keeps."""
+"""The client, which is `purse.Client`, under a second name."""
 
 from purse import AsyncClient as AsyncClient
 from purse import Client as Client

@@ -1,11 +1,11 @@
-"""A service's datasets, prices, jobs, models and receipts from Python.
+"""Client of the service: datasets, prices, jobs, models and receipts.
 
 with purse.Client("http://127.0.0.1:8000", token="...") as service:
-    job = service.jobs.submit(dataset="ds_...", target="income", privacy={"epsilon": 0.5, "delta": 1e-7})
+    job = service.jobs.submit(dataset="people", target="income", privacy={"epsilon": 0.5, "delta": 1e-7})
     model = job.result()
     job.receipt().verify()
 
-For data in your own hands: `purse.PrivateLogisticRegression` and its like, estimators of scikit-learn.
+For data on your own machine, there are estimators of scikit-learn such as `purse.PrivateLogisticRegression`.
 """
 
 from typing import TYPE_CHECKING
@@ -42,7 +42,7 @@ __all__ = [
     "predict",
 ]
 
-_ESTIMATORS = (  # not in `__all__`: a star import asks for no extra
+_ESTIMATORS = (  # not in `__all__`, because a star import must not need an extra
     "BudgetAccountant",
     "LearnedFromData",
     "PrivateLinearRegression",
@@ -54,7 +54,7 @@ _ESTIMATORS = (  # not in `__all__`: a star import asks for no extra
 
 
 def __getattr__(name: str) -> object:
-    """Each is loaded when first asked for: the service needs the wire alone."""
+    """Return a public name; its module is loaded at the first use, because the service needs only the wire."""
     home: object
     match name:
         case "AsyncClient" | "AsyncJobHandle" | "Client" | "JobHandle":
@@ -76,5 +76,5 @@ def __getattr__(name: str) -> object:
                 from purse import estimators as home
         case _:
             raise AttributeError(f"module 'purse' has no attribute {name!r}")
-    found: object = getattr(home, name)
-    return found
+    value: object = getattr(home, name)
+    return value

@@ -28,10 +28,10 @@ class Coefficients(dict[str, float]):
         return Coefficients({term: self[term] for term in largest([self], count)})
 
     def __repr__(self) -> str:
-        shown = self.largest()
-        parts = [f"{term!r}: {value:.6g}" for term, value in shown.items()]
-        if len(self) > len(shown):
-            parts.append(f"... and {len(self) - len(shown)} more")
+        terms = self.largest()
+        parts = [f"{term!r}: {value:.6g}" for term, value in terms.items()]
+        if len(self) > len(terms):
+            parts.append(f"... and {len(self) - len(terms)} more")
         return f"{{{', '.join(parts)}}}"
 
 
@@ -86,12 +86,12 @@ class Model(Tabular, models.Model):
         terms : number of coefficients to show, beside the intercept; `named` has all of them
         """
         margins = self._margins()
-        shown = largest(margins, terms)
+        shown_terms = largest(margins, terms)
         headings, columns, notes = self._columns(margins)
-        rows = [(term, *(column[term] for column in columns)) for term in shown]
-        hidden = len(margins[0]) - len(shown)
-        more = f"... and {hidden} more\n" if hidden else ""
-        return text.facts(self._facts()) + text.table(("input", *headings), rows) + more + "".join(notes)
+        rows = [(term, *(column[term] for column in columns)) for term in shown_terms]
+        hidden_count = len(margins[0]) - len(shown_terms)
+        omission = f"... and {hidden_count} more\n" if hidden_count else ""
+        return text.facts(self._facts()) + text.table(("input", *headings), rows) + omission + "".join(notes)
 
     def plot(self, axes: Any | None = None, terms: int = MAX_SHOWN) -> Any:
         """Draw the largest coefficients of encoded values as bars; for link softmax those of the first class.
@@ -108,9 +108,9 @@ class Model(Tabular, models.Model):
         from purse.plots import bars
 
         margin = self._margins()[0]
-        shown = margin.largest(terms)
+        largest_terms = margin.largest(terms)
         name = f" for class {self.classes[0]}" if self.link == "softmax" and self.classes else ""
-        return bars(axes, list(shown), list(shown.values()), f"coefficient of the encoded value{name}")
+        return bars(axes, list(largest_terms), list(largest_terms.values()), f"coefficient of the encoded value{name}")
 
     def predict(self, rows: "Rows", dialect: Dialect = PLAIN) -> "NDArray[Any]":
         """Return the predictions for rows: see `purse.predict`."""

@@ -1,4 +1,4 @@
-"""A receipt in the client's hands: checked offline against keys from another source than the receipt itself."""
+"""Receipts on the client: checked offline, against keys that do not come from the receipt itself."""
 
 import hashlib
 import json
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from accounting.records.receipt import Verification
 
 Released = Model | DatasetProfile | ReleasedStatistic | ReleasedEvaluation
-"""What a receipt may be for."""
+"""A document that a receipt can be for."""
 AsWritten = Mapping[str, Any]
-"""The same as a file holds it, every member of it."""
+"""The JSON value of such a document with all its members, as a file holds it."""
 
 
 class NotVerified(ClientError):
@@ -33,29 +33,29 @@ class NotVerified(ClientError):
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What one release cost.
+    """The signed statement of what one release cost.
 
     Parameters
     ----------
     document : the signed receipt
-    keys : the keys to trust: the server's as fetched with the receipt, or a saved set
+    keys : the keys to trust: those that the server returned with the receipt, or a saved set
     """
 
     document: ReceiptDocument
     keys: KeySet
 
     def __repr__(self) -> str:
-        said = self.facts.get  # whoever wrote it: nothing is checked yet
-        return f"<receipt of {said('job')}: states epsilon {said('epsilon')} at delta {said('delta')}>"
+        statement = self.facts.get  # nothing is checked yet
+        return f"<receipt of {statement('job')}: states epsilon {statement('epsilon')} at delta {statement('delta')}>"
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """The receipt itself: epsilon, delta, event, queries, sequence, hash, ..."""
+        """The fields of the receipt: epsilon, delta, event, queries, sequence, hash, ..."""
         return self.document.receipt
 
     @property
     def head(self) -> "Head":
-        """The head of the dataset's ledger as of this release; a ledger that lacks it later was cut or rewritten."""
+        """The head of the dataset's ledger at this release. A later ledger that lacks it was cut or rewritten."""
         from accounting.records.chain import Head
 
         return Head(self.facts["sequence"], self.facts["hash"])
@@ -67,44 +67,44 @@ class Receipt:
         ledger: "Sequence[Entry | LedgerEntry] | None" = None,
         heads: "Collection[Head]" = (),
     ) -> "Verification":
-        """Signature and recomputed epsilon, with no server in reach.
+        """Check the signature and recompute epsilon, without a server.
 
-        Recomputing needs the arithmetic, `privy-purse[solvers]`; `verify_signature` does without.
+        Recomputing needs the extra `solvers`; `verify_signature` does not.
 
         Parameters
         ----------
-        keys : the keys to trust instead of those that came with the download
-        model : also check that the receipt is for this model, or profile; of a file give the JSON value that it holds,
-            for what it holds beyond a model is not read into one
-        ledger : also check that this ledger, exported or as `Client.ledger` answers, holds by itself, and holds the
-            release and its charge
+        keys : the keys to trust in place of those that came with the receipt
+        model : also check that the receipt is for this model, profile, statistic or evaluation. For a file, pass its
+            JSON value, because a `Model` drops members that it does not know
+        ledger : also check this ledger, exported or from `Client.ledger`, and that it contains the release and its
+            charge
         heads : also check that the ledger contains these
 
         Raises
         ------
         NotVerified
-            if anything does not hold.
+            if any check fails.
         NotInstalled
-            where the arithmetic is not.
+            without the extra `solvers`.
         """
         trusted = (keys or self.keys).model_dump()
         try:
-            with needing("recomputing epsilon (verify_signature does without)"):
-                found = _found(self.document.model_dump(), trusted, ledger, heads)
+            with needing("recomputing epsilon (verify_signature does not)"):
+                verification = _verification(self.document.model_dump(), trusted, ledger, heads)
         except ValueError as error:
             raise NotVerified(str(error)) from error
-        if not found.holds:
-            raise NotVerified(found.reason or "the receipt does not hold")
-        self._is_of(model)
-        return found
+        if not verification.holds:
+            raise NotVerified(verification.reason or "the receipt failed a check")
+        self._check_model(model)
+        return verification
 
     def verify_signature(self, keys: KeySet | None = None, model: Released | AsWritten | None = None) -> None:
-        """A trusted key signed exactly this receipt, and it is for this model; what it states is not recomputed.
+        """Check that a trusted key signed this receipt, and that it is for this model; recompute nothing.
 
         Raises
         ------
         NotVerified
-            if not.
+            if a check fails.
         """
         from accounting.records.signing import check_json  # late: what signatures need
         from accounting.records.statement import check
@@ -115,51 +115,53 @@ class Receipt:
             raise NotVerified(str(error)) from error
         if wrong is not None:
             raise NotVerified(wrong)
-        self._is_of(model)
+        self._check_model(model)
 
-    def _is_of(self, model: Released | AsWritten | None) -> None:
+    def _check_model(self, model: Released | AsWritten | None) -> None:
         if model is not None and _digest(model) != self.facts["model_sha256"]:
-            raise NotVerified("the receipt is for another model")
+            raise NotVerified("the receipt is for another model: pass the model of the same job, as it was downloaded")
 
     def save(self, folder: str | Path) -> tuple[Path, Path]:
-        """Writes receipt.json and keys.json into the folder, made if it is not there; returns both paths."""
+        """Write receipt.json and keys.json into the folder, which is created if needed, and return both paths."""
         directory = Path(folder)
         directory.mkdir(parents=True, exist_ok=True)
         return write(directory / "receipt.json", self.document), write(directory / "keys.json", self.keys)
 
 
 def load(receipt: str | Path, keys: str | Path) -> Receipt:
-    """A saved receipt, and the saved keys to trust.
+    """Return a saved receipt with the saved keys to trust.
 
     Raises
     ------
     NotVerified
-        if a file does not hold what its name says; `OSError` if it cannot be read.
+        if a file does not hold a receipt or keys; `OSError` if it cannot be read.
     """
     document = read_document(Path(receipt))
     try:
         return Receipt(document, KeySet.model_validate_json(Path(keys).read_bytes(), extra="ignore"))
     except ValidationError as error:
-        raise NotVerified("the keys file is not a key set") from error
+        raise NotVerified("the keys file is not a key set: save the response of Client.keys") from error
 
 
 def read_document(file: Path) -> ReceiptDocument:
-    """The signed receipt in a file, nothing of it checked; `NotVerified` if it is none."""
+    """Return the signed receipt in a file, unchecked; raise `NotVerified` if the file does not hold one."""
     from accounting.records.receipt import read  # late: what signatures need
 
     try:
         return ReceiptDocument.model_validate(read(file.read_bytes()))
     except ValueError as error:
-        raise NotVerified("this file is not a receipt with its signature") from error
+        raise NotVerified(
+            "this file is not a receipt with its signature: pass the file that `receipt.save` wrote"
+        ) from error
 
 
 def write(path: Path, document: ReceiptDocument | KeySet) -> Path:
-    """The document as indented JSON."""
+    """Write the document as indented JSON and return the path."""
     path.write_text(json.dumps(document.model_dump(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return path
 
 
-def _found(
+def _verification(
     document: Any, trusted: Any, ledger: "Sequence[Entry | LedgerEntry] | None", heads: "Collection[Head]"
 ) -> "Verification":
     from accounting.records.chain import Entry
@@ -167,7 +169,7 @@ def _found(
 
     if ledger is None:
         if heads:
-            raise NotVerified("heads are looked up in a ledger, and there is none")
+            raise NotVerified("heads are looked up in a ledger: pass ledger too")
         return verify(document, trusted)
     from accounting.records.offline import verify_receipt  # late: it replays, and so loads what filters need
 

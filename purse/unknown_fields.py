@@ -1,4 +1,4 @@
-"""Messages about a field that a document holds and its schema does not have.
+"""Messages about fields of a document that its schema does not have.
 
 A message repeats the name of the unknown field, shortened and escaped, and lists the schema's own names. It never
 repeats a value.
@@ -41,8 +41,8 @@ def unknown(name: str, known: Collection[str], what: str = "field", where: str =
     if not known:
         return f"{wrong}."
     similar = get_close_matches(name[:MAX_SHOWN_CHARACTERS], known, 1)
-    meant = f" Did you mean `{similar[0]}`?" if similar else ""
-    return f"{wrong}. Known {what}s: {', '.join(known)}.{meant}"
+    suggestion = f" Did you mean `{similar[0]}`?" if similar else ""
+    return f"{wrong}. Known {what}s: {', '.join(known)}.{suggestion}"
 
 
 def unknown_field(model: type[BaseModel] | None, path: Sequence[int | str], root: str | None = None) -> str:
@@ -57,8 +57,8 @@ def unknown_field(model: type[BaseModel] | None, path: Sequence[int | str], root
     if model is not None and issubclass(model, RootModel) and len(path) > 1:
         model, path = _member(model, str(path[0])), path[1:]
     *place, name = path
-    known = known_fields(model, place) if model is not None else ()
-    return unknown(str(name), known, where="in the request body" if root == "body" and not place else "")
+    names = known_fields(model, place) if model is not None else ()
+    return unknown(str(name), names, where="in the request body" if root == "body" and not place else "")
 
 
 def known_fields(model: type[BaseModel], place: Sequence[int | str]) -> list[str]:
@@ -69,10 +69,10 @@ def known_fields(model: type[BaseModel], place: Sequence[int | str]) -> list[str
     place : pydantic's `loc` of the object: fields, positions in lists, and names of the members of unions
     """
     schema = _schema(model)
-    found: list[Mapping[str, Any]] = [schema]
+    nodes: list[Mapping[str, Any]] = [schema]
     for part in place:
-        found = [inner for node in found for inner in _inside(schema, node, part)]
-    return list(dict.fromkeys(name for node in found for name in _fields(schema, node)))
+        nodes = [inner for node in nodes for inner in _inside(schema, node, part)]
+    return list(dict.fromkeys(name for node in nodes for name in _fields(schema, node)))
 
 
 @lru_cache(maxsize=64)
@@ -85,13 +85,13 @@ def _member(model: type[RootModel[Any]], tag: str) -> type[BaseModel]:
     for annotated in get_args(model.model_fields["root"].annotation):
         member, *metadata = get_args(annotated) or (annotated,)
         if Tag(tag) in metadata:
-            found: type[BaseModel] = member
-            return found
+            tagged: type[BaseModel] = member
+            return tagged
     return model
 
 
 def _objects(schema: Mapping[str, Any], node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield what a node stands for: references are followed, and unions are laid out."""
+    """Yield the schemas that a node refers to, with the members of unions one by one."""
     if "$ref" in node:
         yield from _objects(schema, schema["$defs"][node["$ref"].removeprefix(_DEFINITIONS)])
         return
@@ -107,18 +107,18 @@ def _objects(schema: Mapping[str, Any], node: Mapping[str, Any]) -> Iterator[Map
 
 def _inside(schema: Mapping[str, Any], node: Mapping[str, Any], part: int | str) -> Iterator[Mapping[str, Any]]:
     """Yield the nodes that a part of a path leads to: a field, a position in a list, or a member of a union."""
-    for found in _objects(schema, node):
-        reference = found.get("discriminator", {}).get("mapping", {}).get(part)
+    for candidate in _objects(schema, node):
+        reference = candidate.get("discriminator", {}).get("mapping", {}).get(part)
         if reference is not None:
             yield {"$ref": reference}
-        elif isinstance(part, int) and isinstance(found.get("items"), Mapping):
-            yield found["items"]
-        elif part in found.get("properties", {}):
-            yield found["properties"][part]
-        elif part == found.get("title"):
-            yield found
+        elif isinstance(part, int) and isinstance(candidate.get("items"), Mapping):
+            yield candidate["items"]
+        elif part in candidate.get("properties", {}):
+            yield candidate["properties"][part]
+        elif part == candidate.get("title"):
+            yield candidate
 
 
 def _fields(schema: Mapping[str, Any], node: Mapping[str, Any]) -> Iterator[str]:
-    for found in _objects(schema, node):
-        yield from found.get("properties", ())
+    for candidate in _objects(schema, node):
+        yield from candidate.get("properties", ())

@@ -1,6 +1,6 @@
-"""The steward's upload: a declaration, written in an editor made from its schema or pasted, and the file beside it.
+"""The upload of a dataset: an editor for its declaration, made from the API's schema, and the file beside it.
 
-What became of the file's values is told in the answer to whoever sent it, once, as the interface does.
+The response to an upload reports how the file's values were read. It is shown once, to the uploader only.
 """
 
 import json
@@ -18,12 +18,14 @@ from app.http.work import in_turn
 from app.pages.forms import Field, Forms, document, form_values, member_indices, without
 from app.pages.frame import PageRoute, Visit, Visiting, stewards
 from app.pages.session import PREFIX
+from app.sources.identifiers import identifying
 from purse.wire.columns import BOUNDS
 from purse.wire.files import PLAIN, Dialect, FileReport
 
-_TYPES = {"number": "NumberColumnInput", "category": "CategoryColumn"}
-_FIRST = ("name", "budget")
-_MOST_COLUMNS = 300  # in the editor; a declaration that is pasted may have all that the interface takes
+_SCHEMAS = {"number": "NumberColumnInput", "category": "CategoryColumn"}  # by a column's type
+_DECISIONS = ("name", "unit", "budget", "dialect")  # fields with a place of their own on the page
+_COMMON_FIELDS = ("name", "lower", "upper", "categories")  # of a column; the others are folded
+_MAX_COLUMNS = 300  # of the editor; a pasted declaration may have as many as the API accepts
 
 
 router = strict_router(
@@ -36,57 +38,136 @@ router = strict_router(
 
 
 @dataclass(frozen=True, slots=True)
+class ColumnForm:
+    """The form of one column: its path in the declaration, its type, and its usual and further fields."""
+
+    path: str
+    type: str
+    common: list[Field]
+    more: list[Field]
+
+    @property
+    def name(self) -> str:
+        """The column's name as far as it is filled in."""
+        return self.common[0].value
+
+    @property
+    def fields(self) -> list[Field]:
+        """All fields."""
+        return [*self.common, *self.more]
+
+
+@dataclass(frozen=True, slots=True)
 class Editor:
-    """A declaration as far as it is filled in.
+    """A declaration, as far as it is filled in.
 
     Parameters
     ----------
-    fields : of the whole
-    columns : of each column: its type, and its fields
-    meanings : of a column's fields
+    fields : fields of the dataset
+    columns : form of each column
+    meanings : descriptions of a column's fields, by the column's type and the field's label
     """
 
     fields: list[Field]
-    columns: list[tuple[str, list[Field]]]
+    columns: list[ColumnForm]
     meanings: dict[str, dict[str, str]]
 
     @classmethod
-    def of(cls, visit: Visit, said: dict[str, str]) -> "Editor":
-        """The schema's fields, with what was filled in."""
+    def of(cls, visit: Visit, values: dict[str, str]) -> "Editor":
+        """Return the schema's fields, with the values that were filled in."""
         forms = Forms(visit.request.app.openapi()["components"]["schemas"])
-        found, columns = member_indices(said, "columns"), []
-        if len(found) > _MOST_COLUMNS:
-            raise ApiError("too_large", f"The editor takes at most {_MOST_COLUMNS} columns: paste the declaration.")
-        for number in found:
-            kind = said.get(f"columns.{number}.type") or "number"
-            place = f"columns.{number}"
-            columns.append((kind, forms.fields(_TYPES.get(kind, _TYPES["number"]), said, {}, prefix=f"{place}.")))
-        told = {kind: {f.label: f.hint for f in forms.fields(schema, {}, {})} for kind, schema in _TYPES.items()}
-        return cls(forms.fields("DatasetSpec", said, {"targets": _names(said)}, ("columns",)), columns, told)
+        indices = member_indices(values, "columns")
+        if len(indices) > _MAX_COLUMNS:
+            raise ApiError("too_large", f"The editor takes at most {_MAX_COLUMNS} columns: paste the declaration.")
+        columns = [_column(forms, values, f"columns.{index}") for index in indices]
+        meanings = {kind: {f.label: f.hint for f in forms.fields(name, {}, {})} for kind, name in _SCHEMAS.items()}
+        options = {"targets": _column_names(values)}
+        return cls(forms.fields("DatasetSpec", values, options, ("columns",)), columns, meanings)
 
     @property
     def document(self) -> dict[str, Any]:
         """The declaration."""
         spec = document(self.fields)
         dialect = _dialect(spec)
-        columns = [{"type": kind} | _as_written(fields, document(fields), dialect) for kind, fields in self.columns]
+        columns = [
+            {"type": column.type} | _as_written(column.fields, document(column.fields), dialect)
+            for column in self.columns
+        ]
         return spec | {"columns": columns}
 
-    async def page(self, visit: Visit, template: str) -> HTMLResponse:
-        """Return the editor, or a part of it."""
+    async def page(self, visit: Visit, template: str, identifiers: Sequence[str] | None = None) -> HTMLResponse:
+        """Return the editor, or a part of it; `identifiers` are names in the file's header that identify persons."""
         return await visit.page(
             template,
-            first=[field for field in self.fields if field.name in _FIRST],
-            more=[field for field in self.fields if field.name not in _FIRST],
+            fields={field.name: {part.label: part for part in field.parts} or field for field in self.fields},
+            more=[field for field in self.fields if field.name not in _DECISIONS],
             columns=self.columns,
             meanings=self.meanings,
             spec=json.dumps(self.document, indent=2, ensure_ascii=False),
+            identifiers=identifiers,
             oob=template == "editor.html",
         )
 
 
+@router.get("")
+async def empty(visit: Visiting) -> Response:
+    """Return the page with an empty declaration."""
+    return await _written(visit, {"columns.0.name": ""}, "upload.html")
+
+
+@router.post("/spec")
+async def spec(visit: Visiting) -> Response:
+    """Return the filled-in declaration as JSON."""
+    return await _written(visit, await visit.form(), "spec.html")
+
+
+@router.post("/editor")
+async def editor(visit: Visiting) -> Response:
+    """Return the editor after one step: a column added or removed, a file's header, or a pasted declaration."""
+    values = await visit.form()
+    step, _, index = values.pop("step", "").partition(":")
+    pasted = values.pop("spec", "")
+    if step == "paste":
+        editor_or_reason = await in_turn(_pasted, visit, pasted)
+        if isinstance(editor_or_reason, str):
+            return await _noted(visit, editor_or_reason)
+        return await editor_or_reason.page(visit, "editor.html")
+    if step == "header":
+        header, types, former = (values.pop(name, "").split("\n") for name in ("header", "types", "former"))
+        values = _with_header(values, dict(zip(header, types, strict=False)), {"", *former} - set(header))
+        return await _written(visit, values, "editor.html", list(identifying(header)))
+    if step == "remove":
+        values = without(values, f"columns.{index}")
+    if step == "add":
+        values[f"columns.{_next_index(values)}.name"] = ""
+    return await _written(visit, values, "editor.html")
+
+
+@router.post("")
+async def upload(visit: Visiting) -> Response:
+    """Pass the visitor's body to the API as it arrives, and show the report."""
+    registered = (await visit.api.passed("POST", "/v1/datasets")).json()
+    report = FileReport.model_validate_json(json.dumps(registered["report"]))
+    return await visit.page("uploaded.html", 201, dataset=registered, report=report)
+
+
+async def _written(
+    visit: Visit, values: dict[str, str], template: str, identifiers: Sequence[str] | None = None
+) -> HTMLResponse:
+    """Return the editor, or a part of it, as far as it is filled in."""
+    return await (await in_turn(Editor.of, visit, values)).page(visit, template, identifiers)
+
+
+def _column(forms: Forms, values: dict[str, str], path: str) -> ColumnForm:
+    kind = values.get(f"{path}.type", "")
+    kind = kind if kind in _SCHEMAS else "number"
+    fields = forms.fields(_SCHEMAS[kind], values, {}, prefix=f"{path}.")
+    common = sorted((f for f in fields if f.label in _COMMON_FIELDS), key=lambda f: _COMMON_FIELDS.index(f.label))
+    return ColumnForm(path, kind, common, [field for field in fields if field.label not in _COMMON_FIELDS])
+
+
 def _dialect(spec: dict[str, Any]) -> Dialect:
-    """Return the declared dialect; the plain one if it is not valid, which the interface reports."""
+    """Return the declared dialect; the plain one if it is not valid, which the API reports."""
     try:
         return Dialect.model_validate(spec.get("dialect", {}))
     except ValueError:
@@ -101,65 +182,21 @@ def _as_written(fields: Sequence[Field], column: dict[str, Any], dialect: Dialec
     return column | {bound: written[bound] for bound in ambiguous}
 
 
-@router.get("")
-async def empty(visit: Visiting) -> Response:
-    """An empty declaration."""
-    return await _written(visit, {"columns.0.name": ""}, "upload.html")
-
-
-@router.post("/spec")
-async def spec(visit: Visiting) -> Response:
-    """What is filled in, as JSON."""
-    return await _written(visit, await visit.form(), "spec.html")
-
-
-@router.post("/editor")
-async def editor(visit: Visiting) -> Response:
-    """The editor after one step: a column more or less, the names in a file's first line, a pasted declaration."""
-    said = await visit.form()
-    step, _, which = said.pop("step", "").partition(":")
-    pasted = said.pop("spec", "")
-    if step == "paste":
-        made = await in_turn(_pasted, visit, pasted)
-        return await (_noted(visit, made) if isinstance(made, str) else made.page(visit, "editor.html"))
-    if step == "remove":
-        said = without(said, f"columns.{which}")
-    wanted = said.pop("header", "").split("\n") if step == "header" else [""] if step == "add" else []
-    former = {"", *said.pop("former", "").split("\n")} - set(wanted)
-    if step == "header":
-        said = {name: value for name, value in said.items() if not _is_bare(name, said, former)}
-    known = _names(said)
-    begin = max(member_indices(said, "columns"), default=-1) + 1
-    fresh = [name.strip() for name in wanted if name.strip() not in ("", *known) or step == "add"]
-    said |= {f"columns.{begin + i}.name": name for i, name in enumerate(fresh[:_MOST_COLUMNS])}
-    return await _written(visit, said, "editor.html")
-
-
-@router.post("")
-async def upload(visit: Visiting) -> Response:
-    """The visitor's own body goes on to the interface, as it arrives."""
-    made = (await visit.api.passed("POST", "/v1/datasets")).json()
-    report = FileReport.model_validate_json(json.dumps(made["report"]))
-    return await visit.page("uploaded.html", 201, dataset=made, report=report)
-
-
-async def _written(visit: Visit, said: dict[str, str], template: str) -> HTMLResponse:
-    """Return the editor, or a part of it, as far as it is filled in."""
-    return await (await in_turn(Editor.of, visit, said)).page(visit, template)
-
-
 def _pasted(visit: Visit, text: str) -> Editor | str:
-    """Return the editor with this declaration in it, or why the editor cannot hold it."""
+    """Return the editor with a pasted declaration, or the reason why the editor cannot show it."""
     try:
-        found = json.loads(text)
-        made = Editor.of(visit, form_values(found)) if isinstance(found, dict) else None
+        declaration = json.loads(text)
     except (ValueError, RecursionError):
-        found = made = None
-    except ApiError:
-        made = None
-    if made is not None and made.document == found:
-        return made
-    return "This is no JSON object." if found is None else "This says more than the editor can: send it as it is."
+        return "The declaration is not valid JSON."
+    if not isinstance(declaration, dict):
+        return "The declaration must be a JSON object."
+    try:
+        shown = Editor.of(visit, form_values(declaration))
+    except (ApiError, ValueError, RecursionError):
+        shown = None
+    if shown is None or shown.document != declaration:
+        return "The editor cannot show all of this declaration. It is sent as it is."
+    return shown
 
 
 async def _noted(visit: Visit, why: str) -> HTMLResponse:
@@ -168,15 +205,35 @@ async def _noted(visit: Visit, why: str) -> HTMLResponse:
     return answer
 
 
-def _names(said: dict[str, str]) -> list[str]:
-    """The names of the columns that are there."""
-    return [said.get(f"columns.{number}.name", "") for number in member_indices(said, "columns")]
+def _column_names(values: dict[str, str]) -> list[str]:
+    return [values.get(f"columns.{index}.name", "") for index in member_indices(values, "columns")]
 
 
-def _is_bare(name: str, said: dict[str, str], former: set[str]) -> bool:
-    """Whether this is of a column without a name, or of which only a name is said that a first line had before."""
+def _next_index(values: dict[str, str]) -> int:
+    return max(member_indices(values, "columns"), default=-1) + 1
+
+
+def _with_header(values: dict[str, str], types: dict[str, str], former: set[str]) -> dict[str, str]:
+    """Return the values with a column for each name of a file's header.
+
+    Parameters
+    ----------
+    types : guessed type of each column, by the names in the header
+    former : names of an earlier header; their columns are dropped unless more than a name and a type is filled in
+    """
+    values = {name: value for name, value in values.items() if not _is_untouched(name, values, former)}
+    names = _column_names(values)
+    fresh = [name for name in types if name.strip() not in ("", *names)]
+    begin = _next_index(values)
+    for index, name in enumerate(fresh[:_MAX_COLUMNS], begin):
+        values |= {f"columns.{index}.name": name.strip(), f"columns.{index}.type": types[name]}
+    return values
+
+
+def _is_untouched(name: str, values: dict[str, str], former: set[str]) -> bool:
+    """Return whether a field belongs to a column without a name, or to one that is only named as before."""
     column = ".".join(name.split(".")[:2]) + "."
-    if not column.startswith("columns.") or said.get(f"{column}name", "") not in former:
+    if not column.startswith("columns.") or values.get(f"{column}name", "") not in former:
         return False
-    told = {field.removeprefix(column): value for field, value in said.items() if field.startswith(column) and value}
-    return not told.get("name") or (told.keys() <= {"name", "type"} and told.get("type", "number") == "number")
+    filled = {field.removeprefix(column) for field, value in values.items() if field.startswith(column) and value}
+    return "name" not in filled or filled <= {"name", "type"}

@@ -110,9 +110,9 @@ def check_arguments(name: str, expected: Signature, /, *args: Any, **keywords: A
     try:
         expected.bind(*args, **keywords)
     except TypeError as error:
-        known = [each.name for each in expected.parameters.values() if each.kind is Parameter.KEYWORD_ONLY]
+        names = [each.name for each in expected.parameters.values() if each.kind is Parameter.KEYWORD_ONLY]
         wrong = [keyword for keyword in keywords if keyword not in expected.parameters]
-        reason = f": {unknown(wrong[0], known, 'keyword')}" if wrong and known else f" {error}"
+        reason = f": {unknown(wrong[0], names, 'keyword')}" if wrong and names else f" {error}"
         raise TypeError(f"{name}(){reason}") from None
 
 

@@ -1,1 +1,1 @@
-"""Every request and response. No I/O."""
+"""Requests and responses of the API. No I/O."""

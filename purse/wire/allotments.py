@@ -1,4 +1,4 @@
-"""Allotments: what one analyst may spend of a dataset's budget."""
+"""Allotments: limits on what one analyst may spend of a dataset's budget."""
 
 from typing import Annotated, Literal, Self
 
@@ -10,40 +10,43 @@ Mode = Literal["reserved", "shared"]
 
 
 class AllotmentRequest(Wire):
-    """A cap for one analyst: a share of the budget, or an (epsilon, delta) that their jobs together keep."""
+    """A limit for one analyst: a share of the budget, or an (epsilon, delta) for all of their jobs together."""
 
-    share: Annotated[float | None, Field(gt=0.0, le=1.0, description="A part of the budget: 0.25 is a quarter.")] = None
-    epsilon: Annotated[Epsilon | None, Field(description="At most the budget's.")] = None
-    delta: Annotated[Delta | None, Field(description="With an epsilon; at most the budget's, which it is if null.")] = (
+    share: Annotated[float | None, Field(gt=0.0, le=1.0, description="Fraction of the budget: 0.25 is a quarter.")] = (
         None
     )
+    epsilon: Annotated[Epsilon | None, Field(description="At most the budget's.")] = None
+    delta: Annotated[
+        Delta | None, Field(description="Only with epsilon; at most the budget's delta, which is the default.")
+    ] = None
     mode: Annotated[
         Mode,
         Field(
-            description="shared: a cap, and whatever others leave. reserved: kept for this analyst; all reservations "
-            "and what is spent fit the budget, and no one's spending shows in another's answers, but for profiles: "
-            "they are the dataset's."
+            description="shared: an upper limit; all analysts draw on one pool. "
+            "reserved: set aside for this analyst. All "
+            "reservations and everything spent must fit in the budget. An analyst with a reservation and all others do "
+            "not see each other's spending, except for profiles, which belong to the dataset."
         ),
     ] = "shared"
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
         if (self.share is None) == (self.epsilon is None):
-            raise ValueError("name either a share or an epsilon")
+            raise ValueError("pass either share or epsilon, because each is a limit by itself")
         if self.delta is not None and self.epsilon is None:
-            raise ValueError("delta goes with an epsilon")
+            raise ValueError("delta is only for a limit by epsilon: add epsilon, or leave out delta")
         return self
 
 
 class Allotment(Wire):
-    """What one analyst may spend of a budget, as it was set, and as it stands."""
+    """An analyst's limit and how much of it is used."""
 
     analyst: Name
-    identity: Annotated[Identifier, Field(description="The analyst's, whatever token it shows.")]
-    mode: Annotated[Mode, Field(description="shared: a cap; reserved: kept for this analyst.")]
-    share: Annotated[float, Field(description="Of the budget: what the analyst's jobs may use of it together.")]
-    epsilon: Annotated[float, Field(description="What that guarantees at this delta.")]
+    identity: Annotated[Identifier, Field(description="Identity of the analyst, the same for all of their tokens.")]
+    mode: Annotated[Mode, Field(description="shared: an upper limit; reserved: set aside for this analyst.")]
+    share: Annotated[float, Field(description="Fraction of the budget that all jobs of the analyst together may use.")]
+    epsilon: Annotated[float, Field(description="Epsilon that this share guarantees at delta.")]
     delta: Annotated[float, Field(description="Its delta.")]
-    used: Annotated[float, Field(description="The part of the allotment that is spent.")]
+    used: Annotated[float, Field(description="Fraction of the allotment that is spent.")]
     set_by: Annotated[Name, Field(description="The steward who set it.")]
     set_at: Timestamp

@@ -1,4 +1,4 @@
-"""What every message obeys: strict types, finite numbers, no unknown field, immutable."""
+"""The common rules of messages: strict types, finite numbers, no unknown fields, immutable."""
 
 import json
 from typing import Annotated, Generic, Literal, TypeVar
@@ -10,7 +10,7 @@ from accounting.privacy import DELTA_RANGE, EPSILON_RANGE, Unit
 
 
 class Wire(BaseModel):
-    """A message. Strings are not numbers, booleans are not numbers, NaN and infinity are not numbers."""
+    """A message. Text, booleans, NaN and infinity are not accepted as numbers."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False, hide_input_in_errors=True)
 
@@ -22,9 +22,9 @@ def _zero_or_not_tiny(delta: float) -> float:
 
 
 def _printable(name: str) -> str:
-    """A receipt must be able to hold it, and a reader to see it."""
+    """Return a name; a ValueError if a reader of a receipt could not see all of it."""
     if not name.isprintable():
-        raise ValueError("must hold printable characters only")
+        raise ValueError("must contain printable characters only, because receipts show the name")
     return name
 
 
@@ -34,21 +34,21 @@ Epsilon = Annotated[
 ]
 Delta = Annotated[
     float,
-    Field(ge=0.0, le=DELTA_RANGE[1], description="Privacy slack delta: 0, or from 1e-12 to 0.01."),
+    Field(ge=0.0, le=DELTA_RANGE[1], description="Privacy failure probability delta: 0, or from 1e-12 to 0.01."),
     AfterValidator(_zero_or_not_tiny),
 ]
 _UNIT = TypeAdapter(Unit)
 
 
-def _unit(said: object) -> object:
-    """Read from an object as from JSON's text, where there is no dataclass either."""
-    return _UNIT.validate_json(json.dumps(said)) if isinstance(said, dict) else said
+def _unit(value: object) -> object:
+    """Return the unit that a mapping describes, read by the rules for JSON; any other value unchanged."""
+    return _UNIT.validate_json(json.dumps(value)) if isinstance(value, dict) else value
 
 
 Protected = Annotated[
     Unit,
     BeforeValidator(_unit),
-    Field(description="What neighbors differ in: one row, or one person, up to max_rows rows."),
+    Field(description="What is protected: one row, or one person with up to max_rows rows."),
 ]
 
 Name = Annotated[

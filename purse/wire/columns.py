@@ -1,4 +1,4 @@
-"""Columns as they are declared: public bounds and categories, and how a value is coded."""
+"""Declared columns: public bounds and categories, and how a value is encoded."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,32 +16,32 @@ _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}(:[0-9]{2})?)?"
 _SECONDS = {"days": 86400, "seconds": 1}
 BOUNDS = ("lower", "upper", "default", "origin")
 
-_SAID = {
+_BOUND_SCHEMA = {
     "anyOf": [
         {"type": "number", "minimum": -_LARGEST, "maximum": _LARGEST},
         {
             "type": "string",
             "pattern": f"^{_ISO.pattern}$",
-            "description": "An ISO date, where `date` is days or seconds.",
+            "description": "An ISO date, if `date` is days or seconds.",
         },
     ]
 }
-Bound = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST), WithJsonSchema(_SAID, mode="validation")]
+Bound = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST), WithJsonSchema(_BOUND_SCHEMA, mode="validation")]
 
 
-def _is_none(said: object) -> bool:
-    return said is None  # what columns could not say at first they leave out: digests of earlier ones stand
+def _is_none(value: object) -> bool:
+    return value is None  # later fields are left out if unset, so that digests of earlier columns stay the same
 
 
 Source = Annotated[
     Name | None,
-    Field(description="The file's column that it is read from, if that has another name.", exclude_if=_is_none),
+    Field(description="Name of the column in the file, if it differs.", exclude_if=_is_none),
 ]
 DateOf = Annotated[
     DatePart | None,
     Field(
-        description="Where the file has dates, what is stored of each: days or seconds since 1970-01-01, or a part; a "
-        "weekday from 1, Monday.",
+        description="Number stored for each date of the file: days or seconds since 1970-01-01, or a part of the date. "
+        "Weekdays begin with 1 for Monday.",
         exclude_if=_is_none,
     ),
 ]
@@ -50,10 +50,10 @@ DateOf = Annotated[
 class NumberColumn(Wire):
     """A numeric column. Values outside [lower, upper] are clamped to it; the bounds are public.
 
-    Where `date` is days or seconds, lower, upper, default and origin may be said as ISO dates: "2020-01-31", or for
-    seconds "2020-01-31T12:30". Each is the number of that date from then on.
+    If `date` is days or seconds, lower, upper, default and origin may be ISO dates: "2020-01-31", or for seconds
+    "2020-01-31T12:30". They are converted to the number of that date.
 
-    Its code is ((x - lower) - (upper - x)) / (upper - lower), in [-1, 1]; with an origin (x - origin) / scale, clamped
+    The code is ((x - lower) - (upper - x)) / (upper - lower), in [-1, 1]; with an origin (x - origin) / scale, clamped
     to [-1, 1].
     """
 
@@ -62,13 +62,14 @@ class NumberColumn(Wire):
     lower: Annotated[Bound, Field(description="Public lower bound.")]
     upper: Annotated[Bound, Field(description="Public upper bound, above lower.")]
     default: Annotated[
-        Bound | None, Field(description="For missing or unparsable values; the middle of the range if null.")
+        Bound | None, Field(description="Replaces missing and unparsable values; the middle of the range if null.")
     ] = None
     origin: Annotated[
         Bound | None,
         Field(
-            description="The value coded 0, between lower and upper: a natural zero, say. The middle if null; in a new "
-            "dataset the lower end, where the ends are consecutive whole numbers (a column of zeros and ones)."
+            description="The value with code 0, between lower and upper, such as a "
+            "natural zero. The middle if null. In a "
+            "new dataset the lower bound if the bounds are consecutive integers (a column of zeros and ones)."
         ),
     ] = None
     scale: Annotated[
@@ -76,8 +77,9 @@ class NumberColumn(Wire):
         Field(
             ge=1e-150,
             le=2 * _LARGEST,
-            description="How far from the origin a code is 1 or -1; values beyond count as there. If null, the farther "
-            "end. Only with an origin.",
+            description="Distance from the origin with code 1 or -1; values beyond it "
+            "are clamped. If null, the distance "
+            "to the farther bound. Only with an origin.",
         ),
     ] = None
     source: Source = None
@@ -85,12 +87,12 @@ class NumberColumn(Wire):
 
     @property
     def of(self) -> str:
-        """The file's column."""
+        """The column's name in the file."""
         return self.source or self.name
 
     @property
     def coding(self) -> tuple[float, float] | None:
-        """(origin, scale), the scale filled in; None without an origin."""
+        """The pair (origin, scale), with a default scale; None without an origin."""
         if self.origin is None:
             return None
         return self.origin, self.scale or max(self.upper - self.origin, self.origin - self.lower)
@@ -102,7 +104,7 @@ class NumberColumn(Wire):
 
     @property
     def code_range(self) -> tuple[float, float]:
-        """Where codes lie, rounding included: it is monotone."""
+        """The smallest and the largest code. Rounding cannot leave this range, because it is monotone."""
         if self.coding is None:
             return -1.0, 1.0
         origin, scale = self.coding
@@ -110,21 +112,21 @@ class NumberColumn(Wire):
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Beyond which a number counts as the nearer one."""
+        """The ends to which numbers outside them are clamped."""
         if self.coding is None:
             return self.lower, self.upper
         origin, scale = self.coding
         return max(self.lower, origin - scale), min(self.upper, origin + scale)
 
     def settled(self) -> "NumberColumn":
-        """As a new dataset has it: from its lower end where its ends are consecutive whole numbers."""
+        """Return the column of a new dataset: its origin is the lower bound if the bounds are consecutive integers."""
         if self.origin is not None or not self._is_step:
             return self
         return self.model_copy(update={"origin": self.lower, "scale": 1.0})
 
     @property
     def is_settled(self) -> bool:
-        """Whether `settled` may have filled in the coding."""
+        """Whether the coding may come from `settled`."""
         return self._is_step and self.coding == (self.lower, 1.0)
 
     @property
@@ -133,14 +135,12 @@ class NumberColumn(Wire):
 
     @model_validator(mode="before")
     @classmethod
-    def _from_dates(cls, said: Any) -> Any:
-        """Numbers in the place of ISO dates."""
-        if not isinstance(said, Mapping) or not any(isinstance(said.get(end), str) for end in BOUNDS):
-            return said
-        return {
-            **said,
-            **{k: _since_1970(k, said[k], said.get("date")) for k in BOUNDS if isinstance(said.get(k), str)},
-        }
+    def _from_dates(cls, fields: Any) -> Any:
+        """Return fields with numbers in place of ISO dates."""
+        if not isinstance(fields, Mapping):
+            return fields
+        dates = [name for name in BOUNDS if isinstance(fields.get(name), str)]
+        return {**fields, **{name: _since_1970(name, fields[name], fields.get("date")) for name in dates}}
 
     @model_validator(mode="after")
     def _bounds(self) -> Self:
@@ -151,44 +151,42 @@ class NumberColumn(Wire):
         if self.origin is not None and not self.lower <= self.origin <= self.upper:
             raise ValueError("origin must lie between lower and upper")
         if self.scale is not None and self.origin is None:
-            raise ValueError("scale goes with an origin")
+            raise ValueError("scale is the distance from an origin: add origin, or leave out scale")
         return self
 
 
-def _since_1970(end: str, text: str, date: object) -> float:
-    """The days or seconds of an ISO date."""
+def _since_1970(field: str, text: str, date: object) -> float:
+    """Return the days or seconds of an ISO date."""
     seconds = _SECONDS.get(str(date))
     if seconds is None:
-        raise ValueError(f"{end} must be a number; a date goes with a `date` of days or seconds")
+        raise ValueError(f"{field} must be a number; it may be a date only if `date` is days or seconds")
     try:
         if not _ISO.fullmatch(text):
             raise ValueError
-        found = (datetime.fromisoformat(text) - datetime(1970, 1, 1)).total_seconds() / seconds
+        number = (datetime.fromisoformat(text) - datetime(1970, 1, 1)).total_seconds() / seconds
     except ValueError:
-        raise ValueError(f"{end} must be a number or an ISO date such as 2020-01-31") from None
-    if found != round(found):
-        raise ValueError(f"{end} must be a date without a time, where days are stored")
-    return found
+        raise ValueError(f"{field} must be a number or an ISO date such as 2020-01-31") from None
+    if number != round(number):
+        raise ValueError(f"{field} must be a date without a time, because days are stored")
+    return number
 
 
 class CategoryColumn(Wire):
-    """A categorical column. Values that are not declared become the default, else "other"."""
+    """A category column. Undeclared values are replaced by the default, or by "other" without one."""
 
     name: Name
     type: Annotated[Literal["category"], Field(description="A category.")]
     categories: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=500)]],
-        Field(min_length=1, max_length=MAX_CATEGORIES, description="The public list of values, distinct."),
+        Field(min_length=1, max_length=MAX_CATEGORIES, description="The public list of distinct values."),
     ]
-    default: Annotated[str | None, Field(description="A category for missing or undeclared values; other if null.")] = (
-        None
-    )
+    default: Annotated[str | None, Field(description='Replaces missing and undeclared values; "other" if null.')] = None
     source: Source = None
     date: DateOf = None
 
     @property
     def of(self) -> str:
-        """The file's column."""
+        """The column's name in the file."""
         return self.source or self.name
 
     @model_validator(mode="after")
@@ -204,5 +202,5 @@ Column = Annotated[NumberColumn | CategoryColumn, Field(discriminator="type")]
 
 
 def settled(columns: Sequence[Column]) -> list[Column]:
-    """As a new dataset has them: what a column's rule fills in is written down."""
+    """Return the columns of a new dataset, with the values that rules fill in."""
     return [column.settled() if isinstance(column, NumberColumn) else column for column in columns]

@@ -1,9 +1,10 @@
-"""A released evaluation: how a model does on records that were kept out of its training, and how surely."""
+"""A released evaluation: measures of a model on the holdout set, with intervals."""
 
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from purse.text import loss
 from purse.wire.base import Identifier, Name, Sha256, Wire
 from purse.wire.models import PrivacyStatement
 
@@ -12,38 +13,38 @@ _COUNTS = Field(description="Noisy number of rows in each cell, may be negative.
 
 
 class Measured(Wire):
-    """A number with the two things that make it unsure: the noise, and that the records are a sample."""
+    """A measure with an interval for noise and sampling, and one for noise alone."""
 
-    value: Annotated[float, Field(description="From the noisy counts, within its range.")]
+    value: Annotated[float, Field(description="Estimate from the noisy counts, within the range of the measure.")]
     low: Annotated[
         float,
         Field(
-            description="Lower end of about 95 of 100 for records like these: noise and sampling. Where a person is "
-            "the unit, persons are what was sampled. It holds what bins hide, too."
+            description="Lower end of a 95 % interval for records like these: noise, sampling and binning. If persons "
+            "are protected, persons are the sampled units."
         ),
     ]
     high: Annotated[float, Field(description="Its upper end.")]
     noise_low: Annotated[
-        float, Field(description="Lower end of about 95 of 100 for the kept-out records themselves: noise alone.")
+        float, Field(description="Lower end of a 95 % interval for the holdout records themselves: noise alone.")
     ]
     noise_high: Annotated[float, Field(description="Its upper end.")]
 
 
 class Threshold(Wire):
-    """What comes of calling those records positive whose score is the threshold or more."""
+    """Counts and rates if records with at least this score are called positive."""
 
     threshold: Annotated[float, Field(description="An end of a bin, from 0 to 1.")]
-    true_positives: Annotated[float, Field(description="Noisy; as many as the cells that it adds up make it.")]
+    true_positives: Annotated[float, Field(description="Noisy number of them, a sum of noisy cells.")]
     false_positives: Annotated[float, Field(description="Noisy number of them.")]
     true_negatives: Annotated[float, Field(description="Noisy number of them.")]
     false_negatives: Annotated[float, Field(description="Noisy number of them.")]
-    accuracy: Annotated[Measured, Field(description="Share of records that are called what they are.")]
-    true_positive_rate: Annotated[Measured, Field(description="Of the positives; the ROC's height.")]
-    false_positive_rate: Annotated[Measured, Field(description="Of the negatives; the ROC's place.")]
+    accuracy: Annotated[Measured, Field(description="Share of records that are called correctly.")]
+    true_positive_rate: Annotated[Measured, Field(description="Share of positives that are called positive.")]
+    false_positive_rate: Annotated[Measured, Field(description="Share of negatives that are called positive.")]
 
 
 class CalibrationBin(Wire):
-    """Records whose scores lie close together."""
+    """Records with similar scores."""
 
     low: Annotated[float, Field(description="The lowest score.")]
     high: Annotated[float, Field(description="The highest.")]
@@ -52,7 +53,7 @@ class CalibrationBin(Wire):
 
 
 class TwoClasses(Wire):
-    """Of a model that tells two classes apart. Its score is 1 / (1 + e^-margin): for link logistic P(positive)."""
+    """Measures of a model of two classes. Its score is 1 / (1 + e^-margin), P(positive) for link logistic."""
 
     name: Annotated[Literal["two_classes"], Field(description="By its name.")]
     classes: Annotated[list[Name], Field(min_length=2, max_length=2, description="(negative, positive).")]
@@ -61,41 +62,49 @@ class TwoClasses(Wire):
     accuracy: Annotated[Measured, Field(description="At threshold 1/2.")]
     auc: Annotated[
         Measured,
-        Field(description="Area under the ROC; scores in one bin tie, and the ends hold any order of them."),
+        Field(description="Area under the ROC curve. Scores in one bin tie; the interval covers every order of them."),
     ]
     log_loss: Annotated[
-        Measured | None, Field(description="Mean -ln P(class), P clamped to [0.01, 0.99]; null if scores are no P.")
+        Measured | None,
+        Field(description="Mean -ln P(class), with P clamped to [0.01, 0.99]; null if scores are not probabilities."),
     ]
-    thresholds: Annotated[list[Threshold], Field(description="The ROC, at each end of a bin within (0, 1).")]
-    calibration: Annotated[list[CalibrationBin] | None, Field(description="By score; null if scores are no P.")]
+    thresholds: Annotated[list[Threshold], Field(description="The ROC curve, at each end of a bin inside (0, 1).")]
+    calibration: Annotated[
+        list[CalibrationBin] | None, Field(description="Calibration by score; null if scores are not probabilities.")
+    ]
 
 
 class ManyClasses(Wire):
-    """Of a model that tells more classes apart, and says the one of the largest margin."""
+    """Measures of a model of several classes, which predicts the class with the largest margin."""
 
     name: Annotated[Literal["many_classes"], Field(description="By its name.")]
     classes: Annotated[list[Name], Field(description="In the order of the counts.")]
     counts: Annotated[list[list[float]], _COUNTS]
-    accuracy: Annotated[Measured, Field(description="Share of records whose class is said.")]
-    recall: Annotated[list[Measured], Field(description="Of each class, the share that is said.")]
+    accuracy: Annotated[Measured, Field(description="Share of records whose class is predicted.")]
+    recall: Annotated[list[Measured], Field(description="For each class, the share that is predicted.")]
 
 
 class Residuals(Wire):
-    """Of a model of a number: prediction less target, cut to [-clip, clip]."""
+    """Measures of a model of a number, from its residuals: prediction minus target, clipped to [-clip, clip]."""
 
     name: Annotated[Literal["residuals"], Field(description="By its name.")]
     edges: Annotated[list[float], _EDGES]
     counts: Annotated[list[float], _COUNTS]
-    clip: Annotated[float, Field(description="In the target's unit. Many in the first or last bin: ask with more.")]
-    mean_squared_error: Annotated[Measured, Field(description="Of residuals as cut, in the square of the unit.")]
-    mean_absolute_error: Annotated[Measured, Field(description="Of residuals as cut, in the target's unit.")]
+    clip: Annotated[
+        float,
+        Field(
+            description="In the target's unit. If many residuals are in the first or last bin, request a larger clip."
+        ),
+    ]
+    mean_squared_error: Annotated[Measured, Field(description="Of clipped residuals, in the square of the unit.")]
+    mean_absolute_error: Annotated[Measured, Field(description="Of clipped residuals, in the target's unit.")]
 
 
 class ReleasedEvaluation(Wire):
-    """What an evaluation released, of records that share none with those that the model was trained on."""
+    """A released evaluation on holdout records, none of which the model was trained on."""
 
     kind: Annotated[Literal["evaluation"], Field(description="What it is.")]
-    dataset: Annotated[Identifier, Field(description="The kept-out part.")]
+    dataset: Annotated[Identifier, Field(description="The holdout set.")]
     model: Annotated[Identifier, Field(description="The job that released the model: /v1/jobs/{id}/model.")]
     model_sha256: Annotated[Sha256, Field(description="Of the model as published; its own receipt says the same.")]
     result: Annotated[
@@ -103,8 +112,7 @@ class ReleasedEvaluation(Wire):
     ]
     noise_std: Annotated[float, Field(description="Of each count.")]
     job: Annotated[Name, Field(description="The job that released it; its receipt is at /v1/jobs/{id}/receipt.")]
-    privacy: Annotated[PrivacyStatement, Field(description="The promise, to the records of the kept-out part.")]
+    privacy: Annotated[PrivacyStatement, Field(description="The guarantee for the records of the holdout set.")]
 
     def __repr__(self) -> str:
-        said = self.privacy
-        return f"<evaluation of {self.model}: epsilon {said.epsilon:.6g} at delta {said.delta:g}; see .result>"
+        return f"<evaluation of {self.model}: {loss(self.privacy.epsilon, self.privacy.delta)}; see .result>"

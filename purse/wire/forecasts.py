@@ -1,4 +1,4 @@
-"""What accuracy to expect at which epsilon, tried on a public twin: no data is touched."""
+"""Forecasts of accuracy against epsilon, from runs on a public twin; no data is read."""
 
 from typing import Annotated, Literal
 
@@ -12,7 +12,7 @@ EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
 
 
 class Spread(Wire):
-    """Over the runs."""
+    """The distribution of a score over the runs."""
 
     median: Annotated[float, Field(description="Half of the runs are below it.")]
     low: Annotated[float, Field(description="A tenth of the runs are below it.")]
@@ -20,10 +20,10 @@ class Spread(Wire):
 
 
 class ExpectedScore(Wire):
-    """What the method's runs on the twin came to at one epsilon."""
+    """The scores of the runs on the twin at one epsilon."""
 
     epsilon: Annotated[float, Field(description="Its epsilon.")]
-    method: Annotated[str, Field(description="The method, as a quote at this epsilon resolves it.")]
+    method: Annotated[str, Field(description="The method that a quote at this epsilon chooses.")]
     score: Annotated[Spread, Field(description="The measure on fresh rows of the twin.")]
     rmse: Annotated[
         Spread | None, Field(description="For a number: the root mean squared error, in the target's unit.")
@@ -31,14 +31,14 @@ class ExpectedScore(Wire):
 
 
 class Wanted(Wire):
-    """The inverse question."""
+    """The smallest epsilon for a target score."""
 
-    score: Annotated[float, Field(description="As asked for.")]
+    score: Annotated[float, Field(description="The requested score.")]
     epsilon: Annotated[
         float | None,
         Field(
-            description="The least epsilon at which the medians, made monotone and joined by lines over log epsilon, "
-            "reach it; the least one tried where that does already; null where none that was tried does."
+            description="Smallest epsilon at which the medians reach the score. The medians are made monotone and "
+            "interpolated over log epsilon. The smallest tried epsilon if that suffices; null if none does."
         ),
     ]
 
@@ -46,27 +46,27 @@ class Wanted(Wire):
 class AccuracyForecast(Wire):
     """Expected accuracy against epsilon, from runs of the real method on a public twin. No data was touched."""
 
-    dataset: Annotated[Identifier | None, Field(description="The dataset; null where there is none yet.")]
+    dataset: Annotated[Identifier | None, Field(description="The dataset; null if there is none yet.")]
     target: Name
     measure: Annotated[
         Literal["accuracy", "r2"],
         Field(description="accuracy: the share of rows whose class is right; r2: of a number's variance explained."),
     ]
-    source: Annotated[TwinSource, Field(description="By what the twin's rows were drawn.")]
+    source: Annotated[TwinSource, Field(description="Source of the twin's rows.")]
     signal: Annotated[
         float | None,
-        Field(description="The relation that was planted, see the request; null for a sample, which has its own."),
+        Field(description="Strength of the planted relation, see the request; null for a sample, which has its own."),
     ]
     delta: Annotated[float, Field(description="delta of every run.")]
-    records: Annotated[int, Field(description="n, public, that noise was calibrated for.")]
-    twin_records: Annotated[int, Field(description="How many records a run was trained on.")]
-    test_rows: Annotated[int, Field(description="How many fresh rows it was scored on.")]
-    runs: Annotated[int, Field(description="At each epsilon.")]
+    records: Annotated[int, Field(description="The public n for which the noise was calibrated.")]
+    twin_records: Annotated[int, Field(description="Number of training records of a run.")]
+    test_rows: Annotated[int, Field(description="Number of fresh rows for the scores.")]
+    runs: Annotated[int, Field(description="Number of runs at each epsilon.")]
     twin: TwinNumber
-    at: Annotated[list[ExpectedScore], Field(description="At each epsilon, the least first.")]
-    constant: Annotated[float, Field(description="The measure of the best constant answer: a model of nothing.")]
-    optimum: Annotated[
-        float, Field(description="The measure of the best model without noise, of the same twin's rows.")
-    ]
-    wanted: Annotated[Wanted | None, Field(description="The inverse question, if it was asked.")] = None
-    rests_on: Annotated[list[str], Field(description="What all this rests on, in sentences.")]
+    at: Annotated[list[ExpectedScore], Field(description="Scores at each epsilon, in increasing order.")]
+    constant: Annotated[float, Field(description="Score of the best constant answer, which uses no column.")]
+    optimum: Annotated[float, Field(description="Score of the best model without noise on the same twin.")]
+    wanted: Annotated[Wanted | None, Field(description="The smallest epsilon for the target score, if requested.")] = (
+        None
+    )
+    rests_on: Annotated[list[str], Field(description="Assumptions of the forecast, in sentences.")]

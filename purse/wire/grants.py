@@ -1,4 +1,4 @@
-"""Grants: which analysts know of a dataset."""
+"""Grants: which analysts may see a dataset and spend its budget."""
 
 from typing import Annotated
 
@@ -8,9 +8,9 @@ from purse.wire.base import Identifier, Name, Timestamp, Wire
 
 
 class Grant(Wire):
-    """An analyst may see this dataset and spend on it."""
+    """Permission for an analyst to see a dataset and spend its budget."""
 
     analyst: Name
-    identity: Annotated[Identifier, Field(description="The analyst's, whatever token it shows.")]
+    identity: Annotated[Identifier, Field(description="Identity of the analyst, the same for all of their tokens.")]
     granted_by: Annotated[Name, Field(description="The steward who gave it.")]
     granted_at: Timestamp

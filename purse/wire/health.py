@@ -1,4 +1,4 @@
-"""Whether the service is there, and whether it is ready."""
+"""Health of the service."""
 
 from typing import Annotated, Literal
 
@@ -8,6 +8,6 @@ from purse.wire.base import Wire
 
 
 class Health(Wire):
-    """An answer at all is the message."""
+    """The response of a healthy service."""
 
     status: Annotated[Literal["ok"], Field(description="ok; anything else is a problem document.")] = "ok"

@@ -1,42 +1,40 @@
-"""Quotes and jobs, as a client reads them.
-
-What a request may name, and which methods there are, only the service knows: `app.wire`.
-"""
+"""Quotes and jobs, as a client reads them. `app.wire` has the requests, whose methods only the service knows."""
 
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, RootModel
 
 from accounting.privacy import REPLACE_ONE, Unit
+from purse.text import loss
 from purse.wire.base import Identifier, Name, Protected, Sha256, Timestamp, Wire
-from purse.wire.datasets import PrivacyLoss
-from purse.wire.neighbors import Meaning, Neighbors, Other
+from purse.wire.budgets import PrivacyLoss
+from purse.wire.neighbors import Meaning, Neighbors, OtherRelation
 
 JobState = Literal["queued", "running", "done", "failed", "cancelled"]
 JobKind = Literal["model", "profile", "statistic", "evaluation"]
 
 
 class Method(RootModel[dict[str, Any]]):
-    """A method by its name, every field filled in: which fields there are depends on the method."""
+    """A method with all its fields, which depend on the method."""
 
     model_config = ConfigDict(strict=True, frozen=True)
 
     @property
     def name(self) -> str:
-        """Which method."""
+        """Name of the method."""
         return str(self.root["name"])
 
     def __getitem__(self, field: str) -> Any:
-        """What it was settled to."""
+        """Return the value of a field."""
         return self.root[field]
 
 
 class QueryPrice(Wire):
-    """One kind of question the solver will ask, with its noise."""
+    """One kind of query of the solver, with its noise."""
 
-    name: Annotated[str, Field(description="What the solver calls it.")]
+    name: Annotated[str, Field(description="Name of the query in the solver.")]
     count: Annotated[int, Field(description="How many uses of the mechanism.")]
-    answers: Annotated[int, Field(description="How many answers that is: a use may answer more than once.")]
+    answers: Annotated[int, Field(description="Number of answers; a use may give more than one.")]
     mechanism: Annotated[dict[str, object], Field(description="How each answer is made private.")]
     noise_multiplier: Annotated[
         float,
@@ -49,7 +47,7 @@ class QueryPrice(Wire):
 
 
 class Forecast(Wire):
-    """What to expect of the run: theory's bound for the worst data, and this server's pace. No promise."""
+    """Expectations of the run: a theoretical bound for the worst data, and a time. Not a guarantee."""
 
     excess_risk: Annotated[
         float | None,
@@ -61,43 +59,43 @@ class Forecast(Wire):
     untrained: Annotated[
         float | None,
         Field(
-            description="By how much the start, a model without training, can miss the least value at most; null, as "
-            "the next two, for a statistic."
+            description="Largest excess of the start, an untrained model, over the "
+            "smallest value. Null for a statistic, "
+            "like the next two fields."
         ),
     ]
-    distance: Annotated[
-        float | None, Field(description="D, how far from the start a minimizer is supposed to lie, in l2.")
-    ]
+    distance: Annotated[float | None, Field(description="D, the assumed l2 distance of a minimizer from the start.")]
     distance_certain: Annotated[
         bool | None,
-        Field(description="Whether the domain or the regularizer ensures the distance; else it is a guess."),
+        Field(description="Whether the domain or the regularizer ensures the distance; if false, it is a guess."),
     ]
-    statement: Annotated[str, Field(description="What the bound is a bound on, in words.")]
+    statement: Annotated[str, Field(description="What the bound refers to, in words.")]
     seconds: Annotated[
         float,
         Field(
-            description="Predicted time on an idle core, by a rate measured when the server started, on numbers that "
-            "are nobody's; loading the data and waiting for a slot come on top."
+            description="Predicted seconds on an idle core, from a rate that the server "
+            "measured at its start on made-up "
+            "numbers. Loading the data and waiting in the queue are not included."
         ),
     ]
 
 
 class UsedProfile(Wire):
-    """Which profile a job standardises by."""
+    """The profile that standardises the rows of a job."""
 
     job: Annotated[Identifier, Field(description="The job that released it: /v1/jobs/{id}/profile.")]
-    sha256: Annotated[Sha256, Field(description="Of the profile as published; its own receipt says the same.")]
+    sha256: Annotated[Sha256, Field(description="Digest of the published profile, which its own receipt states too.")]
 
 
 class Prepared(Wire):
-    """How rows become the vectors that the method meets."""
+    """How the rows are prepared for the method."""
 
     name: Annotated[
         Literal["declared", "by_method", "private", "profile"],
         Field(description="declared, private, profile, or by_method: the method standardises privately by itself."),
     ]
     reason: Annotated[str, Field(description="Why rows are prepared so.")]
-    statement: Annotated[str, Field(description="What it means, and what regularizer and domain act on.")]
+    statement: Annotated[str, Field(description="What this means, and what the regularizer and the domain act on.")]
     profile: Annotated[UsedProfile | None, Field(description="The profile, if rows are standardised by one.")] = None
 
 
@@ -114,51 +112,54 @@ class Quote(Wire):
     delta: Annotated[float, Field(description="Its delta.")]
     neighbors: Neighbors = REPLACE_ONE
     meaning: Meaning = None
-    elsewhere: Other = None
-    accountant: Annotated[str, Field(description="Whose certificate allowed the least noise.")]
+    elsewhere: OtherRelation = None
+    accountant: Annotated[str, Field(description="The accountant whose certificate allowed the smallest noise.")]
     accountant_version: Annotated[str, Field(description="Its version.")]
-    queries: Annotated[list[QueryPrice], Field(description="Everything that will be asked of the data.")]
-    gradient_evaluations: Annotated[
-        float, Field(description="Expected number of per-row gradients that the run computes.")
-    ]
+    queries: Annotated[list[QueryPrice], Field(description="All queries of the data.")]
+    gradient_evaluations: Annotated[float, Field(description="Expected number of per-row gradients of the run.")]
     forecast: Annotated[
         Forecast | None, Field(description="What to expect; null for a job priced before there were forecasts.")
     ] = None
     rows: Annotated[int | None, Field(description="n; null where a person is the unit.")]
     persons: Annotated[int | None, Field(description="n, where a person is the unit.")] = None
     unit: Protected = Unit()
-    dimension: Annotated[int, Field(description="Coordinates of w, intercepts included; for softmax, of all classes.")]
-    row_norm: Annotated[float, Field(description="Bound on each row that the method meets, prepared.")]
+    dimension: Annotated[
+        int, Field(description="Number of coordinates of w, intercepts included; for softmax, of all classes.")
+    ]
+    row_norm: Annotated[float, Field(description="Norm bound of each prepared row.")]
     gradient_bound: Annotated[
         float | None, Field(description="G, the bound on one record's gradient; null for a statistic.")
     ]
     slope_limit: Annotated[
-        float, Field(description="The share of the loss's bound that slopes are shortened to; adaptive_gd has its own.")
+        float,
+        Field(
+            description="Fraction of the loss's bound to which slopes are clipped; adaptive_gd has a limit of its own."
+        ),
     ] = 1.0
-    fits: Annotated[bool, Field(description="Whether the dataset's filter would admit it now.")]
+    fits: Annotated[bool, Field(description="Whether the dataset's filter would admit the job now.")]
     share: Annotated[
         float | None,
         Field(
-            description="The part of the budget that it takes, on the filter's coordinate that then has the most room; "
-            "null if it would take more than all, or was priced before shares were told."
+            description="Fraction of the budget that the job uses, at the filter's order with the largest remainder "
+            "afterwards; null if the job exceeds the budget, or is of an earlier version."
         ),
     ] = None
     remaining: Annotated[PrivacyLoss, Field(description="What remains now.")]
     remaining_after: Annotated[
-        PrivacyLoss | None, Field(description="What would remain after it; null if it does not fit.")
+        PrivacyLoss | None, Field(description="What would remain after the job; null if it does not fit.")
     ]
     warnings: Annotated[list[str], Field(description="What the analyst should know.")] = []
 
     def __repr__(self) -> str:
-        takes = "" if self.share is None else f", {self.share:.3%} of the budget"
+        share = "" if self.share is None else f", {self.share:.3%} of the budget"
         fits = "" if self.fits else ", which it does not fit"
-        return f"<quote: epsilon {self.epsilon:.6g} at delta {self.delta:g}{takes}{fits}, by {self.method.name}>"
+        return f"<quote: {loss(self.epsilon, self.delta)}{share}{fits}, by {self.method.name}>"
 
 
 class Progress(Wire):
-    """How many answers were planned. They are not counted one by one: the time of an answer would tell its batch."""
+    """The planned answers. They are not counted one by one, because the time of an answer depends on its batch."""
 
-    done: Annotated[int, Field(description="All of them once the job is done, none before.")]
+    done: Annotated[int, Field(description="All planned answers once the job is done, 0 before.")]
     total: Annotated[int, Field(description="Private answers planned.")]
 
 
@@ -166,22 +167,24 @@ class Job(Wire):
     """A job and its state."""
 
     id: Identifier
-    kind: Annotated[JobKind, Field(description="What it releases.")] = "model"
+    kind: Annotated[JobKind, Field(description="What the job releases.")] = "model"
     dataset: Identifier
     analyst: Name
     state: Annotated[JobState, Field(description="queued, running, done, failed or cancelled.")]
-    attempt: Annotated[int, Field(description="0 until started; another one runs under the same charge.")]
+    attempt: Annotated[
+        int, Field(description="Number of the attempt, 0 before the start. A repeated attempt costs nothing more.")
+    ]
     progress: Annotated[Progress, Field(description="The planned answers.")]
     quote: Annotated[Quote, Field(description="The price as it was charged.")]
     error: Annotated[
         Literal["job_failed", "worker_lost"] | None,
-        Field(description="For a failed job. One opaque code: more would be a look at the data."),
+        Field(description="Code of a failed job. It gives no cause, because the cause could depend on the data."),
     ] = None
     created_at: Timestamp
-    started_at: Annotated[Timestamp | None, Field(description="When it was claimed for the first time.")] = None
+    started_at: Annotated[Timestamp | None, Field(description="Time of the first start.")] = None
     finished_at: Annotated[
         Timestamp | None,
-        Field(description="When it was done, failed or cancelled; an end is told on a public grid of times only."),
+        Field(description="Time when it was done, failed or cancelled, rounded to a public grid of times."),
     ] = None
 
     def __repr__(self) -> str:
@@ -189,7 +192,7 @@ class Job(Wire):
 
 
 class JobEvent(Wire):
-    """What a server-sent event carries."""
+    """The data of a server-sent event."""
 
     state: Annotated[JobState, Field(description="The state now.")]
     attempt: Annotated[int, Field(description="The attempt.")]

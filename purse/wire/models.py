@@ -14,7 +14,7 @@ MIN_SHARE_STDS = 2.0
 
 
 class PrivacyStatement(Wire):
-    """The promise under which the model was released; the receipt proves it."""
+    """The guarantee under which the model was released; the receipt proves it."""
 
     epsilon: Annotated[float, Field(description="Its epsilon.")]
     delta: Annotated[float, Field(description="Its delta.")]
@@ -24,18 +24,18 @@ class PrivacyStatement(Wire):
     unit: Annotated[
         Protected | None,
         Field(
-            description="What neighbors differ in; a row, if not said.",
+            description="What is protected; a row if absent.",
             exclude_if=lambda unit: unit is None,  # models of earlier versions keep their digests
         ),
     ] = None
     event: Annotated[dict[str, object], Field(description="The mechanism tree (DpEvent).")]
-    accountant: Annotated[str, Field(description="Who certifies epsilon at delta.")]
+    accountant: Annotated[str, Field(description="The accountant that certifies epsilon at delta.")]
     accountant_version: Annotated[str, Field(description="Its version.")]
-    numerics: Annotated[Literal["exactly rounded"], Field(description="How noise was made.")] = "exactly rounded"
+    numerics: Annotated[Literal["exactly rounded"], Field(description="How noise was drawn.")] = "exactly rounded"
 
 
 class ReleasedMoments(Wire):
-    """Moments of encoded values, each with noise of known std, as they were released."""
+    """Released moments of encoded values, with noise of known standard deviation."""
 
     center: Annotated[list[float], Field(description="m, the noisy mean of each encoded value.")]
     variances: Annotated[
@@ -44,14 +44,14 @@ class ReleasedMoments(Wire):
     noise: Annotated[
         list[float],
         Field(
-            description="Noise std: of v for a number, of m for a category's. v is raised to about it; in a model, to "
-            "that of private moments at the job's own price, where this is more."
+            description="Noise std of v for a number, and of m for a category. v is raised to about this value; in a "
+            "model, to the value of private moments at the job's own price, if that is larger."
         ),
     ]
 
 
 class ProfileUse(ReleasedMoments):
-    """The profile that rows were standardised by, and its moments, in the order of the model's encoded values."""
+    """The profile that standardised the rows, with its moments in the order of the model's encoded values."""
 
     job: Annotated[Identifier, Field(description="The job that released it.")]
     sha256: Annotated[Sha256, Field(description="Of the profile as published.")]
@@ -65,12 +65,12 @@ class EncodedMeans(Wire):
 
 
 class CoefficientIntervals(Wire):
-    """coefficient +- half width holds what the run computes when no noise is added, each with probability `level`."""
+    """Half widths: coefficient +- half width covers the result without noise, each with probability `level`."""
 
-    level: Annotated[float, Field(description="Of each coefficient by itself, over the noise alone.")]
-    half_widths: Annotated[list[float] | list[list[float]], Field(description="As `coefficients` are laid out.")]
-    intercept: Annotated[float | list[float], Field(description="Of the constant term, as `intercept` is laid out.")]
-    statement: Annotated[str, Field(description="What the intervals hold, and what they do not.")] = (
+    level: Annotated[float, Field(description="Probability for each coefficient by itself, over the noise alone.")]
+    half_widths: Annotated[list[float] | list[list[float]], Field(description="In the layout of `coefficients`.")]
+    intercept: Annotated[float | list[float], Field(description="Of the constant term, in the layout of `intercept`.")]
+    statement: Annotated[str, Field(description="What the intervals cover, and what they do not.")] = (
         "They hold the minimizer of the run's own regularized problem on the rows as it prepared them. They tell of "
         "the noise that privacy needs and of nothing else: no sampling error, no bias of the regularizer or of limits "
         "to rows and slopes, and no two coefficients at once."
@@ -78,18 +78,18 @@ class CoefficientIntervals(Wire):
 
 
 class Chosen(Wire):
-    """Which run of a tuning the model is, and its score: of the best that counted, so that it flatters."""
+    """The chosen run of a tuning and its score, which is optimistic because it is the best of several."""
 
-    candidate: Annotated[int, Field(description="The candidate's place in the request, from 0.")]
-    runs: Annotated[int, Field(description="How many were made; how many of them counted, nobody knows.")]
+    candidate: Annotated[int, Field(description="Index of the candidate in the request, from 0.")]
+    runs: Annotated[int, Field(description="Number of runs; how many of them counted is secret.")]
     score: Annotated[
         float,
         Field(
-            description="With noise: the share of rows whose class is told right; for a number how far off its code is "
-            "told in the mean, at most 1 a row. Of the rows trained on."
+            description="Noisy share of training rows whose class is predicted correctly; for a number, the mean error "
+            "of its code, at most 1 for each row."
         ),
     ]
-    noise_std: Annotated[float, Field(description="Of the score's noise, before the choice.")]
+    noise_std: Annotated[float, Field(description="Standard deviation of the score's noise, before the choice.")]
 
 
 class Model(Wire):
@@ -120,19 +120,20 @@ class Model(Wire):
     classes: Annotated[
         list[str] | None,
         Field(
-            description="For a category target: [negative, positive], negative is all the rest. For link softmax all."
+            description="For a category target [negative, positive], where negative is "
+            "every other class; for softmax all."
         ),
     ]
     target: Annotated[Column, Field(description="The target's declaration.")]
     row_norm: Annotated[float, Field(description="Bound to which rows, as declared, were clipped in training.")]
     preparation: Annotated[
         str | None,
-        Field(description="How training prepared its rows, and what regularizer and domain acted on, in words."),
+        Field(description="How training prepared the rows, and what the regularizer and the domain act on."),
     ] = None
     profile: Annotated[
         ProfileUse | None,
         Field(
-            description="The released profile that rows were standardised by, if they were.",
+            description="The released profile that standardised the rows, if there is one.",
             exclude_if=lambda used: used is None,  # models of earlier versions keep their digests
         ),
     ] = None
@@ -146,22 +147,22 @@ class Model(Wire):
         ),
     ] = None
     slope_limit: Annotated[
-        float, Field(description="The share of the loss's slope bound that training shortened slopes to; 1 for none.")
+        float, Field(description="Fraction of the loss's slope bound to which slopes were clipped; 1 for no clipping.")
     ] = 1.0
     intervals: Annotated[
         CoefficientIntervals | None,
         Field(
-            description="Where a coefficient lies without noise; method output_perturbation alone has a law for it, on "
-            "a free domain, prepared as declared or by a profile.",
-            exclude_if=lambda told: told is None,  # models of earlier versions keep their digests
+            description="Intervals of the coefficients without noise. Only for method output_perturbation on a free "
+            "domain, with preparation declared or profile.",
+            exclude_if=lambda intervals: intervals is None,  # models of earlier versions keep their digests
         ),
     ] = None
     tuning: Annotated[
         Chosen | None,
-        Field(description="Of a tuning: what was chosen.", exclude_if=lambda chosen: chosen is None),
+        Field(description="The chosen run, if the job was a tuning.", exclude_if=lambda chosen: chosen is None),
     ] = None
     job: Annotated[Name, Field(description="The job that made it; its receipt is at /v1/jobs/{id}/receipt.")]
-    privacy: Annotated[PrivacyStatement, Field(description="The promise.")]
+    privacy: Annotated[PrivacyStatement, Field(description="The guarantee.")]
 
     @property
     def unsupported(self) -> list[bool]:

@@ -1,4 +1,4 @@
-"""Which datasets are neighbors, in words, and what a promise between them is worth between others."""
+"""Neighboring datasets in words, and conversion of a guarantee between the two relations."""
 
 import math
 from typing import Annotated, Any
@@ -11,37 +11,42 @@ from purse.wire.base import Wire
 Neighbors = Annotated[
     Relation,
     Field(
-        description="Which datasets are neighbors: replace_one, one record replaced by any other at its position; "
-        "zero_out, one record blank in one of them. n is public. A dataset has one for good."
+        description="Which datasets are neighbors. replace_one: one record is replaced by any other. zero_out: one "
+        "record is blank in one of them. n is public. The relation of a dataset never changes."
     ),
 ]
 MEANING: dict[Relation, str] = {
-    "replace_one": "Promised between any two datasets of n records that differ in one, replaced at its position.",
-    "zero_out": "Promised between a dataset and the same one with one record blank, which adds nothing to any answer.",
+    "replace_one": "The guarantee holds for any two datasets of n records that differ "
+    "in one, replaced at its position.",
+    "zero_out": "The guarantee holds for a dataset and the same one with one record "
+    "blank, which adds nothing to any answer.",
 }
 
 
 class Elsewhere(Wire):
-    """What the same promise is worth between the neighbors of the other relation."""
+    """The same guarantee for the neighbors of the other relation."""
 
     neighbors: Neighbors
     epsilon: Annotated[float, Field(description="epsilon there")]
     delta: Annotated[float, Field(description="delta there")]
 
 
-Meaning = Annotated[str | None, Field(description="What that means; null where it was priced before it was said.")]
-Other = Annotated[
+Meaning = Annotated[
+    str | None, Field(description="The meaning of `neighbors` in words; null for a job of an earlier version.")
+]
+OtherRelation = Annotated[
     Elsewhere | None,
     Field(
-        description="The same promise between the other neighbors: replace_one's holds under zero_out as it is; two "
-        "steps through the blank record make (2 epsilon, (1 + e^epsilon) delta) of zero_out's. Null where that delta "
-        "reaches 1, which promises nothing; and as `meaning`."
+        description="The same guarantee for the neighbors of the other relation. A guarantee for replace_one holds for "
+        "zero_out unchanged; one for zero_out becomes (2 epsilon, (1 + e^epsilon) "
+        "delta). Null if that delta reaches 1, "
+        "and for a job of an earlier version."
     ),
 ]
 
 
 def elsewhere(neighbors: Relation, epsilon: float, delta: float) -> Elsewhere | None:
-    """(epsilon, delta) in the other relation: docs/proofs/relation.md; None where that delta would reach 1."""
+    """Return the guarantee in the other relation (docs/proofs/relation.md); None if its delta would reach 1."""
     if neighbors == REPLACE_ONE:
         return Elsewhere(neighbors="zero_out", epsilon=epsilon, delta=delta)
     twice = (1 + math.exp(epsilon)) * delta
@@ -49,12 +54,12 @@ def elsewhere(neighbors: Relation, epsilon: float, delta: float) -> Elsewhere | 
 
 
 def between(neighbors: Relation, epsilon: float, delta: float) -> dict[str, Any]:
-    """`neighbors`, `meaning` and `elsewhere` of a statement."""
+    """Return the fields `neighbors`, `meaning` and `elsewhere` of a statement."""
     return {"neighbors": neighbors, "meaning": MEANING[neighbors], "elsewhere": elsewhere(neighbors, epsilon, delta)}
 
 
 def lines(neighbors: Relation, epsilon: float, delta: float) -> list[tuple[str, str]]:
-    """The same for people."""
+    """Return the same fields as a line for people."""
     there = elsewhere(neighbors, epsilon, delta)
     worth = f" Under {there.neighbors}: epsilon {there.epsilon:.6g} at delta {there.delta:.3g}." if there else ""
     return [("neighbors", f"{neighbors}: {MEANING[neighbors]}{worth}")]

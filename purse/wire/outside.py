@@ -1,34 +1,34 @@
-"""What ran elsewhere, charged here; and the calculator."""
+"""Charges for mechanisms that ran elsewhere, and calibrations of noise."""
 
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from purse.wire.base import Identifier, Sha256, Title, Wire
-from purse.wire.datasets import BudgetStatus
+from purse.wire.budgets import BudgetStatus
 
 
 class ExternalCharged(Wire):
-    """An entry of the ledger, and how the budget then stands."""
+    """The ledger entry of an external charge, and the budget afterwards."""
 
     dataset: Identifier
     label: Title
     event: Annotated[dict[str, Any], Field(description="As stated.")]
-    exceeds: Annotated[bool, Field(description="Whether it did not fit the budget.")]
-    sequence: Annotated[int, Field(description="The ledger's entry of it.")]
+    exceeds: Annotated[bool, Field(description="Whether it exceeded the budget.")]
+    sequence: Annotated[int, Field(description="Number of its ledger entry.")]
     hash: Sha256
-    budget: Annotated[BudgetStatus, Field(description="The budget as it stands now.")]
+    budget: Annotated[BudgetStatus, Field(description="The budget after the charge.")]
 
 
 class Calibration(Wire):
-    """The least noise for it."""
+    """The smallest noise for a privacy target."""
 
     noise_multiplier: Annotated[
-        float, Field(description="Noise std (Laplace: scale) over the most that one record adds to an answer.")
+        float, Field(description="Noise std (Laplace: scale) divided by the largest contribution of one record.")
     ]
-    epsilon: Annotated[float, Field(description="What is certified at delta; never above what was asked for.")]
-    delta: Annotated[float, Field(description="As asked for.")]
-    neighbors: Annotated[Literal["replace_one", "zero_out"], Field(description="As asked for.")]
-    accountant: Annotated[str, Field(description="Who certifies it.")]
-    accountant_version: Annotated[str, Field(description="And which version of it.")]
-    event: Annotated[dict[str, Any], Field(description="All the answers, as an event.")]
+    epsilon: Annotated[float, Field(description="Certified epsilon at delta; at most the requested one.")]
+    delta: Annotated[float, Field(description="As requested.")]
+    neighbors: Annotated[Literal["replace_one", "zero_out"], Field(description="As requested.")]
+    accountant: Annotated[str, Field(description="The accountant that certifies it.")]
+    accountant_version: Annotated[str, Field(description="Version of the accountant.")]
+    event: Annotated[dict[str, Any], Field(description="All answers as one event.")]

@@ -1,4 +1,4 @@
-"""A released profile: what anybody who may use the dataset may know of its columns, and how surely."""
+"""A released profile: noisy facts about all columns, for everyone with access to the dataset."""
 
 from typing import Annotated, Literal
 
@@ -10,49 +10,53 @@ from purse.wire.models import PrivacyStatement, ReleasedMoments
 
 
 class Interval(Wire):
-    """A number with noise, and where the number without it lies: in 95 of 100 releases (noise alone)."""
+    """A noisy number and a 95 % interval of the number without noise."""
 
-    value: Annotated[float, Field(description="As released, or computed from what was.")]
+    value: Annotated[float, Field(description="The number, as released or computed from released numbers.")]
     low: Annotated[float, Field(description="The interval's lower end.")]
     high: Annotated[float, Field(description="Its upper end.")]
 
 
 class QuantileEstimate(Wire):
-    """The end of the first bin up to which a share of the records lies."""
+    """The end of the first bin below which a share of the records lies."""
 
     share: Annotated[float, Field(description="Of the rows, from 0 to 1.")]
-    at: Annotated[Interval, Field(description="Where, in the column's unit, on the bins' ends.")]
+    at: Annotated[Interval, Field(description="The quantile in the column's unit; its ends are ends of bins.")]
 
 
 class ColumnProfile(Wire):
-    """One column. Noisy counts may be negative (a category's are clamped) and need not add up to n."""
+    """Facts of one column. Counts need not add up to n; those of number columns may be negative."""
 
-    column: Annotated[Column, Field(description="The declaration that it was released under.")]
+    column: Annotated[Column, Field(description="The declaration at the time of the release.")]
     counts: Annotated[
         list[float],
-        Field(description="Noisy number of rows of each declared category and last of other; or in each bin."),
+        Field(description="Noisy number of rows in each declared category and last in other; or in each bin."),
     ]
     counts_noise_std: Annotated[float, Field(description="Of each of them.")]
     edges: Annotated[
         list[float] | None, Field(description="Ends of a number's bins, one more than bins, in its unit.")
     ] = None
-    mean: Annotated[Interval | None, Field(description="Of a number, in its unit.")] = None
+    mean: Annotated[Interval | None, Field(description="Mean of a number column in its unit.")] = None
     std: Annotated[
         Interval | None,
         Field(
-            description="Of a number, in its unit: root of the mean squared difference from the released mean. Records "
-            "whose numbers lie far out together count as nearer: it may be too small. The interval tells noise only."
+            description="Standard deviation of a number column around the released mean, in its unit. It may be too "
+            "small, because records with several extreme numbers are clipped. The interval covers noise only."
         ),
     ] = None
-    quantiles: Annotated[list[QuantileEstimate] | None, Field(description="Of a number, from its counts.")] = None
-    moments: Annotated[ReleasedMoments, Field(description="Of the column's encoded values, which jobs standardise by.")]
+    quantiles: Annotated[
+        list[QuantileEstimate] | None, Field(description="Quantiles of a number column, from its counts.")
+    ] = None
+    moments: Annotated[
+        ReleasedMoments, Field(description="Moments of the encoded values, by which jobs standardise rows.")
+    ]
 
 
 class DatasetProfile(Wire):
-    """What was released once for a dataset, one price and one receipt; free to use afterwards."""
+    """A profile of a dataset: released once for one price and one receipt, and free to use afterwards."""
 
     kind: Annotated[Literal["profile"], Field(description="What it is.")]
     dataset: Identifier
     columns: Annotated[list[ColumnProfile], Field(description="Every declared column, in the order declared.")]
     job: Annotated[Name, Field(description="The job that released it; its receipt is at /v1/jobs/{id}/receipt.")]
-    privacy: Annotated[PrivacyStatement, Field(description="The promise.")]
+    privacy: Annotated[PrivacyStatement, Field(description="The guarantee.")]

@@ -15,20 +15,20 @@ class ReceiptDocument(Wire):
 
 
 class VerificationReport(Wire):
-    """What a verifier found."""
+    """The result of a verification."""
 
-    valid: Annotated[bool, Field(description="Whether everything below holds.")]
-    signature: Annotated[bool, Field(description="Signed by a key of this server, payload identical.")]
-    epsilon: Annotated[bool, Field(description="Recomputed epsilon does not exceed the stated one.")]
-    chain: Annotated[bool | None, Field(description="The ledger holds its release entry; null if not looked up.")]
-    stated_epsilon: Annotated[float | None, Field(description="epsilon in the receipt")]
-    recomputed_epsilon: Annotated[float | None, Field(description="epsilon recomputed from the queries alone")]
+    valid: Annotated[bool, Field(description="Whether all checks succeeded.")]
+    signature: Annotated[bool, Field(description="Whether a key of this server signed exactly this receipt.")]
+    epsilon: Annotated[bool, Field(description="Whether the recomputed epsilon is at most the stated one.")]
+    chain: Annotated[bool | None, Field(description="Whether the ledger contains the release; null if not checked.")]
+    stated_epsilon: Annotated[float | None, Field(description="Epsilon in the receipt.")]
+    recomputed_epsilon: Annotated[float | None, Field(description="Epsilon recomputed from the queries alone.")]
     accountant: Annotated[str | None, Field(description="The accountant that recomputed it.")]
-    reason: Annotated[str | None, Field(description="Why it is not valid.")]
+    reason: Annotated[str | None, Field(description="Why the receipt is not valid.")]
 
 
 class LedgerEntry(Wire):
-    """One entry of a dataset's hash chain: hash = SHA-256 of the canonical JSON of everything else in it."""
+    """One entry of a dataset's hash chain. Its hash is the SHA-256 of the canonical JSON of its other fields."""
 
     sequence: Annotated[int, Field(description="1, 2, ... within the dataset.")]
     kind: Annotated[
@@ -40,7 +40,7 @@ class LedgerEntry(Wire):
 
 
 class LedgerHead(Wire):
-    """How far a ledger goes: its newest entry commits to all before it. Every receipt holds one: its release."""
+    """The newest entry of a ledger, which commits to all earlier ones. Every receipt contains such a head."""
 
     dataset: Identifier
     sequence: Annotated[int, Field(description="The newest entry's number.")]
@@ -50,6 +50,6 @@ class LedgerHead(Wire):
 
 
 class KeySet(Wire):
-    """The server's public keys (JWKS). Save it: an offline verifier trusts nothing else."""
+    """The server's public keys (JWKS). Save them: offline verification trusts no other keys."""
 
     keys: Annotated[list[dict[str, Any]], Field(description="Public Ed25519 keys, current one first.")]

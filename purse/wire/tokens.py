@@ -1,4 +1,4 @@
-"""Bearer tokens, whose they are, and what they may do."""
+"""Bearer tokens, their owners and their scopes."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
@@ -15,32 +15,33 @@ SCOPES: Mapping[Role, tuple[Scope, ...]] = {
     "analyst": ("read", "quote", "submit"),
     "auditor": ("read",),
 }
-"""What each role may do."""
+"""The scopes of each role."""
 
 
 class TokenRequest(Wire):
-    """Ask for a token. A name that is known, with its role, is another token of the same person or program."""
+    """A request for a token. A known name with its role gets another token of the same person or program."""
 
-    name: Annotated[Title, Field(description="Whose token it is: one name for one person or program, for good.")]
+    name: Annotated[Title, Field(description="Owner of the token: one name for one person or program, permanently.")]
     role: Annotated[Role, Field(description="steward (all), analyst (quotes and jobs), auditor (reads).")]
     scopes: Annotated[
         list[Scope] | None,
         Field(
             min_length=1,
             max_length=4,
-            description="Part of what the role may do: read; quote; submit (jobs, and quotes); manage (what stewards "
-            "alone do). All of it if null.",
+            description="Subset of the role's scopes: read; quote; submit (jobs and "
+            "quotes); manage (actions of stewards). "
+            "All of them if null.",
         ),
     ] = None
     lifetime: Annotated[
         int | None,
-        Field(ge=60, le=315_360_000, description="Seconds until it expires, up to ten years; never, if null."),
+        Field(ge=60, le=315_360_000, description="Seconds until it expires, at most ten years; unlimited if null."),
     ] = None
 
     @model_validator(mode="after")
     def _within_role(self) -> Self:
         if self.scopes is not None and not set(self.scopes) <= set(SCOPES[self.role]):
-            raise ValueError(f"the scopes of this role are {', '.join(SCOPES[self.role])}")
+            raise ValueError(f"scopes must be some of this role's: {', '.join(SCOPES[self.role])}")
         return self
 
 
@@ -48,19 +49,19 @@ class Token(Wire):
     """A token without its secret."""
 
     id: Identifier
-    identity: Annotated[Identifier, Field(description="Whose it is; this outlives the token.")]
+    identity: Annotated[Identifier, Field(description="Owner's identity, which outlives the token.")]
     name: Name
     role: Annotated[Role, Field(description="What the bearer may do.")]
-    scopes: Annotated[list[Scope], Field(description="What of it this token is for.")]
+    scopes: Annotated[list[Scope], Field(description="Scopes of this token.")]
     created_at: Timestamp
-    expires_at: Annotated[Timestamp | None, Field(description="From when on it is invalid.")] = None
+    expires_at: Annotated[Timestamp | None, Field(description="Time of expiry.")] = None
 
 
 class NewToken(Token):
-    """A token with its secret, shown this once."""
+    """A token with its secret, which is shown only once."""
 
-    token: Annotated[str, Field(description="The bearer secret. It is stored only as a hash.")]
+    token: Annotated[str, Field(description="The bearer secret. The server stores only its hash.")]
 
     def __repr__(self) -> str:
-        """Without the secret: a notebook keeps what a cell shows."""
-        return f"<token {self.id} of {self.name}, {self.role}: the secret is in .token, this once>"
+        """Return a text without the secret, because notebooks store what a cell shows."""
+        return f"<token {self.id} of {self.name}, {self.role}: the secret is in .token and shown only once>"

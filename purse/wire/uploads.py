@@ -1,4 +1,4 @@
-"""Uploads that go on where they stopped."""
+"""Resumable uploads."""
 
 from typing import Annotated
 
@@ -8,9 +8,11 @@ from purse.wire.base import Identifier, Timestamp, Wire
 
 
 class UploadStatus(Wire):
-    """A file that arrives in as many requests as it takes. Nobody but its steward knows of it."""
+    """The state of a file that arrives in several requests. Only its steward can see it."""
 
     id: Identifier
-    length: Annotated[int, Field(description="The bytes of the whole file.")]
-    offset: Annotated[int, Field(description="How many are on the server's disk: the next one to send.")]
-    expires_at: Annotated[Timestamp, Field(description="When it is deleted, unless more of it arrives before.")]
+    length: Annotated[int, Field(description="Number of bytes of the whole file.")]
+    offset: Annotated[
+        int, Field(description="Number of bytes on the server, and so the position of the next byte to send.")
+    ]
+    expires_at: Annotated[Timestamp, Field(description="Time when it is deleted unless more bytes arrive.")]

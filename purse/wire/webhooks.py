@@ -1,4 +1,4 @@
-"""Webhooks: where somebody wants to be told that a job of theirs is over, and what is told."""
+"""Webhooks: addresses that receive a message when a job finishes, and the message."""
 
 from typing import Annotated, Literal
 
@@ -12,30 +12,32 @@ Address = Annotated[
     Field(
         max_length=1000,
         pattern=r"^https?://[!-~]+$",
-        description="Where to send a POST: https, at a public address, unless the operator has named the host.",
+        description="Address for a POST request: https and public, unless the operator has allowed the host.",
     ),
 ]
 
 
 class WebhookRequest(Wire):
-    """A place that is told of each job of yours that is over from now on."""
+    """A request to send a message to an address for each of your jobs that finishes from now on."""
 
     url: Address
 
 
 class Webhook(Wire):
-    """A place that is told of finished jobs, and how that goes."""
+    """A webhook and the state of its deliveries."""
 
     id: Identifier
-    analyst: Annotated[str, Field(description="Whose jobs it is told of.")]
-    url: Annotated[str, Field(description="Where; to others than its owner no more than scheme and host.")]
+    analyst: Annotated[str, Field(description="Owner of the jobs.")]
+    url: Annotated[str, Field(description="The address; other users than its owner see only scheme and host.")]
     created_at: Timestamp
-    delivered_at: Annotated[Timestamp | None, Field(description="When it last took a message; null if it never has.")]
-    failures: Annotated[int, Field(description="Attempts that failed since then; a message has 8 in 10 hours.")]
+    delivered_at: Annotated[
+        Timestamp | None, Field(description="Time of the last successful delivery; null if there is none.")
+    ]
+    failures: Annotated[int, Field(description="Failed attempts since then; a message has at most 8 in 10 hours.")]
 
 
 class FinishedJob(Wire):
-    """A job that is over: what everybody is told who may see it."""
+    """The public facts of a finished job."""
 
     job: Identifier
     dataset: Identifier
@@ -43,8 +45,8 @@ class FinishedJob(Wire):
 
 
 class WebhookEvent(Wire):
-    """What is sent, signed by the rules of Standard Webhooks: public facts, and nothing that was released."""
+    """The message, signed by the rules of Standard Webhooks: public facts and no released numbers."""
 
-    type: Annotated[Literal["job.finished"], Field(description="What has happened.")]
-    timestamp: Annotated[Timestamp, Field(description="The job's `finished_at`, which is on a public grid of times.")]
-    data: Annotated[FinishedJob, Field(description="Of which job.")]
+    type: Annotated[Literal["job.finished"], Field(description="Type of the event.")]
+    timestamp: Annotated[Timestamp, Field(description="The job's `finished_at`, rounded to a public grid of times.")]
+    data: Annotated[FinishedJob, Field(description="The finished job.")]

@@ -81,7 +81,7 @@ def test_a_file_that_is_sent_before_a_script_has_arrived_is_sent_with_its_column
     file = {"name": "a.csv", "mimeType": "text/csv", "buffer": b"sex,income\nf,2\n"}
     with held(page, "**/send.js"):
         page.goto("/pages/upload", wait_until="commit")
-        page.get_by_label("File").set_input_files(file)  # type: ignore[arg-type]
+        page.get_by_label("File (CSV").set_input_files(file)  # type: ignore[arg-type]
         page.get_by_label("Epsilon").fill("a lot")
         page.get_by_role("button", name="Upload and register").click()
     with page.expect_request("**/pages/upload") as sent:

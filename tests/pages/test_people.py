@@ -147,10 +147,14 @@ def test_a_file_is_declared_refused_mended_and_registered(visitor: Visitor, file
     page = visitor.page
     page.get_by_role("link", name="Upload", exact=True).click()
     _fill(page, name="hospital", budget__epsilon="2", budget__delta="1e-6")
-    page.locator("summary", has_text="More of the dataset").click()
-    _fill(page, dialect__delimiter=";", unit__column="patient", unit__max_rows="2")
-    page.get_by_label("File").set_input_files(file)
+    _fill(page, unit__column="patient", unit__max_rows="2")
+    page.get_by_label("File (CSV").set_input_files(file)
     expect(page.get_by_role("group", name="Column 3: sex")).to_be_visible()
+    expect(page.get_by_role("note")).to_contain_text("patient")
+    expect(page.locator("#guesses")).to_contain_text("semicolons")
+    expect(page.get_by_label("Declaration, as JSON")).to_have_value(re.compile('"decimal": ","'))
+    page.locator("summary", has_text="File format").click()
+    page.get_by_label("Decimal").select_option(".")
     page.get_by_role("button", name="Remove column 1").click()
     age, sex = (page.get_by_role("group", name=re.compile(name)) for name in ("Column 1: age", "Column 2: sex"))
     age.get_by_label("Lower").fill("0")
@@ -162,7 +166,7 @@ def test_a_file_is_declared_refused_mended_and_registered(visitor: Visitor, file
     page.get_by_role("button", name="Upload and register").click()
     report = page.get_by_role("region", name="How the values were read")
     expect(report).to_contain_text("20,5")
-    expect(page.get_by_role("alert")).to_contain_text("do not parse")
+    expect(page.get_by_role("alert")).to_contain_text("cannot be parsed")
     report.scroll_into_view_if_needed()
     visitor.shoot("upload")
     assert all("422" in complaint for complaint in visitor.complaints)
@@ -178,29 +182,46 @@ def test_a_file_is_declared_refused_mended_and_registered(visitor: Visitor, file
     assert (made.persons, made.unit.max_rows, [column.name for column in made.columns]) == (100, 2, ["age", "sex"])
 
 
-def test_a_file_is_read_again_once_its_dialect_is_declared(visitor: Visitor, tmp_path: Path) -> None:
-    """Who has chosen the file cannot know that its names stay together until they see it."""
+def test_the_format_and_the_types_are_guessed_and_a_correction_is_kept(visitor: Visitor, tmp_path: Path) -> None:
+    """The header is read again if the format is corrected; a column with a bound stays."""
     page = visitor.page
     page.goto("/pages/upload")
     (tmp_path / "klinik.csv").write_bytes("Alter;Größe;Geschlecht\r\n71;1,7;w\r\n".encode("latin-1"))
-    page.get_by_label("File").set_input_files(tmp_path / "klinik.csv")
-    expect(page.get_by_role("group", name="Column 1: Alter;Gr")).to_be_visible()
-    page.get_by_role("button", name="Add a column").click()
-    page.get_by_role("group", name="Column 2").get_by_label("Name").fill("Alter")
-    page.get_by_role("group", name="Column 2").get_by_label("Lower").fill("18")
-    page.locator("summary", has_text="More of the dataset").click()
-    page.get_by_label("Delimiter").fill(";")
+    page.get_by_label("File (CSV").set_input_files(tmp_path / "klinik.csv")
+    legends = page.locator("#columns legend")
+    expect(legends).to_have_text(["Column 1: Alter", "Column 2: Größe", "Column 3: Geschlecht"])
+    declared = json.loads(page.get_by_label("Declaration, as JSON").input_value())
+    assert declared["dialect"] == {"delimiter": ";", "encoding": "latin-1", "decimal": ","}
+    assert [column["type"] for column in declared["columns"]] == ["number", "number", "category"]
+    page.get_by_role("group", name="Column 1").get_by_label("Lower").fill("18")
+    page.locator("summary", has_text="File format").click()
+    page.get_by_label("Delimiter").fill("|")
     page.get_by_label("Delimiter").blur()
-    expect(page.locator("#columns legend")).to_have_text(
-        ["Column 1: Alter", "Column 2: Gr\ufffd\ufffde", "Column 3: Geschlecht"]
-    )
-    page.get_by_label("Encoding").select_option("latin-1")
-    expect(page.locator("#columns legend")).to_have_text(["Column 1: Alter", "Column 2: Geschlecht", "Column 3: Größe"])
-    assert page.get_by_role("group", name="Column 1").get_by_label("Lower").input_value() == "18"
-    tabs = {"name": "tabs.tsv", "mimeType": "text/plain", "buffer": b"ward\tstay\nA\t3\n"}
+    expect(legends).to_have_text(["Column 1: Alter", "Column 2: Alter;Größe;Geschlecht"])
     page.get_by_label("Delimiter").fill("\\t")
-    page.get_by_label("File").set_input_files(tabs)  # type: ignore[arg-type]
-    expect(page.locator("#columns legend")).to_have_text(["Column 1: Alter", "Column 2: ward", "Column 3: stay"])
+    tabs = {"name": "tabs.tsv", "mimeType": "text/plain", "buffer": b"ward\tstay\nA\t3\n"}
+    page.get_by_label("File (CSV").set_input_files(tabs)  # type: ignore[arg-type]
+    expect(legends).to_have_text(["Column 1: Alter", "Column 2: ward", "Column 3: stay"])
+    assert page.get_by_role("group", name="Column 1").get_by_label("Lower").input_value() == "18"
+
+
+def test_every_wrong_field_has_its_reason_beside_it(visitor: Visitor, tmp_path: Path) -> None:
+    """Also after a column was removed: the reason is beside the field of the column that is named."""
+    page = visitor.page
+    page.goto("/pages/upload")
+    (tmp_path / "ages.csv").write_bytes(people(43))
+    page.get_by_label("File (CSV").set_input_files(tmp_path / "ages.csv")
+    page.get_by_role("button", name="Remove column 2").click()
+    expect(page.get_by_role("group", name="Column 2: income")).to_be_visible()
+    page.get_by_role("group", name="Column 1: age").get_by_label("Lower").fill("low")
+    page.get_by_label("Epsilon").fill("a lot")
+    page.get_by_role("button", name="Upload and register").click()
+    expect(page.get_by_role("alert")).to_contain_text("Column age: lower")
+    expect(page.locator("#columns-0-lower-error")).to_be_visible()
+    expect(page.locator("#columns-2-categories-error")).to_be_visible()
+    expect(page.locator("#budget-epsilon-error")).to_have_text("must be a number, such as 0.5")
+    visitor.complaints.clear()  # the browser's own, of the 422
+    visitor.check()
 
 
 def test_a_click_that_comes_while_a_field_is_taken_over_is_not_lost(visitor: Visitor, tmp_path: Path) -> None:
@@ -208,7 +229,7 @@ def test_a_click_that_comes_while_a_field_is_taken_over_is_not_lost(visitor: Vis
     page = visitor.page
     page.goto("/pages/upload")
     (tmp_path / "ages.csv").write_bytes(people(40))
-    page.get_by_label("File").set_input_files(tmp_path / "ages.csv")
+    page.get_by_label("File (CSV").set_input_files(tmp_path / "ages.csv")
     expect(page.get_by_label("Declaration, as JSON")).to_have_value(re.compile("income"))
     page.get_by_label("Epsilon").fill("a lot")
     page.get_by_role("button", name="Upload and register").click()
@@ -225,7 +246,7 @@ def test_what_is_filled_in_before_a_script_has_arrived_is_taken_over(visitor: Vi
             page.goto("/pages/upload", wait_until="commit")
             _fill(page, name="early", budget__epsilon="a lot")
             page.locator("[name='budget.epsilon']").blur()
-            page.get_by_label("File").set_input_files(file)
+            page.get_by_label("File (CSV").set_input_files(file)
             page.wait_for_timeout(200)  # milliseconds, in which a script that is there already would begin
         page.wait_for_load_state("load")
     expect(page.get_by_label("Declaration, as JSON")).to_have_value(re.compile("a lot.*sex", re.DOTALL))
@@ -239,7 +260,7 @@ def test_nothing_is_sent_while_the_declaration_is_not_what_was_filled_in(visitor
     page, asked = visitor.page, list[str]()
     page.goto("/pages/upload")
     (tmp_path / "ages.csv").write_bytes(people(41))
-    page.get_by_label("File").set_input_files(tmp_path / "ages.csv")
+    page.get_by_label("File (CSV").set_input_files(tmp_path / "ages.csv")
     declared = page.get_by_label("Declaration, as JSON")
     expect(declared).to_have_value(re.compile("income"))
     page.on("request", lambda request: asked.append(urlsplit(request.url).path))
@@ -263,7 +284,7 @@ def test_a_declaration_that_is_written_by_hand_is_the_one_that_is_sent(visitor: 
     page = visitor.page
     page.goto("/pages/upload")
     (tmp_path / "ages.csv").write_bytes(people(42))
-    page.get_by_label("File").set_input_files(tmp_path / "ages.csv")
+    page.get_by_label("File (CSV").set_input_files(tmp_path / "ages.csv")
     declared = page.get_by_label("Declaration, as JSON")
     expect(declared).to_have_value(re.compile("income"))
     page.route("**/upload/spec", lambda route: route.abort())
@@ -289,13 +310,13 @@ def test_a_declaration_may_be_pasted(visitor: Visitor, tmp_path: Path) -> None:
     declared = page.get_by_label("Declaration, as JSON")
     declared.fill(json.dumps(PASTED | {"max_unparsed": {"age": 0.5}}))
     page.get_by_role("button", name="Show it in the editor").click()
-    expect(page.get_by_role("alert")).to_contain_text("more than the editor can")
+    expect(page.get_by_role("alert")).to_contain_text("cannot show all of this declaration")
     declared.fill(json.dumps(PASTED))
     page.get_by_role("button", name="Show it in the editor").click()
     expect(page.get_by_role("group", name="Column 3: income")).to_be_visible()
     assert json.loads(declared.input_value()) == PASTED
     (tmp_path / "people.csv").write_bytes(people(240))
-    page.get_by_label("File").set_input_files(tmp_path / "people.csv")
+    page.get_by_label("File (CSV").set_input_files(tmp_path / "people.csv")
     expect(page.get_by_role("group", name="Column 3: income")).to_be_visible()
     page.get_by_role("button", name="Upload and register").click()
     page.get_by_role("link", name="pasted").click()

@@ -16,14 +16,15 @@ from tests.support.live import Live
 def _declare(page: Page, file: Path) -> str:
     """On a page, the patient as unit and a budget, columns by the names in the file's first line; the dataset's id."""
     page.get_by_role("link", name="Upload", exact=True).click()
-    page.locator("summary", has_text="More of the dataset").click()
+    page.locator("summary", has_text="File format").click()
+    page.locator("summary", has_text="More options of the dataset").click()
     page.get_by_label("Encoding").select_option(story.SPEC["dialect"]["encoding"])
     said = {"dialect": story.SPEC["dialect"], "unit": story.SPEC["unit"], "budget": story.SPEC["budget"]}
     fields = {f"{part}.{name}": value for part, of in said.items() for name, value in of.items() if name != "encoding"}
     for name, value in ({"name": story.SPEC["name"], "holdout": story.SPEC["holdout"]} | fields).items():
         control = page.locator(f"[name='{name}']")
         (control.select_option if control.evaluate("c => c.tagName") == "SELECT" else control.fill)(str(value))
-    page.get_by_label("File").set_input_files(file)
+    page.get_by_label("File (CSV").set_input_files(file)
     for undeclared in ("patient", "name"):
         expect(page.get_by_role("group", name=f"Column 1: {undeclared}")).to_be_visible()
         page.get_by_role("button", name="Remove column 1").click()

@@ -40,7 +40,7 @@ def test_a_name_that_is_typed_while_a_files_names_are_taken_over_stays(page: Pag
     with held(page, "**/upload/editor"):
         with page.expect_request("**/upload/editor"):
             file = {"name": "a.csv", "mimeType": "text/csv", "buffer": b"sex,income\nf,2\n"}
-            page.get_by_label("File").set_input_files(file)  # type: ignore[arg-type]
+            page.get_by_label("File (CSV").set_input_files(file)  # type: ignore[arg-type]
         page.get_by_role("group", name="Column 1").get_by_label("Name").press_sequentially("age")
     expect(page.get_by_role("group", name="Column 3: income")).to_be_visible()
     expect(page.get_by_role("group", name="Column 1: age")).to_be_visible()
@@ -66,7 +66,7 @@ def test_a_declaration_says_the_last_that_was_filled_in(page: Page) -> None:
 def test_what_takes_a_while_is_seen_to_go_on(visitor: Visitor, page: Page, dataset: str) -> None:
     """A forecast may take a minute, and a file an hour: a button that does nothing is pressed again."""
     file = {"name": "a.csv", "mimeType": "text/csv", "buffer": b"sex\nf\n"}
-    page.get_by_label("File").set_input_files(file)  # type: ignore[arg-type]
+    page.get_by_label("File (CSV").set_input_files(file)  # type: ignore[arg-type]
     going = page.get_by_role("progressbar", name="Upload in progress")
     with held(page, "**/pages/upload"):
         page.get_by_role("button", name="Upload and register").click()
@@ -97,7 +97,7 @@ def test_a_declaration_that_is_typed_while_another_comes_stays(page: Page) -> No
 
 
 def test_nothing_is_typed_into_what_a_pasted_declaration_replaces(visitor: Visitor, page: Page) -> None:
-    page.locator("summary", has_text="More of the dataset").click()
+    page.locator("summary", has_text="File format").click()
     page.locator("#dialect-delimiter").fill(";")  # which the pasted one does not say
     page.locator("#dialect-delimiter").blur()
     editor = page.locator("#editor")

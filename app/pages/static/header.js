@@ -1,28 +1,102 @@
-// The names in the first line of the file that was chosen become columns: read here, and nothing but they is sent.
-// Where its dialect is declared only then they are read again, and take the place of what was read before.
+// Reads the first lines of the chosen CSV file. The header's names become columns. The format and the columns' types are
+// guessed, shown in the form, and sent only from there. If the format is changed by hand, the header is read again.
 "use strict";
+const HEAD_BYTES = 65536;
+const LINES_READ = 50;
+const DELIMITERS = [",", ";", "\t", "|"];
+const BINARY = [[0x50, 0x41, 0x52, 0x31], [0x1f, 0x8b], [0x28, 0xb5, 0x2f, 0xfd]]; // Parquet, gzip, Zstandard
 const DIALECT = ["dialect-delimiter", "dialect-quote", "dialect-encoding"];
-const declared = (id, otherwise) => document.getElementById(id)?.value || otherwise;
+const guesses = new Map(); // by the id of a control
 let former = [];
 
-/** What browsers call an encoding; of UTF-16 its byte order mark tells which. */
+const declared = (id, otherwise) => document.getElementById(id)?.value || otherwise;
+
+/** Return the encoding of a file's first bytes. */
+function guessEncoding(head) {
+  if ((head[0] === 0xff && head[1] === 0xfe) || (head[0] === 0xfe && head[1] === 0xff)) return "utf-16";
+  try {
+    new TextDecoder("utf-8", { fatal: true }).decode(head, { stream: true }); // a character may be cut at the end
+    return "utf-8";
+  } catch {
+    return "latin-1";
+  }
+}
+
+/** Return what browsers call an encoding. The byte order mark of UTF-16 states its order. */
 function label(encoding, head) {
   if (encoding === "utf-16") return head[0] === 0xfe ? "utf-16be" : "utf-16le";
   return encoding === "latin-1" ? "windows-1252" : encoding;
 }
 
-/** Read the first line of the chosen file, and ask for its columns if the control that was changed can change them. */
+/** Return the fields of a line; a delimiter inside quotes separates nothing. */
+function split(line, delimiter, quote) {
+  const fields = [""];
+  let isQuoted = false;
+  for (const character of line) {
+    if (character === quote) isQuoted = !isQuoted;
+    else if (character === delimiter && !isQuoted) fields.push("");
+    else fields[fields.length - 1] += character;
+  }
+  return fields.map((field) => field.trim());
+}
+
+/** Return the delimiter that splits the header into most fields. */
+function guessDelimiter(header, quote) {
+  const count = (delimiter) => split(header, delimiter, quote).length;
+  return DELIMITERS.reduce((best, each) => (count(each) > count(best) ? each : best));
+}
+
+/** Return the decimal mark: a comma if fields are numbers with one, and none is a number with a point. */
+function guessDecimal(rows, delimiter) {
+  const some = (pattern) => rows.some((row) => row.some((field) => pattern.test(field)));
+  return delimiter !== "," && some(/^[-+]?\d+,\d+$/) && !some(/^[-+]?\d+\.\d+$/) ? "," : ".";
+}
+
+/** Return `number` if every value of a column that is present is a number, otherwise `category`. */
+function guessType(values, decimal) {
+  const number = decimal === "," ? /^[-+]?\d[\d. ]*(,\d+)?$/ : /^[-+]?(\d[\d,]*)?\.?\d+(e[-+]?\d+)?$/i;
+  return values.every((value) => value === "" || number.test(value)) ? "number" : "category";
+}
+
+/** Write a guess into its control, unless somebody has chosen otherwise there; return the control's value. */
+function fill(id, guess, usual) {
+  const control = document.getElementById(id);
+  const written = guess === usual ? "" : guess.replace("\t", "\\t");
+  if (control.value === "" || control.value === guesses.get(id)) {
+    control.value = written;
+    guesses.set(id, written);
+  }
+  return (control.value || usual).replace("\\t", "\t");
+}
+
+function tellGuesses(delimiter, encoding, decimal) {
+  const names = { ",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars" };
+  const note = document.getElementById("guesses");
+  note.textContent =
+    `Format of the file: fields separated by ${names[delimiter] ?? delimiter}, encoding ${encoding}, ` +
+    `decimal mark “${decimal}”. If this is wrong, correct it under “File format”. ` +
+    "The types of the columns are guessed from the first lines: check each of them.";
+  note.hidden = false;
+}
+
+/** Read the chosen file's first lines, and request its columns if the control that was changed can change them. */
 async function readHeader(chosen, target) {
-  const head = new Uint8Array(await chosen.files[0].slice(0, 65536).arrayBuffer());
-  const text = new TextDecoder(label(declared("dialect-encoding", "utf-8"), head)).decode(head);
-  const line = text.replace(/^\uFEFF/, "").split(/\r?\n/)[0];
-  if (!/^["']?[\p{L}\p{N}]/u.test(line) || line.includes("\0") || line.startsWith("PAR1")) return;
+  const head = new Uint8Array(await chosen.files[0].slice(0, HEAD_BYTES).arrayBuffer());
+  if (BINARY.some((magic) => magic.every((byte, index) => head[index] === byte))) return;
   const quote = declared("dialect-quote", '"');
-  const bare = (name) => (name.length > 1 && name.startsWith(quote) && name.endsWith(quote) ? name.slice(1, -1) : name);
-  const names = line.split(declared("dialect-delimiter", ",").replace("\\t", "\t")).map((name) => bare(name.trim()));
-  // who has removed a column does not want it back
+  const encoding = fill("dialect-encoding", guessEncoding(head), "utf-8");
+  const text = new TextDecoder(label(encoding, head)).decode(head).replace(/^\uFEFF/, "");
+  const [header, ...lines] = text.split(/\r?\n/).slice(0, LINES_READ + 1);
+  if (!/^["']?[\p{L}\p{N}]/u.test(header) || header.includes("\0")) return;
+  const delimiter = fill("dialect-delimiter", guessDelimiter(header, quote), ",");
+  const names = split(header, delimiter, quote);
+  const rows = lines.map((line) => split(line, delimiter, quote)).filter((row) => row.length === names.length);
+  const decimal = fill("dialect-decimal", guessDecimal(rows, delimiter), ".");
+  tellGuesses(delimiter, encoding, decimal);
+  // a column that was removed by hand is not added again
   if (DIALECT.includes(target.id) && names.join("\n") === former.join("\n")) return;
-  const values = { step: "header", header: names.join("\n"), former: former.join("\n") };
+  const types = names.map((_, index) => guessType(rows.map((row) => row[index]), decimal));
+  const values = { step: "header", header: names.join("\n"), types: types.join("\n"), former: former.join("\n") };
   former = names;
   htmx.ajax("POST", chosen.dataset.header, { source: "#editor", target: "#editor", swap: "innerMorph", values });
 }

@@ -11,7 +11,7 @@ function findMember(list, index) {
 function findControl(parts) {
   for (let omitted = parts.length; omitted >= 0; omitted -= 1) {
     const name = CSS.escape(parts.filter((_, index) => index !== omitted).join("."));
-    const control = document.querySelector(`[name="${name}"]:not([type=hidden]), [name="${name}.name"]`);
+    const control = document.querySelector(`[name="${name}"]:not([type=hidden]), select[name="${name}.name"]`);
     if (control) return control;
   }
   return null;
@@ -44,10 +44,12 @@ function markAll() {
     const [list, index, ...rest] = violation.dataset.where.replace(ROOT, "").split(".");
     const member = index === undefined ? undefined : findMember(list, index);
     const path = member ? member.dataset.member.split(".") : index === undefined ? [list] : [list, index];
-    const control = findControl([...path, ...rest]);
     const name = violation.querySelector("strong");
+    const reason = violation.textContent.replace(`${name.textContent}:`, "").trim();
+    const [firstWord] = reason.split(" "); // a reason about a whole member begins with the field, as in "lower must be"
+    const control = (member && findControl([...path, firstWord])) || findControl([...path, ...rest]);
     if (member) name.textContent = name.textContent.replace(/^\w+ \d+/, member.dataset.label);
-    if (control) mark(control, violation.textContent.replace(`${name.textContent}:`, "").trim());
+    if (control) mark(control, reason);
   }
 }
 
