@@ -1,6 +1,6 @@
-"""Every import of ours is there, also the late ones inside functions, and what libraries load by name works.
+"""Check that every import of ours works, late ones included, and that libraries can load modules by name.
 
-Run as the image's last step: what `prune.py` and `root.py` leave out too much ends the build.
+Runs as the last step of the image's build, which fails if `prune.py` or `root.py` removed too much.
 """
 
 import ast
@@ -27,7 +27,7 @@ def main() -> None:
 
 
 def modules() -> int:
-    """Loads all that any module of ours imports, but for what is optional; how many names."""
+    """Load everything that our modules import, except optional modules; return the number of names."""
     needed = {name for package in OURS for file in _files(package) for name in _imports(file)}
     found = [name for name in sorted(needed) if not name.replace(":", ".").startswith(OPTIONAL)]
     for name in found:
