@@ -445,7 +445,7 @@ def test_an_installation_moves_whole(
 def test_what_does_not_hold_does_not_move(moved: World, cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     spoils = {
         "jobs.receipt": "no key of the home signed its receipt",
-        "ledgers.state": "of its budget",
+        "ledgers.state": "thresholds",
         "ledger_entries.body": "the chain breaks",
     }
     for place, wrong in spoils.items():
