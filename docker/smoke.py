@@ -14,9 +14,10 @@ from pathlib import Path
 from solvers import kernels
 
 OURS = ("accounting", "solvers", "purse", "app")
-# The extras, and what loops are compiled with, which the image is without.
+# Extras, and the compilers of loops, which the image does not contain.
 OPTIONAL = ("opentelemetry.exporter", "opentelemetry.sdk", "app.operations.tracing")
-OPTIONAL += ("numba", "llvmlite", "solvers.kernels.", "onnx", "sklearn", "purse.estimators", "python_calamine")
+OPTIONAL += ("numba", "llvmlite", "solvers.kernels.", "onnx", "sklearn", "matplotlib")
+OPTIONAL += ("purse.estimators", "python_calamine")
 
 
 def main() -> None:
