@@ -70,7 +70,7 @@ def there(world: World) -> Iterator[Server]:
 @pytest.mark.slow
 def test_another_server_hears_of_each_change(world: World, there: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Submitted here it is claimed there; and a stream there tells of what happens here, at once."""
-    monkeypatch.setattr(events, "SLOW", PATIENCE)  # nobody looks without being woken
+    monkeypatch.setattr(events, "POLL_INTERVAL_SECONDS", PATIENCE)  # nobody looks without being woken
     dataset = world.dataset()
     while there.woken.wait(0.8):  # what came before
         there.woken.clear()
@@ -100,7 +100,7 @@ def test_an_end_that_is_told_here_is_heard_of_at_once(
 ) -> None:
     """Nobody looks whether the file has changed, nor at the job without being woken."""
     monkeypatch.setattr(sqlite, "_POLL_INTERVAL_SECONDS", PATIENCE)
-    monkeypatch.setattr(events, "SLOW", PATIENCE)
+    monkeypatch.setattr(events, "POLL_INTERVAL_SECONDS", PATIENCE)
     with make_service(tmp_path) as service:
         asked = JOB | {"dataset": service.dataset(), "method": {"name": "dp_gd", "steps": 1997}}
         job = service.call("analyst", "POST", "/v1/jobs", json=asked).json()["id"]

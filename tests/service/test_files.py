@@ -108,7 +108,7 @@ def test_nobody_but_the_uploader_is_told(make_service: MakeService, tmp_path: Pa
         logging.getLogger().setLevel(before)
     assert any('"analyst"' in answer for answer in answers)
     for place in (*answers, durable, *written):
-        for said in (CANARY, "not_declared", "outcomes", "report"):
+        for said in (CANARY, "not_declared", "outcomes", '"report"'):
             assert said not in place
     for path in (path for path in (tmp_path / "home").rglob("*") if path.is_file()):
         for said in (CANARY, "not_declared", "outcomes"):

@@ -177,10 +177,10 @@ def test_what_cannot_be_had_is_refused_in_a_sentence_and_charges_nothing(service
 
     status, code, said = refused(REUSED)
     assert (status, code) == (422, "invalid_request")
-    assert "no profile was released of this dataset" in said
-    assert "no released profile of this id" in refused(REUSED, **asked(elsewhere))[2]
+    assert "no profile of this dataset has been released" in said
+    assert "this job released no profile" in refused(REUSED, **asked(elsewhere))[2]
     for unknown in ("job_x", trained):
-        assert "no released profile of this id" in refused(REUSED, **asked(unknown))[2]
+        assert "this job released no profile" in refused(REUSED, **asked(unknown))[2]
     _, code, said = refused(PROFILE, privacy={"epsilon": 0.5, "delta": 0.0})
     assert (code, "need delta > 0" in said) == ("unsupported_combination", True)
     assert "body.target Unknown field `target` in the request body" in refused(PROFILE, target="income")[2]
