@@ -1,6 +1,6 @@
-"""What the service alone reads: requests that name one of a union of losses, methods or mechanisms.
+"""Requests that only the service reads, because they name losses, methods or mechanisms of the solvers.
 
-Everything else that is sent is in `purse.wire`, which loads no library of the arithmetic.
+All other messages are in `purse.wire`, which does not load the solvers.
 """
 
 from typing import Annotated, Any, Literal, get_args
@@ -29,47 +29,47 @@ from solvers.trials import Tuning
 
 
 class JobPrivacy(Wire):
-    """The privacy a job asks for."""
+    """The privacy target of a job."""
 
     epsilon: Epsilon
     delta: Annotated[Delta | None, Field(description="The dataset's delta if null; never above it.")] = None
 
 
 class FromProfile(Wire):
-    """Rows are centred and scaled by a profile that was released of the dataset before; the price holds no moments."""
+    """Standardisation by a released profile of the dataset, whose moments cost nothing more."""
 
     name: Annotated[Literal["profile"], Field(description="By its name.")]
     job: Annotated[
         Identifier | None,
-        Field(description="The job that released it; the dataset's latest if null. The quote says which."),
+        Field(description="The job that released the profile; the latest if null. The quote states it."),
     ] = None
 
 
 AskedPositive = Annotated[
     str | None,
     Field(
-        description="For a category target: the class coded +1, all others -1. If null, the second of two "
-        "categories; more than two are all told apart, by softmax."
+        description="For a category target, the class coded +1; all others are -1. If null, the second of two "
+        "categories; a target with more categories gets softmax."
     ),
 ]
 AskedFeatures = Annotated[
     list[Name] | None,
     Field(
         max_length=MAX_COLUMNS,
-        description="Declared columns to use; all others if null. [] leaves the intercept alone.",
+        description="Declared columns to use; all but the target if null. With [], only the intercept is fitted.",
     ),
 ]
 AskedLoss = Annotated[
     Annotated[Loss, Field(discriminator="name")] | None,
     Field(
-        description="One that suits the target; if null, logistic for a category, softmax for one of more than two "
+        description="A loss that suits the target. If null, logistic for a category, softmax for one of more than two "
         "categories without `positive`, squared for a number."
     ),
 ]
 AskedRegularizer = Annotated[
     Annotated[Regularizer, Field(discriminator="name")], Field(description="Added to the mean loss.")
 ]
-AskedDomain = Annotated[Annotated[Domain, Field(discriminator="name")], Field(description="Where w may lie.")]
+AskedDomain = Annotated[Annotated[Domain, Field(discriminator="name")], Field(description="Allowed values of w.")]
 AskedMethod = Annotated[
     Annotated[Method | Auto, Field(discriminator="name")],
     Field(description="The private solver; auto chooses from public facts."),
@@ -95,7 +95,7 @@ AskedRowNorm = Annotated[
 
 
 class JobRequest(Wire):
-    """Train one private model. Only dataset, target and privacy are required; there is no seed to give."""
+    """Train one private model. Only dataset, target and privacy are required. There is no seed."""
 
     dataset: DatasetReference
     target: Annotated[Name, Field(description="The declared column to predict.")]
@@ -105,7 +105,7 @@ class JobRequest(Wire):
     regularizer: AskedRegularizer = L2(1e-4)
     domain: AskedDomain = Free()
     method: AskedMethod = Auto()
-    privacy: Annotated[JobPrivacy, Field(description="The promise asked for.")]
+    privacy: Annotated[JobPrivacy, Field(description="The requested guarantee.")]
     preparation: Annotated[
         Annotated[Declared | Private | FromProfile, Field(discriminator="name")] | None,
         Field(
@@ -120,17 +120,17 @@ class JobRequest(Wire):
 
 
 class ForecastPrivacy(Wire):
-    """The promises to be tried."""
+    """The privacy targets to try."""
 
     epsilons: Annotated[
         tuple[Epsilon, ...],
-        Field(min_length=1, max_length=MOST_EPSILONS, description="Each is tried, the least first."),
+        Field(min_length=1, max_length=MOST_EPSILONS, description="Each is tried, in increasing order."),
     ] = EPSILONS
     delta: Annotated[Delta | None, Field(description="The dataset's delta if null; never above it.")] = None
 
 
 class ForecastRequest(JobRequest):
-    """A job that is not run: what accuracy to expect of it at which epsilon. Only dataset and target are required."""
+    """A forecast of a job's accuracy at several epsilons. Only dataset and target are required."""
 
     privacy: Annotated[ForecastPrivacy, Field(description="What is tried.")] = ForecastPrivacy()  # type: ignore[assignment]
     source: Annotated[
@@ -142,8 +142,8 @@ class ForecastRequest(JobRequest):
         Field(
             ge=0.01,
             le=0.99,
-            description="How strongly the target depends on the other columns, which nothing public says: how far the "
-            "best model is from a constant answer (0) to a perfect one (1), in accuracy or in variance explained.",
+            description="Assumed strength of the relation, which nothing public reveals: the quality of the best model "
+            "between a constant answer (0) and a perfect one (1), in accuracy or explained variance.",
         ),
     ] = 0.5
     runs: Annotated[int, Field(ge=3, le=MOST_TRIES, description="Of the method at each epsilon, with fresh noise.")] = (
@@ -152,7 +152,12 @@ class ForecastRequest(JobRequest):
     twin: TwinNumber = 0
     wanted: Annotated[
         float | None,
-        Field(gt=0, lt=1, description="An accuracy, or for a number an r2: which epsilon is it to be had at?"),
+        Field(
+            gt=0,
+            lt=1,
+            description="Target accuracy, or R^2 for a number. The response gives the "
+            "smallest epsilon that reaches it.",
+        ),
     ] = None
 
     @property
@@ -186,11 +191,11 @@ class StatisticRequest(Wire):
         ),
     ] = None
     method: Annotated[AnyStatistic, Field(discriminator="name", description="Which statistic, and how fine.")]
-    privacy: Annotated[JobPrivacy, Field(description="The promise asked for; delta > 0.")]
+    privacy: Annotated[JobPrivacy, Field(description="The requested guarantee; delta > 0.")]
 
 
 class EvaluationBody(Wire):
-    """How a model's evaluation is to be counted, and the privacy that it asks of the kept-out part."""
+    """The settings of an evaluation and its privacy target on the holdout set."""
 
     bins: Annotated[
         Bins,
@@ -200,17 +205,17 @@ class EvaluationBody(Wire):
         Clip,
         Field(description="For a number: residuals are cut to this many halves of the target's declared range."),
     ] = 0.5
-    privacy: Annotated[JobPrivacy, Field(description="The promise asked for; delta > 0.")]
+    privacy: Annotated[JobPrivacy, Field(description="The requested guarantee; delta > 0.")]
 
 
 class EvaluationRequest(EvaluationBody):
-    """Tell how well a released model does on the kept-out part of its dataset, whose budget pays for it."""
+    """Evaluate a released model on the holdout set of its dataset, whose budget pays for it."""
 
     model: Annotated[Identifier, Field(description="The job that released the model, one of your own.")]
 
 
 class CandidateRequest(Wire):
-    """One way to train the model of a tuning; what is left out has the defaults of a job request."""
+    """One way to train the model of a tuning, with the defaults of a job request."""
 
     method: AskedMethod = Auto()
     regularizer: AskedRegularizer = L2(1e-4)
@@ -223,10 +228,10 @@ class CandidateRequest(Wire):
 
 
 class TuningRequest(Wire):
-    """Train models in several ways, and release the one of the best private score, at one price.
+    """Train models in several ways and release the one with the best private score, at one price.
 
-    Each candidate is tried `repeats` times; a secret fair coin decides for each try whether it counts, and the best of
-    those that count is released. What it costs is less than all tries and more than one.
+    Each candidate is tried `repeats` times. A secret fair coin decides for each try whether it counts, and the best
+    counted one is released. The price is below that of all tries and above that of one.
     """
 
     dataset: DatasetReference
@@ -241,7 +246,7 @@ class TuningRequest(Wire):
     repeats: Annotated[
         int, Field(ge=1, le=MOST_RUNS, description="How often each is tried; 2 to 256 tries in all.")
     ] = 2
-    privacy: Annotated[JobPrivacy, Field(description="The promise asked for, of all of it; delta > 0.")]
+    privacy: Annotated[JobPrivacy, Field(description="The requested guarantee for the whole tuning; delta > 0.")]
     row_norm: AskedRowNorm = None
 
 
@@ -277,7 +282,7 @@ class AnyRequest(
 
 
 class Quote(jobs.Quote):
-    """The price of a job: a function of public facts only."""
+    """The price of a job, from public facts only."""
 
     method: Annotated[  # type: ignore[assignment]
         Run | AnyCounting | Tuning, Field(discriminator="name", description="The method, every field filled in.")
@@ -291,7 +296,7 @@ class Job(jobs.Job):
 
 
 class ExternalCharge(Wire):
-    """A mechanism that ran elsewhere, on the same people: what it cost is charged to the dataset's ledger."""
+    """A charge to the dataset's ledger for a mechanism that ran elsewhere on the same people."""
 
     label: Annotated[
         Title, Field(description="Your own name for it. The same label with the same event again is the same charge.")
@@ -310,7 +315,7 @@ class ExternalCharge(Wire):
 
 
 class CalibrationRequest(Wire):
-    """A mechanism, and what all its answers together are to keep."""
+    """A mechanism and the privacy target of all its answers together."""
 
     mechanism: Annotated[
         Gaussian | Laplace | PoissonGaussian,
