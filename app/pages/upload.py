@@ -191,12 +191,12 @@ def _pasted(visit: Visit, text: str) -> Editor | str:
     if not isinstance(declaration, dict):
         return "The declaration must be a JSON object."
     try:
-        shown = Editor.of(visit, form_values(declaration))
+        preview = Editor.of(visit, form_values(declaration))
     except (ApiError, ValueError, RecursionError):
-        shown = None
-    if shown is None or shown.document != declaration:
+        preview = None
+    if preview is None or preview.document != declaration:
         return "The editor cannot show all of this declaration. It is sent as it is."
-    return shown
+    return preview
 
 
 async def _noted(visit: Visit, why: str) -> HTMLResponse:
