@@ -10,15 +10,12 @@ from app.http.lists import Paging, paging
 from app.http.location import Locate
 from app.http.queries import strict_router
 from app.identity import service
-from app.identity.dependencies import Principal, database, require, settings
-from app.persistence.session import Database
-from app.settings import Settings
+from app.identity.dependencies import Base, Chosen, Principal, require
 from purse.wire.base import Identifier, Name, Page
 from purse.wire.tokens import NewToken, Role, Token, TokenRequest
 
 router = strict_router(prefix="/v1/tokens", tags=["tokens"])
 
-Base = Annotated[Database, Depends(database)]
 Steward = Annotated[Principal, Depends(require("steward"))]
 Manager = Annotated[Principal, Depends(require("steward", scope="manage"))]
 
@@ -31,7 +28,7 @@ Manager = Annotated[Principal, Depends(require("steward", scope="manage"))]
 )
 def create(
     base: Base,
-    chosen: Annotated[Settings, Depends(settings)],
+    chosen: Chosen,
     _principal: Manager,
     body: Annotated[TokenRequest, Depends(json_body(TokenRequest))],
     locate: Locate,
@@ -63,7 +60,7 @@ def listing(
 )
 def rotate(
     base: Base,
-    chosen: Annotated[Settings, Depends(settings)],
+    chosen: Chosen,
     _principal: Manager,
     token_id: Identifier,
     locate: Locate,
