@@ -119,7 +119,7 @@ def create_app(
     application.add_middleware(Guarded)
     application.add_middleware(Limited, settings=settings, clock=time.monotonic if clock is None else clock.ticks)
     application.add_middleware(Session)
-    application.add_middleware(Observed, tell=observers.request_ended, root_path=settings.root_path)
+    application.add_middleware(Observed, on_end=observers.request_ended, root_path=settings.root_path)
     routers = ROUTERS if alone else (*ROUTERS, *_pages())
     handlers.install(application, routers)
     application.add_exception_handler(Unavailable, _unavailable)

@@ -18,7 +18,7 @@ from app.datasets import twins
 from app.datasets.budgets import Answers
 from app.datasets.folders import sweep
 from app.datasets.values import verify_quietly
-from app.http.places import Places
+from app.http.concurrency import ConcurrencyLimit
 from app.identity import code_flow
 from app.identity.home import open_database, refusing
 from app.identity.service import ensure_steward
@@ -59,10 +59,10 @@ class Services:
     courier: Courier
     calculators: Calculators
     pool: Pool
-    streams: Places
-    uploads: Places
-    twins: Places
-    exchanges: Places
+    streams: ConcurrencyLimit
+    uploads: ConcurrencyLimit
+    twins: ConcurrencyLimit
+    exchanges: ConcurrencyLimit
     ready: threading.Event
     readiness: Readiness
 
@@ -188,10 +188,10 @@ async def _started(
         courier=courier,
         calculators=calculators,
         pool=Pool(calculators.ask, settings.calculations, observers.metrics.priced),
-        streams=Places("event streams", STREAMS_EACH, settings.max_streams),
-        uploads=Places("uploads", datasets.UPLOADS_EACH, datasets.UPLOADS),
-        twins=Places("twins", twins.TWINS_EACH, twins.TWINS),
-        exchanges=Places("sign-ins", code_flow.EXCHANGES_EACH, code_flow.EXCHANGES),
+        streams=ConcurrencyLimit("event streams", STREAMS_EACH, settings.max_streams),
+        uploads=ConcurrencyLimit("uploads", datasets.UPLOADS_EACH, datasets.UPLOADS),
+        twins=ConcurrencyLimit("twins", twins.TWINS_EACH, twins.TWINS),
+        exchanges=ConcurrencyLimit("sign-ins", code_flow.EXCHANGES_EACH, code_flow.EXCHANGES),
         ready=ready,
         readiness=readiness,
     )

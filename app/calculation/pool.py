@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from app.calculation.calculators import Lost
 from app.calculation.questions import ANSWER, QUESTION, Answer, Question
+from app.http.concurrency import ConcurrencyLimit
 from app.http.errors import ApiError
-from app.http.places import Places
 from app.http.turns import Turns
 
 EACH, TOTAL = 8, 64  # calculations that run or wait, of one caller and of all
@@ -43,13 +43,13 @@ class Pool:
     ) -> None:
         self._ask, self._priced = ask, priced
         self._turns = Turns(slots, each=max(1, slots - 1))
-        self._places = Places("calculations", EACH, TOTAL)
+        self._concurrency = ConcurrencyLimit("calculations", EACH, TOTAL)
         self._cache: OrderedDict[bytes, Answer] = OrderedDict()
         self._flights: dict[bytes, _Flight] = {}
 
     def check(self, who: str) -> None:
         """Raise `ApiError` if `who` may not begin another calculation; a cheap check before the body is read."""
-        self._places.check(who)
+        self._concurrency.check(who)
 
     async def answer(self, who: str, question: Question) -> Answer:
         """Return the answer, calculated once for all callers that wait, and cancelled when all of them have left.
@@ -68,9 +68,9 @@ class Pool:
             return cached
         flight = self._flights.get(key)
         if flight is None:
-            self._places.take(who)
+            self._concurrency.take(who)
             flight = self._flights[key] = _Flight(asyncio.create_task(self._calculate(who, text, key)))
-            flight.task.add_done_callback(lambda _: self._places.leave(who))
+            flight.task.add_done_callback(lambda _: self._concurrency.leave(who))
         flight.waiting += 1
         try:
             return await asyncio.shield(flight.task)
@@ -86,7 +86,7 @@ class Pool:
                     del self._flights[key]
 
     async def _calculate(self, who: str, text: bytes, key: bytes) -> Answer:
-        async with self._turns.taken(who):
+        async with self._turns.slot(who):
             began = time.monotonic()
             result = ANSWER.validate_json(await self._ask(text))
             self._priced(time.monotonic() - began)

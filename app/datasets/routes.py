@@ -60,7 +60,7 @@ Manager = Annotated[Principal, Depends(require("steward", scope="manage"))]
 
 async def uploaded(request: Request, chosen: Chosen, principal: Manager) -> AsyncIterator[Upload]:
     """Receive the upload into a folder that is removed after the request. A steward's token is checked first."""
-    with request.app.state.services.uploads.taken(principal.id), folders.incoming(chosen.home) as folder:
+    with request.app.state.services.uploads.slot(principal.id), folders.incoming(chosen.home) as folder:
         spec, upload = await receive(request, folder / "upload", chosen.max_upload_bytes)
         if upload is None:
             yield Upload(spec, folder / "upload", folder)

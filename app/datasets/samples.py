@@ -70,7 +70,7 @@ async def attach(
     if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/octet-stream":
         raise ApiError("unsupported_media_type", "The body must be application/octet-stream.")
     spec = await run_in_threadpool(_declared, base, dataset_id, principal)
-    with request.app.state.services.uploads.taken(principal.id), folders.incoming(chosen.home) as folder:
+    with request.app.state.services.uploads.slot(principal.id), folders.incoming(chosen.home) as folder:
         body = await read_body(request, MOST_SAMPLE_BYTES)
         rows, report = await run_in_threadpool(_read, body, folder / "sample", spec)
     sample = await run_in_threadpool(_put, base, principal, dataset_id, rows, published)

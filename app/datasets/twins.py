@@ -26,7 +26,7 @@ Anyone = Annotated[Principal, Depends(require("steward", "analyst", "auditor"))]
 
 async def slot(request: Request, principal: Anyone) -> AsyncIterator[None]:
     """Hold one of the twins that may be drawn at a time, while this twin is drawn."""
-    with request.app.state.services.twins.taken(principal.id):
+    with request.app.state.services.twins.slot(principal.id):
         yield
 
 

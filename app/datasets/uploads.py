@@ -128,7 +128,7 @@ async def resume(
     """Appends the body at the end of the upload. If the request breaks off, the received bytes are kept."""
     if request.headers.get("content-type", "").split(";")[0].strip().lower() not in MEDIA_TYPES:
         raise ApiError("unsupported_media_type", f"The Content-Type must be {' or '.join(MEDIA_TYPES)}.")
-    with request.app.state.services.uploads.taken(principal.id):
+    with request.app.state.services.uploads.slot(principal.id):
         upload = await run_in_threadpool(spool.find, chosen.home, principal.id, upload_id)
         if offset != upload.offset:  # before a byte is read
             raise ApiError("offset_mismatch")

@@ -1,1 +1,1 @@
-"""What every request passes: limits, bodies, errors, problem details."""
+"""The HTTP layer that every request passes through: limits, bodies, errors and problem details."""

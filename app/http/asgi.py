@@ -1,4 +1,4 @@
-"""The names of ASGI's shapes."""
+"""Type aliases for the ASGI interface."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Work that only its caller wants."""
+"""Work that is cancelled when the client disconnects."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -7,24 +7,24 @@ from typing import Any, TypeVar
 from fastapi import Request
 
 T = TypeVar("T")
-_LOOK = 0.25  # seconds between two looks
+_POLL_INTERVAL_SECONDS = 0.25  # between two checks of the connection
 
 
 class CallerLeft(Exception):
-    """Nobody waits for the answer any more."""
+    """The client disconnected before the response was ready."""
 
 
 async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """The result of `work`, which is cancelled when the caller has left; the request's body must have been read.
+    """Return the result of `work`, or cancel it when the client disconnects. Read the request's body first.
 
     Raises
     ------
     CallerLeft
-        when the caller has left.
+        if the client disconnects.
     """
     task = asyncio.create_task(work)
     try:
-        while not (await asyncio.wait((task,), timeout=_LOOK))[0]:
+        while not (await asyncio.wait((task,), timeout=_POLL_INTERVAL_SECONDS))[0]:
             if await request.is_disconnected():
                 raise CallerLeft
         return task.result()

@@ -1,4 +1,4 @@
-"""Answers that a caller may have already: their tag in `ETag`, and 304 for who shows it in `If-None-Match`."""
+"""Conditional requests: an `ETag` with each response, and status 304 if `If-None-Match` contains that tag."""
 
 import hashlib
 from typing import Annotated, Any
@@ -8,36 +8,39 @@ from fastapi import Header, Response
 _TAG = {
     "schema": {"type": "string"},
     "required": True,
-    "description": "The same tag is the same answer.",
+    "description": "Digest of the response body; it changes when the body changes.",
 }
 IfNoneMatch = Annotated[
     str | None,
-    Header(max_length=1000, description="Tags of answers that the caller has, or `*` (RFC 9110)."),
+    Header(max_length=1000, description="ETags of responses that the client has cached, or `*` (RFC 9110)."),
 ]
 RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {"headers": {"ETag": _TAG}},
-    304: {"description": "The caller has this answer.", "headers": {"ETag": _TAG}},
+    304: {"description": "Not modified; the cached response is current.", "headers": {"ETag": _TAG}},
 }
 
 
 def tag_of(body: bytes) -> str:
-    """A digest of the body: the same tag is the same bytes."""
+    """Return the entity tag of a body: a digest of its bytes."""
     return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
 
 
 def respond(
-    body: bytes | str, shown: str | None, tag: str | None = None, media_type: str = "application/json"
+    body: bytes | str, if_none_match: str | None, tag: str | None = None, media_type: str = "application/json"
 ) -> Response:
-    """The document, or 304 if the caller has shown its tag. Only the caller keeps it, and asks again before each use.
+    """Return the document, or status 304 if `if_none_match` contains its tag.
+
+    Only the client may cache the response, and it must revalidate it before each use.
 
     Parameters
     ----------
-    tag : the body's `tag_of`, where it is known
+    if_none_match : the request's `If-None-Match` header
+    tag : result of `tag_of` for the body, if already computed
     """
     body = body.encode() if isinstance(body, str) else body
     tag = tag or tag_of(body)
     headers = {"ETag": tag, "Cache-Control": "private, no-cache", "Vary": "Authorization"}
-    known = {each.strip().removeprefix("W/") for each in (shown or "").split(",")}
-    if tag in known or "*" in known:
+    cached_tags = {part.strip().removeprefix("W/") for part in (if_none_match or "").split(",")}
+    if tag in cached_tags or "*" in cached_tags:
         return Response(status_code=304, headers=headers)
     return Response(body, media_type=media_type, headers=headers)

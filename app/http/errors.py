@@ -1,7 +1,7 @@
-"""One shape for every error that leaves the service: RFC 9457 problem details with a stable code.
+"""Error responses of the service: RFC 9457 problem details with a stable code.
 
-No exception's text reaches a caller. An error repeats no value that the caller sent; of an unknown field it names the
-field, shortened and escaped.
+The text of an exception never reaches a caller. An error never repeats a value that the caller sent. An error about an
+unknown field names that field, shortened and escaped.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,13 +16,14 @@ from purse.wire.files import FileReport
 from purse.wire.problems import ProblemDetails, Remaining, Violation
 
 MEDIA_TYPE = "application/problem+json"
-_PASSING = (429, 503)
-_LATER = {"dataset_damaged": 3600, "storage_unavailable": 120}  # seconds; what passes by itself takes a few
+_RETRYABLE_STATUSES = (429, 503)
+_DEFAULT_RETRY_SECONDS = 5
+_RETRY_SECONDS = {"dataset_damaged": 3600, "storage_unavailable": 120}  # conditions that an operator must fix
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What a code stands for: HTTP status, title in words, and what the caller should know or do."""
+    """HTTP status, title and meaning of an error code; the meaning tells the caller what to do."""
 
     status: int
     title: str
@@ -216,16 +217,16 @@ _BY_STATUS = {
 
 
 class ApiError(Exception):
-    """An error that is meant for the caller.
+    """Error that is reported to the caller.
 
     Parameters
     ----------
     code : a key of `CODES`
-    detail : what went wrong and what to do; a function of public facts, never of a value that the caller sent
-    violations : the fields that are wrong
-    remaining : with budget_exhausted, what remains
-    report : with unparsed_values, what became of the values: the one thing here that is read off a file
-    headers : of the response
+    detail : cause and remedy; a function of public facts, never of a value that the caller sent
+    violations : invalid fields
+    remaining : with budget_exhausted, the remaining budget
+    report : with unparsed_values, the result of parsing the file; the only part that depends on a file's values
+    headers : response headers
     """
 
     def __init__(
@@ -244,12 +245,13 @@ class ApiError(Exception):
         self.violations = violations
         self.remaining = remaining
         self.report = report
-        later = {"Retry-After": str(_LATER.get(code, 5))} if self.status in _PASSING else {}
-        self.headers = {**later, **(headers or {})}
+        self.headers = dict(headers or {})
+        if self.status in _RETRYABLE_STATUSES:
+            self.headers.setdefault("Retry-After", str(_RETRY_SECONDS.get(code, _DEFAULT_RETRY_SECONDS)))
         super().__init__(code)
 
     def details(self) -> ProblemDetails:
-        """The document that the caller gets."""
+        """Return the problem document for the caller."""
         meaning = CODES[self.code]
         return ProblemDetails(
             type=f"urn:privy-purse:problem:{self.code}",
@@ -263,15 +265,15 @@ class ApiError(Exception):
         )
 
 
-NO_ROUTE = "No route has this path: /docs lists those that there are."
+NO_ROUTE = "No route has this path. /docs lists all routes."
 
 
 def of_status(status: int) -> str:
-    """The code for an error that Starlette or FastAPI raised by its status alone."""
+    """Return the code for an error that Starlette or FastAPI raised with a status only."""
     return _BY_STATUS.get(status, "invalid_request" if 400 <= status < 500 else "internal")
 
 
-# What pydantic calls a number or a length beyond its declared bounds.
+# Error types of pydantic for a number or a length outside its declared bounds.
 _RANGES = frozenset(
     {
         "finite_number",
@@ -290,15 +292,17 @@ _MOST_VIOLATIONS = 20
 def invalid(
     errors: Sequence[Mapping[str, Any]], root: str | None = None, model: type[BaseModel] | None = None
 ) -> ApiError:
-    """Return the problem that a list of pydantic errors amounts to; it repeats names of fields and no values.
+    """Return the problem for a list of pydantic errors; it contains names of fields, but no values.
 
     Parameters
     ----------
     errors : `ValidationError.errors()`
     root : prefix of every path, such as "body"
-    model : whose errors they are; an unknown field is then answered by the fields that the model has there
+    model : the validated model; the message for an unknown field then lists the model's fields
 
-    Returns an ApiError out_of_range if some number or length is out of its declared range, otherwise invalid_request.
+    Returns
+    -------
+    An `ApiError` out_of_range if a number or length is outside its declared range, otherwise invalid_request.
     """
     violations = [_violation(error, root, model) for error in errors[:_MOST_VIOLATIONS]]
     code = "out_of_range" if any(_is_range(error) for error in errors) else "invalid_request"
@@ -306,14 +310,14 @@ def invalid(
 
 
 def _is_range(error: Mapping[str, Any]) -> bool:
-    """A declared bound is crossed, or a validator of ours said OutOfRange (known by its class, never by its text)."""
+    """Return whether a declared bound is violated, or one of our validators raised `OutOfRange`."""
     cause = error.get("ctx", {}).get("error")
     return error["type"] in _RANGES or type(cause).__name__ == "OutOfRange"
 
 
 def _violation(error: Mapping[str, Any], root: str | None, model: type[BaseModel] | None) -> Violation:
     kind, loc = error["type"], error["loc"]
-    # a document of several kinds (`AnyRequest`): the first part of the path is the kind, which no field is called
+    # In a union (`AnyRequest`) the first part of the path is the tag of the variant, not a field.
     path = loc[1:] if model is not None and issubclass(model, RootModel) else loc
     message = unknown_field(model, loc, root) if kind in UNKNOWN_FIELD_TYPES else plain_message(error)
     return Violation(where=".".join(shown(str(part)) for part in (*([root] if root else []), *path)), what=message)
@@ -322,12 +326,12 @@ def _violation(error: Mapping[str, Any], root: str | None, model: type[BaseModel
 _RETRY_AFTER = {
     "schema": {"type": "string", "pattern": "^[0-9]+$"},
     "required": True,
-    "description": "Seconds to wait before asking again.",
+    "description": "Seconds to wait before the next attempt.",
 }
 
 
 def responses(*codes: str) -> dict[int | str, dict[str, Any]]:
-    """The OpenAPI `responses` of a route that may answer with these codes; each is an example in the document."""
+    """Return the OpenAPI `responses` of a route that may return these codes, with an example for each."""
     grouped: dict[int | str, dict[str, Any]] = {}
     for code in codes:
         meaning = CODES[code]
@@ -338,7 +342,7 @@ def responses(*codes: str) -> dict[int | str, dict[str, Any]]:
                 "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDetails"}, "examples": {}}},
             },
         )
-        if meaning.status in _PASSING:
+        if meaning.status in _RETRYABLE_STATUSES:
             entry["headers"] = {"Retry-After": _RETRY_AFTER}
         entry["content"][MEDIA_TYPE]["examples"][code] = {"$ref": f"#/components/examples/{code}"}
         entry["description"] = "; ".join(filter(None, (entry["description"], f"`{code}`: {meaning.title}")))

@@ -1,66 +1,69 @@
-"""Writes that belong together leave together: an answer's head and its body are one piece to the network."""
+"""A transport that combines small writes: the head and the body of a response leave in one system call."""
 
 from asyncio import AbstractEventLoop, BaseProtocol, Transport
 from typing import Any
 
-_PIECE = 2**16  # what is longer waits for nothing, so that whoever writes is told when its reader is slow
+_MOST_BUFFERED_BYTES = 2**16  # more is written at once, so that flow control reaches the writer
 
 
 class Gathered(Transport):
-    """A transport that sends what is written in one step of the loop by one call: each costs as much as a small answer.
+    """Transport that sends all data written in one step of the event loop by one call.
+
+    Each call to the network costs as much as answering a small request.
 
     Parameters
     ----------
-    to : what it writes to
+    transport : the transport of the connection
+    loop : the event loop of the connection
     """
 
-    def __init__(self, to: Transport, loop: AbstractEventLoop) -> None:
+    def __init__(self, transport: Transport, loop: AbstractEventLoop) -> None:
         super().__init__()
-        self._to, self._loop = to, loop
+        self._transport, self._loop = transport, loop
         self._waiting = bytearray()
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Sent at the end of this step."""
+        """Buffer data until the end of this step of the event loop."""
         if not self._waiting and data:
             self._loop.call_soon(self._flush)
         self._waiting += data
-        if len(self._waiting) >= _PIECE:
+        if len(self._waiting) >= _MOST_BUFFERED_BYTES:
             self._flush()
 
     def close(self) -> None:
-        """What was written is sent first."""
+        """Send all buffered data, then close the connection."""
         self._flush()
-        self._to.close()
+        self._transport.close()
 
     def abort(self) -> None:
-        """Nothing more is sent."""
-        self._to.abort()
+        """Close the connection without sending the buffered data."""
+        self._transport.abort()
 
     def get_write_buffer_size(self) -> int:
-        """What has not left yet."""
-        return self._to.get_write_buffer_size() + len(self._waiting)
+        """Return the number of bytes that have not been sent yet."""
+        return self._transport.get_write_buffer_size() + len(self._waiting)
 
     def is_closing(self) -> bool:
-        """Whether it is closed, or will be."""
-        return self._to.is_closing()
+        """Return whether the connection is closed or closing."""
+        return self._transport.is_closing()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """What the connection says of itself by this name."""
-        return self._to.get_extra_info(name, default)
+        """Return the connection's property of this name."""
+        return self._transport.get_extra_info(name, default)
 
     def pause_reading(self) -> None:
-        """Nothing is read until `resume_reading`."""
-        self._to.pause_reading()
+        """Stop reading until `resume_reading` is called."""
+        self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Reading goes on after `pause_reading`."""
-        self._to.resume_reading()
+        """Continue reading after `pause_reading`."""
+        self._transport.resume_reading()
 
     def set_protocol(self, protocol: BaseProtocol) -> None:
-        """Who hears of what comes."""
-        self._to.set_protocol(protocol)
+        """Set the protocol that receives incoming data."""
+        self._transport.set_protocol(protocol)
 
     def _flush(self) -> None:
-        if self._waiting and not self._to.is_closing():
-            self._to.write(self._waiting)
-        self._waiting = bytearray()  # another one: what was written may be sent later
+        if self._waiting and not self._transport.is_closing():
+            self._transport.write(self._waiting)
+        self._waiting = bytearray()  # a new buffer, because the transport may still hold the old one

@@ -1,4 +1,4 @@
-"""Every error that a route or the framework raises becomes a problem document."""
+"""Exception handlers that turn errors of routes and of the framework into problem documents."""
 
 import errno
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from app.http.routing import allowed, own_path, routes
 
 
 def respond(problem: ApiError, headers: Mapping[str, str] | None = None) -> Response:
-    """The problem as a response."""
+    """Return the problem as a response."""
     return Response(
         problem.details().model_dump_json(exclude_none=True),
         problem.status,
@@ -23,16 +23,16 @@ def respond(problem: ApiError, headers: Mapping[str, str] | None = None) -> Resp
 
 
 def install(app: FastAPI, routers: Sequence[APIRouter] = ()) -> None:
-    """Takes over from the framework's own answers, whose words may repeat the input.
+    """Replace the framework's error responses, whose texts may repeat the input.
 
     Parameters
     ----------
-    routers : whose routes' methods are named where a path does not know the one that was asked
+    routers : routers whose routes give the `Allow` header of method_not_allowed
     """
-    known = tuple(routes(routers))
+    all_routes = tuple(routes(routers))
 
     def other_method(request: Request, _error: Exception) -> Response:
-        methods = allowed(known, own_path(request.scope))
+        methods = allowed(all_routes, own_path(request.scope))
         return respond(ApiError("method_not_allowed", headers={"Allow": ", ".join(sorted(methods))}))
 
     app.add_exception_handler(ApiError, _problem)

@@ -1,7 +1,7 @@
-"""A page of a list: the newest first, or the oldest, from after the place that a cursor names.
+"""Pages of a list, newest or oldest first, starting after the entry that a cursor names.
 
-A cursor is the id of the last thing on the page before, or, in a ledger, the number in its chain: nothing that its
-reader was not told, nor what counts the things of others. It holds whatever has come since.
+A cursor is the id of the last entry of the previous page or, in a ledger, its number in the chain. It reveals nothing
+that its reader has not seen, and no count of other callers' entries. It stays valid when entries are added.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,51 +20,51 @@ IDENTIFIER, NUMBER = r"^[a-z0-9_]{1,64}$", r"^[0-9]{1,15}$"
 
 @dataclass(frozen=True, slots=True)
 class Paging:
-    """Which page, as a request said."""
+    """The cursor, limit and order of a requested page."""
 
     cursor: str | None = None
     limit: int = 100
     order: Order = "desc"
 
     def of(self, query: sa.Select[Any], *by: sa.ColumnElement[Any], at: sa.Select[Any] | None = None) -> sa.Select[Any]:
-        """The page's rows, and one more if there is another page.
+        """Return the query for the page's rows, and for one more row if there is another page.
 
         Parameters
         ----------
-        by : what the list is ordered by, which no two rows share
-        at : the same columns of the row whose id is the cursor; the cursor is itself such a number if None
+        by : columns that order the list; together unique
+        at : query for the same columns of the row that the cursor names; if None, the cursor is the column's value
         """
-        newest = self.order == "desc"
+        is_descending = self.order == "desc"
         if self.cursor is not None:
-            after: Any = int(self.cursor) if at is None else at.scalar_subquery()
-            here = by[0] if len(by) == 1 else sa.tuple_(*by)
-            query = query.where(here < after if newest else here > after)
-        return query.order_by(*(column.desc() if newest else column.asc() for column in by)).limit(self.limit + 1)
+            boundary: Any = int(self.cursor) if at is None else at.scalar_subquery()
+            position = by[0] if len(by) == 1 else sa.tuple_(*by)
+            query = query.where(position < boundary if is_descending else position > boundary)
+        columns = (column.desc() if is_descending else column.asc() for column in by)
+        return query.order_by(*columns).limit(self.limit + 1)
 
     def page(
-        self, kind: type[Page[T]], found: Sequence[R], told: Callable[[R], T], cursor: Callable[[R], object]
+        self, kind: type[Page[T]], rows: Sequence[R], convert: Callable[[R], T], cursor: Callable[[R], object]
     ) -> Page[T]:
-        """The rows that `of` found, each `told` as what the list is of."""
-        shown = found[: self.limit]
-        return kind(
-            items=[told(row) for row in shown], next=str(cursor(shown[-1])) if len(found) > self.limit else None
-        )
+        """Return the page with the rows of the query `of`, each converted to an entry."""
+        page_rows = rows[: self.limit]
+        next_cursor = str(cursor(page_rows[-1])) if len(rows) > self.limit else None
+        return kind(items=[convert(row) for row in page_rows], next=next_cursor)
 
 
 def paging(cursor: str = IDENTIFIER, usual: int = 100, most: int = 500, first: Order = "desc") -> Callable[..., Paging]:
-    """A dependency that reads a page's parameters.
+    """Return a dependency that reads the parameters of a page.
 
     Parameters
     ----------
-    cursor : the pattern of one
-    usual, most : entries of a page
-    first : the order if none is asked for
+    cursor : regular expression for cursors
+    usual, most : default and largest number of entries of a page
+    first : default order
     """
 
     def read(
-        cursor: Annotated[str | None, Query(pattern=cursor, description="`next` of the page before.")] = None,
-        limit: Annotated[int, Query(ge=1, le=most, description="The most entries of this page.")] = usual,
-        order: Annotated[Order, Query(description="`desc` has the newest first, `asc` the oldest.")] = first,
+        cursor: Annotated[str | None, Query(pattern=cursor, description="`next` of the previous page.")] = None,
+        limit: Annotated[int, Query(ge=1, le=most, description="Largest number of entries on this page.")] = usual,
+        order: Annotated[Order, Query(description="`desc`: newest first; `asc`: oldest first.")] = first,
     ) -> Paging:
         return Paging(cursor, limit, order)
 

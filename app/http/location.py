@@ -1,4 +1,4 @@
-"""`Location`: where the thing is that a request has made."""
+"""The `Location` header: the path of the resource that a request has created."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -7,7 +7,7 @@ from fastapi import Depends, Request, Response
 
 
 async def locating(request: Request, response: Response) -> Callable[[str], None]:
-    """Says to the caller where it is: a path of ours, behind the prefix that a proxy has put before it."""
+    """Return a function that sets `Location` to a path of the service, after the proxy's prefix."""
 
     def locate(path: str) -> None:
         response.headers["Location"] = request.scope.get("root_path", "") + path

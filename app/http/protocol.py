@@ -1,8 +1,8 @@
-"""HTTP/1.1 from strangers: uvicorn's protocol over h11, with a bound on all that a caller can hold or put off.
+"""HTTP/1.1 with limits on every resource that a client can occupy: uvicorn's protocol over h11, extended.
 
-uvicorn bounds the bytes of a head and the silence between two requests. It bounds neither the time in which a head may
-arrive, nor how long an answer may go unread, nor how many connections wait; and it says in plain text what is no HTTP.
-It offers no hook for any of these, so this is the one class that extends somebody else's.
+uvicorn limits the bytes of a head and the idle time between two requests. It does not limit the time until a head has
+arrived, the time that a response waits for its reader, or the number of idle connections. It answers malformed requests
+in plain text. It has no hooks for these, so this class extends uvicorn's.
 """
 
 from asyncio import TimerHandle, Transport
@@ -15,23 +15,24 @@ from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
 from app.http.errors import MEDIA_TYPE, ApiError
 from app.http.gathered import Gathered
 
-_BODY_PIECE = 2**16
-_UNREAD_PIECE = 2**12  # an answer is read as long as so much of it leaves in `seconds_unread`
+_BODY_CHUNK_BYTES = 2**16
+_LEAST_READ_BYTES = 2**12  # a client that reads less than this in `seconds_unread` is disconnected
 
-_OWING = ((h11.IDLE, h11.IDLE), (h11.DONE, h11.SEND_BODY))  # our state and the caller's: a head, an unwanted body
+# Pairs of server and client state in which the client must send: a head, or the remainder of an unused body.
+_CLIENT_MUST_SEND = ((h11.IDLE, h11.IDLE), (h11.DONE, h11.SEND_BODY))
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one caller, and all of them, may hold.
+    """Limits on the connections of the server.
 
     Parameters
     ----------
-    connections : open at once
-    head_bytes : of a request's line and headers
-    seconds_head : from the first byte of a head, or from the connection's beginning, to the head's end; also how long
-        an unwanted body is still read after the answer, so that the answer arrives
-    seconds_unread : that an answer may wait for its reader
+    connections : largest number of open connections
+    head_bytes : largest size of a request line with its headers, in bytes
+    seconds_head : time for a head to arrive, from its first byte or from the start of the connection; also the time for
+        which an unused body is still read after the response, so that the response arrives
+    seconds_unread : time that a response may wait for its reader
     """
 
     connections: int = 512
@@ -41,86 +42,86 @@ class Limits:
 
 
 class BoundedProtocol(H11Protocol):
-    """One connection.
+    """One HTTP/1.1 connection with limits.
 
     Parameters
     ----------
-    limits : of it and of all
-    given : what uvicorn gives its protocols
+    limits : limits on this and on all connections
+    options : uvicorn's arguments for its protocols
     """
 
-    def __init__(self, limits: Limits, **given: Any) -> None:
-        super().__init__(**given)
+    def __init__(self, limits: Limits, **options: Any) -> None:
+        super().__init__(**options)
         self._limits = limits
-        self._owed: TimerHandle | None = None
-        self._unread: TimerHandle | None = None
+        self._receive_timer: TimerHandle | None = None
+        self._read_timer: TimerHandle | None = None
         self._idle_since = self.loop.time()
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
-        """Room is made by closing the connection that has been idle for longest."""
+        """Accept a connection; above the limit, close the one that has been idle for longest, or refuse this one."""
         super().connection_made(Gathered(transport, self.loop))
         if len(self.connections) > self._limits.connections:
             idle = [c for c in self.connections if isinstance(c, BoundedProtocol) and c is not self and c.is_idle]
             if not idle:
-                self._refuse(ApiError("overloaded", headers={"Retry-After": "5"}))
+                self._refuse(ApiError("overloaded"))
                 return
             min(idle, key=lambda connection: connection._idle_since).transport.abort()
         self._expect()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """No clock runs on."""
+        """Cancel all timers."""
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
-        self._cancel_owed()
-        if self._unread is not None:
-            self._unread.cancel()
+        self._cancel_receive_timer()
+        if self._read_timer is not None:
+            self._read_timer.cancel()
 
     def data_received(self, data: bytes) -> None:
-        """In pieces, so that the bound on a head holds however much arrives at once."""
+        """Process data in chunks, so that the limit on a head holds for any amount of data."""
         start = 0
         while start < len(data) and not self.transport.is_closing():
-            size = _BODY_PIECE if self.conn.their_state is h11.SEND_BODY else self._limits.head_bytes
+            size = _BODY_CHUNK_BYTES if self.conn.their_state is h11.SEND_BODY else self._limits.head_bytes
             super().data_received(data[start : start + size])
             start += size
         self._expect()
 
     def on_response_complete(self) -> None:
-        """The next head is waited for as uvicorn does; the rest of a body only for a while."""
+        """Wait for the next head as uvicorn does, and for the remainder of a body for a limited time."""
         self._idle_since = self.loop.time()
         super().on_response_complete()
         if self.conn.their_state is h11.SEND_BODY:
             self._expect()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
-        """What is no HTTP, or is too long."""
+        """Send a problem document for a request that is malformed or too long."""
         waiting, _ = self.conn.trailing_data
         too_long = len(waiting) > self._limits.head_bytes
         self._refuse(ApiError("headers_too_large" if too_long else "malformed_request"))
 
     def pause_writing(self) -> None:
-        """The caller does not read as fast as we write."""
+        """Stop writing, and start the timer for the client to read."""
         super().pause_writing()
         self._wait_for_reader(self.transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
-        """The caller has read on."""
+        """Continue writing, and cancel the timer for the client to read."""
         super().resume_writing()
-        if self._unread is not None:
-            self._unread.cancel()
+        if self._read_timer is not None:
+            self._read_timer.cancel()
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is being answered."""
+        """Whether no request is being processed."""
         return bool(getattr(self.cycle, "response_complete", True))  # there is no cycle before the first request
 
     def _expect(self) -> None:
-        """The clock runs while a head is incomplete, or a body that nobody wants any more."""
+        """Start or cancel the timer for a head, or for the remainder of an unused body."""
         if self.transport.is_closing():
             return
-        if (self.conn.our_state, self.conn.their_state) not in _OWING:
-            self._cancel_owed()
-        elif self._owed is None:
-            self._owed = self.loop.call_later(self._limits.seconds_head, self._overdue)
+        if (self.conn.our_state, self.conn.their_state) not in _CLIENT_MUST_SEND:
+            self._cancel_receive_timer()
+        elif self._receive_timer is None:
+            self._receive_timer = self.loop.call_later(self._limits.seconds_head, self._overdue)
 
     def _overdue(self) -> None:
         if self.conn.their_state is h11.IDLE:
@@ -128,35 +129,35 @@ class BoundedProtocol(H11Protocol):
         else:
             self.transport.abort()
 
-    def _cancel_owed(self) -> None:
-        if self._owed is not None:
-            self._owed.cancel()
-            self._owed = None
+    def _cancel_receive_timer(self) -> None:
+        if self._receive_timer is not None:
+            self._receive_timer.cancel()
+            self._receive_timer = None
 
-    def _wait_for_reader(self, left: int) -> None:
-        def look() -> None:
-            now = self.transport.get_write_buffer_size()
-            if left - now < _UNREAD_PIECE:
+    def _wait_for_reader(self, buffered_bytes: int) -> None:
+        def check_progress() -> None:
+            remaining_bytes = self.transport.get_write_buffer_size()
+            if buffered_bytes - remaining_bytes < _LEAST_READ_BYTES:
                 self.transport.abort()
             else:
-                self._wait_for_reader(now)
+                self._wait_for_reader(remaining_bytes)
 
-        self._unread = self.loop.call_later(self._limits.seconds_unread, look)
+        self._read_timer = self.loop.call_later(self._limits.seconds_unread, check_progress)
 
     def _refuse(self, problem: ApiError) -> None:
-        """The problem as an answer, if one can still be given, and the end of the connection."""
-        if self.cycle is not None:  # whoever works on it has lost the caller
+        """Send the problem if a response is still possible, then close the connection."""
+        if self.cycle is not None:  # notify the application that the client is gone
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             body = problem.details().model_dump_json(exclude_none=True).encode()
             headers = {"Content-Type": MEDIA_TYPE, "Content-Length": str(len(body)), "Connection": "close"}
-            answer = h11.Response(
+            response = h11.Response(
                 status_code=problem.status,
                 headers=[*headers.items(), *(problem.headers or {}).items()],
                 reason=STATUS_PHRASES[problem.status],
             )
-            for event in (answer, h11.Data(data=body), h11.EndOfMessage()):
+            for event in (response, h11.Data(data=body), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event))
         self.transport.close()
-        self.loop.call_later(self._limits.seconds_head, self.transport.abort)  # read or not
+        self.loop.call_later(self._limits.seconds_head, self.transport.abort)  # even if the response is unread

@@ -1,6 +1,6 @@
-"""The routers of the service: they refuse unknown query parameters, and answer reading requests in fair turns.
+"""Routers that reject unknown query parameters and run reading requests in fair turns.
 
-An unknown parameter is refused like an unknown field: a misspelt one would silently do nothing.
+Unknown parameters are rejected like unknown fields, because a misspelt one would silently have no effect.
 """
 
 import inspect
@@ -22,22 +22,22 @@ _PARAMETER = "query parameter"
 
 
 async def refuse_unknown(request: Request) -> None:
-    """Raise an `ApiError` for a query parameter that the route does not have, or that is given twice."""
+    """Raise `ApiError` for a query parameter that is unknown or repeated."""
     route = request.scope.get("route")
-    given = [name for name, _ in request.query_params.multi_items()]
-    if not given or not isinstance(route, APIRoute):
+    sent_names = [name for name, _ in request.query_params.multi_items()]
+    if not sent_names or not isinstance(route, APIRoute):
         return
-    known = sorted({field.alias for dependant in dependants(route) for field in dependant.query_params})
-    wrong = {name: unknown(name, known, _PARAMETER) for name in given if name not in known}
-    wrong |= {name: "is given more than once: send it once" for name in known if given.count(name) > 1}
-    if wrong:
-        raise invalid([{"type": "query", "loc": ("query", name), "msg": what} for name, what in wrong.items()])
+    known_names = sorted({field.alias for dependant in dependants(route) for field in dependant.query_params})
+    errors = {name: unknown(name, known_names, _PARAMETER) for name in sent_names if name not in known_names}
+    errors |= {name: "occurs more than once; send it once" for name in known_names if sent_names.count(name) > 1}
+    if errors:
+        raise invalid([{"type": "query", "loc": ("query", name), "msg": text} for name, text in errors.items()])
 
 
 class TurnRoute(APIRoute):
-    """A route whose `GET` function, if it is not async, runs in its caller's turn, as does writing its answer as JSON.
+    """Route whose synchronous `GET` function, with the encoding of its JSON, runs in its caller's turn.
 
-    Other methods may change or read records: they run as FastAPI runs them, and their time is not charged.
+    Other methods may change or read records. FastAPI runs them as usual, and their time is not charged.
     """
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
@@ -47,20 +47,20 @@ class TurnRoute(APIRoute):
 
 
 def _in_turn(endpoint: Callable[..., Any]) -> Callable[..., Any]:
-    def answered(**given: Any) -> Any:
-        found = endpoint(**given)
-        if isinstance(found, BaseModel):
-            return Response(found.model_dump_json(by_alias=True), media_type="application/json")
-        return found
+    def call_and_encode(**arguments: Any) -> Any:
+        result = endpoint(**arguments)
+        if isinstance(result, BaseModel):
+            return Response(result.model_dump_json(by_alias=True), media_type="application/json")
+        return result
 
     @wraps(endpoint)
-    async def answer(**given: Any) -> Any:
-        return await in_turn(answered, **given)
+    async def run(**arguments: Any) -> Any:
+        return await in_turn(call_and_encode, **arguments)
 
-    return answer
+    return run
 
 
 def strict_router(dependencies: Sequence[Dependency] = (), **options: Any) -> APIRouter:
-    """Return a router all of whose routes refuse unknown query parameters."""
-    chosen: dict[str, Any] = {"route_class": TurnRoute} | options
-    return APIRouter(dependencies=[Depends(refuse_unknown), *dependencies], **chosen)
+    """Return a router whose routes reject unknown query parameters and run reads in turns."""
+    settings: dict[str, Any] = {"route_class": TurnRoute} | options
+    return APIRouter(dependencies=[Depends(refuse_unknown), *dependencies], **settings)

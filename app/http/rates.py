@@ -1,8 +1,8 @@
-"""How many requests one caller, one address and all together may make: refused before anything is looked up for them.
+"""Request rate limits for one caller, one address and all callers, checked before any database access.
 
-A bucket of `rate` requests a second that holds WINDOW seconds of them is one number (GCRA): the time `due` at which it
-is full again. A request at `now` is admitted if max(due, now) + 1/rate - now <= WINDOW, and moves `due` there. Buckets
-are this server's memory: each server of several has its own, and a restart fills them.
+A bucket that refills at `rate` requests a second and holds WINDOW seconds of requests is stored as one number (GCRA):
+the time `due` at which it is full again. A request at `now` is admitted if max(due, now) + 1/rate - now <= WINDOW, and
+sets `due` to max(due, now) + 1/rate. Buckets are kept in memory: each server has its own, and a restart fills them.
 Reference: ITU-T I.371; draft-ietf-httpapi-ratelimit-headers (RateLimit-Policy and RateLimit).
 """
 
@@ -17,120 +17,136 @@ from ipaddress import IPv6Address, ip_address
 from typing import Generic, TypeVar
 
 from app.http.asgi import ASGIApp, Message, Receive, Scope, Send
+from app.http.concurrency import ConcurrencyLimit
 from app.http.errors import ApiError
 from app.http.handlers import respond
-from app.http.places import Places
 from app.http.routing import own_path
 from app.http.turns import Turns
 from app.http.work import SLOTS, SLOTS_EACH, Account, charged_to
 from app.settings import Settings
 
-WINDOW = 10.0  # seconds of its rate that a bucket holds
-MOST_REMEMBERED = 10_000  # callers, addresses, tokens; whoever has not come for longest is forgotten
-CALLER = "purse.caller"  # where a route's principal is said in the scope, by its id
-UNLIMITED = ("/health/live", "/health/ready")  # a probe that is refused would stop a service that is only busy
-_STRANGERS = 0.5  # of the rate of all, for those without a valid token together
+WINDOW = 10.0  # capacity of a bucket, in seconds of its rate
+MOST_REMEMBERED = 10_000  # entries of a table of callers, addresses or tokens; the oldest entry is dropped
+CALLER = "purse.caller"  # key in the ASGI scope for the id of the principal
+UNLIMITED = ("/health/live", "/health/ready")  # refusing a probe would restart a server that is only busy
+_STRANGERS_SHARE = 0.5  # share of the total rate for all callers without a valid token together
 
 T = TypeVar("T")
 
 
 class Recent(Generic[T]):
-    """A table of the names used last."""
+    """Table that keeps the names that were written last.
+
+    Parameters
+    ----------
+    most : largest number of names
+    """
 
     def __init__(self, most: int = MOST_REMEMBERED) -> None:
-        self._most, self._found = most, OrderedDict[str, T]()
+        self._most, self._values = most, OrderedDict[str, T]()
 
     def get(self, name: str) -> T | None:
-        """What is known of a name."""
-        return self._found.get(name)
+        """Return the value of a name, or None if it is absent."""
+        return self._values.get(name)
 
     def put(self, name: str, value: T) -> None:
-        """From now on this is known of it; of the name that was put longest ago, nothing, if there are too many."""
-        self._found[name] = value
-        self._found.move_to_end(name)
-        if len(self._found) > self._most:
-            self._found.popitem(last=False)
+        """Set the value of a name; drop the name that was written longest ago if there are too many."""
+        self._values[name] = value
+        self._values.move_to_end(name)
+        if len(self._values) > self._most:
+            self._values.popitem(last=False)
 
     def drop(self, name: str) -> None:
-        """Nothing is known of it any more."""
-        self._found.pop(name, None)
+        """Remove a name."""
+        self._values.pop(name, None)
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """What asking a bucket has come to: seconds to wait, 0 if admitted; how many are left; seconds until it is full."""
+class Admission:
+    """Result of a request to a bucket.
 
-    wait: float
-    left: int
-    full: float
+    Parameters
+    ----------
+    wait_seconds : time to wait before the next attempt; 0 if the request is admitted
+    remaining : number of further requests that would be admitted now
+    full_seconds : time until the bucket is full again
+    """
+
+    wait_seconds: float
+    remaining: int
+    full_seconds: float
 
 
 class Buckets:
-    """A bucket for each name, `rate` requests a second."""
+    """One bucket for each name, which refills at `rate` requests a second."""
 
     def __init__(self, rate: float) -> None:
         self._step = 1.0 / rate
         self.quota = int(rate * WINDOW)
         self._due = Recent[float]()
 
-    def take(self, who: str, now: float) -> Taken:
-        """One request of `who`, if there is room for it."""
-        before = max(self._due.get(who) or now, now)
-        wait = before + self._step - now - WINDOW
+    def take(self, name: str, now: float) -> Admission:
+        """Charge one request to a bucket if it is admitted."""
+        due = max(self._due.get(name) or now, now)
+        wait = due + self._step - now - WINDOW
         if wait > 1e-9 * WINDOW:
-            return Taken(wait, 0, before - now)
-        return self.charge(who, 1.0, now)
+            return Admission(wait, 0, due - now)
+        return self.charge(name, 1.0, now)
 
-    def charge(self, who: str, requests: float, now: float) -> Taken:
-        """Take so many requests of `who`, whether there is room for them or not: what they have cost is known late."""
-        after = max(self._due.get(who) or now, now) + requests * self._step
-        self._due.put(who, after)
-        return Taken(0.0, max(int((now + WINDOW - after) / self._step + 1e-6), 0), after - now)
+    def charge(self, name: str, requests: float, now: float) -> Admission:
+        """Charge requests to a bucket even if it is empty, because the cost of a request is known only afterwards."""
+        due = max(self._due.get(name) or now, now) + requests * self._step
+        self._due.put(name, due)
+        return Admission(0.0, max(int((now + WINDOW - due) / self._step + 1e-6), 0), due - now)
 
 
 class Limited:
-    """ASGI middleware: known callers by their identity, all others by their address.
+    """ASGI middleware that limits request rates by identity for known callers, otherwise by address.
 
-    A token is known once a route has let it in, until it is refused; a request that shows another counts for its
-    address. So guessing tokens is slow, and costs no look into the database beyond that.
+    A token becomes known when a route accepts it, and stays known until it is refused. A request with an unknown token
+    is charged to its address. This makes guessing tokens slow.
 
     Parameters
     ----------
-    app : what it surrounds
-    settings : whose rates hold
-    clock : seconds that never go back
+    app : the wrapped application
+    settings : source of the rates
+    clock : monotonic time in seconds
     """
 
     def __init__(self, app: ASGIApp, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
         self._app, self._clock = app, clock
         self._callers, self._strangers = Buckets(settings.caller_rate), Buckets(settings.stranger_rate)
-        self._all, self._all_strangers = Buckets(settings.total_rate), Buckets(settings.total_rate * _STRANGERS)
-        self._known = Recent[str]()
+        self._all, self._all_strangers = Buckets(settings.total_rate), Buckets(settings.total_rate * _STRANGERS_SHARE)
+        self._callers_by_token = Recent[str]()
         self._turns = Turns(SLOTS, SLOTS_EACH)
-        self._places = Places("requests", settings.max_requests, settings.max_connections)
+        self._concurrency = ConcurrencyLimit("requests", settings.max_requests, settings.max_connections)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
         if scope["type"] != "http" or own_path(scope) in UNLIMITED:
             await self._app(scope, receive, send)
             return
-        shown = _shown(scope)
-        caller = self._known.get(shown)
-        who, kind, own = (caller, "caller", self._callers) if caller else (address(scope), "address", self._strangers)
-        taken = own.take(who, self._clock())
+        token_digest = _token_digest(scope)
+        caller = self._callers_by_token.get(token_digest)
+        if caller:
+            name, kind, buckets = caller, "caller", self._callers
+        else:
+            name, kind, buckets = address(scope), "address", self._strangers
+        admission = buckets.take(name, self._clock())
 
         def charge(requests: float) -> None:
-            own.charge(who, requests, self._clock())
+            buckets.charge(name, requests, self._clock())
 
-        account = Account(who, self._turns, charge)
+        account = Account(name, self._turns, charge)
 
         def fields() -> list[tuple[bytes, bytes]]:
-            return _fields(kind, own.quota, taken if taken.wait else own.charge(who, 0.0, self._clock()))
+            current = admission if admission.wait_seconds else buckets.charge(name, 0.0, self._clock())
+            return _fields(kind, buckets.quota, current)
 
-        sending = self._telling(send, scope, shown, account, fields)
+        sending = self._reporting(send, scope, token_digest, account, fields)
         try:
-            self._refuse(taken, is_stranger=caller is None)
-            self._places.take(who)
+            self._check(admission, is_stranger=caller is None)
+            self._concurrency.take(name)
         except ApiError as refusal:
             await respond(refusal)(scope, receive, sending)
             return
@@ -138,64 +154,67 @@ class Limited:
             with charged_to(account):
                 await self._app(scope, receive, sending)
         finally:
-            self._places.leave(who)
+            self._concurrency.leave(name)
 
-    def _refuse(self, taken: Taken, is_stranger: bool) -> None:
-        """`ApiError` too_many_requests if the own bucket is empty, overloaded if that of all, or of strangers, is."""
-        if taken.wait:
-            raise ApiError("too_many_requests", headers=_again(taken.wait))
-        for bucket in (self._all, self._all_strangers) if is_stranger else (self._all,):
-            if wait := bucket.take("", self._clock()).wait:
-                raise ApiError("overloaded", headers=_again(wait))
+    def _check(self, admission: Admission, is_stranger: bool) -> None:
+        """Raise `ApiError` too_many_requests if the caller's bucket is empty, overloaded if a shared one is."""
+        if admission.wait_seconds:
+            raise ApiError("too_many_requests", headers=_retry_after(admission.wait_seconds))
+        for buckets in (self._all, self._all_strangers) if is_stranger else (self._all,):
+            if wait := buckets.take("", self._clock()).wait_seconds:
+                raise ApiError("overloaded", headers=_retry_after(wait))
 
-    def _telling(
+    def _reporting(
         self,
         send: Send,
         scope: Scope,
-        shown: str,
+        token_digest: str,
         account: Account,
         fields: Callable[[], list[tuple[bytes, bytes]]],
     ) -> Send:
+        """Return a `send` that charges bytes, adds the rate limit headers and updates the table of known tokens."""
+
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.body":
                 account.add(size=len(message.get("body", b"")))
             if message["type"] == "http.response.start":
                 message["headers"] = [*message["headers"], *fields()]
                 if message["status"] == 401:
-                    self._known.drop(shown)
+                    self._callers_by_token.drop(token_digest)
                 elif CALLER in scope:
-                    self._known.put(shown, scope[CALLER])
+                    self._callers_by_token.put(token_digest, scope[CALLER])
             await send(message)
 
         return sending
 
 
-def _fields(kind: str, quota: int, taken: Taken) -> list[tuple[bytes, bytes]]:
-    policy, now = f'"{kind}";q={quota};w={WINDOW:.0f}', f'"{kind}";r={taken.left};t={math.ceil(taken.full)}'
-    return [(b"ratelimit-policy", policy.encode()), (b"ratelimit", now.encode())]
+def _fields(kind: str, quota: int, admission: Admission) -> list[tuple[bytes, bytes]]:
+    policy = f'"{kind}";q={quota};w={WINDOW:.0f}'
+    current = f'"{kind}";r={admission.remaining};t={math.ceil(admission.full_seconds)}'
+    return [(b"ratelimit-policy", policy.encode()), (b"ratelimit", current.encode())]
 
 
-def _again(wait: float) -> dict[str, str]:
+def _retry_after(wait: float) -> dict[str, str]:
     return {"Retry-After": str(math.ceil(wait))}
 
 
-def _shown(scope: Scope) -> str:
-    """The digest of what stands in Authorization; the secret itself is kept nowhere."""
-    shown = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-    return hashlib.sha256(shown).hexdigest()
+def _token_digest(scope: Scope) -> str:
+    """Return the digest of the Authorization header; the secret itself is not stored."""
+    authorization = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+    return hashlib.sha256(authorization).hexdigest()
 
 
 def address(scope: Scope) -> str:
-    """Where a request comes from, as a bucket or a place goes by it."""
+    """Return the client address under which a request is limited."""
     client = scope.get("client")
     return _network(client[0]) if client else ""
 
 
 @lru_cache(MOST_REMEMBERED)
 def _network(host: str) -> str:
-    """Who has one address of version 6 has its 2^64 neighbours too."""
+    """Return an IPv4 address itself, or the /64 network of an IPv6 address, which usually belongs to one client."""
     try:
-        found = ip_address(host)
+        parsed = ip_address(host)
     except ValueError:
         return host
-    return str(found) if not isinstance(found, IPv6Address) else hex(int(found) >> 64)
+    return hex(int(parsed) >> 64) if isinstance(parsed, IPv6Address) else str(parsed)

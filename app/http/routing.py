@@ -1,4 +1,4 @@
-"""What the application's routes are, as FastAPI holds them."""
+"""Access to the routes of the application as FastAPI stores them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -10,7 +10,7 @@ from app.http.asgi import Scope
 
 
 def routes(routers: Sequence[APIRouter]) -> Iterator[APIRoute]:
-    """Every route of ours."""
+    """Yield every API route of the routers."""
     for router in routers:
         for route in router.routes:
             if isinstance(route, APIRoute):
@@ -18,21 +18,21 @@ def routes(routers: Sequence[APIRouter]) -> Iterator[APIRoute]:
 
 
 def dependants(route: APIRoute) -> Iterator[Dependant]:
-    """What a route's function depends on: itself, and every dependency down to the last."""
-    waiting = [route.dependant]
-    while waiting:
-        dependant = waiting.pop()
+    """Yield the dependant of a route and of all its direct and indirect dependencies."""
+    stack = [route.dependant]
+    while stack:
+        dependant = stack.pop()
         yield dependant
-        waiting += dependant.dependencies
+        stack += dependant.dependencies
 
 
 def own_path(scope: Scope) -> str:
-    """What was asked for, as our routes name it: without the prefix, which a proxy takes away or leaves."""
+    """Return the request's path without the prefix of a proxy, whether the proxy strips the prefix or not."""
     path, prefix = str(scope["path"]), scope.get("root_path", "")
     return path.removeprefix(prefix) if f"{path}/".startswith(f"{prefix}/") else path
 
 
-def allowed(known: Iterable[APIRoute], path: str) -> set[str]:
-    """The methods that a path knows; HEAD goes wherever GET does."""
-    methods = {method for route in known if route.path_regex.match(path) for method in route.methods or ()}
+def allowed(candidates: Iterable[APIRoute], path: str) -> set[str]:
+    """Return the methods that a path supports, including HEAD if it supports GET."""
+    methods = {method for route in candidates if route.path_regex.match(path) for method in route.methods or ()}
     return methods | {"HEAD"} if "GET" in methods else methods

@@ -1,4 +1,4 @@
-"""How the application is served, by the command and by the tests alike."""
+"""Server configuration, shared by the command and the tests."""
 
 from functools import partial
 from typing import Any
@@ -9,12 +9,14 @@ from fastapi import FastAPI
 from app.http.protocol import BoundedProtocol, Limits
 
 
-def configured(app: FastAPI, limits: Limits, trusted: str | None = None, **chosen: Any) -> uvicorn.Config:
-    """uvicorn's configuration: HTTP/1.1 alone, bounded, and silent about paths and versions.
+def configured(app: FastAPI, limits: Limits, trusted: str | None = None, **options: Any) -> uvicorn.Config:
+    """Return uvicorn's configuration: HTTP/1.1 only, with limits, and without paths or versions in its output.
 
     Parameters
     ----------
-    trusted : the proxies whose X-Forwarded headers are believed; those of others are ignored
+    limits : limits on connections
+    trusted : proxies whose X-Forwarded headers are used; those of other clients are ignored
+    options : further arguments of `uvicorn.Config`
     """
     return uvicorn.Config(
         app,
@@ -25,6 +27,6 @@ def configured(app: FastAPI, limits: Limits, trusted: str | None = None, **chose
         forwarded_allow_ips=trusted or "",
         server_header=False,
         log_config=None,
-        access_log=False,  # ours names the route, never the path or the query
-        **chosen,
+        access_log=False,  # `Observed` logs the route, never the path or the query
+        **options,
     )

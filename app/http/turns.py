@@ -1,4 +1,4 @@
-"""Fair turns: a few pieces of work run at once, and callers take turns, however much one of them has waiting."""
+"""Fair scheduling: a few pieces of work run at once, and callers take turns, however much one of them has queued."""
 
 import asyncio
 from collections import Counter
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Turn:
-    """A place in the queue."""
+    """Entry of the queue."""
 
-    who: str
+    caller: str
     granted: asyncio.Event
 
 
@@ -20,8 +20,8 @@ class Turns:
 
     Parameters
     ----------
-    slots : how many pieces of work run at once
-    each : how many of them one caller may have; the others of that caller wait
+    slots : number of pieces of work that run at once
+    each : largest number of them for one caller
     """
 
     def __init__(self, slots: int, each: int) -> None:
@@ -29,50 +29,50 @@ class Turns:
         self._queue: list[_Turn] = []
         self._running: Counter[str] = Counter()
         self._granted = 0
-        self._last: dict[str, int] = {}  # the number of the last turn of each caller with work that runs or waits
+        self._last: dict[str, int] = {}  # number of the last turn of each caller with running or queued work
 
-    async def take(self, who: str) -> None:
-        """Wait for a slot; the caller must `leave` it."""
-        turn = _Turn(who, asyncio.Event())
+    async def take(self, caller: str) -> None:
+        """Wait for a slot, which must be released with `leave`."""
+        turn = _Turn(caller, asyncio.Event())
         self._queue.append(turn)
         self._grant()
         try:
             await turn.granted.wait()
         except BaseException:
             if turn.granted.is_set():
-                self.leave(who)
+                self.leave(caller)
             else:
                 self._queue.remove(turn)
-                self._forget(who)
+                self._forget(caller)
             raise
 
-    def leave(self, who: str) -> None:
-        """Give a slot back."""
-        self._running -= Counter((who,))
+    def leave(self, caller: str) -> None:
+        """Release a slot of the caller."""
+        self._running -= Counter((caller,))
         self._grant()
-        self._forget(who)
+        self._forget(caller)
 
     @asynccontextmanager
-    async def taken(self, who: str) -> AsyncIterator[None]:
-        """Hold a slot inside the block."""
-        await self.take(who)
+    async def slot(self, caller: str) -> AsyncIterator[None]:
+        """Hold a slot of the caller inside the block."""
+        await self.take(caller)
         try:
             yield
         finally:
-            self.leave(who)
+            self.leave(caller)
 
     def _grant(self) -> None:
-        """Give free slots to the caller with the fewest, then to the one whose last turn is longest ago."""
+        """Give each free slot to the caller with the fewest slots; among these, to the one served longest ago."""
         while self._queue and self._running.total() < self._slots:
-            turn = min(self._queue, key=lambda turn: (self._running[turn.who], self._last.get(turn.who, 0)))
-            if self._running[turn.who] >= self._each:
+            turn = min(self._queue, key=lambda turn: (self._running[turn.caller], self._last.get(turn.caller, 0)))
+            if self._running[turn.caller] >= self._each:
                 return
             self._queue.remove(turn)
-            self._running[turn.who] += 1
+            self._running[turn.caller] += 1
             self._granted += 1
-            self._last[turn.who] = self._granted
+            self._last[turn.caller] = self._granted
             turn.granted.set()
 
-    def _forget(self, who: str) -> None:
-        if not self._running[who] and all(turn.who != who for turn in self._queue):
-            self._last.pop(who, None)
+    def _forget(self, caller: str) -> None:
+        if not self._running[caller] and all(turn.caller != caller for turn in self._queue):
+            self._last.pop(caller, None)

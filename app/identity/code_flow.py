@@ -12,8 +12,8 @@ from urllib.parse import quote, urlencode
 
 from joserfc.util import urlsafe_b64encode
 
+from app.http.concurrency import ConcurrencyLimit
 from app.http.errors import ApiError
-from app.http.places import Places
 from app.identity.sign_on import SignOn
 from app.settings import Settings
 
@@ -68,7 +68,7 @@ class CodeFlow:
 
     settings: Settings
     sign_on: SignOn
-    exchanges: Places
+    exchanges: ConcurrencyLimit
 
     def address(self, attempt: Attempt) -> str:
         """The provider's page for this attempt; `ApiError` sign_on_unavailable if it has not said which."""
@@ -122,7 +122,7 @@ class CodeFlow:
             "client_id": self.settings.oidc_audience or "",
             "code_verifier": attempt.verifier,
         }
-        with self.exchanges.taken(address):
+        with self.exchanges.slot(address):
             given = await self.sign_on.provider.exchanged(form, self._secret) if code else {}
         token = given.get("id_token")
         if not isinstance(token, str) or await self.sign_on.read(token, attempt.nonce) is None:

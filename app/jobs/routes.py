@@ -123,7 +123,7 @@ async def _visible(base: Base, principal: Analyst, job_id: Identifier) -> Job:
 
 async def stream_slot(request: Request, principal: Analyst) -> AsyncIterator[None]:
     """Hold one of the event streams that a caller may have open at once, while this stream is open."""
-    with request.app.state.services.streams.taken(principal.id):
+    with request.app.state.services.streams.slot(principal.id):
         yield
 
 

@@ -16,7 +16,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from accounting.records.ledger import share
-from app.http.middleware import Over
+from app.http.middleware import FinishedRequest
 from app.jobs import store
 from app.jobs.leases import Holder
 from app.ledger.store import states
@@ -97,12 +97,12 @@ class Metrics:
         """Include this service in the metrics from now on."""
         self._service.watched = watched
 
-    def count(self, over: Over) -> None:
+    def count(self, request: FinishedRequest) -> None:
         """Count a request. Methods and routes have closed lists, so that callers cannot enlarge the table."""
-        labels = (over.method if over.method in _METHODS else "other", over.route, str(over.status))
+        labels = (request.method if request.method in _METHODS else "other", request.route, str(request.status))
         self._requests.labels(*labels).inc()
-        if over.seconds is not None:
-            self._seconds.labels(*labels).observe(over.seconds)
+        if request.seconds is not None:
+            self._seconds.labels(*labels).observe(request.seconds)
 
     def priced(self, seconds: float | None) -> None:
         """Count a price; `seconds` is None if the price was remembered."""

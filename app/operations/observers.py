@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from app.http.middleware import Over
+from app.http.middleware import FinishedRequest
 from app.operations.metrics import Metrics
 from app.persistence.files import StartRefused
 from app.settings import Settings
@@ -24,11 +24,11 @@ class Observers:
         self.metrics = Metrics()
         self._traces = _traces(settings)
 
-    def request_ended(self, over: Over) -> None:
+    def request_ended(self, request: FinishedRequest) -> None:
         """Count a request and trace it."""
-        self.metrics.count(over)
+        self.metrics.count(request)
         if self._traces is not None:
-            self._traces.tell(over)
+            self._traces.tell(request)
 
     def job_ended(self, state: str, seconds: float) -> None:
         """Count a job whose end was reported, `seconds` after its submission, and trace it."""

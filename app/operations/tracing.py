@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from app.http.middleware import REQUEST, Over
+from app.http.middleware import REQUEST, FinishedRequest
 
 
 class Traces:
@@ -32,24 +32,24 @@ class Traces:
         self._provider.add_span_processor(BatchSpanProcessor(exporter or OTLPSpanExporter(endpoint=endpoint)))
         self._tracer = self._provider.get_tracer("purse")
 
-    def tell(self, over: Over) -> None:
+    def tell(self, request: FinishedRequest) -> None:
         """Send the span of a request, as a part of the caller's trace if the caller named one."""
-        if over.seconds is None:
+        if request.seconds is None:
             return
         end = time.time_ns()
         span = self._tracer.start_span(
-            f"{over.method} {over.route}",
-            context=TraceContextTextMapPropagator().extract({"traceparent": over.parent}),
+            f"{request.method} {request.route}",
+            context=TraceContextTextMapPropagator().extract({"traceparent": request.parent}),
             kind=SpanKind.SERVER,
-            start_time=end - round(1e9 * over.seconds),
+            start_time=end - round(1e9 * request.seconds),
             attributes={
-                "http.request.method": over.method,
-                "http.route": over.route,
-                "http.response.status_code": over.status,
-                "purse.request_id": over.request_id,
+                "http.request.method": request.method,
+                "http.route": request.route,
+                "http.response.status_code": request.status,
+                "purse.request_id": request.request_id,
             },
         )
-        if over.status >= 500:
+        if request.status >= 500:
             span.set_status(Status(StatusCode.ERROR))
         span.end(end)
 

@@ -224,10 +224,10 @@ def test_what_cannot_be_forecast_is_refused(shared: Service, dataset: str, chang
 
 
 def test_twins_are_made_few_at_once(shared: Service, dataset: str) -> None:
-    taken = shared.app.state.services.twins
-    who = shared.call("steward", "GET", "/v1/tokens").json()["items"]
-    owner = next(token["identity"] for token in who if token["name"] == "the analyst")
-    with taken.taken(owner), taken.taken(owner):
+    twins = shared.app.state.services.twins
+    tokens = shared.call("steward", "GET", "/v1/tokens").json()["items"]
+    owner = next(token["identity"] for token in tokens if token["name"] == "the analyst")
+    with twins.slot(owner), twins.slot(owner):
         refused = shared.call("analyst", "GET", f"/v1/datasets/{dataset}/twin")
     assert refused.status_code == 429
     assert refused.headers["Retry-After"] == "5"

@@ -458,7 +458,7 @@ def test_two_headers_where_one_decides_are_refused(shared: Service, name: str, s
     response = shared.client.request("POST", "/v1/jobs", headers=given, content=b"{}")
     problem = response.json()
     assert (response.status_code, problem["code"]) == (422, "invalid_request")
-    assert problem["violations"] == [{"where": f"header.{name.lower()}", "what": "is there more than once"}]
+    assert problem["violations"] == [{"where": f"header.{name.lower()}", "what": "occurs more than once; send it once"}]
     assert CANARY not in response.text
 
 
@@ -487,7 +487,7 @@ def broken() -> TestClient:
         raise ValueError(secret)
 
     application = FastAPI()
-    application.add_middleware(Observed, tell=Metrics().count)
+    application.add_middleware(Observed, on_end=Metrics().count)
     handlers.install(application)
     application.include_router(router)
     return TestClient(application)  # it would raise what passes our middleware

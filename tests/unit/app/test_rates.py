@@ -19,42 +19,42 @@ def test_admits_its_rate_and_ten_seconds_of_it(rate: int, gaps: list[float]) -> 
     buckets, now, admitted = Buckets(rate), 1e5, 0
     for gap in gaps:
         now += gap
-        taken = buckets.take("ada", now)
-        admitted += not taken.wait
+        admission = buckets.take("ada", now)
+        admitted += not admission.wait_seconds
         assert admitted <= rate * (WINDOW + now - 1e5) + 1e-3 * rate
-        assert 0 <= taken.left <= buckets.quota
-        assert 0.0 <= taken.full <= WINDOW * (1 + 1e-6)
+        assert 0 <= admission.remaining <= buckets.quota
+        assert 0.0 <= admission.full_seconds <= WINDOW * (1 + 1e-6)
 
 
 @given(st.integers(1, 50), GAPS)
-def test_whoever_waits_as_told_is_admitted(rate: int, gaps: list[float]) -> None:
+def test_a_caller_who_waits_as_requested_is_admitted(rate: int, gaps: list[float]) -> None:
     buckets, now = Buckets(rate), 1e5
     for gap in gaps:
         now += gap
         for _ in range(3):
-            taken = buckets.take("ada", now)
-            if taken.wait:
-                now += taken.wait + 1e-9
-                assert not buckets.take("ada", now).wait
+            admission = buckets.take("ada", now)
+            if admission.wait_seconds:
+                now += admission.wait_seconds + 1e-9
+                assert not buckets.take("ada", now).wait_seconds
 
 
 def test_a_full_bucket_gives_what_it_says_and_no_more() -> None:
     buckets = Buckets(3)
-    left = [buckets.take("ada", 0.0) for _ in range(31)]
-    assert [taken.left for taken in left] == [*range(29, -1, -1), 0]
-    assert [bool(taken.wait) for taken in left] == [False] * 30 + [True]
-    assert not buckets.take("eve", 0.0).wait, "each has its own"
+    admissions = [buckets.take("ada", 0.0) for _ in range(31)]
+    assert [admission.remaining for admission in admissions] == [*range(29, -1, -1), 0]
+    assert [bool(admission.wait_seconds) for admission in admissions] == [False] * 30 + [True]
+    assert not buckets.take("eve", 0.0).wait_seconds, "each has its own"
 
 
 def test_what_a_request_has_cost_is_owed_and_waited_for() -> None:
     buckets = Buckets(10)
-    assert not buckets.take("ada", 0.0).wait
-    assert buckets.charge("ada", 149.0, 0.0).left == 0, "fifty more than there were"
+    assert not buckets.take("ada", 0.0).wait_seconds
+    assert buckets.charge("ada", 149.0, 0.0).remaining == 0, "fifty more than there were"
     refused = buckets.take("ada", 0.0)
-    assert abs(refused.wait - 5.1) < 1e-6
-    assert buckets.take("ada", 5.0).wait
-    assert not buckets.take("ada", 5.2).wait
-    assert not buckets.take("eve", 0.0).wait, "each pays for its own"
+    assert abs(refused.wait_seconds - 5.1) < 1e-6
+    assert buckets.take("ada", 5.0).wait_seconds
+    assert not buckets.take("ada", 5.2).wait_seconds
+    assert not buckets.take("eve", 0.0).wait_seconds, "each pays for its own"
 
 
 def test_tables_do_not_grow() -> None:
@@ -66,7 +66,7 @@ def test_tables_do_not_grow() -> None:
 
 
 def test_one_caller_has_so_many_answered_at_once() -> None:
-    told: list[tuple[str, int]] = []
+    statuses: list[tuple[str, int]] = []
 
     async def main() -> None:
         release = asyncio.Event()
@@ -80,17 +80,17 @@ def test_one_caller_has_so_many_answered_at_once() -> None:
         async def ask(host: str) -> None:
             async def send(message: Any) -> None:
                 if message["type"] == "http.response.start":
-                    told.append((host, message["status"]))
+                    statuses.append((host, message["status"]))
 
             scope = {"type": "http", "path": "/", "headers": [], "client": (host, 1)}
             await limited(scope, asyncio.sleep, send)  # type: ignore[arg-type]
 
         asking = [asyncio.create_task(ask(host)) for host in ("2001:db8::1", "2001:db8::2", "2001:db8::3", "::1")]
         await asyncio.sleep(0.01)
-        assert told == [("2001:db8::3", 429)], "one network of addresses is one"
+        assert statuses == [("2001:db8::3", 429)], "one network of addresses is one"
         release.set()
         await asyncio.gather(*asking)
         await ask("2001:db8::3")
 
     asyncio.run(main())
-    assert sorted(status for _, status in told) == [200, 200, 200, 200, 429]
+    assert sorted(status for _, status in statuses) == [200, 200, 200, 200, 429]

@@ -27,7 +27,7 @@ class Work:
         await _settled()
 
     async def _work(self, who: str) -> None:
-        async with self.turns.taken(who):
+        async with self.turns.slot(who):
             self.ran.append(who)
             end = asyncio.Event()
             self._ends.append(end)
