@@ -1,1 +1,1 @@
-"""Who asks: identities, their tokens, sign-on, and what each role may do."""
+"""Authentication and authorization: identities, tokens, sign-on and the permissions of each role."""

@@ -1,7 +1,7 @@
-"""Signing in by way of the provider: an authorization code, bound by PKCE, state and nonce to the browser that began.
+"""Sign-in at the provider by an authorization code that PKCE, state and nonce bind to one browser.
 
-Reference: OpenID Connect Core 1.0, section 3.1; RFC 7636 (S256); RFC 9207 (who answered); RFC 9700; OpenID Connect
-RP-Initiated Logout 1.0.
+Reference: OpenID Connect Core 1.0, section 3.1; RFC 7636 (S256); RFC 9207 (issuer of the response); RFC 9700;
+OpenID Connect RP-Initiated Logout 1.0.
 """
 
 import hashlib
@@ -17,53 +17,57 @@ from app.http.errors import ApiError
 from app.identity.sign_on import SignOn
 from app.settings import Settings
 
-EXCHANGES_EACH, EXCHANGES = 4, 16  # of codes at once, for one address and for all: each asks the provider
+# Largest numbers of codes that are exchanged at once, for one address and for all; each is a request to the provider.
+EXCHANGES_EACH, EXCHANGES = 4, 16
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """State, nonce and verifier are HMAC-SHA256 of a number that one browser holds: none tells it, or another of them.
+    """One sign-in attempt of a browser.
+
+    State, nonce and verifier are derived by HMAC-SHA256 from a secret that only this browser holds. None of them
+    reveals the secret or another of them.
 
     Parameters
     ----------
-    number : 32 random bytes in base64url
+    number : the secret; 32 random bytes in base64url
     """
 
     number: str
 
     @classmethod
     def begin(cls) -> "Attempt":
-        """A fresh one."""
+        """Return a new attempt with a fresh secret."""
         return cls(secrets.token_urlsafe(32))
 
     @property
     def state(self) -> str:
-        """What comes back through the browser."""
+        """State parameter, which the browser returns with the code."""
         return self._derived(b"state")
 
     @property
     def nonce(self) -> str:
-        """What the token must hold."""
+        """Nonce that the ID token must contain."""
         return self._derived(b"nonce")
 
     @property
     def verifier(self) -> str:
-        """What the code is good for nothing without; it leaves for the provider alone."""
+        """PKCE verifier, required to exchange the code and sent to the provider only."""
         return self._derived(b"verifier")
 
-    def _derived(self, what: bytes) -> str:
-        return urlsafe_b64encode(hmac.digest(self.number.encode(), what, "sha256")).decode()
+    def _derived(self, purpose: bytes) -> str:
+        return urlsafe_b64encode(hmac.digest(self.number.encode(), purpose, "sha256")).decode()
 
 
 @dataclass(frozen=True, slots=True)
 class CodeFlow:
-    """Where a browser is sent, and what is had for the code that it comes back with; nothing of it is stored here.
+    """Addresses for the browser's sign-in, and the exchange of its code for a token; it stores nothing.
 
     Parameters
     ----------
-    settings : whose `oidc_redirect` is there
-    sign_on : reads the provider's tokens
-    exchanges : how many codes are being exchanged, by address
+    settings : settings with `oidc_redirect`
+    sign_on : reader of the provider's tokens
+    exchanges : limit on the codes that are exchanged at once
     """
 
     settings: Settings
@@ -71,9 +75,9 @@ class CodeFlow:
     exchanges: ConcurrencyLimit
 
     def address(self, attempt: Attempt) -> str:
-        """The provider's page for this attempt; `ApiError` sign_on_unavailable if it has not said which."""
+        """Return the provider's sign-in page for this attempt; `ApiError` sign_on_unavailable if it is unknown."""
         challenge = urlsafe_b64encode(hashlib.sha256(attempt.verifier.encode()).digest()).decode()
-        asked = {
+        parameters = {
             "response_type": "code",
             "client_id": self.settings.oidc_audience,
             "redirect_uri": self.settings.oidc_redirect,
@@ -83,38 +87,41 @@ class CodeFlow:
             "code_challenge": challenge,
             "code_challenge_method": "S256",
         }
-        return f"{self.sign_on.provider.endpoint('authorization_endpoint')}?{urlencode(asked)}"
+        return f"{self.sign_on.provider.endpoint('authorization_endpoint')}?{urlencode(parameters)}"
 
     def exit(self) -> str | None:
-        """The provider's page to sign out there, which leads back to ours; None if it has said none to trust.
+        """Return the provider's sign-out page, which redirects back to ours; None if no secure one is known.
 
-        It is told which service asks, and no token: that would stand in an address, good for this service till its end.
+        The address names this service and contains no token, because a token in an address could be read and reused.
         """
-        asked = {
+        parameters = {
             "client_id": self.settings.oidc_audience,
             "post_logout_redirect_uri": (self.settings.oidc_redirect or "").removesuffix("/return"),
         }
         try:
-            return f"{self.sign_on.provider.endpoint('end_session_endpoint')}?{urlencode(asked)}"
+            return f"{self.sign_on.provider.endpoint('end_session_endpoint')}?{urlencode(parameters)}"
         except ApiError:
             return None
 
     async def token(self, attempt: Attempt, state: str, code: str, issuer: str | None, address: str) -> str:
-        """The ID token of whoever signed in at the provider, made for this attempt.
+        """Return the ID token that the provider issued for this attempt.
 
         Parameters
         ----------
-        address : that the browser comes from
+        attempt : attempt of the browser
+        state, code, issuer : parameters of the provider's redirect
+        address : client address of the browser
 
         Raises
         ------
         ApiError
-            unauthenticated if the attempt is another browser's or the provider lets nobody in; sign_on_unavailable;
-            too_many_requests or overloaded while the provider is asked for as many others.
+            unauthenticated if another browser began the attempt or the provider issues no valid token;
+            sign_on_unavailable; too_many_requests or overloaded if too many codes are being exchanged.
         """
         is_ours = issuer in (None, self.settings.oidc_issuer)
         if not attempt.number or not is_ours or not hmac.compare_digest(state.encode(), attempt.state.encode()):
-            raise ApiError("unauthenticated", "This was not begun in this browser, or too long ago: sign in again.")
+            detail = "This sign-in was begun in another browser, or too long ago. Sign in again."
+            raise ApiError("unauthenticated", detail)
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -123,15 +130,16 @@ class CodeFlow:
             "code_verifier": attempt.verifier,
         }
         with self.exchanges.slot(address):
-            given = await self.sign_on.provider.exchanged(form, self._secret) if code else {}
-        token = given.get("id_token")
+            answer = await self.sign_on.provider.exchanged(form, self._secret) if code else {}
+        token = answer.get("id_token")
         if not isinstance(token, str) or await self.sign_on.read(token, attempt.nonce) is None:
-            raise ApiError("unauthenticated", "The provider did not let you in: sign in again, or ask who runs it.")
+            detail = "The sign-on provider issued no valid token. Sign in again, or ask the operator for help."
+            raise ApiError("unauthenticated", detail)
         return token
 
     @property
     def _secret(self) -> tuple[str, str] | None:
-        """How the service, and no browser, shows who it is, where the provider asks for that: RFC 6749, 2.3.1."""
+        """Client id and secret of the service for the provider, if a secret is set; RFC 6749, section 2.3.1."""
         secret = self.settings.oidc_client_secret
         if secret is None:
             return None

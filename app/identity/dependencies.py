@@ -1,4 +1,4 @@
-"""Who may do what: FastAPI dependencies that every protected route names."""
+"""FastAPI dependencies for authentication and authorization; every protected route uses one."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -18,7 +18,7 @@ from purse.wire.tokens import Role, Scope
 bearer = HTTPBearer(
     auto_error=False,
     scheme_name="token",
-    description="A token that a steward made with `POST /v1/tokens`, or one of the provider of sign-on.",
+    description="Token created by a steward with `POST /v1/tokens`, or a token of the sign-on provider.",
 )
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
@@ -44,19 +44,19 @@ Chosen = Annotated[Settings, Depends(settings)]
 async def caller(
     request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
 ) -> Principal:
-    """Whom the provider of sign-on vouches for, or who holds this token: looked up once for each request.
+    """Return the principal of the bearer token, which is a token of the service or of the sign-on provider.
 
     Raises
     ------
     ApiError
-        unauthenticated, and what `service.known` raises.
+        unauthenticated; forbidden if none of a person's groups has a role; sign_on_unavailable.
     """
     if credentials is None:
         raise ApiError("unauthenticated", headers=_CHALLENGE)
     sign_on: SignOn | None = request.app.state.services.sign_on
-    arrived = None if sign_on is None else await sign_on.read(credentials.credentials)
+    arrival = None if sign_on is None else await sign_on.read(credentials.credentials)
     base = await database(request)
-    principal = await service.known(base, arrived or credentials.credentials)
+    principal = await service.authenticate(base, arrival or credentials.credentials)
     if principal is None:
         raise ApiError("unauthenticated", headers=_CHALLENGE)
     request.scope[CALLER] = principal.id
@@ -65,22 +65,22 @@ async def caller(
 
 @dataclass(frozen=True, slots=True)
 class Require:
-    """A dependency: the principal, if its role is one of `roles` and its token is for `scope`. Made by `require`."""
+    """Dependency that returns the principal if its role and scope are sufficient; created by `require`."""
 
     roles: frozenset[Role]
     scope: Scope
 
     async def __call__(self, principal: Annotated[Principal, Depends(caller)]) -> Principal:
-        """The principal; `ApiError` unauthenticated or forbidden."""
+        """Return the principal, or raise `ApiError` forbidden."""
         if principal.role not in self.roles:
             raise ApiError("forbidden")
         if self.scope not in principal.scopes:
-            raise ApiError("forbidden", f"This token is not for this: it lacks the scope `{self.scope}`.")
+            raise ApiError("forbidden", f"The token lacks the scope `{self.scope}`. Use a token that has it.")
         return principal
 
 
 def require(*roles: Role, scope: Scope = "read") -> Require:
-    """`Annotated[Principal, Depends(require("analyst"))]`. A steward may do all that an analyst may."""
+    """Return a dependency for `Annotated[Principal, Depends(require("analyst"))]`; "analyst" also admits stewards."""
     allowed = frozenset(roles)
     return Require(allowed | {"steward"} if "analyst" in allowed else allowed, scope)
 

@@ -1,7 +1,7 @@
-"""A home and its database belong to one service. Both hold its identity, and no other pair of the two is opened.
+"""Check that the home directory and the database belong to the same service. Both store the service's identity.
 
-Beside an empty database every dataset of a home would look abandoned; beside another home every charge would be for
-data that is not there.
+With an empty database, every dataset of a home would look abandoned. With another home, the database would contain
+charges for data that does not exist.
 """
 
 from collections.abc import Iterator
@@ -21,21 +21,24 @@ IDENTITY_FILE = "identity"
 
 
 class Misplaced(StartRefused):
-    """The home and the database are not of one service; the message says what to do."""
+    """The home and the database belong to different services; the message states how to fix it."""
 
 
 def open_database(settings: Settings, clock: Clock | None = None, *, upgrade: bool = False) -> Database:
-    """The home's database, its tables made if there are none; a new service gets its identity here, once.
+    """Open the home's database. A new database gets its tables, and a new service gets its identity.
 
     Parameters
     ----------
-    upgrade : bring an older one up to date, as SQLite's is at each start (`Database.migrate`)
+    settings : settings with the home and the database
+    clock : source of timestamps
+    upgrade : upgrade the schema of an older database, as SQLite does at each start (`Database.migrate`)
 
     Raises
     ------
     Misplaced
-        if the two belong to different services, or one of them has lost what the other one knows. `StartRefused` if the
-        database does not answer, or is of another version.
+        if home and database belong to different services, or one of them has lost datasets of the other.
+    StartRefused
+        if the database does not answer, or has another version.
     """
     with refusing(settings):
         return _opened(settings, clock, upgrade)
@@ -43,18 +46,18 @@ def open_database(settings: Settings, clock: Clock | None = None, *, upgrade: bo
 
 @contextmanager
 def refusing(settings: Settings) -> Iterator[None]:
-    """Turn errors of the database and of files into `StartRefused`, whose message says what to do.
+    """Turn errors of the database and of files into `StartRefused`, whose message states how to fix them.
 
     Parameters
     ----------
-    settings : whose database the message names, without its password
+    settings : settings with the database, which the message names without its password
     """
     try:
         yield
     except Unavailable:
         raise StartRefused(
-            f"the database {_public(settings.database)} does not answer: check that it runs and that "
-            "PURSE_DATABASE_URL is right, and try again"
+            f"the database {_without_password(settings.database)} does not answer: check that it runs and that "
+            "PURSE_DATABASE_URL is correct, then try again"
         ) from None
     except OSError as error:
         raise StartRefused(described(error)) from None
@@ -64,12 +67,12 @@ def _opened(settings: Settings, clock: Clock | None, upgrade: bool) -> Database:
     home, database = settings.make_home(), Database(settings.database, clock)
     try:
         with database.read() as connection:
-            says_whose = sa.inspect(connection).has_table(service.name)
-        if not says_whose:
+            has_identity = sa.inspect(connection).has_table(service.name)
+        if not has_identity:
             database.migrate(at_start=not upgrade)
         with database.write(alone="names") as connection:
-            _agree(connection, home, _public(settings.database))
-        if says_whose:  # another service's database is not brought up to date
+            _check_identity(connection, home, _without_password(settings.database))
+        if has_identity:  # after the check, so that the database of another service is not upgraded
             database.migrate(at_start=not upgrade)
     except BaseException:
         database.close()
@@ -77,7 +80,8 @@ def _opened(settings: Settings, clock: Clock | None, upgrade: bool) -> Database:
     return database
 
 
-def _agree(connection: sa.Connection, home: Path, url: str) -> None:
+def _check_identity(connection: sa.Connection, home: Path, url: str) -> None:
+    """Compare the identities of database and home, or write a new one to both; raise `Misplaced` if they disagree."""
     file = home / IDENTITY_FILE
     stored = connection.scalar(sa.select(service.c.id))
     try:
@@ -88,35 +92,36 @@ def _agree(connection: sa.Connection, home: Path, url: str) -> None:
         return
     named = set(connection.scalars(sa.select(datasets.c.folder)))
     if stored is not None:
-        known = "no identity" if written is None else f"the identity {written}"
+        home_identity = "no identity" if written is None else f"the identity {written}"
         raise Misplaced(
-            f"the database {url} is that of the service {stored}, and the home {home} has {known}: name the home and "
-            f"the database that belong together (PURSE_HOME, PURSE_DATABASE_URL), or restore both from one backup"
+            f"the database {url} is that of the service {stored}, and the home {home} has {home_identity}: set "
+            "PURSE_HOME and PURSE_DATABASE_URL to a home and a database of one service, or restore both from one backup"
         )
-    there = _folders(home)
-    if there and not named:
+    present = _folders(home)
+    if present and not named:
         raise Misplaced(
-            f"the home {home} holds {len(there)} datasets and the database {url} knows none: it is new, or that of "
-            f"another service; name the right one (PURSE_DATABASE_URL) or restore it, or move {home / 'datasets'} away"
+            f"the home {home} holds {len(present)} datasets and the database {url} knows none, because it is new or "
+            f"belongs to another service: set PURSE_DATABASE_URL to the correct database, restore it, or move "
+            f"{home / 'datasets'} away"
         )
-    if not named <= there:
+    if not named <= present:
         raise Misplaced(
-            f"the database {url} names datasets that are not in the home {home}: name the home and the database that "
-            f"belong together (PURSE_HOME, PURSE_DATABASE_URL), or restore both from one backup"
+            f"the database {url} names datasets that are not in the home {home}: set PURSE_HOME and "
+            f"PURSE_DATABASE_URL to a home and a database of one service, or restore both from one backup"
         )
-    # The file comes first: without the row it is taken up again by the next start.
+    # Write the file first: if the row is missing, the next start uses the file again.
     identity = written or new_id("svc")
     if written is None:
         write_whole(file, f"{identity}\n".encode())
     connection.execute(sa.insert(service).values(id=identity))
 
 
-def _public(url: str) -> str:
-    """Without the password."""
+def _without_password(url: str) -> str:
+    """Return a database URL with its password masked."""
     return sa.make_url(url).render_as_string()
 
 
 def _folders(home: Path) -> set[str]:
-    """The names of the home's datasets; what is hidden is an upload on its way."""
+    """Return the names of the home's datasets; hidden directories are unfinished uploads."""
     folder = home / "datasets"
     return {path.name for path in folder.iterdir() if not path.name.startswith(".")} if folder.is_dir() else set()

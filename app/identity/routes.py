@@ -1,4 +1,4 @@
-"""Tokens, for stewards."""
+"""Routes for tokens, which stewards manage."""
 
 from typing import Annotated
 
@@ -33,26 +33,26 @@ def create(
     body: Annotated[TokenRequest, Depends(json_body(TokenRequest))],
     locate: Locate,
 ) -> NewToken:
-    """The secret is shown in this answer and never again: the service keeps its SHA-256 only.
+    """Create a token. Only this response contains the secret; the service stores its SHA-256 hash.
 
-    A name is one person's or program's for good. With a name that is known, and its role, this is another token of the
-    same identity, which has the same jobs, grants and spending.
+    A name belongs permanently to one person or program. If the name exists with the same role, the new token belongs to
+    the same identity, with its jobs, grants and spending.
     """
-    made = service.create(base, body, chosen.max_token_lifetime)
-    locate(f"{router.prefix}/{made.id}")
-    return made
+    token = service.create(base, body, chosen.max_token_lifetime)
+    locate(f"{router.prefix}/{token.id}")
+    return token
 
 
 @router.get("", summary="List tokens", responses=responses("invalid_request"))
 def listing(
     base: Base,
     _principal: Steward,
-    asked: Annotated[Paging, Depends(paging())],
-    name: Annotated[Name | None, Query(description="Only whose name is this.")] = None,
-    role: Annotated[Role | None, Query(description="Only those of this role.")] = None,
+    paging_request: Annotated[Paging, Depends(paging())],
+    name: Annotated[Name | None, Query(description="Only tokens of the identity with this name.")] = None,
+    role: Annotated[Role | None, Query(description="Only tokens with this role.")] = None,
 ) -> Page[Token]:
-    """Live tokens, without their secrets."""
-    return service.page(base, asked, name, role)
+    """List valid tokens without their secrets."""
+    return service.page(base, paging_request, name, role)
 
 
 @router.post(
@@ -65,10 +65,10 @@ def rotate(
     token_id: Identifier,
     locate: Locate,
 ) -> NewToken:
-    """A new secret for the same identity, scopes and lifetime; the old token ends at once, in the same transaction."""
-    made = service.rotate(base, token_id, chosen.max_token_lifetime)
-    locate(f"{router.prefix}/{made.id}")
-    return made
+    """Replace a token by a new one with the same identity, scopes and lifetime; the old one is revoked immediately."""
+    token = service.rotate(base, token_id, chosen.max_token_lifetime)
+    locate(f"{router.prefix}/{token.id}")
+    return token
 
 
 @router.delete(
@@ -78,6 +78,9 @@ def rotate(
     responses=responses("not_found", "last_steward", "disk_full"),
 )
 def revoke(base: Base, _principal: Manager, token_id: Identifier) -> Response:
-    """At once and for good. Jobs go on, charges stay, and all remain its identity's. The last steward token stays."""
+    """Revoke a token immediately and permanently.
+
+    Jobs continue, and charges remain with the identity. The last token that can create tokens cannot be revoked.
+    """
     service.revoke(base, token_id)
     return Response(status_code=204)

@@ -1,4 +1,4 @@
-"""Making, rotating, listing and revoking tokens; the first one comes from the operator."""
+"""Creation, rotation, listing and revocation of tokens, and the operator's first token."""
 
 from datetime import datetime
 from pathlib import Path
@@ -26,36 +26,37 @@ _NO_ROLE = (
 )
 
 
-async def known(database: Database, shown: Arrival | str) -> Principal | None:
-    """Whose this token is; None if it is nobody's. A person who signs on for the first time becomes an identity.
+async def authenticate(database: Database, credential: Arrival | str) -> Principal | None:
+    """Return the principal of a token or a sign-on, or None. The first sign-on of a person creates an identity.
 
     Raises
     ------
     ApiError
         forbidden if none of a person's groups has a role.
     """
-    if isinstance(shown, str):
-        return await store.find(database, shown)
-    if shown.role is None:
+    if isinstance(credential, str):
+        return await store.find(database, credential)
+    if credential.role is None:
         raise ApiError("forbidden", _NO_ROLE)
-    return await run_in_threadpool(_arrived, database, shown, shown.role)
+    return await run_in_threadpool(_sign_on, database, credential, credential.role)
 
 
 def create(database: Database, request: TokenRequest, longest: int | None = None) -> NewToken:
-    """A new token; its text is in the answer and nowhere else.
+    """Create a token. Only the returned value contains its secret.
 
     Parameters
     ----------
-    longest : seconds that no token outlives; one that asks for no end gets this one
+    longest : longest lifetime in seconds; also the lifetime if the request has none
 
     Raises
     ------
     ApiError
-        name_taken if the name is one of another role; out_of_range beyond `longest`.
+        name_taken if the name belongs to another role; out_of_range if the lifetime exceeds `longest`.
     """
     if longest is not None and (request.lifetime or 0) > longest:
-        wrong = Violation(where="body.lifetime", what=f"must be at most {longest}: PURSE_MAX_TOKEN_LIFETIME")
-        raise ApiError("out_of_range", "See `violations`.", violations=[wrong])
+        message = f"must be at most {longest} seconds, the limit that PURSE_MAX_TOKEN_LIFETIME sets"
+        violation = Violation(where="body.lifetime", what=message)
+        raise ApiError("out_of_range", "See `violations`.", violations=[violation])
     lifetime, secret = request.lifetime or longest, store.draw()
     with database.write(alone="names") as connection:
         now = database.clock.wall()
@@ -65,20 +66,20 @@ def create(database: Database, request: TokenRequest, longest: int | None = None
 
 
 def rotate(database: Database, token_id: str, longest: int | None = None) -> NewToken:
-    """Another token in the place of a live one, which ends now: the same identity, scopes and lifetime, a new secret.
+    """Revoke a valid token and return a new one with the same identity, scopes and lifetime.
 
     Parameters
     ----------
-    longest : seconds that the new one does not outlive, though the old one was made without such an end
+    longest : longest lifetime of the new token in seconds, even if the old one had a longer one
 
     Raises
     ------
     ApiError
-        not_found if no live token has this id.
+        not_found if no valid token has this id.
     """
     secret = store.draw()
     with database.write(alone="names") as connection:
-        old = _found(connection, database, token_id)
+        old = _require_token(connection, database, token_id)
         now = database.clock.wall()
         lifetime = min((seconds for seconds in (_lifetime(old), longest) if seconds is not None), default=None)
         end = None if lifetime is None else stamp(now + lifetime)
@@ -87,22 +88,22 @@ def rotate(database: Database, token_id: str, longest: int | None = None) -> New
     return NewToken(**token.model_dump(), token=secret)
 
 
-def page(database: Database, asked: Paging, name: str | None = None, role: Role | None = None) -> Page[Token]:
-    """Live tokens, of this name and role if any are named."""
+def page(database: Database, paging: Paging, name: str | None = None, role: Role | None = None) -> Page[Token]:
+    """Return a page of valid tokens, optionally of one name or role."""
     with database.read() as connection:
-        return store.page(connection, asked, database.timestamp(), name, role)
+        return store.page(connection, paging, database.timestamp(), name, role)
 
 
 def revoke(database: Database, token_id: str) -> None:
-    """Ends a token at once and for good.
+    """Revoke a token immediately and permanently.
 
     Raises
     ------
     ApiError
-        not_found if no live token has this id; last_steward if nobody could make tokens afterwards.
+        not_found if no valid token has this id; last_steward if no other token can create tokens.
     """
     with database.write(alone="names") as connection:
-        _found(connection, database, token_id)
+        _require_token(connection, database, token_id)
         at = database.timestamp()
         if store.managers(connection, at) == [token_id]:
             raise ApiError("last_steward")
@@ -110,14 +111,14 @@ def revoke(database: Database, token_id: str) -> None:
 
 
 def ensure_steward(database: Database, settings: Settings) -> Path | None:
-    """Makes sure that a new service has a steward.
+    """Create the first steward of a new service.
 
-    A bootstrap token that is set becomes valid, unless it was revoked before: a restart undoes no revocation. If none
-    is set and no token was ever made, one is drawn and written to a file of mode 0600 in the home.
+    If a bootstrap token is set, it becomes valid unless it was issued before, so that a restart does not undo its
+    revocation. If none is set and no token was ever created, a new token is written to a file of mode 0600 in the home.
 
     Returns
     -------
-    The file, if one was written now.
+    The path of the file if it was written, otherwise None.
     """
     if settings.bootstrap_token is not None:
         _ensure(database, settings.bootstrap_token.get_secret_value())
@@ -126,7 +127,7 @@ def ensure_steward(database: Database, settings: Settings) -> Path | None:
         if not store.is_empty(connection):
             return None
         secret = store.draw()
-        # The file comes first: a token that nobody was told would lock everybody out.
+        # Write the file first: a stored token that nobody knows would lock everybody out.
         path = settings.home / TOKEN_FILE
         write_whole(path, f"{secret}\n".encode())
         store.add(connection, "first steward", "steward", secret, database.timestamp())
@@ -134,7 +135,7 @@ def ensure_steward(database: Database, settings: Settings) -> Path | None:
 
 
 def own(database: Database, name: str, role: Role) -> NewToken:
-    """A token of the service's own making, under this name or, where another role goes by it, one like it."""
+    """Create a token for the service's own use; the name gets a number if it belongs to another role."""
     with database.write(alone="names") as connection:
         secret = store.draw()
         free = store.free_name(connection, name, role)
@@ -142,17 +143,17 @@ def own(database: Database, name: str, role: Role) -> NewToken:
     return NewToken(**token.model_dump(), token=secret)
 
 
-def _arrived(database: Database, shown: Arrival, role: Role) -> Principal | None:
+def _sign_on(database: Database, arrival: Arrival, role: Role) -> Principal | None:
     with database.read() as connection:
-        principal = store.arrived(connection, shown, role)
+        principal = store.arrived(connection, arrival, role)
     if principal is not None:
         return principal
     with database.write(alone="names") as connection:
-        store.welcome(connection, shown, role, database.timestamp())
-        return store.arrived(connection, shown, role)
+        store.welcome(connection, arrival, role, database.timestamp())
+        return store.arrived(connection, arrival, role)
 
 
-def _found(connection: sa.Connection, database: Database, token_id: str) -> Token:
+def _require_token(connection: sa.Connection, database: Database, token_id: str) -> Token:
     token = store.get(connection, token_id, database.timestamp())
     if token is None:
         raise ApiError("not_found")
@@ -160,17 +161,18 @@ def _found(connection: sa.Connection, database: Database, token_id: str) -> Toke
 
 
 def _lifetime(token: Token) -> float | None:
-    """The seconds that the token was to live; None without end."""
+    """Return the lifetime of a token in seconds, or None if it does not expire."""
     if token.expires_at is None:
         return None
     return (datetime.fromisoformat(token.expires_at) - datetime.fromisoformat(token.created_at)).total_seconds()
 
 
 def _ensure(database: Database, secret: str) -> None:
+    """Create a steward's token with this secret unless it was issued before."""
     with database.read() as connection:
-        if store.known(connection, secret):
+        if store.was_issued(connection, secret):
             return
     with database.write(alone="names") as connection:
-        if not store.known(connection, secret):
+        if not store.was_issued(connection, secret):
             name = store.free_name(connection, "bootstrap", "steward")
             store.add(connection, name, "steward", secret, database.timestamp())

@@ -1,4 +1,4 @@
-"""Sign-on: what a token of the organization's provider says, once its signature and every claim hold.
+"""Validation of tokens of the organization's sign-on provider: signature, claims, groups and roles.
 
 Reference: OpenID Connect Core 1.0, section 3.1.3.7; RFC 9068; RFC 8725 (pinned algorithms; issuer, audience and type).
 """
@@ -23,22 +23,22 @@ from app.settings import Settings
 from purse.wire.base import Title
 from purse.wire.tokens import Role
 
-_LONGEST = 2**13  # characters of a token
+_MOST_TOKEN_CHARACTERS = 2**13
 _TYPES = ("jwt", "at+jwt", "application/at+jwt")
-_LAST = 2.0**37  # seconds since 1970: no token ends later, and every one of these can be written down
+_LATEST_END = 2.0**37  # seconds since 1970; the latest end of a token, which a timestamp can still represent
 _TITLE: TypeAdapter[str] = TypeAdapter(Title)
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """Whom the provider vouches for.
+    """Person whom the provider has authenticated.
 
     Parameters
     ----------
-    issuer, subject : who it is, for good
-    role : the first that their groups have here; None if there is none
-    datasets : names and ids of datasets that their groups know
-    ends : when the token does
+    issuer, subject : permanent identifier of the person
+    role : role of the first matching group; None if no group has a role
+    datasets : names and ids of datasets that the person's groups may access
+    ends : timestamp of the end of the token
     """
 
     issuer: str
@@ -50,7 +50,7 @@ class Arrival:
 
 @asynccontextmanager
 async def watched(sign_on: "SignOn | None") -> AsyncIterator[None]:
-    """The provider's keys are looked at again and again inside the block; nothing waits for the first look."""
+    """Refresh the provider's keys in the background inside the block, without waiting for the first refresh."""
     watching = None if sign_on is None else asyncio.create_task(sign_on.provider.watch())
     try:
         yield
@@ -62,12 +62,12 @@ async def watched(sign_on: "SignOn | None") -> AsyncIterator[None]:
 
 
 class SignOn:
-    """Reads the tokens of one provider, as the settings say.
+    """Reader of the tokens of one provider.
 
     Parameters
     ----------
-    settings : whose `oidc_issuer` is there
-    clock : what the ends of tokens are read off
+    settings : settings with `oidc_issuer`
+    clock : source of the current time
     """
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
@@ -75,28 +75,29 @@ class SignOn:
         self._settings, self._clock = settings, clock
         self._issuer = settings.oidc_issuer
         self.provider = Provider(self._issuer, clock, settings.oidc_stale_seconds)
-        # What a header holds beside is not looked at, as RFC 7515 has it; a key that it brings along least of all.
+        # Other header parameters are ignored, as RFC 7515 requires. A key in the header is never used.
         self._registry = JWSRegistry(algorithms=settings.oidc_algorithms, strict_check_header=False)
 
     async def read(self, token: str, nonce: str | None = None) -> Arrival | None:
-        """Whom the token is of; None if it is no valid one, whatever is wrong with it.
+        """Return the person whom a token identifies, or None if the token is invalid for any reason.
 
         Parameters
         ----------
-        nonce : that it must hold, if it is for one attempt to sign in
+        token : token in compact form
+        nonce : nonce that the token must contain, if it belongs to a sign-in attempt
 
         Raises
         ------
         ApiError
-            sign_on_unavailable if the provider has been away for too long.
+            sign_on_unavailable if the provider has been unreachable for too long.
         """
-        if len(token) > _LONGEST or token.count(".") != 2:
+        if len(token) > _MOST_TOKEN_CHARACTERS or token.count(".") != 2:
             return None
         try:
             signed = jws.extract_compact(token.encode(), registry=self._registry)
             header = signed.headers()
             name = header.get("kid")
-            if not isinstance(name, str) or not self._is_taken(header):
+            if not isinstance(name, str) or not self._is_accepted(header):
                 return None
             key = await self.provider.key(name)
             if key is None or key.get("alg", header["alg"]) != header["alg"]:
@@ -107,8 +108,8 @@ class SignOn:
         except (JoseError, CodecError, ValueError, TypeError, KeyError):
             return None
 
-    def _is_taken(self, header: dict[str, Any]) -> bool:
-        """A pinned algorithm, a token's type, and a payload in base64 like every token's."""
+    def _is_accepted(self, header: dict[str, Any]) -> bool:
+        """Return whether the algorithm is pinned, the type is a token's, and the payload is in base64."""
         kind = header.get("typ", "JWT")
         is_token = isinstance(kind, str) and kind.lower() in _TYPES
         return is_token and header.get("alg") in self._settings.oidc_algorithms and "b64" not in header
@@ -129,12 +130,12 @@ class SignOn:
             iat={"essential": True},
         ).validate(claims)
         longest = chosen.max_token_lifetime
-        end = min(claims["exp"], _LAST if longest is None else claims["iat"] + longest) + chosen.oidc_skew_seconds
+        end = min(claims["exp"], _LATEST_END if longest is None else claims["iat"] + longest) + chosen.oidc_skew_seconds
         if end <= now:
             return None
-        mine = _groups(claims.get(chosen.oidc_groups_claim))
-        role = next((role for group, role in chosen.oidc_roles.items() if group in mine), None)
-        datasets = {known for group in mine for known in chosen.oidc_grants.get(group, ())}
+        groups = _groups(claims.get(chosen.oidc_groups_claim))
+        role = next((role for group, role in chosen.oidc_roles.items() if group in groups), None)
+        datasets = {dataset for group in groups for dataset in chosen.oidc_grants.get(group, ())}
         subject = _TITLE.validate_python(claims[chosen.oidc_subject_claim], strict=True)
         return Arrival(self._issuer, subject, role, tuple(sorted(datasets)), stamp(end))
 

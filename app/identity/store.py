@@ -1,7 +1,7 @@
-"""Identities and their tokens in the database: of a token only its SHA-256, never its text.
+"""Identities and their tokens in the database. Of a token only the SHA-256 hash is stored.
 
-An identity is one person or program: its name is its own for good, and what it did stays its own when its tokens are
-gone. Every function but `find` works inside the caller's transaction.
+An identity is one person or program. Its name belongs to it permanently, and its jobs and charges remain its own after
+its tokens are revoked. Every function except `find` works inside the caller's transaction.
 """
 
 import hashlib
@@ -26,15 +26,15 @@ _PREFIX = "purse_"
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks: an identity, and by which of its tokens.
+    """Authenticated identity of a request.
 
     Parameters
     ----------
-    id, name, role : the identity's
-    token : id of the token that it showed; none of ours if it has signed on
-    scopes : what this token is for
-    ends : when its sign-on does
-    datasets : names and ids of those that its groups know, beside its own grants
+    id, name, role : id, name and role of the identity
+    token : id of the presented token; empty for a sign-on
+    scopes : scopes of the token
+    ends : timestamp of the end of the sign-on; empty for a token
+    datasets : names and ids of datasets that its groups may access, in addition to its own grants
     """
 
     id: str
@@ -47,31 +47,31 @@ class Principal:
 
 
 def draw() -> str:
-    """A fresh token: 256 bits from the operating system."""
+    """Return a new token with 256 random bits from the operating system."""
     return _PREFIX + secrets.token_urlsafe(32)
 
 
 def digest(token: str) -> str:
-    """SHA-256 of a token. A slow hash would add nothing to 256 random bits and would deny service."""
+    """Return the SHA-256 hash of a token. A slow hash adds nothing to 256 random bits and would enable overload."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 async def find(database: Database, token: str) -> Principal | None:
-    """Who holds a live token, looked up by its hash: what the time of the search tells is about hashes."""
-    found = await database.ask(_HELD, {"now": database.timestamp(), "sha256": digest(token)})
-    if not found:
+    """Return the principal of a valid token, or None. The search is by hash, so its timing reveals hashes only."""
+    rows = await database.ask(_LIVE_BY_HASH, {"now": database.timestamp(), "sha256": digest(token)})
+    if not rows:
         return None
-    [(token_id, owner, name, role, scopes, *_)] = found
+    [(token_id, owner, name, role, scopes, *_)] = rows
     return Principal(owner, name, role, token_id, frozenset(_scopes(role, scopes)))
 
 
 def is_live(connection: sa.Connection, principal: Principal, now: str) -> bool:
-    """Whether what the principal showed is still valid: its token, or its sign-on."""
+    """Return whether the principal's token or sign-on is still valid."""
     return get(connection, principal.token, now) is not None if principal.token else now < principal.ends
 
 
 def arrived(connection: sa.Connection, arrival: Arrival, role: Role) -> Principal | None:
-    """Whom the provider vouches for, in the role that their groups have now; None until `welcome` has written that."""
+    """Return the principal of a sign-on, or None if `welcome` has not yet stored the person with this role."""
     mine = (subjects.c.issuer == arrival.issuer) & (subjects.c.subject == arrival.subject)
     query = sa.select(identities.c.id, identities.c.name).join_from(subjects, identities)
     row = connection.execute(query.where(mine, identities.c.role == role)).one_or_none()
@@ -81,55 +81,60 @@ def arrived(connection: sa.Connection, arrival: Arrival, role: Role) -> Principa
 
 
 def welcome(connection: sa.Connection, arrival: Arrival, role: Role, at: str) -> None:
-    """An identity of its own for a subject that has none; the role that it has from now on, for one that has."""
+    """Create the identity of a person who signs on for the first time, or update the role of an existing one."""
     mine = (subjects.c.issuer == arrival.issuer) & (subjects.c.subject == arrival.subject)
-    known = connection.scalar(sa.select(subjects.c.identity_id).where(mine))
-    if known is not None:
-        connection.execute(sa.update(identities).where(identities.c.id == known).values(role=role))
+    identity_id = connection.scalar(sa.select(subjects.c.identity_id).where(mine))
+    if identity_id is not None:
+        connection.execute(sa.update(identities).where(identities.c.id == identity_id).values(role=role))
         return
-    name = _free(connection, arrival.subject.replace("/", "|"), sa.true())  # one that fits into a path
-    made = _made(connection, name, role, at)
-    connection.execute(sa.insert(subjects).values(issuer=arrival.issuer, subject=arrival.subject, identity_id=made))
+    name = _free(
+        connection, arrival.subject.replace("/", "|"), sa.true()
+    )  # a name may not contain "/", because it is used in paths
+    identity_id = _create(connection, name, role, at)
+    subject = {"issuer": arrival.issuer, "subject": arrival.subject, "identity_id": identity_id}
+    connection.execute(sa.insert(subjects).values(**subject))
 
 
 def identity(connection: sa.Connection, name: str, role: Role, at: str) -> str:
-    """The id of the identity of this name, made if there is none.
+    """Return the id of the identity with this name; create it if it does not exist.
 
     Raises
     ------
     ApiError
-        name_taken if it has another role, or signs on: a token joins nobody whom the provider vouches for.
+        name_taken if the identity has another role or belongs to a sign-on, to which tokens cannot be added.
     """
     named = identities.c.name == name
-    row = connection.execute(sa.select(identities.c.id, _is_anothers(role)).where(named)).one_or_none()
+    row = connection.execute(sa.select(identities.c.id, _is_unavailable(role)).where(named)).one_or_none()
     if row is None:
-        return _made(connection, name, role, at)
+        return _create(connection, name, role, at)
     if row[1]:
-        raise ApiError("name_taken", "Another role goes by this name; a name is one person's or program's, for good.")
+        raise ApiError(
+            "name_taken", "The name belongs permanently to another role or to a sign-on. Choose another name."
+        )
     return str(row.id)
 
 
 def lock(connection: sa.Connection, identity_id: str) -> None:
-    """Until the end of the transaction nobody else submits as this identity: by it, keys and limits are decided.
+    """Lock an identity until the end of the transaction, so that its keys and limits are checked one at a time.
 
-    On SQLite a write excludes all others anyway.
+    On SQLite a write transaction excludes all others anyway.
     """
     if connection.dialect.name != "sqlite":
         connection.execute(_LOCKED, {"identity": identity_id})
 
 
 def analyst(connection: sa.Connection, named: str) -> str | None:
-    """The identity of the analyst of this id or name, or who has, or had, the token of this id."""
+    """Return the id of the analyst with this id or name, or with a token of this id, even a former one."""
     holder = sa.select(tokens.c.identity_id).where(tokens.c.id == named)
     called = (identities.c.id == named) | (identities.c.name == named) | identities.c.id.in_(holder)
     query = sa.select(identities.c.id).where(identities.c.role == "analyst", called)
-    # What we have issued comes first: a person may choose their name elsewhere.
+    # Prefer matches by id, because a person may choose a name at the provider that equals an id.
     return connection.scalar(query.order_by(identities.c.id != named, identities.c.id.not_in(holder)).limit(1))
 
 
 def free_name(connection: sa.Connection, name: str, role: Role) -> str:
-    """`name`, or with a number where another role goes by it: the service's own names are refused to nobody."""
-    return _free(connection, name, _is_anothers(role))
+    """Return the name, with a number appended if another role or a sign-on has it."""
+    return _free(connection, name, _is_unavailable(role))
 
 
 def add(
@@ -141,71 +146,75 @@ def add(
     scopes: Sequence[Scope] | None = None,
     expires_at: str | None = None,
 ) -> Token:
-    """Makes `token` valid from now on, as one of the identity of this name.
+    """Store a new token of the identity with this name, which is created if necessary.
 
     Raises
     ------
     ApiError
         name_taken, as `identity`.
     """
-    owner, made = identity(connection, name, role, at), new_id("tok")
+    owner, token_id = identity(connection, name, role, at), new_id("tok")
     stored = None if set(scopes or SCOPES[role]) == set(SCOPES[role]) else " ".join(scopes or ())
-    row = {"id": made, "identity_id": owner, "scopes": stored, "created_at": at, "expires_at": expires_at}
+    row = {"id": token_id, "identity_id": owner, "scopes": stored, "created_at": at, "expires_at": expires_at}
     connection.execute(sa.insert(tokens).values(**row, sha256=digest(token)))
-    return _token(connection.execute(_tokens().where(tokens.c.id == made)).one())
+    return _token(connection.execute(_tokens().where(tokens.c.id == token_id)).one())
 
 
-def known(connection: sa.Connection, token: str) -> bool:
-    """Whether this token was ever valid, revoked or not."""
+def was_issued(connection: sa.Connection, token: str) -> bool:
+    """Return whether this token was ever valid, even if it is revoked now."""
     return connection.scalar(sa.select(tokens.c.id).where(tokens.c.sha256 == digest(token))) is not None
 
 
 def get(connection: sa.Connection, token_id: str, now: str) -> Token | None:
-    """A live token by its id."""
+    """Return the valid token with this id, or None."""
     row = connection.execute(_live(now).where(tokens.c.id == token_id)).one_or_none()
     return None if row is None else _token(row)
 
 
 def page(
-    connection: sa.Connection, asked: Paging, now: str, name: str | None = None, role: Role | None = None
+    connection: sa.Connection, paging: Paging, now: str, name: str | None = None, role: Role | None = None
 ) -> Page[Token]:
-    """Live tokens in the order of their making, of this name and role; none after a token that never was."""
+    """Return a page of valid tokens in order of creation, optionally of one name or role.
+
+    The page is empty if the cursor is not the id of a token.
+    """
     query, by = _live(now), (tokens.c.created_at, tokens.c.id)
-    for column, wanted in ((identities.c.name, name), (identities.c.role, role)):
-        query = query if wanted is None else query.where(column == wanted)
-    found = connection.execute(asked.of(query, *by, at=sa.select(*by).where(tokens.c.id == asked.cursor))).all()
-    return asked.page(Page[Token], found, _token, lambda row: row.id)
+    for column, value in ((identities.c.name, name), (identities.c.role, role)):
+        query = query if value is None else query.where(column == value)
+    rows = connection.execute(paging.of(query, *by, at=sa.select(*by).where(tokens.c.id == paging.cursor))).all()
+    return paging.page(Page[Token], rows, _token, lambda row: row.id)
 
 
 def managers(connection: sa.Connection, now: str) -> list[str]:
-    """The live tokens, by id, that can make others."""
+    """Return the ids of the valid tokens that can create tokens."""
     return [row.id for row in connection.execute(_live(now)) if "manage" in _scopes(row.role, row.scopes)]
 
 
 def is_empty(connection: sa.Connection) -> bool:
-    """Whether no token was ever made."""
+    """Return whether no token was ever created."""
     return connection.scalar(sa.select(tokens.c.id).limit(1)) is None
 
 
 def revoke(connection: sa.Connection, token_id: str, at: str) -> None:
-    """Makes a token invalid, for good."""
+    """Revoke a token permanently."""
     connection.execute(sa.update(tokens).where(tokens.c.id == token_id).values(revoked_at=at))
 
 
-def _made(connection: sa.Connection, name: str, role: Role, at: str) -> str:
-    made = new_id("idn")
-    connection.execute(sa.insert(identities).values(id=made, name=name, role=role, created_at=at))
-    return made
+def _create(connection: sa.Connection, name: str, role: Role, at: str) -> str:
+    identity_id = new_id("idn")
+    connection.execute(sa.insert(identities).values(id=identity_id, name=name, role=role, created_at=at))
+    return identity_id
 
 
-def _free(connection: sa.Connection, name: str, taken: sa.ColumnElement[bool]) -> str:
+def _free(connection: sa.Connection, name: str, is_unavailable: sa.ColumnElement[bool]) -> str:
+    """Return the name, or its first numbered variant, that no identity matching the condition has."""
     numbered = itertools.chain((name,), (f"{name[:190]} ({number})" for number in itertools.count(2)))
-    others = sa.select(identities.c.id).where(taken)
-    return next(n for n in numbered if connection.scalar(others.where(identities.c.name == n)) is None)
+    conflicting = sa.select(identities.c.id).where(is_unavailable)
+    return next(n for n in numbered if connection.scalar(conflicting.where(identities.c.name == n)) is None)
 
 
-def _is_anothers(role: Role) -> sa.ColumnElement[bool]:
-    """Whether no token of this role may join an identity."""
+def _is_unavailable(role: Role) -> sa.ColumnElement[bool]:
+    """Return the condition that tokens of this role cannot be added to an identity."""
     return (identities.c.role != role) | identities.c.id.in_(sa.select(subjects.c.identity_id))
 
 
@@ -216,20 +225,20 @@ def _tokens() -> sa.Select[Any]:
 
 
 def _live(now: str | sa.BindParameter[str]) -> sa.Select[Any]:
-    """Neither revoked nor expired."""
+    """Return the query for tokens that are neither revoked nor expired."""
     return _tokens().where(tokens.c.revoked_at.is_(None), tokens.c.expires_at.is_(None) | (tokens.c.expires_at > now))
 
 
-# What is asked often is made once. Rows that refer to a locked identity may come meanwhile.
+# Frequent queries are built once. `key_share` allows inserts of rows that refer to a locked identity.
 _LOCKED = sa.select(identities.c.id).where(identities.c.id == sa.bindparam("identity")).with_for_update(key_share=True)
-_HELD = _live(sa.bindparam("now", type_=sa.String)).where(tokens.c.sha256 == sa.bindparam("sha256"))
+_LIVE_BY_HASH = _live(sa.bindparam("now", type_=sa.String)).where(tokens.c.sha256 == sa.bindparam("sha256"))
 
 
 def _scopes(role: Role, words: str | None) -> list[Scope]:
-    """All that the role may do if nothing was said; who submits is quoted a price."""
-    all_of = SCOPES[role]
-    said = all_of if words is None else words.split()
-    return [scope for scope in all_of if scope in said or (scope == "quote" and "submit" in said)]
+    """Return the stored scopes, or all scopes of the role if none are stored; `submit` includes `quote`."""
+    role_scopes = SCOPES[role]
+    granted = role_scopes if words is None else words.split()
+    return [scope for scope in role_scopes if scope in granted or (scope == "quote" and "submit" in granted)]
 
 
 def _token(row: sa.Row[Any]) -> Token:

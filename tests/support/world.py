@@ -75,7 +75,7 @@ class World:
         database = open_database(settings, clock or SetClock())
         with database.write() as connection:
             at = database.timestamp()
-            if not tokens.known(connection, "secret of ada"):
+            if not tokens.was_issued(connection, "secret of ada"):
                 tokens.add(connection, "ada", "analyst", "secret of ada", at)
             steward = replace(STEWARD, id=tokens.identity(connection, STEWARD.name, STEWARD.role, at))
         found = asyncio.run(tokens.find(database, "secret of ada"))
