@@ -8,7 +8,7 @@ from fastapi import Depends, Path
 
 from app.datasets import store
 from app.http.work import in_turn
-from app.identity.dependencies import Principal, caller, database
+from app.identity.dependencies import Base, Principal, caller
 from app.persistence.session import Database
 from app.persistence.tables import datasets
 from purse.wire.base import DatasetReference
@@ -30,7 +30,7 @@ def identify(connection: sa.Connection, reference: str, principal: Principal) ->
 
 
 async def dataset_id(
-    base: Annotated[Database, Depends(database)],
+    base: Base,
     principal: Annotated[Principal, Depends(caller)],
     dataset_id: Annotated[DatasetReference, Path()],
 ) -> str:
