@@ -120,7 +120,10 @@ class Limited:
         taken = own.take(who, self._clock())
 
         def charge(requests: float) -> None:
-            own.charge(who, requests, self._clock())
+            """Charge the identity once the token is known to be valid: others at its address would see the cost."""
+            identity = scope.get(CALLER) or self._known.get(shown)
+            bucket, payer = (self._callers, identity) if identity else (own, who)
+            bucket.charge(payer, requests, self._clock())
 
         account = Account(who, self._turns, charge)
 
