@@ -38,9 +38,9 @@ def create(
     A name is one person's or program's for good. With a name that is known, and its role, this is another token of the
     same identity, which has the same jobs, grants and spending.
     """
-    made = service.create(base, body, chosen.max_token_lifetime)
-    locate(f"{router.prefix}/{made.id}")
-    return made
+    token = service.create(base, body, chosen.max_token_lifetime)
+    locate(f"{router.prefix}/{token.id}")
+    return token
 
 
 @router.get("", summary="List tokens", responses=responses("invalid_request"))
@@ -66,9 +66,9 @@ def rotate(
     locate: Locate,
 ) -> NewToken:
     """A new secret for the same identity, scopes and lifetime; the old token ends at once, in the same transaction."""
-    made = service.rotate(base, token_id, chosen.max_token_lifetime)
-    locate(f"{router.prefix}/{made.id}")
-    return made
+    token = service.rotate(base, token_id, chosen.max_token_lifetime)
+    locate(f"{router.prefix}/{token.id}")
+    return token
 
 
 @router.delete(
