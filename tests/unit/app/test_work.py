@@ -83,8 +83,8 @@ def test_others_at_an_address_do_not_see_the_cost_of_an_identity() -> None:
 
     async def main() -> None:
         limited = Limited(app, Settings(), clock=lambda: 0.0)
-        ada = WHERE | {"headers": [(b"authorization", b"Bearer ada")]}
-        await limited(ada | {"path": "/upload"}, asyncio.sleep, ignore)  # type: ignore[arg-type]
+        ada: Scope = {**WHERE, "headers": [(b"authorization", b"Bearer ada")]}
+        await limited({**ada, "path": "/upload"}, asyncio.sleep, ignore)  # type: ignore[arg-type]
         assert await _left(limited) == QUOTA - 2
         quota = Settings().caller_rate * 10
         assert await _left(limited, ada) <= quota - 30
