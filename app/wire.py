@@ -1,6 +1,6 @@
-"""What the service alone reads: requests that name one of a union of losses, methods or mechanisms.
+"""Wire models of the service alone: requests that name a loss, method or mechanism of a union.
 
-Everything else that is sent is in `purse.wire`, which loads no library of the arithmetic.
+All other wire models are in `purse.wire`, which does not load `accounting` or `solvers`.
 """
 
 from typing import Annotated, Any, Literal, get_args
@@ -29,27 +29,27 @@ from solvers.trials import Tuning
 
 
 class JobPrivacy(Wire):
-    """The privacy a job asks for."""
+    """The privacy that a job requests."""
 
     epsilon: Epsilon
-    delta: Annotated[Delta | None, Field(description="The dataset's delta if null; never above it.")] = None
+    delta: Annotated[Delta | None, Field(description="At most the dataset's delta, which is used if null.")] = None
 
 
 class FromProfile(Wire):
-    """Rows are centred and scaled by a profile that was released of the dataset before; the price holds no moments."""
+    """Center and scale rows by a released profile of the dataset, at no further charge."""
 
-    name: Annotated[Literal["profile"], Field(description="By its name.")]
+    name: Annotated[Literal["profile"], Field(description="Name of this preparation.")]
     job: Annotated[
         Identifier | None,
-        Field(description="The job that released it; the dataset's latest if null. The quote says which."),
+        Field(description="Job that released the profile; if null, the dataset's latest, which the quote names."),
     ] = None
 
 
 AskedPositive = Annotated[
     str | None,
     Field(
-        description="For a category target: the class coded +1, all others -1. If null, the second of two "
-        "categories; more than two are all told apart, by softmax."
+        description="For a category target: the class coded +1; all others are -1. If null, the second of two "
+        "categories. With more than two categories, null means one model for all classes, by softmax."
     ),
 ]
 AskedFeatures = Annotated[
@@ -62,14 +62,16 @@ AskedFeatures = Annotated[
 AskedLoss = Annotated[
     Annotated[Loss, Field(discriminator="name")] | None,
     Field(
-        description="One that suits the target; if null, logistic for a category, softmax for one of more than two "
+        description="Loss that suits the target. If null: logistic for a category, softmax for more than two "
         "categories without `positive`, squared for a number."
     ),
 ]
 AskedRegularizer = Annotated[
-    Annotated[Regularizer, Field(discriminator="name")], Field(description="Added to the mean loss.")
+    Annotated[Regularizer, Field(discriminator="name")], Field(description="Penalty that is added to the mean loss.")
 ]
-AskedDomain = Annotated[Annotated[Domain, Field(discriminator="name")], Field(description="Where w may lie.")]
+AskedDomain = Annotated[
+    Annotated[Domain, Field(discriminator="name")], Field(description="Set of allowed coefficients.")
+]
 AskedMethod = Annotated[
     Annotated[Method | Auto, Field(discriminator="name")],
     Field(description="The private solver; auto chooses from public facts."),
@@ -79,8 +81,8 @@ AskedSlopeLimit = Annotated[
     Field(
         ge=1e-6,
         le=1,
-        description="Shorten each record's slope to this share of the loss's bound: less noise, some bias. If "
-        "null, 0.7 for classes told apart by one margin from few standardised rows, else 1.",
+        description="Limit each record's slope to this share of the loss's bound, for less noise and some bias. If "
+        "null, 0.7 for two classes with few standardised rows, otherwise 1.",
     ),
 ]
 AskedRowNorm = Annotated[
@@ -88,14 +90,14 @@ AskedRowNorm = Annotated[
     Field(
         gt=0,
         le=1e6,
-        description="Clip rows as declared to this l2 norm; what the schema implies if null. Less than that goes "
-        "with preparation declared alone.",
+        description="Clip declared rows to this l2 norm; if null, the norm that the schema implies. A smaller value "
+        "requires preparation `declared`.",
     ),
 ]
 
 
 class JobRequest(Wire):
-    """Train one private model. Only dataset, target and privacy are required; there is no seed to give."""
+    """Train one private model. Only dataset, target and privacy are required. A seed cannot be set."""
 
     dataset: DatasetReference
     target: Annotated[Name, Field(description="The declared column to predict.")]
@@ -105,14 +107,14 @@ class JobRequest(Wire):
     regularizer: AskedRegularizer = L2(1e-4)
     domain: AskedDomain = Free()
     method: AskedMethod = Auto()
-    privacy: Annotated[JobPrivacy, Field(description="The promise asked for.")]
+    privacy: Annotated[JobPrivacy, Field(description="The requested guarantee.")]
     preparation: Annotated[
         Annotated[Declared | Private | FromProfile, Field(discriminator="name")] | None,
         Field(
-            description="private: rows are centred and scaled by private means and variances, which the price "
-            "includes, and `regularizer` and `domain` act on standardised coefficients; profile: so, by moments that "
-            "were released before, at no further charge; declared: rows as the declaration codes them. If null, "
-            "private where it fits, else declared. Either way the model is in the declared columns."
+            description="private: center and scale rows by private means and variances, which the price includes; "
+            "`regularizer` and `domain` then act on standardised coefficients. profile: the same by moments of a "
+            "released profile, at no further charge. declared: rows as the declaration codes them. If null, private "
+            "if it is possible, otherwise declared. The model is always in the declared columns."
         ),
     ] = None
     slope_limit: AskedSlopeLimit = None
@@ -120,49 +122,54 @@ class JobRequest(Wire):
 
 
 class ForecastPrivacy(Wire):
-    """The promises to be tried."""
+    """The guarantees that a forecast tries."""
 
     epsilons: Annotated[
         tuple[Epsilon, ...],
-        Field(min_length=1, max_length=MOST_EPSILONS, description="Each is tried, the least first."),
+        Field(min_length=1, max_length=MOST_EPSILONS, description="Values to try, in increasing order."),
     ] = EPSILONS
-    delta: Annotated[Delta | None, Field(description="The dataset's delta if null; never above it.")] = None
+    delta: Annotated[Delta | None, Field(description="At most the dataset's delta, which is used if null.")] = None
 
 
 class ForecastRequest(JobRequest):
-    """A job that is not run: what accuracy to expect of it at which epsilon. Only dataset and target are required."""
+    """Forecast the accuracy of a job at each epsilon, without running it. Only dataset and target are required."""
 
-    privacy: Annotated[ForecastPrivacy, Field(description="What is tried.")] = ForecastPrivacy()  # type: ignore[assignment]
+    privacy: Annotated[ForecastPrivacy, Field(description="Guarantees to try.")] = ForecastPrivacy()  # type: ignore[assignment]
     source: Annotated[
         TwinSource | None,
-        Field(description=f"By what the twin's rows are drawn; if null, {USUAL_SOURCE}."),
+        Field(description=f"Source of the twin's rows; if null, {USUAL_SOURCE}."),
     ] = None
     signal: Annotated[
         float,
         Field(
             ge=0.01,
             le=0.99,
-            description="How strongly the target depends on the other columns, which nothing public says: how far the "
-            "best model is from a constant answer (0) to a perfect one (1), in accuracy or in variance explained.",
+            description="Assumed dependence of the target on the other columns, which no public fact states: the "
+            "position of the best model between a constant answer (0) and a perfect one (1), in accuracy or in "
+            "variance explained.",
         ),
     ] = 0.5
-    runs: Annotated[int, Field(ge=3, le=MOST_TRIES, description="Of the method at each epsilon, with fresh noise.")] = (
-        10
-    )
+    runs: Annotated[
+        int, Field(ge=3, le=MOST_TRIES, description="Number of runs of the method at each epsilon, with fresh noise.")
+    ] = 10
     twin: TwinNumber = 0
     wanted: Annotated[
         float | None,
-        Field(gt=0, lt=1, description="An accuracy, or for a number an r2: which epsilon is it to be had at?"),
+        Field(
+            gt=0,
+            lt=1,
+            description="Target score: accuracy, or r2 for a number. The response gives the smallest epsilon for it.",
+        ),
     ] = None
 
     @property
     def epsilons(self) -> tuple[float, ...]:
-        """Those to be tried, the least first."""
+        """The epsilons to try, in increasing order."""
         return tuple(sorted(set(self.privacy.epsilons)))
 
     @property
     def job(self) -> JobRequest:
-        """The job at the least of them."""
+        """The job at the smallest epsilon."""
         own = {name: getattr(self, name) for name in JobRequest.model_fields if name != "privacy"}
         return JobRequest(**own, privacy=JobPrivacy(epsilon=self.epsilons[0], delta=self.privacy.delta))
 
@@ -170,8 +177,8 @@ class ForecastRequest(JobRequest):
 class StatisticRequest(Wire):
     """Release a statistic of a dataset: counts, means, quantiles, a covariance, or a profile of all its columns.
 
-    Priced, charged and receipted as a model is. A profile is the dataset's: whoever may use that may read it, and
-    standardise by it, free.
+    It is priced and charged like a model, and has a receipt. A profile belongs to the dataset: everybody with access to
+    the dataset may read it, and standardise by it at no charge.
     """
 
     dataset: DatasetReference
@@ -181,52 +188,52 @@ class StatisticRequest(Wire):
             min_length=1,
             max_length=MAX_COLUMNS,
             exclude_if=lambda columns: columns is None,
-            description="Declared columns, in the order of the answer: of several, counts are of all together, a cross "
-            "table. All if null, which a profile always is of.",
+            description="Declared columns, in the order of the answer; all if null. Counts of several columns are a "
+            "cross table. A profile always covers all columns.",
         ),
     ] = None
-    method: Annotated[AnyStatistic, Field(discriminator="name", description="Which statistic, and how fine.")]
-    privacy: Annotated[JobPrivacy, Field(description="The promise asked for; delta > 0.")]
+    method: Annotated[AnyStatistic, Field(discriminator="name", description="The statistic and its resolution.")]
+    privacy: Annotated[JobPrivacy, Field(description="The requested guarantee; delta > 0.")]
 
 
 class EvaluationBody(Wire):
-    """How a model's evaluation is to be counted, and the privacy that it asks of the kept-out part."""
+    """The resolution of an evaluation, and the privacy that it requests of the holdout set."""
 
     bins: Annotated[
         Bins,
-        Field(description="Even; of the score, or of the residual. Of more than two classes there are none."),
+        Field(description="Number of equal bins of the score, or of the residual; unused for more than two classes."),
     ] = 40
     clip: Annotated[
         Clip,
-        Field(description="For a number: residuals are cut to this many halves of the target's declared range."),
+        Field(description="For a number: clip residuals to this multiple of half the target's declared range."),
     ] = 0.5
-    privacy: Annotated[JobPrivacy, Field(description="The promise asked for; delta > 0.")]
+    privacy: Annotated[JobPrivacy, Field(description="The requested guarantee; delta > 0.")]
 
 
 class EvaluationRequest(EvaluationBody):
-    """Tell how well a released model does on the kept-out part of its dataset, whose budget pays for it."""
+    """Evaluate a released model on the holdout set of its dataset, whose budget is charged."""
 
-    model: Annotated[Identifier, Field(description="The job that released the model, one of your own.")]
+    model: Annotated[Identifier, Field(description="Your job that released the model.")]
 
 
 class CandidateRequest(Wire):
-    """One way to train the model of a tuning; what is left out has the defaults of a job request."""
+    """One way to train the model of a tuning. Missing fields have the defaults of a job request."""
 
     method: AskedMethod = Auto()
     regularizer: AskedRegularizer = L2(1e-4)
     domain: AskedDomain = Free()
     preparation: Annotated[
         Annotated[Declared | Private, Field(discriminator="name")] | None,
-        Field(description="As of a job, without profile; private where it fits if null."),
+        Field(description="As in a job, without profile; if null, private if it is possible."),
     ] = None
     slope_limit: AskedSlopeLimit = None
 
 
 class TuningRequest(Wire):
-    """Train models in several ways, and release the one of the best private score, at one price.
+    """Train models in several ways, and release the one with the best private score.
 
-    Each candidate is tried `repeats` times; a secret fair coin decides for each try whether it counts, and the best of
-    those that count is released. What it costs is less than all tries and more than one.
+    Each candidate is tried `repeats` times. A secret fair coin decides whether a try counts, and the best counted try
+    is released. The cost is more than that of one try and less than that of all.
     """
 
     dataset: DatasetReference
@@ -236,12 +243,12 @@ class TuningRequest(Wire):
     loss: AskedLoss = None
     candidates: Annotated[
         list[CandidateRequest],
-        Field(min_length=1, max_length=MOST_RUNS, description="A public list: no part of it may come from the data."),
+        Field(min_length=1, max_length=MOST_RUNS, description="A public list; no part of it may depend on the data."),
     ]
     repeats: Annotated[
-        int, Field(ge=1, le=MOST_RUNS, description="How often each is tried; 2 to 256 tries in all.")
+        int, Field(ge=1, le=MOST_RUNS, description="Tries of each candidate; 2 to 256 tries in total.")
     ] = 2
-    privacy: Annotated[JobPrivacy, Field(description="The promise asked for, of all of it; delta > 0.")]
+    privacy: Annotated[JobPrivacy, Field(description="The requested guarantee for the whole tuning; delta > 0.")]
     row_norm: AskedRowNorm = None
 
 
@@ -271,7 +278,7 @@ class AnyRequest(
         ]
     ]
 ):
-    """A model, or a statistic: the method tells; with `model` an evaluation of that, with `candidates` a tuning."""
+    """Any job request: `model` makes it an evaluation, `candidates` a tuning, and otherwise `method` decides."""
 
     model_config = ConfigDict(strict=True, frozen=True, hide_input_in_errors=True)
 
@@ -280,7 +287,7 @@ class Quote(jobs.Quote):
     """The price of a job: a function of public facts only."""
 
     method: Annotated[  # type: ignore[assignment]
-        Run | AnyCounting | Tuning, Field(discriminator="name", description="The method, every field filled in.")
+        Run | AnyCounting | Tuning, Field(discriminator="name", description="The method with every field set.")
     ]
 
 
@@ -291,32 +298,32 @@ class Job(jobs.Job):
 
 
 class ExternalCharge(Wire):
-    """A mechanism that ran elsewhere, on the same people: what it cost is charged to the dataset's ledger."""
+    """A mechanism that ran elsewhere on the same people, and whose cost is charged to the dataset's ledger."""
 
     label: Annotated[
-        Title, Field(description="Your own name for it. The same label with the same event again is the same charge.")
+        Title, Field(description="Your name for the charge. The same label and event again is the same charge.")
     ]
     event: Annotated[
         OutsideEvent,
-        Field(description="What ran, in the names of dp-accounting; noise multipliers over the per-record bound."),
+        Field(description="The event, with the names of dp-accounting; noise multipliers over the per-record bound."),
     ]
     exceeds: Annotated[
         bool,
         Field(
-            description="Record it also if it does not fit, for it has happened: the budget is then exceeded, and "
-            "the ledger frozen. Without this, what does not fit is refused."
+            description="If true, record the charge even if it does not fit. The budget is then exceeded and the "
+            "ledger frozen. If false, a charge that does not fit is refused."
         ),
     ] = False
 
 
 class CalibrationRequest(Wire):
-    """A mechanism, and what all its answers together are to keep."""
+    """A mechanism, and the guarantee for all its answers together."""
 
     mechanism: Annotated[
         Gaussian | Laplace | PoissonGaussian,
-        Field(discriminator="name", description="How each answer is made private."),
+        Field(discriminator="name", description="The mechanism of each answer."),
     ]
-    count: Annotated[int, Field(ge=1, le=MAX_COUNT, description="How many answers.")] = 1
+    count: Annotated[int, Field(ge=1, le=MAX_COUNT, description="Number of answers.")] = 1
     epsilon: Epsilon
     delta: Delta = 0.0
-    neighbors: Annotated[Relation, Field(description="Between which datasets.")] = "replace_one"
+    neighbors: Annotated[Relation, Field(description="Neighboring relation.")] = "replace_one"

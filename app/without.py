@@ -1,4 +1,4 @@
-"""Libraries that others load to see whether they are there, and that nothing of ours uses: they are said not to be."""
+"""Suppression of imports that other libraries attempt although nothing of ours uses the imported module."""
 
 import sys
 from collections.abc import Iterator
@@ -6,19 +6,19 @@ from contextlib import contextmanager
 
 
 class Without:
-    """Among the finders of modules, the first: an import of these names fails. What is loaded already stays."""
+    """An import finder that fails for these names; modules that are already loaded stay."""
 
     def __init__(self, *names: str) -> None:
         self._names = frozenset(names)
 
     def find_spec(self, fullname: str, _path: object, _target: object = None, /) -> None:
         if fullname in self._names:
-            raise ModuleNotFoundError(f"{fullname} is left out", name=fullname)
+            raise ModuleNotFoundError(f"{fullname} is not imported, because nothing here uses it", name=fullname)
 
 
 @contextmanager
 def without(*names: str) -> Iterator[None]:
-    """For a while."""
+    """Let imports of these names fail inside the block."""
     finder = Without(*names)
     sys.meta_path.insert(0, finder)
     try:

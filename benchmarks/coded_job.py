@@ -13,8 +13,9 @@ from app.sources.design import Design
 from app.sources.matrix import CodedWriter, checksum, code_count, write_meta
 from app.sources.singles import ends
 from app.wire import JobPrivacy, JobRequest
+from purse.wire.budgets import Budget
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
-from purse.wire.datasets import Budget, DatasetSpec
+from purse.wire.datasets import DatasetSpec
 from solvers import plan
 from solvers.data_access.data import Data
 from solvers.losses import Logistic

@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 from app.sources.design import Design
 from app.sources.ingest import Reading, store
 from app.wire import JobPrivacy, JobRequest
+from purse.wire.budgets import Budget
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
-from purse.wire.datasets import Budget, DatasetSpec
+from purse.wire.datasets import DatasetSpec
 from solvers.columns import Columns
 from solvers.data_access.data import Data
 from solvers.data_access.unfolded import rows_of

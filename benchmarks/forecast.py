@@ -23,7 +23,8 @@ from app.sources.design import Design, Table
 from app.sources.spec import JobSpec
 from app.sources.twins import Law, Sample, Twin, profiled
 from app.wire import ForecastRequest
-from purse.wire.datasets import Budget, DatasetSpec
+from purse.wire.budgets import Budget
+from purse.wire.datasets import DatasetSpec
 from purse.wire.forecasts import EPSILONS
 from solvers import Problem, plan
 from solvers.losses import Logistic, Squared

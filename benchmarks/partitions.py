@@ -32,8 +32,9 @@ from app.wire import JobPrivacy, JobRequest
 from app.worker.cluster import DaskEngine
 from app.worker.execute import Payload
 from app.worker.shares import Shares
+from purse.wire.budgets import Budget
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
-from purse.wire.datasets import Budget, DatasetSpec
+from purse.wire.datasets import DatasetSpec
 from solvers import plan
 from solvers.bounds import GROUP
 from solvers.data_access.partitioned import LocalPartitions, Partitioned, Partitions

@@ -1,4 +1,4 @@
-"""Create what compose.yaml and deploy/kubernetes read as secrets: passwords, tokens, and certificates.
+"""Create the secrets of compose.yaml and deploy/kubernetes: passwords, tokens, and certificates.
 
 The folder can be entered by its owner only. Existing files stay as they are. The command `purse` must be on PATH.
 

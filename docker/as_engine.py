@@ -1,4 +1,4 @@
-"""Runs an image's root folder as a container engine would with --read-only --tmpfs /tmp --volume /data, and checks it.
+"""Run and check an image's root folder as a container engine does with --read-only --tmpfs /tmp --volume /data.
 
 Usage (root): as_engine.py IMAGE.json ROOT VOLUME, with what `buildah inspect --type image` printed, the folder where
 the image is mounted, and an empty folder for the volume.
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def inside(config: dict, root: str) -> None:
-    """Already in the namespaces: enters the image as its user and behaves as an engine does."""
+    """Enter the image as its user, inside the namespaces, and run it as an engine does."""
     user, group = (int(part) for part in config["User"].split(":"))
     os.chroot(root)
     os.chdir(config["WorkingDir"])

@@ -1,4 +1,4 @@
-"""Links every compiled loop into one file, which needs neither numba nor LLVM: solvers/kernels/loops.so and its list.
+"""Link every compiled loop into one file, solvers/kernels/loops.so with its list, which needs neither numba nor LLVM.
 
 Usage (in the build, with a C compiler): NUMBA_CACHE_DIR=an empty folder, link.py [FILE.so]. The instructions are those
 that numba runs: its own module of each loop, optimized by it, for the same processor; only addresses are relative. An
@@ -33,7 +33,7 @@ declare i32 @loop_{name}({kinds})
 
 
 def link(file: Path, loops: dict[str, Any], formulas: dict[str, Any], constants: dict[str, Any]) -> None:
-    """One module of all, one object, one shared library, and its list."""
+    """Link all loops into one shared library, and write its list."""
     whole, listed = llvm.parse_assembly(""), {}
     for name, loop in loops.items():
         [compiled] = loop.overloads.values()
@@ -55,7 +55,7 @@ def link(file: Path, loops: dict[str, Any], formulas: dict[str, Any], constants:
 
 
 def _alone(text: str, entry: str, name: str) -> llvm.ModuleRef:
-    """A loop's module in which only its entry is to be seen, under our name."""
+    """Return the module of a loop in which only its entry is visible, under our name."""
     module = llvm.parse_assembly(text)
     for one in (*module.functions, *module.global_variables):
         if not one.is_declaration and one.name != entry:

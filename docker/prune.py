@@ -1,7 +1,7 @@
-"""Takes out of a virtual environment what the service never loads, and out of its libraries what no loader reads.
+"""Remove files that the service never loads from a virtual environment, and unused sections from its libraries.
 
-Usage: prune.py SITE-PACKAGES. Prints the megabytes before and after. The image's own demo runs on what is left, and
-`docker/build-without-engine.sh` runs that.
+Usage: prune.py SITE-PACKAGES. Prints the megabytes before and after. `docker/build-without-engine.sh` runs the image's
+demo on the result.
 """
 
 import shutil
@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def _strip(library: Path) -> None:
-    """Cuts an ELF file behind its last segment: sections are for linkers and debuggers, a loader reads segments."""
+    """Cut an ELF file behind its last segment: loaders read segments, and only linkers and debuggers read sections."""
     with library.open("r+b") as file:
         head = bytearray(file.read(64))
         if head[:6] != b"\x7fELF\x02\x01":  # 64 bits, little-endian

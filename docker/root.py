@@ -1,8 +1,8 @@
-"""Copies into an empty folder what Python and a virtual environment run on, and nothing else: no shell, no packages.
+"""Copy the files that Python and a virtual environment need into an empty folder, without a shell or packages.
 
-Usage (in the build's base): root.py FOLDER VENV. That is Python with its library, the shared libraries that it and the
-environment are linked with, the certificates, users and folders; of each package of Debian that a file came from, its
-entry, which scanners read, and its licence. A library that is not there ends the build: something pruned was needed.
+Usage (in the build's base): root.py FOLDER VENV. These are Python with its library, the shared libraries of Python and
+of the environment, certificates, users and folders. For each Debian package that a file comes from, its entry, which
+scanners read, and its licence are added. A missing library ends the build, because pruning removed too much.
 """
 
 import compileall
@@ -52,7 +52,7 @@ def _at(folder: Path, path: Path) -> Path:
 
 
 def _copy(folder: Path, path: Path) -> Path:
-    """The file where it really is, and a link to it where it was asked for."""
+    """Copy a file to its real path, with a link at the requested path."""
     real = Path(os.path.realpath(path))
     _at(folder, real.parent).mkdir(parents=True, exist_ok=True)
     shutil.copy2(real, _at(folder, real))
@@ -67,7 +67,7 @@ def _link(folder: Path, path: Path, real: Path) -> None:
 
 
 def _linked(*roots: Path) -> set[Path]:
-    """Every shared library that a loader would open for the files below, but for the environment's own."""
+    """Return the shared libraries that a loader opens for the files below, except those of the environment."""
     files = [path for root in roots for path in (root.rglob("*.so*") if root.is_dir() else [root])]
     files = [path for path in files if path.is_file() and path.read_bytes()[:4] == b"\x7fELF"]
     said = subprocess.run(["ldd", *files], check=True, capture_output=True, text=True).stdout
@@ -80,7 +80,7 @@ def _linked(*roots: Path) -> set[Path]:
 
 
 def _packages(path: Path) -> list[str]:
-    """The package of Debian that brought the file, if one did; it may know it by its name from before /usr held all."""
+    """Return the Debian package of a file, if any; the package may list it under its path before the merge of /usr."""
     for name in (path, Path("/", *path.parts[2:])):
         said = subprocess.run(["dpkg", "--search", name], check=False, capture_output=True, text=True).stdout
         if said:

@@ -1,6 +1,6 @@
-"""Every import of ours is there, also the late ones inside functions, and what libraries load by name works.
+"""Check that every import of ours works, late ones included, and that libraries can load modules by name.
 
-Run as the image's last step: what `prune.py` and `root.py` leave out too much ends the build.
+Runs as the last step of the image's build, which fails if `prune.py` or `root.py` removed too much.
 """
 
 import ast
@@ -14,9 +14,10 @@ from pathlib import Path
 from solvers import kernels
 
 OURS = ("accounting", "solvers", "purse", "app")
-# The extras, and what loops are compiled with, which the image is without.
+# Extras, and the compilers of loops, which the image does not contain.
 OPTIONAL = ("opentelemetry.exporter", "opentelemetry.sdk", "app.operations.tracing")
-OPTIONAL += ("numba", "llvmlite", "solvers.kernels.", "onnx", "sklearn", "purse.estimators", "python_calamine")
+OPTIONAL += ("numba", "llvmlite", "solvers.kernels.", "onnx", "sklearn", "matplotlib")
+OPTIONAL += ("purse.estimators", "python_calamine")
 
 
 def main() -> None:
@@ -27,7 +28,7 @@ def main() -> None:
 
 
 def modules() -> int:
-    """Loads all that any module of ours imports, but for what is optional; how many names."""
+    """Load everything that our modules import, except optional modules; return the number of names."""
     needed = {name for package in OURS for file in _files(package) for name in _imports(file)}
     found = [name for name in sorted(needed) if not name.replace(":", ".").startswith(OPTIONAL)]
     for name in found:

@@ -7,8 +7,8 @@ from typing import Any, Final
 from purse.extras import needing
 from purse.plots import band, bars
 from purse.tables import Table, Tabular
+from purse.wire.budgets import BudgetStatus
 from purse.wire.columns import CategoryColumn
-from purse.wire.datasets import BudgetStatus
 from purse.wire.evaluations import ManyClasses, Measured, ReleasedEvaluation, Residuals, TwoClasses
 from purse.wire.files import PLAIN, Dialect
 from purse.wire.forecasts import AccuracyForecast

@@ -1,6 +1,8 @@
 """The FastAPI dependency of routes that calculate."""
 
-from fastapi import Request
+from typing import Annotated
+
+from fastapi import Depends, Request
 
 from app.calculation.pool import Pool
 
@@ -10,3 +12,6 @@ async def pool(request: Request) -> Pool:
     calculations = request.app.state.services.pool
     assert isinstance(calculations, Pool)
     return calculations
+
+
+Calculations = Annotated[Pool, Depends(pool)]

@@ -15,8 +15,9 @@ from app.cli.sharing import allotment_table
 from purse import Client, text
 from purse.client.calls import dialect_of
 from purse.excel import readable
+from purse.wire.budgets import BudgetStatus
 from purse.wire.columns import Column
-from purse.wire.datasets import BudgetStatus, Dataset, DatasetState
+from purse.wire.datasets import Dataset, DatasetState
 
 _SHOWN_CATEGORIES = 8
 

@@ -26,8 +26,9 @@ from app.sources.errors import SourceError
 from purse import Client, Model, Receipt, text
 from purse.errors import faults
 from purse.excel import readable
+from purse.wire.budgets import Budget, BudgetStatus
 from purse.wire.columns import Column, settled
-from purse.wire.datasets import Budget, BudgetStatus, Dataset, DatasetSpec, PersonUnit
+from purse.wire.datasets import Dataset, DatasetSpec, PersonUnit
 from purse.wire.files import PLAIN, Dialect
 
 _READING_FIELDS = ("dialect", "max_unparsed", "max_clamped", "targets")

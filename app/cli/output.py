@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from accounting.privacy import Relation
 from purse import text
 from purse.wire.allotments import Allotment
-from purse.wire.datasets import PrivacyLoss, Promise
+from purse.wire.budgets import PrivacyLoss, Promise
 from purse.wire.models import PrivacyStatement
 from purse.wire.neighbors import lines
 from purse.wire.problems import Remaining

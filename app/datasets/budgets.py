@@ -26,7 +26,7 @@ from app.ledger import store as ledger
 from app.persistence.session import Database
 from app.persistence.tables import PROMISES, allotments, analyst_spend, datasets, ledger_entries, ledgers
 from purse.wire.allotments import Allotment
-from purse.wire.datasets import AnalystSpend, BudgetStatus, PrivacyLoss, Promise
+from purse.wire.budgets import AnalystSpend, BudgetStatus, PrivacyLoss, Promise
 from purse.wire.neighbors import between
 
 _MOST_CACHED_ANSWERS = 4096

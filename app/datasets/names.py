@@ -8,7 +8,7 @@ from fastapi import Depends, Path
 
 from app.datasets import store
 from app.http.work import in_turn
-from app.identity.dependencies import Principal, caller, database
+from app.identity.dependencies import Base, Principal, caller
 from app.persistence.session import Database
 from app.persistence.tables import datasets
 from purse.wire.base import DatasetReference
@@ -25,12 +25,12 @@ def identify(connection: sa.Connection, reference: str, principal: Principal) ->
     """
     if _ISSUED_ID.fullmatch(reference):
         return reference
-    named = (datasets.c.name == reference) & store.granted(principal, datasets.c.id)
-    return connection.scalar(sa.select(datasets.c.id).where(named, store.THERE)) or reference
+    is_meant = store.named(principal, reference) & store.granted(principal, datasets.c.id)
+    return connection.scalar(sa.select(datasets.c.id).where(is_meant, store.THERE)) or reference
 
 
 async def dataset_id(
-    base: Annotated[Database, Depends(database)],
+    base: Base,
     principal: Annotated[Principal, Depends(caller)],
     dataset_id: Annotated[DatasetReference, Path()],
 ) -> str:

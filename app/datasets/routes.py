@@ -17,13 +17,12 @@ from app.http.errors import responses
 from app.http.lists import NUMBER, Paging, paging
 from app.http.location import Locate
 from app.http.queries import strict_router
-from app.identity.dependencies import Principal, database, require, settings
+from app.identity.dependencies import Base, Chosen, Principal, require
 from app.ledger import service as ledgers
 from app.ledger.routes import Keys
-from app.persistence.session import Database
-from app.settings import Settings
 from purse.wire.base import Name, Page
-from purse.wire.datasets import BudgetStatus, Dataset, Registered
+from purse.wire.budgets import BudgetStatus
+from purse.wire.datasets import Dataset, Registered
 from purse.wire.receipts import LedgerEntry, LedgerHead
 
 UPLOADS_EACH, UPLOADS = 4, 16  # received at a time, of one steward and of all: each has a file on the disk
@@ -55,8 +54,6 @@ _FORM = {
 }
 
 
-Base = Annotated[Database, Depends(database)]
-Chosen = Annotated[Settings, Depends(settings)]
 Anyone = Annotated[Principal, Depends(require("steward", "analyst", "auditor"))]
 Manager = Annotated[Principal, Depends(require("steward", scope="manage"))]
 

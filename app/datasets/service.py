@@ -30,7 +30,8 @@ from app.sources.errors import Away, Mismatch, SourceError, TooLarge, Unparsed
 from app.sources.identifiers import identifying
 from app.sources.matrix import checksum
 from purse.wire.base import Page
-from purse.wire.datasets import Budget, Dataset, DatasetSpec, Registered
+from purse.wire.budgets import Budget
+from purse.wire.datasets import Dataset, DatasetSpec, Registered
 from purse.wire.files import FileReport
 from purse.wire.problems import Violation
 from purse.wire.receipts import LedgerHead

@@ -10,15 +10,13 @@ from app.http.body import json_body
 from app.http.errors import responses
 from app.http.lists import Paging, paging
 from app.http.queries import strict_router
-from app.identity.dependencies import Principal, database, require
-from app.persistence.session import Database
+from app.identity.dependencies import Base, Principal, require
 from purse.wire.allotments import Allotment, AllotmentRequest
 from purse.wire.base import Name, Page
 from purse.wire.grants import Grant
 
 router = strict_router(prefix="/v1/datasets/{dataset_id}", tags=["grants"])
 
-Base = Annotated[Database, Depends(database)]
 Steward = Annotated[Principal, Depends(require("steward"))]
 Manager = Annotated[Principal, Depends(require("steward", scope="manage"))]
 Listed = Annotated[Paging, Depends(paging())]

@@ -13,8 +13,7 @@ from app.datasets.store import DatasetRow
 from app.http.errors import ApiError, responses
 from app.http.queries import strict_router
 from app.http.work import in_turns
-from app.identity.dependencies import Principal, database, require
-from app.persistence.session import Database
+from app.identity.dependencies import Base, Principal, require
 from app.sources import twins
 from app.sources.twins import Twin
 from purse.wire.problems import Violation
@@ -39,7 +38,7 @@ async def slot(request: Request, principal: Anyone) -> AsyncIterator[None]:
     | {200: {"description": "CSV in the dialect declared.", "content": {"text/csv": {"schema": {"type": "string"}}}}},
 )
 def twin(
-    base: Annotated[Database, Depends(database)],
+    base: Base,
     principal: Anyone,
     _slot: Annotated[None, Depends(slot)],
     dataset_id: DatasetId,

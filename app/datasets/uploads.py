@@ -14,7 +14,7 @@ from app.datasets.upload import blocks
 from app.http.errors import ApiError, responses
 from app.http.location import Locate
 from app.http.queries import strict_router
-from app.identity.dependencies import Principal, require, settings
+from app.identity.dependencies import Chosen, Principal, require
 from app.persistence.clock import stamp
 from app.settings import Settings
 from purse.wire.base import Identifier, Order, Page
@@ -48,7 +48,6 @@ router = strict_router(
     dependencies=[Depends(_protocol)],
     route_class=APIRoute,  # the usual class answers GET without the headers that a dependency or a route has set
 )
-Chosen = Annotated[Settings, Depends(settings)]
 Owner = Annotated[Principal, Depends(require("steward", scope="manage"))]
 
 

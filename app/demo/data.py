@@ -10,8 +10,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
+from purse.wire.budgets import Budget
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
-from purse.wire.datasets import Budget, DatasetSpec
+from purse.wire.datasets import DatasetSpec
 
 TARGET: Final = "repeat_visits"
 POSITIVE: Final = "yes"

@@ -11,7 +11,8 @@ from app.demo.data import Row
 from app.demo.server import serving
 from purse import Client, JobHandle, Model, ProblemError, Receipt
 from purse.text import loss
-from purse.wire.datasets import Budget, BudgetStatus, Dataset
+from purse.wire.budgets import Budget, BudgetStatus
+from purse.wire.datasets import Dataset
 from purse.wire.jobs import Quote
 
 BUDGET: Final = Budget(epsilon=0.9, delta=1e-6)

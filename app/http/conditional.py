@@ -37,7 +37,7 @@ def respond(
     body = body.encode() if isinstance(body, str) else body
     tag = tag or tag_of(body)
     headers = {"ETag": tag, "Cache-Control": "private, no-cache", "Vary": "Authorization"}
-    known = {each.strip().removeprefix("W/") for each in (shown or "").split(",")}
-    if tag in known or "*" in known:
+    known_tags = {each.strip().removeprefix("W/") for each in (shown or "").split(",")}
+    if tag in known_tags or "*" in known_tags:
         return Response(status_code=304, headers=headers)
     return Response(body, media_type=media_type, headers=headers)

@@ -48,8 +48,8 @@ def _refusal(scope: Scope) -> ApiError | None:
         return ApiError("headers_too_large")
     counted = Counter(name for name, _ in headers)
     if counted[b"content-length"] and counted[b"transfer-encoding"]:  # RFC 9112, 6.3
-        what = "It says its length in two ways, Content-Length and Transfer-Encoding: send one of them."
-        return ApiError("malformed_request", what, headers={"Connection": "close"})
+        reason = "It says its length in two ways, Content-Length and Transfer-Encoding: send one of them."
+        return ApiError("malformed_request", reason, headers={"Connection": "close"})
     twice = [name.decode() for name in _SINGLE if counted[name] > 1]
     if not twice:
         return None

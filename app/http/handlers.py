@@ -29,10 +29,10 @@ def install(app: FastAPI, routers: Sequence[APIRouter] = ()) -> None:
     ----------
     routers : whose routes' methods are named where a path does not know the one that was asked
     """
-    known = tuple(routes(routers))
+    every_route = tuple(routes(routers))
 
     def other_method(request: Request, _error: Exception) -> Response:
-        methods = allowed(known, own_path(request.scope))
+        methods = allowed(every_route, own_path(request.scope))
         return respond(ApiError("method_not_allowed", headers={"Allow": ", ".join(sorted(methods))}))
 
     app.add_exception_handler(ApiError, _problem)

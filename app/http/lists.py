@@ -36,9 +36,9 @@ class Paging:
         """
         newest = self.order == "desc"
         if self.cursor is not None:
-            after: Any = int(self.cursor) if at is None else at.scalar_subquery()
+            boundary: Any = int(self.cursor) if at is None else at.scalar_subquery()
             here = by[0] if len(by) == 1 else sa.tuple_(*by)
-            query = query.where(here < after if newest else here > after)
+            query = query.where(here < boundary if newest else here > boundary)
         return query.order_by(*(column.desc() if newest else column.asc() for column in by)).limit(self.limit + 1)
 
     def page(

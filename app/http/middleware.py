@@ -61,11 +61,11 @@ class Over:
 @contextmanager
 def in_request(request_id: str | None) -> Iterator[None]:
     """What is logged inside the block belongs to this request, however long that is over."""
-    before = REQUEST.set(request_id)
+    reset_token = REQUEST.set(request_id)
     try:
         yield
     finally:
-        REQUEST.reset(before)
+        REQUEST.reset(reset_token)
 
 
 class Observed:
@@ -102,8 +102,8 @@ class Observed:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                given = {name.lower() for name, _ in message["headers"]}
-                message["headers"] = [*message["headers"], *((n, v) for n, v in _HEADERS if n not in given)]
+                header_names = {name.lower() for name, _ in message["headers"]}
+                message["headers"] = [*message["headers"], *((n, v) for n, v in _HEADERS if n not in header_names)]
                 message["headers"].append((b"x-request-id", request_id.encode()))
             await send(message)
 
@@ -134,8 +134,8 @@ class Observed:
 
 def _request_id(scope: Scope) -> str:
     """The one that a proxy or a caller gave it, if it has an id's shape; else a fresh one."""
-    given = [value for name, value in scope["headers"] if name == b"x-request-id"]
-    return given[0].decode() if len(given) == 1 and _ID.fullmatch(given[0]) else str(uuid.uuid4())
+    request_ids = [value for name, value in scope["headers"] if name == b"x-request-id"]
+    return request_ids[0].decode() if len(request_ids) == 1 and _ID.fullmatch(request_ids[0]) else str(uuid.uuid4())
 
 
 def _template(scope: Scope) -> str:

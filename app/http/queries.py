@@ -24,12 +24,12 @@ _PARAMETER = "query parameter"
 async def refuse_unknown(request: Request) -> None:
     """Raise an `ApiError` for a query parameter that the route does not have, or that is given twice."""
     route = request.scope.get("route")
-    given = [name for name, _ in request.query_params.multi_items()]
-    if not given or not isinstance(route, APIRoute):
+    names = [name for name, _ in request.query_params.multi_items()]
+    if not names or not isinstance(route, APIRoute):
         return
-    known = sorted({field.alias for dependant in dependants(route) for field in dependant.query_params})
-    wrong = {name: unknown(name, known, _PARAMETER) for name in given if name not in known}
-    wrong |= {name: "is given more than once: send it once" for name in known if given.count(name) > 1}
+    known_names = sorted({field.alias for dependant in dependants(route) for field in dependant.query_params})
+    wrong = {name: unknown(name, known_names, _PARAMETER) for name in names if name not in known_names}
+    wrong |= {name: "is given more than once: send it once" for name in known_names if names.count(name) > 1}
     if wrong:
         raise invalid([{"type": "query", "loc": ("query", name), "msg": what} for name, what in wrong.items()])
 
@@ -48,10 +48,10 @@ class TurnRoute(APIRoute):
 
 def _in_turn(endpoint: Callable[..., Any]) -> Callable[..., Any]:
     def answered(**given: Any) -> Any:
-        found = endpoint(**given)
-        if isinstance(found, BaseModel):
-            return Response(found.model_dump_json(by_alias=True), media_type="application/json")
-        return found
+        response = endpoint(**given)
+        if isinstance(response, BaseModel):
+            return Response(response.model_dump_json(by_alias=True), media_type="application/json")
+        return response
 
     @wraps(endpoint)
     async def answer(**given: Any) -> Any:

@@ -75,17 +75,17 @@ class Buckets:
 
     def take(self, who: str, now: float) -> Taken:
         """One request of `who`, if there is room for it."""
-        before = max(self._due.get(who) or now, now)
-        wait = before + self._step - now - WINDOW
+        due_time = max(self._due.get(who) or now, now)
+        wait = due_time + self._step - now - WINDOW
         if wait > 1e-9 * WINDOW:
-            return Taken(wait, 0, before - now)
+            return Taken(wait, 0, due_time - now)
         return self.charge(who, 1.0, now)
 
     def charge(self, who: str, requests: float, now: float) -> Taken:
         """Take so many requests of `who`, whether there is room for them or not: what they have cost is known late."""
-        after = max(self._due.get(who) or now, now) + requests * self._step
-        self._due.put(who, after)
-        return Taken(0.0, max(int((now + WINDOW - after) / self._step + 1e-6), 0), after - now)
+        due_time = max(self._due.get(who) or now, now) + requests * self._step
+        self._due.put(who, due_time)
+        return Taken(0.0, max(int((now + WINDOW - due_time) / self._step + 1e-6), 0), due_time - now)
 
 
 class Limited:
@@ -114,23 +114,26 @@ class Limited:
         if scope["type"] != "http" or own_path(scope) in UNLIMITED:
             await self._app(scope, receive, send)
             return
-        shown = _shown(scope)
-        caller = self._known.get(shown)
-        who, kind, own = (caller, "caller", self._callers) if caller else (address(scope), "address", self._strangers)
-        taken = own.take(who, self._clock())
+        digest = _shown(scope)
+        caller = self._known.get(digest)
+        key, kind, own = (caller, "caller", self._callers) if caller else (address(scope), "address", self._strangers)
+        grant = own.take(key, self._clock())
 
         def charge(requests: float) -> None:
-            own.charge(who, requests, self._clock())
+            """Charge the identity once the token is known to be valid: others at its address would see the cost."""
+            identity = scope.get(CALLER) or self._known.get(digest)
+            bucket, payer = (self._callers, identity) if identity else (own, key)
+            bucket.charge(payer, requests, self._clock())
 
-        account = Account(who, self._turns, charge)
+        account = Account(key, self._turns, charge)
 
         def fields() -> list[tuple[bytes, bytes]]:
-            return _fields(kind, own.quota, taken if taken.wait else own.charge(who, 0.0, self._clock()))
+            return _fields(kind, own.quota, grant if grant.wait else own.charge(key, 0.0, self._clock()))
 
-        sending = self._telling(send, scope, shown, account, fields)
+        sending = self._telling(send, scope, digest, account, fields)
         try:
-            self._refuse(taken, is_stranger=caller is None)
-            self._places.take(who)
+            self._refuse(grant, is_stranger=caller is None)
+            self._places.take(key)
         except ApiError as refusal:
             await respond(refusal)(scope, receive, sending)
             return
@@ -138,7 +141,7 @@ class Limited:
             with charged_to(account):
                 await self._app(scope, receive, sending)
         finally:
-            self._places.leave(who)
+            self._places.leave(key)
 
     def _refuse(self, taken: Taken, is_stranger: bool) -> None:
         """`ApiError` too_many_requests if the own bucket is empty, overloaded if that of all, or of strangers, is."""
@@ -195,7 +198,7 @@ def address(scope: Scope) -> str:
 def _network(host: str) -> str:
     """Who has one address of version 6 has its 2^64 neighbours too."""
     try:
-        found = ip_address(host)
+        parsed = ip_address(host)
     except ValueError:
         return host
-    return str(found) if not isinstance(found, IPv6Address) else hex(int(found) >> 64)
+    return str(parsed) if not isinstance(parsed, IPv6Address) else hex(int(parsed) >> 64)

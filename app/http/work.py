@@ -50,11 +50,11 @@ _ACCOUNT: ContextVar[Account | None] = ContextVar("account", default=None)
 @contextmanager
 def charged_to(account: Account) -> Iterator[None]:
     """Charge the work inside the block to this account."""
-    before = _ACCOUNT.set(account)
+    reset_token = _ACCOUNT.set(account)
     try:
         yield
     finally:
-        _ACCOUNT.reset(before)
+        _ACCOUNT.reset(reset_token)
 
 
 def count_bytes(size: int) -> None:

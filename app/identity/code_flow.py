@@ -73,7 +73,7 @@ class CodeFlow:
     def address(self, attempt: Attempt) -> str:
         """The provider's page for this attempt; `ApiError` sign_on_unavailable if it has not said which."""
         challenge = urlsafe_b64encode(hashlib.sha256(attempt.verifier.encode()).digest()).decode()
-        asked = {
+        query = {
             "response_type": "code",
             "client_id": self.settings.oidc_audience,
             "redirect_uri": self.settings.oidc_redirect,
@@ -83,19 +83,19 @@ class CodeFlow:
             "code_challenge": challenge,
             "code_challenge_method": "S256",
         }
-        return f"{self.sign_on.provider.endpoint('authorization_endpoint')}?{urlencode(asked)}"
+        return f"{self.sign_on.provider.endpoint('authorization_endpoint')}?{urlencode(query)}"
 
     def exit(self) -> str | None:
         """The provider's page to sign out there, which leads back to ours; None if it has said none to trust.
 
         It is told which service asks, and no token: that would stand in an address, good for this service till its end.
         """
-        asked = {
+        query = {
             "client_id": self.settings.oidc_audience,
             "post_logout_redirect_uri": (self.settings.oidc_redirect or "").removesuffix("/return"),
         }
         try:
-            return f"{self.sign_on.provider.endpoint('end_session_endpoint')}?{urlencode(asked)}"
+            return f"{self.sign_on.provider.endpoint('end_session_endpoint')}?{urlencode(query)}"
         except ApiError:
             return None
 
@@ -123,8 +123,8 @@ class CodeFlow:
             "code_verifier": attempt.verifier,
         }
         with self.exchanges.taken(address):
-            given = await self.sign_on.provider.exchanged(form, self._secret) if code else {}
-        token = given.get("id_token")
+            response = await self.sign_on.provider.exchanged(form, self._secret) if code else {}
+        token = response.get("id_token")
         if not isinstance(token, str) or await self.sign_on.read(token, attempt.nonce) is None:
             raise ApiError("unauthenticated", "The provider did not let you in: sign in again, or ask who runs it.")
         return token

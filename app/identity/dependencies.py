@@ -24,17 +24,21 @@ _CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
 
 async def database(request: Request) -> Database:
-    """The service's database."""
-    found = request.app.state.services.database
-    assert isinstance(found, Database)
-    return found
+    """Return the service's database."""
+    base = request.app.state.services.database
+    assert isinstance(base, Database)
+    return base
 
 
 async def settings(request: Request) -> Settings:
-    """The service's settings."""
-    found = request.app.state.services.settings
-    assert isinstance(found, Settings)
-    return found
+    """Return the service's settings."""
+    chosen = request.app.state.services.settings
+    assert isinstance(chosen, Settings)
+    return chosen
+
+
+Base = Annotated[Database, Depends(database)]
+Chosen = Annotated[Settings, Depends(settings)]
 
 
 async def caller(
@@ -81,4 +85,4 @@ def require(*roles: Role, scope: Scope = "read") -> Require:
     return Require(allowed | {"steward"} if "analyst" in allowed else allowed, scope)
 
 
-__all__ = ["Principal", "Require", "bearer", "caller", "database", "require", "settings"]
+__all__ = ["Base", "Chosen", "Principal", "Require", "bearer", "caller", "database", "require", "settings"]

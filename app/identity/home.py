@@ -88,10 +88,10 @@ def _agree(connection: sa.Connection, home: Path, url: str) -> None:
         return
     named = set(connection.scalars(sa.select(datasets.c.folder)))
     if stored is not None:
-        known = "no identity" if written is None else f"the identity {written}"
+        recorded = "no identity" if written is None else f"the identity {written}"
         raise Misplaced(
-            f"the database {url} is that of the service {stored}, and the home {home} has {known}: name the home and "
-            f"the database that belong together (PURSE_HOME, PURSE_DATABASE_URL), or restore both from one backup"
+            f"the database {url} is that of the service {stored}, and the home {home} has {recorded}: name the home "
+            f"and the database that belong together (PURSE_HOME, PURSE_DATABASE_URL), or restore both from one backup"
         )
     there = _folders(home)
     if there and not named:

@@ -76,10 +76,10 @@ class Provider:
 
     def endpoint(self, name: str) -> str:
         """An address of the provider's, as it last said; `ApiError` sign_on_unavailable if it said none to trust."""
-        found = self._described.get(name)
-        if not isinstance(found, str) or not is_confidential(found):
+        url = self._described.get(name)
+        if not isinstance(url, str) or not is_confidential(url):
             raise _unavailable()
-        return found
+        return url
 
     async def exchanged(self, form: Mapping[str, str], secret: tuple[str, str] | None) -> dict[str, Any]:
         """What it gives for a code; nothing if it refuses. `ApiError` sign_on_unavailable if it cannot be asked."""
@@ -125,18 +125,18 @@ class Provider:
             raise ValueError("its address is not one to trust")
         headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
         body = bytearray()
-        asked: dict[str, Any] = {"headers": headers, "data": form} | ({} if secret is None else {"auth": secret})
-        async with self._client.stream("GET" if form is None else "POST", address, **asked) as response:
+        options: dict[str, Any] = {"headers": headers, "data": form} | ({} if secret is None else {"auth": secret})
+        async with self._client.stream("GET" if form is None else "POST", address, **options) as response:
             if response.status_code != 200:
                 raise ValueError("it does not answer")
             async for piece in response.aiter_raw():
                 body += piece
                 if len(body) > _MOST_BYTES:
                     raise ValueError("it says too much")
-        found = json.loads(body)
-        if not isinstance(found, dict):
+        document = json.loads(body)
+        if not isinstance(document, dict):
             raise ValueError("it says something else")
-        return found
+        return document
 
 
 def _unavailable() -> ApiError:
@@ -148,15 +148,15 @@ def _read(document: dict[str, Any]) -> Mapping[str, Key]:
     listed = document["keys"]
     if not isinstance(listed, list) or len(listed) > _MOST_KEYS:
         raise ValueError("it has no such keys")
-    found: dict[str, Key] = {}
-    for said in listed:
-        if not isinstance(said, dict) or said.get("kty") not in _KINDS or said.get("use", "sig") != "sig":
+    keys_by_id: dict[str, Key] = {}
+    for jwk in listed:
+        if not isinstance(jwk, dict) or jwk.get("kty") not in _KINDS or jwk.get("use", "sig") != "sig":
             continue
         try:
-            key = import_key(said)
+            key = import_key(jwk)
         except (JoseError, ValueError, TypeError):
             continue  # of a kind that we do not know
         too_short = isinstance(key, RSAKey) and key.public_key.key_size < _LEAST_BITS
-        if isinstance(said.get("kid"), str) and not key.is_private and not too_short:
-            found.setdefault(said["kid"], key)
-    return found
+        if isinstance(jwk.get("kid"), str) and not key.is_private and not too_short:
+            keys_by_id.setdefault(jwk["kid"], key)
+    return keys_by_id

@@ -10,15 +10,12 @@ from app.http.lists import Paging, paging
 from app.http.location import Locate
 from app.http.queries import strict_router
 from app.identity import service
-from app.identity.dependencies import Principal, database, require, settings
-from app.persistence.session import Database
-from app.settings import Settings
+from app.identity.dependencies import Base, Chosen, Principal, require
 from purse.wire.base import Identifier, Name, Page
 from purse.wire.tokens import NewToken, Role, Token, TokenRequest
 
 router = strict_router(prefix="/v1/tokens", tags=["tokens"])
 
-Base = Annotated[Database, Depends(database)]
 Steward = Annotated[Principal, Depends(require("steward"))]
 Manager = Annotated[Principal, Depends(require("steward", scope="manage"))]
 
@@ -31,7 +28,7 @@ Manager = Annotated[Principal, Depends(require("steward", scope="manage"))]
 )
 def create(
     base: Base,
-    chosen: Annotated[Settings, Depends(settings)],
+    chosen: Chosen,
     _principal: Manager,
     body: Annotated[TokenRequest, Depends(json_body(TokenRequest))],
     locate: Locate,
@@ -41,9 +38,9 @@ def create(
     A name is one person's or program's for good. With a name that is known, and its role, this is another token of the
     same identity, which has the same jobs, grants and spending.
     """
-    made = service.create(base, body, chosen.max_token_lifetime)
-    locate(f"{router.prefix}/{made.id}")
-    return made
+    token = service.create(base, body, chosen.max_token_lifetime)
+    locate(f"{router.prefix}/{token.id}")
+    return token
 
 
 @router.get("", summary="List tokens", responses=responses("invalid_request"))
@@ -63,15 +60,15 @@ def listing(
 )
 def rotate(
     base: Base,
-    chosen: Annotated[Settings, Depends(settings)],
+    chosen: Chosen,
     _principal: Manager,
     token_id: Identifier,
     locate: Locate,
 ) -> NewToken:
     """A new secret for the same identity, scopes and lifetime; the old token ends at once, in the same transaction."""
-    made = service.rotate(base, token_id, chosen.max_token_lifetime)
-    locate(f"{router.prefix}/{made.id}")
-    return made
+    token = service.rotate(base, token_id, chosen.max_token_lifetime)
+    locate(f"{router.prefix}/{token.id}")
+    return token
 
 
 @router.delete(

@@ -58,10 +58,10 @@ def digest(token: str) -> str:
 
 async def find(database: Database, token: str) -> Principal | None:
     """Who holds a live token, looked up by its hash: what the time of the search tells is about hashes."""
-    found = await database.ask(_HELD, {"now": database.timestamp(), "sha256": digest(token)})
-    if not found:
+    rows = await database.ask(_VALID_TOKEN, {"now": database.timestamp(), "sha256": digest(token)})
+    if not rows:
         return None
-    [(token_id, owner, name, role, scopes, *_)] = found
+    [(token_id, owner, name, role, scopes, *_)] = rows
     return Principal(owner, name, role, token_id, frozenset(_scopes(role, scopes)))
 
 
@@ -148,11 +148,11 @@ def add(
     ApiError
         name_taken, as `identity`.
     """
-    owner, made = identity(connection, name, role, at), new_id("tok")
+    owner, token_id = identity(connection, name, role, at), new_id("tok")
     stored = None if set(scopes or SCOPES[role]) == set(SCOPES[role]) else " ".join(scopes or ())
-    row = {"id": made, "identity_id": owner, "scopes": stored, "created_at": at, "expires_at": expires_at}
+    row = {"id": token_id, "identity_id": owner, "scopes": stored, "created_at": at, "expires_at": expires_at}
     connection.execute(sa.insert(tokens).values(**row, sha256=digest(token)))
-    return _token(connection.execute(_tokens().where(tokens.c.id == made)).one())
+    return _token(connection.execute(_tokens().where(tokens.c.id == token_id)).one())
 
 
 def known(connection: sa.Connection, token: str) -> bool:
@@ -171,10 +171,10 @@ def page(
 ) -> Page[Token]:
     """Live tokens in the order of their making, of this name and role; none after a token that never was."""
     query, by = _live(now), (tokens.c.created_at, tokens.c.id)
-    for column, wanted in ((identities.c.name, name), (identities.c.role, role)):
-        query = query if wanted is None else query.where(column == wanted)
-    found = connection.execute(asked.of(query, *by, at=sa.select(*by).where(tokens.c.id == asked.cursor))).all()
-    return asked.page(Page[Token], found, _token, lambda row: row.id)
+    for column, value in ((identities.c.name, name), (identities.c.role, role)):
+        query = query if value is None else query.where(column == value)
+    rows = connection.execute(asked.of(query, *by, at=sa.select(*by).where(tokens.c.id == asked.cursor))).all()
+    return asked.page(Page[Token], rows, _token, lambda row: row.id)
 
 
 def managers(connection: sa.Connection, now: str) -> list[str]:
@@ -193,15 +193,15 @@ def revoke(connection: sa.Connection, token_id: str, at: str) -> None:
 
 
 def _made(connection: sa.Connection, name: str, role: Role, at: str) -> str:
-    made = new_id("idn")
-    connection.execute(sa.insert(identities).values(id=made, name=name, role=role, created_at=at))
-    return made
+    identity_id = new_id("idn")
+    connection.execute(sa.insert(identities).values(id=identity_id, name=name, role=role, created_at=at))
+    return identity_id
 
 
 def _free(connection: sa.Connection, name: str, taken: sa.ColumnElement[bool]) -> str:
     numbered = itertools.chain((name,), (f"{name[:190]} ({number})" for number in itertools.count(2)))
-    others = sa.select(identities.c.id).where(taken)
-    return next(n for n in numbered if connection.scalar(others.where(identities.c.name == n)) is None)
+    similar = sa.select(identities.c.id).where(taken)
+    return next(n for n in numbered if connection.scalar(similar.where(identities.c.name == n)) is None)
 
 
 def _is_anothers(role: Role) -> sa.ColumnElement[bool]:
@@ -222,14 +222,14 @@ def _live(now: str | sa.BindParameter[str]) -> sa.Select[Any]:
 
 # What is asked often is made once. Rows that refer to a locked identity may come meanwhile.
 _LOCKED = sa.select(identities.c.id).where(identities.c.id == sa.bindparam("identity")).with_for_update(key_share=True)
-_HELD = _live(sa.bindparam("now", type_=sa.String)).where(tokens.c.sha256 == sa.bindparam("sha256"))
+_VALID_TOKEN = _live(sa.bindparam("now", type_=sa.String)).where(tokens.c.sha256 == sa.bindparam("sha256"))
 
 
 def _scopes(role: Role, words: str | None) -> list[Scope]:
     """All that the role may do if nothing was said; who submits is quoted a price."""
     all_of = SCOPES[role]
-    said = all_of if words is None else words.split()
-    return [scope for scope in all_of if scope in said or (scope == "quote" and "submit" in said)]
+    scope_names = all_of if words is None else words.split()
+    return [scope for scope in all_of if scope in scope_names or (scope == "quote" and "submit" in scope_names)]
 
 
 def _token(row: sa.Row[Any]) -> Token:

@@ -19,7 +19,7 @@ from app.http.lists import Paging, paging
 from app.http.location import Locate
 from app.http.queries import strict_router
 from app.http.work import in_turn
-from app.identity.dependencies import Principal, Require, database, require
+from app.identity.dependencies import Base, Principal, Require, require
 from app.jobs import events, service
 from app.jobs.changes import Changes
 from app.jobs.filters import Filters
@@ -61,7 +61,6 @@ async def changes(request: Request) -> Changes:
     return announced
 
 
-Base = Annotated[Database, Depends(database)]
 Analyst = Annotated[Principal, Depends(require("analyst"))]
 Reader = Annotated[Principal, Depends(require("analyst", "auditor"))]
 Submitter = Annotated[Principal, Depends(require("analyst", scope="submit"))]

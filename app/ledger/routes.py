@@ -4,17 +4,15 @@ from typing import Annotated
 
 from fastapi import Depends, Request, Response
 
-from app.calculation.dependencies import pool
-from app.calculation.pool import Pool
+from app.calculation.dependencies import Calculations
 from app.http import conditional
 from app.http.body import json_body
 from app.http.callers import while_connected
 from app.http.errors import responses
 from app.http.queries import strict_router
-from app.identity.dependencies import database
+from app.identity.dependencies import Base
 from app.ledger import service
 from app.ledger.keys import SigningKeys
-from app.persistence.session import Database
 from purse.wire.receipts import KeySet, ReceiptDocument, VerificationReport
 
 router = strict_router(prefix="/v1", tags=["ledger and receipts"])
@@ -27,7 +25,6 @@ async def signing_keys(request: Request) -> SigningKeys:
     return signing
 
 
-Base = Annotated[Database, Depends(database)]
 Keys = Annotated[SigningKeys, Depends(signing_keys)]
 
 
@@ -46,7 +43,7 @@ async def verify(
     request: Request,
     base: Base,
     signing: Keys,
-    calculations: Annotated[Pool, Depends(pool)],
+    calculations: Calculations,
     body: Annotated[ReceiptDocument, Depends(json_body(ReceiptDocument))],
 ) -> VerificationReport:
     """Report whether this server signed the receipt, its epsilon is correct, and the ledger contains its release."""

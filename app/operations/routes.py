@@ -12,10 +12,9 @@ from fastapi.security import HTTPAuthorizationCredentials
 
 from app.http.errors import ApiError, responses
 from app.http.rates import CALLER
-from app.identity.dependencies import bearer, caller, require, settings
+from app.identity.dependencies import Chosen, bearer, caller, require
 from app.operations.metrics import CONTENT_TYPE
 from app.operations.readiness import REASONS
-from app.settings import Settings
 from purse.wire.health import Health
 
 router = APIRouter(tags=["operations"])
@@ -25,7 +24,7 @@ READER = require("steward", "auditor")
 
 async def monitor(
     request: Request,
-    chosen: Annotated[Settings, Depends(settings)],
+    chosen: Chosen,
     credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
 ) -> None:
     """Require PURSE_METRICS_TOKEN, which needs no database, or the token of a steward or an auditor."""

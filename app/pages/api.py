@@ -1,4 +1,4 @@
-"""The API, asked in this process as the visitor would ask it: what a page shows or does, a route has let them."""
+"""Requests to the API in this process, with the visitor's own token: a page can do only what the API allows."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -19,43 +19,43 @@ _HERE = "http://api"
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """The routes under /v1, for the visitor whose request this is: their token, address, limits and scopes hold.
+    """The routes under /v1 for one visitor, with their token, address, limits and scopes.
 
     Parameters
     ----------
-    request : theirs
-    authorization : that is shown; None for none
+    request : the visitor's request
+    authorization : value of the Authorization header; None for an anonymous request
     """
 
     request: Request
     authorization: str | None
 
     async def get(self, path: str, **query: str | int | None) -> Any:
-        """The JSON that a route answers with.
+        """Return the JSON of a route's response.
 
         Raises
         ------
         ApiError
-            the route's own.
+            as the route does.
         """
         answer = await self.send("GET", path, params={k: v for k, v in query.items() if v is not None})
         return await in_turn(answer.json)
 
     async def send(self, method: str, path: str, **content: Any) -> httpx.Response:
-        """One request; what is still being answered ends when the visitor has left.
+        """Send one request and return its response; the request is cancelled if the visitor disconnects.
 
         Parameters
         ----------
-        content : `params`, `json`, `content`, `headers`, as httpx has them
+        content : `params`, `json`, `content` and `headers` as in httpx
         """
         answer = await while_connected(self.request, self._sent(method, path, **content))
-        return _let(answer)
+        return _checked(answer)
 
     async def passed(self, method: str, path: str) -> httpx.Response:
-        """The visitor's own body, as it arrives, to a route that reads it."""
-        kept = (b"content-type", b"content-length")
-        headers = dict(pair for pair in self.request.headers.raw if pair[0] in kept)
-        return _let(await self._sent(method, path, content=_chunks(self.request), headers=headers))
+        """Pass the body of the visitor's request to a route, chunk by chunk."""
+        names = (b"content-type", b"content-length")
+        headers = dict(pair for pair in self.request.headers.raw if pair[0] in names)
+        return _checked(await self._sent(method, path, content=_chunks(self.request), headers=headers))
 
     async def _sent(self, method: str, path: str, **content: Any) -> httpx.Response:
         host, port = self.request.client or ("", 0)
@@ -67,7 +67,7 @@ class Api:
 
 
 def part(name: str) -> str:
-    """A name as one part of a path; its dots are written out, or `..` would be followed to another place."""
+    """Return a name as one segment of a path. Dots are encoded, because `..` would lead to another path."""
     return quote(name, safe="").replace(".", "%2E")
 
 
@@ -76,18 +76,18 @@ async def _chunks(request: Request) -> AsyncIterator[bytes]:
         yield chunk
 
 
-def _let(answer: httpx.Response) -> httpx.Response:
-    """The answer, unless it is a problem: then that, to be told on a page."""
+def _checked(answer: httpx.Response) -> httpx.Response:
+    """Return a successful response; raise the `ApiError` of any other one."""
     if answer.status_code < 400:
         return answer
-    told = ProblemDetails.model_validate_json(answer.content)
-    assert told.code in CODES
-    again = answer.headers.get("retry-after")
+    problem = ProblemDetails.model_validate_json(answer.content)
+    assert problem.code in CODES
+    retry_after = answer.headers.get("retry-after")
     raise ApiError(
-        told.code,
-        told.detail,
-        violations=told.violations,
-        remaining=told.remaining,
-        report=told.report,
-        headers=None if again is None else {"Retry-After": again},
+        problem.code,
+        problem.detail,
+        violations=problem.violations,
+        remaining=problem.remaining,
+        report=problem.report,
+        headers=None if retry_after is None else {"Retry-After": retry_after},
     )

@@ -1,4 +1,4 @@
-"""Every page's frame: who visits, what they may go to, how a page is written, and how a refusal is told."""
+"""The frame of every page: the visitor, the navigation, the templates, and pages for errors."""
 
 import math
 from collections.abc import AsyncGenerator, Callable, Coroutine
@@ -24,7 +24,7 @@ from app.pages.api import Api, part
 from app.pages.session import PREFIX
 from app.pages.static_files import address
 
-_MOST_FIELDS = 5000
+_MAX_FIELDS = 5000
 _MAX_FILE_FIELDS = 20
 _ALL = ("steward", "analyst", "auditor")
 NAVIGATION: tuple[tuple[str, str, tuple[str, ...]], ...] = (
@@ -34,7 +34,7 @@ NAVIGATION: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("/tokens", "Tokens", ("steward",)),
     ("/receipts", "Check a receipt", _ALL),
 )
-"""Path under /pages, its name, and the roles to which it leads anywhere."""
+"""Path under /pages, name, and the roles that see it."""
 
 _TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent / "templates"),
@@ -65,8 +65,8 @@ class Visit:
 
     Parameters
     ----------
-    request : theirs
-    principal : who they are; None before they have signed in
+    request : the HTTP request
+    principal : identity of the visitor; None if not signed in
     """
 
     request: Request
@@ -74,17 +74,17 @@ class Visit:
 
     @property
     def api(self) -> Api:
-        """What is asked in their name."""
+        """The API with the visitor's token."""
         return Api(self.request, self.request.headers.get("authorization"))
 
     @property
     def root(self) -> str:
-        """Where pages begin, behind a proxy's prefix."""
+        """The path of the pages, with a proxy's prefix."""
         return str(self.request.scope.get("root_path", "")) + PREFIX
 
     @property
     def is_partial(self) -> bool:
-        """Whether a part of a page is asked for, by a page that is there."""
+        """Whether an open page requests a part of itself."""
         return self.request.headers.get("hx-request") == "true"
 
     async def page(self, template: str, status: int = 200, **context: Any) -> HTMLResponse:
@@ -101,13 +101,13 @@ class Visit:
         return HTMLResponse(text, status)
 
     def go(self, path: str) -> Response:
-        """On to another page, whatever made the request."""
+        """Redirect to another page, also for a request that htmx made."""
         if self.is_partial:
             return Response(headers={"HX-Redirect": self.root + path})
         return RedirectResponse(self.root + path, 303)
 
     async def form(self) -> dict[str, str]:
-        """The fields of a form that was sent; `ApiError` for too much, or for one twice."""
+        """Return the fields of a submitted form; `ApiError` if it is too large or repeats a field."""
         return await in_turn(_fields, await read_body(self.request, MAX_BODY_BYTES))
 
     async def file_form(self, max_bytes: int) -> tuple[dict[str, str], bytes]:
@@ -134,23 +134,23 @@ class Visit:
 
 def _fields(raw: bytes) -> dict[str, str]:
     try:
-        pairs = parse_qsl(raw.decode(), keep_blank_values=True, strict_parsing=bool(raw), max_num_fields=_MOST_FIELDS)
+        pairs = parse_qsl(raw.decode(), keep_blank_values=True, strict_parsing=bool(raw), max_num_fields=_MAX_FIELDS)
     except ValueError:
-        raise invalid([{"type": "form", "loc": (), "msg": "is no form"}], "body") from None
+        raise invalid([{"type": "form", "loc": (), "msg": "is not a form"}], "body") from None
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        raise invalid([{"type": "form", "loc": (), "msg": "holds a field twice"}], "body")
+        raise invalid([{"type": "form", "loc": (), "msg": "contains a field twice"}], "body")
     return fields
 
 
 async def visiting(request: Request) -> Visit:
-    """The visit of whoever has signed in; `ApiError` as for any request of theirs."""
+    """Return the visit of a signed-in visitor; `ApiError` as for any request to the API."""
     request.state.visitor = await caller(request, await bearer(request))
     return Visit(request, request.state.visitor)
 
 
 async def passing(request: Request) -> Visit:
-    """The visit of anybody."""
+    """Return the visit of anyone, signed in or not."""
     return Visit(request, None)
 
 
@@ -159,16 +159,16 @@ Passing = Annotated[Visit, Depends(passing)]
 
 
 async def stewards(visit: Visiting) -> None:
-    """Nobody else finds a use for these pages."""
+    """Raise `ApiError` forbidden unless the visitor is a steward."""
     if visit.principal is None or visit.principal.role != "steward":
         raise ApiError("forbidden")
 
 
 class PageRoute(APIRoute):
-    """A route whose refusals are pages: to sign in where nobody is, else what went wrong and what to do."""
+    """A route whose errors are pages: the sign-in page, or a page that states the error and its remedy."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The route's handler, its errors told in HTML."""
+        """Return the route's handler, with its errors as HTML."""
         handler = APIRoute.get_route_handler(self)
 
         async def handling(request: Request) -> Response:

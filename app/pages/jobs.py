@@ -134,17 +134,17 @@ async def _context(visit: Visit, job_id: str) -> dict[str, Any]:
     dataset: dict[str, Any] = {}
     with suppress(ApiError):  # an analyst whose grant was revoked keeps the releases
         dataset = await visit.api.get(f"/v1/datasets/{job['dataset']}")
-    shown = releases.Shown()
+    tables = releases.Shown()
     if job["state"] == "done":
         release = await visit.api.send("GET", f"/v1/jobs/{job_id}/{job['kind']}")
         dates = {column["name"]: column.get("date") for column in dataset.get("columns", ())}
-        shown = await in_turn(releases.shown, job["kind"], release.content, dates)
+        tables = await in_turn(releases.shown, job["kind"], release.content, dates)
     return {
         "job": job,
         "title": words.job_title(job["kind"], dataset.get("name"), job["created_at"]),
         "dataset_name": dataset.get("name"),
         "is_over": job["state"] in _FINAL_STATES,
-        "shown": shown,
+        "shown": tables,
         "states": words.STATES,
         "kept_out": dataset.get("holdout") if job["kind"] == "model" else None,
     }

@@ -85,9 +85,9 @@ async def charge(visit: Visiting, dataset_id: Identifier) -> Response:
 async def attach(visit: Visiting, dataset_id: Identifier) -> Response:
     """Attach a public sample."""
     values, file = await visit.file_form(MAX_SAMPLE_BYTES)
-    sent: dict[str, Any] = {"params": {"published": values.get("published", "")}, "content": file}
+    sample: dict[str, Any] = {"params": {"published": values.get("published", "")}, "content": file}
     headers = {"Content-Type": "application/octet-stream"}
-    return await _change(visit, dataset_id, values, "sample", "PUT", "/sample", headers=headers, **sent)
+    return await _change(visit, dataset_id, values, "sample", "PUT", "/sample", headers=headers, **sample)
 
 
 @router.post("/sample/remove")
@@ -105,10 +105,10 @@ async def delete(visit: Visiting, dataset_id: Identifier) -> Response:
         why = Violation(where="body.confirmation", what="is not the dataset's name: type the name to confirm")
         return await _page(visit, dataset_id, values, ApiError("invalid_request", violations=[why]))
     try:
-        left = (await visit.api.send("DELETE", f"/v1/datasets/{dataset_id}")).json()
+        deleted = (await visit.api.send("DELETE", f"/v1/datasets/{dataset_id}")).json()
     except ApiError as error:
         return await _page(visit, dataset_id, values, error)
-    return visit.go("" if left["data"] == "withdrawn" else f"/datasets/{dataset_id}")
+    return visit.go("" if deleted["data"] == "withdrawn" else f"/datasets/{dataset_id}")
 
 
 @twins.get("")

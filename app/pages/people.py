@@ -1,4 +1,4 @@
-"""Who knows of a dataset, and what each may spend of its budget: for stewards."""
+"""Grants and allotments of a dataset, for stewards."""
 
 from typing import Any
 
@@ -24,53 +24,55 @@ router = strict_router(
 
 @router.get("")
 async def show(visit: Visiting, dataset_id: Identifier) -> Response:
-    """Grants and allotments, and forms for more."""
+    """Return the grants and allotments, and forms for new ones."""
     return await _page(visit, dataset_id, {})
 
 
 @router.post("/grants")
 async def grant(visit: Visiting, dataset_id: Identifier) -> Response:
-    """From now on the analyst sees the dataset and spends on it."""
-    said = await visit.form()
-    return await _done(visit, dataset_id, said, "PUT", f"grants/{part(said.get('analyst', ''))}")
+    """Grant the dataset to an analyst, who can then see it and spend its budget."""
+    values = await visit.form()
+    return await _change(visit, dataset_id, values, "PUT", f"grants/{part(values.get('analyst', ''))}")
 
 
 @router.post("/grants/revoke")
 async def revoke(visit: Visiting, dataset_id: Identifier) -> Response:
-    """From now on not."""
-    said = await visit.form()
-    return await _done(visit, dataset_id, said, "DELETE", f"grants/{part(said.get('analyst', ''))}")
+    """Revoke a grant."""
+    values = await visit.form()
+    return await _change(visit, dataset_id, values, "DELETE", f"grants/{part(values.get('analyst', ''))}")
 
 
 @router.post("/allotments")
 async def allot(visit: Visiting, dataset_id: Identifier) -> Response:
-    """From now on the analyst's jobs together spend at most this."""
-    said = await visit.form()
-    asked = document(_forms(visit).fields("AllotmentRequest", said, {}))
-    return await _done(visit, dataset_id, said, "PUT", f"allotments/{part(said.get('analyst', ''))}", json=asked)
+    """Limit what all jobs of an analyst may spend together."""
+    values = await visit.form()
+    limits = document(_forms(visit).fields("AllotmentRequest", values, {}))
+    return await _change(visit, dataset_id, values, "PUT", f"allotments/{part(values.get('analyst', ''))}", json=limits)
 
 
 @router.post("/allotments/revoke")
-async def take_back(visit: Visiting, dataset_id: Identifier) -> Response:
-    """From now on there is no such limit."""
-    said = await visit.form()
-    return await _done(visit, dataset_id, said, "DELETE", f"allotments/{part(said.get('analyst', ''))}")
+async def remove_allotment(visit: Visiting, dataset_id: Identifier) -> Response:
+    """Remove an analyst's limit."""
+    values = await visit.form()
+    return await _change(visit, dataset_id, values, "DELETE", f"allotments/{part(values.get('analyst', ''))}")
 
 
 def _forms(visit: Visit) -> Forms:
     return Forms(visit.request.app.openapi()["components"]["schemas"])
 
 
-async def _done(visit: Visit, dataset_id: str, said: dict[str, str], method: str, path: str, **body: Any) -> Response:
-    """The page again, with what was refused on it."""
+async def _change(
+    visit: Visit, dataset_id: str, values: dict[str, str], method: str, path: str, **body: Any
+) -> Response:
+    """Send a change to the API, and return the page with the reason if the API rejects it."""
     try:
         await visit.api.send(method, f"/v1/datasets/{dataset_id}/{path}", **body)
     except ApiError as error:
-        return await _page(visit, dataset_id, said, error)
+        return await _page(visit, dataset_id, values, error)
     return visit.go(f"/datasets/{dataset_id}/people")
 
 
-async def _page(visit: Visit, dataset_id: str, said: dict[str, str], error: ApiError | None = None) -> Response:
+async def _page(visit: Visit, dataset_id: str, values: dict[str, str], error: ApiError | None = None) -> Response:
     place = f"/v1/datasets/{dataset_id}"
     return await visit.page(
         "people.html",
@@ -78,8 +80,8 @@ async def _page(visit: Visit, dataset_id: str, said: dict[str, str], error: ApiE
         dataset=await visit.api.get(place),
         grants=await visit.api.get(f"{place}/grants", limit=500),
         allotments=await visit.api.get(f"{place}/allotments", limit=500),
-        fields=_forms(visit).fields("AllotmentRequest", said, {}),
-        granted="" if "share" in said else said.get("analyst", ""),
-        allotted=said.get("analyst", "") if "share" in said else "",
+        fields=_forms(visit).fields("AllotmentRequest", values, {}),
+        granted="" if "share" in values else values.get("analyst", ""),
+        allotted=values.get("analyst", "") if "share" in values else "",
         problem=None if error is None else error.details(),
     )

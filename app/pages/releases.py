@@ -1,6 +1,6 @@
-"""What a job released, as tables: everything in them is published already.
+"""Tables of a release on its page. All numbers in them are released already.
 
-A page shows the first rows and columns of a large release; its file holds all of it.
+A page shows the first rows and columns of a large release. The file contains all of it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -63,14 +63,14 @@ def shown(kind: str, content: bytes, dates: Mapping[str, str | None]) -> Shown:
     """Return the first tables of a release; `dates` are the columns that hold days or seconds."""
     if len(content) > MOST_BYTES:
         return Shown(is_all=False)
-    found: list[Table] = []
+    tables: list[Table] = []
     cells = 0
     for table in _tables(kind, content, dates):
         if cells >= MOST_OF_PAGE:
-            return Shown(tuple(found), is_all=False)
-        found.append(table)
+            return Shown(tuple(tables), is_all=False)
+        tables.append(table)
         cells += len(table.rows) * len(table.heads)
-    return Shown(tuple(found))
+    return Shown(tuple(tables))
 
 
 def _tables(kind: str, content: bytes, dates: Mapping[str, str | None]) -> Iterator[Table]:
@@ -145,35 +145,35 @@ def _evaluation(found: ReleasedEvaluation) -> Table:
         for name, one in measured
         if one is not None
     ]
-    return _table("On the kept-out part, each with about 95 of 100", heads, rows, len(rows))
+    return _table("On the holdout set, with intervals of about 95 % confidence", heads, rows, len(rows))
 
 
 def _counts(found: CountsResult) -> Table:
     parts = [_parts(axis) for axis in found.axes]
-    said = f"Rows in each cell, each within {number(found.within, 3)} of the exact number in 95 of 100 releases"
+    caption = f"Rows in each cell, each within {number(found.within, 3)} of the exact number in 95 of 100 releases"
     if len(parts) == 2:
         first, second = parts
         rows = [found.counts[i : i + len(second)] for i in range(0, len(found.counts), len(second))]
-        return _grid(said, first, second, rows, _whole)
+        return _grid(caption, first, second, rows, _whole)
     names = [", ".join(cell) for cell in islice(product(*parts), MOST_ROWS)]
-    return _bars(said, (", ".join(axis.column.name for axis in found.axes), "rows"), names, found.counts)
+    return _bars(caption, (", ".join(axis.column.name for axis in found.axes), "rows"), names, found.counts)
 
 
 def _profile(found: DatasetProfile) -> Iterator[Table]:
-    numbers = [told for told in found.columns if told.edges is not None]
+    numbers = [column for column in found.columns if column.edges is not None]
     if numbers:
         heads = ("number", "mean", "std", "median", "5 %", "95 %")
         yield _table("Numbers", heads, map(_line, numbers), len(numbers))
-    for told in found.columns:
-        if told.edges is None:
-            yield _bars(told.column.name, ("category", "rows"), _names(told.column), told.counts)
+    for column in found.columns:
+        if column.edges is None:
+            yield _bars(column.column.name, ("category", "rows"), _names(column.column), column.counts)
 
 
-def _line(told: ColumnProfile) -> tuple[str, ...]:
-    at = {quantile.share: quantile.at for quantile in told.quantiles or ()}
-    date = None if isinstance(told.column, CategoryColumn) else told.column.date
-    mean, *quantiles = (between(place, date) for place in (told.mean, at.get(0.5), at.get(0.05), at.get(0.95)))
-    return (told.column.name, mean, between(told.std), *quantiles)
+def _line(profile: ColumnProfile) -> tuple[str, ...]:
+    at = {quantile.share: quantile.at for quantile in profile.quantiles or ()}
+    date = None if isinstance(profile.column, CategoryColumn) else profile.column.date
+    mean, *quantiles = (between(place, date) for place in (profile.mean, at.get(0.5), at.get(0.05), at.get(0.95)))
+    return (profile.column.name, mean, between(profile.std), *quantiles)
 
 
 def between(found: Interval | None, date: str | None = None) -> str:
@@ -202,20 +202,20 @@ def _whole(count: float) -> str:
 def _bars(caption: str, heads: tuple[str, str], names: Iterable[str], values: Sequence[float]) -> Table:
     """Return a table with a bar for each row; of the names, as many as there are rows or as are shown."""
     longest = max(map(abs, values), default=0.0) or 1.0
-    made = _table(caption, heads, zip(names, map(number, values), strict=False), len(values))
-    return replace(made, lengths=tuple(v / longest for v in values[: len(made.rows)]))
+    table = _table(caption, heads, zip(names, map(number, values), strict=False), len(values))
+    return replace(table, lengths=tuple(v / longest for v in values[: len(table.rows)]))
 
 
 def _grid(
-    caption: str, names: Sequence[str], heads: Sequence[str], values: Sequence[Sequence[V]], told: Callable[[V], str]
+    caption: str, names: Sequence[str], heads: Sequence[str], values: Sequence[Sequence[V]], write: Callable[[V], str]
 ) -> Table:
     """Return a table of rows and columns; only what is shown of it is written."""
-    rows = ((name, *map(told, row[:MOST_COLUMNS])) for name, row in zip(names, values, strict=True))
-    made = _table(caption, ("", *heads[:MOST_COLUMNS]), rows, len(names))
-    return replace(made, columns_left_out=max(len(heads) - MOST_COLUMNS, 0))
+    rows = ((name, *map(write, row[:MOST_COLUMNS])) for name, row in zip(names, values, strict=True))
+    table = _table(caption, ("", *heads[:MOST_COLUMNS]), rows, len(names))
+    return replace(table, columns_left_out=max(len(heads) - MOST_COLUMNS, 0))
 
 
 def _table(caption: str, heads: tuple[str, ...], rows: Iterable[tuple[str, ...]], count: int) -> Table:
     """Return a table of the first of its `count` rows."""
-    most = min(MOST_ROWS, MOST_CELLS // len(heads))
-    return Table(caption, heads, tuple(islice(rows, most)), left_out=max(count - most, 0))
+    limit = min(MOST_ROWS, MOST_CELLS // len(heads))
+    return Table(caption, heads, tuple(islice(rows, limit)), left_out=max(count - limit, 0))

@@ -26,5 +26,5 @@ PAGES = (
     manage.twins,
     tokens.router,
     audit.router,
-    routes.rest,
+    routes.fallback,
 )

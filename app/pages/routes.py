@@ -1,4 +1,4 @@
-"""Where a browser comes first, datasets, and one dataset."""
+"""The first page, the list of datasets, and one dataset."""
 
 from collections import Counter
 from typing import Annotated, Any
@@ -15,8 +15,8 @@ from app.pages.session import PREFIX
 from purse.wire.base import Identifier
 
 router = strict_router(include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse)
-rest = APIRouter(include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse)
-"""What no other page has, whatever is asked of it: after them all."""
+fallback = APIRouter(include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse)
+"""All other addresses; included after every other router."""
 
 _MOST_COLUMNS = 300  # shown on a dataset's page
 Cursor = Annotated[str | None, Query(max_length=64)]
@@ -24,7 +24,7 @@ Cursor = Annotated[str | None, Query(max_length=64)]
 
 @router.get("/")
 def root(visit: Passing) -> Response:
-    """A browser goes on to the pages; for programs nothing is here."""
+    """Redirect a browser to the pages; a program gets 404."""
     if "text/html" not in visit.request.headers.get("accept", ""):
         return respond(ApiError("not_found", NO_ROUTE))
     return visit.go("")
@@ -32,30 +32,30 @@ def root(visit: Passing) -> Response:
 
 @router.get(PREFIX)
 async def datasets(visit: Visiting, cursor: Cursor = None) -> Response:
-    """The datasets that the visitor knows of."""
+    """Return the datasets that the visitor may see."""
     return await visit.page("datasets.html", found=await visit.api.get("/v1/datasets", cursor=cursor))
 
 
 @router.get(f"{PREFIX}/datasets/{{dataset_id}}")
 async def dataset(visit: Visiting, dataset_id: Identifier) -> Response:
-    """One dataset's public facts, its budget, and the jobs on it that the visitor may see."""
-    found = await visit.api.get(f"/v1/datasets/{dataset_id}")
+    """Return a dataset's public facts, its budget, and the visitor's jobs on it by method."""
+    public = await visit.api.get(f"/v1/datasets/{dataset_id}")
     jobs = await visit.api.get("/v1/jobs", dataset=dataset_id, limit=500)
     methods = await in_turn(_by_method, jobs["items"])
-    return await visit.page("dataset.html", dataset=found, jobs=jobs, methods=methods, most_columns=_MOST_COLUMNS)
+    return await visit.page("dataset.html", dataset=public, jobs=jobs, methods=methods, most_columns=_MOST_COLUMNS)
 
 
-@rest.get(f"{PREFIX}/{{path:path}}")
+@fallback.get(f"{PREFIX}/{{path:path}}")
 async def nowhere(visit: Visiting) -> Response:
-    """A mistyped path, told on a page; a program is told as the interface tells it."""
-    error = ApiError("not_found", "No page has this address: look for a letter too many, or go on from the datasets.")
+    """Return 404 as a page, or as problem details for a program."""
+    error = ApiError("not_found", "No page has this address. Check it for a typing error, or start from the datasets.")
     if "text/html" not in visit.request.headers.get("accept", ""):
         return respond(error)
     raise error
 
 
 def _by_method(jobs: list[dict[str, Any]]) -> list[tuple[str, int, float]]:
-    """Charged jobs and what they were priced at, by method, the dearest first."""
+    """Return the number and quoted share of charged jobs by method, the largest share first."""
     charged = [job for job in jobs if job["state"] != "cancelled" or job["started_at"] is not None]
     count, share = Counter[str](), Counter[str]()
     for job in charged:

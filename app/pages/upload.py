@@ -6,7 +6,7 @@ The response to an upload reports how the file's values were read. It is shown o
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fastapi import Depends, Response
@@ -99,7 +99,7 @@ class Editor:
         """Return the editor, or a part of it; `identifiers` are names in the file's header that identify persons."""
         return await visit.page(
             template,
-            fields={field.name: {part.label: part for part in field.parts} or field for field in self.fields},
+            fields={field.name: _by_label(field) or field for field in self.fields},
             more=[field for field in self.fields if field.name not in _DECISIONS],
             columns=self.columns,
             meanings=self.meanings,
@@ -191,12 +191,17 @@ def _pasted(visit: Visit, text: str) -> Editor | str:
     if not isinstance(declaration, dict):
         return "The declaration must be a JSON object."
     try:
-        shown = Editor.of(visit, form_values(declaration))
+        preview = Editor.of(visit, form_values(declaration))
     except (ApiError, ValueError, RecursionError):
-        shown = None
-    if shown is None or shown.document != declaration:
+        preview = None
+    if preview is None or preview.document != declaration:
         return "The editor cannot show all of this declaration. It is sent as it is."
-    return shown
+    return preview
+
+
+def _by_label(group: Field) -> dict[str, Field]:
+    """Return the fields of a group by their labels; no field of an optional group is marked as required."""
+    return {part.label: replace(part, required=part.required and group.required) for part in group.parts}
 
 
 async def _noted(visit: Visit, why: str) -> HTMLResponse:

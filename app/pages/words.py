@@ -9,6 +9,7 @@ from typing import Any
 _LARGEST_WHOLE = 1e15  # a double holds no unit digit beyond
 _MILLION, _BILLION = 1e6, 1e9
 _DURATIONS = {"days": timedelta(days=1), "seconds": timedelta(seconds=1)}
+_SHORTEST_SECONDS = 0.1  # shorter durations are not told apart
 _SECONDS_PER_MINUTE, _SECONDS_PER_HOUR = 60, 3600
 STATES = {"queued": "Queued", "running": "Running", "done": "Completed", "failed": "Failed", "cancelled": "Cancelled"}
 """Names of a job's states."""
@@ -44,12 +45,14 @@ def rounded_down(value: float | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration in the unit that suits it: `0.13 s`, `4 min`, `2 h`."""
+    """Return an estimated duration in the unit that suits it: `about 0.13 s`, `about 4 min`, `about 2 h`."""
+    if seconds < _SHORTEST_SECONDS:
+        return f"less than {_SHORTEST_SECONDS} s"
     if seconds < 2 * _SECONDS_PER_MINUTE:
-        return f"{number(seconds, 2)} s"
+        return f"about {number(seconds, 2)} s"
     if seconds < 2 * _SECONDS_PER_HOUR:
-        return f"{seconds / _SECONDS_PER_MINUTE:.0f} min"
-    return f"{seconds / _SECONDS_PER_HOUR:.0f} h"
+        return f"about {seconds / _SECONDS_PER_MINUTE:.0f} min"
+    return f"about {seconds / _SECONDS_PER_HOUR:.0f} h"
 
 
 def percent(share: float | None) -> str:

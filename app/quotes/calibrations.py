@@ -5,8 +5,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from accounting.privacy import Privacy
-from app.calculation.dependencies import pool
-from app.calculation.pool import Pool
+from app.calculation.dependencies import Calculations
 from app.calculation.questions import Calibrate, Calibrated, Refused
 from app.http.body import json_body
 from app.http.callers import while_connected
@@ -18,7 +17,6 @@ from purse.wire.outside import Calibration
 
 router = strict_router(prefix="/v1", tags=["calculator"])
 Anyone = Annotated[Principal, Depends(require("steward", "analyst", "auditor"))]
-Calculations = Annotated[Pool, Depends(pool)]
 
 
 async def room(calculations: Calculations, principal: Anyone) -> None:

@@ -9,7 +9,7 @@ from fastapi import Depends, Request
 
 from accounting.records.events import Opened
 from accounting.records.ledger import advance
-from app.calculation.dependencies import pool
+from app.calculation.dependencies import Calculations
 from app.calculation.forecasts import TEST_ROWS, Forecasted, Scored
 from app.calculation.pool import Pool
 from app.calculation.questions import Answer, Forecast, Refused, forecasted
@@ -21,7 +21,7 @@ from app.http.callers import while_connected
 from app.http.errors import ApiError, responses
 from app.http.queries import strict_router
 from app.http.work import in_turn
-from app.identity.dependencies import Principal, database, require, settings
+from app.identity.dependencies import Base, Chosen, Principal, require
 from app.persistence.session import Database
 from app.quotes import requests, service
 from app.quotes.requests import ReadRequest
@@ -36,7 +36,6 @@ from purse.wire.twins import TwinSource
 
 router = strict_router(prefix="/v1", tags=["jobs"])
 Anyone = Annotated[Principal, Depends(require("steward", "analyst", "auditor"))]
-Calculations = Annotated[Pool, Depends(pool)]
 _BASES: dict[TwinSource, str] = {
     "declaration": "Rows are drawn from the declaration alone: numbers uniformly between their bounds, categories with "
     "equal probabilities. The data may be distributed differently.",
@@ -54,8 +53,8 @@ async def room(calculations: Calculations, principal: Anyone) -> None:
 @router.post("/forecasts", summary="Forecast accuracy against epsilon", responses=responses(*REFUSALS))
 async def forecast(
     request: Request,
-    base: Annotated[Database, Depends(database)],
-    chosen: Annotated[Settings, Depends(settings)],
+    base: Base,
+    chosen: Chosen,
     calculations: Calculations,
     principal: Anyone,
     _room: Annotated[None, Depends(room)],

@@ -18,8 +18,8 @@ from app.quotes.requests import ReadRequest
 from app.sources.design import Design, Table
 from app.sources.spec import JobSpec
 from app.wire import Quote, Requested
+from purse.wire.budgets import PrivacyLoss
 from purse.wire.columns import CategoryColumn
-from purse.wire.datasets import PrivacyLoss
 from purse.wire.jobs import Forecast, Prepared, QueryPrice, UsedProfile
 from purse.wire.neighbors import between
 from purse.wire.problems import Remaining

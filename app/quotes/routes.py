@@ -4,16 +4,13 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from app.calculation.dependencies import pool
-from app.calculation.pool import Pool
+from app.calculation.dependencies import Calculations
 from app.http.body import json_body
 from app.http.callers import while_connected
 from app.http.errors import responses
 from app.http.queries import strict_router
-from app.identity.dependencies import Principal, database, require, settings
-from app.persistence.session import Database
+from app.identity.dependencies import Base, Chosen, Principal, require
 from app.quotes import service
-from app.settings import Settings
 from app.wire import AnyRequest, Quote
 
 router = strict_router(prefix="/v1", tags=["jobs"])
@@ -34,7 +31,7 @@ REFUSALS = (
 
 
 async def room(
-    calculations: Annotated[Pool, Depends(pool)],
+    calculations: Calculations,
     principal: Annotated[Principal, Depends(require("analyst", scope="quote"))],
 ) -> None:
     """Refuse a caller with too many questions before the body is read, which costs almost nothing."""
@@ -44,9 +41,9 @@ async def room(
 @router.post("/quotes", summary="Price a job", responses=responses(*REFUSALS))
 async def quote(
     request: Request,
-    base: Annotated[Database, Depends(database)],
-    chosen: Annotated[Settings, Depends(settings)],
-    calculations: Annotated[Pool, Depends(pool)],
+    base: Base,
+    chosen: Chosen,
+    calculations: Calculations,
     principal: Annotated[Principal, Depends(require("analyst", scope="quote"))],
     _room: Annotated[None, Depends(room)],
     body: Annotated[AnyRequest, Depends(json_body(AnyRequest))],

@@ -5,11 +5,12 @@ from typing import Annotated
 from fastapi import Depends
 
 from app.datasets.names import DatasetId
-from app.datasets.routes import Base, Chosen, Manager
+from app.datasets.routes import Manager
 from app.http.body import json_body
 from app.http.errors import responses
 from app.http.location import Locate
 from app.http.queries import strict_router
+from app.identity.dependencies import Base, Chosen
 from app.jobs.routes import Waker, waker
 from app.stewardship import charges, service
 from app.wire import ExternalCharge

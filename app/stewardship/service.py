@@ -24,7 +24,8 @@ from app.ledger import store as ledger
 from app.persistence.session import Database
 from app.settings import Settings
 from app.sources.errors import Away
-from purse.wire.datasets import Amendment, Budget, BudgetChange, Dataset
+from purse.wire.budgets import Budget, BudgetChange
+from purse.wire.datasets import Amendment, Dataset
 from purse.wire.problems import Violation
 
 

@@ -12,10 +12,8 @@ from app.http.lists import Paging, paging
 from app.http.location import Locate
 from app.http.queries import strict_router
 from app.identity import store as identity
-from app.identity.dependencies import Principal, database, require, settings
-from app.persistence.session import Database
+from app.identity.dependencies import Base, Chosen, Principal, require
 from app.persistence.tables import identities, webhooks
-from app.settings import Settings
 from app.webhooks import places, store
 from purse.wire.base import Identifier, Name, Page
 from purse.wire.problems import Violation
@@ -23,7 +21,6 @@ from purse.wire.webhooks import Webhook, WebhookRequest
 
 router = strict_router(prefix="/v1/webhooks", tags=["webhooks"])
 
-Base = Annotated[Database, Depends(database)]
 Analyst = Annotated[Principal, Depends(require("analyst"))]
 Submitter = Annotated[Principal, Depends(require("analyst", scope="submit"))]
 
@@ -36,7 +33,7 @@ Submitter = Annotated[Principal, Depends(require("analyst", scope="submit"))]
 )
 def create(
     base: Base,
-    chosen: Annotated[Settings, Depends(settings)],
+    chosen: Chosen,
     principal: Submitter,
     body: Annotated[WebhookRequest, Depends(json_body(WebhookRequest))],
     locate: Locate,

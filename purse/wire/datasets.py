@@ -7,44 +7,19 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from accounting.privacy import MOST_ROWS, REPLACE_ONE, Unit
-from purse.wire.allotments import Allotment
-from purse.wire.base import Delta, Epsilon, Identifier, Name, Protected, Timestamp, Title, Wire
+from purse.wire.base import Identifier, Name, Protected, Timestamp, Title, Wire
+from purse.wire.budgets import Budget, BudgetChange, BudgetStatus
 from purse.wire.columns import BOUNDS, CategoryColumn, Column, NumberColumn, settled
 from purse.wire.files import MAX_UNPARSED, MAX_UNPARSED_TARGET, PLAIN, Dialect, FileReport, Share
-from purse.wire.neighbors import Meaning, Neighbors, OtherRelation
+from purse.wire.neighbors import Neighbors
 
 MAX_COLUMNS = 4096
 DatasetState = Literal["open", "frozen", "deleted"]
 MAX_NAME = 200
-FilterKind = Literal["rdp", "gdp", "gdp_rdp", "pure"]
-
-
-class Budget(Wire):
-    """What all answers about a dataset together may cost."""
-
-    epsilon: Epsilon
-    delta: Delta
-    filter: Annotated[
-        FilterKind,
-        Field(
-            description="gdp_rdp (any mechanism, Gaussian ones nearly as under gdp), rdp (any mechanism), gdp "
-            "(Gaussian mechanisms alone), pure (delta = 0)."
-        ),
-    ] = "gdp_rdp"
-    slack: Annotated[
-        float | None,
-        Field(
-            gt=0,
-            le=0.01,
-            description="The part of delta, at most half, set aside for jobs that are charged by an approximation. "
-            "Under gdp_rdp a sixteenth of delta if null. Under rdp for up to 16 jobs whose privacy rests on secret "
-            "slots (noisy_mirror_descent); without it such a job is charged as if its slots were known.",
-        ),
-    ] = None
 
 
 class PersonUnit(Wire):
-    """Whose rows are whose: neighbors then differ in one person, all of that person's rows."""
+    """Persons as the protected unit: neighbors differ in all rows of one person."""
 
     column: Annotated[
         Name, Field(description="The file's column that names each row's person; it groups rows and is not stored.")
@@ -78,7 +53,7 @@ class PersonUnit(Wire):
 
 
 class DatasetSpec(Wire):
-    """The public declaration that goes with an upload. Nothing of it is read off the data."""
+    """The public declaration of an upload. No part of it is read from the data."""
 
     name: Title
     columns: Annotated[
@@ -222,22 +197,8 @@ def _refuse_written(bound: object, field: str, dialect: object) -> None:
         raise ValueError(f"{field} must be a number, not text: write {number:.15g} as a JSON number")
 
 
-class BudgetChange(Wire):
-    """A new promise in the place of the last one."""
-
-    epsilon: Epsilon
-    delta: Delta
-    filter: Annotated[
-        FilterKind | None, Field(description="The filter; as it is if null. After the first charge no other.")
-    ] = None
-    slack: Annotated[
-        float | None,
-        Field(gt=0, le=0.01, description="As in a spec, before the first charge; after it as it is, so null."),
-    ] = None
-
-
 class Amendment(Wire):
-    """What is to change; what is null stays. A column cannot change without its file: withdraw, and register again."""
+    """Changes to a dataset; null fields stay. To change a column, withdraw the dataset and register it again."""
 
     name: Annotated[Title | None, Field(description="Another name; while nothing has been charged.")] = None
     budget: Annotated[
@@ -253,73 +214,6 @@ class Amendment(Wire):
         if self.name is None and self.budget is None and self.frozen is None:
             raise ValueError("name, budget or frozen must be given")
         return self
-
-
-class PrivacyLoss(Wire):
-    """An (epsilon, delta) statement."""
-
-    epsilon: Annotated[float, Field(description="Its epsilon.")]
-    delta: Annotated[float, Field(description="Its delta.")]
-
-
-class AnalystSpend(Wire):
-    """What one analyst's jobs so far guarantee."""
-
-    analyst: Name
-    jobs: Annotated[int, Field(description="Charged jobs of this analyst.")]
-    share: Annotated[float, Field(description="This analyst's part of the budget, 0 to 1.")]
-    spent: Annotated[PrivacyLoss, Field(description="What this analyst's charges alone guarantee.")]
-    allotment: Annotated[Allotment | None, Field(description="What this analyst may spend, if that was said.")] = None
-
-
-class Promise(Wire):
-    """What was promised, and since when: of what was released before the next promise, it holds whatever came after."""
-
-    epsilon: Annotated[float, Field(description="Its epsilon.")]
-    delta: Annotated[float, Field(description="Its delta.")]
-    since: Timestamp
-
-
-class BudgetStatus(Wire):
-    """A dataset's budget: an odometer (spent) and a filter (remaining)."""
-
-    epsilon: Annotated[
-        float,
-        Field(description="The budget's epsilon; where allotments are reserved, to an analyst that of what is theirs."),
-    ]
-    delta: Annotated[float, Field(description="The budget's delta.")]
-    neighbors: Neighbors
-    meaning: Meaning
-    elsewhere: OtherRelation
-    unit: Protected
-    filter: Annotated[FilterKind, Field(description="The privacy filter that enforces the budget.")]
-    share: Annotated[
-        float,
-        Field(
-            description="The part of the budget that is spent, 0 to 1, on the filter's coordinate with the most room. "
-            "The parts of all analysts are read there too, and add up to it."
-        ),
-    ]
-    spent: Annotated[PrivacyLoss, Field(description="What all charges so far guarantee at the budget's delta.")]
-    remaining: Annotated[
-        PrivacyLoss, Field(description="The largest epsilon of one more Gaussian-type job that would be admitted.")
-    ]
-    jobs: Annotated[int, Field(description="Charged jobs.")]
-    promises: Annotated[
-        list[Promise],
-        Field(description="Each budget that was promised, the first one first; the last one is in force."),
-    ]
-    frozen: Annotated[bool, Field(description="Whether the steward has stopped all spending.")]
-    exceeded: Annotated[
-        bool, Field(description="Whether what ran elsewhere has passed the budget: then the promise is broken.")
-    ]
-    analysts: Annotated[
-        list[AnalystSpend], Field(description="Per analyst; an analyst sees own, steward and auditor see all.")
-    ]
-
-    def __repr__(self) -> str:
-        left = f"one more job may take epsilon {self.remaining.epsilon:.4g}"
-        return f"<budget: {self.share:.3%} of epsilon {self.epsilon:g} at delta {self.delta:g} is spent; {left}>"
 
 
 class Dataset(Wire):
@@ -361,7 +255,7 @@ class Dataset(Wire):
 
 
 class Registered(Dataset):
-    """The answer to a registration, for whoever sent the file."""
+    """The response to a registration, for the uploader."""
 
     report: Annotated[
         FileReport, Field(description="What became of the file's values. It is told here, once, and kept nowhere.")

@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field, RootModel
 from accounting.privacy import REPLACE_ONE, Unit
 from purse.text import loss
 from purse.wire.base import Identifier, Name, Protected, Sha256, Timestamp, Wire
-from purse.wire.datasets import PrivacyLoss
+from purse.wire.budgets import PrivacyLoss
 from purse.wire.neighbors import Meaning, Neighbors, OtherRelation
 
 JobState = Literal["queued", "running", "done", "failed", "cancelled"]

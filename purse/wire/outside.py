@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from purse.wire.base import Identifier, Sha256, Title, Wire
-from purse.wire.datasets import BudgetStatus
+from purse.wire.budgets import BudgetStatus
 
 
 class ExternalCharged(Wire):

@@ -15,7 +15,15 @@ from psutil import _psutil_linux
 
 ROOT = Path(__file__).parents[2]
 PRUNE = ROOT / "docker/prune.py"
-EXTRAS = ("onnx", "onnxruntime", "opentelemetry.exporter", "opentelemetry.sdk", "python_calamine", "sklearn")
+EXTRAS = (
+    "matplotlib",
+    "onnx",
+    "onnxruntime",
+    "opentelemetry.exporter",
+    "opentelemetry.sdk",
+    "python_calamine",
+    "sklearn",
+)
 
 
 def test_what_is_cut_is_smaller_and_loads(

@@ -15,8 +15,8 @@ import pytest
 
 from app.demo import data, server
 from purse import ClientError
+from purse.wire.budgets import Budget
 from purse.wire.columns import CategoryColumn
-from purse.wire.datasets import Budget
 from tests.support.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]

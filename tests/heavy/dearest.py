@@ -16,6 +16,7 @@ from app.http.routing import dependants, routes
 from app.identity.dependencies import Require
 from app.main import ROUTERS
 from app.pages.frame import stewards
+from app.pages.predictions import MAX_FILE_BYTES
 from app.pages.routers import PAGES
 from app.pages.session import COOKIE, is_page
 from app.pages.static_files import address
@@ -224,6 +225,8 @@ def _pages(facts: Facts) -> dict[tuple[str, str], Maker]:
     part = "/pages/datasets/{dataset_id}"
     tried = f"/pages/datasets/{facts.people}/forecast"
     form = {"target": NAMES[0], "features": "\n".join(NAMES[1:])}
+    predictions = f"/pages/jobs/{jobs['trained']}/predictions"
+    rows = {"file": ("rows.csv", people(80_000)[:MAX_FILE_BYTES].rpartition(b"\n")[0])}
     return {
         ("GET", "/"): _get("/"),
         ("GET", "/pages"): _get("/pages"),
@@ -234,6 +237,7 @@ def _pages(facts: Facts) -> dict[tuple[str, str], Maker]:
         ("POST", f"{part}/quote"): lambda n: _submit(f"{wide}/quote", form, n),
         ("POST", f"{part}/forecast"): lambda n: _submit(tried, {"target": "income", "twin": str(n)}, n),
         ("POST", f"{part}/jobs"): lambda n: _submit(f"{wide}/jobs", form, n),
+        ("GET", f"{part}/twin"): _get(f"{wide}/twin?rows=500"),
         ("GET", f"{part}/ledger"): _get(f"{wide}/ledger"),
         ("GET", f"{part}/ledger/entries"): _get(f"{wide}/ledger/entries"),
         ("GET", "/pages/jobs"): _get("/pages/jobs"),
@@ -241,6 +245,7 @@ def _pages(facts: Facts) -> dict[tuple[str, str], Maker]:
         ("GET", "/pages/jobs/{job_id}/part"): _get(f"/pages/jobs/{jobs['statistic']}/part"),
         ("POST", "/pages/jobs/{job_id}/cancel"): lambda n: _submit(f"/pages/jobs/{jobs['model']}/cancel", {}, n),
         ("GET", "/pages/jobs/{job_id}/files/{name}"): _get(f"/pages/jobs/{jobs['statistic']}/files/statistic"),
+        ("POST", "/pages/jobs/{job_id}/predictions"): lambda _: (predictions, {"files": rows}),
         ("GET", "/pages/jobs/{job_id}/receipt"): _get(f"/pages/jobs/{jobs['statistic']}/receipt"),
         ("GET", "/pages/receipts"): _get("/pages/receipts"),
         ("GET", "/pages/sign-in"): _get("/pages/sign-in"),

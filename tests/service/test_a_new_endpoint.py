@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 ENDPOINT = '''
 
 @router.get("/{dataset_id}/width", summary="Count a dataset's columns", responses=responses("not_found"))
-def width(base: Base, principal: Anyone, dataset_id: Identifier) -> int:
+def width(base: Base, principal: Anyone, dataset_id: DatasetId) -> int:
     """How many columns are declared."""
     return len(service.get(base, dataset_id, principal).columns)
 '''

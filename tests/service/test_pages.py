@@ -352,7 +352,13 @@ def test_a_number_keeps_the_digits_before_its_point() -> None:
     told = {102127.0: "102,127", 12345.6: "12,346", 7847.02: "7,847", -8019.0: "-8,019", 0.123456: "0.1235", 0: "0"}
     assert {value: number(value) for value in told} == told
     assert (number(None), number(1e-6), number(1e-9), number(123456.0, 3)) == ("–", "0.000001", "1e-9", "123,456")
-    assert (large(6.5e6), large(52.0), duration(0.1312), duration(600)) == ("6.5 million", "52", "0.13 s", "10 min")
+    assert (large(6.5e6), large(52.0), duration(0.1312), duration(600)) == (
+        "6.5 million",
+        "52",
+        "about 0.13 s",
+        "about 10 min",
+    )
+    assert duration(6e-5) == "less than 0.1 s"
 
 
 def test_what_remains_is_rounded_down_so_that_a_request_for_it_fits() -> None:
@@ -396,6 +402,8 @@ def test_the_editor_says_what_each_field_of_a_column_is_for(shared: Service) -> 
     for field in ("lower", "categories", "origin", "source", "date"):
         assert f"<dt>{field.capitalize()}</dt><dd>" in page
     assert "Targets: none" in page
+    assert re.search(r'name="budget.epsilon"[^>]* required', page)
+    assert not re.search(r'name="unit.column"[^>]* required', page), "a dataset may have no unit"
 
 
 def test_bounds_of_dates_are_filled_in_as_dates(shared: Service) -> None:

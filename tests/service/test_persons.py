@@ -56,7 +56,8 @@ def told(service: Service, dataset: dict[str, Any], method: dict[str, Any]) -> t
     of_noise = ("id", "issued_at", "hash", "previous_hash", "head", "model_sha256")
     said = [service.call("steward", "GET", f"/v1/datasets/{dataset['id']}{part}").json() for part in ("", "/budget")]
     said += [quote.json(), wrong.json(), {k: v for k, v in receipt.items() if k not in of_noise}]
-    said += [model | {"coefficients": len(model["coefficients"]), "intercept": 0}]
+    means = sorted(model.get("means") or {})  # the keys; the values and their noise std follow a noisy share
+    said += [model | {"coefficients": len(model["coefficients"]), "intercept": 0, "means": means}]
     said += [job | {"created_at": "", "started_at": "", "finished_at": ""}]
     said += [{k: v for k, v in entry["body"].items() if k not in ("at", "model_sha256")} for entry in entries]
     with service.database.read() as connection:

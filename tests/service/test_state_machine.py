@@ -21,7 +21,8 @@ from app.jobs.attempts import RAISED, VANISHED, Claim
 from app.jobs.leases import Holder
 from app.ledger import store as ledger
 from app.persistence.session import Database
-from purse.wire.datasets import Amendment, BudgetChange
+from purse.wire.budgets import BudgetChange
+from purse.wire.datasets import Amendment
 from tests.support.world import World, check_books, output
 
 

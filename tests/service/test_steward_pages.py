@@ -143,5 +143,5 @@ def test_a_model_predicts_for_the_rows_of_a_file(shared: Service) -> None:
         refused = visit(shared, analyst, place, "POST", files={"file": ("new.csv", file)})
         assert refused.status_code == 422, file
     assert "age" in unescape(refused.text), "the column that is absent is named"
-    large = visit(shared, analyst, place, "POST", files={"file": ("new.csv", b"x" * (2**21 + 1))})
+    large = visit(shared, analyst, place, "POST", files={"file": ("new.csv", b"x" * (2**20 + 1))})
     assert large.status_code == 413

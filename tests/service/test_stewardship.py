@@ -11,7 +11,8 @@ from app.jobs import service as jobs
 from app.ledger import audit
 from app.ledger import store as ledger
 from app.quotes.pricing import Priced
-from purse.wire.datasets import Amendment, BudgetChange
+from purse.wire.budgets import BudgetChange
+from purse.wire.datasets import Amendment
 from tests.support.service import JOB, SPEC, Service, people
 from tests.support.world import World
 

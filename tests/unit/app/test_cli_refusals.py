@@ -29,7 +29,10 @@ COLUMNS: list[dict[str, Any]] = [
             "--model schema.json: not a model, profile, statistic or evaluation.",
         ),
         ("upload people.csv --spec schema.json", "schema.json is not a spec."),
-        ("token create ada --role analyst --scope manage --local", "the scopes of this role are read, quote, submit"),
+        (
+            "token create ada --role analyst --scope manage --local",
+            "scopes must be some of this role's: read, quote, submit",
+        ),
     ],
 )
 def test_it_says_what_to_give(

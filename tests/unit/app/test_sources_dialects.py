@@ -297,9 +297,9 @@ def test_a_bound_said_as_a_date_is_the_number_of_that_date(date: str, said: str,
         ({"date": "days", "default": "2020-01-01T12:00"}, "default must be a date without a time"),
         (
             {"date": "year", "lower": "2020-01-01"},
-            "lower must be a number; a date goes with a `date` of days or seconds",
+            "lower must be a number; it may be a date only if `date` is days or seconds",
         ),
-        ({"lower": "2020-01-01"}, "lower must be a number; a date goes with"),
+        ({"lower": "2020-01-01"}, "lower must be a number; it may be a date only"),
         ({"date": "days", "lower": "2021-01-01", "upper": "2020-01-01"}, "lower must be below upper"),
     ],
 )

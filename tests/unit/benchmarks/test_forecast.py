@@ -10,7 +10,7 @@ from app.settings import Settings
 from app.sources.twins import Twin
 from app.wire import ForecastPrivacy, ForecastRequest
 from benchmarks.forecast import case_of, coded, profile_of, truth_of
-from purse.wire.datasets import Budget
+from purse.wire.budgets import Budget
 
 DISTANCE = 0.03  # in accuracy; the benchmark's is 0.006, and the run's own noise here about 0.005
 

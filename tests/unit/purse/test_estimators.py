@@ -128,7 +128,7 @@ def test_columns_of_a_frame_are_declared_by_name_and_a_category_has_a_coefficien
         ({"bounds": [{"lower": 0, "upper": 1}]}, "one pair, or 3 declarations"),
         (
             {"bounds": [{"lower": 0, "upper": 1, "scale": 2}] * 3},
-            "declaration of column 0 is malformed: scale goes with",
+            "declaration of column 0 is malformed: scale is the distance",
         ),
         ({"bounds": [{"lower": 0, "upper": 1, "orgin": 0}] * 3}, "malformed: orgin: "),
         ({"bounds": [{"lower": 0}] * 3}, "malformed: upper: "),

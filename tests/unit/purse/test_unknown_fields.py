@@ -10,8 +10,9 @@ from pydantic import BaseModel, ValidationError
 from app.wire import AnyRequest, CalibrationRequest, ExternalCharge, TuningRequest
 from purse.errors import faults
 from purse.unknown_fields import MAX_SHOWN_CHARACTERS, UNKNOWN_FIELD_TYPES, known_fields, shown, unknown, unknown_field
+from purse.wire.budgets import Budget
 from purse.wire.columns import NumberColumn
-from purse.wire.datasets import Budget, DatasetSpec, PersonUnit
+from purse.wire.datasets import DatasetSpec, PersonUnit
 from purse.wire.files import Dialect
 
 JOB: dict[str, Any] = {"dataset": "ds_1", "target": "income", "privacy": {"epsilon": 1.0}}
