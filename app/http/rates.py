@@ -120,7 +120,10 @@ class Limited:
         grant = own.take(key, self._clock())
 
         def charge(requests: float) -> None:
-            own.charge(key, requests, self._clock())
+            """Charge the identity once the token is known to be valid: others at its address would see the cost."""
+            identity = scope.get(CALLER) or self._known.get(digest)
+            bucket, payer = (self._callers, identity) if identity else (own, key)
+            bucket.charge(payer, requests, self._clock())
 
         account = Account(key, self._turns, charge)
 
