@@ -33,7 +33,7 @@ from accounting.records.events import (
 from accounting.records.filters import cost_from_json, cost_to_json
 from accounting.records.ledger import LedgerState, recorded
 
-_VERSION = 1  # of the checkpoint document; a document of another version is not read
+_VERSION = 2  # of the checkpoint document; a document of another version is not read
 _OPEN = ("charged", "started")  # stages in which a job may still take a step
 _DATA = ("stored", "deleted", "withdrawn")
 
@@ -63,6 +63,7 @@ class Replay:
     def __init__(self) -> None:
         self.state: LedgerState | None = None
         self.opened = ""  # the dataset of the first entry
+        self.opening = ""  # the hash of the first entry
         self.datasets: dict[str, tuple[int, str]] = {}  # number of records; stored, deleted or withdrawn
         self._jobs: dict[str, tuple[str, Cost]] = {}
 
@@ -89,7 +90,7 @@ class Replay:
             self._follow(entry)
 
     def to_json(self) -> dict[str, Any]:
-        """Return `{version, state, opened, datasets, jobs}`, from which `from_json` continues.
+        """Return `{version, state, opened, opening, datasets, jobs}`, from which `from_json` continues.
 
         Ended jobs are left out, because none of them may take another step. Only a replay from the first entry detects
         that a job is charged again after it ended. From a checkpoint on, such a charge counts like any other.
@@ -101,6 +102,7 @@ class Replay:
             "version": _VERSION,
             "state": self.state.to_json(),
             "opened": self.opened,
+            "opening": self.opening,
             "datasets": {dataset: list(entry) for dataset, entry in self.datasets.items()},
             "jobs": jobs,
         }
@@ -108,11 +110,13 @@ class Replay:
     @staticmethod
     def from_json(document: Any) -> "Replay":
         """Return the replay that `to_json` wrote; `CodecError` for anything else."""
-        node = fields(document, ("version", "state", "opened", "datasets", "jobs"), "a checkpoint")
+        keys = ("version", "state", "opened", "opening", "datasets", "jobs")
+        node = fields(document, keys, "a checkpoint")
         if node["version"] != _VERSION:
             raise CodecError(f"a checkpoint's version must be {_VERSION}")
         replayed = Replay()
         replayed.state, replayed.opened = LedgerState.from_json(node["state"]), text(node["opened"], "opened")
+        replayed.opening = text(node["opening"], "opening", 64)
         for dataset, (records, data) in _pairs(node["datasets"], _DATA, at=1):
             replayed.datasets[dataset] = (integer(records, 0, MOST_ENTRIES, "records"), data)
         for job, (stage, cost) in _pairs(node["jobs"], _OPEN, at=0):
@@ -131,6 +135,7 @@ class Replay:
             raise LedgerInvalid(f"entry {entry.sequence} does not follow from those before it") from error
         if not is_possible:
             raise LedgerInvalid(f"entry {entry.sequence} records an event that cannot follow those before it")
+        self.opening = self.opening or entry.hash
         self.state = replace(state, sequence=entry.sequence, head=entry.hash)
 
     def _is_possible(self, event: LedgerEvent) -> bool:

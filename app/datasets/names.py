@@ -25,8 +25,8 @@ def identify(connection: sa.Connection, reference: str, principal: Principal) ->
     """
     if _ISSUED_ID.fullmatch(reference):
         return reference
-    named = (datasets.c.name == reference) & store.granted(principal, datasets.c.id)
-    return connection.scalar(sa.select(datasets.c.id).where(named, store.THERE)) or reference
+    is_meant = store.named(principal, reference) & store.granted(principal, datasets.c.id)
+    return connection.scalar(sa.select(datasets.c.id).where(is_meant, store.THERE)) or reference
 
 
 async def dataset_id(

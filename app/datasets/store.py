@@ -125,6 +125,15 @@ def by_grant(analyst: sa.ColumnElement[str], dataset_id: sa.ColumnElement[str]) 
     return dataset_id.in_(sa.select(grants.c.dataset_id).where(grants.c.identity_id == analyst))
 
 
+def named(principal: Principal, name: str) -> sa.ColumnElement[bool]:
+    """Return the condition that selects the dataset with this name, for a query that also requires `granted`.
+
+    An analyst's query must start from the analyst's grants. If it used the index of names, it would take longer for
+    the name of a dataset without a grant than for a name that does not exist. No index fits the concatenation.
+    """
+    return (datasets.c.name.concat("") if principal.role == "analyst" else datasets.c.name) == name
+
+
 def whole(dataset_id: str) -> sa.ColumnElement[bool]:
     """Return the condition that selects a dataset and its holdout set."""
     return (datasets.c.id == dataset_id) | (datasets.c.holdout_of == dataset_id)
@@ -157,7 +166,7 @@ class Filters:
     def conditions(self, principal: Principal) -> Iterator[sa.ColumnElement[bool]]:
         """Yield the conditions that the rows of the list meet."""
         if self.name is not None:
-            yield datasets.c.name == self.name
+            yield named(principal, self.name)
         if self.family is not None:
             yield sa.false() if principal.role == "analyst" else ledgers.c.family.is_not_distinct_from(self.family)
         if self.state is not None:

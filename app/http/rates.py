@@ -135,7 +135,10 @@ class Limited:
         admission = buckets.take(name, self._clock())
 
         def charge(requests: float) -> None:
-            buckets.charge(name, requests, self._clock())
+            """Charge the identity once the token is valid, so that callers at its address do not see the cost."""
+            identity = scope.get(CALLER) or self._callers_by_token.get(token_digest)
+            charged, payer = (self._callers, identity) if identity else (buckets, name)
+            charged.charge(payer, requests, self._clock())
 
         account = Account(name, self._turns, charge)
 

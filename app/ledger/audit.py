@@ -42,9 +42,12 @@ def verify_here(connection: sa.Connection) -> dict[str, str | None]:
 
 
 def known(connection: sa.Connection) -> Sequence[str]:
-    """Return the id of every ledger (that of the dataset that opened it), the oldest first."""
-    opening = sa.select(ledgers.c.id).join(datasets, datasets.c.id == ledgers.c.id)
-    return connection.scalars(opening.order_by(datasets.c.created_at, datasets.c.id)).all()
+    """Return the id of every ledger (that of the dataset that opened it), the oldest first.
+
+    A ledger whose opening dataset is missing is included, because other datasets may still be charged on it.
+    """
+    opening = sa.select(ledgers.c.id).outerjoin(datasets, datasets.c.id == ledgers.c.id)
+    return connection.scalars(opening.order_by(datasets.c.created_at, ledgers.c.id)).all()
 
 
 def lacking(database: Database, heads: Iterable[Head]) -> list[Head]:

@@ -5,9 +5,9 @@ not enough to produce one. A start continues the replay of the checkpoint and ve
 then verifies the entries before it, from the first one, and compares the replays.
 
 A checkpoint is not used if it is missing or damaged, if the current key did not sign it, if the ledger does not contain
-its head, as after a rollback, or if the last published head (`app.ledger.epoch`) is older. The ledger is then verified
-from its first entry. The published head is therefore always among the entries that are verified before the start, and
-a rollback is detected as it is without checkpoints.
+its head, as after a rollback, if its first entry has changed, or if the last published head (`app.ledger.epoch`) is
+older. The ledger is then verified from its first entry. The published head is therefore always among the entries that
+are verified before the start, and a rollback is detected as it is without checkpoints.
 """
 
 import hashlib
@@ -117,9 +117,12 @@ class Checkpoints:
             if check_json(_statement(ledger, document), row.signature, current, CHECKPOINT) is not None:
                 return None
             replay = Replay.from_json(document)
-        except AccountingError:
+            [opening] = store.entries(connection, ledger, limit=1)
+            # Neighbors and unit are read from the first entry, so it must not change before the thread verifies it.
+            has_opening = opening.hash == opening.digest() == replay.opening
+        except (AccountingError, ValueError):
             return None
-        return replay if store.contains(connection, replay.head, ledger) else None
+        return replay if has_opening and store.contains(connection, replay.head, ledger) else None
 
     def _run(self) -> None:
         wait = FIRST_SECONDS

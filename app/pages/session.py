@@ -140,8 +140,8 @@ def _token(scope: Scope) -> bytes | None:
 
 def _kept(scope: Scope, cookie: str) -> str:
     """What the cookie holds; nothing if there are two, of which a neighboring site may have set one."""
-    sent = b";".join(value for name, value in scope["headers"] if name == b"cookie").decode("latin-1").split(";")
-    mine = [value for name, _, value in (pair.strip().partition("=") for pair in sent) if name == cookie]
+    cookies = b";".join(value for name, value in scope["headers"] if name == b"cookie").decode("latin-1").split(";")
+    mine = [value for name, _, value in (pair.strip().partition("=") for pair in cookies) if name == cookie]
     return mine[0] if len(mine) == 1 else ""
 
 

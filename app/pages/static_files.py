@@ -52,13 +52,13 @@ def address(name: str) -> str:
 @router.get("/{digest}/{name}")
 def read(request: Request, digest: str, name: str) -> Response:
     """The file, for whoever asks."""
-    found = files().get(name)
-    if found is None or digest != together():
+    file = files().get(name)
+    if file is None or digest != together():
         raise ApiError("not_found")
-    headers = {"ETag": f'"{found.digest}"', "Cache-Control": _FOR_GOOD}
+    headers = {"ETag": f'"{file.digest}"', "Cache-Control": _FOR_GOOD}
     if headers["ETag"] in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
-    return Response(found.content, media_type=found.kind, headers=headers)
+    return Response(file.content, media_type=file.kind, headers=headers)
 
 
 def _read(path: Path) -> File:

@@ -168,8 +168,12 @@ def _elements(values: Any) -> Sequence[Any]:
     """Return the values of a column as objects of its library."""
     match library(values):
         case "pandas":
+            own = getattr(values, "array", values)
             if hasattr(values.dtype, "pyarrow_dtype"):
-                return _elements(getattr(values, "array", values).__arrow_array__())
+                return _elements(own.__arrow_array__())
+            if hasattr(values.dtype, "categories"):  # in a column with a missing value, pandas makes floats of integers
+                categories = [*_elements(values.dtype.categories), None]
+                return [categories[code] for code in own.codes]  # code -1 stands for a missing value
             return list(values.tolist())
         case "polars":
             return _of_polars(values)

@@ -77,7 +77,7 @@ class StandardisedOracle:
         if is_person:
             self.__share = min(1.0, max(float(answer[-1]), noise_std))
             answer = answer[:-1] / self.__share
-        self.__means = (answer, noise_std / self.__share)
+        self.__means = (answer.copy(), noise_std / self.__share)  # a method may change its own array
         return answer
 
     def spread(self, query: str, center: Vector) -> float:

@@ -82,7 +82,7 @@ def test_the_reference_is_from_code(site: Site) -> None:
 def test_formulas_are_no_markup(site: Site) -> None:
     page = site.pages["methods/objective_perturbation.html"]
     assert "&lt;b, w&gt; / n" in page
-    assert "w* minimizes Phi over C, ||w* - x_0|| &lt;= D." in site.pages["proofs/phases.html"]
+    assert "minimizes Phi over C, and ||w* - x_0|| &lt;= D." in site.pages["proofs/phases.html"]
 
 
 @pytest.mark.slow

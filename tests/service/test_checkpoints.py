@@ -90,7 +90,8 @@ def test_a_start_follows_only_what_comes_after_the_checkpoint(world: World, monk
 
     monkeypatch.setattr(store, "entries", noted)
     begun = _begun(world)
-    assert min(read) == 4
+    assert read[0] == 0, "the first entry alone"
+    assert min(read[1:]) == 4
     assert set(whole.values()) == {None}
     [followed] = begun._followed.values()
     monkeypatch.undo()
@@ -217,6 +218,37 @@ def test_a_tampered_older_entry_is_found_while_the_server_runs(world: World, sta
     assert not _documents(world), "the next start verifies every entry"
     with pytest.raises(UnsoundLedger):
         _begun(world)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "update ledger_entries set body = replace(body, 'replace_one', 'zero_out') where sequence = 1",
+        "update ledger_entries set body = '{' where sequence = 1",
+        "delete from ledger_entries where sequence = 1",
+    ],
+)
+def test_a_tampered_first_entry_is_found_before_the_start(world: World, statement: str) -> None:
+    """External charges and new members of a family are accounted for by the neighbors that it states."""
+    _change(world, statement)
+    with pytest.raises(UnsoundLedger):
+        _begun(world)
+
+
+def test_a_ledger_whose_opening_dataset_is_missing_is_refused(tmp_path: Path) -> None:
+    """Another dataset could still be charged on it, by a stored state that nobody has compared with the entries."""
+    world = World.at(tmp_path / "home")
+    world.dataset()
+    with world.database.write() as connection:
+        connection.execute(sa.text("pragma defer_foreign_keys = on"))
+        connection.execute(sa.text("update datasets set id = 'dst_renamed'"))
+        for table in ("grants", "stored_values"):
+            connection.execute(sa.text(f"update {table} set dataset_id = 'dst_renamed'"))
+    with pytest.raises(UnsoundLedger):
+        audit.refuse_unsound(world.database)
+    with pytest.raises(UnsoundLedger):
+        _begun(world)
+    world.database.close()
 
 
 def test_a_server_that_finds_it_writes_nothing_any_more_and_says_so(tmp_path: Path, make_service: MakeService) -> None:

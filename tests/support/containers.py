@@ -181,6 +181,10 @@ def _of_pandas() -> dict[str, Kind]:
     found["pandas text category"] = Kind(
         _null(list(labels)), lambda values: pd.Series(pd.Categorical(list(values), labels))
     )
+    intervals = pd.interval_range(0, 3)
+    found["pandas interval category"] = Kind(
+        _null(list(intervals)), lambda values: pd.Series(pd.Categorical(list(values), intervals))
+    )
     found["pandas zoned"] = Kind(
         _null([0, 10**9]), lambda values: pd.Series(list(values), dtype="datetime64[s]").dt.tz_localize("Asia/Tokyo")
     )
@@ -283,7 +287,8 @@ TABLES: Final[dict[str, Callable[[Any], Any]]] = {
 OBJECTS: Final = {"lists", "tuples", "object", "masked", "list", "tuple", "list of lists", "numpy object"}
 SPARSE: Final = [sp.csr_array, sp.csc_array, sp.coo_array, sp.lil_array, sp.csr_matrix, sp.dok_array, sp.dia_array]
 _NUMBER = NumberColumn(name="x", type="number", lower=-1, upper=3).settled()
-_CATEGORY = CategoryColumn(name="x", type="category", categories=["0", "1", "2", "a", "0.1", "9007199254740993"])
+_LABELS = ["0", "1", "2", "a", "0.1", "9007199254740993", "(0, 1]"]
+_CATEGORY = CategoryColumn(name="x", type="category", categories=_LABELS)
 _CLASSES: Final = (np.array([0, 1, 2**53, 2**53 + 1]), np.array(["0", "1", "a"]), np.array([0.1, 1.0]))
 
 

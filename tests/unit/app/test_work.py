@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from app.http.asgi import ASGIApp, Receive, Scope, Send
-from app.http.rates import Limited
+from app.http.rates import CALLER, Limited
 from app.http.turns import Turns
 from app.http.work import BYTES_EACH, SECONDS_EACH, Account, charged_to, in_turn, in_turns
 from app.settings import Settings
@@ -22,7 +22,7 @@ def _busy(pieces: int) -> None:
         pass
 
 
-async def _left(limited: Limited) -> int:
+async def _left(limited: Limited, request: Scope = WHERE) -> int:
     """How many requests an answer says are left."""
     told: dict[bytes, bytes] = {}
 
@@ -30,7 +30,7 @@ async def _left(limited: Limited) -> int:
         if message["type"] == "http.response.start":
             told.update(message["headers"])
 
-    await limited(dict(WHERE), asyncio.sleep, send)  # type: ignore[arg-type]
+    await limited(dict(request), asyncio.sleep, send)  # type: ignore[arg-type]
     return int(told[b"ratelimit"].partition(b"r=")[2].partition(b";")[0])
 
 
@@ -66,6 +66,28 @@ def test_the_rate_of_a_caller_pays_for_the_bytes_of_an_answer() -> None:
         limited = Limited(_answering(30 * BYTES_EACH, pieces=0), Settings(), clock=lambda: 0.0)
         await _left(limited)
         assert await _left(limited) <= QUOTA - 30
+
+    asyncio.run(main())
+
+
+def test_others_at_an_address_do_not_see_the_cost_of_an_identity() -> None:
+    """The first request with a valid token is admitted for its address, and its cost may depend on records."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == "/upload":
+            scope[CALLER] = "id_ada"
+        await _answering(30 * BYTES_EACH if scope["path"] == "/upload" else 10, pieces=0)(scope, receive, send)
+
+    async def ignore(_message: Any) -> None:
+        pass
+
+    async def main() -> None:
+        limited = Limited(app, Settings(), clock=lambda: 0.0)
+        ada: Scope = {**WHERE, "headers": [(b"authorization", b"Bearer ada")]}
+        await limited({**ada, "path": "/upload"}, asyncio.sleep, ignore)  # type: ignore[arg-type]
+        assert await _left(limited) == QUOTA - 2
+        quota = Settings().caller_rate * 10
+        assert await _left(limited, ada) <= quota - 30
 
     asyncio.run(main())
 

@@ -14,7 +14,7 @@ for library in ("pandas", "polars", "pyarrow"):
 
 
 def test_no_record_changes_how_another_one_is_read() -> None:
-    """Of 151 kinds of columns, and of matrices of nine forms; no value is an error or a warning either."""
+    """Of 152 kinds of columns, and of matrices of nine forms; no value is an error or a warning either."""
     from tests.support.containers import complaints
 
     assert complaints(seed=1, pairs=PAIRS) == []

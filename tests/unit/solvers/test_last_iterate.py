@@ -255,3 +255,9 @@ def test_losses_of_several_outputs() -> None:
     release = solve(DpGd(release="last"), problem, X, y, PRIVACY)
     assert release.coefficients.shape == (6,)
     assert release.event["type"] == "GaussianDpEvent"
+
+
+def test_a_point_outside_the_ball_is_pulled_back_and_one_inside_stays() -> None:
+    """The rounding of a step is bounded for points in the ball only."""
+    assert np.linalg.norm(pulled_back(np.array([3e9, -4e9]), 2.0)) == pytest.approx(2.0)
+    assert np.array_equal(pulled_back(np.array([0.3, -0.4]), 2.0), [0.3, -0.4])

@@ -152,3 +152,17 @@ def test_a_pass_needs_one_margin() -> None:
     access = DataAccess(problem, inputs.of_arrays(np.ones((6, 2)), np.ones(6), problem), PLAN, Noise(SeededBits(1)))
     with pytest.raises(Unsuitable, match="one margin"):
         access.one_pass(range(6), np.zeros(6), 0.1)
+
+
+def test_a_random_number_of_answers_is_drawn_once_in_a_run() -> None:
+    """A second draw could allow more answers than the first one, and the guarantee is for one draw."""
+    plan = Plan((PlannedQuery("gradient", 1, RandomIterate(100_000), 1.0),))
+    meter = Meter(plan, Noise(SeededBits(1)))
+    assert len({meter.horizon("gradient") for _ in range(5)}) == 1
+
+
+def test_second_moments_clip_targets() -> None:
+    """The bound of X'y holds for clipped targets only."""
+    data = inputs.of_arrays(np.full((6, 2), 0.5), np.ones(6), PROBLEM)
+    _, target_moments = DataAccess(PROBLEM, data, PLAN, Noise(SeededBits(1))).moments(0.25)
+    assert target_moments == pytest.approx([0.125, 0.125])

@@ -21,8 +21,10 @@ from solvers.data_access import inputs
 from solvers.data_access.access import DataAccess
 from solvers.data_access.count_sums import Cells, Histograms, Products
 from solvers.data_access.data import slots_of
+from solvers.data_access.frames import framed
 from solvers.data_access.moment_sums import Limited, MeanRow, Residuals, Spread, Squares, Targets
 from solvers.data_access.persons import of_persons, rows_by_slot
+from solvers.data_access.sums import gradient_sum
 from solvers.data_access.unfolded import rows_of
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
@@ -74,6 +76,19 @@ def test_moments_add_up_the_rows_of_all_places_and_no_empty_one() -> None:
     limited = Limited(frame, W, 0.3), Residuals(frame, w, 1.5)
     for work in (*moments, *limited, Histograms(4), Cells(4), Products(center)):
         assert np.allclose(persons.total(work), rows.total(work), rtol=1e-12)
+
+
+def test_framed_gradients_of_persons_count_no_empty_slot() -> None:
+    """An empty slot holds zeros, whose row in a frame is not zero, so its scale must be."""
+    columns, rng = Columns((1, 3)), np.random.default_rng(7)
+    X = np.column_stack((rng.uniform(-1, 1, 60), np.eye(3)[rng.integers(0, 3, 60)], np.ones(60)))
+    y, present = rng.choice([-1.0, 1.0], 60), np.arange(60) % 3 > 0
+    one = Problem(Logistic(), n=40, d=columns.d, row_norm=columns.row_norm, columns=columns)
+    rows = inputs.of_arrays(X[present], y[present], one)
+    persons = inputs.of_arrays(X, y, replace(one, n=20, unit=Unit("person", 3)), present)
+    frame, w = Frame(np.full(4, 0.3), np.full(4, 0.7), 0.5), rng.normal(size=columns.d)
+    with_empty = gradient_sum(framed(persons, frame, 1.0), slice(0, 60), w)
+    assert np.allclose(with_empty, gradient_sum(framed(rows, frame, 1.0), slice(0, 40), w), rtol=1e-12)
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Softmax(3)], ids=repr)

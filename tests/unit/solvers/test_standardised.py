@@ -378,3 +378,14 @@ def test_targets_beyond_their_range_are_cut() -> None:
     problem = Problem(Squared(), n=3, d=2, row_norm=columns.row_norm, columns=columns)
     data = inputs.of_arrays(np.ones((3, 2)), np.array([50.0, -50.0, 0.5]), problem)
     assert [float(data.total(work)) for work in (Targets(), Targets(0.5))] == [0.5, 2.0]
+
+
+def test_released_means_stay_the_answer_if_a_method_changes_its_array() -> None:
+    rng = np.random.default_rng(5)
+    X, loss = np.stack([row(rng) for _ in range(N)]), Logistic()
+    opened = oracle(loss, X, np.array([target(rng, loss) for _ in range(N)]))
+    answer = opened.means("means")
+    expected = answer.copy()
+    answer[:] = 0.0
+    assert opened.released_means is not None
+    assert np.array_equal(opened.released_means[0], expected)
