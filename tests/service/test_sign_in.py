@@ -237,7 +237,7 @@ def test_only_so_many_codes_are_exchanged_at_once(signed: Service, idp: Provider
             until(lambda: idp.asking == EXCHANGES_EACH)
             refused = arrives(EXCHANGES_EACH)
             assert (refused.status_code, refused.headers["Retry-After"], session_of(refused)) == (429, "5", None)
-            assert "at once" in refused.text
+            assert "sign-ins" in refused.text
             assert visit(signed, None, "/pages/sign-in").status_code == 200
             idp.answers = True
             assert {answer.result().status_code for answer in waiting} == {401}
