@@ -10,7 +10,6 @@ from app.datasets import store
 from app.http.work import in_turn
 from app.identity.dependencies import Base, Principal, caller
 from app.persistence.session import Database
-from app.persistence.tables import datasets
 from purse.wire.base import DatasetReference
 
 _ISSUED_ID = re.compile("ds_[a-z2-7]{20}")  # the ids that `new_id("ds")` issues
@@ -25,8 +24,7 @@ def identify(connection: sa.Connection, reference: str, principal: Principal) ->
     """
     if _ISSUED_ID.fullmatch(reference):
         return reference
-    is_meant = store.named(principal, reference) & store.granted(principal, datasets.c.id)
-    return connection.scalar(sa.select(datasets.c.id).where(is_meant, store.THERE)) or reference
+    return connection.scalar(sa.select(store.named(principal, reference))) or reference
 
 
 async def dataset_id(
