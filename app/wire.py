@@ -257,6 +257,7 @@ _STATISTICS = frozenset(str(member.__dataclass_fields__["name"].default) for mem
 
 
 def _kind(document: Any) -> str:
+    """Return the tag of the union member that a document, or an instance, belongs to."""
     if isinstance(document, EvaluationRequest) or (isinstance(document, dict) and "model" in document):
         return "evaluation"
     fields = document.keys() if isinstance(document, dict) else getattr(document, "__pydantic_fields_set__", ())

@@ -90,6 +90,7 @@ async def read_body(request: Request, max_bytes: int) -> bytes:
 
 
 def _decode(raw: bytes | str, where: str, max_bytes: int) -> str:
+    """Return the text of the bytes, or raise `ApiError` if it is too long or not plain UTF-8."""
     try:
         encoded = raw.encode() if isinstance(raw, str) else raw
         if len(encoded) > max_bytes:
@@ -103,6 +104,8 @@ def _decode(raw: bytes | str, where: str, max_bytes: int) -> str:
 
 
 def _load_json(text: str, where: str) -> Any:
+    """Return the parsed JSON, or raise `ApiError` for invalid JSON, repeated keys and numbers out of range."""
+
     def constant(_literal: str) -> NoReturn:
         raise _violation(where, "contains NaN or Infinity, which are not JSON; send finite numbers")
 
@@ -146,6 +149,7 @@ def _check(document: Any, where: str) -> None:
 
 
 def _texts(value: Any) -> list[str]:
+    """Return the strings that a value itself contains: a string, or the keys of an object."""
     match value:
         case str():
             return [value]
@@ -156,6 +160,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def _children(value: Any) -> list[Any]:
+    """Return the direct children of a list or an object."""
     match value:
         case list():
             return value
@@ -166,17 +171,21 @@ def _children(value: Any) -> list[Any]:
 
 
 def _violation(where: str, message: str) -> ApiError:
+    """Return the error for a body whose text is invalid."""
     return invalid([{"type": "json", "loc": (), "msg": message}], where)
 
 
 def _too_deep(where: str) -> ApiError:
+    """Return the error for nesting beyond `_MAX_DEPTH`."""
     return _violation(where, f"is nested deeper than {_MAX_DEPTH} levels; flatten it")
 
 
 def _out_of_range(where: str) -> ApiError:
+    """Return the error for a number beyond the range of a double."""
     message = "contains a number beyond the range of a double; send a smaller one"
     return invalid([{"type": "finite_number", "loc": (), "msg": message}], where)
 
 
 def _too_large(max_bytes: int) -> ApiError:
+    """Return the error for a body that is longer than `max_bytes`."""
     return ApiError("too_large", f"The body is too long. Send at most {max_bytes} bytes.")

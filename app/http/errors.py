@@ -316,6 +316,7 @@ def _is_range(error: Mapping[str, Any]) -> bool:
 
 
 def _violation(error: Mapping[str, Any], root: str | None, model: type[BaseModel] | None) -> Violation:
+    """Return the violation for one error of pydantic: the field's path and a message without its value."""
     kind, loc = error["type"], error["loc"]
     # In a union (`AnyRequest`) the first part of the path is the tag of the variant, not a field.
     path = loc[1:] if model is not None and issubclass(model, RootModel) else loc

@@ -64,6 +64,7 @@ class Gathered(Transport):
         self._transport.set_protocol(protocol)
 
     def _flush(self) -> None:
+        """Send the buffered data."""
         if self._waiting and not self._transport.is_closing():
             self._transport.write(self._waiting)
         self._waiting = bytearray()  # a new buffer, because the transport may still hold the old one

@@ -42,6 +42,7 @@ class Guarded:
 
 
 def _refusal(scope: Scope) -> ApiError | None:
+    """Return the error for an oversized or ambiguous head, or None."""
     headers = scope["headers"]
     length = sum(map(len, (scope["path"], scope["query_string"], *(part for pair in headers for part in pair))))
     if len(headers) > MOST_HEADERS or length > MOST_HEAD_BYTES:

@@ -44,20 +44,24 @@ def install(app: FastAPI, routers: Sequence[APIRouter] = ()) -> None:
 
 
 def _problem(_request: Request, error: Exception) -> Response:
+    """Return the response for an `ApiError`."""
     return respond(cast(ApiError, error))
 
 
 def _framework(_request: Request, error: Exception) -> Response:
+    """Return the response for an error that the framework raised with a status."""
     raised = cast(HTTPException, error)
     detail = NO_ROUTE if raised.status_code == HTTPStatus.NOT_FOUND else None
     return respond(ApiError(of_status(raised.status_code), detail), raised.headers)
 
 
 def _system(_request: Request, error: Exception) -> Response:
+    """Return disk_full for an error of a full disk; raise other errors again."""
     if cast(OSError, error).errno in (errno.ENOSPC, errno.EDQUOT):
         return respond(ApiError("disk_full"))
     raise error
 
 
 def _validation(_request: Request, error: Exception) -> Response:
+    """Return the response for invalid parameters."""
     return respond(invalid(cast(RequestValidationError, error).errors()))

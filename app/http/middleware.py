@@ -147,6 +147,7 @@ def _template(scope: Scope) -> str:
 
 
 def _plausible_method(method: str) -> str:
+    """Return a method that looks like one of HTTP, otherwise "-"."""
     return method if method.isalpha() and len(method) < 10 else "-"
 
 

@@ -124,17 +124,21 @@ class BoundedProtocol(H11Protocol):
             self._receive_timer = self.loop.call_later(self._limits.seconds_head, self._overdue)
 
     def _overdue(self) -> None:
+        """Refuse a late head, or disconnect a client that still sends an unused body."""
         if self.conn.their_state is h11.IDLE:
             self._refuse(ApiError("request_timeout"))
         else:
             self.transport.abort()
 
     def _cancel_receive_timer(self) -> None:
+        """Cancel the timer for data that the client must send."""
         if self._receive_timer is not None:
             self._receive_timer.cancel()
             self._receive_timer = None
 
     def _wait_for_reader(self, buffered_bytes: int) -> None:
+        """Disconnect the client unless it reads enough of the buffered bytes in time."""
+
         def check_progress() -> None:
             remaining_bytes = self.transport.get_write_buffer_size()
             if buffered_bytes - remaining_bytes < _LEAST_READ_BYTES:

@@ -47,6 +47,8 @@ class TurnRoute(APIRoute):
 
 
 def _in_turn(endpoint: Callable[..., Any]) -> Callable[..., Any]:
+    """Return an async endpoint that runs a synchronous one, and encodes its result, in the caller's turn."""
+
     def call_and_encode(**arguments: Any) -> Any:
         result = endpoint(**arguments)
         if isinstance(result, BaseModel):

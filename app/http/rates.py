@@ -192,12 +192,14 @@ class Limited:
 
 
 def _fields(kind: str, quota: int, admission: Admission) -> list[tuple[bytes, bytes]]:
+    """Return the headers that state the rate limit and the remaining requests."""
     policy = f'"{kind}";q={quota};w={WINDOW:.0f}'
     current = f'"{kind}";r={admission.remaining};t={math.ceil(admission.full_seconds)}'
     return [(b"ratelimit-policy", policy.encode()), (b"ratelimit", current.encode())]
 
 
 def _retry_after(wait: float) -> dict[str, str]:
+    """Return the header that states the time to wait, in whole seconds."""
     return {"Retry-After": str(math.ceil(wait))}
 
 

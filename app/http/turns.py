@@ -74,5 +74,6 @@ class Turns:
             turn.granted.set()
 
     def _forget(self, caller: str) -> None:
+        """Forget the last turn of a caller without running or queued work."""
         if not self._running[caller] and all(turn.caller != caller for turn in self._queue):
             self._last.pop(caller, None)

@@ -74,7 +74,7 @@ async def in_turn(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -
         return await run_in_threadpool(function, *args, **kwargs)
     used = 0.0
 
-    def timed() -> T:
+    def run_timed() -> T:
         nonlocal used
         began = time.thread_time()
         try:
@@ -82,13 +82,13 @@ async def in_turn(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -
         finally:
             used = time.thread_time() - began
 
-    def ended(_: object) -> None:
+    def settle(_: object) -> None:
         account.add(seconds=used)
         account.turns.leave(account.caller)
 
     await account.turns.take(account.caller)
-    running = asyncio.create_task(run_in_threadpool(timed))
-    running.add_done_callback(ended)
+    running = asyncio.create_task(run_in_threadpool(run_timed))
+    running.add_done_callback(settle)
     return await asyncio.shield(running)
 
 

@@ -56,6 +56,7 @@ class Attempt:
         return self._derived(b"verifier")
 
     def _derived(self, purpose: bytes) -> str:
+        """Return the value for one purpose, derived from the secret."""
         return urlsafe_b64encode(hmac.digest(self.number.encode(), purpose, "sha256")).decode()
 
 

@@ -64,6 +64,7 @@ def refusing(settings: Settings) -> Iterator[None]:
 
 
 def _opened(settings: Settings, clock: Clock | None, upgrade: bool) -> Database:
+    """Open the database and upgrade it; check before an upgrade that the database belongs to the home."""
     home, database = settings.make_home(), Database(settings.database, clock)
     try:
         with database.read() as connection:

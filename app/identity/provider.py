@@ -97,6 +97,7 @@ class Provider:
             raise _unavailable() from None
 
     def _is_away(self) -> bool:
+        """Return whether the keys are older than `stale`."""
         return self._clock.ticks() - self._refreshed_at > self._stale
 
     async def _refresh(self) -> None:
@@ -147,6 +148,7 @@ class Provider:
 
 
 def _unavailable() -> ApiError:
+    """Return the error for a provider that cannot be used now."""
     return ApiError("sign_on_unavailable", headers={"Retry-After": str(int(_RETRY_SECONDS))})
 
 

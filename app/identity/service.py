@@ -144,6 +144,7 @@ def own(database: Database, name: str, role: Role) -> NewToken:
 
 
 def _sign_on(database: Database, arrival: Arrival, role: Role) -> Principal | None:
+    """Return the principal of a sign-on; store the person, or a changed role, first."""
     with database.read() as connection:
         principal = store.arrived(connection, arrival, role)
     if principal is not None:
@@ -154,6 +155,7 @@ def _sign_on(database: Database, arrival: Arrival, role: Role) -> Principal | No
 
 
 def _require_token(connection: sa.Connection, database: Database, token_id: str) -> Token:
+    """Return the valid token with this id, or raise `ApiError` not_found."""
     token = store.get(connection, token_id, database.timestamp())
     if token is None:
         raise ApiError("not_found")

@@ -201,6 +201,7 @@ def revoke(connection: sa.Connection, token_id: str, at: str) -> None:
 
 
 def _create(connection: sa.Connection, name: str, role: Role, at: str) -> str:
+    """Create an identity and return its id."""
     identity_id = new_id("idn")
     connection.execute(sa.insert(identities).values(id=identity_id, name=name, role=role, created_at=at))
     return identity_id
@@ -219,6 +220,7 @@ def _is_unavailable(role: Role) -> sa.ColumnElement[bool]:
 
 
 def _tokens() -> sa.Select[Any]:
+    """Return the query for tokens with their identities."""
     columns = (tokens.c.id, identities.c.id.label("identity"), identities.c.name, identities.c.role)
     times = (tokens.c.created_at, tokens.c.expires_at)
     return sa.select(*columns, tokens.c.scopes, *times).join_from(tokens, identities)
@@ -242,4 +244,5 @@ def _scopes(role: Role, words: str | None) -> list[Scope]:
 
 
 def _token(row: sa.Row[Any]) -> Token:
+    """Return the token of a row."""
     return Token(**{**row._mapping, "scopes": _scopes(row.role, row.scopes)})

@@ -17,7 +17,7 @@ PAGES = (
     static_files.router,
     routes.router,
     sign_in.router,
-    sign_in.back,
+    sign_in.return_router,
     jobs.router,
     predictions.router,
     upload.router,

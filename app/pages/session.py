@@ -40,7 +40,7 @@ class Session:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
         if scope["type"] != "http" or not is_page(own_path(scope)):
             await self._app(scope, receive, send)
             return
@@ -55,8 +55,8 @@ class Session:
             await respond(refusal)(scope, receive, sending)
             return
         token = _token(scope)
-        shown = [] if token is None else [(b"authorization", b"Bearer " + token)]
-        scope["headers"] = [pair for pair in scope["headers"] if pair[0] != b"authorization"] + shown
+        authorization = [] if token is None else [(b"authorization", b"Bearer " + token)]
+        scope["headers"] = [pair for pair in scope["headers"] if pair[0] != b"authorization"] + authorization
         await self._app(scope, receive, sending)
 
 
@@ -151,9 +151,9 @@ def _is_sendable(token: str) -> bool:
 
 def _is_own(scope: Scope) -> bool:
     """Whether a page of ours sent it: by the browser's word, or where it says nothing (plain http), by its origin."""
-    told: dict[bytes, str] = {name: value.decode("latin-1") for name, value in scope["headers"]}
-    site = told.get(b"sec-fetch-site")
+    headers: dict[bytes, str] = {name: value.decode("latin-1") for name, value in scope["headers"]}
+    site = headers.get(b"sec-fetch-site")
     if site is not None:
         return site == "same-origin"
-    origin, host = told.get(b"origin"), told.get(b"host")
+    origin, host = headers.get(b"origin"), headers.get(b"host")
     return bool(origin and host) and urlsplit(origin or "").netloc == host

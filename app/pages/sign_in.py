@@ -18,10 +18,12 @@ from app.pages.session import PREFIX
 router = strict_router(
     prefix=PREFIX, include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse
 )
-# What a provider says beside is passed over: RFC 6749, 4.1.2.
-back = APIRouter(prefix=PREFIX, include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse)
+# Ignores further parameters of the provider, as RFC 6749, section 4.1.2 requires.
+return_router = APIRouter(
+    prefix=PREFIX, include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse
+)
 
-Said = Annotated[str, Query(max_length=4096)]
+ProviderParameter = Annotated[str, Query(max_length=4096)]
 
 
 @router.get("/sign-in")
@@ -46,8 +48,10 @@ async def leave(visit: Passing) -> Response:
     return answer
 
 
-@back.get("/sign-in/return")
-async def come_back(visit: Passing, state: Said = "", code: Said = "", iss: Said | None = None) -> Response:
+@return_router.get("/sign-in/return")
+async def come_back(
+    visit: Passing, state: ProviderParameter = "", code: ProviderParameter = "", iss: ProviderParameter | None = None
+) -> Response:
     """From the provider: its token becomes the session.
 
     The page goes on by itself, since a strict cookie is not sent where another site has led, by redirects least of all.
