@@ -1,9 +1,9 @@
 """The frame of every page: the visitor, the navigation, the templates, and pages for errors."""
 
 import math
-from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import parse_qsl
@@ -13,7 +13,9 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from starlette.formparsers import MultiPartException, MultiPartParser
+from python_multipart import parse_form
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import Field, File
 
 from app.http.body import MAX_BODY_BYTES, read_body
 from app.http.errors import ApiError, invalid
@@ -113,23 +115,32 @@ class Visit:
     async def file_form(self, max_bytes: int) -> tuple[dict[str, str], bytes]:
         """Return the fields of a form with one file, and the file's bytes; `ApiError` for another or a larger body."""
         body = await read_body(self.request, max_bytes + MAX_BODY_BYTES)
-
-        async def chunks() -> AsyncGenerator[bytes, None]:
-            yield body
-
-        try:
-            parts = await MultiPartParser(
-                self.request.headers, chunks(), max_files=1, max_fields=_MAX_FILE_FIELDS
-            ).parse()
-        except (MultiPartException, KeyError):
-            raise invalid([{"type": "form", "loc": (), "msg": "is not a form with one file"}], "body") from None
-        async with AsyncExitStack() as stack:
-            stack.push_async_callback(parts.close)
-            file = parts.get("file")
-            content = b"" if file is None or isinstance(file, str) else await file.read()
+        fields, content = await in_turn(_fields_and_file, self.request.headers.get("content-type", ""), body)
         if not content:
             raise invalid([{"type": "missing", "loc": ("file",), "msg": ""}], "body")
-        return {name: value for name, value in parts.items() if isinstance(value, str)}, content
+        return fields, content
+
+
+def _fields_and_file(content_type: str, body: bytes) -> tuple[dict[str, str], bytes]:
+    """Return the fields of a multipart form and the bytes of its file, empty without one."""
+    fields: dict[str, str] = {}
+    contents: list[bytes] = []
+
+    def on_field(field: Field) -> None:
+        fields[(field.field_name or b"").decode()] = (field.value or b"").decode()
+
+    def on_file(file: File) -> None:
+        file.file_object.seek(0)
+        contents.append(file.file_object.read())
+        file.close()
+
+    try:
+        parse_form({"Content-Type": content_type.encode()}, BytesIO(body), on_field, on_file)
+    except (FormParserError, ValueError):
+        raise invalid([{"type": "form", "loc": (), "msg": "is not a form with one file"}], "body") from None
+    if len(contents) > 1 or len(fields) > _MAX_FILE_FIELDS:
+        raise invalid([{"type": "form", "loc": (), "msg": "is not a form with one file"}], "body")
+    return fields, contents[0] if contents else b""
 
 
 def _fields(raw: bytes) -> dict[str, str]:
