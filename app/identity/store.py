@@ -1,4 +1,4 @@
-"""Identities and their tokens in the database. Of a token only the SHA-256 hash is stored.
+"""Identities and their tokens in the database. Only the SHA-256 hash of a token is stored.
 
 An identity is one person or program. Its name belongs to it permanently, and its jobs and charges remain its own after
 its tokens are revoked. Every function except `find` works inside the caller's transaction.
