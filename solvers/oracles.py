@@ -151,7 +151,7 @@ class Weighted(Protocol):
         """Return the noisy mean of min(|residual|, limit)."""
         ...
 
-    def score(self, query: str, w: Vector, frame: FullFrame, weights: AnyWeights) -> Vector:
+    def gradient(self, query: str, w: Vector, frame: FullFrame, weights: AnyWeights) -> Vector:
         """Return the noisy mean of the weighted scores at w."""
         ...
 

@@ -76,7 +76,7 @@ class WeightedOracle:
         planned, moved = self.__meter.take(query, Gaussian), limit / sensitivity_factor(self.__problem.relation)
         return float(self.__answer(planned, Distances(own, point, limit), moved, limit)[0])
 
-    def score(self, query: str, w: Vector, frame: FullFrame, weights: AnyWeights) -> Vector:
+    def gradient(self, query: str, w: Vector, frame: FullFrame, weights: AnyWeights) -> Vector:
         """Return (1/n) sum of omega t u at w + noise; a record's term is no longer than the gradient bound."""
         work = self.__scores(w, frame, weights)
         planned, bound = self.__meter.take(query, Gaussian), work.weights.gradient_bound * _slip(frame)

@@ -15,12 +15,15 @@ from numpy.typing import NDArray
 from solvers.bounds import Reads
 from solvers.data_access.data import Data, Slots, Work
 from solvers.data_access.moment_sums import columns_of, range_of
+from solvers.data_access.rows import slices
 from solvers.data_access.unfolded import rows_of
 from solvers.frame import FullFrame
 from solvers.problem import Vector
 from solvers.weighting import LEAST_NORM, AnyWeights
 
 Matrix = NDArray[np.float64]
+
+_MOST_STORED = 2**26  # coordinates of rows that are kept between sums
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,8 +58,10 @@ class Distances(Work):
     def on(self, data: Data) -> Callable[[Slots], Vector]:
         """Return the sum over a piece."""
 
+        rows_in = stored_coordinates(data, self.frame)
+
         def added(rows: Slots) -> Vector:
-            u, has_weight = coordinates(data, slice(*range_of(rows)), self.frame)
+            u, has_weight = rows_in(slice(*range_of(rows)))
             distances = np.abs(_margins(u, self.w) - np.clip(data.y[rows], -1, 1))
             return np.array((np.minimum(distances, self.limit) * has_weight).sum())
 
@@ -75,7 +80,21 @@ class Scores(Work):
 
     def on(self, data: Data) -> Callable[[Slots], Vector]:
         """Return the sum over a piece."""
-        return lambda rows: np.asarray(scores_of(data, slice(*range_of(rows)), self).sum(axis=0))
+        scores = self.each(data)
+        return lambda rows: np.asarray(scores(slice(*range_of(rows))).sum(axis=0))
+
+    def each(self, data: Data) -> Callable[[slice], Matrix]:
+        """Return a function that returns omega t u of each row, cut to the gradient bound: (rows, coordinates)."""
+        rows_in, weights = stored_coordinates(data, self.frame), self.weights
+
+        def scores(rows: slice) -> Matrix:
+            u, _ = rows_in(rows)
+            lengths, margins = _lengths(u), _margins(u, self.w)
+            factors = weights.weights(margins, lengths) * weights.residuals(margins, data.y[rows])
+            bounds = weights.gradient_bound / lengths
+            return np.asarray(u * np.clip(factors, -bounds, bounds)[:, None])
+
+        return scores
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,8 +110,10 @@ class Curvatures(Work):
     def on(self, data: Data) -> Callable[[Slots], Matrix]:
         """Return the sum over a piece."""
 
+        rows_in = stored_coordinates(data, self.frame)
+
         def added(rows: Slots) -> Matrix:
-            u, _ = coordinates(data, slice(*range_of(rows)), self.frame)
+            u, _ = rows_in(slice(*range_of(rows)))
             lengths, margins = _lengths(u), _margins(u, self.w)
             factors = self.weights.weights(margins, lengths) * self.weights.slopes(margins, data.y[rows])
             return (u * np.minimum(factors, self.weights.curvature_bound / lengths**2)[:, None]).T @ u
@@ -113,24 +134,36 @@ class SquaredScores(Work):
 
     def on(self, data: Data) -> Callable[[Slots], Matrix]:
         """Return the sum over the records that begin in a piece."""
-        k = data.problem.unit.slots
+        k, each = data.problem.unit.slots, self.scores.each(data)
 
         def added(rows: Slots) -> Matrix:
             start, stop = (-(-end // k) * k for end in range_of(rows))
-            scores = scores_of(data, slice(start, stop), self.scores)
+            scores = each(slice(start, stop))
             own = scores.reshape(-1, k, scores.shape[1]).sum(axis=1) / k
-            return own.T @ own
+            return np.asarray(own.T @ own)
 
         return added
 
 
-def scores_of(data: Data, rows: slice, work: Scores) -> Matrix:
-    """Return omega t u of each row, cut to the gradient bound: (rows, coordinates)."""
-    u, _ = coordinates(data, rows, work.frame)
-    lengths, margins = _lengths(u), _margins(u, work.w)
-    factors = work.weights.weights(margins, lengths) * work.weights.residuals(margins, data.y[rows])
-    bounds = work.weights.gradient_bound / lengths
-    return np.asarray(u * np.clip(factors, -bounds, bounds)[:, None])
+def stored_coordinates(data: Data, frame: FullFrame) -> Callable[[slice], tuple[Matrix, NDArray[np.bool_]]]:
+    """Return a function that returns `coordinates` of some rows.
+
+    All rows are computed at once and kept for the next sums in this frame, unless they are too many numbers.
+    """
+    slots = data.problem.slots
+    if slots * frame.size > _MOST_STORED:
+        return lambda rows: coordinates(data, rows, frame)
+    cached: tuple[FullFrame, Matrix, NDArray[np.bool_]] | None = data.cache.get("coordinates")
+    if cached is None or not (
+        np.array_equal(cached[0].raw, frame.raw) and np.array_equal(cached[0].has_weight, frame.has_weight)
+    ):
+        u, has_weight = np.empty((slots, frame.size)), np.empty(slots, dtype=np.bool_)
+        for rows in slices(slots, data.problem.d):
+            u[rows], has_weight[rows] = coordinates(data, rows, frame)
+        cached = frame, u, has_weight
+        data.cache["coordinates"] = cached
+    _, all_u, all_weights = cached
+    return lambda rows: (all_u[rows], all_weights[rows])
 
 
 def coordinates(data: Data, rows: slice, frame: FullFrame) -> tuple[Matrix, NDArray[np.bool_]]:
@@ -155,7 +188,7 @@ def coordinates(data: Data, rows: slice, frame: FullFrame) -> tuple[Matrix, NDAr
 
 def _lengths(u: Matrix) -> Vector:
     """Return the norm of each row, at least `LEAST_NORM`."""
-    return np.maximum(np.sqrt((u * u).sum(axis=1)), LEAST_NORM)
+    return np.asarray(np.maximum(np.sqrt((u * u).sum(axis=1)), LEAST_NORM))
 
 
 def _margins(u: Matrix, w: Vector) -> Vector:

@@ -65,7 +65,7 @@ class Answers:
     target : of the target
     second_moments : in the first frame
     point : theta_0, the end of the path
-    curvature, squared_scores, score : H, G and g at theta_0
+    curvature, squared_scores, gradient : H, G and g at theta_0
     """
 
     share: float
@@ -75,7 +75,7 @@ class Answers:
     point: Vector
     curvature: Matrix
     squared_scores: Matrix
-    score: Vector
+    gradient: Vector
 
     def flat(self, problem: Problem) -> Vector:
         """Return all numbers in the order of `unpacked`; matrices are filled up to d coordinates with zeros."""
@@ -84,7 +84,7 @@ class Answers:
         parts = [
             np.array((self.share, target.mean, target.scale, target.late_scale)),
             *(np.array(part, dtype=float) for part in (moments.center, moments.variances, moments.noise)),
-            *(np.pad(vector, (0, d - len(vector))) for vector in (self.point, self.score)),
+            *(np.pad(vector, (0, d - len(vector))) for vector in (self.point, self.gradient)),
             *(np.pad(matrix, (0, d - len(matrix)))[np.triu_indices(d)] for matrix in matrices),
         ]
         return np.concatenate(parts)
@@ -98,14 +98,18 @@ def answers_size(problem: Problem) -> int:
 
 def unpacked(problem: Problem, flat: Vector, stds: Stds) -> Answers:
     """Return the answers from `Answers.flat`; the number of coordinates follows from the released counts."""
-    d, width, triangle = parameters_of(problem), problem.d - 1, parameters_of(problem) * (parameters_of(problem) + 1) // 2
+    d, width, triangle = (
+        parameters_of(problem),
+        problem.d - 1,
+        parameters_of(problem) * (parameters_of(problem) + 1) // 2,
+    )
     ends = np.cumsum([4, width, width, width, d, d, triangle, triangle])
-    numbers, center, variances, noise, point, score, *matrices = np.split(flat, ends)
+    numbers, center, variances, noise, point, gradient, *matrices = np.split(flat, ends)
     share, *target = numbers.tolist()
     moments = Moments(tuple(center.tolist()), tuple(variances.tolist()), tuple(noise.tolist()))
     size = first_frame(problem, moments, levels_with_weight(problem, moments, share, stds)).size
     second, curvature, squared = (_square(part, d)[:size, :size] for part in matrices)
-    return Answers(share, moments, Target(*target), second, point[:size], curvature, squared, score[:size])
+    return Answers(share, moments, Target(*target), second, point[:size], curvature, squared, gradient[:size])
 
 
 def _square(triangle: Vector, d: int) -> Matrix:

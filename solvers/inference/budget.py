@@ -99,7 +99,7 @@ class Budget:
     @property
     def signal(self) -> float:
         """x."""
-        return self.records * self.mu / self.parameters**1.5 / self._loss
+        return self.records * self.mu / math.pow(self.parameters, 1.5) / self._loss
 
     @property
     def _loss(self) -> float:
@@ -148,21 +148,22 @@ class Budget:
             "curvature": curvature,
             "squared_scores": _SQUARED_SCORES,
         }
-        shares["score"] = 1 - sum(shares.values())
+        shares["gradient"] = 1 - sum(shares.values())
         return {query: share for query, share in shares.items() if share > 0}
 
     @property
     def records_needed(self) -> int:
         """Smallest n at which a table is not refused, with the same budget and parameters."""
-        return math.ceil(self.family.least_signal * self._loss * self.parameters**1.5 / self.mu)
+        return math.ceil(self.family.least_signal * self._loss * math.pow(self.parameters, 1.5) / self.mu)
 
     @property
     def width_ratio(self) -> float:
         """Expected width of an interval over that without privacy, for standardised columns and balanced classes."""
         n, d, limits, family = self.records, self.parameters, self.limits(), self.family
-        noise = 2 * limits.score * math.sqrt(limits.squared_row * d) / (n * self.mu * math.sqrt(self.shares()["score"]))
+        budget = n * self.mu * math.sqrt(self.shares()["gradient"])
+        noise = 2 * limits.score * math.sqrt(limits.squared_row * d) / budget
         by_scores = math.hypot(1.0, noise * family.score_loss * math.sqrt(n) / family.sampling_std)
-        return by_scores * (1 + family.excess * (self.signal / family.least_signal) ** -family.decay)
+        return by_scores * (1 + family.excess * math.pow(self.signal / family.least_signal, -family.decay))
 
     @property
     def resolved_share(self) -> float:

@@ -99,6 +99,8 @@ class Coordinates:
 def levels_with_weight(problem: Problem, moments: Moments, share: float, stds: Stds) -> NDArray[np.bool_]:
     """Return whether each coded value is a number, or a level that enough rows are in by released counts, (d - 1,)."""
     columns, relation = columns_of(problem), problem.relation
+    if not columns.widths:
+        return np.ones(0, dtype=np.bool_)
     curvature_mu = sensitivity_factor(relation) / stds.multiplier("curvature")
     least = _LEAST_ROWS * problem.unit.slots / curvature_mu / (1.0 if relation == REPLACE_ONE else math.sqrt(2))
     rows = problem.slots * share

@@ -1,15 +1,17 @@
 """The estimate of a regression table and its variance, from the answers of a run alone.
 
-With theta the estimate and theta* the parameter, theta - theta* = H^-1 (E D - psi - xi): psi is the sampling error of the
-mean score, xi the noise of the released score, E the noise of the released curvature H, and D the last correction.
+With theta the estimate and theta* the parameter, theta - theta* = H^-1 (E D - psi - xi): psi is the sampling error of
+the mean score, xi the noise of the released score, E the noise of the released curvature H, and D the last correction.
 Each has a known or a released variance. Everything here is post-processing.
 Derivation and approximations: docs/proofs/regression_table.md. Reference: docs/spec 27.6.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
 from solvers.inference.answers import Answers, Target, class_share_std, coordinates_of, last_weights
@@ -85,7 +87,7 @@ class Estimate:
     squared_scores_std: float
     vectors: Matrix
     values: Vector
-    is_resolved: Vector
+    is_resolved: NDArray[np.bool_]
     refusal: str | None
 
     @staticmethod
@@ -104,13 +106,13 @@ class Estimate:
         least = _RESOLVED_STDS * curvature_std
         is_resolved, positive = values >= least, np.maximum(values, least)
         inverse = (vectors / positive) @ vectors.T
-        score_variance = stds.of_vector("score", weights.gradient_bound) ** 2 * np.eye(known.size)
-        first = answers.point - inverse @ answers.score
+        score_variance = stds.of_vector("gradient", weights.gradient_bound) ** 2 * np.eye(known.size)
+        first = answers.point - inverse @ answers.gradient
         own = inverse @ (score_variance + _curvature_noise(curvature_std, answers.point - first)) @ inverse
         remainder = np.zeros(known.size)
         if not weights.is_linear:
             remainder = _remainder(known, weights, answers.point, first, own)
-        theta = answers.point - inverse @ (answers.score + remainder)
+        theta = answers.point - inverse @ (answers.gradient + remainder)
         allowance = np.clip((_SURE_STDS - values / curvature_std) / (_SURE_STDS - _RESOLVED_STDS), 0, 1)
         wide_inverse = (vectors / (positive - allowance * curvature_std)) @ vectors.T
         change = wide_inverse @ answers.curvature @ (answers.point - theta)
@@ -137,7 +139,7 @@ class Estimate:
         """Coefficients of the coded columns and the intercept, (d,); levels without weight have the coefficient 0."""
         return np.asarray(self.known.frame.raw @ self.theta)
 
-    def is_given(self, contrasts: Matrix) -> Vector:
+    def is_given(self, contrasts: Matrix) -> NDArray[np.bool_]:
         """Return whether the noise leaves each contrast visible, apart from `refusal`."""
         projections = (contrasts @ self.known.frame.raw) @ self.vectors
         parts = projections**2 / self.values**2
@@ -164,10 +166,10 @@ class Estimate:
         sampling = min(float(wide @ self.sampling @ wide), variance)
         unsure = self.squared_scores_std * float(narrow @ narrow) / self.problem.n
         degrees = max(2 * (variance / max(unsure, 1e-300)) ** 2, 1.0)
-        estimate, error = origin + float(row @ self.theta), float(np.sqrt(variance))
+        estimate, error = origin + float(row @ self.theta), math.sqrt(variance)
         half = float(stats.t.ppf((1 + level) / 2, degrees)) * error
         p_value = 2 * float(stats.t.sf(abs(estimate) / error, degrees))
-        parts = float(np.sqrt(sampling)), float(np.sqrt(variance - sampling))
+        parts = math.sqrt(sampling), math.sqrt(variance - sampling)
         return Line(estimate, error, *parts, degrees, estimate - half, estimate + half, p_value)
 
     def joint_p_value(self, contrasts: Matrix) -> float:
@@ -196,7 +198,7 @@ def _refusal(
     least = max(_LEAST_EVENTS_PER_PARAMETER * known.size, _LEAST_EVENTS_STDS * rows * class_share_std(stds, share))
     if events < least:
         return FEW_EVENTS
-    spread = float(np.sqrt(max(theta @ known.covariance_estimate @ theta, 0.0)))
+    spread = math.sqrt(max(float(theta @ known.covariance_estimate @ theta), 0.0))
     return SEPARATED if spread > _SEPARATED_MARGINS else None
 
 
@@ -219,9 +221,9 @@ def _gaussian_remainder(known: Coordinates, weights: AnyWeights, start: Vector, 
     """Return the mean of omega (g(m + dm) - g(m) - g'(m) dm) u for Gaussian rows, by quadrature over (m, dm)."""
     covariance, directions = known.covariance_estimate, np.column_stack((start, change))
     squares = directions.T @ covariance @ directions
-    along = float(np.sqrt(max(squares[0, 0], 1e-12)))
+    along = math.sqrt(max(float(squares[0, 0]), 1e-12))
     mixed = float(squares[0, 1]) / along
-    across = float(np.sqrt(max(float(squares[1, 1]) - mixed**2, 1e-14)))
+    across = math.sqrt(max(float(squares[1, 1]) - mixed**2, 1e-14))
     first, second = np.meshgrid(NODES, NODES)
     node_weights = np.outer(NODE_WEIGHTS, NODE_WEIGHTS)
     margins = float(known.mean @ start) + along * first

@@ -4,12 +4,10 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-import numpy as np
-
 from accounting.divergences.gaussian import gauss_mu
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
-from accounting.privacy import Privacy, Unit, sensitivity_factor
+from accounting.privacy import Privacy, sensitivity_factor
 from solvers import moment_bounds
 from solvers.domains import Free
 from solvers.errors import Unsuitable
@@ -53,10 +51,11 @@ _LARGEST_LAST_RESIDUAL, _LARGEST_RESIDUAL = 4.0, 2.0
 class RegressionTable(Strict):
     """A logistic or linear regression whose intervals hold sampling error and privacy noise.
 
-    Private moments give coordinates; a short path gives a point theta_0; at theta_0 the run releases the mean curvature
-    H, the mean squared score G and the mean score g of weighted records. The estimate is theta_0 - H^-1 g, and its
-    variance has a part of sampling, H^-1 G H^-1 / n, and parts of the noise of g and H. All of it is post-processing
-    (`solvers.inference.estimate`).
+    Private moments give coordinates, and a short path a point theta_0. At theta_0 the run releases the mean curvature
+    H, the mean squared score G and the mean score g (the gradient) of weighted records. The estimate is
+    theta_0 - H^-1 g.
+    Its variance has a part of sampling, H^-1 G H^-1 / n, and parts of the noise of g and H. All of this is
+    post-processing (`solvers.inference.estimate`).
 
     The parameter is that of the model, if the model is right for the declared columns; otherwise it is the best fit to
     the weighted population. A level with too few rows is left out, and a coefficient that the noise hides is not
@@ -167,7 +166,7 @@ class RegressionTableRun(WeightedRun):
             **{step_name(index): (step / n, d) for index in range(len(STEPS))},
             "curvature": (curvature / math.sqrt(k) / n, triangle),
             "squared_scores": (score**2 / math.sqrt(k) / n, triangle),
-            "score": (score / n, d),
+            "gradient": (score / n, d),
         }
         return {query.name: (bounds | column_moments.bounds(problem))[query.name] for query in self.queries(problem)}
 
@@ -196,8 +195,8 @@ class RegressionTableRun(WeightedRun):
         weights = last_weights(budget, target)
         curvature = oracle.curvature("curvature", point, known.frame, weights)
         squared = oracle.squared_scores("squared_scores", point, known.frame, weights)
-        score = oracle.score("score", point, known.frame, weights)
-        return Answers(share, moments, target, second, point, curvature, squared, score).flat(problem)
+        gradient = oracle.gradient("gradient", point, known.frame, weights)
+        return Answers(share, moments, target, second, point, curvature, squared, gradient).flat(problem)
 
     def _path(
         self, oracle: Weighted, known: Coordinates, stds: Stds, budget: Budget, problem: Problem
@@ -215,7 +214,7 @@ class RegressionTableRun(WeightedRun):
                 std = stds.of_number("residual", largest) / oracle.moments.share
                 target = Target(target.mean, target.scale, late_scale(residual, std, target))
             weights = path_weights(budget, target, index, _LATE)
-            w = path.moved(w, oracle.score(step_name(index), w, known.frame, weights), weights)
+            w = path.moved(w, oracle.gradient(step_name(index), w, known.frame, weights), weights)
         return target, w
 
 
@@ -241,4 +240,3 @@ def _target(oracle: Weighted, stds: Stds, budget: Budget) -> Target:
     distance = oracle.moments.target_spread("target_spread", mean)
     std = stds.of_number("target_spread", 1 + abs(mean)) / share
     return Target(mean, bounded_scale(distance, std, _LARGEST_RESIDUAL))
-
