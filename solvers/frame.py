@@ -1,10 +1,9 @@
-"""Coordinates of rows, made of released numbers only: centred and scaled, or any linear map."""
+"""Coordinates of centred and scaled rows, z(x) = (a o (x - m), c), made of released numbers only."""
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.columns import Columns
 from solvers.problem import Vector
@@ -41,29 +40,3 @@ class Frame:
         """Return (a o w', c w_0 - <m, a o w'>) for w of shape (K, d), which gives the same margins for x."""
         slopes = w[:, :-1] * self.scale
         return np.column_stack((slopes, self.constant * w[:, -1] - slopes @ self.center))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FullFrame:
-    """Coordinates u(x) = L x + o. A row that is in a level without weight has u = 0.
-
-    Parameters
-    ----------
-    matrix : L, (coordinates, d - 1); x is a row without its constant column
-    offset : o, (coordinates,)
-    has_weight : (d - 1,), whether the rows in this level of a category have a weight; true for numbers
-    """
-
-    matrix: NDArray[np.float64]
-    offset: Vector
-    has_weight: NDArray[np.bool_]
-
-    @property
-    def size(self) -> int:
-        """Number of coordinates."""
-        return len(self.offset)
-
-    @property
-    def raw(self) -> NDArray[np.float64]:
-        """The matrix B, (d, coordinates), with <u(x), w> = <(x, 1), B w>."""
-        return np.vstack((self.matrix.T, self.offset))

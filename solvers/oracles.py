@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.plan import PlannedQuery
-from solvers.frame import Frame, FullFrame
+from solvers.frame import Frame
+from solvers.full_frame import FullFrame
 from solvers.problem import Problem, Vector
 from solvers.weighting import AnyWeights
 

@@ -11,7 +11,7 @@ from solvers.audit.standardised import StandardisedAttacker
 from solvers.data_access.data import Data, Work
 from solvers.data_access.weighted import WeightedOracle, packing
 from solvers.data_access.weighted_sums import Curvatures, Distances, LongRows, Scores, SquaredScores
-from solvers.frame import FullFrame
+from solvers.full_frame import FullFrame
 from solvers.problem import Problem, Vector
 from solvers.weighting import AnyWeights
 

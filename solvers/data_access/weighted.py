@@ -23,7 +23,7 @@ from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.summed import Summed
 from solvers.data_access.weighted_sums import Curvatures, Distances, LongRows, Matrix, Scores, SquaredScores
 from solvers.errors import Unsuitable
-from solvers.frame import FullFrame
+from solvers.full_frame import FullFrame
 from solvers.problem import Problem, Vector
 from solvers.weighting import AnyWeights
 

@@ -17,7 +17,7 @@ from solvers.data_access.data import Data, Slots, Work
 from solvers.data_access.moment_sums import columns_of, range_of
 from solvers.data_access.rows import slices
 from solvers.data_access.unfolded import rows_of
-from solvers.frame import FullFrame
+from solvers.full_frame import FullFrame
 from solvers.problem import Vector
 from solvers.weighting import LEAST_NORM, AnyWeights
 

@@ -131,8 +131,8 @@ def class_share_std(stds: Stds, share: float) -> float:
 
 def bounded_class_mean(mean: float, stds: Stds, share: float) -> float:
     """Return the mean of targets -1 and 1, at least two noise stds from both."""
-    least = min(max(_SCALE_STDS * class_share_std(stds, share), _LEAST_CLASS_SHARE), 0.5)
-    return min(max(mean, 2 * least - 1), 1 - 2 * least)
+    minimum = min(max(_SCALE_STDS * class_share_std(stds, share), _LEAST_CLASS_SHARE), 0.5)
+    return min(max(mean, 2 * minimum - 1), 1 - 2 * minimum)
 
 
 def bounded_scale(scale: float, std: float, largest: float) -> float:

@@ -113,14 +113,14 @@ class Budget:
         balance : for classes 4 p (1 - p), with the share p of ones
         """
         n, d, k, mu = self.records, self.parameters, self.slots, self.mu
-        most = 1.5 * self.signal * balance / self.family.curvature_need * math.sqrt(_CURVATURE_GAIN)
+        longest = 1.5 * self.signal * balance / self.family.curvature_need * math.sqrt(_CURVATURE_GAIN)
         if self.is_linear:
             ratio = max(n * mu * mu / (768 * d * k), 1.0)
             squared, score = 1.5 * ratio**0.4, 4 * ratio**0.3
         else:
             ratio = max(balance * n * mu * mu / (60 * d * k), 1.0)
             squared, score = 1.5 * math.sqrt(ratio), min(0.5 * ratio**0.25, 1.0)
-        squared = min(max(_LEAST_SQUARED_ROW, min(squared, most)), _LARGEST_SQUARED_ROW)
+        squared = min(max(_LEAST_SQUARED_ROW, min(squared, longest)), _LARGEST_SQUARED_ROW)
         return Limits(squared, score)
 
     def shares(self, has_columns: bool = True, has_numbers: bool = True) -> dict[str, float]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from accounting.privacy import REPLACE_ONE, sensitivity_factor
 from solvers import moment_bounds
-from solvers.frame import FullFrame
+from solvers.full_frame import FullFrame
 from solvers.preparation.moments import Moments, columns_of
 from solvers.problem import Problem, Vector
 
@@ -102,14 +102,14 @@ def levels_with_weight(problem: Problem, moments: Moments, share: float, stds: S
     if not columns.widths:
         return np.ones(0, dtype=np.bool_)
     curvature_mu = sensitivity_factor(relation) / stds.multiplier("curvature")
-    least = _LEAST_ROWS * problem.unit.slots / curvature_mu / (1.0 if relation == REPLACE_ONE else math.sqrt(2))
+    minimum = _LEAST_ROWS * problem.unit.slots / curvature_mu / (1.0 if relation == REPLACE_ONE else math.sqrt(2))
     rows = problem.slots * share
     means_std = stds.of_vector("means", moment_bounds.means(columns, relation, problem.unit)) / share
     center, has_weight = np.array(moments.center), np.ones(problem.d - 1, dtype=np.bool_)
     for start, width in zip(columns.starts.tolist(), columns.widths, strict=True):
         if width > 1:
             own = center[start : start + width]
-            is_rare = rows * own < max(least, _FLOOR_STDS * means_std * rows)
+            is_rare = rows * own < max(minimum, _FLOOR_STDS * means_std * rows)
             is_rare[np.argmax(own)] &= not is_rare.all()
             has_weight[start : start + width] = ~is_rare
     return has_weight
@@ -122,10 +122,10 @@ def first_frame(problem: Problem, moments: Moments, has_weight: NDArray[np.bool_
     """
     columns, center = columns_of(problem), np.array(moments.center)
     variances = moments.floored(_FLOOR_STDS)
-    kept = [np.flatnonzero(has_weight[s : s + w]) + s for s, w in zip(columns.starts, columns.widths, strict=True)]
-    size = 1 + sum(max(len(own) - 1, w == 1) for own, w in zip(kept, columns.widths, strict=True))
+    levels = [np.flatnonzero(has_weight[s : s + w]) + s for s, w in zip(columns.starts, columns.widths, strict=True)]
+    size = 1 + sum(max(len(own) - 1, w == 1) for own, w in zip(levels, columns.widths, strict=True))
     matrix, shift, row = np.zeros((size, problem.d - 1)), np.zeros(problem.d - 1), 0
-    for own, width in zip(kept, columns.widths, strict=True):
+    for own, width in zip(levels, columns.widths, strict=True):
         if width == 1:
             matrix[row, own] = 1 / np.sqrt(size * variances[own])
             shift[own] = center[own]
@@ -170,8 +170,8 @@ def decorrelated(first: FullFrame, second: Matrix, std: float, share: float) -> 
     weight = min(max(float(second[-1, -1]) * size, _LEAST_SHARE * share), 1.0)
     mean = transform @ second[:, -1] * math.sqrt(size) / weight
     frame = FullFrame(transform @ first.matrix, transform @ first.offset, first.has_weight)
-    known = transform @ bound @ transform.T, transform @ estimate @ transform.T
-    return Coordinates(frame, transform, *known, mean, weight)
+    known_moments = transform @ bound @ transform.T, transform @ estimate @ transform.T
+    return Coordinates(frame, transform, *known_moments, mean, weight)
 
 
 def raised(matrix: Matrix, least: float) -> Matrix:

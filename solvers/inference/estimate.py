@@ -63,7 +63,7 @@ class Estimate:
     Parameters
     ----------
     problem : the problem
-    known : the coordinates
+    coordinates : the coordinates
     weights : of the last answers, by which the parameter is defined
     theta : the estimate, (coordinates,)
     inverse : H^-1, with small eigenvalues of H raised
@@ -76,7 +76,7 @@ class Estimate:
     """
 
     problem: Problem
-    known: Coordinates
+    coordinates: Coordinates
     weights: AnyWeights
     theta: Vector
     inverse: Matrix
@@ -99,19 +99,19 @@ class Estimate:
         mu : of the run
         stds : noise stds of the plan
         """
-        known = coordinates_of(problem, answers.moments, answers.share, answers.second_moments, stds)
+        coordinates = coordinates_of(problem, answers.moments, answers.share, answers.second_moments, stds)
         weights = last_weights(Budget.of(problem, mu), answers.target)
         curvature_std = stds.of_matrix("curvature", weights.curvature_bound)
         values, vectors = np.linalg.eigh(answers.curvature)
-        least = _RESOLVED_STDS * curvature_std
-        is_resolved, positive = values >= least, np.maximum(values, least)
+        minimum = _RESOLVED_STDS * curvature_std
+        is_resolved, positive = values >= minimum, np.maximum(values, minimum)
         inverse = (vectors / positive) @ vectors.T
-        score_variance = stds.of_vector("gradient", weights.gradient_bound) ** 2 * np.eye(known.size)
+        score_variance = stds.of_vector("gradient", weights.gradient_bound) ** 2 * np.eye(coordinates.size)
         first = answers.point - inverse @ answers.gradient
         own = inverse @ (score_variance + _curvature_noise(curvature_std, answers.point - first)) @ inverse
-        remainder = np.zeros(known.size)
+        remainder = np.zeros(coordinates.size)
         if not weights.is_linear:
-            remainder = _remainder(known, weights, answers.point, first, own)
+            remainder = _remainder(coordinates, weights, answers.point, first, own)
         theta = answers.point - inverse @ (answers.gradient + remainder)
         allowance = np.clip((_SURE_STDS - values / curvature_std) / (_SURE_STDS - _RESOLVED_STDS), 0, 1)
         wide_inverse = (vectors / (positive - allowance * curvature_std)) @ vectors.T
@@ -119,36 +119,36 @@ class Estimate:
         n = problem.n
         return Estimate(
             problem=problem,
-            known=known,
+            coordinates=coordinates,
             weights=weights,
             theta=theta,
             inverse=inverse,
             wide_inverse=wide_inverse,
-            sampling=raised(answers.squared_scores, 0.0) / max(n - known.size, 1),
+            sampling=raised(answers.squared_scores, 0.0) / max(n - coordinates.size, 1),
             noise=score_variance + _curvature_noise(curvature_std, change),
             remainder=inverse @ remainder,
             squared_scores_std=stds.of_matrix("squared_scores", weights.gradient_bound**2),
             vectors=vectors,
             values=positive,
             is_resolved=is_resolved,
-            refusal=_refusal(problem, known, theta, answers.target, stds, answers.share),
+            refusal=_refusal(problem, coordinates, theta, answers.target, stds, answers.share),
         )
 
     @cached_property
     def coefficients(self) -> Vector:
         """Coefficients of the coded columns and the intercept, (d,); levels without weight have the coefficient 0."""
-        return np.asarray(self.known.frame.raw @ self.theta)
+        return np.asarray(self.coordinates.frame.raw @ self.theta)
 
     def is_given(self, contrasts: Matrix) -> NDArray[np.bool_]:
         """Return whether the noise leaves each contrast visible, apart from `refusal`."""
-        projections = (contrasts @ self.known.frame.raw) @ self.vectors
+        projections = (contrasts @ self.coordinates.frame.raw) @ self.vectors
         parts = projections**2 / self.values**2
         hidden = (parts * ~self.is_resolved).sum(axis=1)
         return np.asarray(hidden < _UNRESOLVED_PART * np.maximum(parts.sum(axis=1), 1e-300))
 
     def covariance(self, contrasts: Matrix) -> Matrix:
         """Return the covariance of some contrasts, with sampling error and noise."""
-        rows = contrasts @ self.known.frame.raw
+        rows = contrasts @ self.coordinates.frame.raw
         wide, change = rows @ self.wide_inverse, rows @ self.remainder
         return np.asarray(wide @ (self.sampling + self.noise) @ wide.T + np.outer(change, change))
 
@@ -160,7 +160,7 @@ class Estimate:
         level : confidence of the interval
         origin : added to the estimate
         """
-        row = contrast @ self.known.frame.raw
+        row = contrast @ self.coordinates.frame.raw
         wide, narrow = row @ self.wide_inverse, row @ self.inverse
         variance = float(self.covariance(contrast[None])[0, 0])
         sampling = min(float(wide @ self.sampling @ wide), variance)
@@ -188,21 +188,23 @@ def _curvature_noise(std: float, change: Vector) -> Matrix:
 
 
 def _refusal(
-    problem: Problem, known: Coordinates, theta: Vector, target: Target, stds: Stds, share: float
+    problem: Problem, coordinates: Coordinates, theta: Vector, target: Target, stds: Stds, share: float
 ) -> str | None:
     """Return why a logistic table gives no contrast at all, by released numbers, or None."""
     if problem.loss.takes == "number":
         return None
     rows = problem.slots * share
     events = rows * min(target.positive_share, 1 - target.positive_share)
-    least = max(_LEAST_EVENTS_PER_PARAMETER * known.size, _LEAST_EVENTS_STDS * rows * class_share_std(stds, share))
-    if events < least:
+    minimum = max(
+        _LEAST_EVENTS_PER_PARAMETER * coordinates.size, _LEAST_EVENTS_STDS * rows * class_share_std(stds, share)
+    )
+    if events < minimum:
         return FEW_EVENTS
-    spread = math.sqrt(max(float(theta @ known.covariance_estimate @ theta), 0.0))
+    spread = math.sqrt(max(float(theta @ coordinates.covariance_estimate @ theta), 0.0))
     return SEPARATED if spread > _SEPARATED_MARGINS else None
 
 
-def _remainder(known: Coordinates, weights: AnyWeights, start: Vector, end: Vector, noise: Matrix) -> Vector:
+def _remainder(coordinates: Coordinates, weights: AnyWeights, start: Vector, end: Vector, noise: Matrix) -> Vector:
     """Return how much the mean score at `end` differs from its linear prediction at `start`, if rows are Gaussian.
 
     The part that the noise of `end` alone would cause is taken off.
@@ -211,27 +213,27 @@ def _remainder(known: Coordinates, weights: AnyWeights, start: Vector, end: Vect
     ----------
     noise : covariance of the noise of `end`
     """
-    second = known.second_estimate / known.weight
+    second = coordinates.second_estimate / coordinates.weight
     moved = max(float((end - start) @ second @ (end - start)), 1e-300)
     real = max(0.0, 1 - float(np.trace(second @ noise)) / moved)
-    return real * _gaussian_remainder(known, weights, start, end - start)
+    return real * _gaussian_remainder(coordinates, weights, start, end - start)
 
 
-def _gaussian_remainder(known: Coordinates, weights: AnyWeights, start: Vector, change: Vector) -> Vector:
+def _gaussian_remainder(coordinates: Coordinates, weights: AnyWeights, start: Vector, change: Vector) -> Vector:
     """Return the mean of omega (g(m + dm) - g(m) - g'(m) dm) u for Gaussian rows, by quadrature over (m, dm)."""
-    covariance, directions = known.covariance_estimate, np.column_stack((start, change))
+    covariance, directions = coordinates.covariance_estimate, np.column_stack((start, change))
     squares = directions.T @ covariance @ directions
     along = math.sqrt(max(float(squares[0, 0]), 1e-12))
     mixed = float(squares[0, 1]) / along
     across = math.sqrt(max(float(squares[1, 1]) - mixed**2, 1e-14))
     first, second = np.meshgrid(NODES, NODES)
     node_weights = np.outer(NODE_WEIGHTS, NODE_WEIGHTS)
-    margins = float(known.mean @ start) + along * first
-    changes = float(known.mean @ change) + mixed * first + across * second
+    margins = float(coordinates.mean @ start) + along * first
+    changes = float(coordinates.mean @ change) + mixed * first + across * second
     bend = weights.mean(margins + changes) - weights.mean(margins) - weights.curvature(margins) * changes
     values = node_weights * weights.weights(margins, np.ones_like(margins)) * bend
     by_first, by_second = float((values * first).sum()), float((values * second).sum())
     slopes = np.array((by_first / along, 0.0))
     if across > 1e-6:
         slopes = np.linalg.solve(np.array([[along, mixed], [0.0, across]]), np.array((by_first, by_second)))
-    return np.asarray(known.weight * (known.mean * values.sum() + covariance @ directions @ slopes))
+    return np.asarray(coordinates.weight * (coordinates.mean * values.sum() + covariance @ directions @ slopes))

@@ -37,25 +37,25 @@ class Path:
 
     def moved(self, w: Vector, score: Vector, weights: AnyWeights) -> Vector:
         """Return the point after a step against a noisy score at w."""
-        known = self.coordinates
-        step = np.linalg.solve(predicted_curvature(known, w, weights), score)
-        length = math.sqrt(float(step @ (known.second / known.weight) @ step))
+        coordinates = self.coordinates
+        step = np.linalg.solve(predicted_curvature(coordinates, w, weights), score)
+        length = math.sqrt(float(step @ (coordinates.second / coordinates.weight) @ step))
         return np.asarray(w - step * min(1.0, self.longest_step / max(length, 1e-12)))
 
 
-def predicted_curvature(known: Coordinates, w: Vector, weights: AnyWeights) -> Matrix:
+def predicted_curvature(coordinates: Coordinates, w: Vector, weights: AnyWeights) -> Matrix:
     """Return the mean weighted curvature at w if rows were Gaussian, by Stein's identity.
 
     Margins are then Gaussian, and the mean of F(m) u u' is a matrix in span(second, mean, covariance w).
     """
-    along = known.covariance @ w
+    along = coordinates.covariance @ w
     variance = max(float(w @ along), _LEAST_VARIANCE)
-    margins = float(known.mean @ w) + math.sqrt(variance) * NODES
+    margins = float(coordinates.mean @ w) + math.sqrt(variance) * NODES
     values = weights.weights(margins, np.ones_like(margins)) * weights.curvature(margins)
     mean = float(NODE_WEIGHTS @ values)
     slope = float(NODE_WEIGHTS @ (values * NODES)) / math.sqrt(variance)
     bend = float(NODE_WEIGHTS @ (values * (NODES**2 - 1))) / variance
-    mixed = np.outer(known.mean, along)
+    mixed = np.outer(coordinates.mean, along)
     change = slope * (mixed + mixed.T) + bend * np.outer(along, along)
-    least = _LEAST_CURVATURE * mean * float(np.trace(known.second)) / known.size
-    return raised(mean * known.second + known.weight * change, least)
+    minimum = _LEAST_CURVATURE * mean * float(np.trace(coordinates.second)) / coordinates.size
+    return raised(mean * coordinates.second + coordinates.weight * change, minimum)

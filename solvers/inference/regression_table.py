@@ -189,32 +189,32 @@ class RegressionTableRun(WeightedRun):
         share = oracle.moments.share
         first = first_frame(problem, moments, levels_with_weight(problem, moments, share, stds))
         second = oracle.second_moments("second_moments", first, SQUARED_ROW_LIMIT)
-        known = coordinates_of(problem, moments, share, second, stds)
+        coordinates = coordinates_of(problem, moments, share, second, stds)
         budget = Budget.of(problem, self.mu)
-        target, point = self._path(oracle, known, stds, budget, problem)
+        target, point = self._path(oracle, coordinates, stds, budget, problem)
         weights = last_weights(budget, target)
-        curvature = oracle.curvature("curvature", point, known.frame, weights)
-        squared = oracle.squared_scores("squared_scores", point, known.frame, weights)
-        gradient = oracle.gradient("gradient", point, known.frame, weights)
+        curvature = oracle.curvature("curvature", point, coordinates.frame, weights)
+        squared = oracle.squared_scores("squared_scores", point, coordinates.frame, weights)
+        gradient = oracle.gradient("gradient", point, coordinates.frame, weights)
         return Answers(share, moments, target, second, point, curvature, squared, gradient).flat(problem)
 
     def _path(
-        self, oracle: Weighted, known: Coordinates, stds: Stds, budget: Budget, problem: Problem
+        self, oracle: Weighted, coordinates: Coordinates, stds: Stds, budget: Budget, problem: Problem
     ) -> tuple[Target, Vector]:
         """Return the released numbers about the target, and the end of the path."""
         target = _target(oracle, stds, budget)
         start = target.mean
         if not budget.is_linear:
             start = math.log(target.positive_share / (1 - target.positive_share))
-        w, path = known.constant(start), Path(known, _LONGEST_STEP[problem.loss.takes])
+        w, path = coordinates.constant(start), Path(coordinates, _LONGEST_STEP[problem.loss.takes])
         for index in range(len(STEPS)):
             if budget.is_linear and index == _LATE:
                 largest = counted_residual(target)
-                residual = oracle.residual("residual", w, known.frame, largest) / oracle.moments.share
+                residual = oracle.residual("residual", w, coordinates.frame, largest) / oracle.moments.share
                 std = stds.of_number("residual", largest) / oracle.moments.share
                 target = Target(target.mean, target.scale, late_scale(residual, std, target))
             weights = path_weights(budget, target, index, _LATE)
-            w = path.moved(w, oracle.gradient(step_name(index), w, known.frame, weights), weights)
+            w = path.moved(w, oracle.gradient(step_name(index), w, coordinates.frame, weights), weights)
         return target, w
 
 

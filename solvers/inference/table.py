@@ -115,8 +115,8 @@ def table(problem: Problem, run: RegressionTableRun, flat: Vector, stds: Stds, u
     refusal = estimate.refusal or (MOSTLY_UNRESOLVED if is_hidden else None)
     deviations = np.sqrt(answers.moments.floored(2.0))
     rows = []
-    for contrast, given in zip(contrasts, is_given.tolist(), strict=True):
-        reason = contrast.reason or refusal or (None if given else NOISE_HIDES)
+    for contrast, is_visible in zip(contrasts, is_given.tolist(), strict=True):
+        reason = contrast.reason or refusal or (None if is_visible else NOISE_HIDES)
         line = None if reason else estimate.line(contrast.weights, run.level, contrast.origin)
         per_std = None
         if line is not None and contrast.kind == "number":
@@ -143,7 +143,7 @@ def _contrasts(
 
     A reference level that is left out is replaced by the level with the largest released share.
     """
-    columns, has_weight = columns_of(problem), estimate.known.frame.has_weight
+    columns, has_weight = columns_of(problem), estimate.coordinates.frame.has_weight
     center, contrasts = np.array(answers.moments.center), []
     intercept, numbers, blocks = np.zeros(problem.d), 0, 0
     intercept[-1] = 1.0

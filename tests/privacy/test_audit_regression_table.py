@@ -28,7 +28,7 @@ from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.weighted import WeightedOracle, packing
 from solvers.data_access.weighted_sums import Curvatures, LongRows, Scores, SquaredScores, coordinates
 from solvers.errors import Unsuitable
-from solvers.frame import FullFrame
+from solvers.full_frame import FullFrame
 from solvers.problem import Problem
 from solvers.weighting import AnyWeights, LinearWeights, LogisticWeights
 from tests.support.coupled import complaints_of_each

@@ -69,7 +69,7 @@ def test_without_noise_it_is_the_weighted_fit(is_linear: bool) -> None:
     y = np.clip(margins / 8 + 0.1 * rng.standard_normal(n), -1, 1) if is_linear else labels(margins, rng)
     quote = quiet(quoted(MIXED, is_linear, n, 4.0))
     found = table_of(quote, X, y)
-    known = found.estimate.known
+    known = found.estimate.coordinates
     u = np.column_stack((X, np.ones(n))) @ known.frame.raw
     start, norms = found.answers.point, np.linalg.norm(u, axis=1)
     omega, theta = found.estimate.weights.weights(u @ start, norms), start.copy()
