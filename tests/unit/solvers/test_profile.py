@@ -131,7 +131,7 @@ class TestProfile:
         asked = CountingOracle.histograms
 
         def exact(oracle: CountingOracle, query: str, bins: int) -> Vector:
-            data = oracle._CountingOracle__data  # type: ignore[attr-defined]
+            data = oracle._data  # type: ignore[attr-defined]
             return asked(oracle, query, bins) + stored_numbers(data.records)[:, 0].mean()
 
         monkeypatch.setattr(CountingOracle, "histograms", exact)
