@@ -15,8 +15,6 @@ from accounting.mechanisms.selection import Selection
 from accounting.mechanisms.svrg_step import SvrgStep
 from accounting.mechanisms.without_replacement import WithoutReplacement
 
-PerturbedObjective = ObjectivePerturbation | RowObjectivePerturbation
-
 Mechanism = (
     Exponential
     | Gaussian
@@ -42,7 +40,6 @@ __all__ = [
     "Mechanism",
     "ObjectivePerturbation",
     "Parallel",
-    "PerturbedObjective",
     "PoissonGaussian",
     "RandomAllocation",
     "RandomIterate",

@@ -42,6 +42,7 @@ class ObjectivePerturbation(AbstractUnsampled):
     curvature_ratio: float
     name: Literal["objective_perturbation"] = "objective_perturbation"
     answers: ClassVar[int] = 1
+    hides: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         within(self.curvature_ratio, "the curvature ratio", 1e-12, 1e6)

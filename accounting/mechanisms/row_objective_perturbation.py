@@ -13,7 +13,7 @@ Proof: docs/proofs/row_objective_perturbation.md.
 import math
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,7 @@ class RowObjectivePerturbation(AbstractMechanism):
 
     curvature_ratio: float
     name: Literal["row_objective_perturbation"] = "row_objective_perturbation"
+    hides: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         within(self.curvature_ratio, "the curvature ratio", 1e-12, 1e6)
@@ -61,6 +62,9 @@ class RowObjectivePerturbation(AbstractMechanism):
     def fits(self, n: int, unit: Unit) -> bool:  # noqa: ARG002
         """Return whether a record is one row."""
         return unit.slots == 1
+
+    def needs_all_rows(self, n: int) -> None:
+        """Return None, because no records are drawn."""
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """Return the curves for any number of rows, and the postcondition's profile."""

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.errors import OutOfPlan
-from accounting.mechanisms import Exponential, Gaussian, Laplace, Parallel, PerturbedObjective, Resampled
+from accounting.mechanisms import Parallel, Resampled
+from accounting.mechanisms.mechanism import AbstractMechanism
 from accounting.noise import Noise, draws
 from accounting.plan import Plan, PlannedQuery
 from solvers import kernels
@@ -26,7 +27,6 @@ from solvers.data_access.unfolded import rows_of
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
-_RELEASED = Exponential | Gaussian | Laplace | Parallel | PerturbedObjective | Resampled  # none relies on sampling
 _ROWS_PER_HEARTBEAT = 1024
 
 Rounded = Callable[[Summed, NDArray[np.float64], Callable[[], None]], NDArray[np.float64]]
@@ -155,7 +155,9 @@ class DataAccess(AbstractOracle):
             if the plan does not hold this answer, its mechanism samples records or hides steps, a part of a parallel
             use would read a record again, or the mechanism is for other rows
         """
-        planned = self._meter.take(query, _RELEASED)
+        if self.planned(query).mechanism.hides:
+            raise OutOfPlan(f"query {query!r} is planned with another mechanism than this answer uses")
+        planned = self._meter.take(query, AbstractMechanism)
         mechanism = planned.mechanism
         if isinstance(mechanism, Resampled) != self._drawn or (self._drawn and planned.count != 1):
             raise OutOfPlan(f"query {query!r} is planned for other rows: drawn rows, or the rows of the data")

@@ -10,7 +10,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.errors import OutOfPlan
 from accounting.mechanisms import RandomAllocation
 from accounting.noise import Noise, batches, draws
 from accounting.plan import Plan, PlannedQuery
@@ -49,8 +48,7 @@ class AllocatedOracle(AbstractOracle):
     def _slot(self, planned: PlannedQuery) -> tuple[NDArray[np.int64], float]:
         """Return the records of the current slot, and the fixed number by which their sum is divided."""
         mechanism, n = planned.mechanism, self._problem.n
-        if not isinstance(mechanism, RandomAllocation):
-            raise OutOfPlan(f"query {planned.name!r} is not allocated")
+        assert isinstance(mechanism, RandomAllocation)
         turn, size = (self._meter.answered(planned.name) - 1) % mechanism.slots, mechanism.normalizer(n)
         if turn == 0:
             if mechanism.form == "independent":

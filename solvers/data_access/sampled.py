@@ -158,8 +158,7 @@ class SampledOracle(AbstractOracle):
 
     def _batch(self, planned: PlannedQuery) -> tuple[NDArray[np.int64], float]:
         """Return the slots of a fresh batch, and its fixed expected size in records."""
-        if not isinstance(planned.mechanism, PoissonGaussian):
-            raise OutOfPlan(f"query {planned.name!r} is not sampled")
+        assert isinstance(planned.mechanism, PoissonGaussian)
         rate = planned.mechanism.rate
         drawn = batches.poisson_rows(self._meter.noise, self._problem.n, rate)
         return slots_of(drawn, self._problem), rate * self._problem.n

@@ -20,6 +20,7 @@ from accounting.mechanisms import (
     RandomAllocation,
     RandomIterate,
 )
+from accounting.mechanisms.mechanism import AbstractMechanism
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from solvers.columns import Columns
@@ -165,3 +166,11 @@ def test_second_moments_clip_targets() -> None:
     data = inputs.of_arrays(np.full((6, 2), 0.5), np.ones(6), PROBLEM)
     _, target_moments = DataAccess(PROBLEM, data, PLAN, Noise(SeededBits(1))).moments(0.25)
     assert target_moments == pytest.approx([0.125, 0.125])
+
+
+@pytest.mark.parametrize("member", ["hides", "needs_all_rows", "fits"])
+def test_a_mechanism_that_leaves_something_open_cannot_be_made(member: str) -> None:
+    """A run on partitions, a release and a receipt ask the mechanism itself, so an unknown one must not pass."""
+    known = {name: None for name in AbstractMechanism.__abstractmethods__ if name != member}
+    with pytest.raises(TypeError, match=member):
+        type("Unknown", (AbstractMechanism,), known)()
