@@ -27,7 +27,6 @@ _ROUNDING = 1 + 1e-12
 LATTICE_BITS = 31  # lattice steps in one std of b, as a power of two
 
 
-@dataclass(frozen=True, slots=True)
 class AbstractPerturbedObjective(AbstractMechanism):
     """One minimizer; the noise multiplier is z = s / G, std of the linear term over a record's gradient bound.
 
@@ -36,9 +35,9 @@ class AbstractPerturbedObjective(AbstractMechanism):
     curvature_ratio : beta / Lambda in [1e-12, 1e6], a record's curvature over the summed objective's strong convexity
     """
 
+    __slots__ = ()
     answers: ClassVar[int] = 1
     hides: ClassVar[bool] = False
-
     curvature_ratio: float
 
     def __post_init__(self) -> None:
@@ -80,6 +79,7 @@ class ObjectivePerturbation(AbstractUnsampled, AbstractPerturbedObjective):
     Reference: Kifer, Smith and Thakurta 2012; Redberg, Koskela and Wang 2023; docs/spec 10 (replace-one).
     """
 
+    curvature_ratio: float
     name: Literal["objective_perturbation"] = "objective_perturbation"
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:

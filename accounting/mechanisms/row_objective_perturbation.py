@@ -40,6 +40,7 @@ class RowObjectivePerturbation(AbstractPerturbedObjective):
     Reference: Redberg, Koskela and Wang 2023 (a record added or removed); the rest is proven here.
     """
 
+    curvature_ratio: float
     name: Literal["row_objective_perturbation"] = "row_objective_perturbation"
 
     def fits(self, n: int, unit: Unit) -> bool:  # noqa: ARG002
