@@ -28,12 +28,7 @@ LATTICE_BITS = 31  # lattice steps in one std of b, as a power of two
 
 
 class AbstractPerturbedObjective(AbstractMechanism):
-    """One minimizer; the noise multiplier is z = s / G, std of the linear term over a record's gradient bound.
-
-    Parameters
-    ----------
-    curvature_ratio : beta / Lambda in [1e-12, 1e6], a record's curvature over the summed objective's strong convexity
-    """
+    """The random linear term of an objective: what both mechanisms have in common."""
 
     __slots__ = ()
     answers: ClassVar[int] = 1
@@ -74,7 +69,11 @@ class AbstractPerturbedObjective(AbstractMechanism):
 
 @dataclass(frozen=True, slots=True)
 class ObjectivePerturbation(AbstractUnsampled, AbstractPerturbedObjective):
-    """One minimizer, a record with any number of rows.
+    """One minimizer; the noise multiplier is z = s / G, std of the linear term over a record's gradient bound.
+
+    Parameters
+    ----------
+    curvature_ratio : beta / Lambda in [1e-12, 1e6], a record's curvature over the summed objective's strong convexity
 
     Reference: Kifer, Smith and Thakurta 2012; Redberg, Koskela and Wang 2023; docs/spec 10 (replace-one).
     """

@@ -33,9 +33,13 @@ _ROOT_TOLERANCE, _EPSILON_MARGIN, _DELTA_MARGIN = 1e-12, 1 + 1e-9, 1 - 1e-6
 
 @dataclass(frozen=True, slots=True)
 class RowObjectivePerturbation(AbstractPerturbedObjective):
-    """One minimizer, each record one row.
+    """One minimizer, each record one row; the noise multiplier is z = s / G, as in `ObjectivePerturbation`.
 
     It has a name of its own, because a person with several rows has the curve but not the profile.
+
+    Parameters
+    ----------
+    curvature_ratio : beta / Lambda in [1e-12, 1e6], a record's curvature over the summed objective's strong convexity
 
     Reference: Redberg, Koskela and Wang 2023 (a record added or removed); the rest is proven here.
     """
