@@ -15,6 +15,7 @@ from accounting.plan import Plan, PlannedQuery
 from solvers import Problem
 from solvers.bounds import BLOCK, gradient_bound, gradient_error, sampled_bound
 from solvers.data_access import inputs
+from solvers.data_access.data import Data
 from solvers.data_access.sampled import SampledOracle
 from solvers.data_access.unfolded import rows_of
 from solvers.domains import L2Ball
@@ -169,7 +170,7 @@ def test_the_noise_is_the_plans(rows: tuple[Problem, Vector, Vector]) -> None:
 
 def test_at_the_anchor_the_answer_is_zero_without_a_look_and_counts(rows: tuple[Problem, Vector, Vector]) -> None:
     oracle, w = made(*rows), np.array([0.3, -0.5, 0.2])
-    oracle._data = None  # whoever looks, fails
+    oracle._data = None  # type: ignore[assignment]  # whoever looks, fails
     assert oracle.sampled_change("batch", w, w.copy()).tolist() == [0.0, 0.0, 0.0]
     assert oracle.transcript().query("batch").count == 1
 
@@ -256,6 +257,7 @@ def test_computed_sums_are_within_the_granted_error(scale: float, d: int, monkey
     oracle = made(problem, X, y)
     value = oracle.gradient("full", w)
     data = oracle._data
+    assert isinstance(data, Data)
     wide = rows_of(data).astype(np.longdouble)
     with np.errstate(over="ignore"):
         slopes = -data.y / (1 + np.exp(np.longdouble(data.y) * (wide @ w.astype(np.longdouble))))

@@ -16,6 +16,7 @@ from accounting.plan import Plan, PlannedQuery
 from solvers import Problem, domains, methods, plan, regularizers, solve
 from solvers.bounds import block_rows, gradient_bound, sampled_bound
 from solvers.data_access import inputs
+from solvers.data_access.data import Data
 from solvers.data_access.meter import Meter
 from solvers.data_access.sampled import SampledOracle
 from solvers.data_access.sums import clip
@@ -223,7 +224,9 @@ def test_computed_sums_are_within_the_granted_error(scale: float, d: int, classe
     w = rng.standard_normal(problem.size) * scale
     anchor = w + rng.standard_normal(problem.size) * (0.1 if scale <= 1e8 else scale)
     oracle, meter = unmasked(problem, X, y)
-    wide = X.astype(np.longdouble) * oracle._data.scale[:, None]
+    data = oracle._data
+    assert isinstance(data, Data)
+    wide = X.astype(np.longdouble) * data.scale[:, None]
 
     def slopes(at: Floats) -> NDArray[np.longdouble]:
         margins = wide @ at.reshape(classes, d).astype(np.longdouble).T
