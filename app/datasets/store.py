@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from fastapi import Query
 
 from accounting.filter import Cost
-from accounting.records.documents import canonical
+from accounting.records.documents import canonical_text
 from accounting.records.events import Joined, Opened
 from accounting.records.filters import cost_from_json
 from accounting.records.ledger import LedgerState
@@ -226,7 +226,7 @@ def add(
             ledger_id=ledger_id or event.dataset,
             name=spec.name,
             rows=event.records,
-            spec=_text(spec.model_dump()),
+            spec=canonical_text(spec.model_dump()),
             content_sha256=content_sha256,
             folder=event.dataset,
             data="stored",
@@ -244,7 +244,7 @@ def add(
 def rename(connection: sa.Connection, row: DatasetRow, name: str) -> None:
     """Give a dataset another name; `ApiError` name_taken."""
     refuse_name(connection, name)
-    spec = _text(row.spec.model_copy(update={"name": name}).model_dump())
+    spec = canonical_text(row.spec.model_copy(update={"name": name}).model_dump())
     connection.execute(sa.update(datasets).where(datasets.c.id == row.id).values(name=name, spec=spec))
 
 
@@ -296,7 +296,3 @@ def _dataset(row: sa.Row[Any]) -> DatasetRow:
     public = (row.id, row.ledger_id, row.name, row.rows, spec, row.folder, state, row.created_at)
     stored: dict[str, Any] = {"checksum": row.sha256, "is_damaged": row.damaged_at is not None}
     return DatasetRow(*public, data=row.data, **stored, holdout_of=row.holdout_of)
-
-
-def _text(document: object) -> str:
-    return canonical(document).decode()

@@ -6,6 +6,7 @@
 from dataclasses import asdict, dataclass, replace
 
 import solvers
+from accounting.errors import BudgetExhausted, LedgerFrozen
 from accounting.filter import Cost
 from accounting.privacy import Privacy
 from accounting.records import receipt as receipts
@@ -52,30 +53,36 @@ class Priced:
     seconds: float
     warnings: tuple[str, ...]
 
-    def charged(self, job_id: str, analyst: str) -> Charged | None:
-        """Return the charge of a job; None if no budget could hold its cost."""
-        if self.cost is None:
-            return None
-        return Charged(job_id, self.cost, self.guarantee, analyst, self.dataset.id, self.planned.method.name)
-
-    def admitted(self, standing: Standing, charged: Charged | None) -> Standing | None:
-        """Return the ledger as it stands after the charge; None if it does not fit.
+    def charge(self, standing: Standing, job_id: str, analyst: str) -> Charged:
+        """Return the charge of a job.
 
         Raises
         ------
+        BudgetExhausted
+            if no budget could hold its cost.
         ApiError
             dataset_changed if the ledger's filter is not the priced one: the cost would be in another currency.
         """
         if standing.state.filter != self.dataset.state.filter:
             raise ApiError("dataset_changed")
-        return None if charged is None else standing.after(charged)
+        if self.cost is None:
+            raise BudgetExhausted("no budget holds the cost of this job")
+        return Charged(job_id, self.cost, self.guarantee, analyst, self.dataset.id, self.planned.method.name)
+
+    def outlook(self, standing: Standing) -> Quote:
+        """Return the quote of a job that is not submitted; raises as `charge`."""
+        try:
+            after = standing.after(self.charge(standing, "", ""))
+        except (BudgetExhausted, LedgerFrozen):
+            after = None
+        return self.quote(standing, after)
 
     def quote(self, standing: Standing, after: Standing | None) -> Quote:
         """Return the quote.
 
         Parameters
         ----------
-        standing, after : the ledger as it stands before the charge, and after it (`admitted`)
+        standing, after : the ledger as it stands before the charge, and after it; None if it is not admitted
         """
         release, problem, prepared = self.planned.release, self.planned.met, self.planned.preparation
         return Quote(
