@@ -130,9 +130,8 @@ class Replay:
         try:
             event = event_of(entry)
             state = step(self.state, event)
-            is_possible = described(state, event, entry.body["at"]) == (entry.kind, entry.body) and self._is_possible(
-                event
-            )
+            is_recorded = described(state, event, entry.body["at"]) == (entry.kind, entry.body)
+            is_possible = is_recorded and self._is_possible(event)
         except (AccountingError, KeyError, TypeError) as error:
             raise LedgerInvalid(f"entry {entry.sequence} does not follow from those before it") from error
         if not is_possible:
