@@ -131,8 +131,8 @@ def named(principal: Principal, name: str) -> sa.ScalarSelect[str]:
     The grants are read for an unknown name too. Otherwise the name of a dataset without a grant would take longer.
     """
     is_named = (datasets.c.name == name) & THERE
-    found = sa.func.coalesce(sa.select(datasets.c.id).where(is_named).scalar_subquery(), "")
-    return sa.select(found).where(granted(principal, found)).scalar_subquery()
+    dataset_id = sa.func.coalesce(sa.select(datasets.c.id).where(is_named).scalar_subquery(), "")
+    return sa.select(dataset_id).where(granted(principal, dataset_id)).scalar_subquery()
 
 
 def whole(dataset_id: str) -> sa.ColumnElement[bool]:

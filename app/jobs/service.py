@@ -161,11 +161,11 @@ def _reserve(
     job_id, at = new_id("job"), database.timestamp()
     try:
         charge = priced.charge(standing, job_id, owner.name)
-        after = ledger.charge(connection, now.ledger_id, standing, charge, at, owner.id)
+        charged = ledger.charge(connection, now.ledger_id, standing, charge, at, owner.id)
     except BudgetExhausted:
         raise ApiError("budget_exhausted", remaining=pricing.remaining(standing)) from None
-    quote = priced.quote(standing, after)
-    share = None if after.sees_parts_only else after.share(charge.cost)  # of the whole budget, for the receipt
+    quote = priced.quote(standing, charged)
+    share = None if charged.sees_parts_only else charged.share(charge.cost)  # of the whole budget, for the receipt
     row = JobRow(
         id=job_id,
         number=store.next_number(connection),
