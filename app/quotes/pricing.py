@@ -15,6 +15,8 @@ from app.calculation.questions import Answer, CalculatedPrice, Refused
 from app.datasets.store import DatasetRow
 from app.http.errors import ApiError
 from app.quotes.requests import ReadRequest
+from app.results.intervals import Widths
+from app.results.widths import widths
 from app.sources.design import Design, Table
 from app.sources.spec import JobSpec
 from app.wire import Quote, Requested
@@ -41,6 +43,7 @@ class Priced:
     cost : in the currency of the dataset's filter; None if no budget could hold it
     guarantee : the requested (epsilon, delta), which the plan keeps
     seconds : predicted duration of the run
+    interval_width : of each answer of a statistic or an evaluation
     """
 
     request: Requested
@@ -51,6 +54,7 @@ class Priced:
     guarantee: Privacy
     seconds: float
     warnings: tuple[str, ...]
+    interval_width: Widths | None
 
     def charged(self, job_id: str, analyst: str) -> Charged | None:
         """Return the charge of a job; None if no budget could hold its cost."""
@@ -104,6 +108,7 @@ class Priced:
                 )
                 for query, std in zip(release.plan.queries, self.planned.noise_stds, strict=True)
             ],
+            interval_width=self.interval_width,
             gradient_evaluations=self.planned.gradient_evaluations,
             forecast=self._forecast(),
             rows=None if problem.unit.is_person else problem.n,
@@ -183,6 +188,7 @@ def priced(requested: ReadRequest, answer: Answer) -> Priced:
         guarantee=requested.question.privacy,
         seconds=answer.seconds,
         warnings=_warnings(requested.design, dataset, requested.question.privacy),
+        interval_width=widths(spec),
     )
 
 
