@@ -43,6 +43,7 @@ def read(database: Database, settings: Settings, principal: Principal, request: 
         dataset = datasets.visible(connection, names.identify(connection, request.dataset, principal), principal)
         if dataset.data != "stored":
             raise ApiError("dataset_deleted")
+        datasets.refuse_changed(connection, dataset)
         preparation = request.preparation if isinstance(request, JobRequest) else None
         profile = None
         if isinstance(preparation, FromProfile):
@@ -68,6 +69,7 @@ def _evaluation(
     dataset = datasets.visible(connection, part, principal)
     if dataset.data != "stored":
         raise ApiError("dataset_deleted")
+    datasets.refuse_changed(connection, dataset)
     return evaluations.read(dataset, request, model, settings)
 
 
