@@ -178,7 +178,7 @@ CODES: Mapping[str, Code] = {
     ),
     "dataset_damaged": Code(
         503,
-        "The stored values differ from those registered",
+        "The stored dataset differs from the registered one",
         "Nothing was charged. The operator must restore the dataset.",
     ),
     "disk_full": Code(507, "The disk is full", "Nothing was changed or charged. The operator must free disk space."),

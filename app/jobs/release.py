@@ -15,10 +15,10 @@ from accounting.records.chain import Entry
 from accounting.records.codec import plan_from_json
 from accounting.records.documents import canonical_text, fields, number, parse
 from app.datasets.store import DatasetRow
-from app.jobs import evaluations, profiles, statistics
 from app.jobs.store import JobRow
 from app.ledger.keys import SigningKeys
 from app.persistence.session import new_id
+from app.results import evaluations, profiles, statistics
 from app.sources.design import Design
 from app.sources.spec import JobSpec
 from purse.wire.columns import CategoryColumn

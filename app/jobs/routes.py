@@ -58,9 +58,7 @@ Key = Annotated[
         description="Made by the caller before it sends. The same key and body again is the same job.",
     ),
 ]
-REFUSALS = responses(
-    *quotes.REFUSALS, "budget_exhausted", "idempotency_conflict", "dataset_frozen", "dataset_damaged", "disk_full"
-)
+REFUSALS = responses(*quotes.REFUSALS, "budget_exhausted", "idempotency_conflict", "dataset_frozen", "disk_full")
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,6 +153,7 @@ def _reserve(
     now = datasets.visible(connection, dataset.id, owner)
     if now.data != "stored":
         raise ApiError("dataset_deleted")
+    datasets.refuse_changed(connection, now)
     if now.is_damaged:
         raise ApiError("dataset_damaged")
     if now.state.frozen:

@@ -4,17 +4,30 @@ Every function works inside the caller's transaction, so an entry is committed t
 """
 
 import json
-from typing import Any
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from accounting.errors import LedgerInvalid
+from accounting.errors import AccountingError, LedgerInvalid
 from accounting.filter import Cost
 from accounting.privacy import Privacy, Relation
 from accounting.records.allotments import Standing
 from accounting.records.chain import Entry, Head
 from accounting.records.documents import canonical_text
-from accounting.records.events import Charged, External, JobStep, Opened, Refunded, RolledBack, StewardEvent
+from accounting.records.entries import event_of
+from accounting.records.events import (
+    Charged,
+    External,
+    JobStep,
+    Joined,
+    Opened,
+    Refunded,
+    Registration,
+    RolledBack,
+    StewardEvent,
+)
 from accounting.records.filters import cost_from_json, cost_to_json
 from accounting.records.ledger import LedgerState, advance
 from app.http.lists import Paging
@@ -85,6 +98,36 @@ def neighbors(connection: sa.Connection, dataset_id: str) -> Relation:
     """Return the neighboring relation of the ledger's guarantee."""
     relation: Relation = entries(connection, dataset_id, limit=1)[0].body["neighbors"]
     return relation
+
+
+def registration(connection: sa.Connection, dataset_id: str) -> Registration:
+    """Return the facts that the dataset's ledger states about it.
+
+    Raises
+    ------
+    LedgerInvalid
+        if the ledger does not register the dataset, or the entry was changed.
+    """
+    opened = _registered(Opened, entries(connection, dataset_id, limit=1))
+    if opened.dataset == dataset_id:
+        return Registration.of(opened)
+    is_joined = (ledger_entries.c.ledger_id == _of(dataset_id)) & (ledger_entries.c.kind == "joined")
+    of_dataset = json_at(ledger_entries.c.body, "$.dataset", sa.Text()) == dataset_id
+    rows = connection.execute(sa.select(ledger_entries).where(is_joined, of_dataset).limit(1))
+    return Registration.of(_registered(Joined, [_entry(row) for row in rows]), Registration.of(opened))
+
+
+R = TypeVar("R", Opened, Joined)
+
+
+def _registered(kind: type[R], candidates: Sequence[Entry]) -> R:
+    """Return the event of the first entry; raise LedgerInvalid unless it is of this kind and has its hash."""
+    with suppress(AccountingError, KeyError, TypeError):
+        for entry in candidates[:1]:
+            event = event_of(entry)
+            if isinstance(event, kind) and entry.hash == entry.digest():
+                return event
+    raise LedgerInvalid("the ledger does not register the dataset, or the entry was changed")
 
 
 def promises(connection: sa.Connection, dataset_id: str) -> list[tuple[Privacy, str]]:

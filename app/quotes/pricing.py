@@ -17,6 +17,8 @@ from app.calculation.questions import Answer, CalculatedPrice
 from app.datasets.store import DatasetRow
 from app.http.errors import ApiError
 from app.quotes.requests import ReadRequest
+from app.results.intervals import Widths
+from app.results.widths import widths
 from app.sources.design import Design, Table
 from app.sources.spec import JobSpec
 from app.wire import Quote, Requested
@@ -43,6 +45,7 @@ class Priced:
     cost : in the currency of the dataset's filter; None if no budget could hold it
     guarantee : the requested (epsilon, delta), which the plan keeps
     seconds : predicted duration of the run
+    interval_width : of each answer of a statistic or an evaluation
     """
 
     request: Requested
@@ -53,6 +56,7 @@ class Priced:
     guarantee: Privacy
     seconds: float
     warnings: tuple[str, ...]
+    interval_width: Widths | None
 
     def charge(self, standing: Standing, job_id: str, analyst: str) -> Charged:
         """Return the charge of a job.
@@ -111,6 +115,7 @@ class Priced:
                 )
                 for query, std in zip(release.plan.queries, self.planned.noise_stds, strict=True)
             ],
+            interval_width=self.interval_width,
             gradient_evaluations=self.planned.gradient_evaluations,
             forecast=self._forecast(),
             rows=None if problem.unit.is_person else problem.n,
@@ -188,6 +193,7 @@ def priced(requested: ReadRequest, answer: Answer) -> Priced:
         guarantee=requested.question.privacy,
         seconds=price.seconds,
         warnings=_warnings(requested.design, dataset, requested.question.privacy),
+        interval_width=widths(spec),
     )
 
 

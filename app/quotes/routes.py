@@ -18,6 +18,7 @@ REFUSALS = (
     "not_found",
     "dataset_deleted",
     "dataset_changed",
+    "dataset_damaged",
     "invalid_request",
     "out_of_range",
     "unsupported_combination",

@@ -32,11 +32,13 @@ def charge(database: Database, steward: Principal, dataset_id: str, asked: Exter
     ------
     ApiError
         not_found; budget_exhausted; idempotency_conflict if the label was used for another event; out_of_range if no
-        ledger could record it; method_filter_mismatch.
+        ledger could record it; method_filter_mismatch; dataset_damaged.
     """
     with database.read() as connection:  # pricing may take a second, for which no writer should wait
         row = store.visible(connection, dataset_id, steward)
         parts = [row, *(part for part in store.parts(connection, row) if part.ledger_id != row.ledger_id)]
+        for part in parts:
+            store.refuse_changed(connection, part)
         outside = Outside(asked.event, ledger.neighbors(connection, dataset_id))
     costs = [_cost(part.state.filter, outside) for part in parts]
     with database.write() as connection:

@@ -53,6 +53,7 @@ def amend(
         "method_filter_mismatch",
         "budget_exhausted",
         "dataset_changed",
+        "dataset_damaged",
         "idempotency_conflict",
         "disk_full",
     ),

@@ -332,7 +332,7 @@ def test_a_profile_is_priced_released_read_and_used(run: Run, people: tuple[Path
     price = _document(run("stats", "profile", name, "--epsilon", "0.4", "--bins", "5", "--quote", "--json"))
     assert (price["method"], price["fits"]) == ({"name": "profile", "bins": 5}, True)
     code, told, _ = run("stats", "profile", name, "--epsilon", "0.4", "--quote")
-    assert (code, "histograms" in told, "no risk to forecast" in told) == (0, True, True)
+    assert (code, "histograms" in told, "95 % interval width" in told) == (0, True, True)
     made = _document(
         run("stats", "profile", name, "--epsilon", "0.4", "--bins", "5", "--out", str(tmp_path / "p.json"), "--json")
     )
