@@ -197,6 +197,7 @@ class External:
     by: str
 
 
-JobEvent = Charged | Started | Refunded | Released | Failed | Cancelled
+JobStep = Started | Refunded | Released | Failed | Cancelled
+JobEvent = Charged | JobStep
 StewardEvent = Joined | Promised | Frozen | Renamed | Emptied | External
 LedgerEvent = Opened | StewardEvent | RolledBack | JobEvent
