@@ -99,6 +99,30 @@ class Prepared(Wire):
     profile: Annotated[UsedProfile | None, Field(description="The profile, if rows are standardised by one.")] = None
 
 
+Basis = Literal["exact", "worst_case", "typical"]
+
+
+class IntervalWidth(Wire):
+    """The width of the 95 % interval of an answer, known before the answer is bought.
+
+    It is a function of public facts. `exact`: the released interval has this width, unless it is cut at an end of the
+    declared range. `worst_case`: it has at most this width. `typical`: it has this width if values, scores or residuals
+    are spread evenly over their range, classes are equally frequent, and every person has as many rows as allowed.
+    """
+
+    answer: Annotated[
+        str, Field(description="The answer, such as `count`, `mean`, `share`, `quantile 0.5` or `accuracy`.")
+    ]
+    column: Annotated[Name | None, Field(description="Its column; null if the width is the same for all answers.")]
+    width: Annotated[float, Field(description="Upper end minus lower end, in the unit of the answer.")]
+    basis: Annotated[Basis, Field(description="`exact`, `worst_case` or `typical`.")]
+
+    @classmethod
+    def of(cls, answer: str, column: str | None, width: float, basis: Basis) -> "IntervalWidth":
+        """Return the width of the interval of an answer."""
+        return cls(answer=answer, column=column, width=width, basis=basis)
+
+
 class Quote(Wire):
     """The price of a job: a function of public facts only."""
 
@@ -116,6 +140,12 @@ class Quote(Wire):
     accountant: Annotated[str, Field(description="The accountant whose certificate allowed the smallest noise.")]
     accountant_version: Annotated[str, Field(description="Its version.")]
     queries: Annotated[list[QueryPrice], Field(description="All queries of the data.")]
+    interval_width: Annotated[
+        list[IntervalWidth] | None,
+        Field(
+            description="Width of the 95 % interval of each answer of a statistic or an evaluation; null for a model."
+        ),
+    ] = None
     gradient_evaluations: Annotated[float, Field(description="Expected number of per-row gradients of the run.")]
     forecast: Annotated[
         Forecast | None, Field(description="What to expect; null for a job priced before there were forecasts.")
