@@ -202,7 +202,7 @@ def publish(database: Database, keys: SigningKeys, claim: Claim) -> str | None:
         if the output is not within the plan; nothing has changed then, and the caller fails the job.
     """
     with database.read() as connection:
-        how = store.ended(connection, claim.id)
+        how = store.document(connection, claim.id, "ended")
     if how is None:
         return None
     if how in (RAISED, VANISHED):
@@ -246,9 +246,10 @@ def _store_end(connection: sa.Connection, clock: Clock, row: JobRow, how: str, l
 
 def _claim(connection: sa.Connection, row: JobRow | None) -> Claim:
     assert row is not None
-    dataset = datasets.get(connection, row.dataset_id)
+    dataset, spec = datasets.get(connection, row.dataset_id), store.document(connection, row.id, "spec")
     assert dataset is not None
-    return Claim(row, dataset, store.spec(connection, row.id))
+    assert spec is not None
+    return Claim(row, dataset, spec)
 
 
 def _is_publishable(connection: sa.Connection, claim: Claim) -> bool:
