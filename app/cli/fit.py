@@ -148,8 +148,8 @@ def _template(file: Path, target: str, as_json: bool) -> NoReturn:
 
     try:
         names = header(file)
-    except (SourceError, ValueError) as error:
-        raise Refusal(f"{file} cannot be read. {error}") from error
+    except SourceError as error:
+        raise Refusal(f"{file} has no column names. {error}") from error
     columns: list[dict[str, Any]] = [
         {"name": name, "type": "category", "categories": []}
         if name == target

@@ -169,7 +169,7 @@ def encoded(file: Path, reading: Reading, people: People | None = None) -> Itera
 
 
 def header(file: Path, dialect: Dialect = PLAIN) -> list[str]:
-    """Return the names of all columns; no row is read. Raises as `store`, or ValueError for a damaged Parquet file."""
+    """Return the names of all columns; no row is read. Raises `Unreadable` as `store` does."""
     return parquet.names(file) if _is_parquet(file) else csv.names(file, dialect)
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.service import JOB, Service
 
+ANALYST = "the analyst"  # of `shared`
 PREFIX = "/v1/datasets/{dataset_id}"
 # A body for each operation that changes a dataset, in an order in which all of them succeed.
 CHANGES: list[tuple[str, str, Any, int]] = [
@@ -82,10 +83,10 @@ def test_every_read_answers_to_the_name_as_to_the_id(
 ) -> None:
     shared.attach(dataset)
     allotment = {"share": 0.5, "mode": "shared"}
-    assert shared.call("steward", "PUT", f"/v1/datasets/{dataset}/allotments/analyst", json=allotment).is_success
+    assert shared.call("steward", "PUT", f"/v1/datasets/{dataset}/allotments/{ANALYST}", json=allotment).is_success
     for path in (path for method, path, _ in operations if method == "get" and "{dataset_id}" in path):
         by_id, by_name = (
-            shared.call("steward", "GET", path.format(dataset_id=reference, analyst="analyst"))
+            shared.call("steward", "GET", path.format(dataset_id=reference, analyst=ANALYST))
             for reference in (dataset, name)
         )
         assert by_name.status_code == by_id.status_code == 200, path
@@ -95,7 +96,7 @@ def test_every_read_answers_to_the_name_as_to_the_id(
 
 def test_every_change_is_made_by_name(shared: Service, dataset: str, name: str) -> None:
     for method, rest, body, status in CHANGES:
-        path = (PREFIX + rest).format(dataset_id=name, analyst="analyst")
+        path = (PREFIX + rest).format(dataset_id=name, analyst=ANALYST)
         if method == "put" and rest == "/sample":
             answer = shared.attach(name)
         else:
