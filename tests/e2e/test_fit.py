@@ -61,7 +61,7 @@ def fit(people: Path, monkeypatch: pytest.MonkeyPatch, purse: Fit) -> Fit:
 
 
 def test_without_a_schema_there_is_a_template_and_only_the_header_is_read(people: Path, fit: Fit) -> None:
-    people.write_bytes(b'\xef\xbb\xbf"age",sex,income\n\xff\xfe\x00 not even text\n')
+    people.write_bytes(b'\xef\xbb\xbf"age",sex,income\n30,f,low\n\xff\xfe\x00 not even text\n')
     code, out, err = fit("--epsilon", "1")
     template = json.loads(out)
     assert code == 2
