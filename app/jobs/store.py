@@ -1,5 +1,6 @@
 """Jobs in the database. Every function except `submitted` runs inside the caller's transaction."""
 
+import hashlib
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -260,6 +261,11 @@ def document(connection: sa.Connection, job_id: str, name: Literal["spec", "ende
         model, whose SHA-256 is in the receipt, or the receipt
     """
     return connection.scalar(sa.select(jobs.c[name]).where(jobs.c.id == job_id))
+
+
+def spec_sha256(spec: str) -> str:
+    """Return the hash of a `JobSpec`'s JSON, which the job's charge states."""
+    return hashlib.sha256(spec.encode()).hexdigest()
 
 
 def _one(connection: sa.Connection, condition: sa.ColumnElement[bool]) -> JobRow | None:
