@@ -247,6 +247,3 @@ def _coordinate(rule: Filter) -> int:
 def _on_parts(rule: Filter, cost: Cost) -> tuple[int, int]:
     """Return the coordinate of all parts and the slack of a vector of the filter."""
     return cost[_coordinate(rule)], cost[-1] if rule.slack else 0
-
-
-__all__ = ["Account", "Allotment", "Part", "Standing", "largest_part", "reservations_fit", "standing"]

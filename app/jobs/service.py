@@ -161,7 +161,7 @@ def _reserve(
     standing = allotments.stands(connection, now.ledger_id, now.state, owner.id)
     job_id, at = new_id("job"), database.timestamp()
     try:
-        charge = priced.charge(standing, job_id, owner.name)
+        charge = replace(priced.charge(standing, job_id, owner.name), spec_sha256=store.spec_sha256(spec))
         charged = ledger.charge(connection, now.ledger_id, standing, charge, at, owner.id)
     except BudgetExhausted:
         raise ApiError("budget_exhausted", remaining=pricing.remaining(standing)) from None
@@ -177,7 +177,7 @@ def _reserve(
         idempotency_key=key,
         request_sha256=digest,
         quote=canonical_text(quote.model_dump(mode="json")),
-        charge=canonical_text({"cost": cost_to_json(charge.cost), "share": share}),
+        charge=canonical_text({"cost": cost_to_json(charge.cost), "share": share, "entry": charged.state.sequence}),
         state="queued",
         attempt=0,
         lost=0,

@@ -108,26 +108,45 @@ def registration(connection: sa.Connection, dataset_id: str) -> Registration:
     LedgerInvalid
         if the ledger does not register the dataset, or the entry was changed.
     """
-    opened = _registered(Opened, entries(connection, dataset_id, limit=1))
+    opened = _sound(Opened, entries(connection, dataset_id, limit=1))
     if opened.dataset == dataset_id:
         return Registration.of(opened)
     is_joined = (ledger_entries.c.ledger_id == _of(dataset_id)) & (ledger_entries.c.kind == "joined")
     of_dataset = json_at(ledger_entries.c.body, "$.dataset", sa.Text()) == dataset_id
     rows = connection.execute(sa.select(ledger_entries).where(is_joined, of_dataset).limit(1))
-    return Registration.of(_registered(Joined, [_entry(row) for row in rows]), Registration.of(opened))
+    return Registration.of(_sound(Joined, [_entry(row) for row in rows]), Registration.of(opened))
 
 
-R = TypeVar("R", Opened, Joined)
+def charged(connection: sa.Connection, dataset_id: str, job_id: str, first: int = 1) -> Charged:
+    """Return the charge of a job.
+
+    Parameters
+    ----------
+    first : number of the first entry to look at; the charge's own is the fastest
+
+    Raises
+    ------
+    LedgerInvalid
+        if there is no charge from there on, or the entry was changed.
+    """
+    is_charge = (ledger_entries.c.ledger_id == _of(dataset_id)) & (ledger_entries.c.kind == "charged")
+    of_job = json_at(ledger_entries.c.body, "$.job", sa.Text()) == job_id
+    query = sa.select(ledger_entries).where(is_charge, ledger_entries.c.sequence >= first, of_job)
+    rows = connection.execute(query.order_by(ledger_entries.c.sequence).limit(1))
+    return _sound(Charged, [_entry(row) for row in rows])
 
 
-def _registered(kind: type[R], candidates: Sequence[Entry]) -> R:
+E = TypeVar("E", Opened, Joined, Charged)
+
+
+def _sound(kind: type[E], candidates: Sequence[Entry]) -> E:
     """Return the event of the first entry; raise LedgerInvalid unless it is of this kind and has its hash."""
     with suppress(AccountingError, KeyError, TypeError):
         for entry in candidates[:1]:
             event = event_of(entry)
             if isinstance(event, kind) and entry.hash == entry.digest():
                 return event
-    raise LedgerInvalid("the ledger does not register the dataset, or the entry was changed")
+    raise LedgerInvalid("the ledger does not have this entry, or the entry was changed")
 
 
 def promises(connection: sa.Connection, dataset_id: str) -> list[tuple[Privacy, str]]:

@@ -12,7 +12,14 @@ from accounting.privacy import DELTA_RANGE, EPSILON_RANGE, Unit
 class Wire(BaseModel):
     """A message. Text, booleans, NaN and infinity are not accepted as numbers."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        strict=True,
+        extra="forbid",
+        frozen=True,
+        allow_inf_nan=False,
+        hide_input_in_errors=True,
+        use_attribute_docstrings=True,
+    )
 
 
 def _zero_or_not_tiny(delta: float) -> float:
@@ -77,7 +84,7 @@ T = TypeVar("T")
 class Page(Wire, Generic[T]):
     """One page of a list."""
 
-    items: Annotated[list[T], Field(description="The entries of this page.")]
-    next: Annotated[str | None, Field(description="Pass it as `cursor` for the next page; null on the last page.")] = (
-        None
-    )
+    items: list[T]
+    """The entries of this page."""
+    next: str | None = None
+    """Pass it as `cursor` for the next page; null on the last page."""

@@ -24,18 +24,11 @@ class PersonUnit(Wire):
     column: Annotated[
         Name, Field(description="The file's column that names each row's person; it groups rows and is not stored.")
     ]
-    max_rows: Annotated[
-        int, Field(ge=1, le=MOST_ROWS, description="k: of each person the first k rows of the file are used.")
-    ]
-    persons: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            le=10**10,
-            description="n, public: people without a row count, more than these in the file refuse it. If null, how "
-            "many are in the file: every one is then known to have a row.",
-        ),
-    ] = None
+    max_rows: Annotated[int, Field(ge=1, le=MOST_ROWS)]
+    """k: of each person the first k rows of the file are used."""
+    persons: Annotated[int | None, Field(ge=1, le=10**10)] = None
+    """n, public: people without a row count, more than these in the file refuse it. If null, how many are in the file:
+    every one is then known to have a row."""
 
     @property
     def name(self) -> str:
@@ -56,69 +49,39 @@ class DatasetSpec(Wire):
     """The public declaration of an upload. No part of it is read from the data."""
 
     name: Title
-    columns: Annotated[
-        list[Column],
-        Field(min_length=1, max_length=MAX_COLUMNS, description="The columns to keep; others are not stored."),
-    ]
-    budget: Annotated[Budget, Field(description="The budget, enforced from now on.")]
+    columns: Annotated[list[Column], Field(min_length=1, max_length=MAX_COLUMNS)]
+    """The columns to keep; others are not stored."""
+    budget: Budget
+    """The budget, enforced from now on."""
     neighbors: Neighbors = REPLACE_ONE
-    family: Annotated[
-        Title | None,
-        Field(
-            description="Datasets about the same people, under one name: they share the budget and the ledger of the "
-            "first of them, and each must state that budget and those neighbors."
-        ),
-    ] = None
+    family: Title | None = None
+    """Datasets about the same people, under one name: they share the budget and the ledger of the first of them, and
+    each must state that budget and those neighbors."""
 
-    unit: Annotated[
-        PersonUnit | None,
-        Field(description="What is protected: a person, all rows of one up to a cap; a single row, if null."),
-    ] = None
+    unit: PersonUnit | None = None
+    """What is protected: a person, all rows of one up to a cap; a single row, if null."""
 
-    storage: Annotated[
-        Literal["home", "partitions"],
-        Field(
-            description="Where records are kept: in the server's home; or as partitions in the place that the operator "
-            "has named, which no machine need hold together."
-        ),
-    ] = "home"
+    storage: Literal["home", "partitions"] = "home"
+    """Where records are kept: in the server's home; or as partitions in the place that the operator has named, which no
+    machine need hold together."""
 
-    holdout: Annotated[
-        float | None,
-        Field(
-            gt=0,
-            le=0.5,
-            description="The share of records (of persons, where one is the unit) that is kept out of all training: a "
-            "dataset of its own, with the same promise, of which models are evaluated and nothing else is asked. Which "
-            "ones says a public rule on positions.",
-        ),
-    ] = None
+    holdout: Annotated[float | None, Field(gt=0, le=0.5)] = None
+    """The share of records (of persons, where one is the unit) that is kept out of all training: a dataset of its own,
+    with the same promise, of which models are evaluated and nothing else is asked. Which ones says a public rule on
+    positions."""
 
-    dialect: Annotated[Dialect, Field(description="How the file is written; nothing of it is guessed.")] = PLAIN
-    max_unparsed: Annotated[
-        Share | dict[Name, Share],
-        Field(
-            description="The largest part of a column's values, of those that are there, that may not parse: more "
-            "refuses the file. A category that is not declared does not parse. One number for all columns, or one for "
-            "each that is named, and 0.05 for the others."
-        ),
-    ] = MAX_UNPARSED
-    max_clamped: Annotated[
-        Share | dict[Name, Share] | None,
-        Field(
-            description="The largest share of a number column's non-missing values that may be clamped to a bound: a "
-            "larger share refuses the file. One number for all columns, or one for each named column and no limit for "
-            "the others. If null, no limit."
-        ),
-    ] = None
-    targets: Annotated[
-        list[Name],
-        Field(
-            max_length=MAX_COLUMNS,
-            description="Columns that models are to predict: of each at most 0.01 may not parse, unless `max_unparsed` "
-            "names it.",
-        ),
-    ] = []
+    dialect: Dialect = PLAIN
+    """How the file is written; nothing of it is guessed."""
+    max_unparsed: Share | dict[Name, Share] = MAX_UNPARSED
+    """The largest part of a column's values, of those that are there, that may not parse: more refuses the file. A
+    category that is not declared does not parse. One number for all columns, or one for each that is named, and 0.05
+    for the others."""
+    max_clamped: Share | dict[Name, Share] | None = None
+    """The largest share of a number column's non-missing values that may be clamped to a bound: a larger share refuses
+    the file. One number for all columns, or one for each named column and no limit for the others. If null, no limit.
+    """
+    targets: Annotated[list[Name], Field(max_length=MAX_COLUMNS)] = []
+    """Columns that models are to predict: of each at most 0.01 may not parse, unless `max_unparsed` names it."""
 
     @property
     def protected(self) -> Unit:
@@ -200,14 +163,12 @@ def _refuse_written(bound: object, field: str, dialect: object) -> None:
 class Amendment(Wire):
     """Changes to a dataset; null fields stay. To change a column, withdraw the dataset and register it again."""
 
-    name: Annotated[Title | None, Field(description="Another name; while nothing has been charged.")] = None
-    budget: Annotated[
-        BudgetChange | None,
-        Field(description="Any other budget while nothing has been charged; a larger one, a new promise, after that."),
-    ] = None
-    frozen: Annotated[
-        bool | None, Field(description="True stops all spending and all starts at once; false lifts that.")
-    ] = None
+    name: Title | None = None
+    """Another name; while nothing has been charged."""
+    budget: BudgetChange | None = None
+    """Any other budget while nothing has been charged; a larger one, a new promise, after that."""
+    frozen: bool | None = None
+    """True stops all spending and all starts at once; false lifts that."""
 
     @model_validator(mode="after")
     def _something(self) -> Self:
@@ -221,32 +182,27 @@ class Dataset(Wire):
 
     id: Identifier
     name: Name
-    family: Annotated[
-        Name | None,
-        Field(description="Whose budget and ledger it shares; an analyst is not told."),
-    ] = None
-    rows: Annotated[
-        int | None, Field(description="n, public. Null where a person is the unit: how many rows there are is secret.")
-    ]
-    persons: Annotated[int | None, Field(description="n, public, where a person is the unit.")] = None
+    family: Name | None = None
+    """Whose budget and ledger it shares; an analyst is not told."""
+    rows: int | None
+    """n, public. Null where a person is the unit: how many rows there are is secret."""
+    persons: int | None = None
+    """n, public, where a person is the unit."""
     unit: Protected
-    data: Annotated[
-        Literal["stored", "deleted", "withdrawn"],
-        Field(description="Whether its values are still there; withdrawn, it is a dataset no more, and its name free."),
-    ] = "stored"
-    columns: Annotated[list[Column], Field(description="The declared columns.")]
-    budget: Annotated[BudgetStatus, Field(description="The budget as it stands.")]
-    warnings: Annotated[list[str], Field(description="What the steward should know about the declaration.")] = []
-    profile: Annotated[
-        Identifier | None, Field(description="The job that released its latest profile, which all its jobs may use.")
-    ] = None
-    holdout: Annotated[
-        Identifier | None,
-        Field(description="Its kept-out part, a dataset of its own; `rows` and `persons` are without it."),
-    ] = None
-    holdout_of: Annotated[
-        Identifier | None, Field(description="Of a kept-out part, the dataset that it is kept out of.")
-    ] = None
+    data: Literal["stored", "deleted", "withdrawn"] = "stored"
+    """Whether its values are still there; withdrawn, it is a dataset no more, and its name free."""
+    columns: list[Column]
+    """The declared columns."""
+    budget: BudgetStatus
+    """The budget as it stands."""
+    warnings: list[str] = []
+    """What the steward should know about the declaration."""
+    profile: Identifier | None = None
+    """The job that released its latest profile, which all its jobs may use."""
+    holdout: Identifier | None = None
+    """Its kept-out part, a dataset of its own; `rows` and `persons` are without it."""
+    holdout_of: Identifier | None = None
+    """Of a kept-out part, the dataset that it is kept out of."""
     created_at: Timestamp
 
     def __repr__(self) -> str:
@@ -257,9 +213,8 @@ class Dataset(Wire):
 class Registered(Dataset):
     """The response to a registration, for the uploader."""
 
-    report: Annotated[
-        FileReport, Field(description="What became of the file's values. It is told here, once, and kept nowhere.")
-    ]
+    report: FileReport
+    """What became of the file's values. It is told here, once, and kept nowhere."""
 
     @staticmethod
     def of(dataset: Dataset, report: FileReport) -> "Registered":

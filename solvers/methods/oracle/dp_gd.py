@@ -15,7 +15,7 @@ from solvers.errors import Unsuitable
 from solvers.hidden_steps import contraction, step_bound
 from solvers.methods.average import Average
 from solvers.methods.checks import check_count, check_loss, check_smooth, check_step
-from solvers.methods.defaults import accelerated_step, accelerated_steps, descent_time
+from solvers.methods.defaults.descent import accelerated_step, accelerated_steps, descent_time
 from solvers.methods.run import Bounds, FullBatchRun, Start, Strict
 from solvers.oracles import FullBatch
 from solvers.potentials.half_squared_l2 import directions
