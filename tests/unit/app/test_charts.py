@@ -11,8 +11,16 @@ def _measured(value: float) -> Measured:
 
 
 def _threshold(threshold: float, false_positive_rate: float) -> Threshold:
-    rates = {"true_positive_rate": _measured(0.8), "false_positive_rate": _measured(false_positive_rate)}
-    return Threshold.model_construct(threshold=threshold, accuracy=_measured(0.5), **rates)
+    return Threshold(
+        threshold=threshold,
+        true_positives=1.0,
+        false_positives=1.0,
+        true_negatives=1.0,
+        false_negatives=1.0,
+        accuracy=_measured(0.5),
+        true_positive_rate=_measured(0.8),
+        false_positive_rate=_measured(false_positive_rate),
+    )
 
 
 def test_a_roc_curve_runs_from_corner_to_corner_also_if_noise_disorders_the_thresholds() -> None:
