@@ -18,7 +18,7 @@ from accounting.privacy import Privacy
 from accounting.records.codec import plan_to_json
 from app.jobs import release, service
 from app.jobs.store import JobRow
-from app.sources.design import Design
+from app.sources.design import Design, load
 from app.sources.spec import JobSpec
 from app.wire import JobRequest
 from app.worker.dispatcher import Dispatcher
@@ -211,13 +211,12 @@ def test_a_job_runs_and_is_released_as_it_was_priced(tmp_path: Path, monkeypatch
         connection.execute(sa.text("update datasets set spec = :spec"), {"spec": declared})
     monkeypatch.setattr(Design, "of", None)
     seen = []
-    load = Design.load
 
     def loaded(design: Design, folder: Path) -> Any:
         seen.append(design)
         return load(design, folder)
 
-    monkeypatch.setattr(Design, "load", loaded)
+    monkeypatch.setattr("app.worker.execute.load", loaded)
     dispatcher = Dispatcher(world.settings, world.database, world.keys, InlineEngine())
     dispatcher.step()
     run_out(world, dispatcher)
