@@ -2,7 +2,7 @@
 
 Symbols: n records, d free parameters, k slots of a record, mu the Gaussian mu of the guarantee. The *signal* is
 x = n mu / d^1.5: by how much information exceeds the noise of a curvature. Constants were chosen by the simulations of
-docs/spec 27.9. They affect widths, and never the guarantee.
+docs/spec 27. They affect widths, and never the guarantee.
 """
 
 import math
