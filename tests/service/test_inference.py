@@ -133,6 +133,12 @@ def test_what_does_not_suit_a_table_is_refused_before_anything_is_charged(
         assert answer.json()["code"] in (code, "needs_delta"), answer.text
 
 
+def test_a_forecast_of_a_table_is_refused(shared: Service, hospital: str) -> None:
+    asked = body(hospital) | {"privacy": {"epsilons": [1.0]}}
+    answer = shared.call("analyst", "POST", "/v1/forecasts", json=asked)
+    assert (answer.status_code, answer.json()["violations"][0]["where"]) == (422, "body.inference")
+
+
 def test_a_model_without_inference_has_no_table(shared: Service, hospital: str) -> None:
     quote = shared.call("analyst", "POST", "/v1/quotes", json=body(hospital, inference=False)).json()
     assert quote["expected_table"] is None
