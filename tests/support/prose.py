@@ -170,8 +170,13 @@ def main(paths: list[str]) -> None:
         prose = of_markdown(Path(path).read_text())
         print(f"{path:40s} {prose}")
         if len(paths) == 1:
-            for name in ("long", "odd_openings", "punctuated", "house_words"):
-                print(f"\n{name}:", *getattr(prose, name), sep="\n  ")
+            print_faults(prose)
+
+
+def print_faults(prose: Prose) -> None:
+    """Print the sentences to rewrite."""
+    for name in ("long", "odd_openings", "punctuated", "house_words"):
+        print(f"\n{name}:", *getattr(prose, name), sep="\n  ")
 
 
 if __name__ == "__main__":
