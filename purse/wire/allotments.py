@@ -17,12 +17,13 @@ class AllotmentRequest(Wire):
     )
     epsilon: Annotated[Epsilon | None, Field(description="At most the budget's.")] = None
     delta: Annotated[
-        Delta | None, Field(description="Only with epsilon; at most the budget's delta, which is the default.")
+        Delta | None,
+        Field(description="Allowed only with epsilon, and at most the budget's delta, which is the default."),
     ] = None
     mode: Annotated[
         Mode,
         Field(
-            description="shared: an upper limit; all analysts draw on one pool. "
+            description="`shared` is an upper limit, and all analysts draw on one pool. "
             "reserved: set aside for this analyst. All "
             "reservations and everything spent must fit in the budget. An analyst with a reservation and all others do "
             "not see each other's spending, except for profiles, which belong to the dataset."
@@ -43,7 +44,7 @@ class Allotment(Wire):
 
     analyst: Name
     identity: Annotated[Identifier, Field(description="Identity of the analyst, the same for all of their tokens.")]
-    mode: Annotated[Mode, Field(description="shared: an upper limit; reserved: set aside for this analyst.")]
+    mode: Annotated[Mode, Field(description="`shared` is an upper limit. `reserved` is set aside for this analyst.")]
     share: Annotated[float, Field(description="Fraction of the budget that all jobs of the analyst together may use.")]
     epsilon: Annotated[float, Field(description="Epsilon that this share guarantees at delta.")]
     delta: Annotated[float, Field(description="Its delta.")]

@@ -42,7 +42,7 @@ class BudgetChange(Wire):
     epsilon: Epsilon
     delta: Delta
     filter: Annotated[
-        FilterKind | None, Field(description="The filter; unchanged if null. It cannot change after the first charge.")
+        FilterKind | None, Field(description="The filter. Unchanged if null. The first charge fixes it.")
     ] = None
     slack: Annotated[
         float | None,
@@ -70,7 +70,7 @@ class AnalystSpend(Wire):
 
 
 class Promise(Wire):
-    """A budget and its start. It covers everything released before the next one, whatever came afterwards."""
+    """A budget and its start. Everything released before the next budget began is covered by this one."""
 
     epsilon: Annotated[float, Field(description="Its epsilon.")]
     delta: Annotated[float, Field(description="Its delta.")]
@@ -104,7 +104,7 @@ class BudgetStatus(Wire):
     jobs: Annotated[int, Field(description="Number of charged jobs.")]
     promises: Annotated[
         list[Promise],
-        Field(description="All budgets from the first on; the last one is in force."),
+        Field(description="All budgets, from the first one to the last, which is in force."),
     ]
     frozen: Annotated[bool, Field(description="Whether the steward has stopped all spending.")]
     exceeded: Annotated[
@@ -112,7 +112,7 @@ class BudgetStatus(Wire):
     ]
     analysts: Annotated[
         list[AnalystSpend],
-        Field(description="Spending by analyst. An analyst sees the own entry; stewards and auditors see all."),
+        Field(description="Spending by analyst. An analyst sees the own entry. Stewards and auditors see all."),
     ]
 
     def __repr__(self) -> str:

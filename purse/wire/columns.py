@@ -48,13 +48,13 @@ DateOf = Annotated[
 
 
 class NumberColumn(Wire):
-    """A numeric column. Values outside [lower, upper] are clamped to it; the bounds are public.
+    """A numeric column. Values outside [lower, upper] are clamped to it. The bounds are public.
 
     If `date` is days or seconds, lower, upper, default and origin may be ISO dates: "2020-01-31", or for seconds
     "2020-01-31T12:30". They are converted to the number of that date.
 
-    The code is ((x - lower) - (upper - x)) / (upper - lower), in [-1, 1]; with an origin (x - origin) / scale, clamped
-    to [-1, 1].
+    The code is ((x - lower) - (upper - x)) / (upper - lower), in [-1, 1], or with an origin (x - origin) / scale,
+    clamped to [-1, 1].
     """
 
     name: Name
@@ -62,7 +62,8 @@ class NumberColumn(Wire):
     lower: Annotated[Bound, Field(description="Public lower bound.")]
     upper: Annotated[Bound, Field(description="Public upper bound, above lower.")]
     default: Annotated[
-        Bound | None, Field(description="Replaces missing and unparsable values; the middle of the range if null.")
+        Bound | None,
+        Field(description="Replaces missing and unparsable values. The default is the middle of the range."),
     ] = None
     origin: Annotated[
         Bound | None,
@@ -77,7 +78,7 @@ class NumberColumn(Wire):
         Field(
             ge=1e-150,
             le=2 * _LARGEST,
-            description="Distance from the origin with code 1 or -1; values beyond it "
+            description="Distance from the origin with code 1 or -1. Values beyond it "
             "are clamped. If null, the distance "
             "to the farther bound. Only with an origin.",
         ),
@@ -159,7 +160,7 @@ def _since_1970(field: str, text: str, date: object) -> float:
     """Return the days or seconds of an ISO date."""
     seconds = _SECONDS.get(str(date))
     if seconds is None:
-        raise ValueError(f"{field} must be a number; it may be a date only if `date` is days or seconds")
+        raise ValueError(f"{field} must be a number. It may be a date only if `date` is days or seconds")
     try:
         if not _ISO.fullmatch(text):
             raise ValueError
@@ -180,7 +181,9 @@ class CategoryColumn(Wire):
         list[Annotated[str, Field(min_length=1, max_length=500)]],
         Field(min_length=1, max_length=MAX_CATEGORIES, description="The public list of distinct values."),
     ]
-    default: Annotated[str | None, Field(description='Replaces missing and undeclared values; "other" if null.')] = None
+    default: Annotated[
+        str | None, Field(description='Replaces missing and undeclared values. The default is "other".')
+    ] = None
     source: Source = None
     date: DateOf = None
 

@@ -19,21 +19,27 @@ MAX_NAME = 200
 
 
 class PersonUnit(Wire):
-    """Persons as the protected unit: neighbors differ in all rows of one person."""
+    """Persons as the protected unit. Neighbors differ in all rows of one person."""
 
     column: Annotated[
-        Name, Field(description="The file's column that names each row's person; it groups rows and is not stored.")
+        Name,
+        Field(description="The file's column that names each row's person. The column groups rows and is not stored."),
     ]
     max_rows: Annotated[
-        int, Field(ge=1, le=MOST_ROWS, description="k: of each person the first k rows of the file are used.")
+        int,
+        Field(
+            ge=1,
+            le=MOST_ROWS,
+            description="Largest number of a person's rows that are used, the first ones of the file.",
+        ),
     ]
     persons: Annotated[
         int | None,
         Field(
             ge=1,
             le=10**10,
-            description="n, public: people without a row count, more than these in the file refuse it. If null, how "
-            "many are in the file: every one is then known to have a row.",
+            description="Public number of persons, including persons without a row. A file with more persons is "
+            "refused. The default is the number in the file, which then becomes public.",
         ),
     ] = None
 
@@ -58,7 +64,7 @@ class DatasetSpec(Wire):
     name: Title
     columns: Annotated[
         list[Column],
-        Field(min_length=1, max_length=MAX_COLUMNS, description="The columns to keep; others are not stored."),
+        Field(min_length=1, max_length=MAX_COLUMNS, description="The columns to keep. Other columns are not stored."),
     ]
     budget: Annotated[Budget, Field(description="The budget, enforced from now on.")]
     neighbors: Neighbors = REPLACE_ONE
@@ -72,14 +78,17 @@ class DatasetSpec(Wire):
 
     unit: Annotated[
         PersonUnit | None,
-        Field(description="What is protected: a person, all rows of one up to a cap; a single row, if null."),
+        Field(
+            description="The protected unit. A person is protected with all rows up to a cap. If null, single rows are "
+            "protected."
+        ),
     ] = None
 
     storage: Annotated[
         Literal["home", "partitions"],
         Field(
-            description="Where records are kept: in the server's home; or as partitions in the place that the operator "
-            "has named, which no machine need hold together."
+            description="Storage of the records, in the server's home or as partitions at the operator's location. No "
+            "machine needs to hold all partitions."
         ),
     ] = "home"
 
@@ -88,35 +97,35 @@ class DatasetSpec(Wire):
         Field(
             gt=0,
             le=0.5,
-            description="The share of records (of persons, where one is the unit) that is kept out of all training: a "
-            "dataset of its own, with the same promise, of which models are evaluated and nothing else is asked. Which "
-            "ones says a public rule on positions.",
+            description="The share of records, or of persons if they are protected, in the holdout set. The holdout "
+            "set is a dataset with the same budget that only evaluates models. A public rule on positions selects its "
+            "records.",
         ),
     ] = None
 
-    dialect: Annotated[Dialect, Field(description="How the file is written; nothing of it is guessed.")] = PLAIN
+    dialect: Annotated[Dialect, Field(description="Format of the file. The server guesses none of it.")] = PLAIN
     max_unparsed: Annotated[
         Share | dict[Name, Share],
         Field(
-            description="The largest part of a column's values, of those that are there, that may not parse: more "
-            "refuses the file. A category that is not declared does not parse. One number for all columns, or one for "
-            "each that is named, and 0.05 for the others."
+            description="The largest share of a column's non-missing values that may fail to parse. A larger share "
+            "refuses the file. Undeclared categories count as unparsed. Give a number for all columns, or a number for "
+            "each named column. The other columns then have 0.05."
         ),
     ] = MAX_UNPARSED
     max_clamped: Annotated[
         Share | dict[Name, Share] | None,
         Field(
-            description="The largest share of a number column's non-missing values that may be clamped to a bound: a "
-            "larger share refuses the file. One number for all columns, or one for each named column and no limit for "
-            "the others. If null, no limit."
+            description="The largest share of a number column's non-missing values that may be clamped to a bound. A "
+            "larger share refuses the file. Give a number for all columns, or a number for each named column. By "
+            "default any share is allowed."
         ),
     ] = None
     targets: Annotated[
         list[Name],
         Field(
             max_length=MAX_COLUMNS,
-            description="Columns that models are to predict: of each at most 0.01 may not parse, unless `max_unparsed` "
-            "names it.",
+            description="Columns that models will predict. At most 0.01 of their values may fail to parse, unless "
+            "`max_unparsed` names the column.",
         ),
     ] = []
 
@@ -198,15 +207,17 @@ def _refuse_written(bound: object, field: str, dialect: object) -> None:
 
 
 class Amendment(Wire):
-    """Changes to a dataset; null fields stay. To change a column, withdraw the dataset and register it again."""
+    """Changes to a dataset. Null fields do not change. To change a column, withdraw the dataset and register it."""
 
-    name: Annotated[Title | None, Field(description="Another name; while nothing has been charged.")] = None
+    name: Annotated[Title | None, Field(description="Another name, allowed while nothing has been charged.")] = None
     budget: Annotated[
         BudgetChange | None,
-        Field(description="Any other budget while nothing has been charged; a larger one, a new promise, after that."),
+        Field(
+            description="Another budget. After the first charge it must be larger, and is recorded as a new guarantee."
+        ),
     ] = None
     frozen: Annotated[
-        bool | None, Field(description="True stops all spending and all starts at once; false lifts that.")
+        bool | None, Field(description="If true, no job is charged or started until it is set to false again.")
     ] = None
 
     @model_validator(mode="after")
@@ -223,29 +234,30 @@ class Dataset(Wire):
     name: Name
     family: Annotated[
         Name | None,
-        Field(description="Whose budget and ledger it shares; an analyst is not told."),
+        Field(description="The dataset whose budget and ledger it shares. Analysts do not see it."),
     ] = None
     rows: Annotated[
-        int | None, Field(description="n, public. Null where a person is the unit: how many rows there are is secret.")
+        int | None,
+        Field(description="Public number of rows. Null if persons are protected, because it is then secret."),
     ]
-    persons: Annotated[int | None, Field(description="n, public, where a person is the unit.")] = None
+    persons: Annotated[int | None, Field(description="Public number of persons, if they are protected.")] = None
     unit: Protected
     data: Annotated[
         Literal["stored", "deleted", "withdrawn"],
-        Field(description="Whether its values are still there; withdrawn, it is a dataset no more, and its name free."),
+        Field(description="Whether its values are still stored. The name of a withdrawn dataset is free again."),
     ] = "stored"
     columns: Annotated[list[Column], Field(description="The declared columns.")]
     budget: Annotated[BudgetStatus, Field(description="The budget as it stands.")]
-    warnings: Annotated[list[str], Field(description="What the steward should know about the declaration.")] = []
+    warnings: Annotated[list[str], Field(description="Warnings to the steward about the declaration.")] = []
     profile: Annotated[
         Identifier | None, Field(description="The job that released its latest profile, which all its jobs may use.")
     ] = None
     holdout: Annotated[
         Identifier | None,
-        Field(description="Its kept-out part, a dataset of its own; `rows` and `persons` are without it."),
+        Field(description="Its holdout set, which is a dataset of its own. `rows` and `persons` do not count it."),
     ] = None
     holdout_of: Annotated[
-        Identifier | None, Field(description="Of a kept-out part, the dataset that it is kept out of.")
+        Identifier | None, Field(description="For a holdout set, the dataset that it was split from.")
     ] = None
     created_at: Timestamp
 
@@ -257,9 +269,7 @@ class Dataset(Wire):
 class Registered(Dataset):
     """The response to a registration, for the uploader."""
 
-    report: Annotated[
-        FileReport, Field(description="What became of the file's values. It is told here, once, and kept nowhere.")
-    ]
+    report: Annotated[FileReport, Field(description="Outcomes of the file's values. Only this response states them.")]
 
     @staticmethod
     def of(dataset: Dataset, report: FileReport) -> "Registered":

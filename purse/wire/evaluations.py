@@ -49,7 +49,9 @@ class CalibrationBin(Wire):
     low: Annotated[float, Field(description="The lowest score.")]
     high: Annotated[float, Field(description="The highest.")]
     records: Annotated[float, Field(description="Noisy number of them.")]
-    positive: Annotated[Measured, Field(description="Share of positives; calibrated, it lies between low and high.")]
+    positive: Annotated[
+        Measured, Field(description="Share of positives. For a calibrated model it lies between low and high.")
+    ]
 
 
 class TwoClasses(Wire):
@@ -62,15 +64,15 @@ class TwoClasses(Wire):
     accuracy: Annotated[Measured, Field(description="At threshold 1/2.")]
     auc: Annotated[
         Measured,
-        Field(description="Area under the ROC curve. Scores in one bin tie; the interval covers every order of them."),
+        Field(description="Area under the ROC curve. Scores in one bin tie. The interval covers every order of them."),
     ]
     log_loss: Annotated[
         Measured | None,
-        Field(description="Mean -ln P(class), with P clamped to [0.01, 0.99]; null if scores are not probabilities."),
+        Field(description="Mean -ln P(class), with P clamped to [0.01, 0.99]. Null if scores are not probabilities."),
     ]
     thresholds: Annotated[list[Threshold], Field(description="The ROC curve, at each end of a bin inside (0, 1).")]
     calibration: Annotated[
-        list[CalibrationBin] | None, Field(description="Calibration by score; null if scores are not probabilities.")
+        list[CalibrationBin] | None, Field(description="Calibration by score. Null if scores are not probabilities.")
     ]
 
 
@@ -96,8 +98,12 @@ class Residuals(Wire):
             description="In the target's unit. If many residuals are in the first or last bin, request a larger clip."
         ),
     ]
-    mean_squared_error: Annotated[Measured, Field(description="Of clipped residuals, in the square of the unit.")]
-    mean_absolute_error: Annotated[Measured, Field(description="Of clipped residuals, in the target's unit.")]
+    mean_squared_error: Annotated[
+        Measured, Field(description="Mean square of the clipped residuals, in the square of the target's unit.")
+    ]
+    mean_absolute_error: Annotated[
+        Measured, Field(description="Mean absolute value of the clipped residuals, in the target's unit.")
+    ]
 
 
 class ReleasedEvaluation(Wire):
@@ -106,12 +112,12 @@ class ReleasedEvaluation(Wire):
     kind: Annotated[Literal["evaluation"], Field(description="What it is.")]
     dataset: Annotated[Identifier, Field(description="The holdout set.")]
     model: Annotated[Identifier, Field(description="The job that released the model: /v1/jobs/{id}/model.")]
-    model_sha256: Annotated[Sha256, Field(description="Of the model as published; its own receipt says the same.")]
+    model_sha256: Annotated[Sha256, Field(description="SHA-256 of the published model, as its own receipt states it.")]
     result: Annotated[
         Annotated[TwoClasses | ManyClasses | Residuals, Field(discriminator="name")], Field(description="The numbers.")
     ]
     noise_std: Annotated[float, Field(description="Of each count.")]
-    job: Annotated[Name, Field(description="The job that released it; its receipt is at /v1/jobs/{id}/receipt.")]
+    job: Annotated[Name, Field(description="The job that released it. Its receipt is at /v1/jobs/{id}/receipt.")]
     privacy: Annotated[PrivacyStatement, Field(description="The guarantee for the records of the holdout set.")]
 
     def __repr__(self) -> str:

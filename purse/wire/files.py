@@ -31,38 +31,41 @@ _SPACES = "[ \u00a0\u202f]"
 
 
 class Dialect(Wire):
-    """How the file is written. Nothing of it is guessed: what is written otherwise does not parse."""
+    """Format of the file. The server guesses none of it. Values in another format are not parsed."""
 
     delimiter: Annotated[
         str,
         Field(
             pattern=r"^[\t !#$%&*,/:;<=>?@\\^_`|~]$",
-            description="What stands between two fields of a CSV file: one of `,` `;` `|`, a tab (`\\t`), a space, ...",
+            description="Delimiter of the fields of a CSV file, such as `,`, `;`, `|`, a tab (`\\t`) or a space.",
         ),
     ] = ","
     quote: Annotated[
         str,  # no enumeration: generators of clients cannot name its members
         Field(
             pattern="^[\"']?$",
-            description="Around fields that hold a delimiter or a line end: a double or single quote; empty for none.",
+            description="A double or single quote, around fields that contain a delimiter or a line end. If empty, no "
+            "field is quoted.",
         ),
     ] = '"'
-    encoding: Annotated[Encoding, Field(description="How a CSV file's characters are coded.")] = "utf-8"
+    encoding: Annotated[Encoding, Field(description="Character encoding of a CSV file.")] = "utf-8"
     decimal: Annotated[Literal[".", ","], Field(description="The decimal mark of numbers in text.")] = "."
     thousands: Annotated[
         Literal[",", ".", " ", "'", "_"] | None,
-        Field(description="What may stand between groups of three digits; a space stands for those that do not break."),
+        Field(description="Separator of groups of three digits. A space also stands for spaces that do not break."),
     ] = None
     nulls: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=100)]],
-        Field(max_length=100, description="What a missing value is written as, beside nothing at all: NA, say."),
+        Field(
+            max_length=100, description="Texts that mean a missing value, such as NA. An empty field is always missing."
+        ),
     ] = []
     date_format: Annotated[
         str,
         Field(
             pattern=r"^(%[YmdHMS]|[^%\x00-\x1f\x7f])+$",
             max_length=60,
-            description="How dates are written in text, in strftime's %Y, %m, %d, %H, %M and %S; each once at most.",
+            description="Format of dates in text, with strftime's %Y, %m, %d, %H, %M and %S, each at most once.",
         ),
     ] = "%Y-%m-%d"
 
@@ -105,10 +108,10 @@ class Outcome(Wire):
 
     what: Annotated[
         OutcomeKind,
-        Field(description="Beyond the bounds, and stored as the nearer one; or why the default is stored."),
+        Field(description="Why another value is stored: the value is beyond a bound, or the default replaces it."),
     ]
     count: Annotated[int, Field(description="How many values.")]
-    line: Annotated[int, Field(description="The file's line of the first one; of Parquet, its row.")]
+    line: Annotated[int, Field(description="The file's line of the first one, or its row in Parquet.")]
     examples: Annotated[list[str], Field(description="Some of them as the file has them, shortened.")]
     cure: Annotated[str | None, Field(description="What probably helps.")] = None
 
@@ -122,7 +125,9 @@ class ColumnReport(Wire):
     max_unparsed: Annotated[Share, Field(description="The largest share of the non-missing values that may not parse.")]
     max_clamped: Annotated[
         Share | None,
-        Field(description="The largest share of the non-missing values that may be clamped; null for no limit."),
+        Field(
+            description="The largest share of the non-missing values that may be clamped. If null, there is no limit."
+        ),
     ] = None
 
     @property

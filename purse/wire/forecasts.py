@@ -1,4 +1,4 @@
-"""Forecasts of accuracy against epsilon, from runs on a public twin; no data is read."""
+"""Forecasts of accuracy against epsilon, from runs on a public twin. No data is read."""
 
 from typing import Annotated, Literal
 
@@ -38,7 +38,7 @@ class Wanted(Wire):
         float | None,
         Field(
             description="Smallest epsilon at which the medians reach the score. The medians are made monotone and "
-            "interpolated over log epsilon. The smallest tried epsilon if that suffices; null if none does."
+            "interpolated over log epsilon. The smallest tried epsilon if that suffices. Null if none does."
         ),
     ]
 
@@ -46,16 +46,18 @@ class Wanted(Wire):
 class AccuracyForecast(Wire):
     """Expected accuracy against epsilon, from runs of the real method on a public twin. No data was touched."""
 
-    dataset: Annotated[Identifier | None, Field(description="The dataset; null if there is none yet.")]
+    dataset: Annotated[Identifier | None, Field(description="The dataset. Null if there is none yet.")]
     target: Name
     measure: Annotated[
         Literal["accuracy", "r2"],
-        Field(description="accuracy: the share of rows whose class is right; r2: of a number's variance explained."),
+        Field(
+            description="`accuracy`, the share of correct classes, or `r2`, the explained share of a number's variance."
+        ),
     ]
     source: Annotated[TwinSource, Field(description="Source of the twin's rows.")]
     signal: Annotated[
         float | None,
-        Field(description="Strength of the planted relation, see the request; null for a sample, which has its own."),
+        Field(description="Strength of the planted relation, see the request. Null for a sample, which has its own."),
     ]
     delta: Annotated[float, Field(description="delta of every run.")]
     records: Annotated[int, Field(description="The public n for which the noise was calibrated.")]

@@ -10,4 +10,6 @@ from purse.wire.base import Wire
 class Health(Wire):
     """The response of a healthy service."""
 
-    status: Annotated[Literal["ok"], Field(description="ok; anything else is a problem document.")] = "ok"
+    status: Annotated[
+        Literal["ok"], Field(description="Always ok. Any other state is reported as a problem document.")
+    ] = "ok"

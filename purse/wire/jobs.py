@@ -30,19 +30,19 @@ class Method(RootModel[dict[str, Any]]):
 
 
 class QueryPrice(Wire):
-    """One kind of query of the solver, with its noise."""
+    """A kind of query of the solver, with its noise."""
 
     name: Annotated[str, Field(description="Name of the query in the solver.")]
     count: Annotated[int, Field(description="How many uses of the mechanism.")]
-    answers: Annotated[int, Field(description="Number of answers; a use may give more than one.")]
+    answers: Annotated[int, Field(description="Number of answers. A query may have several.")]
     mechanism: Annotated[dict[str, object], Field(description="How each answer is made private.")]
     noise_multiplier: Annotated[
         float,
-        Field(description="Noise std (Laplace: scale) over the per-record bound, unitless; 2 / epsilon for a choice."),
+        Field(description="Noise std (Laplace: scale) over the per-record bound, unitless. 2 / epsilon for a choice."),
     ]
     noise_std: Annotated[
         float,
-        Field(description="Noise std of each coordinate of an answer at its largest per-record bound; 0 for a choice."),
+        Field(description="Noise std of each coordinate of an answer at its largest per-record bound. 0 for a choice."),
     ]
 
 
@@ -53,7 +53,7 @@ class Forecast(Wire):
         float | None,
         Field(
             description="Proven bound on E[F(w) + r(w)] minus its least value over the domain, if a minimizer lies "
-            "within `distance` of the start; null where no bound with constants is proven for the method."
+            "within `distance` of the start. Null where no bound with constants is proven for the method."
         ),
     ]
     untrained: Annotated[
@@ -67,9 +67,9 @@ class Forecast(Wire):
     distance: Annotated[float | None, Field(description="D, the assumed l2 distance of a minimizer from the start.")]
     distance_certain: Annotated[
         bool | None,
-        Field(description="Whether the domain or the regularizer ensures the distance; if false, it is a guess."),
+        Field(description="Whether the domain or the regularizer ensures the distance. If false, it is a guess."),
     ]
-    statement: Annotated[str, Field(description="What the bound refers to, in words.")]
+    statement: Annotated[str, Field(description="The meaning of the bound, in words.")]
     seconds: Annotated[
         float,
         Field(
@@ -95,7 +95,12 @@ class Prepared(Wire):
         Field(description="declared, private, profile, or by_method: the method standardises privately by itself."),
     ]
     reason: Annotated[str, Field(description="Why rows are prepared so.")]
-    statement: Annotated[str, Field(description="What this means, and what the regularizer and the domain act on.")]
+    statement: Annotated[
+        str,
+        Field(
+            description="Meaning of the preparation, with the coefficients that the regularizer and the domain act on."
+        ),
+    ]
     profile: Annotated[UsedProfile | None, Field(description="The profile, if rows are standardised by one.")] = None
 
 
@@ -113,7 +118,7 @@ class IntervalWidth(Wire):
     answer: Annotated[
         str, Field(description="The answer, such as `count`, `mean`, `share`, `quantile 0.5` or `accuracy`.")
     ]
-    column: Annotated[Name | None, Field(description="Its column; null if the width is the same for all answers.")]
+    column: Annotated[Name | None, Field(description="Its column. Null if the width is the same for all answers.")]
     width: Annotated[float, Field(description="Upper end minus lower end, in the unit of the answer.")]
     basis: Annotated[Basis, Field(description="`exact`, `worst_case` or `typical`.")]
 
@@ -130,9 +135,9 @@ class Quote(Wire):
     method: Annotated[Method, Field(description="The method, every field filled in.")]
     reason: Annotated[str, Field(description="Why this method and these settings.")]
     preparation: Annotated[
-        Prepared | None, Field(description="How rows are prepared; null for a job priced before there was a choice.")
+        Prepared | None, Field(description="How rows are prepared. Null for a job of an earlier version.")
     ] = None
-    epsilon: Annotated[float, Field(description="What the accountant certifies at delta.")]
+    epsilon: Annotated[float, Field(description="The epsilon that the accountant certifies at delta.")]
     delta: Annotated[float, Field(description="Its delta.")]
     neighbors: Neighbors = REPLACE_ONE
     meaning: Meaning = None
@@ -143,40 +148,39 @@ class Quote(Wire):
     interval_width: Annotated[
         list[IntervalWidth] | None,
         Field(
-            description="Width of the 95 % interval of each answer of a statistic or an evaluation; null for a model."
+            description="Width of the 95 % interval of each answer of a statistic or an evaluation. Null for a model."
         ),
     ] = None
     gradient_evaluations: Annotated[float, Field(description="Expected number of per-row gradients of the run.")]
-    forecast: Annotated[
-        Forecast | None, Field(description="What to expect; null for a job priced before there were forecasts.")
-    ] = None
-    rows: Annotated[int | None, Field(description="n; null where a person is the unit.")]
+    forecast: Annotated[Forecast | None, Field(description="The forecast. Null for a job of an earlier version.")] = (
+        None
+    )
+    rows: Annotated[int | None, Field(description="n. Null if persons are protected.")]
     persons: Annotated[int | None, Field(description="n, where a person is the unit.")] = None
     unit: Protected = Unit()
     dimension: Annotated[
-        int, Field(description="Number of coordinates of w, intercepts included; for softmax, of all classes.")
+        int, Field(description="Number of coordinates of w, intercepts included. For softmax, of all classes.")
     ]
     row_norm: Annotated[float, Field(description="Norm bound of each prepared row.")]
     gradient_bound: Annotated[
-        float | None, Field(description="G, the bound on one record's gradient; null for a statistic.")
+        float | None, Field(description="Bound G on one record's gradient. Null for a statistic.")
     ]
     slope_limit: Annotated[
         float,
-        Field(
-            description="Fraction of the loss's bound to which slopes are clipped; adaptive_gd has a limit of its own."
-        ),
+        Field(description="Fraction of the loss's bound to which slopes are clipped. `adaptive_gd` has its own limit."),
     ] = 1.0
     fits: Annotated[bool, Field(description="Whether the dataset's filter would admit the job now.")]
     share: Annotated[
         float | None,
         Field(
             description="Fraction of the budget that the job uses, at the filter's order with the largest remainder "
-            "afterwards; null if the job exceeds the budget, or is of an earlier version."
+            "afterwards. Null if the job exceeds the budget, or is of an earlier version."
         ),
     ] = None
     remaining: Annotated[PrivacyLoss, Field(description="What remains now.")]
     remaining_after: Annotated[
-        PrivacyLoss | None, Field(description="What would remain after the job; null if it does not fit.")
+        PrivacyLoss | None,
+        Field(description="The largest job that would fit after this one. Null if this one does not fit."),
     ]
     warnings: Annotated[list[str], Field(description="What the analyst should know.")] = []
 
@@ -208,7 +212,7 @@ class Job(Wire):
     quote: Annotated[Quote, Field(description="The price as it was charged.")]
     error: Annotated[
         Literal["job_failed", "worker_lost"] | None,
-        Field(description="Code of a failed job. It gives no cause, because the cause could depend on the data."),
+        Field(description="Code of a failed job. The cause is not stated, because it could depend on the data."),
     ] = None
     created_at: Timestamp
     started_at: Annotated[Timestamp | None, Field(description="Time of the first start.")] = None

@@ -14,7 +14,7 @@ MIN_SHARE_STDS = 2.0
 
 
 class PrivacyStatement(Wire):
-    """The guarantee under which the model was released; the receipt proves it."""
+    """The guarantee under which the model was released. The receipt proves it."""
 
     epsilon: Annotated[float, Field(description="Its epsilon.")]
     delta: Annotated[float, Field(description="Its delta.")]
@@ -24,7 +24,7 @@ class PrivacyStatement(Wire):
     unit: Annotated[
         Protected | None,
         Field(
-            description="What is protected; a row if absent.",
+            description="The protected unit, a row if absent.",
             exclude_if=lambda unit: unit is None,  # models of earlier versions keep their digests
         ),
     ] = None
@@ -39,12 +39,12 @@ class ReleasedMoments(Wire):
 
     center: Annotated[list[float], Field(description="m, the noisy mean of each encoded value.")]
     variances: Annotated[
-        list[float], Field(description="v, the noisy mean of (value - m)^2; m (1 - m) for a category's values.")
+        list[float], Field(description="The noisy mean v of (value - m)^2, or m (1 - m) for a category's values.")
     ]
     noise: Annotated[
         list[float],
         Field(
-            description="Noise std of v for a number, and of m for a category. v is raised to about this value; in a "
+            description="Noise std of v for a number, and of m for a category. v is raised to about this value. In a "
             "model, to the value of private moments at the job's own price, if that is larger."
         ),
     ]
@@ -58,9 +58,9 @@ class ProfileUse(ReleasedMoments):
 
 
 class EncodedMeans(Wire):
-    """Noisy means of the encoded values, an answer of the run itself; for a category, its share of the rows."""
+    """Noisy means of the encoded values, an answer of the run itself. For a category, its share of the rows."""
 
-    values: Annotated[list[float], Field(description="One per encoded value, in order.")]
+    values: Annotated[list[float], Field(description="Means of the encoded values, in order.")]
     noise_std: Annotated[float, Field(ge=0.0, description="Standard deviation of the noise in each of them.")]
 
 
@@ -69,8 +69,10 @@ class CoefficientIntervals(Wire):
 
     level: Annotated[float, Field(description="Probability for each coefficient by itself, over the noise alone.")]
     half_widths: Annotated[list[float] | list[list[float]], Field(description="In the layout of `coefficients`.")]
-    intercept: Annotated[float | list[float], Field(description="Of the constant term, in the layout of `intercept`.")]
-    statement: Annotated[str, Field(description="What the intervals cover, and what they do not.")] = (
+    intercept: Annotated[
+        float | list[float], Field(description="Half width for the constant term, in the layout of `intercept`.")
+    ]
+    statement: Annotated[str, Field(description="Meaning and limits of the intervals, in words.")] = (
         "They hold the minimizer of the run's own regularized problem on the rows as it prepared them. They tell of "
         "the noise that privacy needs and of nothing else: no sampling error, no bias of the regularizer or of limits "
         "to rows and slopes, and no two coefficients at once."
@@ -81,11 +83,11 @@ class Chosen(Wire):
     """The chosen run of a tuning and its score, which is optimistic because it is the best of several."""
 
     candidate: Annotated[int, Field(description="Index of the candidate in the request, from 0.")]
-    runs: Annotated[int, Field(description="Number of runs; how many of them counted is secret.")]
+    runs: Annotated[int, Field(description="Number of runs. How many of them counted is secret.")]
     score: Annotated[
         float,
         Field(
-            description="Noisy share of training rows whose class is predicted correctly; for a number, the mean error "
+            description="Noisy share of training rows whose class is predicted correctly. For a number, the mean error "
             "of its code, at most 1 for each row."
         ),
     ]
@@ -93,13 +95,13 @@ class Chosen(Wire):
 
 
 class Model(Wire):
-    """margin = intercept + sum over features of coefficient * encoded value; the link turns it into a prediction.
+    """margin = intercept + sum over features of coefficient * encoded value. The link turns it into a prediction.
 
     Encoding, in the order of `features`: a number x becomes (2 x - lower - upper) / (upper - lower) after clamping to
-    [lower, upper], or where it has an origin (x - origin) / scale, clamped to [-1, 1] too: one coefficient; a category
+    [lower, upper], or where it has an origin (x - origin) / scale, clamped to [-1, 1] too: one coefficient. A category
     becomes one 0/1 value per declared category and one more for "other". A missing value becomes the column's default
-    first. Links: `logistic` gives P(positive) = 1 / (1 + e^-margin); `sign` gives the class, positive if margin > 0,
-    and no probability; `identity` gives the target as (lower + upper) / 2 + margin (upper - lower) / 2, or as
+    first. Links: `logistic` gives P(positive) = 1 / (1 + e^-margin). `sign` gives the class, positive if margin > 0,
+    and no probability. `identity` gives the target as (lower + upper) / 2 + margin (upper - lower) / 2, or as
     origin + margin scale.
 
     Link `softmax` has one margin per class, so `coefficients` holds a list for each class and `intercept` a number for
@@ -110,10 +112,10 @@ class Model(Wire):
     loss: Annotated[str, Field(description="Name of the loss it was trained with.")]
     coefficients: Annotated[
         list[float] | list[list[float]],
-        Field(description="One per encoded value, in order; for link softmax a list of them for each class."),
+        Field(description="Coefficients of the encoded values, in order. Link softmax has a list for each class."),
     ]
     intercept: Annotated[
-        float | list[float], Field(description="The constant term; for link softmax one for each class.")
+        float | list[float], Field(description="The constant term. Link softmax has one for each class.")
     ]
     features: Annotated[list[Column], Field(description="The encoding of each input column.")]
     link: Annotated[Literal["logistic", "softmax", "sign", "identity"], Field(description="From margin to prediction.")]
@@ -121,7 +123,7 @@ class Model(Wire):
         list[str] | None,
         Field(
             description="For a category target [negative, positive], where negative is "
-            "every other class; for softmax all."
+            "every other class. For softmax all."
         ),
     ]
     target: Annotated[Column, Field(description="The target's declaration.")]
@@ -147,7 +149,8 @@ class Model(Wire):
         ),
     ] = None
     slope_limit: Annotated[
-        float, Field(description="Fraction of the loss's slope bound to which slopes were clipped; 1 for no clipping.")
+        float,
+        Field(description="Fraction of the loss's slope bound to which slopes were clipped. 1 means no clipping."),
     ] = 1.0
     intervals: Annotated[
         CoefficientIntervals | None,
@@ -161,7 +164,7 @@ class Model(Wire):
         Chosen | None,
         Field(description="The chosen run, if the job was a tuning.", exclude_if=lambda chosen: chosen is None),
     ] = None
-    job: Annotated[Name, Field(description="The job that made it; its receipt is at /v1/jobs/{id}/receipt.")]
+    job: Annotated[Name, Field(description="The job that made it. Its receipt is at /v1/jobs/{id}/receipt.")]
     privacy: Annotated[PrivacyStatement, Field(description="The guarantee.")]
 
     @property

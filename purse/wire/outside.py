@@ -26,7 +26,7 @@ class Calibration(Wire):
     noise_multiplier: Annotated[
         float, Field(description="Noise std (Laplace: scale) divided by the largest contribution of one record.")
     ]
-    epsilon: Annotated[float, Field(description="Certified epsilon at delta; at most the requested one.")]
+    epsilon: Annotated[float, Field(description="Certified epsilon at delta, at most the requested one.")]
     delta: Annotated[float, Field(description="As requested.")]
     neighbors: Annotated[Literal["replace_one", "zero_out"], Field(description="As requested.")]
     accountant: Annotated[str, Field(description="The accountant that certifies it.")]

@@ -9,7 +9,7 @@ from purse.wire.files import FileReport
 
 
 class Violation(Wire):
-    """One wrong field. The rejected value is never repeated."""
+    """A wrong field. The rejected value is never repeated."""
 
     where: Annotated[str, Field(description="Path of the field, such as body.privacy.epsilon.")]
     what: Annotated[str, Field(description="What the field must be.")]
@@ -28,8 +28,8 @@ class ProblemDetails(Wire):
     type: Annotated[str, Field(description="A URI reference for the code.")]
     title: Annotated[str, Field(description="The code in words.")]
     status: Annotated[int, Field(description="The HTTP status.")]
-    code: Annotated[str, Field(description="Stable name of the error; see the table of codes in the docs.")]
-    detail: Annotated[str | None, Field(description="What went wrong and what to do.")] = None
+    code: Annotated[str, Field(description="Stable name of the error. See the table of codes in the docs.")]
+    detail: Annotated[str | None, Field(description="The cause, and how to fix it.")] = None
     violations: Annotated[list[Violation] | None, Field(description="The wrong fields.")] = None
     remaining: Annotated[Remaining | None, Field(description="With budget_exhausted: what remains.")] = None
     report: Annotated[

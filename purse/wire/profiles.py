@@ -20,17 +20,17 @@ class Interval(Wire):
 class QuantileEstimate(Wire):
     """The end of the first bin below which a share of the records lies."""
 
-    share: Annotated[float, Field(description="Of the rows, from 0 to 1.")]
-    at: Annotated[Interval, Field(description="The quantile in the column's unit; its ends are ends of bins.")]
+    share: Annotated[float, Field(description="Share of the rows, from 0 to 1.")]
+    at: Annotated[Interval, Field(description="The quantile in the column's unit. Its ends are ends of bins.")]
 
 
 class ColumnProfile(Wire):
-    """Facts of one column. Counts need not add up to n; those of number columns may be negative."""
+    """Facts of one column. Counts need not add up to n. Those of number columns may be negative."""
 
     column: Annotated[Column, Field(description="The declaration at the time of the release.")]
     counts: Annotated[
         list[float],
-        Field(description="Noisy number of rows in each declared category and last in other; or in each bin."),
+        Field(description="Noisy number of rows in each bin, or in each declared category and last in other."),
     ]
     counts_noise_std: Annotated[float, Field(description="Of each of them.")]
     edges: Annotated[
@@ -58,5 +58,5 @@ class DatasetProfile(Wire):
     kind: Annotated[Literal["profile"], Field(description="What it is.")]
     dataset: Identifier
     columns: Annotated[list[ColumnProfile], Field(description="Every declared column, in the order declared.")]
-    job: Annotated[Name, Field(description="The job that released it; its receipt is at /v1/jobs/{id}/receipt.")]
+    job: Annotated[Name, Field(description="The job that released it. Its receipt is at /v1/jobs/{id}/receipt.")]
     privacy: Annotated[PrivacyStatement, Field(description="The guarantee.")]

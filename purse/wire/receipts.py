@@ -10,7 +10,7 @@ from purse.wire.base import Identifier, Sha256, Timestamp, Wire
 class ReceiptDocument(Wire):
     """A signed receipt. The signature is a compact JWS (Ed25519) whose payload is the canonical form of `receipt`."""
 
-    receipt: Annotated[dict[str, Any], Field(description="The receipt; canonical JSON is RFC 8785.")]
+    receipt: Annotated[dict[str, Any], Field(description="The receipt. Canonical JSON is RFC 8785.")]
     signature: Annotated[str, Field(max_length=1_000_000, description="Compact JWS.")]
 
 
@@ -20,7 +20,7 @@ class VerificationReport(Wire):
     valid: Annotated[bool, Field(description="Whether all checks succeeded.")]
     signature: Annotated[bool, Field(description="Whether a key of this server signed exactly this receipt.")]
     epsilon: Annotated[bool, Field(description="Whether the recomputed epsilon is at most the stated one.")]
-    chain: Annotated[bool | None, Field(description="Whether the ledger contains the release; null if not checked.")]
+    chain: Annotated[bool | None, Field(description="Whether the ledger contains the release. Null if not checked.")]
     stated_epsilon: Annotated[float | None, Field(description="Epsilon in the receipt.")]
     recomputed_epsilon: Annotated[float | None, Field(description="Epsilon recomputed from the queries alone.")]
     accountant: Annotated[str | None, Field(description="The accountant that recomputed it.")]
@@ -28,13 +28,11 @@ class VerificationReport(Wire):
 
 
 class LedgerEntry(Wire):
-    """One entry of a dataset's hash chain. Its hash is the SHA-256 of the canonical JSON of its other fields."""
+    """An entry of a dataset's hash chain. Its hash is the SHA-256 of the canonical JSON of its other fields."""
 
     sequence: Annotated[int, Field(description="1, 2, ... within the dataset.")]
-    kind: Annotated[
-        str, Field(description="What happened: charged, released, frozen, rolled_back ... (docs/auditing.md).")
-    ]
-    body: Annotated[dict[str, Any], Field(description="What happened; charges in units of 2^-40 as strings.")]
+    kind: Annotated[str, Field(description="Kind of event, such as `charged`, `released` or `frozen`.")]
+    body: Annotated[dict[str, Any], Field(description="The event. Charges are strings, in units of 2^-40.")]
     previous_hash: Sha256
     hash: Sha256
 

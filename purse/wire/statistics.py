@@ -12,7 +12,7 @@ from purse.wire.profiles import Interval, QuantileEstimate
 
 
 class Axis(Wire):
-    """One column of a table of counts."""
+    """A column of a table of counts."""
 
     column: Annotated[
         Column, Field(description="The declaration. The parts of a category column are its categories, then other.")
@@ -30,7 +30,7 @@ class CountsResult(Wire):
         list[Axis], Field(description="The columns. In `counts`, the parts of the last column vary fastest.")
     ]
     counts: Annotated[
-        list[float], Field(description="One count for each cell; of rows, also if persons are protected.")
+        list[float], Field(description="Counts of the cells. They count rows, also if persons are protected.")
     ]
     noise_std: Annotated[float, Field(description="Of each of them.")]
     within: Annotated[
@@ -39,7 +39,7 @@ class CountsResult(Wire):
 
 
 class NumberMean(Wire):
-    """The mean of a number column in its unit; values are clamped to the declared range."""
+    """The mean of a number column in its unit. Values are clamped to the declared range."""
 
     column: Annotated[Name, Field(description="Its name.")]
     mean: Annotated[Interval, Field(description="In the column's unit.")]
@@ -49,7 +49,7 @@ class CategoryShares(Wire):
     """The share of each category."""
 
     column: Annotated[CategoryColumn, Field(description="The declaration.")]
-    shares: Annotated[list[Interval], Field(description="Shares of the rows, from 0 to 1; the last is of other.")]
+    shares: Annotated[list[Interval], Field(description="Shares of the rows, from 0 to 1. The last is of other.")]
 
 
 class MeansResult(Wire):
@@ -75,17 +75,18 @@ class QuantilesResult(Wire):
 
 
 class CovarianceResult(Wire):
-    """Covariance and correlation of numbers, in their units; noise may leave it not positive semidefinite."""
+    """Covariance and correlation of numbers, in their units. Noise may leave it not positive semidefinite."""
 
     name: Annotated[Literal["covariance"], Field(description="By its name.")]
     columns: Annotated[list[Name], Field(description="The rows and columns of both matrices.")]
-    means: Annotated[list[Interval], Field(description="Of the columns, in their units.")]
+    means: Annotated[list[Interval], Field(description="Means of the columns, in their units.")]
     covariance: Annotated[list[list[float]], Field(description="In the columns' units.")]
-    noise_std: Annotated[list[list[float]], Field(description="Of each entry of the covariance.")]
+    noise_std: Annotated[list[list[float]], Field(description="Noise std of each entry of the covariance.")]
     correlation: Annotated[
         list[list[Interval]],
         Field(
-            description="Each interval covers the exact value in at least 95 % of releases; [-1, 1] if noise hides it."
+            description="Each interval covers the exact value in at least 95 % of releases. If noise hides the value, "
+            "the interval is [-1, 1]."
         ),
     ]
 
@@ -99,7 +100,7 @@ class ReleasedStatistic(Wire):
     kind: Annotated[Literal["statistic"], Field(description="What it is.")]
     dataset: Identifier
     result: Annotated[Result, Field(description="The numbers.")]
-    job: Annotated[Name, Field(description="The job that released it; its receipt is at /v1/jobs/{id}/receipt.")]
+    job: Annotated[Name, Field(description="The job that released it. Its receipt is at /v1/jobs/{id}/receipt.")]
     privacy: Annotated[PrivacyStatement, Field(description="The guarantee.")]
 
     def __repr__(self) -> str:

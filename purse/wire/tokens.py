@@ -29,13 +29,17 @@ class TokenRequest(Wire):
             min_length=1,
             max_length=4,
             description="Subset of the role's scopes: read; quote; submit (jobs and "
-            "quotes); manage (actions of stewards). "
+            "quotes). Manage (actions of stewards). "
             "All of them if null.",
         ),
     ] = None
     lifetime: Annotated[
         int | None,
-        Field(ge=60, le=315_360_000, description="Seconds until it expires, at most ten years; unlimited if null."),
+        Field(
+            ge=60,
+            le=315_360_000,
+            description="Seconds until it expires, at most ten years. If null, it does not expire.",
+        ),
     ] = None
 
     @model_validator(mode="after")

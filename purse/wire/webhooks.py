@@ -28,12 +28,12 @@ class Webhook(Wire):
 
     id: Identifier
     analyst: Annotated[str, Field(description="Owner of the jobs.")]
-    url: Annotated[str, Field(description="The address; other users than its owner see only scheme and host.")]
+    url: Annotated[str, Field(description="The address. Other users than its owner see only scheme and host.")]
     created_at: Timestamp
     delivered_at: Annotated[
-        Timestamp | None, Field(description="Time of the last successful delivery; null if there is none.")
+        Timestamp | None, Field(description="Time of the last successful delivery. Null if there is none.")
     ]
-    failures: Annotated[int, Field(description="Failed attempts since then; a message has at most 8 in 10 hours.")]
+    failures: Annotated[int, Field(description="Failed attempts since then. A message has at most 8 in 10 hours.")]
 
 
 class FinishedJob(Wire):

@@ -23,7 +23,7 @@ class ByProfile:
     Parameters
     ----------
     moments : the moments of the problem's columns, released and charged by an earlier run
-    job, sha256 : the job that released them, and the digest of its release; None if there is no such job
+    job, sha256 : the job that released them, and the digest of its release. Both are None for moments without a job
     by_method : whether the method standardises by itself, with these moments instead of queries
 
     Proof: docs/proofs/preparation.md. Reference: docs/spec 17 (reuse), 22.

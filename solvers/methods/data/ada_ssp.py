@@ -88,7 +88,7 @@ class AdaSsp(Strict):
 
 @dataclass(frozen=True, slots=True)
 class AdaSspRun(DataRun):
-    """Resolved settings of `AdaSsp`; documents of an earlier version without `rounds` have one round."""
+    """Resolved settings of `AdaSsp`. Documents of an earlier version without `rounds` have one round."""
 
     rounds: int = 1
     name: Literal["ada_ssp"] = "ada_ssp"
