@@ -82,7 +82,7 @@ AskedSlopeLimit = Annotated[
         ge=1e-6,
         le=1,
         description="Limit each record's slope to this share of the loss's bound, for less noise and some bias. If "
-        "null, 0.7 for two classes with few standardised rows, otherwise 1.",
+        "null, 0.7 for two classes with few standardized rows, otherwise 1.",
     ),
 ]
 AskedRowNorm = Annotated[
@@ -178,7 +178,7 @@ class StatisticRequest(Wire):
     """Release a statistic of a dataset: counts, means, quantiles, a covariance, or a profile of all its columns.
 
     It is priced and charged like a model, and has a receipt. A profile belongs to the dataset: everybody with access to
-    the dataset may read it, and standardise by it at no charge.
+    the dataset may read it, and standardize by it at no charge.
     """
 
     dataset: DatasetReference

@@ -24,7 +24,7 @@ def needs_one_machine(run: Run | AnyCounting, problem: Problem) -> str | None:
         if isinstance(mechanism, Resampled):
             return "it draws a sample of all rows with replacement"
         if isinstance(mechanism, SvrgStep) and not is_sparse_draw(problem.n, mechanism.batch):
-            return "its batches are drawn from a list of all rows: use batches of less than an eighth of the rows"
+            return "its batches are drawn from a list of all rows. Use batches of less than an eighth of the rows"
         if isinstance(mechanism, PoissonGaussian) and mechanism.rate * problem.n > MOST_DRAWN:
             return f"its batches hold more than {MOST_DRAWN} rows"
     return None

@@ -35,7 +35,7 @@ def audit(
     from solvers.audit import audit as attack
 
     if method != "all" and method not in CASES:
-        raise Refusal(f"There is no audit of {method!r}. Choose one of {', '.join(sorted(CASES))}, or all.")
+        raise Refusal(f"{method!r} cannot be audited. Choose one of {', '.join(sorted(CASES))}, or all.")
     if neighbors not in MEANING:
         raise Refusal("--neighbors must be replace_one or zero_out.")
     relation: Relation = neighbors

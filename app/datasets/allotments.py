@@ -38,7 +38,7 @@ def put(database: Database, steward: Principal, dataset_id: str, named: str, ask
             raise _wrong("must not exceed the dataset's budget in epsilon or delta")
         new = Row(analyst, asked.mode, asked.share, asked.epsilon, delta, steward.name, database.timestamp())
         if new.of(row.state.filter).part.top == 0:
-            raise _wrong("is too small for the filter of this dataset: state a `share`, or a larger epsilon")
+            raise _wrong("is too small for the filter of this dataset. State a `share`, or a larger epsilon")
         connection.execute(sa.delete(allotments).where(_of(row, analyst)))
         values = {name: getattr(new, name) for name in Row.__dataclass_fields__}
         connection.execute(sa.insert(allotments).values(ledger_id=row.ledger_id, **values))

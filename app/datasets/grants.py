@@ -86,7 +86,7 @@ def _parts(connection: sa.Connection, dataset_id: str) -> list[str]:
                 {
                     "type": "grant",
                     "loc": ("dataset_id",),
-                    "msg": "is a holdout set: state its dataset, whose grants it has",
+                    "msg": "is a holdout set. State its dataset, whose grants it has",
                 }
             ],
             "path",

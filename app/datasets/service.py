@@ -117,7 +117,7 @@ def _place(settings: Settings, spec: DatasetSpec, dataset_id: str) -> str | None
     if settings.storage_url is None:
         wrong = Violation(
             where="spec.storage",
-            what="this server has no PURSE_STORAGE_URL for partitions: leave `storage` out",
+            what="this server has no PURSE_STORAGE_URL for partitions. Leave `storage` out",
         )
         raise ApiError("invalid_request", "See `violations`.", violations=[wrong])
     return partitions.under(settings.storage_url, dataset_id)

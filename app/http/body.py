@@ -97,9 +97,9 @@ def _decode(raw: bytes | str, where: str, max_bytes: int) -> str:
             raise _too_large(max_bytes)
         text = encoded.decode("utf-8")
     except UnicodeError:
-        raise _violation(where, "is not UTF-8; encode it as UTF-8") from None
+        raise _violation(where, "is not UTF-8. Encode it as UTF-8") from None
     if text.startswith("\ufeff"):
-        raise _violation(where, "begins with a byte order mark; send it without one")
+        raise _violation(where, "begins with a byte order mark. Send it without one")
     return text
 
 
@@ -123,7 +123,7 @@ def _load_json(text: str, where: str) -> Any:
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
         unique = dict(items)
         if len(unique) < len(items):
-            raise _violation(where, "repeats a key in one object; send each key once")
+            raise _violation(where, "repeats a key in one object. Send each key once")
         return unique
 
     try:
@@ -141,7 +141,7 @@ def _check(document: Any, where: str) -> None:
         for value in level:
             for text in _texts(value):
                 if "\0" in text or any("\ud800" <= c <= "\udfff" for c in text):
-                    raise _violation(where, "contains a string with NUL or a lone surrogate; remove these characters")
+                    raise _violation(where, "contains a string with NUL or a lone surrogate. Remove these characters")
         level = [child for value in level for child in _children(value)]
         if not level:
             return

@@ -155,7 +155,7 @@ def apply(
     """
     row = connection.execute(_LOCKED, {"dataset": dataset_id}).one_or_none()
     if row is None:
-        raise LedgerInvalid("the ledger is not open: register a dataset first")
+        raise LedgerInvalid("the ledger is not open. Register a dataset first")
     state = LedgerState.from_json(json.loads(row.state))
     if isinstance(event, Charged):
         standing, entry = allotments.stands(connection, row.id, state, owner_id).charge(event, at)

@@ -190,7 +190,7 @@ def batches(file: Path, columns: Sequence[Named], reading: Reading) -> Iterator[
         raise Unreadable("The file is empty.")
     if magic == _ZIP:
         raise Unreadable(
-            "The file is a zip archive, as Excel workbooks are: save the sheet as CSV, or send it by `purse upload`."
+            "The file is a zip archive, as Excel workbooks are. Save the sheet as CSV, or send it by `purse upload`."
         )
     if magic == parquet.MAGIC:
         return parquet.batches(file, columns, reading.most_rows)

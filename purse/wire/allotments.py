@@ -35,7 +35,7 @@ class AllotmentRequest(Wire):
         if (self.share is None) == (self.epsilon is None):
             raise ValueError("pass either share or epsilon, because each is a limit by itself")
         if self.delta is not None and self.epsilon is None:
-            raise ValueError("delta is only for a limit by epsilon: add epsilon, or leave out delta")
+            raise ValueError("delta is only for a limit by epsilon. Add epsilon, or leave out delta")
         return self
 
 

@@ -152,7 +152,7 @@ class NumberColumn(Wire):
         if self.origin is not None and not self.lower <= self.origin <= self.upper:
             raise ValueError("origin must lie between lower and upper")
         if self.scale is not None and self.origin is None:
-            raise ValueError("scale is the distance from an origin: add origin, or leave out scale")
+            raise ValueError("scale is the distance from an origin. Add origin, or leave out scale")
         return self
 
 

@@ -157,15 +157,15 @@ class DatasetSpec(Wire):
         if isinstance(self.max_clamped, dict) and not set(self.max_clamped) <= numbers:
             raise ValueError("max_clamped must name declared number columns, because no other values are clamped")
         if any(marker in c.categories for c in self.columns if isinstance(c, CategoryColumn) for marker in nulls):
-            raise ValueError("what the dialect says is missing is no category")
+            raise ValueError("a category must not be one of the dialect's `nulls`. Remove it from either list")
         if self.unit is not None and self.unit.column in {c.of for c in self.columns}:
-            raise ValueError("the unit's column must not be stored: leave it out of the columns")
+            raise ValueError("the unit's column must not be stored. Leave it out of the columns")
         if self.unit is not None and self.storage == "partitions":
-            raise ValueError("persons' rows are laid out on one machine: leave out storage, or the unit")
+            raise ValueError("persons' rows are laid out on one machine. Leave out storage, or the unit")
         if self.holdout is not None and self.storage == "partitions":
-            raise ValueError("records are parted on one machine: leave out storage, or holdout")
+            raise ValueError("records are parted on one machine. Leave out storage, or holdout")
         if self.holdout is not None and len(self.kept_out.name) > MAX_NAME:
-            raise ValueError("the kept-out part is named after the dataset: take a shorter name")
+            raise ValueError("the holdout set is named after the dataset. Choose a shorter name")
         return self
 
     @property
@@ -203,7 +203,7 @@ def _refuse_written(bound: object, field: str, dialect: object) -> None:
         either = " or ".join(f"{number:.15g}" for number in readings.values())
         raise ValueError(f"{field} is ambiguous: {bound!r} is {listed}. Write {either} as a JSON number")
     for number in readings.values():
-        raise ValueError(f"{field} must be a number, not text: write {number:.15g} as a JSON number")
+        raise ValueError(f"{field} must be a number, not text. Write {number:.15g} as a JSON number")
 
 
 class Amendment(Wire):

@@ -125,9 +125,7 @@ class ColumnReport(Wire):
     max_unparsed: Annotated[Share, Field(description="The largest share of the non-missing values that may not parse.")]
     max_clamped: Annotated[
         Share | None,
-        Field(
-            description="The largest share of the non-missing values that may be clamped. If null, there is no limit."
-        ),
+        Field(description="The largest share of the non-missing values that may be clamped. Null allows any share."),
     ] = None
 
     @property

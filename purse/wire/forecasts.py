@@ -46,7 +46,7 @@ class Wanted(Wire):
 class AccuracyForecast(Wire):
     """Expected accuracy against epsilon, from runs of the real method on a public twin. No data was touched."""
 
-    dataset: Annotated[Identifier | None, Field(description="The dataset. Null if there is none yet.")]
+    dataset: Annotated[Identifier | None, Field(description="The dataset. Null for one that is not registered yet.")]
     target: Name
     measure: Annotated[
         Literal["accuracy", "r2"],

@@ -81,7 +81,7 @@ class Forecast(Wire):
 
 
 class UsedProfile(Wire):
-    """The profile that standardises the rows of a job."""
+    """The profile that standardizes the rows of a job."""
 
     job: Annotated[Identifier, Field(description="The job that released it: /v1/jobs/{id}/profile.")]
     sha256: Annotated[Sha256, Field(description="Digest of the published profile, which its own receipt states too.")]
@@ -92,7 +92,7 @@ class Prepared(Wire):
 
     name: Annotated[
         Literal["declared", "by_method", "private", "profile"],
-        Field(description="declared, private, profile, or by_method: the method standardises privately by itself."),
+        Field(description="declared, private, profile, or by_method: the method standardizes privately by itself."),
     ]
     reason: Annotated[str, Field(description="Why rows are prepared so.")]
     statement: Annotated[
@@ -101,7 +101,7 @@ class Prepared(Wire):
             description="Meaning of the preparation, with the coefficients that the regularizer and the domain act on."
         ),
     ]
-    profile: Annotated[UsedProfile | None, Field(description="The profile, if rows are standardised by one.")] = None
+    profile: Annotated[UsedProfile | None, Field(description="The profile, if rows are standardized by one.")] = None
 
 
 Basis = Literal["exact", "worst_case", "typical"]

@@ -51,7 +51,7 @@ class ReleasedMoments(Wire):
 
 
 class ProfileUse(ReleasedMoments):
-    """The profile that standardised the rows, with its moments in the order of the model's encoded values."""
+    """The profile that standardized the rows, with its moments in the order of the model's encoded values."""
 
     job: Annotated[Identifier, Field(description="The job that released it.")]
     sha256: Annotated[Sha256, Field(description="Of the profile as published.")]
@@ -73,9 +73,9 @@ class CoefficientIntervals(Wire):
         float | list[float], Field(description="Half width for the constant term, in the layout of `intercept`.")
     ]
     statement: Annotated[str, Field(description="Meaning and limits of the intervals, in words.")] = (
-        "They hold the minimizer of the run's own regularized problem on the rows as it prepared them. They tell of "
-        "the noise that privacy needs and of nothing else: no sampling error, no bias of the regularizer or of limits "
-        "to rows and slopes, and no two coefficients at once."
+        "They hold the minimizer of the run's own regularized problem on the rows as it prepared them. They cover "
+        "only the noise that privacy needs. They do not cover the sampling error, the bias of the regularizer or of "
+        "limits to rows and slopes, or two coefficients at once."
     )
 
 
@@ -135,14 +135,14 @@ class Model(Wire):
     profile: Annotated[
         ProfileUse | None,
         Field(
-            description="The released profile that standardised the rows, if there is one.",
+            description="The released profile that standardized the rows, if there is one.",
             exclude_if=lambda used: used is None,  # models of earlier versions keep their digests
         ),
     ] = None
     means: Annotated[
         EncodedMeans | None,
         Field(
-            description="The private means that training standardised rows by. A category whose share is below two "
+            description="The private means that training standardized rows by. A category whose share is below two "
             "standard deviations of its noise has coefficient 0: no released number tells it from a category without "
             "rows. Null if the run released no means, as with preparation declared.",
             exclude_if=lambda means: means is None,  # models of earlier versions keep their digests

@@ -48,7 +48,7 @@ class ColumnProfile(Wire):
         list[QuantileEstimate] | None, Field(description="Quantiles of a number column, from its counts.")
     ] = None
     moments: Annotated[
-        ReleasedMoments, Field(description="Moments of the encoded values, by which jobs standardise rows.")
+        ReleasedMoments, Field(description="Moments of the encoded values, by which jobs standardize rows.")
     ]
 
 

@@ -31,7 +31,7 @@ class Webhook(Wire):
     url: Annotated[str, Field(description="The address. Other users than its owner see only scheme and host.")]
     created_at: Timestamp
     delivered_at: Annotated[
-        Timestamp | None, Field(description="Time of the last successful delivery. Null if there is none.")
+        Timestamp | None, Field(description="Time of the last successful delivery. Null before the first one.")
     ]
     failures: Annotated[int, Field(description="Failed attempts since then. A message has at most 8 in 10 hours.")]
 

@@ -187,7 +187,7 @@ class DataAccess:
     def __local(self) -> Data:
         """Return the records, which must be in this memory."""
         if not isinstance(self.__data, Data):
-            raise Unsuitable("this method needs all rows on one machine: keep the dataset on one")
+            raise Unsuitable("this method needs all rows on one machine. Keep the dataset on one")
         return self.__data
 
     def __seen_by(self, problem: Problem | None) -> Summed:

@@ -237,7 +237,7 @@ def test_a_dialect_that_says_two_things_is_refused(wrong: dict[str, Any]) -> Non
         ({"max_unparsed": {"z": 0.5}}, "must name declared columns"),
         ({"max_clamped": {"z": 0.5}}, "must name declared number columns"),
         ({"max_clamped": {"c": 0.5}}, "must name declared number columns"),
-        ({"dialect": {"nulls": ["red"]}}, "is no category"),
+        ({"dialect": {"nulls": ["red"]}}, "must not be one of the dialect"),
         ({"unit": {"column": "who", "max_rows": 2}}, "must not be stored"),
     ],
 )

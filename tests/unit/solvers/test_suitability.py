@@ -86,7 +86,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize("method", [DpSvrg(), OutputPerturbation()], ids=repr)
     def test_a_loss_that_is_not_convex(self, method: DpSvrg | OutputPerturbation) -> None:
-        with pytest.raises(Unsuitable, match=f"{method.name} needs a convex loss; sigmoid is not: use dp_gd"):
+        with pytest.raises(Unsuitable, match=f"{method.name} needs a convex loss; sigmoid is not\. Use dp_gd"):
             plan(method, _problem(Sigmoid()), PRIVACY)
 
     @pytest.mark.slow
