@@ -112,7 +112,7 @@ def test_a_server_inside_this_process_does_not_start_on_one_either(
     identity.create(world.database, TokenRequest(name="who comes back", role="steward"))
     world.database.close()
     begun: Any = None
-    with pytest.raises(Refusal, match="restore home and database"), state.serving(world.settings, begun, "fit"):
+    with pytest.raises(Refusal, match="Restore home and database"), state.serving(world.settings, begun, "fit"):
         pytest.fail("it started")
 
 

@@ -13,7 +13,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import click
 import typer.main
 
 from app.cli.commands import EVERY, program
@@ -65,18 +64,18 @@ def _of(texts: Iterable[str]) -> Prose:
     return prose.of_texts(text for text in plain if len(text.split()) >= prose.SHORTEST_CELL_WORDS)
 
 
-def _program() -> click.Command:
+def _program() -> Any:
     return typer.main.get_command(program(EVERY))
 
 
-def _commands(command: click.Command) -> Iterator[click.Command]:
+def _commands(command: Any) -> Iterator[Any]:
     yield command
     for inner in getattr(command, "commands", {}).values():
         if not inner.hidden:
             yield from _commands(inner)
 
 
-def _help(command: click.Command) -> Iterator[str]:
+def _help(command: Any) -> Iterator[str]:
     yield from (command.help or "").partition("\b\nExample")[0].split("\n\n")
     yield from (str(parameter.help) for parameter in command.params if getattr(parameter, "help", None))
 
