@@ -6,7 +6,7 @@ from accounting.numbers import within
 from accounting.privacy import Privacy
 from solvers.errors import Unsuitable
 from solvers.methods import AdaptiveGd, Method, Run
-from solvers.methods.defaults import budget_mu
+from solvers.methods.defaults.descent import budget_mu
 from solvers.preparation import AskedPreparation, ByMethod, ByProfile, Declared, Preparation, Private
 from solvers.problem import Problem
 

@@ -71,7 +71,7 @@ def record(event: LedgerEvent, whole: bool) -> tuple[EntryKind, dict[str, Any]]:
             return "rolled_back", {"reason": text(reason, "reason")} | ({} if head is None else {"lacks": str(head)})
         case Charged(job=job, cost=cost, guarantee=own):
             body = {"job": job, "cost": cost_to_json(cost), "epsilon": own.epsilon, "delta": own.delta, "whole": whole}
-            names = {name: getattr(event, name) for name in _NAMES}
+            names = {name: getattr(event, name) for name in (*_NAMES, "spec_sha256")}
             body |= {name: text(value, name) for name, value in names.items() if value is not None}
             return "charged", body if event.share is None else body | {"share": event.share}
         case Started(job=job, attempt=attempt):
@@ -115,7 +115,8 @@ def event_of(entry: Entry) -> LedgerEvent:
         case "charged":
             own, (analyst, dataset, method) = Privacy(body["epsilon"], body["delta"]), map(body.get, _NAMES)
             share = None if "share" not in body else number(body["share"], 0.0, 1.0, "share")
-            return Charged(body["job"], cost_from_json(body["cost"]), own, analyst, dataset, method, share)
+            cost, spec = cost_from_json(body["cost"]), body.get("spec_sha256")
+            return Charged(body["job"], cost, own, analyst, dataset, method, share, spec)
         case "started":
             return Started(body["job"], body["attempt"])
         case "refunded":

@@ -77,6 +77,7 @@ class Charged:
     guarantee : the job's own (epsilon, delta), for the rule of the empty ledger
     analyst, dataset, method : of the job; None in entries from before they were recorded
     share : `ledger.share` of the charge right after it; None in entries from before it was recorded
+    spec_sha256 : of what the job runs; None in entries from before it was recorded
     """
 
     job: str
@@ -86,6 +87,7 @@ class Charged:
     dataset: str | None = None
     method: str | None = None
     share: float | None = None
+    spec_sha256: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +199,7 @@ class External:
     by: str
 
 
-JobEvent = Charged | Started | Refunded | Released | Failed | Cancelled
+JobStep = Started | Refunded | Released | Failed | Cancelled
+JobEvent = Charged | JobStep
 StewardEvent = Joined | Promised | Frozen | Renamed | Emptied | External
 LedgerEvent = Opened | StewardEvent | RolledBack | JobEvent

@@ -34,7 +34,7 @@ from accounting.records.events import (
     Started,
 )
 from accounting.records.filters import cost_from_json, cost_to_json
-from accounting.records.ledger import LedgerState, recorded
+from accounting.records.ledger import LedgerState, described, step
 
 _VERSION = 3  # of the checkpoint document; a document of another version is not read
 _OPEN = ("charged", "started")  # stages in which a job may still take a step
@@ -143,8 +143,9 @@ class Replay:
             raise LedgerInvalid(f"the chain breaks at entry {head.sequence + 1}")
         try:
             event = event_of(entry)
-            state, kind, body = recorded(self.state, event, entry.body["at"])
-            is_possible = (kind, body) == (entry.kind, entry.body) and self._is_possible(event)
+            state = step(self.state, event)
+            is_recorded = described(state, event, entry.body["at"]) == (entry.kind, entry.body)
+            is_possible = is_recorded and self._is_possible(event)
         except (AccountingError, KeyError, TypeError) as error:
             raise LedgerInvalid(f"entry {entry.sequence} does not follow from those before it") from error
         if not is_possible:

@@ -6,15 +6,25 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from app.calculation.calculators import Lost
-from app.calculation.questions import ANSWER, QUESTION, Answer, Question
+from app.calculation.questions import ANSWER, QUESTION, Answer, Question, Refused
 from app.http.concurrency import ConcurrencyLimit
 from app.http.errors import ApiError
 from app.http.turns import Turns
 
 EACH, TOTAL = 8, 64  # calculations that run or wait, of one caller and of all
+A = TypeVar("A")
 _MOST_CACHED = 2048  # answers of a few kilobytes each
+
+
+def accepted(answer: Answer, kind: type[A]) -> A:
+    """Return an answer of this kind; raise an `ApiError` if the question was refused."""
+    if isinstance(answer, Refused):
+        raise ApiError(answer.code, answer.detail)
+    assert isinstance(answer, kind)
+    return answer
 
 
 @dataclass(slots=True)

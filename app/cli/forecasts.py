@@ -16,8 +16,8 @@ from purse.wire.twins import TwinSource
 
 _NUMBERS = {"accuracy": "accuracy", "r2": "R^2"}
 Source = Annotated[
-    str | None,
-    typer.Option("--from", help="sample, profile or declaration. Default: the first of these that exists."),
+    TwinSource | None,
+    typer.Option("--from", help="Default: the first of sample, profile and declaration that exists."),
 ]
 
 
@@ -72,7 +72,7 @@ def forecast(
     elif dataset is None or sample is not None or records is not None:
         raise Refusal("Give a dataset, or --spec and --records. --sample and --records need --spec.")
     else:
-        options = request | {"source": source_of(source)}
+        options = request | {"source": source}
         computed = client.forecast(dataset=dataset, epsilons=epsilon, delta=delta, **options)
     return Output(computed, _text(computed))
 
@@ -158,14 +158,6 @@ def twin(
     Example:
       purse dataset twin census --rows 10000 --out twin.csv
     """
-    out.write_bytes(client.datasets.twin(dataset, rows=rows, number=number, source=source_of(source)))
+    out.write_bytes(client.datasets.twin(dataset, rows=rows, number=number, source=source))
     document = {"written": str(out), "rows": rows, "number": number}
     return Output(document, notes=[f"wrote {out}: {rows} artificial rows"])
-
-
-def source_of(name: str | None) -> TwinSource | None:
-    """Return the source that an option names."""
-    match name:
-        case None | "declaration" | "profile" | "sample":
-            return name
-    raise Refusal("--from must be sample, profile or declaration.")

@@ -56,6 +56,14 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True)
+class Release(Price):
+    """The privacy loss of a result that is released, or only priced, and perhaps saved."""
+
+    quote: QuoteOnly = False
+    out: OutFile = None
+
+
+@dataclass(frozen=True, slots=True)
 class Training:
     """The options that describe a model to train."""
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from accounting.privacy import Relation
 from app.cli.options import Dataset
 from app.cli.output import Output, Refusal, loss, read_json
 from purse import Client, text
@@ -77,7 +78,7 @@ def calibrate(
     delta: Annotated[float, typer.Option("--delta", "-d", help="Delta of all answers together.")] = 0.0,
     rate: Rate = None,
     count: Count = 1,
-    neighbors: Annotated[str, typer.Option(help="replace_one or zero_out.")] = "replace_one",
+    neighbors: Annotated[Relation, typer.Option(help="The neighbor relation.")] = "replace_one",
 ) -> Output:
     """Compute the noise for a privacy target.
 

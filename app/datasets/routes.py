@@ -16,8 +16,9 @@ from app.http import conditional
 from app.http.errors import responses
 from app.http.lists import NUMBER, Paging, paging
 from app.http.location import Locate
+from app.http.parts import Part
 from app.http.queries import strict_router
-from app.identity.dependencies import Base, Chosen, Principal, require
+from app.identity.dependencies import Anyone, Auditor, Base, Chosen, Manager
 from app.ledger import service as ledgers
 from app.ledger.routes import Keys
 from purse.wire.base import Name, Page
@@ -52,10 +53,6 @@ _FORM = {
         },
     },
 }
-
-
-Anyone = Annotated[Principal, Depends(require("steward", "analyst", "auditor"))]
-Manager = Annotated[Principal, Depends(require("steward", scope="manage"))]
 
 
 async def uploaded(request: Request, chosen: Chosen, principal: Manager) -> AsyncIterator[Upload]:
@@ -132,12 +129,6 @@ def read(base: Base, principal: Anyone, dataset_id: DatasetId) -> Dataset:
     return service.get(base, dataset_id, principal)
 
 
-async def answers(request: Request) -> Answers:
-    """Return the service's cache of budget answers."""
-    cache: Answers = request.app.state.services.answers
-    return cache
-
-
 @router.get(
     "/{dataset_id}/budget",
     response_model=BudgetStatus,
@@ -145,7 +136,7 @@ async def answers(request: Request) -> Answers:
     responses=responses("not_found") | conditional.RESPONSES,
 )
 async def budget(
-    cache: Annotated[Answers, Depends(answers)],
+    cache: Annotated[Answers, Depends(Part("answers"))],
     principal: Anyone,
     dataset_id: DatasetId,
     if_none_match: conditional.IfNoneMatch = None,
@@ -161,7 +152,7 @@ async def budget(
 @router.get("/{dataset_id}/ledger", summary="Read a dataset's ledger", responses=responses("not_found"))
 def ledger(
     base: Base,
-    _principal: Annotated[Principal, Depends(require("steward", "auditor"))],
+    _principal: Auditor,
     dataset_id: DatasetId,
     asked: Annotated[Paging, Depends(paging(NUMBER, first="asc"))],
     analyst: Annotated[

@@ -15,12 +15,11 @@ from fastapi.concurrency import run_in_threadpool
 
 from app.datasets import folders, service, store
 from app.datasets.names import DatasetId
-from app.datasets.routes import Anyone, Manager
 from app.datasets.store import DatasetRow
 from app.http.body import read_body
 from app.http.errors import ApiError, responses
 from app.http.queries import strict_router
-from app.identity.dependencies import Base, Chosen, Principal
+from app.identity.dependencies import Anyone, Base, Chosen, Manager, Principal
 from app.persistence.session import Database
 from app.persistence.tables import samples
 from app.sources.twins import Floats, Sample

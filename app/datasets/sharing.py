@@ -6,19 +6,17 @@ from fastapi import Depends, Response
 
 from app.datasets import allotments, grants
 from app.datasets.names import DatasetId
-from app.http.body import json_body
+from app.http.body import JsonBody
 from app.http.errors import responses
 from app.http.lists import Paging, paging
 from app.http.queries import strict_router
-from app.identity.dependencies import Base, Principal, require
+from app.identity.dependencies import Base, Manager, Steward
 from purse.wire.allotments import Allotment, AllotmentRequest
 from purse.wire.base import Name, Page
 from purse.wire.grants import Grant
 
 router = strict_router(prefix="/v1/datasets/{dataset_id}", tags=["grants"])
 
-Steward = Annotated[Principal, Depends(require("steward"))]
-Manager = Annotated[Principal, Depends(require("steward", scope="manage"))]
 Listed = Annotated[Paging, Depends(paging())]
 
 
@@ -64,7 +62,7 @@ def allot(
     principal: Manager,
     dataset_id: DatasetId,
     analyst: Name,
-    body: Annotated[AllotmentRequest, Depends(json_body(AllotmentRequest))],
+    body: Annotated[AllotmentRequest, Depends(JsonBody(AllotmentRequest))],
 ) -> Allotment:
     """Limits what the analyst's jobs may together spend of the budget, instead of an earlier allotment.
 

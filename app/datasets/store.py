@@ -12,7 +12,7 @@ from fastapi import Query
 
 from accounting.errors import AccountingError
 from accounting.filter import Cost
-from accounting.records.documents import canonical, parse
+from accounting.records.documents import canonical_text, parse
 from accounting.records.events import Joined, Opened
 from accounting.records.filters import cost_from_json
 from accounting.records.ledger import LedgerState
@@ -158,8 +158,8 @@ def named(principal: Principal, name: str) -> sa.ScalarSelect[str]:
     The grants are read for an unknown name too. Otherwise the name of a dataset without a grant would take longer.
     """
     is_named = (datasets.c.name == name) & THERE
-    found = sa.func.coalesce(sa.select(datasets.c.id).where(is_named).scalar_subquery(), "")
-    return sa.select(found).where(granted(principal, found)).scalar_subquery()
+    dataset_id = sa.func.coalesce(sa.select(datasets.c.id).where(is_named).scalar_subquery(), "")
+    return sa.select(dataset_id).where(granted(principal, dataset_id)).scalar_subquery()
 
 
 def whole(dataset_id: str) -> sa.ColumnElement[bool]:
@@ -248,7 +248,7 @@ def add(
 
     The entry states the hash of the declaration too.
     """
-    declaration = _text(spec.model_dump())
+    declaration = canonical_text(spec.model_dump())
     event = replace(event, declaration_sha256=declaration_sha256(declaration, holdout_of))
     if isinstance(event, Opened):
         ledger.begin(connection, event, at)
@@ -276,7 +276,7 @@ def add(
 def rename(connection: sa.Connection, row: DatasetRow, name: str) -> None:
     """Give a dataset another name; `ApiError` name_taken."""
     refuse_name(connection, name)
-    spec = _text(parse(row.declaration) | {"name": name})
+    spec = canonical_text(parse(row.declaration) | {"name": name})
     connection.execute(sa.update(datasets).where(datasets.c.id == row.id).values(name=name, spec=spec))
 
 
@@ -323,7 +323,3 @@ def _dataset(row: sa.Row[Any]) -> DatasetRow:
     public = (row.id, row.ledger_id, row.name, row.rows, spec, row.folder, state, row.created_at)
     stored: dict[str, Any] = {"checksum": row.sha256, "is_damaged": row.damaged_at is not None}
     return DatasetRow(*public, data=row.data, **stored, holdout_of=row.holdout_of, declaration=row.spec)
-
-
-def _text(document: object) -> str:
-    return canonical(document).decode()

@@ -4,20 +4,17 @@ from typing import Annotated
 
 from fastapi import Depends, Query, Response
 
-from app.http.body import json_body
+from app.http.body import JsonBody
 from app.http.errors import responses
 from app.http.lists import Paging, paging
 from app.http.location import Locate
 from app.http.queries import strict_router
 from app.identity import service
-from app.identity.dependencies import Base, Chosen, Principal, require
+from app.identity.dependencies import Base, Chosen, Manager, Steward
 from purse.wire.base import Identifier, Name, Page
 from purse.wire.tokens import NewToken, Role, Token, TokenRequest
 
 router = strict_router(prefix="/v1/tokens", tags=["tokens"])
-
-Steward = Annotated[Principal, Depends(require("steward"))]
-Manager = Annotated[Principal, Depends(require("steward", scope="manage"))]
 
 
 @router.post(
@@ -30,7 +27,7 @@ def create(
     base: Base,
     chosen: Chosen,
     _principal: Manager,
-    body: Annotated[TokenRequest, Depends(json_body(TokenRequest))],
+    body: Annotated[TokenRequest, Depends(JsonBody(TokenRequest))],
     locate: Locate,
 ) -> NewToken:
     """Create a token. Only this response contains the secret. The service stores its SHA-256 hash.

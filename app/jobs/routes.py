@@ -11,15 +11,16 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import BaseModel
 
 from app.http import conditional
-from app.http.body import json_body
+from app.http.body import JsonBody
 from app.http.callers import while_connected
 from app.http.conditional import IfNoneMatch
 from app.http.errors import responses
 from app.http.lists import Paging, paging
 from app.http.location import Locate
+from app.http.parts import Part
 from app.http.queries import strict_router
 from app.http.work import in_turn
-from app.identity.dependencies import Base, Principal, Require, require
+from app.identity.dependencies import Analyst, Base, Principal, Reader, Require, Room, Submitter, require
 from app.jobs import events, service
 from app.jobs.changes import Changes
 from app.jobs.filters import Filters
@@ -49,22 +50,7 @@ class Waker(Protocol):
         """Look at the queue now."""
 
 
-async def waker(request: Request) -> Waker:
-    """Return the service's dispatcher."""
-    dispatcher: Waker = request.app.state.services.dispatcher
-    return dispatcher
-
-
-async def changes(request: Request) -> Changes:
-    """Return the service's announcements of changed jobs."""
-    announced: Changes = request.app.state.services.changes
-    return announced
-
-
-Analyst = Annotated[Principal, Depends(require("analyst"))]
-Reader = Annotated[Principal, Depends(require("analyst", "auditor"))]
-Submitter = Annotated[Principal, Depends(require("analyst", scope="submit"))]
-Dispatcher = Annotated[Waker, Depends(waker)]
+Dispatcher = Annotated[Waker, Depends(Part("dispatcher"))]
 Key = Annotated[
     str | None,
     Header(
@@ -103,7 +89,7 @@ class Submission:
 async def submission(
     request: Request,
     principal: Submitter,
-    _room: Annotated[None, Depends(quotes.room)],
+    _room: Room,
     locate: Locate,
     idempotency_key: Key = None,
 ) -> Submission:
@@ -126,7 +112,7 @@ async def stream_slot(request: Request, principal: Analyst) -> AsyncIterator[Non
 
 
 @router.post("/jobs", status_code=202, summary="Submit a job", responses=REFUSALS)
-async def submit(submit: Submit, body: Annotated[AnyRequest, Depends(json_body(AnyRequest))]) -> Job:
+async def submit(submit: Submit, body: Annotated[AnyRequest, Depends(JsonBody(AnyRequest))]) -> Job:
     """Reserves the budget and queues a job, in one transaction; it runs as soon as a worker is free.
 
     The body decides what the job releases: a model; a statistic, by its method; a tuning, by its `candidates`; or, with
@@ -137,7 +123,7 @@ async def submit(submit: Submit, body: Annotated[AnyRequest, Depends(json_body(A
 
 @router.post("/statistics", status_code=202, summary="Submit a statistic", responses=REFUSALS)
 async def submit_statistic(
-    submit: Submit, body: Annotated[StatisticRequest, Depends(json_body(StatisticRequest))]
+    submit: Submit, body: Annotated[StatisticRequest, Depends(JsonBody(StatisticRequest))]
 ) -> Job:
     """Reserves the budget and queues a job that releases a statistic, or a profile, with noise.
 
@@ -149,7 +135,7 @@ async def submit_statistic(
 
 @router.post("/models/{job_id}/evaluations", status_code=202, summary="Evaluate a model", responses=REFUSALS)
 async def evaluate(
-    submit: Submit, job_id: Identifier, body: Annotated[EvaluationBody, Depends(json_body(EvaluationBody))]
+    submit: Submit, job_id: Identifier, body: Annotated[EvaluationBody, Depends(JsonBody(EvaluationBody))]
 ) -> Job:
     """Reserves the budget and queues a job that scores the model of this job on the holdout set of its dataset.
 
@@ -159,7 +145,7 @@ async def evaluate(
 
 
 @router.post("/tunings", status_code=202, summary="Train in several ways, and keep the best", responses=REFUSALS)
-async def submit_tuning(submit: Submit, body: Annotated[TuningRequest, Depends(json_body(TuningRequest))]) -> Job:
+async def submit_tuning(submit: Submit, body: Annotated[TuningRequest, Depends(JsonBody(TuningRequest))]) -> Job:
     """Reserves the budget and queues a job that trains each candidate several times and releases the best model.
 
     One price covers all runs. The state is at `/v1/jobs/{id}`, and the best model at `/v1/jobs/{id}/model`.
@@ -203,7 +189,7 @@ async def follow(
     principal: Analyst,
     _slot: Annotated[None, Depends(stream_slot)],
     job: Annotated[Job, Depends(_visible)],
-    announced: Annotated[Changes, Depends(changes)],
+    announced: Annotated[Changes, Depends(Part("changes"))],
     last_event_id: Annotated[
         str | None, Header(max_length=64, description="The last event seen. The stream continues after it.")
     ] = None,

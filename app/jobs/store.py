@@ -1,5 +1,6 @@
 """Jobs in the database. Every function except `submitted` runs inside the caller's transaction."""
 
+import hashlib
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -260,6 +261,11 @@ def spec(connection: sa.Connection, job_id: str) -> str:
     """Return the JSON of the job's `JobSpec`, for worker and release."""
     text: str = connection.execute(sa.select(jobs.c.spec).where(jobs.c.id == job_id)).scalar_one()
     return text
+
+
+def spec_sha256(spec: str) -> str:
+    """Return the hash of a `JobSpec`'s JSON, which the job's charge states."""
+    return hashlib.sha256(spec.encode()).hexdigest()
 
 
 def model(connection: sa.Connection, job_id: str) -> str | None:

@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse
 from app.http.errors import ApiError
 from app.http.queries import strict_router
 from app.http.work import in_turn
-from app.pages import releases, words
+from app.pages import charts, releases, words
 from app.pages.forms import document, member_indices, missing, without
 from app.pages.frame import PageRoute, Visit, Visiting
 from app.pages.session import PREFIX
@@ -72,8 +72,8 @@ async def forecast(visit: Visiting, dataset_id: Identifier) -> Response:
     try:
         expected = (await visit.api.send("POST", "/v1/forecasts", json=body)).json()
     except ApiError as error:
-        return await sheet.page("forecast.html", forecast=None, problem=error.details())
-    return await sheet.page("forecast.html", forecast=expected, problem=None)
+        return await sheet.page("forecast.html", forecast=None, chart=None, problem=error.details())
+    return await sheet.page("forecast.html", forecast=expected, chart=charts.accuracy(expected), problem=None)
 
 
 @router.post("/datasets/{dataset_id}/jobs")
@@ -96,7 +96,7 @@ async def listing(visit: Visiting, cursor: Cursor = None, dataset: Identifier | 
     jobs = await visit.api.get("/v1/jobs", cursor=cursor, dataset=dataset)
     datasets = await visit.api.get("/v1/datasets", limit=_MAX_NAMES)
     names = {each["id"]: each["name"] for each in datasets["items"]}
-    return await visit.page("jobs.html", found=jobs, dataset=dataset, names=names, states=words.STATES)
+    return await visit.page("jobs.html", found=jobs, dataset=dataset, names=names)
 
 
 @router.get("/jobs/{job_id}")
@@ -145,6 +145,5 @@ async def _context(visit: Visit, job_id: str) -> dict[str, Any]:
         "dataset_name": dataset.get("name"),
         "is_over": job["state"] in _FINAL_STATES,
         "shown": tables,
-        "states": words.STATES,
         "kept_out": dataset.get("holdout") if job["kind"] == "model" else None,
     }

@@ -45,6 +45,12 @@ async def dataset(visit: Visiting, dataset_id: Identifier) -> Response:
     return await visit.page("dataset.html", dataset=public, jobs=jobs, methods=methods, most_columns=_MOST_COLUMNS)
 
 
+@router.get(f"{PREFIX}/glossary")
+async def glossary(visit: Visiting) -> Response:
+    """Return short explanations of the technical terms on the pages."""
+    return await visit.page("glossary.html")
+
+
 @fallback.get(f"{PREFIX}/{{path:path}}")
 async def nowhere(visit: Visiting) -> Response:
     """Return 404 as a page, or as problem details for a program."""

@@ -13,6 +13,8 @@ _SHORTEST_SECONDS = 0.1  # shorter durations are not told apart
 _SECONDS_PER_MINUTE, _SECONDS_PER_HOUR = 60, 3600
 STATES = {"queued": "Queued", "running": "Running", "done": "Completed", "failed": "Failed", "cancelled": "Cancelled"}
 """Names of a job's states."""
+BADGES = {"queued": "secondary", "done": "success", "failed": "danger", "cancelled": "secondary"}
+"""Variants of the badges of a job's states; the others have none."""
 _ROOT = re.compile(r"^(?:body|spec|query)(?:\.|$)")
 _MEMBER = re.compile(r"\b(column|candidate)s\.(\d+)(?:\.(?:number|category)(?=\.|$))?")
 

@@ -77,4 +77,4 @@ def _quoted(database: Database, principal: Principal, priced: Priced) -> Quote:
     with database.read() as connection:
         row = datasets.visible(connection, priced.dataset.id, principal)
         standing = allotments.stands(connection, row.ledger_id, row.state, principal.id)
-    return priced.quote(standing, priced.admitted(standing, priced.charged("", principal.name)))
+    return priced.outlook(standing)

@@ -82,7 +82,7 @@ def _unchanged(connection: sa.Connection, priced: DatasetRow, steward: Principal
 def _entered(
     connection: sa.Connection, row: DatasetRow, asked: ExternalCharge, cost: Cost, steward: Principal, at: str
 ) -> Entry:
-    fits = row.state.filter.admits(row.state.spent, cost) and not row.state.whole
+    fits = row.state.fits(cost)
     standing = allotments.stands(connection, row.ledger_id, row.state, steward.id)
     if not (fits and standing.holds(cost)) and not asked.exceeds:
         detail = "This does not fit the budget. If the release has happened, send `exceeds`, or freeze the dataset."

@@ -4,7 +4,7 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
-from app.http.errors import CODES
+from app.http.codes import CODES
 from tests.support import prose
 
 DOCS = Path(__file__).parents[2] / "docs"

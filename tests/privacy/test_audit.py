@@ -39,7 +39,6 @@ from solvers.potentials import HalfSquaredL2
 from solvers.problem import Problem
 from tests.support.audit import Attack, beyond, seeded_attack, violates
 from tests.support.audit import seeded_scores as scores
-from tests.support.inside import hidden, inside
 from tests.support.seeded import SeededBits
 
 PROMISE, WEAK = Privacy(5.0, 1e-5), Privacy(10.0, 1e-5)
@@ -206,7 +205,7 @@ def _printed_acc_md(method: DpAccMdRun, oracle: Any, problem: Problem) -> Any:
         tau = 2 / (k + 2)
         x = tau * z + (1 - tau) * y
         noisy = oracle.gradient("gradient", x)
-        y = problem.prox(x - step * gradient_sum(inside(exact, "data"), slice(0, problem.n), x) / problem.n, step)
+        y = problem.prox(x - step * gradient_sum(exact._data, slice(0, problem.n), x) / problem.n, step)
         z = problem.prox(z - (k + 2) * step / 2 * noisy, (k + 2) * step / 2)
     return y
 
@@ -246,14 +245,14 @@ def test_mutant_batch_that_is_not_fresh_is_caught() -> None:
 
 def test_mutant_division_by_the_batch_is_caught() -> None:
     """The printed mini-batch form divides by the random number of records: a record alone is then the whole answer."""
-    original = inside(SampledOracle, "batch")
+    original = SampledOracle._batch
 
     def over_own_size(self: SampledOracle, query: PlannedQuery) -> Any:
         batch, _ = original(self, query)
         return batch, float(max(len(batch), 1))
 
     assert _farthest() == pytest.approx(1 / 8, rel=1e-3)
-    with mutated(SampledOracle, hidden(SampledOracle, "batch"), over_own_size):
+    with mutated(SampledOracle, "_batch", over_own_size):
         assert _farthest() > 1.5 / 8
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from app.http.body import JsonBody
-from app.http.errors import CODES, MEDIA_TYPE
+from app.http.codes import CODES
+from app.http.errors import MEDIA_TYPE
 from app.http.routing import dependants, routes
 from app.identity.dependencies import bearer
 from app.main import ROUTERS

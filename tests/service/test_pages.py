@@ -491,8 +491,8 @@ def test_what_is_protected_is_told(shared: Service) -> None:
     made = shared.upload(spec, file)
     assert made.status_code == 201, made.text
     page = visit(shared, STEWARD, f"/pages/datasets/{made.json()['id']}").text
-    assert "Each answer protects one person with all of their rows, of which at most 3 are used" in page
-    assert "Each answer protects one row" in visit(shared, STEWARD, f"/pages/datasets/{shared.dataset()}").text
+    assert "one person with all of their rows, of which at most 3 are used" in page
+    assert "one row" in visit(shared, STEWARD, f"/pages/datasets/{shared.dataset()}").text
 
 
 def test_parts_of_a_range_of_dates_are_told_as_dates() -> None:

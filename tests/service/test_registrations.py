@@ -1,4 +1,4 @@
-"""A dataset's row must repeat its registration in the ledger, because jobs are priced by the row."""
+"""Rows of datasets and jobs must repeat what the ledger states, because jobs are priced and run by these rows."""
 
 import json
 from collections.abc import Callable
@@ -10,12 +10,13 @@ import sqlalchemy as sa
 
 from app.datasets import store
 from app.http.errors import ApiError
+from app.jobs import attempts
 from app.jobs import service as jobs
 from app.ledger import audit
 from app.quotes import service as quotes
 from purse.wire.budgets import BudgetChange
 from purse.wire.datasets import Amendment
-from tests.support.world import World, request
+from tests.support.world import World, output, request
 
 pytestmark = pytest.mark.slow
 
@@ -151,6 +152,32 @@ def test_a_family_whose_stored_name_was_changed_is_refused_at_the_start(world: W
         connection.execute(sa.text("update ledgers set family = null"))
     with pytest.raises(audit.UnsoundLedger):
         audit.refuse_unsound(world.database)
+
+
+JOB_CHANGES = {
+    "less noise": "update jobs set spec = replace(spec, '\"noise_multiplier\"\\:', '\"noise_multiplier\"\\:0.0')",
+    "another dataset": "update jobs set dataset_id = (select max(id) from datasets where id != dataset_id)",
+    "another entry": "update jobs set charge = replace(charge, '\"entry\"\\:2', '\"entry\"\\:3')",
+    "folder of the dataset": "update datasets set folder = 'another'",
+}
+
+
+@pytest.mark.parametrize("statement", JOB_CHANGES.values(), ids=JOB_CHANGES)
+@pytest.mark.parametrize("is_released", [False, True], ids=["before the start", "after the end"])
+def test_a_job_that_is_not_as_charged_fails(world: World, statement: str, is_released: bool) -> None:
+    dataset, _ = world.dataset(), world.dataset()
+    job = world.submit(dataset, privacy={"epsilon": 0.2})
+    claim = world.claim() if is_released else None
+    if claim is not None:
+        attempts.end(world.database, claim, output(claim), world.clock.ticks())
+    with world.database.write() as connection:
+        assert connection.execute(sa.text(statement)).rowcount > 0
+    if is_released:
+        world.tell()
+    else:
+        assert world.claim() is None
+    failed = world.job(job.id)
+    assert (failed.state, failed.error) == ("failed", "job_failed")
 
 
 def test_a_changed_entry_of_a_member_is_not_read(world: World) -> None:

@@ -61,8 +61,7 @@ def quoted(row: DatasetRow | None = None, **changes: Any) -> Quote:
 
 
 def quote_of(found: pricing.Priced, row: DatasetRow) -> Quote:
-    standing = Standing(row.state)
-    return found.quote(standing, found.admitted(standing, found.charged("", "")))
+    return found.outlook(Standing(row.state))
 
 
 def refused(row: DatasetRow | None = None, settings: Settings = SETTINGS, **changes: Any) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from fastapi import Depends, FastAPI, Request
 from fastapi.testclient import TestClient
 
 from app.http import handlers
-from app.http.body import MAX_BODY_BYTES, json_body, parse_json, read_body
+from app.http.body import MAX_BODY_BYTES, JsonBody, parse_json, read_body
 from app.http.errors import ApiError
 from purse.wire.base import Delta, Epsilon, Wire
 
@@ -155,7 +155,7 @@ def client() -> TestClient:
     handlers.install(app)
 
     @app.post("/")
-    def echo(body: Annotated[Message, Depends(json_body(Message))]) -> float:
+    def echo(body: Annotated[Message, Depends(JsonBody(Message))]) -> float:
         return body.privacy.epsilon
 
     return TestClient(app)

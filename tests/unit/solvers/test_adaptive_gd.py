@@ -12,7 +12,7 @@ from solvers.domains import L2Ball
 from solvers.errors import NeedsDelta, Unsuitable
 from solvers.losses import Hinge, Logistic, Loss, Softmax, Squared
 from solvers.methods import AdaptiveGd, DpGd
-from solvers.methods.defaults import budget_mu
+from solvers.methods.defaults.descent import budget_mu
 from solvers.methods.standardised.adaptive_gd import AdaptiveGdRun
 from solvers.preparation import Declared
 from solvers.regularizers import L2

@@ -31,7 +31,6 @@ from solvers.methods.oracle.dp_svrg import DpSvrgRun
 from solvers.methods.oracle.dp_svrg_pp import DpSvrgPpRun
 from tests.support.batches import OwnBatches, own_batches
 from tests.support.coupled import complaints
-from tests.support.inside import put
 from tests.support.seeded import SeededBits
 from tests.unit.solvers.test_kernels import unfolded
 
@@ -71,7 +70,7 @@ def asked(data: Data) -> tuple[SampledOracle, Scripted, Revealing]:
     queries = Plan((PlannedQuery("change", 10**6, PoissonGaussian(RATE), 1.0),))
     found, meter = SampledOracle(data.problem, data, queries, noise), Revealing(queries, noise)
     meter.bounds = []
-    put(found, "meter", meter)
+    found._meter = meter
     return found, noise, meter
 
 

@@ -26,7 +26,7 @@ from solvers.methods import (
     OutputPerturbation,
 )
 from solvers.methods.average import Average
-from solvers.methods.defaults import answers_std, at_stake, descent_time
+from solvers.methods.defaults.descent import answers_std, at_stake, descent_time
 from solvers.methods.oracle.dp_gd import DpGdRun
 from solvers.methods.oracle.dp_svrg import DpSvrgRun
 from solvers.regularizers import L2

@@ -309,7 +309,8 @@ def test_a_method_cannot_ask_for_the_moments(rows: tuple[Vector, Vector]) -> Non
 def exact_center(oracle: StandardisedOracle, problem: Problem, floor: float) -> tuple[Vector, Vector]:
     """Mutant: answers are asked for, and the exact means used."""
     center, v = ASK(oracle, problem, floor)
-    data: Data = oracle._StandardisedOracle__data  # type: ignore[attr-defined]
+    data = oracle._data
+    assert isinstance(data, Data)
     return center + rows_of(data)[:, :-1].mean(axis=0) / 1e3, v
 
 

@@ -16,6 +16,7 @@ from solvers import Problem, moment_bounds, plan, solve
 from solvers.columns import Columns
 from solvers.data_access import inputs
 from solvers.data_access.counting import CountingOracle
+from solvers.data_access.data import Data
 from solvers.data_access.meter import Meter
 from solvers.data_access.rows import stored_numbers
 from solvers.data_access.standardised import StandardisedOracle
@@ -131,7 +132,8 @@ class TestProfile:
         asked = CountingOracle.histograms
 
         def exact(oracle: CountingOracle, query: str, bins: int) -> Vector:
-            data = oracle._CountingOracle__data  # type: ignore[attr-defined]
+            data = oracle._data
+            assert isinstance(data, Data)
             return asked(oracle, query, bins) + stored_numbers(data.records)[:, 0].mean()
 
         monkeypatch.setattr(CountingOracle, "histograms", exact)
