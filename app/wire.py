@@ -114,7 +114,7 @@ class JobRequest(Wire):
             description="`private` centers and scales rows by private means and variances, which the price includes. "
             "`regularizer` and `domain` then act on standardized coefficients. `profile` does so by the moments of a "
             "released profile, at no further charge. `declared` leaves rows as the declaration codes them. The "
-            "default is `private` if possible, otherwise `declared`. The model is always in the declared columns."
+            "default is `private` if possible, otherwise `declared`."
         ),
     ] = None
     slope_limit: AskedSlopeLimit = None

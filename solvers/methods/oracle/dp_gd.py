@@ -85,7 +85,7 @@ class DpGd(Strict):
         check_count("dp_gd: steps", self.steps, MOST_STEPS)
         check_step("dp_gd: step", self.step)
         if self.release not in (None, *get_args(Release)):
-            raise Unsuitable("dp_gd. Release must be average, last or random")
+            raise Unsuitable("dp_gd: release must be average, last or random")
         if self.release == "random" and self.steps == 1:
             raise Unsuitable("dp_gd: a random iterate needs at least 2 steps to choose from")
 
@@ -102,7 +102,7 @@ class DpGd(Strict):
         release = self.release or "average"
         if release == "last" and not (problem.is_convex and problem.mu > 0):
             raise Unsuitable(
-                "dp_gd. Release 'last' needs a convex loss and a strongly convex regularizer, l2 or elastic_net, "
+                "dp_gd: release 'last' needs a convex loss and a strongly convex regularizer, l2 or elastic_net, "
                 "because hidden steps have a bounded cost only if steps contract. Use release 'average'"
             )
         time, steps, step = descent_time(problem, privacy), self.steps, self.step
