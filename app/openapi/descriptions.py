@@ -33,7 +33,7 @@ def describe(schemas: dict[str, Schema]) -> None:
             elif "const" in node:
                 node.setdefault("description", f"{node['const']}, the name that chooses this one.")
             if node.get("description"):
-                node["description"] = sentence(node["description"])
+                node["description"] = sentence(" ".join(node["description"].split()))
             if isinstance(node.get("default"), dict):
                 node["description"] += f" If left out: `{json.dumps(node.pop('default'))}`."
     for schema in schemas.values():

@@ -58,31 +58,20 @@ class NumberColumn(Wire):
     """
 
     name: Name
-    type: Annotated[Literal["number"], Field(description="A number.")]
-    lower: Annotated[Bound, Field(description="Public lower bound.")]
-    upper: Annotated[Bound, Field(description="Public upper bound, above lower.")]
-    default: Annotated[
-        Bound | None,
-        Field(description="Replaces missing and unparsable values. The default is the middle of the range."),
-    ] = None
-    origin: Annotated[
-        Bound | None,
-        Field(
-            description="The value with code 0, between lower and upper, such as a "
-            "natural zero. The middle if null. In a "
-            "new dataset the lower bound if the bounds are consecutive integers (a column of zeros and ones)."
-        ),
-    ] = None
-    scale: Annotated[
-        float | None,
-        Field(
-            ge=1e-150,
-            le=2 * _LARGEST,
-            description="Distance from the origin with code 1 or -1. Values beyond it "
-            "are clamped. If null, the distance "
-            "to the farther bound. Only with an origin.",
-        ),
-    ] = None
+    type: Literal["number"]
+    """A number."""
+    lower: Bound
+    """Public lower bound."""
+    upper: Bound
+    """Public upper bound, above lower."""
+    default: Bound | None = None
+    """Replaces missing and unparsable values. The default is the middle of the range."""
+    origin: Bound | None = None
+    """The value with code 0, between lower and upper, such as a natural zero. The middle if null. In a new dataset the
+    lower bound if the bounds are consecutive integers (a column of zeros and ones)."""
+    scale: Annotated[float | None, Field(ge=1e-150, le=2 * _LARGEST)] = None
+    """Distance from the origin with code 1 or -1. Values beyond it are clamped. If null, the distance to the farther
+    bound. Only with an origin."""
     source: Source = None
     date: DateOf = None
 
@@ -176,14 +165,15 @@ class CategoryColumn(Wire):
     """A category column. Undeclared values are replaced by the default, or by "other" without one."""
 
     name: Name
-    type: Annotated[Literal["category"], Field(description="A category.")]
+    type: Literal["category"]
+    """A category."""
     categories: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=500)]],
-        Field(min_length=1, max_length=MAX_CATEGORIES, description="The public list of distinct values."),
+        Field(min_length=1, max_length=MAX_CATEGORIES),
     ]
-    default: Annotated[
-        str | None, Field(description='Replaces missing and undeclared values. The default is "other".')
-    ] = None
+    """The public list of distinct values."""
+    default: str | None = None
+    """Replaces missing and undeclared values. "other" if null."""
     source: Source = None
     date: DateOf = None
 

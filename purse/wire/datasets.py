@@ -25,23 +25,11 @@ class PersonUnit(Wire):
         Name,
         Field(description="The file's column that names each row's person. The column groups rows and is not stored."),
     ]
-    max_rows: Annotated[
-        int,
-        Field(
-            ge=1,
-            le=MOST_ROWS,
-            description="Largest number of a person's rows that are used, the first ones of the file.",
-        ),
-    ]
-    persons: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            le=10**10,
-            description="Public number of persons, including persons without a row. A file with more persons is "
-            "refused. The default is the number in the file, which then becomes public.",
-        ),
-    ] = None
+    max_rows: Annotated[int, Field(ge=1, le=MOST_ROWS)]
+    """Largest number of a person's rows that are used, the first ones of the file."""
+    persons: Annotated[int | None, Field(ge=1, le=10**10)] = None
+    """Public number of persons, including persons without a row. A file with more persons is refused. The default is
+    the number in the file, which then becomes public."""
 
     @property
     def name(self) -> str:
@@ -62,72 +50,38 @@ class DatasetSpec(Wire):
     """The public declaration of an upload. No part of it is read from the data."""
 
     name: Title
-    columns: Annotated[
-        list[Column],
-        Field(min_length=1, max_length=MAX_COLUMNS, description="The columns to keep. Other columns are not stored."),
-    ]
-    budget: Annotated[Budget, Field(description="The budget, enforced from now on.")]
+    columns: Annotated[list[Column], Field(min_length=1, max_length=MAX_COLUMNS)]
+    """The columns to keep. Other columns are not stored."""
+    budget: Budget
+    """The budget, enforced from now on."""
     neighbors: Neighbors = REPLACE_ONE
-    family: Annotated[
-        Title | None,
-        Field(
-            description="Datasets about the same people, under one name: they share the budget and the ledger of the "
-            "first of them, and each must state that budget and those neighbors."
-        ),
-    ] = None
+    family: Title | None = None
+    """Datasets about the same people, under one name: they share the budget and the ledger of the first of them, and
+    each must state that budget and those neighbors."""
 
-    unit: Annotated[
-        PersonUnit | None,
-        Field(
-            description="The protected unit. A person is protected with all rows up to a cap. If null, single rows are "
-            "protected."
-        ),
-    ] = None
+    unit: PersonUnit | None = None
+    """The protected unit. A person is protected with all rows up to a cap. If null, single rows are protected."""
 
-    storage: Annotated[
-        Literal["home", "partitions"],
-        Field(
-            description="Storage of the records, in the server's home or as partitions at the operator's location. No "
-            "machine needs to hold all partitions."
-        ),
-    ] = "home"
+    storage: Literal["home", "partitions"] = "home"
+    """Storage of the records, in the server's home or as partitions at the operator's location. No machine needs to
+    hold all partitions."""
 
-    holdout: Annotated[
-        float | None,
-        Field(
-            gt=0,
-            le=0.5,
-            description="The share of records, or of persons if they are protected, in the holdout set. The holdout "
-            "set is a dataset with the same budget that only evaluates models. A public rule on positions selects its "
-            "records.",
-        ),
-    ] = None
+    holdout: Annotated[float | None, Field(gt=0, le=0.5)] = None
+    """The share of records, or of persons if they are protected, in the holdout set. The holdout set is a dataset with
+    the same budget that only evaluates models. A public rule on positions selects its records."""
 
-    dialect: Annotated[Dialect, Field(description="Format of the file. The server guesses none of it.")] = PLAIN
-    max_unparsed: Annotated[
-        Share | dict[Name, Share],
-        Field(
-            description="The largest share of a column's non-missing values that may fail to parse. A larger share "
-            "refuses the file. Undeclared categories count as unparsed. Give a number for all columns, or a number for "
-            "each named column. The other columns then have 0.05."
-        ),
-    ] = MAX_UNPARSED
-    max_clamped: Annotated[
-        Share | dict[Name, Share] | None,
-        Field(
-            description="The largest share of a number column's non-missing values that may be clamped to a bound. A "
-            "larger share refuses the file. Give a number for all columns, or a number for each named column. By "
-            "default any share is allowed."
-        ),
-    ] = None
-    targets: Annotated[
-        list[Name],
-        Field(
-            max_length=MAX_COLUMNS,
-            description="Columns that models will predict. At most 0.01 of their values may fail to parse, unless "
-            "`max_unparsed` names the column.",
-        ),
-    ] = []
+    dialect: Dialect = PLAIN
+    """Format of the file. The server guesses none of it."""
+    max_unparsed: Share | dict[Name, Share] = MAX_UNPARSED
+    """The largest share of a column's non-missing values that may fail to parse. A larger share refuses the file.
+    Undeclared categories count as unparsed. Give a number for all columns, or a number for each named column. The other
+    columns then have 0.05."""
+    max_clamped: Share | dict[Name, Share] | None = None
+    """The largest share of a number column's non-missing values that may be clamped to a bound. A larger share refuses
+    the file. Give a number for all columns, or a number for each named column. By default any share is allowed."""
+    targets: Annotated[list[Name], Field(max_length=MAX_COLUMNS)] = []
+    """Columns that models will predict. At most 0.01 of their values may fail to parse, unless `max_unparsed` names the
+    column."""
 
     @property
     def protected(self) -> Unit:
@@ -209,16 +163,12 @@ def _refuse_written(bound: object, field: str, dialect: object) -> None:
 class Amendment(Wire):
     """Changes to a dataset. Null fields do not change. To change a column, withdraw the dataset and register it."""
 
-    name: Annotated[Title | None, Field(description="Another name, allowed while nothing has been charged.")] = None
-    budget: Annotated[
-        BudgetChange | None,
-        Field(
-            description="Another budget. After the first charge it must be larger, and is recorded as a new guarantee."
-        ),
-    ] = None
-    frozen: Annotated[
-        bool | None, Field(description="If true, no job is charged or started until it is set to false again.")
-    ] = None
+    name: Title | None = None
+    """Another name, allowed while nothing has been charged."""
+    budget: BudgetChange | None = None
+    """Another budget. After the first charge it must be larger, and is recorded as a new guarantee."""
+    frozen: bool | None = None
+    """If true, no job is charged or started until it is set to false again."""
 
     @model_validator(mode="after")
     def _something(self) -> Self:
@@ -232,33 +182,27 @@ class Dataset(Wire):
 
     id: Identifier
     name: Name
-    family: Annotated[
-        Name | None,
-        Field(description="The dataset whose budget and ledger it shares. Analysts do not see it."),
-    ] = None
-    rows: Annotated[
-        int | None,
-        Field(description="Public number of rows. Null if persons are protected, because it is then secret."),
-    ]
-    persons: Annotated[int | None, Field(description="Public number of persons, if they are protected.")] = None
+    family: Name | None = None
+    """The dataset whose budget and ledger it shares. Analysts do not see it."""
+    rows: int | None
+    """Public number of rows. Null if persons are protected, because it is then secret."""
+    persons: int | None = None
+    """Public number of persons, if they are protected."""
     unit: Protected
-    data: Annotated[
-        Literal["stored", "deleted", "withdrawn"],
-        Field(description="Whether its values are still stored. The name of a withdrawn dataset is free again."),
-    ] = "stored"
-    columns: Annotated[list[Column], Field(description="The declared columns.")]
-    budget: Annotated[BudgetStatus, Field(description="The budget as it stands.")]
-    warnings: Annotated[list[str], Field(description="Warnings to the steward about the declaration.")] = []
-    profile: Annotated[
-        Identifier | None, Field(description="The job that released its latest profile, which all its jobs may use.")
-    ] = None
-    holdout: Annotated[
-        Identifier | None,
-        Field(description="Its holdout set, which is a dataset of its own. `rows` and `persons` do not count it."),
-    ] = None
-    holdout_of: Annotated[
-        Identifier | None, Field(description="For a holdout set, the dataset that it was split from.")
-    ] = None
+    data: Literal["stored", "deleted", "withdrawn"] = "stored"
+    """Whether its values are still stored. The name of a withdrawn dataset is free again."""
+    columns: list[Column]
+    """The declared columns."""
+    budget: BudgetStatus
+    """The budget as it stands."""
+    warnings: list[str] = []
+    """Warnings to the steward about the declaration."""
+    profile: Identifier | None = None
+    """The job that released its latest profile, which all its jobs may use."""
+    holdout: Identifier | None = None
+    """Its holdout set, which is a dataset of its own. `rows` and `persons` do not count it."""
+    holdout_of: Identifier | None = None
+    """For a holdout set, the dataset that it was split from."""
     created_at: Timestamp
 
     def __repr__(self) -> str:
@@ -269,7 +213,8 @@ class Dataset(Wire):
 class Registered(Dataset):
     """The response to a registration, for the uploader."""
 
-    report: Annotated[FileReport, Field(description="Outcomes of the file's values. Only this response states them.")]
+    report: FileReport
+    """Outcomes of the file's values. Only this response states them."""
 
     @staticmethod
     def of(dataset: Dataset, report: FileReport) -> "Registered":

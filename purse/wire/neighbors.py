@@ -27,8 +27,10 @@ class Elsewhere(Wire):
     """The same guarantee for the neighbors of the other relation."""
 
     neighbors: Neighbors
-    epsilon: Annotated[float, Field(description="epsilon there")]
-    delta: Annotated[float, Field(description="delta there")]
+    epsilon: float
+    """epsilon there"""
+    delta: float
+    """delta there"""
 
 
 Meaning = Annotated[

@@ -19,7 +19,8 @@ TwinNumber = Annotated[
 class PublicSample(Wire):
     """Rows that a steward declared public. Twins and forecasts may be drawn from them."""
 
-    rows: Annotated[int, Field(description="Number of rows.")]
+    rows: int
+    """Number of rows."""
     published: Annotated[Name, Field(description="Place of their publication, as stated by the steward.")]
     attached_by: Annotated[Name, Field(description="The steward who declared them public.")]
     attached_at: Timestamp
@@ -28,4 +29,5 @@ class PublicSample(Wire):
 class AttachedSample(PublicSample):
     """The response to the uploader of a public sample."""
 
-    report: Annotated[FileReport, Field(description="Outcomes of the file's values. The server does not keep them.")]
+    report: FileReport
+    """Outcomes of the file's values. The server does not keep them."""
