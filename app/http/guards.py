@@ -3,8 +3,7 @@
 import asyncio
 from collections import Counter
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
+from app.http.asgi import ASGIApp, Message, Receive, Scope, Send
 from app.http.errors import ApiError, invalid
 from app.http.handlers import respond
 

@@ -123,7 +123,7 @@ def released(database: Database, principal: Principal, job_id: str, name: Releas
             raise ApiError(
                 "not_found", f"This job releases no {name} but its {kind}. Read it at /v1/jobs/{{id}}/{kind}."
             )
-        document = (store.receipt if name == "receipt" else store.model)(connection, job_id)
+        document = store.document(connection, job_id, "receipt" if name == "receipt" else "model")
     if document is None:
         raise ApiError("not_released")
     return document

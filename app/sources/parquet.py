@@ -77,10 +77,11 @@ def batches(path: Path, columns: Sequence[Named], most_rows: int) -> Iterator[Ba
 
 
 def names(path: Path) -> list[str]:
-    """Return the names of all columns. The footer was judged before, by `batches`."""
+    """Return the names of all columns; raise `Unreadable` if the file is damaged. Its footer may have any size."""
     import pyarrow.parquet as pq  # late, as in `batches`
 
-    return [str(name) for name in pq.read_schema(path).names]
+    with _damage():
+        return [str(name) for name in pq.read_schema(path).names]
 
 
 @contextmanager
