@@ -42,13 +42,13 @@ class FromProfile(Wire):
     name: Literal["profile"]
     """Name of this preparation."""
     job: Identifier | None = None
-    """Job that released the profile; if null, the dataset's latest, which the quote names."""
+    """Job that released the profile. If null, the dataset's latest, which the quote names."""
 
 
 AskedPositive = Annotated[
     str | None,
     Field(
-        description="For a category target: the class coded +1; all others are -1. If null, the second of two "
+        description="The class of a category target that is coded +1. All others are -1. If null, the second of two "
         "categories. With more than two categories, null means one model for all classes, by softmax."
     ),
 ]
@@ -56,14 +56,14 @@ AskedFeatures = Annotated[
     list[Name] | None,
     Field(
         max_length=MAX_COLUMNS,
-        description="Declared columns to use; all others if null. [] leaves the intercept alone.",
+        description="Declared columns to use. If null, all other columns. If [], only the intercept is trained.",
     ),
 ]
 AskedLoss = Annotated[
     Annotated[Loss, Field(discriminator="name")] | None,
     Field(
-        description="Loss that suits the target. If null: logistic for a category, softmax for more than two "
-        "categories without `positive`, squared for a number."
+        description="Loss that suits the target. The default is logistic for a category, softmax for more than two "
+        "categories without `positive`, and squared for a number."
     ),
 ]
 AskedRegularizer = Annotated[
@@ -74,7 +74,7 @@ AskedDomain = Annotated[
 ]
 AskedMethod = Annotated[
     Annotated[Method | Auto, Field(discriminator="name")],
-    Field(description="The private solver; auto chooses from public facts."),
+    Field(description="The private solver. `auto` chooses it from public facts."),
 ]
 AskedSlopeLimit = Annotated[
     float | None,
@@ -82,7 +82,7 @@ AskedSlopeLimit = Annotated[
         ge=1e-6,
         le=1,
         description="Limit each record's slope to this share of the loss's bound, for less noise and some bias. If "
-        "null, 0.7 for two classes with few standardised rows, otherwise 1.",
+        "null, 0.7 for two classes with few standardized rows, otherwise 1.",
     ),
 ]
 AskedRowNorm = Annotated[
@@ -90,8 +90,8 @@ AskedRowNorm = Annotated[
     Field(
         gt=0,
         le=1e6,
-        description="Clip declared rows to this l2 norm; if null, the norm that the schema implies. A smaller value "
-        "requires preparation `declared`.",
+        description="Clip declared rows to this l2 norm. The default is the norm that the schema implies. A smaller "
+        "value requires preparation `declared`.",
     ),
 ]
 
@@ -110,10 +110,10 @@ class JobRequest(Wire):
     privacy: JobPrivacy
     """The requested guarantee."""
     preparation: Annotated[Declared | Private | FromProfile, Field(discriminator="name")] | None = None
-    """private: center and scale rows by private means and variances, which the price includes; `regularizer` and
-    `domain` then act on standardised coefficients. profile: the same by moments of a released profile, at no further
-    charge. declared: rows as the declaration codes them. If null, private if it is possible, otherwise declared. The
-    model is always in the declared columns."""
+    """`private` centers and scales rows by private means and variances, which the price includes. `regularizer` and
+    `domain` then act on standardized coefficients. `profile` does so by the moments of a released profile, at no
+    further charge. `declared` leaves rows as the declaration codes them. The default is `private` if possible,
+    otherwise `declared`."""
     slope_limit: AskedSlopeLimit = None
     row_norm: AskedRowNorm = None
 
@@ -134,7 +134,7 @@ class ForecastRequest(JobRequest):
     """Guarantees to try."""
     source: Annotated[
         TwinSource | None,
-        Field(description=f"Source of the twin's rows; if null, {USUAL_SOURCE}."),
+        Field(description=f"Source of the twin's rows. If null, {USUAL_SOURCE}."),
     ] = None
     signal: Annotated[float, Field(ge=0.01, le=0.99)] = 0.5
     """Assumed dependence of the target on the other columns, which no public fact states: the position of the best
@@ -161,30 +161,30 @@ class StatisticRequest(Wire):
     """Release a statistic of a dataset: counts, means, quantiles, a covariance, or a profile of all its columns.
 
     It is priced and charged like a model, and has a receipt. A profile belongs to the dataset: everybody with access to
-    the dataset may read it, and standardise by it at no charge.
+    the dataset may read it, and standardize by it at no charge.
     """
 
     dataset: DatasetReference
     columns: Annotated[
         list[Name] | None, Field(min_length=1, max_length=MAX_COLUMNS, exclude_if=lambda columns: columns is None)
     ] = None
-    """Declared columns, in the order of the answer; all if null. Counts of several columns are a cross table. A profile
-    always covers all columns."""
+    """Declared columns, in the order of the answer. The default is all columns. Counts of several columns are a cross
+    table. A profile always covers all columns."""
     method: Annotated[AnyStatistic, Field(discriminator="name")]
     """The statistic and its resolution."""
     privacy: JobPrivacy
-    """The requested guarantee; delta > 0."""
+    """The requested guarantee. Its delta must be above 0."""
 
 
 class EvaluationBody(Wire):
     """The resolution of an evaluation, and the privacy that it requests of the holdout set."""
 
     bins: Bins = 40
-    """Number of equal bins of the score, or of the residual; unused for more than two classes."""
+    """Number of equal bins of the score, or of the residual. Unused for more than two classes."""
     clip: Clip = 0.5
     """For a number: clip residuals to this multiple of half the target's declared range."""
     privacy: JobPrivacy
-    """The requested guarantee; delta > 0."""
+    """The requested guarantee. Its delta must be above 0."""
 
 
 class EvaluationRequest(EvaluationBody):
@@ -194,13 +194,13 @@ class EvaluationRequest(EvaluationBody):
 
 
 class CandidateRequest(Wire):
-    """One way to train the model of a tuning. Missing fields have the defaults of a job request."""
+    """A way to train the model of a tuning. Missing fields have the defaults of a job request."""
 
     method: AskedMethod = Auto()
     regularizer: AskedRegularizer = L2(1e-4)
     domain: AskedDomain = Free()
     preparation: Annotated[Declared | Private, Field(discriminator="name")] | None = None
-    """As in a job, without profile; if null, private if it is possible."""
+    """As in a job, without profile. If null, private if it is possible."""
     slope_limit: AskedSlopeLimit = None
 
 
@@ -217,11 +217,11 @@ class TuningRequest(Wire):
     features: AskedFeatures = None
     loss: AskedLoss = None
     candidates: Annotated[list[CandidateRequest], Field(min_length=1, max_length=MOST_RUNS)]
-    """A public list; no part of it may depend on the data."""
+    """A public list. No part of it may depend on the data."""
     repeats: Annotated[int, Field(ge=1, le=MOST_RUNS)] = 2
-    """Tries of each candidate; 2 to 256 tries in total."""
+    """Tries of each candidate. All candidates together have 2 to 256."""
     privacy: JobPrivacy
-    """The requested guarantee for the whole tuning; delta > 0."""
+    """The requested guarantee for the whole tuning. Its delta must be above 0."""
     row_norm: AskedRowNorm = None
 
 
@@ -260,10 +260,11 @@ class AnyRequest(
 class Quote(jobs.Quote):
     """The price of a job: a function of public facts only."""
 
-    method: Annotated[Run | AnyCounting | Tuning, Field(discriminator="name")]  # type: ignore[assignment]
+    method: Annotated[Run | AnyCounting | Tuning, Field(discriminator="name")]
     """The method with every field set."""
 
 
+# type: ignore[assignment]
 class Job(jobs.Job):
     """A job and its state."""
 
@@ -278,7 +279,7 @@ class ExternalCharge(Wire):
         Title, Field(description="Your name for the charge. The same label and event again is the same charge.")
     ]
     event: OutsideEvent
-    """The event, with the names of dp-accounting; noise multipliers over the per-record bound."""
+    """The event, with the names of dp-accounting. Noise multipliers are relative to the per-record bound."""
     exceeds: bool = False
     """If true, record the charge even if it does not fit. The budget is then exceeded and the ledger frozen. If false,
     a charge that does not fit is refused."""

@@ -139,7 +139,7 @@ def plan(
         ("privacy", privacy, Privacy, "an accounting.Privacy"),
     ):
         if not isinstance(argument, kind):
-            raise Unsuitable(f"{name} has the type {type(argument).__name__}: pass {hint}")
+            raise Unsuitable(f"{name} has the type {type(argument).__name__}. Pass {hint}")
     reason, wish = "requested", Wish(preparation, slope_limit)
     if isinstance(method, Auto):
         fitted, reason = method.choose(problem, privacy, currency=currency, wish=wish)
@@ -164,13 +164,13 @@ def plan(
     answers = sum(query.answers for query in own + moments)
     if answers > limits.answers:
         raise OutOfRange(
-            f"the run would make {answers:g} private answers; the limit is {limits.answers:g}: plan fewer steps, or "
+            f"the run would make {answers:g} private answers; the limit is {limits.answers:g}. Plan fewer steps, or "
             "raise the limit"
         )
     if answers * problem.size > limits.coordinates:
         raise OutOfRange(
             f"the run would draw noise for {answers * problem.size:g} coordinates; the limit is "
-            f"{limits.coordinates:g}: plan fewer steps, use fewer columns, or raise the limit"
+            f"{limits.coordinates:g}. Plan fewer steps, use fewer columns, or raise the limit"
         )
     release = calibrate(own + moments, privacy, problem.relation)
     bounds = chosen.bounds(met) | prepared.bounds(problem)

@@ -45,8 +45,8 @@ def forecast(
     """Estimate the accuracy to expect at each epsilon.
 
     The method is run many times on artificial rows, with the noise that a job would have. No data is read and nothing
-    is charged. The declaration does not say how strongly the target depends on the other columns, so try several values
-    of --signal, or use a public --sample.
+    is charged. The declaration does not state how strongly the target depends on the other columns, so try several
+    values of --signal, or use a public --sample.
 
     \b
     Examples:

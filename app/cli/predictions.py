@@ -33,8 +33,8 @@ def predict(
     """Apply a released model to the rows of a CSV file.
 
     Predictions cost nothing, because the model is already released. No server is needed if the model is a file. The CSV
-    file has the model's columns. It may also have the target and columns of the spec. Missing and unreadable values are
-    replaced by the column's default.
+    file has the model's columns. The file may also have the target and columns of the spec. Missing and unreadable
+    values are replaced by the column's default.
 
     \b
     Examples:

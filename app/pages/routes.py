@@ -17,7 +17,7 @@ from purse.wire.base import Identifier
 
 router = strict_router(include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse)
 fallback = APIRouter(include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse)
-"""All other addresses; included after every other router."""
+"""All other addresses. Included after every other router."""
 
 _MOST_COLUMNS = 300  # shown on a dataset's page
 Cursor = Annotated[str | None, Query(max_length=64)]
@@ -25,7 +25,7 @@ Cursor = Annotated[str | None, Query(max_length=64)]
 
 @router.get("/")
 def root(visit: Passing) -> Response:
-    """Redirect a browser to the pages; a program gets 404."""
+    """Redirect a browser to the pages. A program gets 404."""
     if "text/html" not in visit.request.headers.get("accept", ""):
         return respond(ApiError("not_found", NO_ROUTE))
     return visit.go("")

@@ -198,7 +198,7 @@ def _is_parquet(file: Path) -> bool:
         raise Unreadable("The file is empty.")
     if magic == _ZIP:
         raise Unreadable(
-            "The file is a zip archive, as Excel workbooks are: save the sheet as CSV, or send it by `purse upload`."
+            "The file is a zip archive, as Excel workbooks are. Save the sheet as CSV, or send it by `purse upload`."
         )
     return magic == parquet.MAGIC
 

@@ -121,7 +121,7 @@ def _data(job: Payload, payload: str, scratch: Path, spread: Spread | None) -> I
         return
     count = len(manifest.partitions)
     if manifest.rows != spec.problem.n:
-        raise Damaged("The number of records differs from the registered one; restore the file from a backup.")
+        raise Damaged("The number of records differs from the registered one. Restore the file from a backup.")
     if spread is None:
         yield Partitioned(spec.problem, LocalPartitions([prepared(spec, manifest, i, scratch) for i in range(count)]))
         return

@@ -60,7 +60,7 @@ class ScoringOracles:
     def score(self) -> float:
         """Logarithm of the density of all answers on the first dataset over that on the second."""
         if self._attacker is None:
-            raise ValueError("a method that sees the data has no transcript to attack: set a statistic of its release")
+            raise ValueError("a method that sees the data has no transcript to attack. Set a statistic of its release")
         return self._attacker.score
 
     def full_batch(self, hides_steps: bool) -> GradientAttacker:

@@ -79,7 +79,7 @@ class DataOracles:
         """Open the oracle of secret slots; raise `Unsuitable` if the records are on several machines."""
         problem, data, plan, noise, on_answer = self.__arguments()
         if not isinstance(data, Data):
-            raise Unsuitable("secret slots need a list of all rows: keep the dataset on one machine")
+            raise Unsuitable("secret slots need a list of all rows. Keep the dataset on one machine")
         return self.__keep(AllocatedOracle(problem, data, plan, noise, on_answer))
 
     def standardised(self) -> StandardisedOracle:

@@ -196,7 +196,7 @@ class ChoosingRun(Run):
     @final
     def answer(self, oracles: Oracles) -> Vector:
         """Raise `Unsuitable`, because several runs need several oracles."""
-        raise Unsuitable(f"{self.name} consists of several runs, which share no oracle: use solvers.tuning.run")
+        raise Unsuitable(f"{self.name} consists of several runs, which share no oracle. Use solvers.tuning.run")
 
 
 class DataRun(Run):

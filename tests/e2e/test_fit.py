@@ -185,7 +185,7 @@ def test_fits_of_a_workbooks_sheet_share_one_budget_however_it_is_saved(
     assert (code, [column["name"] for column in json.loads(out)]) == (2, lines[0])
     asked += ["--schema", str(schema), "--json"]
     code, _, err = purse("fit", str(book), *asked)
-    assert (code, "several sheets; name one of 'a', 'b'" in err) == (1, True)
+    assert (code, "several sheets. Name one of 'a', 'b'" in err) == (1, True)
     code, out, err = purse("fit", str(book), "--sheet", "b", *asked)
     assert code == 0, err
     assert json.loads(out)["dataset"]["rows"] == 199

@@ -255,6 +255,6 @@ def test_a_standardised_model_is_in_the_declared_columns_and_says_so(tmp_path: P
     run_out(world, dispatcher)
     models = [Model.model_validate_json(service.released(world.database, world.analyst, job, "model")) for job in jobs]
     assert [len(model.coefficients) for model in models] == [len(models[0].coefficients)] * 2
-    assert "standardised coefficients" in str(models[0].preparation)
+    assert "standardized coefficients" in str(models[0].preparation)
     assert "as declared" in str(models[1].preparation)
     world.check()
