@@ -260,7 +260,7 @@ class AnyRequest(
 class Quote(jobs.Quote):
     """The price of a job: a function of public facts only."""
 
-    method: Annotated[Run | AnyCounting | Tuning, Field(discriminator="name")]
+    method: Annotated[Run | AnyCounting | Tuning, Field(discriminator="name")]  # type: ignore[assignment]
     """The method with every field set."""
 
 
