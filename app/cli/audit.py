@@ -40,7 +40,7 @@ def audit(
     from solvers.audit import audit as attack
 
     if method != "all" and method not in CASES:
-        raise Refusal(f"There is no audit of {method!r}. Choose one of {', '.join(sorted(CASES))}, or all.")
+        raise Refusal(f"{method!r} cannot be audited. Choose one of {', '.join(sorted(CASES))}, or all.")
     names = sorted(CASES) if method == "all" else [method]
     findings: dict[str, list[Finding]] = {}
     rows = []

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli import plots
-from app.cli.options import Dataset, Delta, Training
+from app.cli.options import Dataset, Delta, Training, file_option
 from app.cli.output import Output, Refusal
 from app.cli.specs import read_spec
 from purse import Client, text
@@ -38,22 +38,15 @@ def forecast(
     source: Source = None,
     runs: Annotated[int, typer.Option(help="Number of runs at each epsilon.")] = 10,
     twin_number: Annotated[int, typer.Option("--twin", help="Number of the twin to try.")] = 0,
-    spec: Annotated[
-        Path | None,
-        typer.Option(
-            exists=True, dir_okay=False, help="JSON file with a spec. The forecast then runs on this machine."
-        ),
-    ] = None,
+    spec: Annotated[Path | None, file_option("JSON file with a spec. The forecast then runs on this machine.")] = None,
     records: Annotated[int | None, typer.Option(help="With --spec: number of records.")] = None,
-    sample: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="With --spec: public file with similar rows.")
-    ] = None,
+    sample: Annotated[Path | None, file_option("With --spec: public file with similar rows.")] = None,
 ) -> Output:
     """Estimate the accuracy to expect at each epsilon.
 
     The method is run many times on artificial rows, with the noise that a job would have. No data is read and nothing
-    is charged. The declaration does not say how strongly the target depends on the other columns, so try several values
-    of --signal, or use a public --sample.
+    is charged. The declaration does not state how strongly the target depends on the other columns, so try several
+    values of --signal, or use a public --sample.
 
     \b
     Examples:

@@ -11,7 +11,7 @@ from accounting.errors import AccountingError
 from accounting.records.chain import Entry, Head, from_lines
 from app.cli import entries
 from app.cli.entries import Selection
-from app.cli.options import Dataset, Home, Json, OutFile
+from app.cli.options import Dataset, Home, Json, OutFile, file_argument, file_option
 from app.cli.output import Output, Refusal, note, percent, read_json, write_json
 from purse import Client, text
 
@@ -91,15 +91,9 @@ def head(client: Client, dataset: Dataset, out: OutFile = None) -> Output:
 
 
 def verify(
-    file: Annotated[
-        Path | None,
-        typer.Argument(exists=True, dir_okay=False, help="An exported ledger. Default: all ledgers under --home."),
-    ] = None,
+    file: Annotated[Path | None, file_argument("An exported ledger. Default: all ledgers under --home.")] = None,
     heads: Heads = None,
-    keys: Annotated[
-        Path | None,
-        typer.Option(exists=True, dir_okay=False, help="The keys to trust, for files of heads and receipts."),
-    ] = None,
+    keys: Annotated[Path | None, file_option("The keys to trust, for files of heads and receipts.")] = None,
     home: Home = None,
 ) -> Output:
     """Verify an exported ledger, or all ledgers of a server.

@@ -27,7 +27,7 @@ def profile(
 ) -> Output:
     """Release or show a summary of all columns.
 
-    A profile has noisy counts, means, spreads and quantiles. It is charged once, and jobs may use it for free.
+    A profile has noisy counts, means, spreads and quantiles. Only its release is charged, and jobs may use it for free.
 
     \b
     Examples:

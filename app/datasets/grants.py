@@ -81,7 +81,7 @@ def _parts(connection: sa.Connection, dataset_id: str) -> list[str]:
     if row is None:
         raise store.absent()
     if row.holdout_of is not None:
-        raise invalid_field("path.dataset_id", "is a holdout set: state its dataset, whose grants it has")
+        raise invalid_field("path.dataset_id", "is a holdout set. State its dataset, whose grants it has")
     return [part.id for part in store.parts(connection, row)]
 
 

@@ -44,7 +44,7 @@ _FORM = {
             "type": "string",
             "format": "binary",
             "description": "CSV in the spec's dialect, perhaps packed by gzip or Zstandard, or Parquet. The content "
-            "decides which; the file's name is ignored.",
+            "decides which. The file's name is ignored.",
         },
         "upload": {
             "type": "string",
@@ -103,7 +103,7 @@ def create(
 
     The file is part of the request, or a complete upload. An upload remains until the dataset is registered, so that a
     refused spec can be corrected. A file that cannot be read completely is refused. Values that are missing, do not
-    parse or lie outside the bounds become the declared default or bound; only this answer's `report` counts them. A
+    parse or lie outside the bounds become the declared default or bound. Only this answer's `report` counts them. A
     file with more of them than `max_unparsed` or `max_clamped` allows is refused (`unparsed_values`, with the same
     report). The same values cannot be registered twice, except in one family, whose datasets share one budget.
     """
@@ -141,7 +141,7 @@ async def budget(
     dataset_id: DatasetId,
     if_none_match: conditional.IfNoneMatch = None,
 ) -> Response:
-    """Returns what is spent and what remains. Analysts see the total and their own part; stewards and auditors see all.
+    """Returns what is spent and what remains. Analysts see the total and their own part. Stewards and auditors see all.
 
     With the `ETag` of an earlier answer as `If-None-Match`, the answer is a 304 until the budget changes.
     """
@@ -169,7 +169,7 @@ def ledger(
 
 @router.get("/{dataset_id}/ledger/head", summary="Read a ledger's head", responses=responses("not_found"))
 def head(base: Base, signing: Keys, principal: Anyone, dataset_id: DatasetId) -> LedgerHead:
-    """Returns the signed number and hash of the newest entry; for analysts, of their own newest release.
+    """Returns the signed number and hash of the newest entry. Analysts get those of their own newest release.
 
     Keep it on another machine: a ledger that lacks this entry later was truncated or rewritten.
     """

@@ -113,7 +113,7 @@ def _place(settings: Settings, spec: DatasetSpec, dataset_id: str) -> str | None
     if spec.storage == "home":
         return None
     if settings.storage_url is None:
-        raise invalid_field("spec.storage", "needs a PURSE_STORAGE_URL, which this server has not set: leave it out")
+        raise invalid_field("spec.storage", "needs a PURSE_STORAGE_URL, which this server has not set. Leave it out")
     return partitions.under(settings.storage_url, dataset_id)
 
 

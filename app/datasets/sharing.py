@@ -36,7 +36,7 @@ def listing(base: Base, _principal: Steward, dataset_id: DatasetId, asked: Liste
 
 @router.get("/grants/{analyst}", summary="Read a grant", responses=responses("not_found"))
 def read(base: Base, _principal: Steward, dataset_id: DatasetId, analyst: Name) -> Grant:
-    """Returns an analyst's grant, by name or id; 404 if the analyst has none."""
+    """Returns an analyst's grant, by name or id. The response is 404 without a grant."""
     return grants.get(base, dataset_id, analyst)
 
 
@@ -79,7 +79,7 @@ def allotted(base: Base, principal: Steward, dataset_id: DatasetId, asked: Liste
 
 @router.get("/allotments/{analyst}", summary="Read an allotment", responses=responses("not_found"))
 def allotment(base: Base, principal: Steward, dataset_id: DatasetId, analyst: Name) -> Allotment:
-    """Returns what the analyst, by name or id, may spend of the budget; 404 without an allotment."""
+    """Returns what the analyst, by name or id, may spend of the budget. The response is 404 without an allotment."""
     return allotments.get(base, principal, dataset_id, analyst)
 
 
@@ -90,6 +90,6 @@ def allotment(base: Base, principal: Steward, dataset_id: DatasetId, analyst: Na
     responses=responses("not_found", "disk_full"),
 )
 def deallot(base: Base, principal: Manager, dataset_id: DatasetId, analyst: Name) -> Response:
-    """Lets the analyst spend what nobody has reserved. Spending so far remains."""
+    """Lets the analyst spend the unreserved budget. Spending so far remains."""
     allotments.delete(base, principal, dataset_id, analyst)
     return Response(status_code=204)

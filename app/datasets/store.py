@@ -188,7 +188,7 @@ class Filters:
     ] = None
     state: Annotated[
         DatasetState | None,
-        Query(description="`open`: accepts jobs; `frozen`: refuses jobs; `deleted`: its values are deleted."),
+        Query(description="`open` accepts jobs, `frozen` refuses jobs, and the values of `deleted` are erased."),
     ] = None
 
     def conditions(self, principal: Principal) -> Iterator[sa.ColumnElement[bool]]:

@@ -72,9 +72,9 @@ def begin(
 def listing(
     chosen: Chosen,
     principal: Steward,
-    order: Annotated[Order, Query(description="By the last write; `desc`: latest first.")] = "desc",
+    order: Annotated[Order, Query(description="Order by the last write. `desc` begins with the latest.")] = "desc",
 ) -> Page[UploadStatus]:
-    """Returns the caller's own uploads on one page; there are never more than a few."""
+    """Returns the caller's own uploads, all on one page."""
     uploads = sorted(spool.owned(chosen.home, principal.id), key=lambda upload: upload.written, reverse=order == "desc")
     return Page[UploadStatus](items=[_status(upload, chosen) for upload in uploads], next=None)
 
@@ -115,7 +115,9 @@ async def resume(
     upload_id: Identifier,
     offset: Annotated[
         int,
-        Header(alias="Upload-Offset", ge=0, le=_MOST_BYTES, description="Where the body begins in the file."),
+        Header(
+            alias="Upload-Offset", ge=0, le=_MOST_BYTES, description="Position in the file at which the body begins."
+        ),
     ],
 ) -> None:
     """Appends the body at the end of the upload. If the request breaks off, the received bytes are kept."""

@@ -94,9 +94,9 @@ def _decode(raw: bytes | str, where: str, max_bytes: int) -> str:
             raise _too_large(max_bytes)
         text = encoded.decode("utf-8")
     except UnicodeError:
-        raise invalid_field(where, "is not UTF-8; encode it as UTF-8") from None
+        raise invalid_field(where, "is not UTF-8. Encode it as UTF-8") from None
     if text.startswith("\ufeff"):
-        raise invalid_field(where, "begins with a byte order mark; send it without one")
+        raise invalid_field(where, "begins with a byte order mark. Send it without one")
     return text
 
 
@@ -120,7 +120,7 @@ def _load_json(text: str, where: str) -> Any:
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
         unique = dict(items)
         if len(unique) < len(items):
-            raise invalid_field(where, "repeats a key in one object; send each key once")
+            raise invalid_field(where, "repeats a key in one object. Send each key once")
         return unique
 
     try:
@@ -136,7 +136,7 @@ def _check(document: Any, where: str) -> None:
     level = [document]
     for _ in range(_MAX_DEPTH):
         if any(isinstance(value, str) and _UNSTORABLE.search(value) for value in level):
-            raise invalid_field(where, "contains a string with NUL or a lone surrogate; remove these characters")
+            raise invalid_field(where, "contains a string with NUL or a lone surrogate. Remove these characters")
         level = [child for value in level for child in _children(value)]
         if not level:
             return

@@ -174,5 +174,5 @@ def responses(*codes: str) -> dict[int | str, dict[str, Any]]:
         if meaning.status in _RETRYABLE_STATUSES:
             entry["headers"] = {"Retry-After": _RETRY_AFTER}
         entry["content"][MEDIA_TYPE]["examples"][code] = {"$ref": f"#/components/examples/{code}"}
-        entry["description"] = "; ".join(filter(None, (entry["description"], f"`{code}`: {meaning.title}")))
+        entry["description"] = "\n".join(filter(None, (entry["description"], f"- `{code}`: {meaning.title}")))
     return grouped

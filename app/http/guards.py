@@ -3,8 +3,7 @@
 import asyncio
 from collections import Counter
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
+from app.http.asgi import ASGIApp, Message, Receive, Scope, Send
 from app.http.errors import ApiError, invalid
 from app.http.handlers import respond
 
@@ -55,7 +54,7 @@ def _refusal(scope: Scope) -> ApiError | None:
     repeated = [name.decode() for name in _SINGLE if counted[name] > 1]
     if not repeated:
         return None
-    message = "occurs more than once; send it once"
+    message = "occurs more than once. Send it once"
     return invalid([{"type": "header", "loc": ("header", name), "msg": message} for name in repeated])
 
 

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from fastapi import APIRouter
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
-from starlette.types import Scope
+
+from app.http.asgi import Scope
 
 
 def routes(routers: Sequence[APIRouter]) -> Iterator[APIRoute]:

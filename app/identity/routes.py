@@ -30,7 +30,7 @@ def create(
     body: Annotated[TokenRequest, Depends(JsonBody(TokenRequest))],
     locate: Locate,
 ) -> NewToken:
-    """Create a token. Only this response contains the secret; the service stores its SHA-256 hash.
+    """Create a token. Only this response contains the secret. The service stores its SHA-256 hash.
 
     A name belongs permanently to one person or program. If the name exists with the same role, the new token belongs to
     the same identity, with its jobs, grants and spending.
@@ -62,7 +62,7 @@ def rotate(
     token_id: Identifier,
     locate: Locate,
 ) -> NewToken:
-    """Replace a token by a new one with the same identity, scopes and lifetime; the old one is revoked immediately."""
+    """Replace a token by a new one with the same identity, scopes and lifetime. The old one is revoked immediately."""
     token = service.rotate(base, token_id, chosen.max_token_lifetime)
     locate(f"{router.prefix}/{token.id}")
     return token

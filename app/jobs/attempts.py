@@ -213,7 +213,7 @@ def publish(database: Database, keys: SigningKeys, claim: Claim) -> str | None:
         fails the job.
     """
     with database.read() as connection:
-        how, is_as_charged = store.ended(connection, claim.id), _is_as_charged(connection, claim)
+        how, is_as_charged = store.document(connection, claim.id, "ended"), _is_as_charged(connection, claim)
     if how is None:
         return None
     if not is_as_charged:
@@ -259,9 +259,10 @@ def _store_end(connection: sa.Connection, clock: Clock, row: JobRow, how: str, l
 
 
 def _claim(connection: sa.Connection, row: JobRow) -> Claim:
-    dataset = datasets.get(connection, row.dataset_id)
+    dataset, spec = datasets.get(connection, row.dataset_id), store.document(connection, row.id, "spec")
     assert dataset is not None
-    return Claim(row, dataset, store.spec(connection, row.id))
+    assert spec is not None
+    return Claim(row, dataset, spec)
 
 
 def _is_as_charged(connection: sa.Connection, claim: Claim) -> bool:

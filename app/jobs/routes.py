@@ -71,7 +71,7 @@ class Submission:
     key: str
 
     async def __call__(self, requested: Requested) -> Job:
-        """Reserve the budget and queue the job; return it, or the job that this key submitted before."""
+        """Reserve the budget and queue the job. Return it, or the job that this key submitted before."""
         services = self.request.app.state.services
         base: Database = services.database
         job = await service.submitted(base, self.principal, self.key, requested)
@@ -101,7 +101,7 @@ Submit = Annotated[Submission, Depends(submission)]
 
 
 async def _visible(base: Base, principal: Analyst, job_id: Identifier) -> Job:
-    """Return a job that the caller may see; it is looked up before a stream begins."""
+    """Return a job that the caller may see. It is looked up before a stream begins."""
     return await in_turn(service.get, base, principal, job_id)
 
 
@@ -160,7 +160,7 @@ def listing(
     asked: Annotated[Paging, Depends(paging())],
     filters: Annotated[Filters, Depends()],
 ) -> Page[Job]:
-    """Returns jobs by the time of their submission: an analyst's own; all jobs for stewards and auditors.
+    """Returns jobs by the time of their submission. Analysts get their own. Stewards and auditors get all.
 
     Releases are not in the list: read them at `/v1/jobs/{id}/model`, `/statistic`, `/evaluation` or `/profile`.
     """
@@ -182,7 +182,7 @@ def show(job: Annotated[Job, Depends(_visible)]) -> Job:
     response_class=EventSourceResponse,
     summary="Follow a job",
     responses=responses("not_found", "too_many_requests", "overloaded")
-    | {200: {"model": JobEvent, "description": "Events named `job`; the data of each is a JobEvent."}},
+    | {200: {"model": JobEvent, "description": "Events named `job`. The data of each is a JobEvent."}},
 )
 async def follow(
     base: Base,
@@ -191,10 +191,10 @@ async def follow(
     job: Annotated[Job, Depends(_visible)],
     announced: Annotated[Changes, Depends(Part("changes"))],
     last_event_id: Annotated[
-        str | None, Header(max_length=64, description="The last event seen: the stream goes on after it.")
+        str | None, Header(max_length=64, description="The last event seen. The stream continues after it.")
     ] = None,
 ) -> AsyncIterator[ServerSentEvent]:
-    """Server-sent events named `job`, each with a JobEvent as data; ends when the job, or the token, is over."""
+    """Server-sent events named `job`, each with a JobEvent as data. The stream ends with the job, or with the token."""
     async for event in events.follow(base, job.id, events.position(last_event_id), principal, announced):
         yield event
 
@@ -203,7 +203,7 @@ async def follow(
     "/jobs/{job_id}", summary="Cancel a job", responses=responses("not_found", "already_finished", "disk_full")
 )
 def cancel(base: Base, principal: Submitter, dispatcher: Dispatcher, job_id: Identifier) -> Job:
-    """Cancels a job: refunded if it had not started; one that has started stays charged, and its worker is stopped."""
+    """Cancels a job. The charge is refunded only if the job had not started. A started job's worker is stopped."""
     job = service.cancel(base, principal, job_id)
     dispatcher.wake()
     return job
@@ -225,7 +225,7 @@ def _release(name: Release, document: type[BaseModel], readers: Require, about: 
         read,
         response_model=document,
         summary=f"Read the released {name}" if name != "receipt" else "Read the release's receipt",
-        description=about or "Canonical JSON; the receipt holds its SHA-256.",
+        description=about or "Canonical JSON. The receipt holds its SHA-256.",
         responses=responses("not_found", "not_released") | conditional.RESPONSES,
     )
 
@@ -237,7 +237,7 @@ _release(
     "profile",
     DatasetProfile,
     require("analyst", "auditor"),
-    "Canonical JSON; the receipt holds its SHA-256. Everybody with a grant on the dataset may read its profiles.",
+    "Canonical JSON. The receipt holds its SHA-256. Everybody with a grant on the dataset may read its profiles.",
 )
 _release(
     "receipt",

@@ -121,9 +121,9 @@ def released(database: Database, principal: Principal, job_id: str, name: Releas
         kind = _found(connection, job_id, visible).kind
         if name not in ("receipt", kind):
             raise ApiError(
-                "not_found", f"This job releases no {name} but its {kind}: read it at /v1/jobs/{{id}}/{kind}."
+                "not_found", f"This job releases no {name} but its {kind}. Read it at /v1/jobs/{{id}}/{kind}."
             )
-        document = (store.receipt if name == "receipt" else store.model)(connection, job_id)
+        document = store.document(connection, job_id, "receipt" if name == "receipt" else "model")
     if document is None:
         raise ApiError("not_released")
     return document

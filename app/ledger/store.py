@@ -208,7 +208,7 @@ def apply(
     """
     row = connection.execute(_LOCKED, {"dataset": dataset_id}).one_or_none()
     if row is None:
-        raise LedgerInvalid("the ledger is not open: register a dataset first")
+        raise LedgerInvalid("the ledger is not open. Register a dataset first")
     state, entry = advance(LedgerState.from_json(json.loads(row.state)), event, at)
     _advance(connection, row.id, state, entry)
     match event:

@@ -178,7 +178,7 @@ def _rests_on(question: Forecast, answer: Forecasted, by: TwinSource) -> list[st
             f"{question.signal:g} was assumed. If the relation is weaker in the data, the model is worse."
         )
     statements.append(
-        f"The noise is that of the real method for {problem.n} {problem.unit.name}s, drawn anew in each run. The "
+        f"The noise is that of the real method for {problem.n} {problem.unit.name}s, drawn again in each run. The "
         "spread comes from the noise alone. Nothing was charged, and no data was read."
     )
     if answer.records < problem.n:

@@ -124,7 +124,7 @@ def _preparation(
         return requested
     if profile is None:
         reason = "this job released no profile" if requested.job else "no profile of this dataset has been released"
-        raise _no_profile(f"{reason}; release one first, or choose another preparation")
+        raise _no_profile(f"{reason}. Release one first, or choose another preparation")
     privacy, columns = profile.document.privacy, {entry.column.name: entry for entry in profile.document.columns}
     facts = (profile.document.dataset, privacy.persons or privacy.rows, privacy.unit or Unit())
     if facts != (dataset.id, dataset.n, dataset.spec.protected):
@@ -166,5 +166,5 @@ def _loss(request: JobRequest | TuningRequest, design: Design) -> Loss:
     if design.outputs == 1:
         return request.loss or (Squared() if takes == "number" else Logistic())
     if isinstance(request.loss, Softmax) and request.loss.classes not in (None, design.outputs):
-        raise ApiError("unsupported_combination", f"The target has {design.outputs} categories: leave out `classes`.")
+        raise ApiError("unsupported_combination", f"The target has {design.outputs} categories. Leave out `classes`.")
     return Softmax(design.outputs)

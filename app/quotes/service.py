@@ -64,7 +64,7 @@ def _evaluation(
     if part is None:
         raise ApiError(
             "unsupported_combination",
-            "This model's dataset has no holdout set: register it with `holdout`.",
+            "This model's dataset has no holdout set. Register it with `holdout`.",
         )
     dataset = datasets.visible(connection, part, principal)
     if dataset.data != "stored":

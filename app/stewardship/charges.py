@@ -63,20 +63,15 @@ def _charged(
     connection: sa.Connection, priced: DatasetRow, asked: ExternalCharge, cost: Cost, steward: Principal, at: str
 ) -> Entry:
     """Return the entry of this label, which may exist already."""
-    row = _unchanged(connection, priced, steward)
+    row = store.visible(connection, priced.id, steward)
+    if row.state.filter != priced.state.filter:  # the cost would be in another currency
+        raise ApiError("dataset_changed")
     entry = ledger.external(connection, row.id, asked.label)
     if entry is None:
         return _entered(connection, row, asked, cost, steward, at)
     if entry.body["event"] != event_to_json(asked.event):
         raise ApiError("idempotency_conflict", "This label was used for another event. Use a new label.")
     return entry
-
-
-def _unchanged(connection: sa.Connection, priced: DatasetRow, steward: Principal) -> DatasetRow:
-    row = store.visible(connection, priced.id, steward)
-    if row.state.filter != priced.state.filter:  # the cost would be in another currency
-        raise ApiError("dataset_changed")
-    return row
 
 
 def _entered(

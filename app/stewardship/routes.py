@@ -33,8 +33,8 @@ def amend(
 ) -> Dataset:
     """Changes the name or the budget while nothing is charged, raises a charged budget, or freezes the dataset.
 
-    A larger budget is a new promise: an entry of the ledger, listed in `budget.promises` with the earlier ones.
-    Freezing immediately blocks new charges and keeps queued jobs from starting; running jobs are paid for and finish.
+    A larger budget is a new guarantee: an entry of the ledger, listed in `budget.promises` with the earlier ones.
+    Freezing immediately blocks new charges and keeps queued jobs from starting. Running jobs are paid for and finish.
     Both apply to the whole family. Columns cannot change: withdraw the dataset (DELETE) and register its file again.
     """
     changed = service.amend(base, principal, dataset_id, body)

@@ -61,7 +61,7 @@ def listing(
     asked: Annotated[Paging, Depends(paging())],
     analyst: Annotated[Name | None, Query(description="Only webhooks of this analyst, by name or identity id.")] = None,
 ) -> Page[Webhook]:
-    """Returns an analyst's own webhooks; to stewards all, with their addresses cut after the host."""
+    """Returns an analyst's own webhooks. Stewards get all, with their addresses cut after the host."""
     named = sa.true() if analyst is None else (identities.c.name == analyst) | (identities.c.id == analyst)
     with base.read() as connection:
         rows = store.page(connection, asked, _visible(principal), named)
@@ -91,7 +91,7 @@ def _visible(principal: Principal) -> sa.ColumnElement[bool]:
 
 
 def _described(row: sa.Row[tuple[object, ...]] | None, principal: Principal) -> Webhook:
-    """Return the webhook as the principal may see it; `ApiError` not_found."""
+    """Return the webhook as the principal may see it. `ApiError` not_found."""
     if row is None:
         raise ApiError("not_found")
     parts, is_own = urlsplit(row.url), row.owner_id == principal.id

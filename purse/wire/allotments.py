@@ -17,18 +17,18 @@ class AllotmentRequest(Wire):
     epsilon: Epsilon | None = None
     """At most the budget's."""
     delta: Delta | None = None
-    """Only with epsilon; at most the budget's delta, which is the default."""
+    """Allowed only with epsilon, and at most the budget's delta, which is the default."""
     mode: Mode = "shared"
-    """shared: an upper limit; all analysts draw on one pool. reserved: set aside for this analyst. All reservations and
-    everything spent must fit in the budget. An analyst with a reservation and all others do not see each other's
-    spending, except for profiles, which belong to the dataset."""
+    """`shared` is an upper limit, and all analysts draw on one pool. reserved: set aside for this analyst. All
+    reservations and everything spent must fit in the budget. An analyst with a reservation and all others do not see
+    each other's spending, except for profiles, which belong to the dataset."""
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
         if (self.share is None) == (self.epsilon is None):
             raise ValueError("pass either share or epsilon, because each is a limit by itself")
         if self.delta is not None and self.epsilon is None:
-            raise ValueError("delta is only for a limit by epsilon: add epsilon, or leave out delta")
+            raise ValueError("delta is only for a limit by epsilon. Add epsilon, or leave out delta")
         return self
 
 
@@ -38,7 +38,7 @@ class Allotment(Wire):
     analyst: Name
     identity: Annotated[Identifier, Field(description="Identity of the analyst, the same for all of their tokens.")]
     mode: Mode
-    """shared: an upper limit; reserved: set aside for this analyst."""
+    """`shared` is an upper limit. `reserved` is set aside for this analyst."""
     share: float
     """Fraction of the budget that all jobs of the analyst together may use."""
     epsilon: float

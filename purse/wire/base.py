@@ -29,7 +29,7 @@ def _zero_or_not_tiny(delta: float) -> float:
 
 
 def _printable(name: str) -> str:
-    """Return a name; a ValueError if a reader of a receipt could not see all of it."""
+    """Return a name. Raise a ValueError if a reader of a receipt could not see all of it."""
     if not name.isprintable():
         raise ValueError("must contain printable characters only, because receipts show the name")
     return name
@@ -48,14 +48,14 @@ _UNIT = TypeAdapter(Unit)
 
 
 def _unit(value: object) -> object:
-    """Return the unit that a mapping describes, read by the rules for JSON; any other value unchanged."""
+    """Return the unit that a mapping describes, read by the rules for JSON. Return any other value unchanged."""
     return _UNIT.validate_json(json.dumps(value)) if isinstance(value, dict) else value
 
 
 Protected = Annotated[
     Unit,
     BeforeValidator(_unit),
-    Field(description="What is protected: one row, or one person with up to max_rows rows."),
+    Field(description="The protected unit, one row or one person with up to `max_rows` rows."),
 ]
 
 Name = Annotated[
@@ -87,4 +87,4 @@ class Page(Wire, Generic[T]):
     items: list[T]
     """The entries of this page."""
     next: str | None = None
-    """Pass it as `cursor` for the next page; null on the last page."""
+    """Pass it as `cursor` for the next page. Null on the last page."""

@@ -31,7 +31,7 @@ class BudgetChange(Wire):
     epsilon: Epsilon
     delta: Delta
     filter: FilterKind | None = None
-    """The filter; unchanged if null. It cannot change after the first charge."""
+    """The filter. Unchanged if null. The first charge fixes it."""
     slack: Annotated[float | None, Field(gt=0, le=0.01)] = None
     """As in a spec. It cannot change after the first charge, so it must then be null."""
 
@@ -60,7 +60,7 @@ class AnalystSpend(Wire):
 
 
 class Promise(Wire):
-    """A budget and its start. It covers everything released before the next one, whatever came afterwards."""
+    """A budget and its start. Everything released before the next budget began is covered by this one."""
 
     epsilon: float
     """Its epsilon."""
@@ -92,13 +92,13 @@ class BudgetStatus(Wire):
     jobs: int
     """Number of charged jobs."""
     promises: list[Promise]
-    """All budgets from the first on; the last one is in force."""
+    """All budgets, from the first one to the last, which is in force."""
     frozen: bool
     """Whether the steward has stopped all spending."""
     exceeded: bool
     """Whether external charges exceed the budget, so that its guarantee no longer holds."""
     analysts: list[AnalystSpend]
-    """Spending by analyst. An analyst sees the own entry; stewards and auditors see all."""
+    """Spending by analyst. An analyst sees the own entry. Stewards and auditors see all."""
 
     def __repr__(self) -> str:
         remainder = f"one more job may take epsilon {self.remaining.epsilon:.4g}"

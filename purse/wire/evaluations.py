@@ -59,7 +59,7 @@ class CalibrationBin(Wire):
     records: float
     """Noisy number of them."""
     positive: Measured
-    """Share of positives; calibrated, it lies between low and high."""
+    """Share of positives. For a calibrated model it lies between low and high."""
 
 
 class TwoClasses(Wire):
@@ -74,13 +74,13 @@ class TwoClasses(Wire):
     accuracy: Measured
     """At threshold 1/2."""
     auc: Measured
-    """Area under the ROC curve. Scores in one bin tie; the interval covers every order of them."""
+    """Area under the ROC curve. Scores in one bin tie. The interval covers every order of them."""
     log_loss: Measured | None
-    """Mean -ln P(class), with P clamped to [0.01, 0.99]; null if scores are not probabilities."""
+    """Mean -ln P(class), with P clamped to [0.01, 0.99]. Null if scores are not probabilities."""
     thresholds: list[Threshold]
     """The ROC curve, at each end of a bin inside (0, 1)."""
     calibration: list[CalibrationBin] | None
-    """Calibration by score; null if scores are not probabilities."""
+    """Calibration by score. Null if scores are not probabilities."""
 
 
 class ManyClasses(Wire):
@@ -107,9 +107,9 @@ class Residuals(Wire):
     clip: float
     """In the target's unit. If many residuals are in the first or last bin, request a larger clip."""
     mean_squared_error: Measured
-    """Of clipped residuals, in the square of the unit."""
+    """Mean square of the clipped residuals, in the square of the target's unit."""
     mean_absolute_error: Measured
-    """Of clipped residuals, in the target's unit."""
+    """Mean absolute value of the clipped residuals, in the target's unit."""
 
 
 class ReleasedEvaluation(Wire):
@@ -119,12 +119,12 @@ class ReleasedEvaluation(Wire):
     """What it is."""
     dataset: Annotated[Identifier, Field(description="The holdout set.")]
     model: Annotated[Identifier, Field(description="The job that released the model: /v1/jobs/{id}/model.")]
-    model_sha256: Annotated[Sha256, Field(description="Of the model as published; its own receipt says the same.")]
+    model_sha256: Annotated[Sha256, Field(description="SHA-256 of the published model, as its own receipt states it.")]
     result: Annotated[TwoClasses | ManyClasses | Residuals, Field(discriminator="name")]
     """The numbers."""
     noise_std: float
     """Of each count."""
-    job: Annotated[Name, Field(description="The job that released it; its receipt is at /v1/jobs/{id}/receipt.")]
+    job: Annotated[Name, Field(description="The job that released it. Its receipt is at /v1/jobs/{id}/receipt.")]
     privacy: PrivacyStatement
     """The guarantee for the records of the holdout set."""
 

@@ -31,23 +31,23 @@ _SPACES = "[ \u00a0\u202f]"
 
 
 class Dialect(Wire):
-    """How the file is written. Nothing of it is guessed: what is written otherwise does not parse."""
+    """Format of the file. The server guesses none of it. Values in another format are not parsed."""
 
     delimiter: Annotated[str, Field(pattern=r"^[\t !#$%&*,/:;<=>?@\\^_`|~]$")] = ","
-    r"""What stands between two fields of a CSV file: one of `,` `;` `|`, a tab (`\t`), a space, ..."""
+    r"""Delimiter of the fields of a CSV file, such as `,`, `;`, `|`, a tab (`\t`) or a space."""
     # no enumeration: generators of clients cannot name its members
     quote: Annotated[str, Field(pattern="^[\"']?$")] = '"'
-    """Around fields that hold a delimiter or a line end: a double or single quote; empty for none."""
+    """A double or single quote, around fields that contain a delimiter or a line end. If empty, no field is quoted."""
     encoding: Encoding = "utf-8"
-    """How a CSV file's characters are coded."""
+    """Character encoding of a CSV file."""
     decimal: Literal[".", ","] = "."
     """The decimal mark of numbers in text."""
     thousands: Literal[",", ".", " ", "'", "_"] | None = None
-    """What may stand between groups of three digits; a space stands for those that do not break."""
+    """Separator of groups of three digits. A space also stands for spaces that do not break."""
     nulls: Annotated[list[Annotated[str, Field(min_length=1, max_length=100)]], Field(max_length=100)] = []
-    """What a missing value is written as, beside nothing at all: NA, say."""
+    """Texts that mean a missing value, such as NA. An empty field is always missing."""
     date_format: Annotated[str, Field(pattern=r"^(%[YmdHMS]|[^%\x00-\x1f\x7f])+$", max_length=60)] = "%Y-%m-%d"
-    """How dates are written in text, in strftime's %Y, %m, %d, %H, %M and %S; each once at most."""
+    """Format of dates in text, with strftime's %Y, %m, %d, %H, %M and %S, each at most once."""
 
     @property
     def is_plain(self) -> bool:
@@ -87,11 +87,11 @@ class Outcome(Wire):
     """Values of a column that were not stored as they are, of one kind."""
 
     what: OutcomeKind
-    """Beyond the bounds, and stored as the nearer one; or why the default is stored."""
+    """Why another value is stored: the value is beyond a bound, or the default replaces it."""
     count: int
     """How many values."""
     line: int
-    """The file's line of the first one; of Parquet, its row."""
+    """The file's line of the first one, or its row in Parquet."""
     examples: list[str]
     """Some of them as the file has them, shortened."""
     cure: str | None = None
@@ -109,7 +109,7 @@ class ColumnReport(Wire):
     max_unparsed: Share
     """The largest share of the non-missing values that may not parse."""
     max_clamped: Share | None = None
-    """The largest share of the non-missing values that may be clamped; null for no limit."""
+    """The largest share of the non-missing values that may be clamped. Null allows any share."""
 
     @property
     def unparsed(self) -> float:

@@ -1,4 +1,4 @@
-"""Forecasts of accuracy against epsilon, from runs on a public twin; no data is read."""
+"""Forecasts of accuracy against epsilon, from runs on a public twin. No data is read."""
 
 from typing import Literal
 
@@ -40,21 +40,21 @@ class Wanted(Wire):
     """The requested score."""
     epsilon: float | None
     """Smallest epsilon at which the medians reach the score. The medians are made monotone and interpolated over log
-    epsilon. The smallest tried epsilon if that suffices; null if none does."""
+    epsilon. The smallest tried epsilon if that suffices. Null if none does."""
 
 
 class AccuracyForecast(Wire):
     """Expected accuracy against epsilon, from runs of the real method on a public twin. No data was touched."""
 
     dataset: Identifier | None
-    """The dataset; null if there is none yet."""
+    """The dataset. Null for one that is not registered yet."""
     target: Name
     measure: Literal["accuracy", "r2"]
-    """accuracy: the share of rows whose class is right; r2: of a number's variance explained."""
+    """`accuracy`, the share of correct classes, or `r2`, the explained share of a number's variance."""
     source: TwinSource
     """Source of the twin's rows."""
     signal: float | None
-    """Strength of the planted relation, see the request; null for a sample, which has its own."""
+    """Strength of the planted relation, see the request. Null for a sample, which has its own."""
     delta: float
     """delta of every run."""
     records: int

@@ -9,4 +9,4 @@ class Health(Wire):
     """The response of a healthy service."""
 
     status: Literal["ok"] = "ok"
-    """ok; anything else is a problem document."""
+    """Always ok. Any other state is reported as a problem document."""

@@ -30,20 +30,20 @@ class Method(RootModel[dict[str, Any]]):
 
 
 class QueryPrice(Wire):
-    """One kind of query of the solver, with its noise."""
+    """A kind of query of the solver, with its noise."""
 
     name: str
     """Name of the query in the solver."""
     count: int
     """How many uses of the mechanism."""
     answers: int
-    """Number of answers; a use may give more than one."""
+    """Number of answers. A query may have several."""
     mechanism: dict[str, object]
     """How each answer is made private."""
     noise_multiplier: float
-    """Noise std (Laplace: scale) over the per-record bound, unitless; 2 / epsilon for a choice."""
+    """Noise std (Laplace: scale) over the per-record bound, unitless. 2 / epsilon for a choice."""
     noise_std: float
-    """Noise std of each coordinate of an answer at its largest per-record bound; 0 for a choice."""
+    """Noise std of each coordinate of an answer at its largest per-record bound. 0 for a choice."""
 
 
 class Forecast(Wire):
@@ -51,23 +51,23 @@ class Forecast(Wire):
 
     excess_risk: float | None
     """Proven bound on E[F(w) + r(w)] minus its least value over the domain, if a minimizer lies within `distance` of
-    the start; null where no bound with constants is proven for the method."""
+    the start. Null where no bound with constants is proven for the method."""
     untrained: float | None
     """Largest excess of the start, an untrained model, over the smallest value. Null for a statistic, like the next two
     fields."""
     distance: float | None
     """D, the assumed l2 distance of a minimizer from the start."""
     distance_certain: bool | None
-    """Whether the domain or the regularizer ensures the distance; if false, it is a guess."""
+    """Whether the domain or the regularizer ensures the distance. If false, it is a guess."""
     statement: str
-    """What the bound refers to, in words."""
+    """The meaning of the bound, in words."""
     seconds: float
     """Predicted seconds on an idle core, from a rate that the server measured at its start on made-up numbers. Loading
     the data and waiting in the queue are not included."""
 
 
 class UsedProfile(Wire):
-    """The profile that standardises the rows of a job."""
+    """The profile that standardizes the rows of a job."""
 
     job: Annotated[Identifier, Field(description="The job that released it: /v1/jobs/{id}/profile.")]
     sha256: Annotated[Sha256, Field(description="Digest of the published profile, which its own receipt states too.")]
@@ -77,13 +77,13 @@ class Prepared(Wire):
     """How the rows are prepared for the method."""
 
     name: Literal["declared", "by_method", "private", "profile"]
-    """declared, private, profile, or by_method: the method standardises privately by itself."""
+    """declared, private, profile, or by_method: the method standardizes privately by itself."""
     reason: str
     """Why rows are prepared so."""
     statement: str
-    """What this means, and what the regularizer and the domain act on."""
+    """Meaning of the preparation, with the coefficients that the regularizer and the domain act on."""
     profile: UsedProfile | None = None
-    """The profile, if rows are standardised by one."""
+    """The profile, if rows are standardized by one."""
 
 
 Basis = Literal["exact", "worst_case", "typical"]
@@ -100,7 +100,7 @@ class IntervalWidth(Wire):
     answer: str
     """The answer, such as `count`, `mean`, `share`, `quantile 0.5` or `accuracy`."""
     column: Name | None
-    """Its column; null if the width is the same for all answers."""
+    """Its column. Null if the width is the same for all answers."""
     width: float
     """Upper end minus lower end, in the unit of the answer."""
     basis: Basis
@@ -121,9 +121,9 @@ class Quote(Wire):
     reason: str
     """Why this method and these settings."""
     preparation: Prepared | None = None
-    """How rows are prepared; null for a job priced before there was a choice."""
+    """How rows are prepared. Null for a job of an earlier version."""
     epsilon: float
-    """What the accountant certifies at delta."""
+    """The epsilon that the accountant certifies at delta."""
     delta: float
     """Its delta."""
     neighbors: Neighbors = REPLACE_ONE
@@ -136,33 +136,33 @@ class Quote(Wire):
     queries: list[QueryPrice]
     """All queries of the data."""
     interval_width: list[IntervalWidth] | None = None
-    """Width of the 95 % interval of each answer of a statistic or an evaluation; null for a model."""
+    """Width of the 95 % interval of each answer of a statistic or an evaluation. Null for a model."""
     gradient_evaluations: float
     """Expected number of per-row gradients of the run."""
     forecast: Forecast | None = None
-    """What to expect; null for a job priced before there were forecasts."""
+    """The forecast. Null for a job of an earlier version."""
     rows: int | None
-    """n; null where a person is the unit."""
+    """n. Null if persons are protected."""
     persons: int | None = None
     """n, where a person is the unit."""
     unit: Protected = Unit()
     dimension: int
-    """Number of coordinates of w, intercepts included; for softmax, of all classes."""
+    """Number of coordinates of w, intercepts included. For softmax, of all classes."""
     row_norm: float
     """Norm bound of each prepared row."""
     gradient_bound: float | None
-    """G, the bound on one record's gradient; null for a statistic."""
+    """Bound G on one record's gradient. Null for a statistic."""
     slope_limit: float = 1.0
-    """Fraction of the loss's bound to which slopes are clipped; adaptive_gd has a limit of its own."""
+    """Fraction of the loss's bound to which slopes are clipped. `adaptive_gd` has its own limit."""
     fits: bool
     """Whether the dataset's filter would admit the job now."""
     share: float | None = None
-    """Fraction of the budget that the job uses, at the filter's order with the largest remainder afterwards; null if
+    """Fraction of the budget that the job uses, at the filter's order with the largest remainder afterwards. Null if
     the job exceeds the budget, or is of an earlier version."""
     remaining: PrivacyLoss
     """What remains now."""
     remaining_after: PrivacyLoss | None
-    """What would remain after the job; null if it does not fit."""
+    """The largest job that would fit after this one. Null if this one does not fit."""
     warnings: list[str] = []
     """What the analyst should know."""
 
@@ -198,7 +198,7 @@ class Job(Wire):
     quote: Quote
     """The price as it was charged."""
     error: Literal["job_failed", "worker_lost"] | None = None
-    """Code of a failed job. It gives no cause, because the cause could depend on the data."""
+    """Code of a failed job. The cause is not stated, because it could depend on the data."""
     created_at: Timestamp
     started_at: Timestamp | None = None
     """Time of the first start."""

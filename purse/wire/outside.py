@@ -28,7 +28,7 @@ class Calibration(Wire):
     noise_multiplier: float
     """Noise std (Laplace: scale) divided by the largest contribution of one record."""
     epsilon: float
-    """Certified epsilon at delta; at most the requested one."""
+    """Certified epsilon at delta, at most the requested one."""
     delta: float
     """As requested."""
     neighbors: Literal["replace_one", "zero_out"]

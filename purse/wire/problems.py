@@ -5,7 +5,7 @@ from purse.wire.files import FileReport
 
 
 class Violation(Wire):
-    """One wrong field. The rejected value is never repeated."""
+    """A wrong field. The rejected value is never repeated."""
 
     where: str
     """Path of the field, such as body.privacy.epsilon."""
@@ -32,9 +32,9 @@ class ProblemDetails(Wire):
     status: int
     """The HTTP status."""
     code: str
-    """Stable name of the error; see the table of codes in the docs."""
+    """Stable name of the error. See the table of codes in the docs."""
     detail: str | None = None
-    """What went wrong and what to do."""
+    """The cause, and how to fix it."""
     violations: list[Violation] | None = None
     """The wrong fields."""
     remaining: Remaining | None = None

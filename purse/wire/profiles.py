@@ -24,18 +24,18 @@ class QuantileEstimate(Wire):
     """The end of the first bin below which a share of the records lies."""
 
     share: float
-    """Of the rows, from 0 to 1."""
+    """Share of the rows, from 0 to 1."""
     at: Interval
-    """The quantile in the column's unit; its ends are ends of bins."""
+    """The quantile in the column's unit. Its ends are ends of bins."""
 
 
 class ColumnProfile(Wire):
-    """Facts of one column. Counts need not add up to n; those of number columns may be negative."""
+    """Facts of one column. Counts need not add up to n. Those of number columns may be negative."""
 
     column: Column
     """The declaration at the time of the release."""
     counts: list[float]
-    """Noisy number of rows in each declared category and last in other; or in each bin."""
+    """Noisy number of rows in each bin, or in each declared category and last in other."""
     counts_noise_std: float
     """Of each of them."""
     edges: list[float] | None = None
@@ -48,7 +48,7 @@ class ColumnProfile(Wire):
     quantiles: list[QuantileEstimate] | None = None
     """Quantiles of a number column, from its counts."""
     moments: ReleasedMoments
-    """Moments of the encoded values, by which jobs standardise rows."""
+    """Moments of the encoded values, by which jobs standardize rows."""
 
 
 class DatasetProfile(Wire):
@@ -59,6 +59,6 @@ class DatasetProfile(Wire):
     dataset: Identifier
     columns: list[ColumnProfile]
     """Every declared column, in the order declared."""
-    job: Annotated[Name, Field(description="The job that released it; its receipt is at /v1/jobs/{id}/receipt.")]
+    job: Annotated[Name, Field(description="The job that released it. Its receipt is at /v1/jobs/{id}/receipt.")]
     privacy: PrivacyStatement
     """The guarantee."""

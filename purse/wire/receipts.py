@@ -11,7 +11,7 @@ class ReceiptDocument(Wire):
     """A signed receipt. The signature is a compact JWS (Ed25519) whose payload is the canonical form of `receipt`."""
 
     receipt: dict[str, Any]
-    """The receipt; canonical JSON is RFC 8785."""
+    """The receipt. Canonical JSON is RFC 8785."""
     signature: Annotated[str, Field(max_length=1_000_000)]
     """Compact JWS."""
 
@@ -26,7 +26,7 @@ class VerificationReport(Wire):
     epsilon: bool
     """Whether the recomputed epsilon is at most the stated one."""
     chain: bool | None
-    """Whether the ledger contains the release; null if not checked."""
+    """Whether the ledger contains the release. Null if not checked."""
     stated_epsilon: float | None
     """Epsilon in the receipt."""
     recomputed_epsilon: float | None
@@ -38,14 +38,14 @@ class VerificationReport(Wire):
 
 
 class LedgerEntry(Wire):
-    """One entry of a dataset's hash chain. Its hash is the SHA-256 of the canonical JSON of its other fields."""
+    """An entry of a dataset's hash chain. Its hash is the SHA-256 of the canonical JSON of its other fields."""
 
     sequence: int
     """1, 2, ... within the dataset."""
     kind: str
-    """What happened: charged, released, frozen, rolled_back ... (docs/auditing.md)."""
+    """Kind of event, such as `charged`, `released` or `frozen`."""
     body: dict[str, Any]
-    """What happened; charges in units of 2^-40 as strings."""
+    """The event. Charges are strings, in units of 2^-40."""
     previous_hash: Sha256
     hash: Sha256
 

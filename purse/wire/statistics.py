@@ -12,7 +12,7 @@ from purse.wire.profiles import Interval, QuantileEstimate
 
 
 class Axis(Wire):
-    """One column of a table of counts."""
+    """A column of a table of counts."""
 
     column: Column
     """The declaration. The parts of a category column are its categories, then other."""
@@ -28,7 +28,7 @@ class CountsResult(Wire):
     axes: list[Axis]
     """The columns. In `counts`, the parts of the last column vary fastest."""
     counts: list[float]
-    """One count for each cell; of rows, also if persons are protected."""
+    """Counts of the cells. They count rows, also if persons are protected."""
     noise_std: float
     """Of each of them."""
     within: float
@@ -36,7 +36,7 @@ class CountsResult(Wire):
 
 
 class NumberMean(Wire):
-    """The mean of a number column in its unit; values are clamped to the declared range."""
+    """The mean of a number column in its unit. Values are clamped to the declared range."""
 
     column: Annotated[Name, Field(description="Its name.")]
     mean: Interval
@@ -49,7 +49,7 @@ class CategoryShares(Wire):
     column: CategoryColumn
     """The declaration."""
     shares: list[Interval]
-    """Shares of the rows, from 0 to 1; the last is of other."""
+    """Shares of the rows, from 0 to 1. The last is of other."""
 
 
 class MeansResult(Wire):
@@ -81,20 +81,21 @@ class QuantilesResult(Wire):
 
 
 class CovarianceResult(Wire):
-    """Covariance and correlation of numbers, in their units; noise may leave it not positive semidefinite."""
+    """Covariance and correlation of numbers, in their units. Noise may leave it not positive semidefinite."""
 
     name: Literal["covariance"]
     """By its name."""
     columns: list[Name]
     """The rows and columns of both matrices."""
     means: list[Interval]
-    """Of the columns, in their units."""
+    """Means of the columns, in their units."""
     covariance: list[list[float]]
     """In the columns' units."""
     noise_std: list[list[float]]
-    """Of each entry of the covariance."""
+    """Noise std of each entry of the covariance."""
     correlation: list[list[Interval]]
-    """Each interval covers the exact value in at least 95 % of releases; [-1, 1] if noise hides it."""
+    """Each interval covers the exact value in at least 95 % of releases. If noise hides the value, the interval is [-1,
+    1]."""
 
 
 Result = Annotated[CountsResult | MeansResult | QuantilesResult | CovarianceResult, Field(discriminator="name")]
@@ -108,7 +109,7 @@ class ReleasedStatistic(Wire):
     dataset: Identifier
     result: Result
     """The numbers."""
-    job: Annotated[Name, Field(description="The job that released it; its receipt is at /v1/jobs/{id}/receipt.")]
+    job: Annotated[Name, Field(description="The job that released it. Its receipt is at /v1/jobs/{id}/receipt.")]
     privacy: PrivacyStatement
     """The guarantee."""
 

@@ -28,7 +28,7 @@ class TokenRequest(Wire):
     """Subset of the role's scopes: read; quote; submit (jobs and quotes); manage (actions of stewards). All of them if
     null."""
     lifetime: Annotated[int | None, Field(ge=60, le=315_360_000)] = None
-    """Seconds until it expires, at most ten years; unlimited if null."""
+    """Seconds until it expires, at most ten years. If null, it does not expire."""
 
     @model_validator(mode="after")
     def _within_role(self) -> Self:

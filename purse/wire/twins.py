@@ -10,9 +10,9 @@ from purse.wire.files import FileReport
 MOST_TWIN_ROWS, MOST_TWIN_VALUES = 100_000, 2_000_000
 FEWEST_SAMPLED = 5  # rows, one of which is used for scores
 TwinSource = Literal["declaration", "profile", "sample"]
-USUAL_SOURCE = "the public sample that the steward attached, else the latest released profile, else the declaration"
+USUAL_SOURCE = "the steward's public sample, the latest released profile, or the declaration, whichever exists first"
 TwinNumber = Annotated[
-    int, Field(ge=0, le=2**53 - 1, description="Number of the twin; the same number gives the same rows.")
+    int, Field(ge=0, le=2**53 - 1, description="Number of the twin. The same number gives the same rows.")
 ]
 
 
@@ -21,7 +21,7 @@ class PublicSample(Wire):
 
     rows: int
     """Number of rows."""
-    published: Annotated[Name, Field(description="Where they are published, according to the steward.")]
+    published: Annotated[Name, Field(description="Place of their publication, as stated by the steward.")]
     attached_by: Annotated[Name, Field(description="The steward who declared them public.")]
     attached_at: Timestamp
 
@@ -30,4 +30,4 @@ class AttachedSample(PublicSample):
     """The response to the uploader of a public sample."""
 
     report: FileReport
-    """Outcomes of the file's values; the server does not keep them."""
+    """Outcomes of the file's values. The server does not keep them."""

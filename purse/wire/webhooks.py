@@ -30,12 +30,12 @@ class Webhook(Wire):
     analyst: str
     """Owner of the jobs."""
     url: str
-    """The address; other users than its owner see only scheme and host."""
+    """The address. Other users than its owner see only scheme and host."""
     created_at: Timestamp
     delivered_at: Timestamp | None
-    """Time of the last successful delivery; null if there is none."""
+    """Time of the last successful delivery. Null before the first one."""
     failures: int
-    """Failed attempts since then; a message has at most 8 in 10 hours."""
+    """Failed attempts since then. A message has at most 8 in 10 hours."""
 
 
 class FinishedJob(Wire):

@@ -162,7 +162,7 @@ class DataAccess(AbstractOracle):
     def _local(self) -> Data:
         """Return the records, which must be in this memory."""
         if not isinstance(self._data, Data):
-            raise Unsuitable("this method needs all rows on one machine: keep the dataset on one")
+            raise Unsuitable("this method needs all rows on one machine. Keep the dataset on one")
         return self._data
 
     def _seen_by(self, problem: Problem | None) -> Summed:

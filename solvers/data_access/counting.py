@@ -66,7 +66,7 @@ class CountingOracle(AbstractOracle):
         """
         if not 1 <= bins <= MOST_BINS or self._columns.cells(bins) > MOST_CELLS:
             raise Unsuitable(
-                f"bins must lie in [1, {MOST_BINS}] and make at most {MOST_CELLS} cells: use fewer bins or columns"
+                f"bins must lie in [1, {MOST_BINS}] and make at most {MOST_CELLS} cells. Use fewer bins or columns"
             )
         return self._counted(query, Cells(bins), moment_bounds.cells(self._problem.relation))
 

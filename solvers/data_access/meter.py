@@ -37,7 +37,7 @@ class Meter:
     ) -> None:
         if plan.relation != relation:
             raise OutOfPlan(
-                f"the plan is for other neighbors than {relation}: calibrate it for the relation of the problem"
+                f"the plan is for other neighbors than {relation}. Calibrate it for the relation of the problem"
             )
         self.plan, self.noise, self._on_answer = plan, noise, on_answer
         self._answered: Counter[str] = Counter()

@@ -22,11 +22,13 @@ from solvers.data_access.sampled import SampledOracle
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.summed import Summed
 from solvers.data_access.walk import WalkingOracle
+from solvers.data_access.weighted import WeightedOracle
 from solvers.errors import Unsuitable
-from solvers.moment_bounds import MOMENTS
+from solvers.moment_bounds import MOMENTS, TARGET_MOMENTS
 from solvers.problem import Problem, Vector
 
-_Opened = TypeVar("_Opened", bound=AbstractOracle)
+_Opened = TypeVar("_Opened", bound=AbstractOracle | WeightedOracle)
+_AfterMoments = TypeVar("_AfterMoments", CountingOracle, WeightedOracle)
 OnAnswer = Callable[[int], None]
 
 
@@ -45,7 +47,7 @@ class DataOracles:
 
     def __init__(self, data: Summed, plan: Plan, noise: Noise, on_answer: OnAnswer | None = None) -> None:
         self.__data, self.__plan, self.__noise, self.__on_answer = data, plan, noise, on_answer
-        self.__opened: tuple[AbstractOracle, ...] = ()
+        self.__opened: tuple[AbstractOracle | WeightedOracle, ...] = ()
 
     @property
     def problem(self) -> Problem:
@@ -72,7 +74,7 @@ class DataOracles:
         """Open the oracle of secret slots; raise `Unsuitable` if the records are on several machines."""
         problem, data, plan, noise, on_answer = self.__arguments()
         if not isinstance(data, Data):
-            raise Unsuitable("secret slots need a list of all rows: keep the dataset on one machine")
+            raise Unsuitable("secret slots need a list of all rows. Keep the dataset on one machine")
         return self.__keep(AllocatedOracle(problem, data, plan, noise, on_answer))
 
     def standardised(self) -> StandardisedOracle:
@@ -81,11 +83,11 @@ class DataOracles:
 
     def counting(self) -> CountingOracle:
         """Open the oracle of counts and products, whose moments have their own part of the plan."""
-        problem, data, plan, noise, on_answer = self.__arguments()
-        moments_plan, counts_plan = split(plan, MOMENTS)
-        moments = self.__keep(StandardisedOracle(problem, data, moments_plan, noise, on_answer))
-        on_count = counting_on(moments_plan, on_answer)
-        return self.__keep(CountingOracle(moments, problem, data, counts_plan, noise, on_count))
+        return self.__after_moments(CountingOracle, MOMENTS)
+
+    def weighted(self) -> WeightedOracle:
+        """Open the oracle of weighted scores and curvatures, whose moments have their own part of the plan."""
+        return self.__after_moments(WeightedOracle, MOMENTS | TARGET_MOMENTS)
 
     def access(self, tabulates: bool) -> DataAccess:
         """Open the data access, with or without tables of gradients."""
@@ -102,6 +104,13 @@ class DataOracles:
         if self.__opened:
             raise OutOfPlan("a plan is opened once: a second oracle would answer its queries again")
         return self.problem, self.__data, self.__plan, self.__noise, self.__on_answer
+
+    def __after_moments(self, kind: type[_AfterMoments], names: set[str]) -> _AfterMoments:
+        """Open an oracle with an inner oracle, which answers the queries with these names."""
+        problem, data, plan, noise, on_answer = self.__arguments()
+        moments_plan, own_plan = split(plan, names)
+        moments = self.__keep(StandardisedOracle(problem, data, moments_plan, noise, on_answer))
+        return self.__keep(kind(moments, problem, data, own_plan, noise, counting_on(moments_plan, on_answer)))
 
     def __keep(self, oracle: _Opened) -> _Opened:
         """Return the oracle, whose answers become a part of the transcript."""

@@ -85,7 +85,7 @@ def are_narrow(columns: Columns) -> bool:
 def columns_of(problem: Problem) -> Columns:
     """Return the declared layout; raise `Unsuitable` if there is none, or if rows are clipped."""
     if problem.columns is None or problem.row_norm < problem.columns.row_norm:
-        raise Unsuitable("private moments need declared columns, and rows that are not clipped: leave out row_norm")
+        raise Unsuitable("private moments need declared columns, and rows that are not clipped. Leave out row_norm")
     return problem.columns
 
 

@@ -33,7 +33,7 @@ function series(place, line, index, kind) {
 }
 
 /** Return uPlot's options and data for a chart, which app/pages/charts.py describes. */
-function options(place, { kind, x, lines, axes, is_log: isLog, is_time: isTime, y_range: range }) {
+function options(place, { kind, x, lines, axes, is_log: isLog, is_time: isTime, x_range: ends, y_range: range }) {
   const all = lines.map((line, index) => series(place, line, index, kind));
   const bands = [];
   let position = 1;
@@ -53,7 +53,7 @@ function options(place, { kind, x, lines, axes, is_log: isLog, is_time: isTime, 
       height: HEIGHT,
       cursor: { drag: { x: false } },
       legend: { live: false, show: lines.length > 1 },
-      scales: { x: { time: isTime ?? false, distr: isLog ? 3 : 1 }, y },
+      scales: { x: { time: isTime ?? false, distr: isLog ? 3 : 1, ...(ends && { range: () => ends }) }, y },
       axes: [horizontal, vertical],
       series: [{}, ...all.flat()],
       bands,

@@ -117,7 +117,7 @@ class EpochGrowth(Strict):
         if rows < schedule.LEAST_ROWS * (self.phases or 1):
             raise Unsuitable(
                 f"epochs: {epochs} epochs on n = {problem.n} have {rows} rows each, and each of their phases needs "
-                f"{schedule.LEAST_ROWS}: request fewer epochs or phases, a larger kappa, or localization"
+                f"{schedule.LEAST_ROWS}. Request fewer epochs or phases, a larger kappa, or localization"
             )
         return bound.best_phases(rows, self.phases, self.ratio, self.step)
 

@@ -103,7 +103,7 @@ class DpGd(Strict):
         if release == "last" and not (problem.is_convex and problem.mu > 0):
             raise Unsuitable(
                 "dp_gd: release 'last' needs a convex loss and a strongly convex regularizer, l2 or elastic_net, "
-                "because hidden steps have a bounded cost only if steps contract: use release 'average'"
+                "because hidden steps have a bounded cost only if steps contract. Use release 'average'"
             )
         time, steps, step = descent_time(problem, privacy), self.steps, self.step
         if release == "last":

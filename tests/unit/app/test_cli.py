@@ -188,7 +188,7 @@ def test_a_sheet_of_a_workbook_is_checked_and_registered(
     cells = [[float(age), sex, income] for age, sex, income in rows[1:]]
     book = workbook(tmp_path / "people.xlsx", {"notes": [["x"]], "2025": [rows[0], *cells]})
     code, _, err = run("check", str(book), "--spec", str(spec))
-    assert (code, "several sheets; name one of 'notes', '2025'" in err) == (1, True)
+    assert (code, "several sheets. Name one of 'notes', '2025'" in err) == (1, True)
     of_it = (str(book), "--sheet", "2025", "--spec", str(spec))
     told = _document(run("check", *of_it, "--json"))
     assert told == _document(run("check", str(file), "--spec", str(spec), "--json"))

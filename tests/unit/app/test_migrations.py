@@ -93,7 +93,7 @@ def test_migrating_again_and_at_the_same_time_changes_nothing(tmp_path: Path) ->
     second.close()
 
 
-@pytest.mark.parametrize(("revision", "advice"), [("0001", "export"), ("0025", "export"), ("9999", "newer")])
+@pytest.mark.parametrize(("revision", "advice"), [("0001", "Export"), ("0025", "Export"), ("9999", "newer")])
 @pytest.mark.parametrize("at_start", [True, False])
 def test_a_schema_of_an_unreleased_or_newer_version_is_refused(
     tmp_path: Path, revision: str, advice: str, at_start: bool

@@ -150,7 +150,7 @@ class TestPrice:
         by_default = quoted(method={"name": "dp_gd"})
         assert by_default.preparation is not None
         assert by_default.preparation.name == "private"
-        assert "standardised coefficients" in by_default.preparation.statement
+        assert "standardized coefficients" in by_default.preparation.statement
         assert by_default.row_norm == 1.0
         for asked, reason in (({"preparation": {"name": "declared"}}, "requested"), ({"row_norm": 0.5}, "clipped")):
             kept = quoted(method={"name": "dp_gd"}, **asked)

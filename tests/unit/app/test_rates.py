@@ -5,8 +5,8 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from starlette.types import Receive, Scope, Send
 
+from app.http.asgi import Receive, Scope, Send
 from app.http.rates import WINDOW, Buckets, Limited, Recent
 from app.settings import Settings
 

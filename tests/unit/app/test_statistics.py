@@ -158,7 +158,7 @@ def test_noise_that_hides_all_leaves_a_correlation_open() -> None:
         ("counts", ["age", "age"], "must be distinct"),
         ("counts", ["nobody"], "must be declared"),
         ("profile", ["age"], "all columns"),
-        ("covariance", ["age", "sex"], "leave out the columns that are categories"),
+        ("covariance", ["age", "sex"], "Leave out the columns that are categories"),
     ],
 )
 def test_columns_that_it_cannot_be_of_are_refused(method: str, columns: list[str], said: str) -> None:

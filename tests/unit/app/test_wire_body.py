@@ -95,7 +95,7 @@ def test_epsilon_is_a_number_and_nothing_else(value: str) -> None:
 def test_a_repeated_key_is_refused_at_any_depth(text: str) -> None:
     problem = _refused(text)
     assert problem.violations is not None
-    assert problem.violations[0].what == "repeats a key in one object; send each key once"
+    assert problem.violations[0].what == "repeats a key in one object. Send each key once"
 
 
 @pytest.mark.parametrize(

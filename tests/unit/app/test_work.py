@@ -6,8 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from starlette.types import ASGIApp, Receive, Scope, Send
-
+from app.http.asgi import ASGIApp, Receive, Scope, Send
 from app.http.rates import CALLER, Limited
 from app.http.turns import Turns
 from app.http.work import BYTES_EACH, SECONDS_EACH, Account, charged_to, in_turn, in_turns

@@ -299,7 +299,7 @@ def test_what_the_theory_does_not_cover_is_named() -> None:
 
 
 def test_gaussian_noise_at_delta_0_is_refused_with_what_to_ask_for() -> None:
-    asked = "adds Gaussian noise: ask for delta > 0, or take output_perturbation or localization"
+    asked = "adds Gaussian noise. Ask for delta > 0, or take output_perturbation or localization"
     for method in (DpGd(), DpSvrg(), NoisyMirrorDescent()):
         with pytest.raises(NeedsDelta, match=asked):
             method.resolve(ADULT, Privacy(1.0))

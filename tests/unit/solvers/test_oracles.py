@@ -117,6 +117,7 @@ def test_a_run_opens_the_oracle_of_its_folder(run: Any) -> None:
         lambda oracles: oracles.allocated(),
         lambda oracles: oracles.standardised(),
         lambda oracles: oracles.counting(),
+        lambda oracles: oracles.weighted(),
         lambda oracles: oracles.access(False),
     ],
 )

@@ -146,7 +146,7 @@ class TestProfile:
             with pytest.raises(Unsuitable, match="bins"):
                 plan(Profile(bins), TABLE, PRIVACY)
         many = Columns((1,) * 400)
-        with pytest.raises(Unsuitable, match="use fewer"):
+        with pytest.raises(Unsuitable, match="Use fewer"):
             plan(Profile(1024), Problem(Squared(), n=N, d=401, row_norm=many.row_norm, columns=many), PRIVACY)
         with pytest.raises(Unsuitable, match="declared columns"):
             plan(Profile(), replace(TABLE, columns=None), PRIVACY)
