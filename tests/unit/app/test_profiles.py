@@ -4,7 +4,6 @@ import json
 import math
 from collections import Counter
 from dataclasses import replace
-from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
@@ -24,19 +23,10 @@ from solvers.data_access import inputs
 from solvers.preparation import ByProfile
 from solvers.solve import run
 from solvers.statistics import Profile
+from tests.support.ages_and_pay import AGE, COLUMNS, PAID, RNG, N
 from tests.support.calculations import price
+from tests.support.quotes import SETTINGS, dataset, priced
 from tests.support.seeded import SeededBits
-from tests.unit.app.test_quotes import SETTINGS, dataset, priced
-
-COLUMNS: list[dict[str, Any]] = [
-    {"name": "age", "type": "number", "lower": 20, "upper": 60},
-    {"name": "paid", "type": "number", "lower": 0, "upper": 1000, "origin": 0, "scale": 500},
-    {"name": "sex", "type": "category", "categories": ["f", "m"]},
-]
-N = 20_000
-RNG = np.random.default_rng(11)
-AGE = np.clip(RNG.normal(35, 6, N), 20, 60)
-PAID = np.minimum(RNG.exponential(60, N), 500)
 
 
 def spec_of(epsilon: float = 0.5, bins: int = 20) -> JobSpec:

@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from solvers.kernels import build
 from solvers.losses import Logistic, Power, Quantile, Softmax, Squared
 from solvers.losses.one_margin import OneMargin
 from solvers.problem import Problem
+from tests.support.coded_rows import folded, unfolded
 from tests.support.members import LOSSES
 from tests.support.patience import PATIENCE
 from tests.support.plain_loops import added, examples, margins, walk_constants, weighed
@@ -44,24 +44,6 @@ def multipliers(
 def plain(X: NDArray[Any]) -> kernels.Records:
     """Singles stay singles."""
     return inputs.plain(X).records(Problem(Squared(), n=len(X), d=X.shape[1], row_norm=1.0))
-
-
-def folded(X: NDArray[Any], columns: Columns) -> Coded:
-    """Singles stay singles."""
-    found = inputs.folded(X.astype(float), columns)
-    return replace(found, numbers=found.numbers.astype(X.dtype))
-
-
-def unfolded(n: int, columns: Columns, seed: int = 7, kind: type = np.float64) -> NDArray[Any]:
-    """Rows of the declared layout, of singles or doubles."""
-    rng, X = np.random.default_rng(seed), np.zeros((n, columns.d))
-    for start, width in zip(columns.starts, columns.widths, strict=True):
-        if width == 1:
-            X[:, start] = rng.uniform(-1, 1, n)
-        else:
-            X[np.arange(n), start + rng.integers(0, width, n)] = 1.0
-    X[:, -1] = 1.0
-    return X.astype(kind)
 
 
 def drawn(n: int, d: int, seed: int = 1) -> tuple[Vector, Vector, Vector, Vector, Vector]:
