@@ -17,8 +17,8 @@ from solvers.methods import DpGd, DpSvrg, Method, NoisyMirrorDescent
 from solvers.preparation import Declared
 from solvers.solve import run
 from solvers.statistics import AnyStatistic, Counts, Profile
-from tests.property.test_method_contracts import ASKED, PROMISES
 from tests.support.coupled import complaints_of_each
+from tests.support.members import DEFAULT_METHODS, PROMISES
 from tests.support.persons import FULL, MINE, NONE, ONE, PROBLEMS, K, N, far, rows
 from tests.support.seeded import SeededBits
 
@@ -28,7 +28,7 @@ STATISTICS: list[Any] = [
 ]
 FEW = NoisyMirrorDescent(passes=2, batch=8)  # slots: by default there are 900 answers, all of them alike
 METHODS = [
-    *(FEW if isinstance(method, NoisyMirrorDescent) else method for method in ASKED),
+    *(FEW if isinstance(method, NoisyMirrorDescent) else method for method in DEFAULT_METHODS),
     *STATISTICS,
     DpSvrg(form="printed", epochs=1, inner_steps=4, batch=40),
     DpSvrg(batch=40, form="centred"),
@@ -91,7 +91,7 @@ def test_persons_of_one_row_each_are_rows(method: Method | AnyStatistic) -> None
 @pytest.mark.slow
 def test_a_place_without_a_row_adds_nothing_whatever_stands_there() -> None:
     for problem in PROBLEMS:
-        for method in (DpGd(), *STATISTICS, ASKED[1]):
+        for method in (DpGd(), *STATISTICS, DEFAULT_METHODS[1]):
             try:
                 quote = plan(method, problem, Privacy(1.0, 1e-6))
             except Unsuitable:

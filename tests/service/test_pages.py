@@ -53,6 +53,13 @@ def _every() -> list[tuple[str, str]]:
     return [(method, route.path) for route in routes(PAGES) for method in sorted(route.methods or ())]
 
 
+def test_styles_hide_nothing_by_width(shared: Service) -> None:
+    """The tests in a browser rely on it: on a phone they check the rules about colours and sizes alone."""
+    styles = visit(shared, None, STYLE).text
+    assert re.findall(r"@media ([^{]*[^{ ])", styles) == ["(prefers-color-scheme: dark)"]
+    assert "display: none" not in re.search(r"@media[^{]*\{(.*?)\n\}", styles, re.DOTALL)[1]  # type: ignore[index]
+
+
 def test_every_page_has_its_row_and_no_row_is_left_over() -> None:
     listed = re.findall(r"^\| `(\w+ /\S*)` \|", (Path(__file__).parents[2] / "docs/pages.md").read_text(), re.MULTILINE)
     assert sorted(listed) == sorted(f"{method} {path}" for method, path in _every())
