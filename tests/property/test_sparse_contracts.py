@@ -24,7 +24,7 @@ from solvers.regularizers import L2
 from solvers.solve import Quote, run
 from solvers.statistics import AnyStatistic, Counts, Profile
 from tests.support.coupled import Made, complaints_of_each
-from tests.support.members import PROMISES
+from tests.support.members import DEFAULT_METHODS, PROMISES
 from tests.support.seeded import SeededBits
 
 N = 400

@@ -20,10 +20,10 @@ from app.pages.sheet import Sheet
 from app.pages.static_files import FOLDER, address, files, together
 from app.pages.words import between, bounds, duration, large, number, place, rounded_down
 from tests.service.conftest import MakeService
+from tests.support.pages import visit
 from tests.support.service import JOB, SPEC, STEWARD, Service, people
 
 STYLE = f"/pages{address('pages.css')}"
-OURS = {"Sec-Fetch-Site": "same-origin"}
 PUBLIC = {
     "/",
     "/pages/sign-in",
@@ -33,16 +33,6 @@ PUBLIC = {
     "/pages/static/{digest}/{name}",
 }
 HOSTILE = ("<script>alert(1)</script>", "\"'><img src=x onerror=alert(1)>", "abc\u202etxt.exe", "{{ 7 * 7 }}")
-
-
-def visit(service: Service, token: str | None, path: str, method: str = "GET", **options: Any) -> Response:
-    """One request of a browser whose cookie holds the token, and which keeps nothing from one request to the next."""
-    headers = {"Accept": "text/html"} | (OURS if method != "GET" else {}) | options.pop("headers", {})
-    if token is not None:
-        headers["Cookie"] = f"{session.COOKIE}={token}"
-    answer = service.client.request(method, path, headers=headers, follow_redirects=False, **options)
-    service.client.cookies.clear()
-    return answer
 
 
 def sign_in(service: Service, token: str, **options: Any) -> Response:

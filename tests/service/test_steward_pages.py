@@ -7,7 +7,7 @@ from html import unescape
 
 import pytest
 
-from tests.service.test_pages import visit
+from tests.support.pages import visit
 from tests.support.service import JOB, STEWARD, Service, people
 
 

@@ -21,13 +21,7 @@ from tests.support.patience import PATIENCE
 DESK, PHONE = {"width": 1000, "height": 720}, {"width": 390, "height": 844}
 _AXE = Axe()
 _PATIENCE = 500 * PATIENCE  # milliseconds: half of what a test has
-_RULES_ABOUT_STYLE = [
-    "color-contrast",
-    "link-in-text-block",
-    "meta-viewport",
-    "scrollable-region-focusable",
-    "target-size",
-]
+_RULES_ABOUT_STYLE = ["color-contrast", "link-in-text-block", "scrollable-region-focusable", "target-size"]
 _REPORT_VIOLATIONS = """document.addEventListener("securitypolicyviolation", (event) =>
   console.error(`Content Security Policy: ${event.effectiveDirective} blocked ${event.blockedURI} ${event.sample}`))"""
 expect.set_options(timeout=_PATIENCE)
@@ -87,7 +81,7 @@ class Visitor:
         self.page.get_by_role("button", name="Sign out").wait_for()
 
     def check(self) -> None:
-        """Fail if axe finds a violation on a desk in light colours or on a phone in dark ones, or if the page is too wide.
+        """Fail if axe finds a violation on a desk in light colours or a phone in dark ones, or if a page is too wide.
 
         No style hides an element by width or colour scheme (`test_styles_hide_nothing_by_width` checks that), so on the
         phone axe runs only the rules about colours and sizes.
