@@ -78,7 +78,7 @@ class TestModule:
                     continue
             for name in names:
                 if _is_private(name) and name in self._product_names:
-                    yield self._at(node, name)  # type: ignore[arg-type]
+                    yield self._at(node, name)
 
     def asserted_prose(self) -> Iterator[str]:
         """Yield the literal sentences that assertions and `match=` patterns compare with."""
