@@ -314,4 +314,4 @@ TestJobs.settings = settings(
 def test_the_books_hold_in_any_order_of_steps_on_postgresql(tmp_path: Path, on_postgres: Cluster) -> None:
     machine = on_postgresql(Jobs, on_postgres)
     prepare(machine, tmp_path / "home")
-    run_state_machine_as_test(machine, settings=machine.settings)
+    run_state_machine_as_test(machine, settings=settings(Jobs.TestCase.settings, max_examples=2))

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from hypothesis import settings
 
 from app.http.lists import Paging
 from app.jobs import attempts, service
@@ -223,5 +222,4 @@ def on_postgresql(machine: type[Any], cluster: Cluster) -> type[Any]:
             shutil.copytree(self.template, home)
             return World.at(home, database_url=cluster.database(template="purse"))
 
-    OnPostgresql.settings = settings(machine.TestCase.settings, max_examples=2)
     return OnPostgresql
