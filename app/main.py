@@ -168,7 +168,7 @@ def check_installation() -> None:
     if len(folders) != 1:
         raise RuntimeError(
             "the packages accounting, solvers, purse and app were loaded from different folders, so one of them may be "
-            "replaced by a folder of the same name: start in another working directory"
+            "replaced by a folder of the same name. Start in another working directory"
         )
 
 

@@ -41,14 +41,14 @@ class FromProfile(Wire):
     name: Annotated[Literal["profile"], Field(description="Name of this preparation.")]
     job: Annotated[
         Identifier | None,
-        Field(description="Job that released the profile; if null, the dataset's latest, which the quote names."),
+        Field(description="Job that released the profile. If null, the dataset's latest, which the quote names."),
     ] = None
 
 
 AskedPositive = Annotated[
     str | None,
     Field(
-        description="For a category target: the class coded +1; all others are -1. If null, the second of two "
+        description="The class of a category target that is coded +1. All others are -1. If null, the second of two "
         "categories. With more than two categories, null means one model for all classes, by softmax."
     ),
 ]
@@ -56,14 +56,14 @@ AskedFeatures = Annotated[
     list[Name] | None,
     Field(
         max_length=MAX_COLUMNS,
-        description="Declared columns to use; all others if null. [] leaves the intercept alone.",
+        description="Declared columns to use. If null, all other columns. If [], only the intercept is trained.",
     ),
 ]
 AskedLoss = Annotated[
     Annotated[Loss, Field(discriminator="name")] | None,
     Field(
-        description="Loss that suits the target. If null: logistic for a category, softmax for more than two "
-        "categories without `positive`, squared for a number."
+        description="Loss that suits the target. The default is logistic for a category, softmax for more than two "
+        "categories without `positive`, and squared for a number."
     ),
 ]
 AskedRegularizer = Annotated[
@@ -74,7 +74,7 @@ AskedDomain = Annotated[
 ]
 AskedMethod = Annotated[
     Annotated[Method | Auto, Field(discriminator="name")],
-    Field(description="The private solver; auto chooses from public facts."),
+    Field(description="The private solver. `auto` chooses it from public facts."),
 ]
 AskedSlopeLimit = Annotated[
     float | None,
@@ -82,7 +82,7 @@ AskedSlopeLimit = Annotated[
         ge=1e-6,
         le=1,
         description="Limit each record's slope to this share of the loss's bound, for less noise and some bias. If "
-        "null, 0.7 for two classes with few standardised rows, otherwise 1.",
+        "null, 0.7 for two classes with few standardized rows, otherwise 1.",
     ),
 ]
 AskedRowNorm = Annotated[
@@ -90,8 +90,8 @@ AskedRowNorm = Annotated[
     Field(
         gt=0,
         le=1e6,
-        description="Clip declared rows to this l2 norm; if null, the norm that the schema implies. A smaller value "
-        "requires preparation `declared`.",
+        description="Clip declared rows to this l2 norm. The default is the norm that the schema implies. A smaller "
+        "value requires preparation `declared`.",
     ),
 ]
 
@@ -111,10 +111,10 @@ class JobRequest(Wire):
     preparation: Annotated[
         Annotated[Declared | Private | FromProfile, Field(discriminator="name")] | None,
         Field(
-            description="private: center and scale rows by private means and variances, which the price includes; "
-            "`regularizer` and `domain` then act on standardised coefficients. profile: the same by moments of a "
-            "released profile, at no further charge. declared: rows as the declaration codes them. If null, private "
-            "if it is possible, otherwise declared. The model is always in the declared columns."
+            description="`private` centers and scales rows by private means and variances, which the price includes. "
+            "`regularizer` and `domain` then act on standardized coefficients. `profile` does so by the moments of a "
+            "released profile, at no further charge. `declared` leaves rows as the declaration codes them. The "
+            "default is `private` if possible, otherwise `declared`."
         ),
     ] = None
     slope_limit: AskedSlopeLimit = None
@@ -137,7 +137,7 @@ class ForecastRequest(JobRequest):
     privacy: Annotated[ForecastPrivacy, Field(description="Guarantees to try.")] = ForecastPrivacy()  # type: ignore[assignment]
     source: Annotated[
         TwinSource | None,
-        Field(description=f"Source of the twin's rows; if null, {USUAL_SOURCE}."),
+        Field(description=f"Source of the twin's rows. If null, {USUAL_SOURCE}."),
     ] = None
     signal: Annotated[
         float,
@@ -178,7 +178,7 @@ class StatisticRequest(Wire):
     """Release a statistic of a dataset: counts, means, quantiles, a covariance, or a profile of all its columns.
 
     It is priced and charged like a model, and has a receipt. A profile belongs to the dataset: everybody with access to
-    the dataset may read it, and standardise by it at no charge.
+    the dataset may read it, and standardize by it at no charge.
     """
 
     dataset: DatasetReference
@@ -188,12 +188,12 @@ class StatisticRequest(Wire):
             min_length=1,
             max_length=MAX_COLUMNS,
             exclude_if=lambda columns: columns is None,
-            description="Declared columns, in the order of the answer; all if null. Counts of several columns are a "
-            "cross table. A profile always covers all columns.",
+            description="Declared columns, in the order of the answer. The default is all columns. Counts of several "
+            "columns are a cross table. A profile always covers all columns.",
         ),
     ] = None
     method: Annotated[AnyStatistic, Field(discriminator="name", description="The statistic and its resolution.")]
-    privacy: Annotated[JobPrivacy, Field(description="The requested guarantee; delta > 0.")]
+    privacy: Annotated[JobPrivacy, Field(description="The requested guarantee. Its delta must be above 0.")]
 
 
 class EvaluationBody(Wire):
@@ -201,13 +201,13 @@ class EvaluationBody(Wire):
 
     bins: Annotated[
         Bins,
-        Field(description="Number of equal bins of the score, or of the residual; unused for more than two classes."),
+        Field(description="Number of equal bins of the score, or of the residual. Unused for more than two classes."),
     ] = 40
     clip: Annotated[
         Clip,
         Field(description="For a number: clip residuals to this multiple of half the target's declared range."),
     ] = 0.5
-    privacy: Annotated[JobPrivacy, Field(description="The requested guarantee; delta > 0.")]
+    privacy: Annotated[JobPrivacy, Field(description="The requested guarantee. Its delta must be above 0.")]
 
 
 class EvaluationRequest(EvaluationBody):
@@ -217,14 +217,14 @@ class EvaluationRequest(EvaluationBody):
 
 
 class CandidateRequest(Wire):
-    """One way to train the model of a tuning. Missing fields have the defaults of a job request."""
+    """A way to train the model of a tuning. Missing fields have the defaults of a job request."""
 
     method: AskedMethod = Auto()
     regularizer: AskedRegularizer = L2(1e-4)
     domain: AskedDomain = Free()
     preparation: Annotated[
         Annotated[Declared | Private, Field(discriminator="name")] | None,
-        Field(description="As in a job, without profile; if null, private if it is possible."),
+        Field(description="As in a job, without profile. If null, private if it is possible."),
     ] = None
     slope_limit: AskedSlopeLimit = None
 
@@ -243,12 +243,14 @@ class TuningRequest(Wire):
     loss: AskedLoss = None
     candidates: Annotated[
         list[CandidateRequest],
-        Field(min_length=1, max_length=MOST_RUNS, description="A public list; no part of it may depend on the data."),
+        Field(min_length=1, max_length=MOST_RUNS, description="A public list. No part of it may depend on the data."),
     ]
     repeats: Annotated[
-        int, Field(ge=1, le=MOST_RUNS, description="Tries of each candidate; 2 to 256 tries in total.")
+        int, Field(ge=1, le=MOST_RUNS, description="Tries of each candidate. All candidates together have 2 to 256.")
     ] = 2
-    privacy: Annotated[JobPrivacy, Field(description="The requested guarantee for the whole tuning; delta > 0.")]
+    privacy: Annotated[
+        JobPrivacy, Field(description="The requested guarantee for the whole tuning. Its delta must be above 0.")
+    ]
     row_norm: AskedRowNorm = None
 
 
@@ -306,7 +308,10 @@ class ExternalCharge(Wire):
     ]
     event: Annotated[
         OutsideEvent,
-        Field(description="The event, with the names of dp-accounting; noise multipliers over the per-record bound."),
+        Field(
+            description="The event, with the names of dp-accounting. Noise multipliers are relative to the per-record "
+            "bound."
+        ),
     ]
     exceeds: Annotated[
         bool,

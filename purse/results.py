@@ -78,9 +78,9 @@ class Evaluation(Tabular, ReleasedEvaluation):
             if the model predicts classes, or the standard deviation is not positive.
         """
         if not isinstance(self.result, Residuals):
-            raise ValueError("R^2 is for a model of a number; this one predicts classes: use result.accuracy")
+            raise ValueError("R^2 is for a model of a number; this one predicts classes. Use result.accuracy")
         if not target_std > 0:
-            raise ValueError("target_std must be positive: take it from a profile, columns[i].std.value")
+            raise ValueError("target_std must be positive. Take it from a profile, columns[i].std.value")
         error, variance = self.result.mean_squared_error, target_std**2
         return Measured(
             value=1 - error.value / variance,

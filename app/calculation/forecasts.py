@@ -100,7 +100,7 @@ def forecast(
     records = _affordable(list(planned.values()), runs)
     trial = _drawn(design, problem, records, twin, seed, signal)
     if not design.classes and not np.ptp(trial.test_y):  # r2 would be a quotient by zero
-        raise OutOfRange("the target has one value in all test rows, so r2 is undefined: choose another target")
+        raise OutOfRange("the target has one value in all test rows, so r2 is undefined. Choose another target")
     points, score = [], scorer(design, trial)
     for epsilon, quote in planned.items():
         small = _scaled(quote, records)

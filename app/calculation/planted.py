@@ -53,7 +53,7 @@ class Planted:
         """Return the relation of a seed and signal; raise `OutOfRange` if the target has too many classes."""
         classes = design.classes or ()
         if len(classes) > MOST_CLASSES:
-            raise OutOfRange(f"a forecast is for at most {MOST_CLASSES} classes: name the `positive` one")
+            raise OutOfRange(f"a forecast is for at most {MOST_CLASSES} classes. Name the `positive` one")
         rows = range(_PILOT_OFFSET, _PILOT_OFFSET + min(_PILOT, _PILOT_VALUES // max(1, len(classes))))
         codes = twin.codes(seed, rows)
         units = np.maximum(codes[:, list(design.positions)].std(axis=0), 1e-12)

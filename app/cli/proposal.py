@@ -20,6 +20,7 @@ from app.sources import dates, parquet
 from app.sources.cures import NULLS
 from app.sources.encoding import Fate, NumberEncoder, is_text, texts
 from app.sources.errors import SourceError, Unreadable
+from app.sources.ingest import header
 from app.sources.text import Text
 from purse.dates import part
 from purse.wire.columns import NumberColumn
@@ -154,14 +155,6 @@ def guessed(file: Path) -> Dialect | None:
     lines = start.decode(encoding, errors="ignore").splitlines()[:50]
     widths = {mark: _width("\n".join(lines[:-1] or lines), mark) for mark in _DELIMITERS}
     return Dialect(encoding=encoding, delimiter=max(_DELIMITERS, key=lambda mark: widths[mark]))
-
-
-def header(file: Path, dialect: Dialect = PLAIN) -> list[str]:
-    """Return the file's column names without reading its rows. Raise `SourceError` if it is neither CSV nor Parquet."""
-    with file.open("rb") as source:
-        if source.read(len(parquet.MAGIC)) == parquet.MAGIC:
-            return [str(name) for name in pq.read_schema(file).names]
-    return records.names(file, dialect)
 
 
 def _read(file: Path) -> tuple[Dialect, list[_Tally]]:

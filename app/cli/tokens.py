@@ -12,18 +12,10 @@ from app.cli.running import connect
 from purse import Client, text
 from purse.wire import tokens as wire
 from purse.wire.base import Order
-from purse.wire.tokens import NewToken, TokenRequest
+from purse.wire.tokens import NewToken, Role, TokenRequest
 
 
-class Role(StrEnum):
-    """Role of a token."""
-
-    steward = "steward"
-    analyst = "analyst"
-    auditor = "auditor"
-
-
-class Scope(StrEnum):
+class Scope(StrEnum):  # Typer repeats options of an enumeration, not of a Literal
     """Part of a role's permissions."""
 
     read = "read"
@@ -68,7 +60,7 @@ def create(
         note("The token was created in the local state, without a server.")
     else:
         with connect(url) as client:
-            token = client.tokens.create(name, role.value, scopes=scopes, lifetime=lifetime)
+            token = client.tokens.create(name, role, scopes=scopes, lifetime=lifetime)
     return _output(token)
 
 
@@ -88,7 +80,7 @@ def list_tokens(
       purse token list --role analyst
     """
     order: Order = "asc" if oldest_first else "desc"
-    tokens = list(client.tokens.list(name=name, role=None if role is None else role.value, order=order))
+    tokens = list(client.tokens.list(name=name, role=role, order=order))
     rows = [
         (each.id, each.name, each.role, " ".join(each.scopes), each.created_at[:10], (each.expires_at or "never")[:10])
         for each in tokens
@@ -141,7 +133,7 @@ def _create_in_home(
     from app.http.errors import ApiError
     from app.identity import service
 
-    request = TokenRequest(name=name, role=role.value, scopes=scopes, lifetime=lifetime)
+    request = TokenRequest(name=name, role=role, scopes=scopes, lifetime=lifetime)
     settings = settings_of_home(home)
     with opened(settings) as database:
         try:

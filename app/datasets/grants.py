@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from app.datasets import store
-from app.http.errors import ApiError, invalid
+from app.http.errors import ApiError, invalid_field
 from app.http.lists import Paging
 from app.identity import store as identity
 from app.identity.store import Principal
@@ -81,16 +81,7 @@ def _parts(connection: sa.Connection, dataset_id: str) -> list[str]:
     if row is None:
         raise store.absent()
     if row.holdout_of is not None:
-        raise invalid(
-            [
-                {
-                    "type": "grant",
-                    "loc": ("dataset_id",),
-                    "msg": "is a holdout set: state its dataset, whose grants it has",
-                }
-            ],
-            "path",
-        )
+        raise invalid_field("path.dataset_id", "is a holdout set. State its dataset, whose grants it has")
     return [part.id for part in store.parts(connection, row)]
 
 

@@ -56,7 +56,7 @@ def refusing(settings: Settings) -> Iterator[None]:
         yield
     except Unavailable:
         raise StartRefused(
-            f"the database {_without_password(settings.database)} does not answer: check that it runs and that "
+            f"the database {_without_password(settings.database)} does not answer. Check that it runs and that "
             "PURSE_DATABASE_URL is correct, then try again"
         ) from None
     except OSError as error:
@@ -88,26 +88,26 @@ def _check_identity(connection: sa.Connection, home: Path, url: str) -> None:
     try:
         written = file.read_text("ascii").strip() if file.exists() else None
     except ValueError:
-        raise Misplaced(f"{file} is damaged: restore home and database from one backup") from None
+        raise Misplaced(f"{file} is damaged. Restore home and database from one backup") from None
     if stored is not None and stored == written:
         return
     named = set(connection.scalars(sa.select(datasets.c.folder)))
     if stored is not None:
         home_identity = "no identity" if written is None else f"the identity {written}"
         raise Misplaced(
-            f"the database {url} is that of the service {stored}, and the home {home} has {home_identity}: set "
+            f"the database {url} is that of the service {stored}, and the home {home} has {home_identity}. Set "
             "PURSE_HOME and PURSE_DATABASE_URL to a home and a database of one service, or restore both from one backup"
         )
     present = _folders(home)
     if present and not named:
         raise Misplaced(
             f"the home {home} holds {len(present)} datasets and the database {url} knows none, because it is new or "
-            f"belongs to another service: set PURSE_DATABASE_URL to the correct database, restore it, or move "
+            f"belongs to another service. Set PURSE_DATABASE_URL to the correct database, restore it, or move "
             f"{home / 'datasets'} away"
         )
     if not named <= present:
         raise Misplaced(
-            f"the database {url} names datasets that are not in the home {home}: set PURSE_HOME and "
+            f"the database {url} names datasets that are not in the home {home}. Set PURSE_HOME and "
             f"PURSE_DATABASE_URL to a home and a database of one service, or restore both from one backup"
         )
     # Write the file first: if the row is missing, the next start uses the file again.

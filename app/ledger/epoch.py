@@ -129,7 +129,7 @@ class Epoch:
                 self._replace({} if is_anew else self._stored())
         except OSError as error:
             raise StartRefused(
-                f"{self.file} cannot be written ({error.strerror}), so a rollback could not be detected: let this user "
+                f"{self.file} cannot be written ({error.strerror}), so a rollback could not be detected. Let this user "
                 "write it, or set PURSE_EPOCH_FILE to another file"
             ) from None
         with database.write() as connection:

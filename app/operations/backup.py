@@ -47,7 +47,7 @@ def back_up(settings: Settings, target: Path, with_key: bool = True) -> int:
 
 def _backed_up(settings: Settings, target: Path, with_key: bool) -> int:
     if target.exists():
-        raise StartRefused(f"{target} exists, and a backup overwrites nothing: name a folder that does not exist")
+        raise StartRefused(f"{target} exists, and a backup overwrites nothing. Name a folder that does not exist")
     target.parent.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
     try:
@@ -62,7 +62,7 @@ def _backed_up(settings: Settings, target: Path, with_key: bool) -> int:
         part.rename(target)
     except FileNotFoundError as error:
         raise StartRefused(
-            f"{error.filename} was deleted while it was copied, so the backup is incomplete: try again"
+            f"{error.filename} was deleted while it was copied, so the backup is incomplete. Try again"
         ) from None
     finally:
         shutil.rmtree(part, ignore_errors=True)

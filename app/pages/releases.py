@@ -1,4 +1,4 @@
-"""Tables of a release on its page. All numbers in them are released already.
+"""Tables and charts of a release on its page. All numbers in them are released already.
 
 A page shows the first rows and columns of a large release. The file contains all of it.
 """
@@ -8,19 +8,58 @@ from dataclasses import dataclass, replace
 from itertools import islice, pairwise, product
 from typing import TypeVar
 
-from app.pages import words
+from app.pages import charts, words
+from app.pages.charts import Chart
 from app.pages.words import number
-from purse.model import Model, inputs
+from purse.model import Coefficients, Model, inputs
 from purse.wire.columns import CategoryColumn, Column
-from purse.wire.evaluations import ManyClasses, Measured, ReleasedEvaluation, Residuals, TwoClasses
+from purse.wire.evaluations import (
+    CalibrationBin,
+    ManyClasses,
+    Measured,
+    ReleasedEvaluation,
+    Residuals,
+    Threshold,
+    TwoClasses,
+)
 from purse.wire.profiles import ColumnProfile, DatasetProfile, Interval
-from purse.wire.statistics import Axis, CountsResult, CovarianceResult, MeansResult, QuantilesResult, ReleasedStatistic
+from purse.wire.statistics import (
+    Axis,
+    CountsResult,
+    CovarianceResult,
+    MeansResult,
+    QuantilesResult,
+    ReleasedStatistic,
+    Result,
+)
 
 MOST_ROWS, MOST_COLUMNS, MOST_CELLS = 500, 24, 2000  # shown of one table
 MOST_OF_PAGE = 5000  # cells: no further table is begun after so many
 MOST_BYTES = 2**21  # of a release that is read for a page: reading one keeps all other threads waiting
+_DARKEST_SHADE = 0.5  # text on it stays readable
 
 V = TypeVar("V")
+Release = Model | ReleasedStatistic | ReleasedEvaluation | DatasetProfile
+_DOCUMENTS: Mapping[str, type[Release]] = {
+    "statistic": ReleasedStatistic,
+    "evaluation": ReleasedEvaluation,
+    "profile": DatasetProfile,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A bar beside a row, and the interval of its value; lengths from -1 to 1.
+
+    Parameters
+    ----------
+    length : from zero to the value
+    low, high : ends of the interval; both equal to the length if there is none
+    """
+
+    length: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,32 +68,40 @@ class Table:
 
     Parameters
     ----------
-    caption : what it is of
+    caption : its heading
     heads : over its columns
     rows : a name, and cells
-    lengths : of a bar for each row, from -1 to 1; none where there are no bars
-    left_out : further rows, which are not shown
-    columns_left_out : further columns, which are not shown
+    bars : one for each row, if there are bars
+    shades : opacity of the color behind each cell after the name, if the table is a heat map
+    chart : the same numbers as a chart, if there is one
+    note : a sentence below the heading
+    left_out : number of further rows, which are not shown
+    columns_left_out : number of further columns, which are not shown
     """
 
     caption: str
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    lengths: tuple[float, ...] = ()
+    bars: tuple[Bar, ...] = ()
+    shades: tuple[tuple[float, ...], ...] = ()
+    chart: Chart | None = None
+    note: str = ""
     left_out: int = 0
     columns_left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a page shows of a release.
+    """The part of a release that a page shows.
 
     Parameters
     ----------
+    release : the document; None if there is none, or it is too large to be read for a page
     tables : the first of its tables
     is_all : whether there are no others
     """
 
+    release: Release | None = None
     tables: tuple[Table, ...] = ()
     is_all: bool = True
 
@@ -63,45 +110,83 @@ def shown(kind: str, content: bytes, dates: Mapping[str, str | None]) -> Shown:
     """Return the first tables of a release; `dates` are the columns that hold days or seconds."""
     if len(content) > MOST_BYTES:
         return Shown(is_all=False)
+    release = _DOCUMENTS.get(kind, Model).model_validate_json(content)
     tables: list[Table] = []
     cells = 0
-    for table in _tables(kind, content, dates):
+    for table in _tables(release, dates):
         if cells >= MOST_OF_PAGE:
-            return Shown(tuple(tables), is_all=False)
+            return Shown(release, tuple(tables), is_all=False)
         tables.append(table)
         cells += len(table.rows) * len(table.heads)
-    return Shown(tuple(tables))
+    return Shown(release, tuple(tables))
 
 
-def _tables(kind: str, content: bytes, dates: Mapping[str, str | None]) -> Iterator[Table]:
-    match kind:
-        case "statistic":
-            return _statistic(ReleasedStatistic.model_validate_json(content), dates)
-        case "evaluation":
-            return iter([_evaluation(ReleasedEvaluation.model_validate_json(content))])
-        case "profile":
-            return _profile(DatasetProfile.model_validate_json(content))
+def title(result: Release | Result) -> str:
+    """Return a name of a release: `Model of income`, `Counts of age and sex`."""
+    match result:
+        case ReleasedStatistic(result=inner):
+            return title(inner)
+        case Model(target=target):
+            return f"Model of {target.name}"
+        case CountsResult(axes=axes):
+            return f"Counts of {' and '.join(axis.column.name for axis in axes)}"
+        case MeansResult() | QuantilesResult():
+            return result.name.capitalize()
+        case CovarianceResult():
+            return "Correlation"
         case _:
-            return _model(Model.model_validate_json(content))
+            return result.kind.capitalize()
+
+
+def _tables(release: Release, dates: Mapping[str, str | None]) -> Iterator[Table]:
+    match release:
+        case ReleasedStatistic():
+            return _statistic(release, dates)
+        case ReleasedEvaluation():
+            return _evaluation(release)
+        case DatasetProfile():
+            return _profile(release)
+        case Model():
+            return _model(release)
 
 
 def _model(model: Model) -> Iterator[Table]:
     if (best := model.tuning) is not None:
         row = (f"candidate {best.candidate + 1}", number(best.score), number(best.noise_std))
-        yield _table(f"The best of {best.runs} runs that counted", ("chosen", "score", "std of its noise"), [row], 1)
-    heads = (f"coefficient for {model.target.name}", "value")
-    named = model.named
-    classes = {name: of for name, of in named.items() if isinstance(of, dict)}
-    if classes:
-        for name, of in classes.items():
-            yield _bars(f"Class {name}", heads, list(of), list(of.values()))
-        return
-    values = [value for value in named.values() if isinstance(value, float)]
-    yield _bars("Coefficients of encoded values", heads, list(named), values)
+        yield _table(f"The best of {best.runs} runs", ("chosen", "score", "std of its noise"), [row], 1)
+    encoded, in_units = model.named, model.coefficients_in_units
+    if isinstance(encoded, Coefficients) and isinstance(in_units, Coefficients):
+        half_widths = () if model.intervals is None else model.intervals.half_widths
+        intercept = () if model.intervals is None else (model.intervals.intercept,)
+        widths = [width for width in (*half_widths, *intercept) if isinstance(width, float)]
+        yield _coefficients(model, "Coefficients", encoded, in_units, widths)
+    elif not isinstance(encoded, Coefficients) and not isinstance(in_units, Coefficients):
+        for (name, margin), units in zip(encoded.items(), in_units.values(), strict=True):
+            yield _coefficients(model, f"Coefficients of class {name}", margin, units, ())
 
 
-def _statistic(found: ReleasedStatistic, dates: Mapping[str, str | None]) -> Iterator[Table]:
-    match found.result:
+def _coefficients(
+    model: Model, caption: str, encoded: Coefficients, in_units: Coefficients, half_widths: Sequence[float]
+) -> Table:
+    """Return the coefficients of encoded values, with intervals if there are any, and those in the file's units."""
+    values = list(encoded.values())
+    ends = [(value - half, value + half) for value, half in zip(values, half_widths, strict=False)]
+    intervals = [f" [{number(low)}, {number(high)}]" for low, high in ends] or [""] * len(values)
+    rows = (
+        (name, f"{number(value)}{interval}", number(in_units[name]))
+        for (name, value), interval in zip(encoded.items(), intervals, strict=True)
+    )
+    effect = f"{model.target.name}, in its unit" if model.link == "identity" else "the margin"
+    note = (
+        f"The bars and the first number compare the columns: numbers are encoded in [-1, 1] by their declared range. "
+        f"The last number is the change of {effect} for one unit of the column, as the file holds it."
+    )
+    table = _table(caption, ("input", "encoded", "per unit of the file"), rows, len(values))
+    return replace(table, bars=_bars(values, ends), note=note)
+
+
+def _statistic(released: ReleasedStatistic, dates: Mapping[str, str | None]) -> Iterator[Table]:
+    match released.result:
         case CountsResult() as counts:
             yield _counts(counts)
         case MeansResult() as means:
@@ -109,9 +194,12 @@ def _statistic(found: ReleasedStatistic, dates: Mapping[str, str | None]) -> Ite
                 numbers = ((one.column, between(one.mean, dates.get(one.column))) for one in means.numbers)
                 yield _table("Means", ("column", "mean"), numbers, len(means.numbers))
             for each in means.categories:
+                shares = [share.value for share in each.shares]
+                ends = [(share.low, share.high) for share in each.shares]
                 names = _names(each.column)
-                shares = zip(names, map(between, each.shares), strict=True)
-                yield _table(each.column.name, ("category", "share"), shares, len(names))
+                cells = zip(names, map(between, each.shares), strict=True)
+                table = _table(each.column.name, ("category", "share"), cells, len(names))
+                yield replace(table, bars=_bars(shares, ends))
         case QuantilesResult() as quantiles:
             rows = (
                 (one.column, number(q.share), between(q.at, dates.get(one.column)))
@@ -121,52 +209,104 @@ def _statistic(found: ReleasedStatistic, dates: Mapping[str, str | None]) -> Ite
             count = sum(len(one.quantiles) for one in quantiles.columns)
             yield _table("Quantiles", ("column", "share", "at"), rows, count)
         case CovarianceResult() as spread:
-            yield _grid("Correlation", spread.columns, spread.columns, spread.correlation, between)
+            shades = [[abs(cell.value) for cell in row] for row in spread.correlation]
+            yield _grid("Correlation", spread.columns, spread.columns, spread.correlation, between, shades)
 
 
-def _evaluation(found: ReleasedEvaluation) -> Table:
-    measured: list[tuple[str, Measured | None]]
-    match found.result:
+def _evaluation(released: ReleasedEvaluation) -> Iterator[Table]:
+    match released.result:
         case TwoClasses() as two:
-            measured = [("accuracy", two.accuracy), ("AUC", two.auc), ("log loss", two.log_loss)]
+            yield _measures({"accuracy": two.accuracy, "AUC": two.auc, "log loss": two.log_loss})
+            yield _roc(two.thresholds, two.classes[1])
+            if two.calibration:
+                yield _calibration(two.calibration, two.classes[1])
         case ManyClasses() as many:
-            recalls = zip(many.classes, many.recall, strict=True)
-            measured = [("accuracy", many.accuracy), *((f"recall of {name}", one) for name, one in recalls)]
-        case Residuals() as cut:
-            measured = [("mean squared error", cut.mean_squared_error), ("mean absolute", cut.mean_absolute_error)]
-    heads = ("measure", "value", "noise and sampling", "noise alone")
+            recalls = zip((f"recall of {name}" for name in many.classes), many.recall, strict=True)
+            yield _measures({"accuracy": many.accuracy, **dict(recalls)})
+            yield _shaded("Rows by true class, and by predicted class", many.classes, many.classes, many.counts)
+        case Residuals() as residuals:
+            squared, absolute = residuals.mean_squared_error, residuals.mean_absolute_error
+            yield _measures({"mean squared error": squared, "mean absolute": absolute})
+            caption = "Rows by residual, which is the prediction minus the target"
+            yield _histogram(caption, "residual", residuals.edges, residuals.counts, None)
+
+
+def _measures(measures: Mapping[str, Measured | None]) -> Table:
     rows = [
         (
             name,
-            number(one.value),
-            f"{number(one.low)} to {number(one.high)}",
-            f"{number(one.noise_low)} to {number(one.noise_high)}",
+            number(one.value, 3),
+            f"{number(one.low, 3)} to {number(one.high, 3)}",
+            f"{number(one.noise_low, 3)} to {number(one.noise_high, 3)}",
         )
-        for name, one in measured
+        for name, one in measures.items()
         if one is not None
     ]
-    return _table("On the holdout set, with intervals of about 95 % confidence", heads, rows, len(rows))
+    heads = ("measure", "value", "95 % interval, noise and sampling", "95 % interval, noise alone")
+    return _table("On the holdout set", heads, rows, len(rows))
 
 
-def _counts(found: CountsResult) -> Table:
-    parts = [_parts(axis) for axis in found.axes]
-    caption = f"Rows in each cell, each within {number(found.within, 3)} of the exact number in 95 of 100 releases"
+def _roc(thresholds: Sequence[Threshold], positive: str) -> Table:
+    rows = [
+        (
+            number(each.threshold),
+            between(each.false_positive_rate),
+            between(each.true_positive_rate),
+            between(each.accuracy),
+        )
+        for each in thresholds
+    ]
+    heads = ("threshold", "false positive rate", "true positive rate", "accuracy")
+    note = f"A row is called {positive} if its score is at least the threshold."
+    table = _table("ROC curve", heads, rows, len(rows))
+    return replace(table, note=note, chart=charts.roc(thresholds))
+
+
+def _calibration(bins: Sequence[CalibrationBin], positive: str) -> Table:
+    rows = [
+        (f"{number(each.low)} to {number(each.high)}", _whole(each.records), between(each.positive)) for each in bins
+    ]
+    table = _table("Calibration", ("score", "rows", f"share of {positive}"), rows, len(rows))
+    note = f"If the model is calibrated, the share of {positive} lies inside the range of the score."
+    return replace(table, note=note, chart=charts.calibration(bins, positive))
+
+
+def _counts(result: CountsResult) -> Table:
+    parts = [_parts(axis) for axis in result.axes]
+    caption = title(result)
+    note = f"Each count is within {number(result.within, 2)} of the exact one in 95 of 100 releases."
     if len(parts) == 2:
         first, second = parts
-        rows = [found.counts[i : i + len(second)] for i in range(0, len(found.counts), len(second))]
-        return _grid(caption, first, second, rows, _whole)
+        rows = [result.counts[i : i + len(second)] for i in range(0, len(result.counts), len(second))]
+        return replace(_shaded(caption, first, second, rows), note=note)
+    [axis, *more] = result.axes
+    if axis.edges is not None and not more:
+        date = None if isinstance(axis.column, CategoryColumn) else axis.column.date
+        return replace(_histogram(caption, axis.column.name, axis.edges, result.counts, date), note=note)
     names = [", ".join(cell) for cell in islice(product(*parts), MOST_ROWS)]
-    return _bars(caption, (", ".join(axis.column.name for axis in found.axes), "rows"), names, found.counts)
+    heads = (", ".join(axis.column.name for axis in result.axes), "rows")
+    return replace(_named(caption, heads, names, result.counts, result.within), note=note)
 
 
-def _profile(found: DatasetProfile) -> Iterator[Table]:
-    numbers = [column for column in found.columns if column.edges is not None]
+def _histogram(caption: str, name: str, edges: Sequence[float], counts: Sequence[float], date: str | None) -> Table:
+    """Return the counts of a number's bins, as a chart too."""
+    parts = [words.between(low, high, date) for low, high in pairwise(edges)]
+    table = _table(caption, (name, "rows"), zip(parts, map(_whole, counts), strict=True), len(counts))
+    return replace(table, chart=charts.histogram(caption, name, edges, counts, date))
+
+
+def _profile(profile: DatasetProfile) -> Iterator[Table]:
+    numbers = [column for column in profile.columns if column.edges is not None]
     if numbers:
         heads = ("number", "mean", "std", "median", "5 %", "95 %")
         yield _table("Numbers", heads, map(_line, numbers), len(numbers))
-    for column in found.columns:
-        if column.edges is None:
-            yield _bars(column.column.name, ("category", "rows"), _names(column.column), column.counts)
+    for column in profile.columns:
+        declared = column.column
+        if isinstance(declared, CategoryColumn):
+            within = 1.96 * column.counts_noise_std
+            yield _named(declared.name, ("category", "rows"), _names(declared), column.counts, within)
+        else:
+            yield _histogram(declared.name, declared.name, column.edges or (), column.counts, declared.date)
 
 
 def _line(profile: ColumnProfile) -> tuple[str, ...]:
@@ -176,11 +316,12 @@ def _line(profile: ColumnProfile) -> tuple[str, ...]:
     return (profile.column.name, mean, between(profile.std), *quantiles)
 
 
-def between(found: Interval | None, date: str | None = None) -> str:
-    """A number and its interval; a place in a column of dates as a date, to the day where it holds days."""
-    if found is None:
+def between(interval: Interval | Measured | None, date: str | None = None) -> str:
+    """Return a number and its interval; a place in a column of dates as a date, to the day if it holds days."""
+    if interval is None:
         return "–"
-    at, low, high = (words.dated(value, date) or number(value) for value in (found.value, found.low, found.high))
+    ends = (interval.value, interval.low, interval.high)
+    at, low, high = (words.dated(value, date) or number(value, 3) for value in ends)
     return f"{at} [{low}, {high}]"
 
 
@@ -196,23 +337,50 @@ def _names(column: Column) -> list[str]:
 
 
 def _whole(count: float) -> str:
-    return f"{count:.0f}"
+    return f"{round(count):,}"  # never -0
 
 
-def _bars(caption: str, heads: tuple[str, str], names: Iterable[str], values: Sequence[float]) -> Table:
+def _named(caption: str, heads: tuple[str, str], names: Iterable[str], values: Sequence[float], within: float) -> Table:
     """Return a table with a bar for each row; of the names, as many as there are rows or as are shown."""
-    longest = max(map(abs, values), default=0.0) or 1.0
-    table = _table(caption, heads, zip(names, map(number, values), strict=False), len(values))
-    return replace(table, lengths=tuple(v / longest for v in values[: len(table.rows)]))
+    table = _table(caption, heads, zip(names, map(_whole, values), strict=False), len(values))
+    ends = [(value - within, value + within) for value in values[: len(table.rows)]]
+    return replace(table, bars=_bars(values[: len(table.rows)], ends))
+
+
+def _bars(values: Sequence[float], ends: Sequence[tuple[float, float]]) -> tuple[Bar, ...]:
+    """Return bars of values and of the ends of their intervals, which may be missing."""
+    pairs = ends or [(value, value) for value in values]
+    longest = max(
+        (abs(each) for value, pair in zip(values, pairs, strict=True) for each in (value, *pair)), default=0.0
+    )
+    scale = longest or 1.0
+    return tuple(
+        Bar(value / scale, low / scale, high / scale) for value, (low, high) in zip(values, pairs, strict=True)
+    )
+
+
+def _shaded(caption: str, names: Sequence[str], heads: Sequence[str], counts: Sequence[Sequence[float]]) -> Table:
+    """Return a table of counts as a heat map."""
+    largest = max((count for row in counts for count in row), default=0.0) or 1.0
+    shades = [[max(count, 0.0) / largest for count in row] for row in counts]
+    return _grid(caption, names, heads, counts, _whole, shades)
 
 
 def _grid(
-    caption: str, names: Sequence[str], heads: Sequence[str], values: Sequence[Sequence[V]], write: Callable[[V], str]
+    caption: str,
+    names: Sequence[str],
+    heads: Sequence[str],
+    values: Sequence[Sequence[V]],
+    write: Callable[[V], str],
+    shades: Sequence[Sequence[float]],
 ) -> Table:
-    """Return a table of rows and columns; only what is shown of it is written."""
+    """Return a table of rows and columns; only the part that is shown is written."""
     rows = ((name, *map(write, row[:MOST_COLUMNS])) for name, row in zip(names, values, strict=True))
     table = _table(caption, ("", *heads[:MOST_COLUMNS]), rows, len(names))
-    return replace(table, columns_left_out=max(len(heads) - MOST_COLUMNS, 0))
+    opacities = tuple(
+        tuple(_DARKEST_SHADE * min(shade, 1.0) for shade in row[:MOST_COLUMNS]) for row in shades[: len(table.rows)]
+    )
+    return replace(table, shades=opacities, columns_left_out=max(len(heads) - MOST_COLUMNS, 0))
 
 
 def _table(caption: str, heads: tuple[str, ...], rows: Iterable[tuple[str, ...]], count: int) -> Table:

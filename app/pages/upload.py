@@ -78,7 +78,7 @@ class Editor:
         forms = Forms(visit.request.app.openapi()["components"]["schemas"])
         indices = member_indices(values, "columns")
         if len(indices) > _MAX_COLUMNS:
-            raise ApiError("too_large", f"The editor takes at most {_MAX_COLUMNS} columns: paste the declaration.")
+            raise ApiError("too_large", f"The editor takes at most {_MAX_COLUMNS} columns. Paste the declaration.")
         columns = [_column(forms, values, f"columns.{index}") for index in indices]
         meanings = {kind: {f.label: f.hint for f in forms.fields(name, {}, {})} for kind, name in _SCHEMAS.items()}
         options = {"targets": _column_names(values)}

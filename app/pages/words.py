@@ -13,6 +13,8 @@ _SHORTEST_SECONDS = 0.1  # shorter durations are not told apart
 _SECONDS_PER_MINUTE, _SECONDS_PER_HOUR = 60, 3600
 STATES = {"queued": "Queued", "running": "Running", "done": "Completed", "failed": "Failed", "cancelled": "Cancelled"}
 """Names of a job's states."""
+BADGES = {"queued": "secondary", "done": "success", "failed": "danger", "cancelled": "secondary"}
+"""Variants of the badges of a job's states; the others have none."""
 _ROOT = re.compile(r"^(?:body|spec|query)(?:\.|$)")
 _MEMBER = re.compile(r"\b(column|candidate)s\.(\d+)(?:\.(?:number|category)(?=\.|$))?")
 
@@ -70,12 +72,6 @@ def minute(timestamp: str) -> str:
     return timestamp[:16].replace("T", " ")
 
 
-def job_title(kind: str, dataset: str | None, created_at: str) -> str:
-    """Return a job's name on its page: `people model, 2026-11-24`."""
-    name = kind.capitalize() if dataset is None else f"{dataset} {kind}"
-    return f"{name}, {day(created_at)}"
-
-
 def place(where: str) -> str:
     """Return a field of a request as the form labels it: `spec.columns.0.number.lower` is `Column 1, lower`."""
     path = _MEMBER.sub(lambda found: f"{found[1]} {int(found[2]) + 1}", _ROOT.sub("", where))
@@ -90,7 +86,7 @@ def bounds(column: Mapping[str, Any]) -> str:
 
 def between(low: float, high: float, date: str | None) -> str:
     """Return a part of a column's range, of dates as dates."""
-    return " to ".join(_dated(end, date) or number(end) for end in (low, high))
+    return " to ".join(dated(end, date) or number(end) for end in (low, high))
 
 
 def dated(value: float, date: str | None) -> str | None:

@@ -9,12 +9,11 @@ from accounting.privacy import Privacy, Unit
 from app.calculation.questions import Price, sentence
 from app.datasets.profiles import Released
 from app.datasets.store import DatasetRow
-from app.http.errors import ApiError
+from app.http.errors import ApiError, invalid_field
 from app.settings import Settings
 from app.sources.design import Design, DesignError, Table
 from app.wire import FromProfile, JobRequest, Requested, StatisticRequest, TuningRequest
 from purse.wire.columns import CategoryColumn
-from purse.wire.problems import Violation
 from solvers import preparation
 from solvers.fitting import Wish
 from solvers.losses import Logistic, Loss, Softmax, Squared, names
@@ -69,7 +68,7 @@ def read(
     try:
         design = _table(dataset, request) if isinstance(request, StatisticRequest) else Design.of(dataset.spec, request)
     except DesignError as error:
-        raise _wrong("invalid_request", error.field, error.what) from None
+        raise invalid_field(f"body.{error.field}", error.what) from None
     rule, wish = dataset.state.filter, Wish()
     try:
         if isinstance(request, JobRequest) and isinstance(design, Design):
@@ -125,7 +124,7 @@ def _preparation(
         return requested
     if profile is None:
         reason = "this job released no profile" if requested.job else "no profile of this dataset has been released"
-        raise _no_profile(f"{reason}; release one first, or choose another preparation")
+        raise _no_profile(f"{reason}. Release one first, or choose another preparation")
     privacy, columns = profile.document.privacy, {entry.column.name: entry for entry in profile.document.columns}
     facts = (profile.document.dataset, privacy.persons or privacy.rows, privacy.unit or Unit())
     if facts != (dataset.id, dataset.n, dataset.spec.protected):
@@ -142,14 +141,15 @@ def _preparation(
 
 
 def _no_profile(reason: str) -> ApiError:
-    return _wrong("invalid_request", "preparation", f"cannot use a profile: {reason}")
+    return invalid_field("body.preparation", f"cannot use a profile: {reason}")
 
 
 def privacy_of(request: Requested, rule: Filter) -> Privacy:
     """Return the requested privacy. The default delta is the dataset's, which is also the largest one."""
     delta, largest = request.privacy.delta, rule.privacy.delta
     if delta is not None and delta > largest:
-        raise _wrong("out_of_range", "privacy.delta", f"must not exceed the dataset's delta: at most {largest:g}")
+        reason = f"must not exceed the dataset's delta: at most {largest:g}"
+        raise invalid_field("body.privacy.delta", reason, "out_of_range")
     return Privacy(request.privacy.epsilon, largest if delta is None else delta)
 
 
@@ -166,9 +166,5 @@ def _loss(request: JobRequest | TuningRequest, design: Design) -> Loss:
     if design.outputs == 1:
         return request.loss or (Squared() if takes == "number" else Logistic())
     if isinstance(request.loss, Softmax) and request.loss.classes not in (None, design.outputs):
-        raise ApiError("unsupported_combination", f"The target has {design.outputs} categories: leave out `classes`.")
+        raise ApiError("unsupported_combination", f"The target has {design.outputs} categories. Leave out `classes`.")
     return Softmax(design.outputs)
-
-
-def _wrong(code: str, field: str, what: str) -> ApiError:
-    return ApiError(code, "See `violations`.", violations=[Violation(where=f"body.{field}", what=what)])

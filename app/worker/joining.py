@@ -57,7 +57,7 @@ class Channel:
         except ssl.SSLError:
             raise ValueError(
                 f"{self.ca}, {self.certificate} and {self.key} must be an authority, a certificate and its key, as PEM "
-                "files: make them with `purse worker certificate`"
+                "files. Make them with `purse worker certificate`"
             ) from None
         own: dict[str, Any] = {f"tls_{role}_cert": str(self.certificate), f"tls_{role}_key": str(self.key)}
         return Security(tls_ca_file=str(self.ca), require_encryption=True, **own)

@@ -32,7 +32,7 @@ def attend(home: Path, alone: bool = False) -> IO[bytes]:
     except OSError:
         lock.close()
         raise RuntimeError(
-            f"another purse server runs on {home}; stop it first, or choose another PURSE_HOME"
+            f"another purse server runs on {home}. Stop it first, or choose another PURSE_HOME"
         ) from None
     return lock
 

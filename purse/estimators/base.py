@@ -107,7 +107,7 @@ class Private(BaseEstimator):  # type: ignore[misc]
         """Return the difference between neighbors: a row, or a person."""
         if (persons is None) != (self.max_rows is None):
             raise ValueError(
-                "max_rows goes with fit(X, y, persons=...), because it caps the rows of each person: pass both or "
+                "max_rows goes with fit(X, y, persons=...), because it caps the rows of each person. Pass both or "
                 "neither"
             )
         return ROW if persons is None else Unit("person", self.max_rows)

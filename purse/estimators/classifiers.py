@@ -98,7 +98,7 @@ class _Classifier(ClassifierMixin, Private, ABC):  # type: ignore[misc]
         """Return the declared classes."""
         if self.classes is None:
             raise ValueError(
-                "classes must be declared from general knowledge, because the labels that occur reveal rows: pass "
+                "classes must be declared from general knowledge, because the labels that occur reveal rows. Pass "
                 "classes=['no', 'yes'], say"
             )
         return in_order(self.classes)

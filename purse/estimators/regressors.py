@@ -64,7 +64,7 @@ class _Regressor(RegressorMixin, Private, ABC):  # type: ignore[misc]
     def _bounded(self) -> NumberColumn:
         if self.target_bounds is None:
             raise ValueError(
-                "target_bounds must be declared from general knowledge, because the range of y reveals rows: pass "
+                "target_bounds must be declared from general knowledge, because the range of y reveals rows. Pass "
                 "target_bounds=(lower, upper)"
             )
         return declared.number("the target", self.target_bounds)

@@ -109,8 +109,7 @@ class GradientAttacker:
         """Return the answer. The row is always in the mean at the anchor, and it is in the batch or not."""
         answer, problem, planned = self._oracle.printed_change(query, w, anchor), self._problem, self._plan.query(query)
         mechanism = planned.mechanism
-        if not isinstance(mechanism, SvrgStep):
-            raise TypeError(f"query {query}: the mechanism of a printed change must be SvrgStep")
+        assert isinstance(mechanism, SvrgStep)
         size, rate = mechanism.batch, mechanism.batch / mechanism.rows
         std, logs = planned.noise_multiplier * 2 * problem.G / size, []
         for row in self._rows:
@@ -155,8 +154,7 @@ class GradientAttacker:
         the second candidate, and each other record unless it adds nothing.
         """
         planned, n = self._plan.query(query), self._problem.n
-        if not isinstance(planned.mechanism, PoissonGaussian):
-            raise TypeError(f"query {query}: the mechanism of a sampled answer must be PoissonGaussian")
+        assert isinstance(planned.mechanism, PoissonGaussian)
         rate = planned.mechanism.rate
         size, candidates, other_term = rate * n, terms[:2], terms[2:].sum(axis=0)
         stds = planned.noise_multiplier * bounds / size
@@ -185,8 +183,7 @@ class SlotAttacker:
         """Return the answer, and score a use with its last answer."""
         answer, problem, planned = self._oracle.allocated_gradient(query, w), self._problem, self._plan.query(query)
         mechanism = planned.mechanism
-        if not isinstance(mechanism, RandomAllocation):
-            raise TypeError(f"query {query}: the mechanism of a slot's answer must be RandomAllocation")
+        assert isinstance(mechanism, RandomAllocation)
         self._answers.append((answer, w))
         if len(self._answers) == mechanism.slots:
             answers, points = (np.array(part) for part in zip(*self._answers, strict=True))

@@ -13,28 +13,24 @@ from accounting.mechanisms import Gaussian, RandomIterate
 from accounting.noise import Noise
 from accounting.plan import Plan
 from solvers.bounds import gradient_bound
-from solvers.data_access.meter import Meter
+from solvers.data_access.meter import AbstractOracle, Meter
 from solvers.data_access.summed import Summed
 from solvers.data_access.sums import mean_gradient, reach
-from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
 HiddenSteps = Callable[[Summed, Meter, str, int, float], Vector]
 
 
-class FullBatchOracle:
+class FullBatchOracle(AbstractOracle):
     """Private answers about one problem on one dataset, within one plan.
 
     Parameters
     ----------
-    problem, data : the data must be `inputs.of_arrays(..., problem)`
-    plan : the queries that may be answered
-    noise : the randomness
-    on_answer : called after each answer with the number of answers so far; it may raise to stop the run
+    problem, data, plan, noise, on_answer : as for `AbstractOracle`
     hidden_steps : `last_iterate.last_iterate`, for runs that request it
     """
 
-    __slots__ = ("__data", "__hidden_steps", "__meter", "__problem")
+    __slots__ = ("_hidden_steps",)
 
     def __init__(
         self,
@@ -45,10 +41,8 @@ class FullBatchOracle:
         on_answer: Callable[[int], None] | None = None,
         hidden_steps: HiddenSteps | None = None,
     ) -> None:
-        if data.problem != problem:
-            raise Unsuitable("the data were prepared for another problem")
-        self.__problem, self.__data, self.__meter = problem, data, Meter(plan, noise, on_answer, problem.relation)
-        self.__hidden_steps = hidden_steps
+        super().__init__(problem, data, plan, noise, on_answer)
+        self._hidden_steps = hidden_steps
 
     def gradient(self, query: str, w: Vector) -> Vector:
         """Return grad F(w) + noise, over all records. The per-record bound is G / n, plus rounding.
@@ -63,24 +57,20 @@ class FullBatchOracle:
 
         Both errors depend only on the request.
         """
-        return full_gradient(self.__data, self.__meter, query, w)
+        return full_gradient(self._data, self._meter, query, w)
 
     def horizon(self, query: str) -> int:
         """Return how many answers the query allows: the planned number, or a random one drawn without the data."""
-        return self.__meter.horizon(query)
+        return self._meter.horizon(query)
 
     def last_iterate(self, query: str, steps: int, step: float) -> Vector:
         """Return the last point of w <- prox(w - step (grad F(w) + noise)) from the start; the others stay hidden.
 
         This is one answer. Raises as `gradient`; the planned mechanism must be the last iterate of exactly these steps.
         """
-        if self.__hidden_steps is None:
+        if self._hidden_steps is None:
             raise OutOfPlan(f"query {query!r}: this run is declared without hidden steps, so it cannot request them")
-        return self.__hidden_steps(self.__data, self.__meter, query, steps, step)
-
-    def transcript(self) -> Plan:
-        """Return what was really answered."""
-        return self.__meter.transcript()
+        return self._hidden_steps(self._data, self._meter, query, steps, step)
 
 
 def full_gradient(data: Summed, meter: Meter, query: str, w: Vector) -> Vector:

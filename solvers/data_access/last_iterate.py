@@ -32,7 +32,7 @@ def last_iterate(data: Summed, meter: Meter, query: str, steps: int, step: float
     """
     problem, planned = data.problem, meter.take(query, LastIterate)
     if planned.mechanism != LastIterate(steps, contraction(problem, step)):
-        raise OutOfPlan(f"query {query!r} is planned for another number or length of steps: plan it again")
+        raise OutOfPlan(f"query {query!r} is planned for another number or length of steps. Plan it again")
     w, limit, bound = problem.start, reach(problem, step), step_bound(problem, step)
     for _ in range(steps):
         meter.pulse()

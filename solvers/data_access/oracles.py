@@ -20,11 +20,20 @@ from solvers.data_access.sampled import SampledOracle
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.summed import Summed
 from solvers.data_access.walk import Walk
+from solvers.data_access.weighted import WeightedOracle
 from solvers.errors import Unsuitable
-from solvers.moment_bounds import MOMENTS
+from solvers.moment_bounds import MOMENTS, TARGET_MOMENTS
 from solvers.problem import Problem, Vector
 
-_Oracle = FullBatchOracle | SampledOracle | AllocatedOracle | StandardisedOracle | CountingOracle | DataAccess
+_Oracle = (
+    FullBatchOracle
+    | SampledOracle
+    | AllocatedOracle
+    | StandardisedOracle
+    | CountingOracle
+    | WeightedOracle
+    | DataAccess
+)
 _Opened = TypeVar("_Opened", bound=_Oracle)
 OnAnswer = Callable[[int], None]
 
@@ -70,7 +79,7 @@ class DataOracles:
         """Open the oracle of secret slots; raise `Unsuitable` if the records are on several machines."""
         problem, data, plan, noise, on_answer = self.__arguments()
         if not isinstance(data, Data):
-            raise Unsuitable("secret slots need a list of all rows: keep the dataset on one machine")
+            raise Unsuitable("secret slots need a list of all rows. Keep the dataset on one machine")
         return self.__keep(AllocatedOracle(problem, data, plan, noise, on_answer))
 
     def standardised(self) -> StandardisedOracle:
@@ -84,6 +93,14 @@ class DataOracles:
         moments = self.__keep(StandardisedOracle(problem, data, moments_plan, noise, on_answer))
         on_count = counting_on(moments_plan, on_answer)
         return self.__keep(CountingOracle(moments, problem, data, counts_plan, noise, on_count))
+
+    def weighted(self) -> WeightedOracle:
+        """Open the oracle of weighted scores and curvatures, whose moments have their own part of the plan."""
+        problem, data, plan, noise, on_answer = self.__arguments()
+        moments_plan, weighted_plan = split(plan, MOMENTS | TARGET_MOMENTS)
+        moments = self.__keep(StandardisedOracle(problem, data, moments_plan, noise, on_answer))
+        on_score = counting_on(moments_plan, on_answer)
+        return self.__keep(WeightedOracle(moments, problem, data, weighted_plan, noise, on_score))
 
     def access(self, tabulates: bool) -> DataAccess:
         """Open the data access, with or without tables of gradients."""

@@ -37,7 +37,6 @@ from solvers.potentials import HalfSquaredL2
 from solvers.problem import Problem
 from tests.support.audit import Attack, beyond, seeded_attack, violates
 from tests.support.audit import seeded_scores as scores
-from tests.support.inside import hidden, inside
 from tests.support.mutants import half_noise, mutated
 from tests.support.seeded import SeededBits
 
@@ -185,7 +184,7 @@ def _printed_acc_md(method: DpAccMdRun, oracle: Any, problem: Problem) -> Any:
         tau = 2 / (k + 2)
         x = tau * z + (1 - tau) * y
         noisy = oracle.gradient("gradient", x)
-        y = problem.prox(x - step * gradient_sum(inside(exact, "data"), slice(0, problem.n), x) / problem.n, step)
+        y = problem.prox(x - step * gradient_sum(exact._data, slice(0, problem.n), x) / problem.n, step)
         z = problem.prox(z - (k + 2) * step / 2 * noisy, (k + 2) * step / 2)
     return y
 
@@ -225,14 +224,14 @@ def test_mutant_batch_that_is_not_fresh_is_caught() -> None:
 
 def test_mutant_division_by_the_batch_is_caught() -> None:
     """The printed mini-batch form divides by the random number of records: a record alone is then the whole answer."""
-    original = inside(SampledOracle, "batch")
+    original = SampledOracle._batch
 
     def over_own_size(self: SampledOracle, query: PlannedQuery) -> Any:
         batch, _ = original(self, query)
         return batch, float(max(len(batch), 1))
 
     assert _farthest() == pytest.approx(1 / 8, rel=1e-3)
-    with mutated(SampledOracle, hidden(SampledOracle, "batch"), over_own_size):
+    with mutated(SampledOracle, "_batch", over_own_size):
         assert _farthest() > 1.5 / 8
 
 

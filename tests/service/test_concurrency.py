@@ -89,7 +89,7 @@ def test_without_the_lock_they_do_overspend(tmp_path: Path) -> None:
         with world.database.read() as connection:
             seen = ledger.load_state(connection, dataset)
         assert seen is not None
-        if priced.admitted(Standing(seen), priced.charged("", "")) is None:
+        if not priced.outlook(Standing(seen)).fits:
             return False
         with world.database.write() as connection:
             ledger.lock(connection, datasets.c.id == dataset)

@@ -439,7 +439,13 @@ def test_a_model_is_evaluated_on_the_part_that_was_kept_out(shared: Service) -> 
     made = visit(shared, STEWARD, f"{place}/jobs?kind=evaluation", "POST", data=sent)
     assert made.status_code == 303, made.text
     shared.finished(made.headers["Location"].rpartition("/")[2])
-    assert "noise and sampling" in visit(shared, STEWARD, made.headers["Location"]).text
+    page = visit(shared, STEWARD, made.headers["Location"]).text
+    assert "noise and sampling" in page
+    assert f'href="/pages/jobs/{job}"' in page
+    assert page.count("data-chart") == 2, "ROC and calibration"
+    model = visit(shared, STEWARD, f"/pages/jobs/{job}").text
+    assert "noise and sampling" in model, "the model's page has the measures of its evaluation"
+    assert f'href="{made.headers["Location"]}"' in model
 
 
 def test_whom_a_refused_form_names_stays_in_it(shared: Service) -> None:
@@ -488,8 +494,8 @@ def test_what_is_protected_is_told(shared: Service) -> None:
     made = shared.upload(spec, file)
     assert made.status_code == 201, made.text
     page = visit(shared, STEWARD, f"/pages/datasets/{made.json()['id']}").text
-    assert "Each answer protects one person with all of their rows, of which at most 3 are used" in page
-    assert "Each answer protects one row" in visit(shared, STEWARD, f"/pages/datasets/{shared.dataset()}").text
+    assert "one person with all of their rows, of which at most 3 are used" in page
+    assert "one row" in visit(shared, STEWARD, f"/pages/datasets/{shared.dataset()}").text
 
 
 def test_parts_of_a_range_of_dates_are_told_as_dates() -> None:

@@ -353,7 +353,7 @@ def test_an_installation_moves_whole(
     """Every row; its home, its keys and its epoch go on with it, and the old database is nobody's from then on."""
     with psycopg.connect(cluster.url("purse"), autocommit=True) as other:
         other.execute("create table somebodys (x int)")
-        assert "name an empty database" in _copy(moved, capsys)
+        assert "Name an empty database" in _copy(moved, capsys)
         other.execute("drop table somebodys")
     with moved.database.read() as connection:
         before = [connection.execute(sa.select(t).order_by(*t.primary_key)).all() for t in metadata.sorted_tables]

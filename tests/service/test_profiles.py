@@ -152,7 +152,7 @@ def test_the_latest_is_taken_and_fixed_by_its_id(shared: Service) -> None:
     named = _done(shared, dataset, REUSED, preparation={"name": "profile", "job": first})
     assert named["quote"]["preparation"]["profile"]["job"] == first
     with shared.database.read() as connection:
-        spec = JobSpec.model_validate_json(store.spec(connection, by_default["id"]))
+        spec = JobSpec.model_validate_json(store.document(connection, by_default["id"], "spec") or "")
     assert isinstance(spec.preparation, ByProfile)
     assert spec.preparation.job == second
     published = _get(shared, f"jobs/{second}/profile")

@@ -30,11 +30,16 @@ def _released(service: Service, path: str, body: dict[str, Any], kind: str) -> t
     return document, {tuple(row[:-1] if row[-1:] == [""] else row) for row in told}  # a bar is drawn, not written
 
 
+def whole(count: float) -> str:
+    """Return a noisy count as a page shows it."""
+    return f"{round(count):,}"
+
+
 def _told(interval: dict[str, Any] | None) -> str:
     return (
         "–"
         if interval is None
-        else f"{number(interval['value'])} [{number(interval['low'])}, {number(interval['high'])}]"
+        else f"{number(interval['value'], 3)} [{number(interval['low'], 3)}, {number(interval['high'], 3)}]"
     )
 
 
@@ -48,10 +53,10 @@ def test_counts_of_one_column_and_a_cross_table(shared: Service) -> None:
     found, rows = _statistic(shared, {"name": "counts", "bins": 3}, columns=["age"])
     edges = found["axes"][0]["edges"]
     parts = [f"{number(low)} to {number(high)}" for low, high in pairwise(edges)]
-    assert {(part, number(count)) for part, count in zip(parts, found["counts"], strict=True)} <= rows
+    assert {(part, whole(count)) for part, count in zip(parts, found["counts"], strict=True)} <= rows
     found, rows = _statistic(shared, {"name": "counts"}, columns=["sex", "income"])
-    whole = [f"{count:.0f}" for count in found["counts"]]
-    assert {("", "low", "high", "(other)"), ("f", *whole[:3]), ("m", *whole[3:6]), ("(other)", *whole[6:])} <= rows
+    cells = [whole(count) for count in found["counts"]]
+    assert {("", "low", "high", "(other)"), ("f", *cells[:3]), ("m", *cells[3:6]), ("(other)", *cells[6:])} <= rows
     found, rows = _statistic(shared, {"name": "counts", "bins": 2}, columns=["sex", "income", "age"])
     names = [
         f"{s}, {i}, {a}"
@@ -59,7 +64,7 @@ def test_counts_of_one_column_and_a_cross_table(shared: Service) -> None:
         for i in ("low", "high", "(other)")
         for a in ("0 to 50", "50 to 100")
     ]
-    assert {(name, number(count)) for name, count in zip(names, found["counts"], strict=True)} <= rows
+    assert {(name, whole(count)) for name, count in zip(names, found["counts"], strict=True)} <= rows
 
 
 def test_places_in_a_column_of_dates_are_dates(shared: Service) -> None:
@@ -109,7 +114,7 @@ def test_a_profile(shared: Service) -> None:
     at = {quantile["share"]: quantile["at"] for quantile in age["quantiles"]}
     assert ("age", *map(_told, (age["mean"], age["std"], at[0.5], at[0.05], at[0.95]))) in rows
     for told, names in ((sex, ("f", "m", "(other)")), (income, ("low", "high", "(other)"))):
-        assert set(zip(names, map(number, told["counts"]), strict=True)) <= rows
+        assert set(zip(names, map(whole, told["counts"]), strict=True)) <= rows
 
 
 def test_the_best_of_several_models(shared: Service) -> None:
@@ -137,6 +142,7 @@ def test_an_evaluation(shared: Service, target: str) -> None:
     for name, field in names.items():
         one = result[field]
         ends = [
-            f"{number(one[low])} to {number(one[high])}" for low, high in (("low", "high"), ("noise_low", "noise_high"))
+            f"{number(one[low], 3)} to {number(one[high], 3)}"
+            for low, high in (("low", "high"), ("noise_low", "noise_high"))
         ]
-        assert (name, number(one["value"]), *ends) in rows
+        assert (name, number(one["value"], 3), *ends) in rows

@@ -20,7 +20,6 @@ from hypothesis.stateful import (
 
 from accounting.filter import Cost, Filter
 from accounting.records.allotments import Account, Allotment, Part, reservations_fit, standing
-from accounting.records.events import Charged
 from accounting.records.ledger import LedgerState
 from app.datasets import allotments, grants
 from app.http.errors import ApiError
@@ -138,7 +137,7 @@ class Sharing(RuleBasedStateMachine):
         cost = priced.cost
         assert cost is not None
         stands = standing(self.state, self.accounts(), self.allotted, who)
-        admitted = stands.after(Charged("a job", cost, priced.guarantee)) is not None
+        admitted = priced.outlook(stands).fits
         expected = "not_found" if (who, dataset) not in self.granted else "queued" if admitted else "budget_exhausted"
         found = self.told(kill, service.submit, self.world.database, self.owner(who), f"key {self.tries()}", priced)
         if found is None:

@@ -45,6 +45,8 @@ SHARED = {
     "output_perturbation_persons": ("output_perturbation", "dp_gd_persons"),
     "phased_sgd": ("test_audit_growth",),
     "profile": ("profile_persons",),
+    "regression_table_logistic": ("test_audit_regression_table",),
+    "regression_table_persons": ("test_audit_regression_table",),
     "counts_persons": ("counts", "profile_persons"),
     "evaluation_numbers": ("evaluation",),
     "evaluation_persons": ("evaluation", "profile_persons"),

@@ -53,7 +53,9 @@ class Visitor:
     @contextmanager
     def arrived(cls, browser: Browser, url: str, token: str | None, **options: Any) -> Iterator["Visitor"]:
         """In a context of their own, signed in by a token; nothing is asked elsewhere or complained of till the end."""
-        context = browser.new_context(base_url=url, viewport=options.pop("viewport", DESK), **options)
+        # colors change at once, so that axe does not measure one that is about to change
+        options = {"viewport": DESK, "reduced_motion": "reduce"} | options
+        context = browser.new_context(base_url=url, **options)
         try:
             context.set_default_timeout(_PATIENCE)
             visitor = cls(context.new_page(), url)

@@ -64,9 +64,10 @@ function draw(ledger, budget) {
   if (times.length === 0) return;
   const today = Math.max(Date.now() / 1000, times.at(-1));
   const percents = (values) => [...values, values.at(-1)].map((share) => 100 * share);
-  const lines = [["all", total], ...parts].map(([name, values]) => [name, percents(values)]);
-  const paths = uPlot.paths.stepped({ align: 1 });
-  chart(at("history"), [...times, today], lines, { axes: ["time", "% of the budget"], paths, time: true });
+  const named = parts.length > 1 ? [["all", total], ...parts] : parts; // one analyst alone is all
+  const lines = named.map(([label, values]) => ({ label, values: percents(values) }));
+  const axes = ["time (UTC)", "% of the budget"];
+  chart(at("history"), { kind: "step", x: [...times, today], lines, axes, is_time: true, y_range: [0, 1] });
   if (ledger.delta(1) === null) {
     at("curve").replaceWith(made("p", `Every answer was pure: delta is 0 from epsilon ${ledger.epsilon(0)} on.`));
     return;

@@ -33,12 +33,16 @@ class Coin(AbstractMechanism):
     sides: int
     name: Literal["coin"] = "coin"
     answers: ClassVar[int] = 1
+    hides: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         whole(self.sides, "sides", 2, 2)
 
     def fits(self, n: int, unit: Unit) -> bool:
         return unit.slots == 1
+
+    def needs_all_rows(self, n: int) -> None:
+        pass
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         return Curves.of_pure(sensitivity_factor(relation) / noise_multiplier)

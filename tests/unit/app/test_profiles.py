@@ -12,8 +12,11 @@ import pytest
 from accounting.noise import Noise
 from app.datasets.profiles import Released
 from app.http.errors import ApiError
-from app.jobs import profiles, release
+from app.jobs import release
 from app.jobs.store import JobRow
+from app.results import profiles
+from app.results.intervals import WIDE, stds_of
+from app.results.widths import widths
 from app.sources.spec import JobSpec
 from app.wire import StatisticRequest
 from purse.wire.datasets import DatasetSpec
@@ -182,3 +185,27 @@ def test_an_output_that_is_no_profile_of_the_table_is_not_released() -> None:
     for wrong in ((*good[:5], -1.0, *good[6:]), (*good[:10], -1.0, *good[11:])):  # a variance, and a noise, below 0
         with pytest.raises(release.Unreleasable, match="no moments"):
             document(wrong)
+
+
+def test_quoted_widths_of_a_profile_are_the_released_ones_if_exact() -> None:
+    spec = spec_of()
+    age, paid, sex = released(spec)
+    quoted = {(each.answer, each.column): each for each in widths(spec) or ()}
+    for column in (age, paid, sex):
+        width = quoted["count", column.column.name]
+        assert width.basis == "exact"
+        assert width.width == pytest.approx(2 * WIDE * column.counts_noise_std)
+    for column in (age, paid):
+        assert column.mean is not None
+        width = quoted["mean", column.column.name]
+        assert width.basis == "exact"
+        assert width.width == pytest.approx(column.mean.high - column.mean.low)
+    others = {key[0] for key, width in quoted.items() if width.basis == "typical"}
+    assert others == {"std", *(f"quantile {share:g}" for share in (0.05, 0.25, 0.5, 0.75, 0.95))}
+
+
+def test_the_quoted_width_of_a_standard_deviation_is_that_of_evenly_spread_values() -> None:
+    spec = spec_of(5.0)
+    (quoted,) = [each for each in widths(spec) or () if (each.answer, each.column) == ("std", "age")]
+    stds = stds_of(spec.method, spec.problem, spec.release_plan.plan)
+    assert 0 < quoted.width < 2 * WIDE * 20 * stds["variances"] / (2 * math.sqrt(1 / 3))

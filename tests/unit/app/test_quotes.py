@@ -32,8 +32,7 @@ def quoted(row: DatasetRow | None = None, **changes: Any) -> Quote:
 
 
 def quote_of(found: pricing.Priced, row: DatasetRow) -> Quote:
-    standing = Standing(row.state)
-    return found.quote(standing, found.admitted(standing, found.charged("", "")))
+    return found.outlook(Standing(row.state))
 
 
 def refused(row: DatasetRow | None = None, settings: Settings = SETTINGS, **changes: Any) -> tuple[str, str]:
@@ -122,7 +121,7 @@ class TestPrice:
         by_default = quoted(method={"name": "dp_gd"})
         assert by_default.preparation is not None
         assert by_default.preparation.name == "private"
-        assert "standardised coefficients" in by_default.preparation.statement
+        assert "standardized coefficients" in by_default.preparation.statement
         assert by_default.row_norm == 1.0
         for asked, reason in (({"preparation": {"name": "declared"}}, "requested"), ({"row_norm": 0.5}, "clipped")):
             kept = quoted(method={"name": "dp_gd"}, **asked)

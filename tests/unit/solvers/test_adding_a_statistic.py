@@ -1,6 +1,6 @@
 """In the solvers, a statistic is one file and one line of the union; a copy of the packages shows it.
 
-The service also needs a document for its answers: `app/jobs/statistics.py`.
+The service also needs a document for its answers: `app/results/statistics.py`.
 """
 
 import os

@@ -32,7 +32,6 @@ from solvers.methods.oracle.dp_svrg_pp import DpSvrgPpRun
 from tests.support.batches import OwnBatches, own_batches
 from tests.support.coded_rows import unfolded
 from tests.support.coupled import complaints
-from tests.support.inside import put
 from tests.support.seeded import SeededBits
 
 Vector = NDArray[np.float64]
@@ -71,7 +70,7 @@ def asked(data: Data) -> tuple[SampledOracle, Scripted, Revealing]:
     queries = Plan((PlannedQuery("change", 10**6, PoissonGaussian(RATE), 1.0),))
     found, meter = SampledOracle(data.problem, data, queries, noise), Revealing(queries, noise)
     meter.bounds = []
-    put(found, "meter", meter)
+    found._meter = meter
     return found, noise, meter
 
 

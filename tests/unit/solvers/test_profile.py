@@ -16,6 +16,7 @@ from solvers import Problem, moment_bounds, plan, solve
 from solvers.columns import Columns
 from solvers.data_access import inputs
 from solvers.data_access.counting import CountingOracle
+from solvers.data_access.data import Data
 from solvers.data_access.meter import Meter
 from solvers.data_access.rows import stored_numbers
 from solvers.data_access.standardised import StandardisedOracle
@@ -124,7 +125,8 @@ class TestProfile:
         asked = CountingOracle.histograms
 
         def exact(oracle: CountingOracle, query: str, bins: int) -> Vector:
-            data = oracle._CountingOracle__data  # type: ignore[attr-defined]
+            data = oracle._data
+            assert isinstance(data, Data)
             return asked(oracle, query, bins) + stored_numbers(data.records)[:, 0].mean()
 
         monkeypatch.setattr(CountingOracle, "histograms", exact)
@@ -137,7 +139,7 @@ class TestProfile:
             with pytest.raises(Unsuitable, match="bins"):
                 plan(Profile(bins), TABLE, PRIVACY)
         many = Columns((1,) * 400)
-        with pytest.raises(Unsuitable, match="use fewer"):
+        with pytest.raises(Unsuitable, match="Use fewer"):
             plan(Profile(1024), Problem(Squared(), n=N, d=401, row_norm=many.row_norm, columns=many), PRIVACY)
         with pytest.raises(Unsuitable, match="declared columns"):
             plan(Profile(), replace(TABLE, columns=None), PRIVACY)

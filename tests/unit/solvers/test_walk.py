@@ -29,7 +29,6 @@ from solvers.methods.oracle.variance_reduced import Estimates
 from solvers.problem import Problem
 from solvers.regularizers import L1, L2, NoRegularizer, Regularizer
 from tests.support.batches import own_batches
-from tests.support.inside import inside
 from tests.support.seeded import SeededBits
 from tests.support.walks import Recorded, Replayed
 
@@ -137,7 +136,7 @@ def test_open_coordinates_are_decided_by_further_bits_and_the_walk_goes_on() -> 
 def test_every_answer_is_counted_before_any_is_given() -> None:
     problem, heard = _problem(Logistic()), list[int]()
     oracle = _oracle(problem, Noise(SeededBits(1)), count=250)
-    inside(oracle, "meter")._on_answer = heard.append
+    oracle._meter._on_answer = heard.append
     at = np.zeros(D)
     assert oracle.walk("change", at, at, at, 0.1, 200) is not None
     assert heard == [200]

@@ -1,15 +1,19 @@
-"""The published result of an evaluation, computed from its counts: post-processing, see `app.jobs.measures`."""
+"""The published result of an evaluation, computed from its counts, and the widths of its intervals beforehand.
+
+The result is post-processing, see `app.results.measures`. The widths are functions of public facts.
+"""
 
 import math
 
 import numpy as np
 
-from app.jobs.intervals import scale_of, stds_of
-from app.jobs.measures import Counted, Floats, Weights
+from app.results.intervals import WIDE, Widths, scale_of, stds_of
+from app.results.measures import Counted, Floats, Weights
 from app.sources.design import Design
 from app.sources.spec import JobSpec
 from purse.wire.columns import CategoryColumn, NumberColumn
-from purse.wire.evaluations import CalibrationBin, ManyClasses, Residuals, Threshold, TwoClasses
+from purse.wire.evaluations import CalibrationBin, ManyClasses, Measured, Residuals, Threshold, TwoClasses
+from purse.wire.jobs import Basis, IntervalWidth
 from solvers.losses import Logistic
 from solvers.statistics import Evaluation
 
@@ -19,18 +23,58 @@ _MOST_CALIBRATION_BINS = 10
 
 def result(spec: JobSpec, answers: Floats) -> tuple[TwoClasses | ManyClasses | Residuals, float]:
     """Return the result of an evaluation from the flat counts of its run, and the std of their noise."""
+    counted, design = _counted(spec, answers), spec.design
+    assert isinstance(design, Design)
+    assert isinstance(spec.method, Evaluation)
+    noise_std = counted.places * counted.std
+    if not isinstance(design.target, CategoryColumn):
+        return _residuals(spec.method, design, counted), noise_std
+    classes = list(design.classes or ())
+    if design.outputs > 1:
+        return _many(classes, counted), noise_std
+    return _two(spec.method.bins, classes, counted, isinstance(spec.problem.loss, Logistic)), noise_std
+
+
+def widths(spec: JobSpec) -> Widths:
+    """Return the widths of the result's intervals if every cell holds equally many records.
+
+    Classes are then equally frequent, and scores or residuals are spread evenly. Half of the records of two classes are
+    called correctly, which gives the widest interval of the accuracy. If records are persons, each is assumed to have
+    as many rows as it may.
+    """
     method, design, problem = spec.method, spec.design, spec.problem
     assert isinstance(method, Evaluation)
     assert isinstance(design, Design)
-    std = stds_of(method, problem, spec.release_plan.plan)["scores"]
-    places = problem.unit.slots
-    counted = Counted(answers, std, None if problem.unit.is_person else problem.n, places)
+    cells = method.size(problem)
+    counted = _counted(spec, np.full(cells, problem.n / cells))
+    found = [IntervalWidth.of("count", None, 2 * WIDE * counted.places * counted.std, "exact")]
+    is_bounded = design.outputs == 1 and not problem.unit.is_person
+    for name, each in _measures(spec, method, design, counted).items():
+        basis: Basis = "worst_case" if is_bounded and name == "accuracy" else "typical"
+        found.append(IntervalWidth.of(name, None, each.high - each.low, basis))
+    return found
+
+
+def _measures(spec: JobSpec, method: Evaluation, design: Design, counted: Counted) -> dict[str, Measured]:
+    """Return the measures of a result by name, those of two classes at the threshold 1/2."""
     if not isinstance(design.target, CategoryColumn):
-        return _residuals(method, design, counted), places * std
-    classes = list(design.classes or ())
+        errors = _residuals(method, design, counted)
+        return {"mean_squared_error": errors.mean_squared_error, "mean_absolute_error": errors.mean_absolute_error}
     if design.outputs > 1:
-        return _many(classes, counted), places * std
-    return _two(method.bins, classes, counted, isinstance(problem.loss, Logistic)), places * std
+        classes = _many(list(design.classes or ()), counted)
+        return {"accuracy": classes.accuracy, "recall": classes.recall[0]}
+    middle = _threshold(counted, method.bins, method.bins // 2, 0.5)
+    measures = {"accuracy": middle.accuracy, "auc": counted.auc(method.bins)}
+    if isinstance(spec.problem.loss, Logistic):
+        measures["log_loss"] = _log_loss(counted, np.linspace(0.0, 1.0, method.bins + 1))
+    return measures | {name: getattr(middle, name) for name in ("true_positive_rate", "false_positive_rate")}
+
+
+def _counted(spec: JobSpec, answers: Floats) -> Counted:
+    method, problem = spec.method, spec.problem
+    assert isinstance(method, Evaluation)
+    std = stds_of(method, problem, spec.release_plan.plan)["scores"]
+    return Counted(answers, std, None if problem.unit.is_person else problem.n, problem.unit.slots)
 
 
 def _two(bins: int, classes: list[str], counted: Counted, is_probability: bool) -> TwoClasses:
@@ -43,7 +87,7 @@ def _two(bins: int, classes: list[str], counted: Counted, is_probability: bool) 
         counts=counted.released.reshape(2, bins).tolist(),
         accuracy=thresholds[bins // 2 - 1].accuracy,
         auc=counted.auc(bins),
-        log_loss=counted.mean(_losses(edges), (-math.log(1 - CLAMP), -math.log(CLAMP))) if is_probability else None,
+        log_loss=_log_loss(counted, edges) if is_probability else None,
         thresholds=thresholds,
         calibration=_calibration(counted, edges) if is_probability else None,
     )
@@ -65,6 +109,10 @@ def _threshold(counted: Counted, bins: int, at: int, threshold: float) -> Thresh
         true_positive_rate=counted.share(np.concatenate((nowhere, above)), np.concatenate((nowhere, everywhere))),
         false_positive_rate=counted.share(np.concatenate((above, nowhere)), np.concatenate((everywhere, nowhere))),
     )
+
+
+def _log_loss(counted: Counted, edges: Floats) -> Measured:
+    return counted.mean(_losses(edges), (-math.log(1 - CLAMP), -math.log(CLAMP)))
 
 
 def _losses(edges: Floats) -> Weights:

@@ -1,14 +1,30 @@
-"""The published result of a statistic, computed from its answers: post-processing, with intervals."""
+"""The published result of a statistic, computed from its answers, and the widths of its intervals beforehand.
+
+The result is post-processing. The widths are functions of public facts.
+"""
 
 import math
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.jobs.intervals import WIDE, Rows, edges_of, interval, mean_of, quantile, scale_of, stds_of
+from app.results.intervals import (
+    WIDE,
+    Rows,
+    Widths,
+    edges_of,
+    interval,
+    mean_of,
+    mean_widths,
+    quantile,
+    quantile_widths,
+    scale_of,
+    stds_of,
+)
 from app.sources.design import Table
 from app.sources.spec import JobSpec
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
+from purse.wire.jobs import IntervalWidth
 from purse.wire.profiles import Interval
 from purse.wire.statistics import (
     Axis,
@@ -38,12 +54,31 @@ def result(spec: JobSpec, answers: Answers) -> CountsResult | MeansResult | Quan
         case Counts():
             return _counts(spec, method, table, answers)
         case Means():
-            return _means(spec, method, table, answers, rows)
+            return _means(spec, table, answers, rows)
         case Quantiles():
             return _quantiles(spec, method, table, answers, rows)
         case Covariance():
-            return _covariance(spec, method, table, answers, rows)
+            return _covariance(spec, table, answers, rows)
     raise ValueError("a profile has its own document")
+
+
+def widths(spec: JobSpec) -> Widths:
+    """Return the widths of the result's intervals from public facts; `ValueError` for a profile."""
+    method, table = spec.method, spec.design
+    assert isinstance(table, Table)
+    rows = _rows(spec, np.ones(1))  # if records are persons, each is assumed to have as many rows as it may
+    match method:
+        case Counts():
+            std = spec.problem.unit.slots * stds_of(method, spec.problem, spec.release_plan.plan)["cells"]
+            return [IntervalWidth.of("count", None, 2 * WIDE * std, "exact")]
+        case Means():
+            return mean_widths(table.features, _mean_std(spec, rows), rows)
+        case Quantiles():
+            std = stds_of(method, spec.problem, spec.release_plan.plan)["histograms"]
+            return quantile_widths(table.features, method.shares, method.bins, std, rows)
+        case Covariance():
+            return _covariance_widths(spec, table, rows)
+    raise ValueError("a profile has widths of its own")
 
 
 def _rows(spec: JobSpec, answers: Answers) -> Rows:
@@ -71,10 +106,15 @@ def _axis(column: Column, bins: int) -> Axis:
     return Axis(column=column, edges=None if isinstance(column, CategoryColumn) else edges_of(column, bins).tolist())
 
 
-def _means(spec: JobSpec, method: Means, table: Table, answers: Answers, rows: Rows) -> MeansResult:
-    problem = spec.problem
-    std = problem.n * stds_of(method, problem, spec.release_plan.plan)["means"] / rows.n
-    numbers, categories, layout = [], [], columns_of(problem)
+def _mean_std(spec: JobSpec, rows: Rows) -> float:
+    """Return the std of a mean's noise, where the sum's noise is divided by the number of rows."""
+    assert isinstance(spec.method, AnyStatistic)
+    return spec.problem.n * stds_of(spec.method, spec.problem, spec.release_plan.plan)["means"] / rows.n
+
+
+def _means(spec: JobSpec, table: Table, answers: Answers, rows: Rows) -> MeansResult:
+    std = _mean_std(spec, rows)
+    numbers, categories, layout = [], [], columns_of(spec.problem)
     for column, start, width in zip(table.features, layout.starts.tolist(), layout.widths, strict=True):
         around = [rows.around(float(m), std) for m in answers[start : start + width]]
         if isinstance(column, CategoryColumn):
@@ -97,21 +137,15 @@ def _quantiles(spec: JobSpec, method: Quantiles, table: Table, answers: Answers,
     return QuantilesResult(name="quantiles", columns=columns)
 
 
-def _covariance(spec: JobSpec, method: Covariance, table: Table, answers: Answers, rows: Rows) -> CovarianceResult:
+def _covariance(spec: JobSpec, table: Table, answers: Answers, rows: Rows) -> CovarianceResult:
     """Return the mean of the products, corrected for the noise of the center, whose variance is on the diagonal."""
-    problem, plan, p = spec.problem, spec.release_plan.plan, len(table.features)
+    p = len(table.features)
     center, upper = answers[:p], np.triu_indices(p)
-    of_center = problem.n * stds_of(method, problem, plan)["means"] / rows.n
-    query, size = plan.query("products"), p * (p + 1) // 2
-    moved = moment_bounds.products(columns_of(problem), center, problem.relation) / rows.n
-    std = query.mechanism.std(query.noise_multiplier, moved, size)
+    of_center = _mean_std(spec, rows)
     spread = np.zeros((p, p))
-    spread[upper] = answers[p : p + size] / np.where(upper[0] == upper[1], 1.0, math.sqrt(2))
+    spread[upper] = answers[p : p + len(upper[0])] / np.where(upper[0] == upper[1], 1.0, math.sqrt(2))
     spread = spread + np.triu(spread, 1).T
-    wide = np.full((p, p), std / math.sqrt(2))
-    np.fill_diagonal(wide, std)
-    wide = np.hypot(wide, np.abs(spread) * rows.noise / rows.n)
-    wide = np.hypot(wide, math.sqrt(2) * of_center**2)
+    wide = _covariance_stds(spec, center, spread, rows)
     spread -= of_center**2 * np.eye(p)
     numbers = [column for column in table.features if isinstance(column, NumberColumn)]
     units = np.array([scale_of(column)[1] for column in numbers])
@@ -124,6 +158,34 @@ def _covariance(spec: JobSpec, method: Covariance, table: Table, answers: Answer
         noise_std=(wide * np.outer(units, units)).tolist(),
         correlation=_correlations(spread, _WIDE_FOR_THREE * wide),
     )
+
+
+def _covariance_stds(spec: JobSpec, center: Answers, spread: Answers, rows: Rows) -> Answers:
+    """Return the std of each covariance of codes: noise of the products, of the center and of the number of rows."""
+    p, problem, query = len(center), spec.problem, spec.release_plan.plan.query("products")
+    moved = moment_bounds.products(columns_of(problem), center, problem.relation) / rows.n
+    std = query.mechanism.std(query.noise_multiplier, moved, p * (p + 1) // 2)
+    wide = np.full((p, p), std / math.sqrt(2))
+    np.fill_diagonal(wide, std)
+    wide = np.hypot(wide, np.abs(spread) * rows.noise / rows.n)
+    return np.asarray(np.hypot(wide, math.sqrt(2) * _mean_std(spec, rows) ** 2))
+
+
+def _covariance_widths(spec: JobSpec, table: Table, rows: Rows) -> Widths:
+    """Return the widths for means and variances, if means lie in the middle of their ranges.
+
+    The width for a covariance of two columns is the geometric mean of theirs, divided by sqrt(2). That for a
+    correlation depends on the variances, which no declaration states.
+    """
+    layout = columns_of(spec.problem)
+    spread = np.diag((layout.high - layout.low) ** 2 / 12)  # of values that are spread evenly
+    wide = _covariance_stds(spec, (layout.low + layout.high) / 2, spread, rows)
+    widths = mean_widths(table.features, _mean_std(spec, rows), rows)
+    for column, std in zip(table.features, np.diagonal(wide).tolist(), strict=True):
+        assert isinstance(column, NumberColumn)
+        unit = scale_of(column)[1] ** 2
+        widths.append(IntervalWidth.of("variance", column.name, 2 * WIDE * std * unit, "typical"))
+    return widths
 
 
 def _correlations(spread: Answers, wide: Answers) -> list[list[Interval]]:

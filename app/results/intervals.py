@@ -8,11 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.plan import Plan
-from purse.wire.columns import NumberColumn
+from purse.wire.columns import CategoryColumn, Column, NumberColumn
+from purse.wire.jobs import Basis, IntervalWidth
 from purse.wire.profiles import Interval, QuantileEstimate
 from solvers.methods.run import Run
 from solvers.problem import Problem
 
+Widths = list[IntervalWidth]
 WIDE = 1.959964  # half-width of a 95 % interval, in stds of the noise
 
 
@@ -79,6 +81,52 @@ def quantile(
     lowest = int(np.flatnonzero(upto[1:] + band[1:] >= target)[0])
     highest = int(np.flatnonzero(upto[:-1] - band[:-1] <= target)[-1]) + 1
     return QuantileEstimate(share=share, at=interval(edges[[math.ceil((first + last) / 2), lowest, highest]]))
+
+
+def mean_widths(columns: Sequence[Column], std: float, rows: Rows) -> Widths:
+    """Return the width for each number's mean and each category's shares: exact if the number of rows is public.
+
+    Means are assumed in the middle of their range. Elsewhere the interval may reach an end of the range, and is
+    narrower.
+
+    Parameters
+    ----------
+    std : of the noise of a mean code
+    """
+    basis: Basis = "typical" if rows.noise else "exact"
+    widths = []
+    for column in columns:
+        if isinstance(column, CategoryColumn):
+            ends = interval(np.clip(rows.around(0.5, std), 0.0, 1.0))
+        else:
+            ends = mean_of(column, rows.around(sum(column.code_range) / 2, std))
+        answer = "share" if isinstance(column, CategoryColumn) else "mean"
+        widths.append(IntervalWidth.of(answer, column.name, ends.high - ends.low, basis))
+    return widths
+
+
+def quantile_widths(columns: Sequence[Column], shares: Sequence[float], bins: int, std: float, rows: Rows) -> Widths:
+    """Return the width for each number's quantiles, if its values are spread evenly over its range.
+
+    All numbers then have the same interval in bins, so each share is estimated once.
+
+    Parameters
+    ----------
+    std : of the noise of each bin's count
+    """
+    even = np.full(bins, rows.n / bins)
+    found = [quantile(share, even, np.arange(bins + 1.0), std, rows).at for share in shares]
+    return [
+        IntervalWidth.of(f"quantile {share:g}", column.name, (at.high - at.low) * _bin_width(column, bins), "typical")
+        for column in columns
+        if isinstance(column, NumberColumn)
+        for share, at in zip(shares, found, strict=True)
+    ]
+
+
+def _bin_width(column: NumberColumn, bins: int) -> float:
+    low, high = column.ends
+    return (high - low) / bins
 
 
 def interval(ends: NDArray[np.float64]) -> Interval:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.jobs.intervals import WIDE
+from app.results.intervals import WIDE
 from purse.wire.evaluations import Measured
 
 Floats = NDArray[np.float64]
