@@ -57,8 +57,8 @@ async def fields(visit: Visiting, dataset_id: Identifier, kind: AskedKind = "mod
 async def quote(visit: Visiting, dataset_id: Identifier, kind: AskedKind = "model") -> Response:
     """Return the price of the form, or the fields that it still needs."""
     sheet = await Sheet.of(visit, dataset_id, kind, await visit.form())
-    context: dict[str, Any] = {"quote": None, "jobs": 1, "problem": None, "missing": missing(sheet.fields)}
-    if not context["missing"]:
+    context: dict[str, Any] = {"quote": None, "jobs": 1, "problem": None}
+    if not missing(sheet.fields):
         try:
             context |= {"quote": await sheet.quote(), "jobs": len(sheet.documents)}
         except ApiError as error:

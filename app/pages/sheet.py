@@ -11,7 +11,7 @@ from app.http.errors import ApiError
 from app.http.work import in_turn
 from app.pages import words
 from app.pages.api import part as path_part
-from app.pages.forms import Field, Forms, document, with_defaults
+from app.pages.forms import Field, Forms, document, missing, with_defaults
 from app.pages.frame import Visit
 from purse.wire.problems import Violation
 
@@ -136,6 +136,7 @@ class Sheet:
             first=common,
             more=[field for field in self.fields if field.name not in _COMMON_FIELDS],
             forecast_fields=self.forecast_fields,
+            missing=missing(self.fields),
             key=key or str(uuid.uuid4()),
             **context,
         )

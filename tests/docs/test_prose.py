@@ -19,6 +19,7 @@ PAGES: tuple[str, ...] = (
     "docs/commands.md",
     "docs/comparison.md",
     "docs/concepts.md",
+    "docs/cookbook.md",
     "docs/datasets.md",
     "docs/errors.md",
     "docs/estimators.md",

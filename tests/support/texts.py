@@ -16,7 +16,7 @@ from typing import Any
 import typer.main
 
 from app.cli.commands import EVERY, program
-from app.http.errors import CODES
+from app.http.codes import CODES
 from app.main import create_app
 from app.settings import Settings
 from tests.support import prose
