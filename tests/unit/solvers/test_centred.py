@@ -30,9 +30,9 @@ from solvers.methods.defaults import batches
 from solvers.methods.oracle.dp_svrg import DpSvrgRun
 from solvers.methods.oracle.dp_svrg_pp import DpSvrgPpRun
 from tests.support.batches import OwnBatches, own_batches
+from tests.support.coded_rows import unfolded
 from tests.support.coupled import complaints
 from tests.support.seeded import SeededBits
-from tests.unit.solvers.test_kernels import unfolded
 
 Vector = NDArray[np.float64]
 N, D, RATE = 12, 3, 0.5
