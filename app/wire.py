@@ -116,6 +116,32 @@ class JobRequest(Wire):
     otherwise `declared`."""
     slope_limit: AskedSlopeLimit = None
     row_norm: AskedRowNorm = None
+    inference: Annotated[
+        bool,
+        Field(
+            exclude_if=lambda inference: not inference,
+            description="If true, the job releases a regression table: estimates with standard errors and intervals "
+            "that hold sampling error and privacy noise. Loss logistic or squared; without method, regularizer, "
+            "domain, preparation, slope_limit and row_norm.",
+        ),
+    ] = False
+    reference: Annotated[
+        dict[Name, Name] | None,
+        Field(
+            exclude_if=lambda reference: reference is None,
+            description="With inference: for a category feature, the level that its other levels are compared with, "
+            "by the feature's name. By default its first category.",
+        ),
+    ] = None
+    level: Annotated[
+        float,
+        Field(
+            ge=0.5,
+            le=0.999,
+            exclude_if=lambda level: level == 0.95,
+            description="With inference: confidence of each interval.",
+        ),
+    ] = 0.95
 
 
 class ForecastPrivacy(Wire):
