@@ -290,7 +290,6 @@ class Quote(jobs.Quote):
     """The method with every field set."""
 
 
-# type: ignore[assignment]
 class Job(jobs.Job):
     """A job and its state."""
 
