@@ -25,7 +25,7 @@ from solvers.forecast import Forecast, forecast
 from solvers.inference import RegressionTable
 from solvers.methods import Method, Run
 from solvers.methods.run import AnswersRun
-from solvers.preparation import AskedPreparation, Declared, Preparation
+from solvers.preparation import AskedPreparation, ByMethod, Declared, Preparation
 from solvers.problem import Problem, Vector
 from solvers.selection import Auto, Currency
 from solvers.statistics import AnyCounting
@@ -145,7 +145,7 @@ def plan(
         fitted, reason = method.choose(problem, privacy, currency=currency, wish=wish)
     elif isinstance(method, RegressionTable):
         table = method.resolve(problem, privacy)
-        fitted = Fitted(table, problem, AS_DECLARED, "a regression table standardises rows itself")
+        fitted = Fitted(table, problem, ByMethod(), "a regression table standardises rows itself")
     elif isinstance(method, AnyCounting):
         method.check(problem, privacy)
         fitted = Fitted(method, problem, AS_DECLARED, "a statistic uses rows as declared")

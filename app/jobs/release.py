@@ -18,7 +18,7 @@ from app.datasets.store import DatasetRow
 from app.jobs.store import JobRow
 from app.ledger.keys import SigningKeys
 from app.persistence.session import new_id
-from app.results import evaluations, profiles, statistics
+from app.results import evaluations, inference, profiles, statistics
 from app.sources.design import Design
 from app.sources.spec import JobSpec
 from purse.wire.columns import CategoryColumn
@@ -27,6 +27,7 @@ from purse.wire.models import Chosen, CoefficientIntervals, EncodedMeans, Model,
 from purse.wire.profiles import DatasetProfile
 from purse.wire.statistics import ReleasedStatistic
 from solvers.data_access.scores import BOUND
+from solvers.inference import RegressionTableRun
 from solvers.intervals import LEVEL, half_widths
 from solvers.losses import Logistic
 from solvers.preparation import ByProfile
@@ -83,6 +84,8 @@ def document(job: JobRow, result: Result) -> str:
         return canonical_text(_evaluation(job, result, method).model_dump(mode="json"))
     if isinstance(method, Tuning):
         return canonical_text(_tuned(job, result, method).model_dump(mode="json"))
+    if isinstance(method, RegressionTableRun):
+        return canonical_text(_regression(job, result, method).model_dump(mode="json"))
     if isinstance(design, Design):
         return canonical_text(_model(job, result, design).model_dump(mode="json"))
     if not isinstance(method, AnyStatistic) or len(result.coefficients) != method.size(result.spec.problem):
@@ -148,6 +151,18 @@ def _model(job: JobRow, result: Result, design: Design) -> Model:
         privacy=_promise(result),
     )
     return model if model.intervals is not None else model.model_copy(update=_supported(model))
+
+
+def _regression(job: JobRow, result: Result, method: RegressionTableRun) -> Model:
+    """Return the model of a regression table, whose coefficients are the estimates."""
+    design = result.spec.design
+    assert isinstance(design, Design)
+    try:
+        solved = inference.result(result.spec, method, result.coefficients)
+    except (ValueError, np.linalg.LinAlgError) as error:
+        raise Unreleasable("the output holds no regression table") from error
+    own = replace(result, coefficients=tuple(solved.estimate.coefficients.tolist()), means=None)
+    return _model(job, own, design).model_copy(update=inference.published(design, solved, method.level))
 
 
 def _supported(model: Model) -> dict[str, Any]:

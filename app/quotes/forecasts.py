@@ -17,7 +17,7 @@ from app.datasets.service import opened
 from app.datasets.store import DatasetRow
 from app.http.body import JsonBody
 from app.http.callers import while_connected
-from app.http.errors import responses
+from app.http.errors import invalid_field, responses
 from app.http.queries import strict_router
 from app.http.work import in_turn
 from app.identity.dependencies import Anyone, Base, Calculations, Chosen, Principal, Room
@@ -105,6 +105,10 @@ def _read(
 
 def _question(requested: ReadRequest, twin: Twin, body: ForecastRequest) -> Forecast:
     assert isinstance(requested.design, Design)
+    if body.inference:
+        raise invalid_field(
+            "body.inference", "must be false: a forecast is about accuracy; a quote states the widths of intervals"
+        )
     return Forecast(
         price=requested.question,
         design=requested.design,

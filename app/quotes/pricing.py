@@ -16,6 +16,7 @@ from app.calculation.pool import accepted
 from app.calculation.questions import Answer, CalculatedPrice
 from app.datasets.store import DatasetRow
 from app.http.errors import ApiError
+from app.quotes import inference
 from app.quotes.requests import ReadRequest
 from app.results.intervals import Widths
 from app.results.widths import widths
@@ -29,6 +30,7 @@ from purse.wire.neighbors import between
 from purse.wire.problems import Remaining
 from solvers import preparation
 from solvers.elsewhere import needs_one_machine
+from solvers.inference import RegressionTableRun
 from solvers.preparation import ByProfile
 from solvers.statistics import AnyCounting, Evaluation
 
@@ -89,6 +91,7 @@ class Priced:
         standing, charged : the ledger as it stands before the charge, and after it; None if it is not admitted
         """
         release, problem, prepared = self.planned.release, self.planned.met, self.planned.preparation
+        method = self.planned.method
         return Quote(
             dataset=self.dataset.id,
             method=self.planned.method,
@@ -116,6 +119,7 @@ class Priced:
                 for query, std in zip(release.plan.queries, self.planned.noise_stds, strict=True)
             ],
             interval_width=self.interval_width,
+            expected_table=inference.expected(method, problem) if isinstance(method, RegressionTableRun) else None,
             gradient_evaluations=self.planned.gradient_evaluations,
             forecast=self._forecast(),
             rows=None if problem.unit.is_person else problem.n,
@@ -192,7 +196,7 @@ def priced(requested: ReadRequest, answer: Answer) -> Priced:
         cost=price.cost,
         guarantee=requested.question.privacy,
         seconds=price.seconds,
-        warnings=_warnings(requested.design, dataset, requested.question.privacy),
+        warnings=_warnings(requested.design, dataset, requested.question.privacy) + _table_warnings(spec),
         interval_width=widths(spec),
     )
 
@@ -210,6 +214,12 @@ def _used_profile(prepared: preparation.Preparation) -> UsedProfile | None:
     if not isinstance(prepared, ByProfile) or prepared.job is None or prepared.sha256 is None:
         return None
     return UsedProfile(job=prepared.job, sha256=prepared.sha256)
+
+
+def _table_warnings(spec: JobSpec) -> tuple[str, ...]:
+    if not isinstance(spec.method, RegressionTableRun):
+        return ()
+    return tuple(inference.warnings(spec.method, spec.problem))
 
 
 def _warnings(design: Design | Table, dataset: DatasetRow, privacy: Privacy) -> tuple[str, ...]:

@@ -10,17 +10,20 @@ from app.calculation.questions import Price, sentence
 from app.datasets.profiles import Released
 from app.datasets.store import DatasetRow
 from app.http.errors import ApiError, invalid_field
+from app.quotes import inference
 from app.settings import Settings
 from app.sources.design import Design, DesignError, Table
 from app.wire import FromProfile, JobRequest, Requested, StatisticRequest, TuningRequest
 from purse.wire.columns import CategoryColumn
 from solvers import preparation
 from solvers.fitting import Wish
+from solvers.inference import RegressionTable
 from solvers.losses import Logistic, Loss, Softmax, Squared, names
 from solvers.methods import Method
 from solvers.preparation import ByProfile
 from solvers.preparation.moments import Moments
 from solvers.problem import Problem
+from solvers.regularizers import NoRegularizer
 from solvers.selection import Auto
 from solvers.statistics import AnyCounting, Profile
 from solvers.trials import Candidate, Candidates
@@ -72,15 +75,16 @@ def read(
     rule, wish = dataset.state.filter, Wish()
     try:
         if isinstance(request, JobRequest) and isinstance(design, Design):
+            regularizer = NoRegularizer() if request.inference else request.regularizer
             problem = problem_of(
-                dataset, design, _loss(request, design), regularizer=request.regularizer, domain=request.domain
+                dataset, design, _loss(request, design), regularizer=regularizer, domain=request.domain
             )
             wish = Wish(_preparation(dataset, design, request, profile), request.slope_limit)
         elif isinstance(request, TuningRequest) and isinstance(design, Design):
             problem = problem_of(dataset, design, _loss(request, design))
         else:  # a statistic minimizes nothing: its problem only describes the rows
             problem = problem_of(dataset, design, Squared())
-        method, privacy = _method(request), privacy_of(request, rule)
+        method, privacy = _method(request, design), privacy_of(request, rule)
     except OutOfRange as error:
         raise ApiError("out_of_range", sentence(error)) from None
     except (AccountingError, ValueError) as error:
@@ -94,7 +98,11 @@ def read(
     )
 
 
-def _method(request: JobRequest | StatisticRequest | TuningRequest) -> Method | Auto | AnyCounting | Candidates:
+def _method(
+    request: JobRequest | StatisticRequest | TuningRequest, design: Design | Table
+) -> Method | Auto | AnyCounting | Candidates | RegressionTable:
+    if isinstance(request, JobRequest) and isinstance(design, Design) and request.inference:
+        return inference.requested(request, design)
     if not isinstance(request, TuningRequest):
         return request.method
     candidates = [

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from purse.wire.base import Identifier, Name, Protected, Sha256, Wire
 from purse.wire.columns import CategoryColumn, Column
+from purse.wire.inference import Inference, TableRow
 from purse.wire.neighbors import Neighbors
 
 MIN_SHARE_STDS = 2.0
@@ -147,6 +148,12 @@ class Model(Wire):
     preparation declared or profile."""
     tuning: Annotated[Chosen | None, Field(exclude_if=lambda chosen: chosen is None)] = None
     """The chosen run, if the job was a tuning."""
+    table: Annotated[list[TableRow] | None, Field(exclude_if=lambda table: table is None)] = None
+    """The regression table of a job with `inference`, one row for each coefficient, the intercept last."""
+    covariance: Annotated[list[list[float]] | None, Field(exclude_if=lambda matrix: matrix is None)] = None
+    """Covariance of the resolved rows of `table`, in their order, with sampling error and privacy noise."""
+    inference: Annotated[Inference | None, Field(exclude_if=lambda inference: inference is None)] = None
+    """What the table refers to."""
     job: Annotated[Name, Field(description="The job that made it. Its receipt is at /v1/jobs/{id}/receipt.")]
     privacy: PrivacyStatement
     """The guarantee."""

@@ -17,18 +17,8 @@ from accounting.records.events import Charged, Joined, LedgerEvent, Opened, Prom
 from accounting.records.ledger import LedgerState, advance, spent_epsilon
 from accounting.records.offline import shares, verify_ledger
 from tests.support.javascript import AbstractModule, Thrown, in_node, in_page
+from tests.support.ledgers import BROKEN, LEDGER, NOT_HELD, RULE, chain, job, relinked, signed, told_of
 from tests.support.receipts import AT, GD, SVRG
-from tests.unit.accounting.test_offline import (
-    BROKEN,
-    LEDGER,
-    NOT_HELD,
-    RULE,
-    chain,
-    job,
-    relinked,
-    signed,
-    told_of,
-)
 
 PLANS = {"ada": (GD, 0.5), "bob": (SVRG, 0.3), "cyn": (GD, 0.2)}
 

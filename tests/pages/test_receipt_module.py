@@ -46,10 +46,9 @@ from accounting.records.codec import plan_to_json
 from accounting.records.documents import canonical, parse
 from accounting.records.statement import Statement
 from app.pages.static_files import FOLDER
+from tests.support.issued import ISSUED, OTHERS
 from tests.support.javascript import AbstractModule, Thrown, in_node, in_page
-from tests.support.receipts import ENTRY, KEY, KEYS, make, release_entry
-from tests.unit.accounting.test_issued_receipts import ISSUED, OTHERS
-from tests.unit.accounting.test_receipt import BAD_EVENTS, GOOD, OF_RECORDS, document, signed
+from tests.support.receipts import BAD_EVENTS, ENTRY, GOOD, KEY, KEYS, OF_RECORDS, document, make, release_entry, signed
 
 EXACT = {
     "gaussian": (Query("a", 100, Gaussian()),),

@@ -27,8 +27,8 @@ from solvers.losses import Squared
 from solvers.methods import NoisyMirrorDescent
 from solvers.methods.allocated.noisy_mirror_descent import NoisyMirrorDescentRun
 from solvers.problem import Problem, Vector
-from tests.privacy.test_audit import half_noise, mutated
 from tests.support.audit import beyond, source, violates
+from tests.support.mutants import half_noise, mutated
 from tests.support.seeded import SeededBits
 
 PROBLEM = Problem(Squared(1.0), n=40, d=2, row_norm=1.0)

@@ -23,7 +23,7 @@ def width(base: Base, principal: Anyone, dataset_id: DatasetId) -> int:
 NAME = "GET /v1/datasets/{dataset_id}/width"
 # What it touches beside its own file: where somebody has to decide, or to tell.
 BESIDE = {
-    "tests/service/test_identity.py": ("\nRULES = {\n", f"    {tuple(NAME.split())}: ALL,\n"),
+    "tests/support/access.py": ("\nRULES = {\n", f"    {tuple(NAME.split())}: ALL,\n"),
     "docs/http.md": ("\n| --- | --- | --- |\n", f"| `{NAME}` | any role | how many columns |\n"),
     "docs/commands.md": ("\n| --- | --- |\n", f"| `{NAME}` | `purse datasets` |\n"),
 }

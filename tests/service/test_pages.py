@@ -18,12 +18,12 @@ from app.pages import session
 from app.pages.routers import PAGES
 from app.pages.sheet import Sheet
 from app.pages.static_files import FOLDER, address, files, together
-from app.pages.words import between, bounds, duration, large, number, place, rounded_down
+from app.pages.words import between, bounds, coded, duration, large, number, place, rounded_down
 from tests.service.conftest import MakeService
+from tests.support.pages import visit
 from tests.support.service import JOB, SPEC, STEWARD, Service, people
 
 STYLE = f"/pages{address('pages.css')}"
-OURS = {"Sec-Fetch-Site": "same-origin"}
 PUBLIC = {
     "/",
     "/pages/sign-in",
@@ -35,22 +35,21 @@ PUBLIC = {
 HOSTILE = ("<script>alert(1)</script>", "\"'><img src=x onerror=alert(1)>", "abc\u202etxt.exe", "{{ 7 * 7 }}")
 
 
-def visit(service: Service, token: str | None, path: str, method: str = "GET", **options: Any) -> Response:
-    """One request of a browser whose cookie holds the token, and which keeps nothing from one request to the next."""
-    headers = {"Accept": "text/html"} | (OURS if method != "GET" else {}) | options.pop("headers", {})
-    if token is not None:
-        headers["Cookie"] = f"{session.COOKIE}={token}"
-    answer = service.client.request(method, path, headers=headers, follow_redirects=False, **options)
-    service.client.cookies.clear()
-    return answer
-
-
 def sign_in(service: Service, token: str, **options: Any) -> Response:
     return visit(service, None, "/pages/sign-in", "POST", data={"token": token}, **options)
 
 
 def _every() -> list[tuple[str, str]]:
     return [(method, route.path) for route in routes(PAGES) for method in sorted(route.methods or ())]
+
+
+def test_styles_hide_only_heads_of_tables_by_width() -> None:
+    """The tests in a browser rely on it: on a phone they check the rules about colours, sizes and tables alone."""
+    styles = "".join(path.read_text() for path in FOLDER.glob("*.css"))
+    blocks = re.findall(r"@media([^{]*)\{((?:[^{}]*\{[^{}]*\})*)", styles)
+    assert any("max-width" in query for query, _ in blocks)
+    hiding = [rule for _, rules in blocks for rule in re.findall(r"([^{}]*)\{[^{}]*display: ?none", rules)]
+    assert [rule.strip() for rule in hiding] == [".stack thead"]
 
 
 def test_every_page_has_its_row_and_no_row_is_left_over() -> None:
@@ -359,6 +358,10 @@ def test_a_number_keeps_the_digits_before_its_point() -> None:
         "about 10 min",
     )
     assert duration(6e-5) == "less than 0.1 s"
+
+
+def test_code_in_a_hint_is_marked_and_everything_else_is_text() -> None:
+    assert coded("`auto` chooses <b>") == "<code>auto</code> chooses &lt;b&gt;"
 
 
 def test_what_remains_is_rounded_down_so_that_a_request_for_it_fits() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.pages.words import number
-from tests.service.test_pages import visit
+from tests.support.pages import visit
 from tests.support.service import JOB, SPEC, Service, people
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 
 from app.pages.words import number
 from purse.model import Model
-from tests.service.test_pages import visit
+from tests.support.pages import visit
 from tests.support.service import JOB, STEWARD, Service, people
 
 

@@ -4,7 +4,6 @@ import json
 import math
 from collections import Counter
 from dataclasses import replace
-from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
@@ -27,19 +26,10 @@ from solvers.data_access import inputs
 from solvers.preparation import ByProfile
 from solvers.solve import run
 from solvers.statistics import Profile
+from tests.support.ages_and_pay import AGE, COLUMNS, PAID, N
 from tests.support.calculations import price
+from tests.support.quotes import SETTINGS, dataset, priced
 from tests.support.seeded import SeededBits
-from tests.unit.app.test_quotes import SETTINGS, dataset, priced
-
-COLUMNS: list[dict[str, Any]] = [
-    {"name": "age", "type": "number", "lower": 20, "upper": 60},
-    {"name": "paid", "type": "number", "lower": 0, "upper": 1000, "origin": 0, "scale": 500},
-    {"name": "sex", "type": "category", "categories": ["f", "m"]},
-]
-N = 20_000
-RNG = np.random.default_rng(11)
-AGE = np.clip(RNG.normal(35, 6, N), 20, 60)
-PAID = np.minimum(RNG.exponential(60, N), 500)
 
 
 def spec_of(epsilon: float = 0.5, bins: int = 20) -> JobSpec:
@@ -118,7 +108,7 @@ def test_intervals_of_persons_hold_the_truth_as_often_though_the_number_of_rows_
     asked = {"dataset": "ds_1", "method": {"name": "profile", "bins": 20}, "privacy": {"epsilon": 0.2}}
     spec = price(row, StatisticRequest.model_validate_json(json.dumps(asked)), SETTINGS).spec
     assert isinstance(spec.method, Profile)
-    present, places = RNG.random(n * k) < 0.5, slice(n * k)
+    present, places = np.random.default_rng(11).random(n * k) < 0.5, slice(n * k)
     X = np.column_stack(((AGE[places] - 40) / 20, PAID[places] / 500, np.ones(n * k)))
     data, held = inputs.of_arrays(X, np.zeros(n * k), spec.problem, present), Counter[str]()
     for seed in range(runs):

@@ -22,10 +22,10 @@ from purse.wire.statistics import CountsResult, CovarianceResult, MeansResult, Q
 from solvers.data_access import inputs
 from solvers.data_access.rows import Coded
 from solvers.solve import run
+from tests.support.ages_and_pay import AGE, COLUMNS, PAID
 from tests.support.calculations import price
+from tests.support.quotes import SETTINGS, dataset
 from tests.support.seeded import SeededBits
-from tests.unit.app.test_profiles import AGE, COLUMNS, PAID
-from tests.unit.app.test_quotes import SETTINGS, dataset
 
 N = 4000
 RNG = np.random.default_rng(8)

@@ -40,26 +40,19 @@ from solvers.selection import Auto
 from solvers.solve import run
 from solvers.statistics import Profile
 from tests.support.coupled import complaints
+from tests.support.profiled import KNOWN, LAYOUT, N, random_records
 from tests.support.seeded import SeededBits
 
-N = 600
-LAYOUT = Columns((1, 3, 1, 1), ((-1.0, 1.0), (0.0, 1.0), (-0.5, 1.0)))
 PROBLEM = Problem(Logistic(), n=N, d=LAYOUT.d, row_norm=LAYOUT.row_norm, columns=LAYOUT)
 TABLE = replace(PROBLEM, loss=Squared())
 PRIVACY = Privacy(1.0, 1e-6)
-KNOWN = Moments((0.2, 0.5, 0.3, 0.2, 0.4, 0.1), (0.3, 0.2, 0.2, 0.1, 0.05, 0.1), (0.01,) * 6)
 FAR = (np.array([1.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0]), -1.0)
 Answers = dict[str, Vector]
 
 
 @pytest.fixture(scope="module")
 def rows() -> tuple[Vector, Vector]:
-    rng = np.random.default_rng(3)
-    kinds = np.eye(3)[rng.integers(0, 3, N)]
-    numbers = np.column_stack((rng.uniform(0, 0.01, N), rng.uniform(-0.5, 1, N)))
-    X = np.column_stack((rng.normal(0.3, 0.2, N).clip(-1, 1), kinds, numbers, np.ones(N)))
-    X[7] = (-1.0, 1.0, 0.0, 0.0, 0.0, -0.5, 1.0)
-    return X, np.sign(X[:, 0] - 0.3 + X[:, 1] / 5)
+    return random_records()
 
 
 def profiled(rows: tuple[Vector, Vector], privacy: Privacy = PRIVACY, bins: int = 8) -> tuple[Moments, Vector, Plan]:

@@ -35,12 +35,11 @@ from solvers.methods import AdaptiveGd, DpGd, DpSvrg
 from solvers.preparation import Declared
 from solvers.problem import Problem
 from solvers.solve import run
+from tests.support.coded_rows import targets, unfolded
 from tests.support.operations import operations
 from tests.support.plain_loops import added, examples
 from tests.support.seeded import SeededBits
-from tests.unit.solvers.test_framed import targets
-from tests.unit.solvers.test_kernels import unfolded
-from tests.unit.solvers.test_standardised import QUERIES, every_answer, exact_answers
+from tests.support.standardised import QUERIES, every_answer, exact_answers
 
 Floats = NDArray[np.float64]
 RANGES = ((-1.0, 1.0),) * 3 + ((0.0, 1.0), (-0.25, 0.5)) + ((-1.0, 1.0),) * 8
