@@ -56,8 +56,7 @@ from accounting.plan import Plan, PlannedQuery
 from app.wire import JobRequest
 from solvers import kernels, methods, plan, solve
 from solvers.data_access import inputs
-from solvers.data_access.sampled import SampledOracle
-from solvers.data_access.walk import Walk
+from solvers.data_access.walk import WalkingOracle
 from solvers.losses import Loss, names
 from solvers.losses.log_cosh import LogCosh
 from solvers.problem import Problem
@@ -73,7 +72,7 @@ for method in (methods.DpGd(), methods.OutputPerturbation(), methods.DpSvrg(epoc
     assert plan(method, problem, Privacy(50.0, 1e-5)).release.epsilon <= 50
     assert np.linalg.norm(solve(method, problem, X, y, Privacy(50.0, 1e-5)).coefficients - w) < 0.1, method.name
 queries = Plan((PlannedQuery("change", 9, PoissonGaussian(0.002), 1.0),))
-oracle = SampledOracle(problem, inputs.of_arrays(X, y, problem), queries, Noise(), None, Walk.of)
+oracle = WalkingOracle(problem, inputs.of_arrays(X, y, problem), queries, Noise())
 assert oracle.walk("change", w, w, np.zeros(3), 0.1, 9) is not None
 assert kernels.c_function.cache_info().misses == before  # compiled as the union was, not when it was asked for
 schema = JobRequest.model_json_schema()
