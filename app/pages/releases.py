@@ -22,6 +22,7 @@ from purse.wire.evaluations import (
     Threshold,
     TwoClasses,
 )
+from purse.wire.inference import Inference, TableRow
 from purse.wire.profiles import ColumnProfile, DatasetProfile, Interval
 from purse.wire.statistics import (
     Axis,
@@ -154,6 +155,9 @@ def _model(model: Model) -> Iterator[Table]:
     if (best := model.tuning) is not None:
         row = (f"candidate {best.candidate + 1}", number(best.score), number(best.noise_std))
         yield _table(f"The best of {best.runs} runs", ("chosen", "score", "std of its noise"), [row], 1)
+    if model.table is not None and model.inference is not None:
+        yield _regression(model.table, model.inference)
+        return
     encoded, in_units = model.named, model.coefficients_in_units
     if isinstance(encoded, Coefficients) and isinstance(in_units, Coefficients):
         half_widths = () if model.intervals is None else model.intervals.half_widths
@@ -163,6 +167,16 @@ def _model(model: Model) -> Iterator[Table]:
     elif not isinstance(encoded, Coefficients) and not isinstance(in_units, Coefficients):
         for (name, margin), units in zip(encoded.items(), in_units.values(), strict=True):
             yield _coefficients(model, f"Coefficients of class {name}", margin, units, ())
+
+
+def _regression(rows: Sequence[TableRow], inference: Inference) -> Table:
+    """Return the regression table; coefficients that are not resolved have their reason instead of numbers."""
+    cells = []
+    for row in rows:
+        interval = f"{number(row.lower)} to {number(row.upper)}" if row.resolved else f"not resolved: {row.reason}"
+        cells.append((row.term, number(row.estimate), number(row.std_error), interval, number(row.p_value, 2)))
+    headings = ("term", "estimate", "standard error", f"{100 * inference.level:g} % interval", "p")
+    return replace(_table("Regression table", headings, cells, len(rows)), note=inference.parameter)
 
 
 def _coefficients(
