@@ -29,11 +29,8 @@ class FullBatch(Protocol):
         """Return the last point of noisy proximal gradient steps, whose other points stay hidden."""
 
 
-class Sampled(Protocol):
-    """Private gradients over random batches; see `solvers.data_access.sampled.SampledOracle`."""
-
-    def gradient(self, query: str, w: Vector) -> Vector:
-        """Return a noisy mean gradient over all records."""
+class Sampled(FullBatch, Protocol):
+    """Private gradients over random batches too; see `solvers.data_access.sampled.SampledOracle`."""
 
     def sampled_gradient(self, query: str, w: Vector) -> Vector:
         """Return a noisy mean gradient over a fresh random batch."""

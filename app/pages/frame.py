@@ -57,6 +57,7 @@ _FILTERS = (
     words.minute,
     words.bounds,
     words.place,
+    words.coded,
     part,
 )
 _TEMPLATES.globals |= {"glossary": GLOSSARY, "states": words.STATES, "badges": words.BADGES}

@@ -24,7 +24,7 @@ _SCHEMAS: dict[Kind, str] = {
     "evaluation": "EvaluationRequest",
 }
 _PATHS: dict[Kind, str] = {"model": "/v1/jobs", "statistic": "/v1/statistics", "tuning": "/v1/tunings"}
-_COMMON_FIELDS = ("model", "target", "positive", "features", "columns", "method", "candidates", "repeats", "privacy")
+_COMMON_FIELDS = ("model", "target", "positive", "features", "method", "columns", "candidates", "repeats", "privacy")
 _TABLES = Field(
     "counts_of_several_columns",
     "choice",
@@ -122,7 +122,10 @@ class Sheet:
         ----------
         key : idempotency key of a request whose outcome is unknown; a fresh one if None
         """
-        common = [field for field in self.fields if field.name in _COMMON_FIELDS]
+        common = sorted(
+            (field for field in self.fields if field.name in _COMMON_FIELDS),
+            key=lambda field: _COMMON_FIELDS.index(field.name),
+        )
         if self.tables is not None:
             common.insert(-1, self.tables)  # before the privacy
         return await self.visit.page(

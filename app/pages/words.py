@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from html import escape
 from typing import Any
 
 _LARGEST_WHOLE = 1e15  # a double holds no unit digit beyond
@@ -15,6 +16,7 @@ STATES = {"queued": "Queued", "running": "Running", "done": "Completed", "failed
 """Names of a job's states."""
 BADGES = {"queued": "secondary", "done": "success", "failed": "danger", "cancelled": "secondary"}
 """Variants of the badges of a job's states; the others have none."""
+_CODE = re.compile("`([^`]+)`")
 _ROOT = re.compile(r"^(?:body|spec|query)(?:\.|$)")
 _MEMBER = re.compile(r"\b(column|candidate)s\.(\d+)(?:\.(?:number|category)(?=\.|$))?")
 
@@ -35,7 +37,7 @@ def large(value: float) -> str:
     for unit, name in ((_BILLION, "billion"), (_MILLION, "million")):
         if unit <= value < 1e3 * _BILLION:
             return f"{value / unit:.3g} {name}"
-    return number(value)
+    return number(value, 3)
 
 
 def rounded_down(value: float | None) -> str:
@@ -70,6 +72,21 @@ def day(timestamp: str) -> str:
 def minute(timestamp: str) -> str:
     """Return an ISO timestamp to the minute, in UTC: `2026-11-24 14:05`."""
     return timestamp[:16].replace("T", " ")
+
+
+class Html(str):
+    """HTML that a template does not escape again."""
+
+    __slots__ = ()
+
+    def __html__(self) -> str:
+        """Return the HTML itself, as MarkupSafe asks for it."""
+        return str(self)
+
+
+def coded(text: str) -> Html:
+    """Return text as HTML, in which text between backticks is code."""
+    return Html(_CODE.sub(r"<code>\1</code>", escape(text)))
 
 
 def place(where: str) -> str:

@@ -18,7 +18,7 @@ from accounting.noise import Noise
 from accounting.plan import Plan
 from solvers.audit.bounds import ALARM, DELTAS, Scores, epsilon_lower_bound
 from solvers.audit.counting import CountingAttacker
-from solvers.audit.gradients import AnyOracle, GradientAttacker, SlotAttacker
+from solvers.audit.gradients import GradientAttacker, SlotAttacker
 from solvers.audit.neighbors import Neighbors, Row, neighbor
 from solvers.audit.standardised import StandardisedAttacker
 from solvers.audit.weighted import WeightedAttacker
@@ -29,6 +29,7 @@ from solvers.data_access.oracles import DataOracles, split
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.methods import Run
 from solvers.moment_bounds import MOMENTS, TARGET_MOMENTS
+from solvers.oracles import Sampled
 from solvers.preparation import Preparation
 from solvers.problem import Problem, Vector
 from solvers.solve import AS_DECLARED
@@ -65,11 +66,11 @@ class ScoringOracles:
 
     def full_batch(self, hides_steps: bool) -> GradientAttacker:
         """Open the oracle of full gradients."""
-        return self._gradients(cast(AnyOracle, self._oracles.full_batch(hides_steps)))
+        return self._gradients(cast(Sampled, self._oracles.full_batch(hides_steps)))
 
     def sampled(self, walks: bool) -> GradientAttacker:
         """Open the oracle of sampled gradients."""
-        return self._gradients(cast(AnyOracle, self._oracles.sampled(walks)))
+        return self._gradients(self._oracles.sampled(walks))
 
     def allocated(self) -> SlotAttacker:
         """Open the oracle of secret slots."""
@@ -102,7 +103,7 @@ class ScoringOracles:
         """Open the data access, which has no transcript to attack."""
         return self._oracles.access(tabulates)
 
-    def _gradients(self, oracle: AnyOracle) -> GradientAttacker:
+    def _gradients(self, oracle: Sampled) -> GradientAttacker:
         neighbors = self._neighbors
         self._attacker = GradientAttacker(oracle, self.problem, self._plan, *neighbors.rows, neighbors.other_rows)
         return self._attacker

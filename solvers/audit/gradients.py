@@ -5,7 +5,6 @@ A *tilt* is the logarithm of the density of N(mean, std) over that of N(0, std),
 
 import math
 from collections import defaultdict
-from typing import Protocol
 
 import numpy as np
 from scipy.special import gammaln, xlog1py, xlogy
@@ -16,15 +15,11 @@ from solvers.audit.neighbors import Row, gradients
 from solvers.centred import centres
 from solvers.data_access.allocated import AllocatedOracle
 from solvers.domains import Free
-from solvers.oracles import FullBatch, Sampled
+from solvers.oracles import Sampled
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2, NoRegularizer
 
 _NEGLIGIBLE = 1e-9  # of a bound: if all other records add less, the size of a batch hardly changes an answer
-
-
-class AnyOracle(FullBatch, Sampled, Protocol):
-    """An oracle of full or of sampled gradients; a run requests only answers that its own oracle has."""
 
 
 class GradientAttacker:
@@ -35,7 +30,7 @@ class GradientAttacker:
     """
 
     def __init__(
-        self, oracle: AnyOracle, problem: Problem, plan: Plan, one: Row, two: Row, other_rows: Row | None = None
+        self, oracle: Sampled, problem: Problem, plan: Plan, one: Row, two: Row, other_rows: Row | None = None
     ) -> None:
         self._oracle, self._problem, self._plan, self._rows = oracle, problem, plan, (one, two)
         self._other_rows = () if other_rows is None else (other_rows,)

@@ -29,31 +29,19 @@ from solvers.problem import Problem, Vector
 
 _ROWS_PER_HEARTBEAT = 1024
 
-Rounded = Callable[[Summed, NDArray[np.float64], Callable[[], None]], NDArray[np.float64]]
-
 
 class DataAccess(AbstractOracle):
     """The data of one problem, and the releases of one plan.
 
-    Parameters
-    ----------
-    problem, data, plan, noise, on_answer : as for `AbstractOracle`; `on_answer` is also called during long work
-    rounded : `lattice_sums.lattice_mean_gradients`, for runs that request it
+    Parameters as `AbstractOracle`; `on_answer` is also called during long work.
     """
 
-    __slots__ = ("_drawn", "_read", "_rounded", "_spent")
+    __slots__ = ("_drawn", "_read", "_spent")
 
     def __init__(
-        self,
-        problem: Problem,
-        data: Summed,
-        plan: Plan,
-        noise: Noise,
-        on_answer: Callable[[int], None] | None = None,
-        rounded: Rounded | None = None,
+        self, problem: Problem, data: Summed, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None = None
     ) -> None:
         super().__init__(problem, data, plan, noise, on_answer)
-        self._rounded = rounded
         self._drawn = False  # whether the rows are drawn with replacement, or were drawn from
         self._read: range | None = None  # smallest range with all records read since the last release
         self._spent: dict[str, int] = {}  # first record that the next part of a parallel query may read
@@ -100,15 +88,9 @@ class DataAccess(AbstractOracle):
                 moved[:] = 0.0
         return total / len(rows)
 
-    def mean_gradients(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the mean of grad f_i over all records at each point, (m, d), each rounded to a lattice first.
-
-        There is no noise, so a method must never return this value.
-        """
-        if self._rounded is None:
-            raise OutOfPlan("this run is declared without a table of gradients, so it cannot request one")
-        self._read_rows(range(self._problem.n))
-        return self._rounded(self._data, points, self._meter.pulse)
+    def mean_gradients(self, points: NDArray[np.float64]) -> NDArray[np.float64]:  # noqa: ARG002
+        """Raise `OutOfPlan`: only a run that declares tables gets a `TabulatingAccess`, which answers this."""
+        raise OutOfPlan("this run is declared without a table of gradients, so it cannot request one")
 
     def moments(self, limit: float) -> tuple[NDArray[np.float64], Vector]:
         """Return X'X/(n k) and X'y/(n k) of the scaled rows and of the targets clipped to [-limit, limit].

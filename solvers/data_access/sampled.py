@@ -16,45 +16,23 @@ from accounting.plan import Plan, PlannedQuery
 from solvers import kernels
 from solvers.bounds import printed_bound, sampled_bound
 from solvers.centred import centred_bound, centres, check_centred
-from solvers.data_access.data import Data, slots_of
-from solvers.data_access.full_batch import full_gradient
-from solvers.data_access.meter import AbstractOracle
+from solvers.data_access.data import slots_of
+from solvers.data_access.full_batch import FullBatchOracle
 from solvers.data_access.summed import Summed
 from solvers.data_access.sums import RowCount, center, gradient_sum, mean_gradient, reach
 from solvers.problem import Problem, Vector
 
-Walking = Callable[[Noise, Vector, Vector, Vector, int], Vector]
-Walker = Callable[[Problem, Data, PlannedQuery, float, bool], Walking | None]
 
+class SampledOracle(FullBatchOracle):
+    """Private answers about one problem on one dataset, within one plan. Parameters as `AbstractOracle`."""
 
-class SampledOracle(AbstractOracle):
-    """Private answers about one problem on one dataset, within one plan.
-
-    Parameters
-    ----------
-    problem, data, plan, noise, on_answer : as for `AbstractOracle`
-    walker : `walk.Walk.of`, for runs that request walks
-    """
-
-    __slots__ = ("_anchor", "_anchor_gradient", "_walker")
+    __slots__ = ("_anchor",)
 
     def __init__(
-        self,
-        problem: Problem,
-        data: Summed,
-        plan: Plan,
-        noise: Noise,
-        on_answer: Callable[[int], None] | None = None,
-        walker: Walker | None = None,
+        self, problem: Problem, data: Summed, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None = None
     ) -> None:
         super().__init__(problem, data, plan, noise, on_answer)
-        self._anchor: Vector | None = None  # of the stored exact gradient
-        self._anchor_gradient = np.empty(0)
-        self._walker = walker
-
-    def gradient(self, query: str, w: Vector) -> Vector:
-        """Return grad F(w) + noise, over all records; see `FullBatchOracle.gradient`."""
-        return full_gradient(self._data, self._meter, query, w)
+        self._anchor: tuple[Vector, Vector] | None = None  # the last anchor and the exact gradient there
 
     def sampled_gradient(self, query: str, w: Vector) -> Vector:
         """Return (1/b) sum over a fresh batch of grad f_i(w) + noise; per-record bound G / b, plus rounding.
@@ -128,33 +106,13 @@ class SampledOracle(AbstractOracle):
     def walk(
         self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int, centred: bool = False
     ) -> NDArray[np.float64] | None:
-        """Return the `count` points that follow w, shape (count, d), with w <- prox(w - step v); each uses one answer.
-
-        v = snapshot + sampled_change(query, w, anchor), or centred_change, while L ||w - anchor|| <= G, and
-        sampled_gradient(query, w) otherwise. The answers have the same law as single requests (docs/proofs/oracle.md).
-        Returns None and counts nothing if the walk is not compiled; then request each answer. `on_answer` is called
-        once, after all answers, so request about a thousand at a time. Raises as `sampled_change`; if the plan has
-        fewer answers left, none is counted.
-        """
-        for point in (w, anchor, snapshot):
-            reach(self._problem, point)
-        if centred:
-            check_centred(self._problem)
-        planned = self._meter.look(query, PoissonGaussian)
-        walker, data = self._walker, self._data
-        compiled = walker(self._problem, data, planned, step, centred) if walker and isinstance(data, Data) else None
-        if compiled is None:
-            return None
-        self._meter.take(query, PoissonGaussian, count)
-        points = compiled(self._meter.noise, w, anchor, snapshot, count)
-        self._meter.report(count)
-        return points
+        """Return None and count nothing: only a run that declares walks gets a `WalkingOracle`, which answers this."""
 
     def _at_anchor(self, anchor: Vector) -> Vector:
         """Return the exact grad F(anchor), summed once for each anchor: only for answers that add noise to it."""
-        if self._anchor is None or not np.array_equal(self._anchor, anchor):
-            self._anchor, self._anchor_gradient = anchor.copy(), mean_gradient(self._data, anchor)
-        return self._anchor_gradient
+        if self._anchor is None or not np.array_equal(self._anchor[0], anchor):
+            self._anchor = anchor.copy(), mean_gradient(self._data, anchor)
+        return self._anchor[1]
 
     def _batch(self, planned: PlannedQuery) -> tuple[NDArray[np.int64], float]:
         """Return the slots of a fresh batch, and its fixed expected size in records."""

@@ -130,6 +130,7 @@ def test_a_step_of_the_editor_is_taken_before_a_script_has_arrived(page: Page, b
 def test_a_declaration_that_is_pasted_before_a_script_has_arrived_is_read(page: Page) -> None:
     with held(page, "**/htmx.min.js"):
         page.goto("/pages/upload", wait_until="commit")
+        page.locator("summary", has_text="Declaration as JSON").click()
         page.get_by_label("Declaration, as JSON").fill("[]")
         page.get_by_role("button", name="Show it in the editor").click()
     expect(page.get_by_role("alert")).to_be_visible()

@@ -5,7 +5,7 @@ solver visits: the clipped residual at y = +1 and y = -1. Runs use a seeded sour
 """
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ from accounting.noise.lattice import Lattice
 from accounting.plan import Plan, PlannedQuery
 from solvers.audit.attack import excess
 from solvers.audit.bounds import epsilon_lower_bound, mu_lower_bound
-from solvers.audit.gradients import AnyOracle, GradientAttacker
+from solvers.audit.gradients import GradientAttacker
 from solvers.audit.neighbors import Row
 from solvers.data_access import inputs
 from solvers.data_access.data import Data
@@ -129,7 +129,7 @@ def test_the_audit_of_dp_svrg_reaches_the_worst_case() -> None:
     for seed in range(50):
         plan = planned(FAR, WIDE)
         oracle = SampledOracle(WIDE, data, plan, Noise(SeededBits(seed)))
-        FAR.run(Watching(cast(AnyOracle, oracle), WIDE, plan, *rows(WIDE)), WIDE)
+        FAR.run(Watching(oracle, WIDE, plan, *rows(WIDE)), WIDE)
     assert len(asked) >= 4 * 50
     assert asked.count("worst") > 0.8 * len(asked)
 

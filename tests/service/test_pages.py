@@ -18,7 +18,7 @@ from app.pages import session
 from app.pages.routers import PAGES
 from app.pages.sheet import Sheet
 from app.pages.static_files import FOLDER, address, files, together
-from app.pages.words import between, bounds, duration, large, number, place, rounded_down
+from app.pages.words import between, bounds, coded, duration, large, number, place, rounded_down
 from tests.service.conftest import MakeService
 from tests.support.pages import visit
 from tests.support.service import JOB, SPEC, STEWARD, Service, people
@@ -358,6 +358,10 @@ def test_a_number_keeps_the_digits_before_its_point() -> None:
         "about 10 min",
     )
     assert duration(6e-5) == "less than 0.1 s"
+
+
+def test_code_in_a_hint_is_marked_and_everything_else_is_text() -> None:
+    assert coded("`auto` chooses <b>") == "<code>auto</code> chooses &lt;b&gt;"
 
 
 def test_what_remains_is_rounded_down_so_that_a_request_for_it_fits() -> None:

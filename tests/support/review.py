@@ -48,7 +48,7 @@ ORACLES: dict[type[Any], str] = {
     WeightedRun: "solvers.data_access.weighted",
 }
 INPUTS, ENTRIES = "solvers.data_access.inputs", "solvers.data_access.sparse"
-# Handed only to the oracle of a run that requests them: `solvers.data_access.oracles`.
+# Opened only for a run that requests them: `solvers.data_access.oracles`.
 HANDED = {
     "walks": "solvers.data_access.walk",
     "hides": "solvers.data_access.last_iterate",

@@ -1,5 +1,6 @@
 // Draws charts with uPlot, in the colors of the page and at its width.
 
+const MOST_TABLE_ROWS = 25;
 const HEIGHT = 260;
 const DASH = [6, 4];
 
@@ -75,11 +76,42 @@ export function chart(place, described) {
   new ResizeObserver(() => requestAnimationFrame(fit)).observe(place);
 }
 
+/** Return a new element with a text, with elements inside, and with attributes. */
+export function made(name, text = "", inside = [], attributes = {}) {
+  const element = document.createElement(name);
+  element.textContent = text;
+  element.append(...inside);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  return element;
+}
+
+/** Return a table with a header for each column, and for each row. */
+export function table(heads, rows) {
+  const header = made("tr", "", heads.map((head) => made("th", head, [], { scope: "col" })));
+  const body = rows.map(([first, ...rest]) =>
+    made("tr", "", [made("th", first, [], { scope: "row" }), ...rest.map((cell) => made("td", cell))]),
+  );
+  return made("table", "", [made("thead", "", [header]), made("tbody", "", body)]);
+}
+
+/** Write the numbers of a chart as a folded table after it; of many points, evenly spaced ones. */
+export function tabulate(place, { x, lines, axes: [axis], is_time: isTime }) {
+  const number = (value) => (value === null ? "–" : String(Number(value.toPrecision(3))));
+  const name = (at) => (isTime ? new Date(1000 * at).toISOString().slice(0, 16).replace("T", " ") : number(at));
+  const every = Math.ceil(x.length / MOST_TABLE_ROWS);
+  const rows = x.map((at, index) => [name(at), ...lines.map(({ values }) => number(values[index]))]);
+  const shown = rows.filter((_, index) => index % every === every - 1);
+  const heads = [axis, ...lines.map(({ label }) => label)];
+  place.after(made("details", "", [made("summary", "The chart as a table"), made("div", "", [table(heads, shown)])]));
+}
+
 /** Draw the logarithm of `delta` at 200 epsilons up to `most`, down to 1e-15. */
 export function curve(place, delta, most) {
   const x = Array.from({ length: 200 }, (_, k) => (most * (k + 1)) / 200);
   const values = x.map(delta).map((each) => (each >= 1e-15 ? Math.log10(each) : null));
-  chart(place, { kind: "line", x, lines: [{ label: "log10 delta", values }], axes: ["epsilon", "log10 delta"] });
+  const described = { kind: "line", x, lines: [{ label: "log10 delta", values }], axes: ["epsilon", "log10 delta"] };
+  chart(place, described);
+  tabulate(place, described);
 }
 
 /** Draw the charts that the server described and that are not drawn yet. */

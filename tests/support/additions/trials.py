@@ -24,8 +24,7 @@ from app.wire import JobRequest, StatisticRequest
 from solvers import Problem, kernels, methods, plan, solve
 from solvers.columns import Columns
 from solvers.data_access import inputs
-from solvers.data_access.sampled import SampledOracle
-from solvers.data_access.walk import Walk
+from solvers.data_access.walk import WalkingOracle
 from solvers.losses import Logistic, Loss, Squared, names
 from solvers.solve import run
 from tests.service.conftest import made
@@ -54,7 +53,7 @@ def test_trial_of_a_loss() -> None:
         assert plan(method, problem, Privacy(50.0, 1e-5)).release.epsilon <= 50
         assert np.linalg.norm(solve(method, problem, X, y, Privacy(50.0, 1e-5)).coefficients - w) < 0.1, method.name
     queries = Plan((PlannedQuery("change", 9, PoissonGaussian(0.002), 1.0),))
-    oracle = SampledOracle(problem, inputs.of_arrays(X, y, problem), queries, Noise(), None, Walk.of)
+    oracle = WalkingOracle(problem, inputs.of_arrays(X, y, problem), queries, Noise())
     assert oracle.walk("change", w, w, np.zeros(3), 0.1, 9) is not None
     assert kernels.c_function.cache_info().misses == misses, "a first use compiles nothing"
     schema = JobRequest.model_json_schema()

@@ -134,6 +134,7 @@ def test_a_result_is_a_frame_and_escaped_html(kind: str) -> None:
     assert html.count("<tr>") == rows + 1
     assert "<m>" not in html
     assert "\n" not in repr(result)
+    assert str(result) == repr(result)
     pytest.importorskip("pandas", reason="pandas is not installed: frames of results are not tried")
     frame = result.to_frame()
     assert (list(frame.columns), len(frame)) == (columns, rows)

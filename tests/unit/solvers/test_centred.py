@@ -21,7 +21,7 @@ from solvers.data_access.frames import framed
 from solvers.data_access.meter import Meter
 from solvers.data_access.sampled import SampledOracle
 from solvers.data_access.sums import gradient_sum
-from solvers.data_access.walk import Walk
+from solvers.data_access.walk import WalkingOracle
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
 from solvers.losses import Absolute, HuberHinge, Logistic, Loss, Quantile, Sigmoid, Softmax, Squared
@@ -253,7 +253,7 @@ def test_it_is_refused_where_its_theorem_fails(loss: Loss) -> None:
     data = inputs.of_arrays(np.ones((N, D)), np.ones(N), problem)
     at = np.zeros(problem.size)
     queries = Plan((PlannedQuery("change", 9, PoissonGaussian(RATE), 1.0),))
-    found = SampledOracle(problem, data, queries, Noise(SeededBits(1)), walker=Walk.of)
+    found = WalkingOracle(problem, data, queries, Noise(SeededBits(1)))
     with pytest.raises(Unsuitable, match="centred"):
         found.centred_change("change", at + 1e-3, at)
     with pytest.raises(Unsuitable, match="centred"):

@@ -23,7 +23,7 @@ from solvers.data_access.sampled import SampledOracle
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.sums import gradient_sum
 from solvers.data_access.unfolded import rows_of
-from solvers.data_access.walk import Walk
+from solvers.data_access.walk import WalkingOracle
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
 from solvers.losses import Logistic, Loss, Softmax, Squared
@@ -101,9 +101,7 @@ def test_a_walk_in_a_frame_is_asking_one_by_one() -> None:
     recorded, anchor, step = Recorded(5), np.full(D, 0.1), 0.02
     snapshot = np.linspace(-0.2, 0.2, D)
     with own_batches():
-        points = SampledOracle(given, implicit, queries, recorded, walker=Walk.of).walk(
-            "change", anchor, anchor, snapshot, step, 60
-        )
+        points = WalkingOracle(given, implicit, queries, recorded).walk("change", anchor, anchor, snapshot, step, 60)
         assert points is not None
         replayed = Replayed(recorded)
         plain, w = SampledOracle(given, implicit, queries, replayed), anchor

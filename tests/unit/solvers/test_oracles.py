@@ -29,9 +29,12 @@ from solvers.data_access.access import DataAccess
 from solvers.data_access.allocated import AllocatedOracle
 from solvers.data_access.data import Data
 from solvers.data_access.full_batch import FullBatchOracle
+from solvers.data_access.last_iterate import HiddenStepsOracle
+from solvers.data_access.lattice_sums import TabulatingAccess
 from solvers.data_access.meter import Meter
 from solvers.data_access.oracles import DataOracles
 from solvers.data_access.sampled import SampledOracle
+from solvers.data_access.walk import WalkingOracle
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Softmax, Squared
 from solvers.methods import Run
@@ -44,9 +47,12 @@ PROBLEM = Problem(Squared(), n=6, d=2, row_norm=1.0)
 PLAN = Plan((PlannedQuery("gradient", 1, Gaussian(), 1.0),))
 ORACLES: list[tuple[Any, Any]] = [
     (FullBatchOracle, FullBatch),
+    (HiddenStepsOracle, FullBatch),
     (SampledOracle, Sampled),
+    (WalkingOracle, Sampled),
     (AllocatedOracle, Allocated),
     (DataAccess, Access),
+    (TabulatingAccess, Access),
 ]
 SOURCES = sorted(Path(solvers.methods.__file__).parent.rglob("*.py"))
 
@@ -55,7 +61,7 @@ def public(kind: type) -> set[str]:
     return {name for name in dir(kind) if not name.startswith("_")}
 
 
-@pytest.mark.parametrize(("kind", "documented"), ORACLES, ids=["full_batch", "sampled", "allocated", "access"])
+@pytest.mark.parametrize(("kind", "documented"), ORACLES, ids=lambda kind: kind.__name__)
 def test_a_malicious_method_finds_the_documented_operations_and_nothing_behind_them(kind: Any, documented: Any) -> None:
     oracle = kind(PROBLEM, inputs.of_arrays(np.ones((6, 2)), np.ones(6), PROBLEM), PLAN, Noise(SeededBits(1)))
     assert public(type(oracle)) == public(documented) | {"transcript"}

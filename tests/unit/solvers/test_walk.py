@@ -18,9 +18,8 @@ from accounting.privacy import Privacy, Unit
 from solvers import bounds, centred, kernels, plan, solve
 from solvers.data_access import inputs
 from solvers.data_access.data import Data
-from solvers.data_access.sampled import SampledOracle
 from solvers.data_access.unfolded import rows_of
-from solvers.data_access.walk import Walk
+from solvers.data_access.walk import WalkingOracle
 from solvers.domains import Domain, Free, L1Ball, L2Ball
 from solvers.errors import Unsuitable
 from solvers.losses import Hinge, HuberHinge, Logistic, Loss, Sigmoid, Squared
@@ -55,12 +54,12 @@ def _data(problem: Problem) -> Data:
     return inputs.of_arrays(X, np.sign(y) if problem.loss.takes == "class" else y / 5, problem, held)
 
 
-def _oracle(problem: Problem, noise: Noise, multiplier: float = 0.4, count: int = 10_000) -> SampledOracle:
+def _oracle(problem: Problem, noise: Noise, multiplier: float = 0.4, count: int = 10_000) -> WalkingOracle:
     queries = (
         PlannedQuery("snapshot", 10, Gaussian(), multiplier),
         PlannedQuery("change", count, PoissonGaussian(RATE), multiplier),
     )
-    return SampledOracle(problem, _data(problem), Plan(queries), noise, walker=Walk.of)
+    return WalkingOracle(problem, _data(problem), Plan(queries), noise)
 
 
 @pytest.mark.parametrize("domain", [Free(), L2Ball(0.7)], ids=repr)
@@ -168,7 +167,7 @@ def test_what_is_not_compiled_is_asked_for(problem: Problem) -> None:
 def test_large_batches_are_asked_for() -> None:
     problem, at = _problem(Logistic()), np.zeros(D)
     queries = Plan((PlannedQuery("change", 5, PoissonGaussian(0.5), 1.0),))
-    oracle = SampledOracle(problem, _data(problem), queries, Noise(SeededBits(1)), walker=Walk.of)
+    oracle = WalkingOracle(problem, _data(problem), queries, Noise(SeededBits(1)))
     assert oracle.walk("change", at, at, at, 0.1, 3) is None
 
 
