@@ -84,7 +84,7 @@ class Model(Tabular, models.Model):
         """The regression table of a model that was trained with `inference`; a ValueError for other models."""
         from purse.regression import Regression  # late: NumPy
 
-        return Regression(self)
+        return Regression.of(self)
 
     def contrast(self, weights: Mapping[str, float]) -> "Contrast":
         """Return an estimated linear combination of coefficients: see `Regression.contrast`."""

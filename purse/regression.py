@@ -3,7 +3,7 @@
 import csv
 import io
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,21 +38,37 @@ class Regression(Tabular):
 
     Parameters
     ----------
-    model : a model that was trained with `inference`
-
-    Raises
-    ------
-    ValueError
-        if the model has no table.
+    rows : all coefficients
+    covariance : of the resolved rows
+    facts : what the table refers to
+    heading : facts that the summary shows first, by name
+    is_logistic : whether estimates are log-odds
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(
+        self,
+        rows: Sequence[TableRow],
+        covariance: Sequence[Sequence[float]],
+        facts: Inference,
+        heading: Mapping[str, str],
+        is_logistic: bool,
+    ) -> None:
+        self.rows, self._facts, self._heading, self._is_logistic = tuple(rows), facts, dict(heading), is_logistic
+        self._resolved = [row for row in self.rows if row.resolved]
+        self._covariance = np.array(covariance).reshape(len(self._resolved), -1)
+
+    @classmethod
+    def of(cls, model: Model) -> "Regression":
+        """Return the table of a model that was trained with `inference`; a ValueError if it has none."""
         if model.table is None or model.covariance is None or model.inference is None:
             raise ValueError("the model has no regression table: request the job with inference=True")
-        self.model, self.rows = model, tuple(model.table)
-        self._facts: Inference = model.inference
-        self._resolved = [row for row in self.rows if row.resolved]
-        self._covariance = np.array(model.covariance).reshape(len(self._resolved), -1)
+        privacy = model.privacy
+        records = f"{privacy.persons} persons" if privacy.persons else f"{privacy.rows} rows"
+        heading = {
+            "target": f"{model.target.name}, {records}",
+            "privacy": f"{text.loss(privacy.epsilon, privacy.delta)}, {privacy.neighbors}",
+        }
+        return cls(model.table, model.covariance, model.inference, heading, model.link == "logistic")
 
     @property
     def params(self) -> dict[str, float]:
@@ -83,7 +99,7 @@ class Regression(Tabular):
         ValueError
             if the model is not logistic.
         """
-        if self.model.link != "logistic":
+        if not self._is_logistic:
             raise ValueError("odds ratios are for logistic models")
         return {term: math.exp(value) for term, value in self.params.items() if term != INTERCEPT}
 
@@ -145,12 +161,10 @@ class Regression(Tabular):
 
     def summary(self) -> str:
         """Return the table as text, with what it refers to."""
-        privacy, inference = self.model.privacy, self._facts
-        records = f"{privacy.persons} persons" if privacy.persons else f"{privacy.rows} rows"
-        kind = "Logistic regression" if self.model.link == "logistic" else "Linear regression"
+        inference = self._facts
         facts: list[tuple[str, object]] = [
-            (kind, f"of {self.model.target.name}, {records}"),
-            ("privacy", f"{text.loss(privacy.epsilon, privacy.delta)}, {privacy.neighbors}"),
+            ("regression", "logistic" if self._is_logistic else "linear"),
+            *self._heading.items(),
             ("intervals", f"{inference.level:.3g}, with sampling error and privacy noise"),
         ]
         if inference.effective_rows is not None:
@@ -186,7 +200,7 @@ class Regression(Tabular):
         return self.summary()
 
     def __repr__(self) -> str:
-        return f"<regression of {self.model.target.name}: {len(self._resolved)} of {len(self.rows)} terms resolved>"
+        return f"<regression: {len(self._resolved)} of {len(self.rows)} terms resolved>"
 
     def _as_table(self) -> Table:
         rows: list[tuple[object, ...]] = []

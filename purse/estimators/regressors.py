@@ -61,6 +61,9 @@ class _Regressor(RegressorMixin, Private, ABC):  # type: ignore[misc]
     def _unread(self, y: Any) -> float:
         return declared.unread(self._bounded(), y)
 
+    def _number_target(self) -> NumberColumn:
+        return self._bounded()
+
     def _bounded(self) -> NumberColumn:
         if self.target_bounds is None:
             raise ValueError(
@@ -105,6 +108,7 @@ class PrivateLinearRegression(_Regressor):
         accountant: BudgetAccountant | None = None,
         neighbors: Relation = REPLACE_ONE,
         max_rows: int | None = None,
+        inference: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -118,6 +122,7 @@ class PrivateLinearRegression(_Regressor):
         self.accountant = accountant
         self.neighbors = neighbors
         self.max_rows = max_rows
+        self.inference = inference
 
     def _loss(self) -> Loss:
         return Squared()

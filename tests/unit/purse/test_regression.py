@@ -113,7 +113,7 @@ def test_text_csv_and_latex_have_every_term() -> None:
 def test_a_model_without_a_table_says_how_to_get_it() -> None:
     plain = model(table=None, covariance=None, inference=None)
     with pytest.raises(ValueError, match="inference=True"):
-        Regression(plain)
+        Regression.of(plain)
     assert "coefficient" in plain.summary()
     with pytest.raises(ValueError, match="logistic"):
         _ = model(link="identity").regression.ratios
