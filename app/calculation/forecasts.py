@@ -248,5 +248,6 @@ def _moments(problem: Problem, rows: dict[str, Floats]) -> Moments:
         )
         center.append(shares)
         variances.append(shares * (1 - shares) if width > 1 else column.var(keepdims=True))
-    m, v = np.concatenate(center), np.concatenate(variances)
+    m = np.concatenate(center)
+    v = np.concatenate(variances)
     return Moments(tuple(m.tolist()), tuple(v.tolist()), (1 / len(next(iter(rows.values()))),) * len(m))
