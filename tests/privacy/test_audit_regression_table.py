@@ -22,7 +22,7 @@ from accounting.privacy import Relation, sensitivity_factor
 from solvers import weighting
 from solvers.columns import Columns
 from solvers.data_access import inputs, weighted_sums
-from solvers.data_access.data import Data, Slots
+from solvers.data_access.data import Data, Slots, Work
 from solvers.data_access.meter import Meter
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.weighted import WeightedOracle, packing
@@ -186,8 +186,9 @@ def test_the_records_do_not_change_how_much_is_done(family: str) -> None:
     rng, k, n = np.random.default_rng(8), 3, 200
     problem = problem_of(COLUMNS, family == "linear", n, unit=Unit("person", k))
     frame, weights, counted = frame_of(rng), WEIGHTS[family][0], []
-    works = [Scores(frame, np.ones(4), weights), Curvatures(frame, np.ones(4), weights), LongRows(frame, 2.0)]
-    works += [SquaredScores(works[0]), Distances(frame, np.ones(4), 1.0)]
+    scores = Scores(frame, np.ones(4), weights)
+    works: list[Work] = [scores, SquaredScores(scores), Curvatures(frame, np.ones(4), weights), LongRows(frame, 2.0)]
+    works.append(Distances(frame, np.ones(4), 1.0))
     for row, share in ((NEAR, 0.0), (NEAR, 1.0), (FAR, 1.0), (FAR, 0.5)):
         X, present = np.tile(row, (n * k, 1)), rng.random(n * k) < share
         data = inputs.of_arrays(X, np.where(rng.random(n * k) < share, 1.0, -1.0), problem, present)
