@@ -198,7 +198,7 @@ async def _started(
 
 
 def check_free(settings: Settings, alone: bool = True) -> None:
-    """Raise `RuntimeError` if a server runs on this home; if not `alone`, only if a command uses the home alone."""
+    """Raise `StartRefused` if a server runs on this home; if not `alone`, only if a command uses the home alone."""
     attend(settings.make_home(), alone).close()
 
 

@@ -120,17 +120,17 @@ class JobRequest(Wire):
         bool,
         Field(
             exclude_if=lambda inference: not inference,
-            description="If true, the job releases a regression table: estimates with standard errors and intervals "
-            "that hold sampling error and privacy noise. Loss logistic or squared; without method, regularizer, "
-            "domain, preparation, slope_limit and row_norm.",
+            description="If true, the job releases a regression table, whose standard errors and intervals hold "
+            "sampling error and privacy noise. The loss is logistic or squared, and method, regularizer, domain, "
+            "preparation, slope_limit and row_norm are left out.",
         ),
     ] = False
     reference: Annotated[
         dict[Name, Name] | None,
         Field(
             exclude_if=lambda reference: reference is None,
-            description="With inference: for a category feature, the level that its other levels are compared with, "
-            "by the feature's name. By default its first category.",
+            description="With inference, the level of each category feature that its other levels are compared with. "
+            "The default is the first category.",
         ),
     ] = None
     level: Annotated[
@@ -139,7 +139,7 @@ class JobRequest(Wire):
             ge=0.5,
             le=0.999,
             exclude_if=lambda level: level == 0.95,
-            description="With inference: confidence of each interval.",
+            description="With inference, the confidence of each interval.",
         ),
     ] = 0.95
 
@@ -290,7 +290,6 @@ class Quote(jobs.Quote):
     """The method with every field set."""
 
 
-# type: ignore[assignment]
 class Job(jobs.Job):
     """A job and its state."""
 

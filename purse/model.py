@@ -1,6 +1,6 @@
 """A released model: its coefficients by name, a summary, predictions, and exports."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from purse import text
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from purse.frames import Rows
+    from purse.regression import Contrast, Regression
 
 MAX_SHOWN: Final = 10
 MAX_COMPLETE: Final = 20  # a model with more coefficients shows the MAX_SHOWN largest
@@ -78,13 +79,26 @@ class Model(Tabular, models.Model):
                 result[column.name] = [name for name, is_unsupported in names if is_unsupported]
         return result
 
+    @property
+    def regression(self) -> "Regression":
+        """The regression table of a model that was trained with `inference`; a ValueError for other models."""
+        from purse.regression import Regression  # late: NumPy
+
+        return Regression.of(self)
+
+    def contrast(self, weights: Mapping[str, float]) -> "Contrast":
+        """Return an estimated linear combination of coefficients: see `Regression.contrast`."""
+        return self.regression.contrast(weights)
+
     def summary(self, terms: int = MAX_SHOWN) -> str:
-        """Return the facts of the model and its largest coefficients as text.
+        """Return the facts of the model and its largest coefficients as text, or its regression table.
 
         Parameters
         ----------
         terms : number of coefficients to show, beside the intercept; `named` has all of them
         """
+        if self.table is not None:
+            return self.regression.summary()
         margins = self._margins()
         shown_terms = largest(margins, terms)
         headings, columns, notes = self._columns(margins)
@@ -148,6 +162,8 @@ class Model(Tabular, models.Model):
         return to_onnx(self)
 
     def _as_table(self) -> Table:
+        if self.table is not None:
+            return self.regression._as_table()
         headings, columns, _ = self._columns(margins := self._margins())
         return Table(("term", *headings), [(term, *(column[term] for column in columns)) for term in margins[0]])
 

@@ -268,10 +268,7 @@ def _usual(file: Path, declared: Declared) -> float:
     """Return the default delta for the number of records or persons, as the service will count it."""
     from app.sources.ingest import Reading, count
 
-    try:
-        return _delta(max(1, count(file, Reading(declared.columns, declared.dialect), declared.unit)))
-    except (SourceError, ValueError) as error:
-        raise Refusal(str(error)) from error
+    return _delta(max(1, count(file, Reading(declared.columns, declared.dialect), declared.unit)))
 
 
 def _text(model: Model, receipt: Receipt, status: BudgetStatus) -> str:

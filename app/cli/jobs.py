@@ -46,6 +46,7 @@ def submit(
     Examples:
       purse submit census --target income --epsilon 0.5 --wait
       purse submit census --target income --epsilon 0.5 --method dp_gd --with request.json
+      purse submit census --target income --epsilon 2 --inference --wait
     """
     request = {"privacy": price.fields} | training.fields
     job = client.jobs.submit(dataset=dataset, idempotency_key=idempotency_key, **request)
@@ -161,7 +162,11 @@ def price_output(price: wire.Quote, explain: bool = False) -> Output:
         facts.append(("gradients", text.amount(price.gradient_evaluations)))
     if price.forecast is not None:
         facts.append(("duration", f"about {price.forecast.seconds:.2g} s on an idle core"))
-    if is_model and price.forecast is not None:
+    if price.expected_table is not None:
+        table = price.expected_table
+        width = f"intervals about {table.width_ratio:.2g} times as wide as without privacy"
+        facts.append(("table", f"{width}, about {table.resolved:.0f} of {table.coefficients} coefficients resolved"))
+    elif is_model and price.forecast is not None:
         facts.append(("forecast", price.forecast.statement))
     if price.share is not None:
         facts.append(("uses", f"{percent(price.share)} of the budget"))

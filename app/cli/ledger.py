@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -163,12 +164,13 @@ def _fetch(client: Client, dataset: str) -> list[Entry]:
 
 
 def _verify_home(home: Path | None, heads: Sequence[Head]) -> Output:
-    from app.cli.state import opened, settings_of_home
+    from app.cli.state import settings_of_home
     from app.datasets import values
+    from app.identity.home import open_database
     from app.ledger import audit, epoch
 
     settings = settings_of_home(home)
-    with opened(settings) as database:
+    with closing(open_database(settings)) as database:
         faults, is_whole = audit.verify(database), values.verify(database, settings.home)
         missing, behind = audit.lacking(database, heads), epoch.shortfall(settings, database)
     for dataset in (dataset for dataset, whole in is_whole.items() if not whole):

@@ -103,6 +103,14 @@ class Training:
         float | None,
         typer.Option(help="Fraction of the loss's slope bound to which slopes are clipped. Default: a public rule."),
     ] = None
+    inference: Annotated[
+        bool,
+        typer.Option(
+            "--inference",
+            help="Release a regression table: estimates with standard errors that hold sampling error and privacy "
+            "noise.",
+        ),
+    ] = False
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -115,6 +123,7 @@ class Training:
             "method": self.method and {"name": self.method},
             "positive": self.positive,
             "slope_limit": self.slope_limit,
+            "inference": self.inference or None,
             "preparation": ({"name": name} | ({"job": job} if job else {})) if name else None,
         }
         return {"target": self.target, **fields, **{key: value for key, value in options.items() if value is not None}}

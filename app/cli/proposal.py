@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from app.cli.output import Refusal
 from app.sources import csv as records
 from app.sources import dates, parquet
 from app.sources.cures import NULLS
@@ -111,7 +110,7 @@ def drafted(file: Path) -> Draft:
 
     Raises
     ------
-    Refusal
+    SourceError
         if the file is neither Parquet nor CSV in a dialect that is tried.
     """
     dialect, tallies = _read(file)
@@ -169,9 +168,7 @@ def _read(file: Path) -> tuple[Dialect, list[_Tally]]:
             return dialect, tallies
         except Unreadable as error:
             refused = error
-        except (SourceError, ValueError) as error:
-            raise Refusal(str(error)) from None
-    raise Refusal(refused.detail)
+    raise refused
 
 
 def _values(file: Path, dialect: Dialect, tallies: Sequence[_Tally]) -> Iterator[list[pa.Array]]:

@@ -1,5 +1,6 @@
 """purse token create, list, rotate, revoke."""
 
+from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -129,13 +130,14 @@ def _output(token: NewToken) -> Output:
 def _create_in_home(
     home: Path | None, name: str, role: Role, scopes: list[wire.Scope] | None, lifetime: int | None
 ) -> NewToken:
-    from app.cli.state import opened, settings_of_home
+    from app.cli.state import settings_of_home
     from app.http.errors import ApiError
     from app.identity import service
+    from app.identity.home import open_database
 
     request = TokenRequest(name=name, role=role, scopes=scopes, lifetime=lifetime)
     settings = settings_of_home(home)
-    with opened(settings) as database:
+    with closing(open_database(settings)) as database:
         try:
             return service.create(database, request, settings.max_token_lifetime)
         except ApiError as error:

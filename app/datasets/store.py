@@ -230,9 +230,11 @@ def refuse_name(connection: sa.Connection, name: str) -> None:
 
 def refuse_content(connection: sa.Connection, content_sha256: str, ledger_id: str | None) -> None:
     """Raise an `ApiError` duplicate_dataset if this content is already on another ledger than this one."""
-    ledger_ids = sa.select(datasets.c.ledger_id).where(datasets.c.content_sha256 == content_sha256, THERE)
-    if set(connection.scalars(ledger_ids)) - {ledger_id}:
-        raise ApiError("duplicate_dataset")
+    same = sa.select(datasets.c.name, datasets.c.ledger_id).where(datasets.c.content_sha256 == content_sha256, THERE)
+    others = sorted(row.name for row in connection.execute(same) if row.ledger_id != ledger_id)
+    if others:
+        detail = f"The dataset {others[0]!r} has the same values. Use it, or register this file in its family."
+        raise ApiError("duplicate_dataset", detail)
 
 
 def add(

@@ -41,7 +41,20 @@ def open_database(settings: Settings, clock: Clock | None = None, *, upgrade: bo
         if the database does not answer, or has another version.
     """
     with refusing(settings):
-        return _opened(settings, clock, upgrade)
+        home, database = settings.make_home(), Database(settings.database, clock)
+        try:
+            with database.read() as connection:
+                has_identity = sa.inspect(connection).has_table(service.name)
+            if not has_identity:
+                database.migrate(at_start=not upgrade)
+            with database.write(alone="names") as connection:
+                _check_identity(connection, home, _without_password(settings.database))
+            if has_identity:  # after the check, so that the database of another service is not upgraded
+                database.migrate(at_start=not upgrade)
+        except BaseException:
+            database.close()
+            raise
+        return database
 
 
 @contextmanager
@@ -61,24 +74,6 @@ def refusing(settings: Settings) -> Iterator[None]:
         ) from None
     except OSError as error:
         raise StartRefused(described(error)) from None
-
-
-def _opened(settings: Settings, clock: Clock | None, upgrade: bool) -> Database:
-    """Open the database and upgrade it; check before an upgrade that the database belongs to the home."""
-    home, database = settings.make_home(), Database(settings.database, clock)
-    try:
-        with database.read() as connection:
-            has_identity = sa.inspect(connection).has_table(service.name)
-        if not has_identity:
-            database.migrate(at_start=not upgrade)
-        with database.write(alone="names") as connection:
-            _check_identity(connection, home, _without_password(settings.database))
-        if has_identity:  # after the check, so that the database of another service is not upgraded
-            database.migrate(at_start=not upgrade)
-    except BaseException:
-        database.close()
-        raise
-    return database
 
 
 def _check_identity(connection: sa.Connection, home: Path, url: str) -> None:

@@ -118,10 +118,13 @@ def ensure_steward(database: Database, settings: Settings) -> Path | None:
     -------
     The path of the file if it was written, otherwise None.
     """
-    if settings.bootstrap_token is not None:
-        _ensure(database, settings.bootstrap_token.get_secret_value())
-        return None
     with database.write(alone="names") as connection:
+        if settings.bootstrap_token is not None:
+            secret = settings.bootstrap_token.get_secret_value()
+            if not store.was_issued(connection, secret):
+                name = store.free_name(connection, "bootstrap", "steward")
+                store.add(connection, name, "steward", secret, database.timestamp())
+            return None
         if not store.is_empty(connection):
             return None
         secret = store.draw()
@@ -165,14 +168,3 @@ def _lifetime(token: Token) -> float | None:
     if token.expires_at is None:
         return None
     return (datetime.fromisoformat(token.expires_at) - datetime.fromisoformat(token.created_at)).total_seconds()
-
-
-def _ensure(database: Database, secret: str) -> None:
-    """Create a steward's token with this secret unless it was issued before."""
-    with database.read() as connection:
-        if store.was_issued(connection, secret):
-            return
-    with database.write(alone="names") as connection:
-        if not store.was_issued(connection, secret):
-            name = store.free_name(connection, "bootstrap", "steward")
-            store.add(connection, name, "steward", secret, database.timestamp())

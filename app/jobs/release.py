@@ -21,6 +21,7 @@ from app.persistence.session import new_id
 from app.results import evaluations, inference, profiles, statistics
 from app.sources.design import Design
 from app.sources.spec import JobSpec
+from purse.solved_tables import published
 from purse.wire.columns import CategoryColumn
 from purse.wire.evaluations import ReleasedEvaluation
 from purse.wire.models import Chosen, CoefficientIntervals, EncodedMeans, Model, PrivacyStatement, ProfileUse
@@ -162,7 +163,9 @@ def _regression(job: JobRow, result: Result, method: RegressionTableRun) -> Mode
     except (ValueError, np.linalg.LinAlgError) as error:
         raise Unreleasable("the output holds no regression table") from error
     own = replace(result, coefficients=tuple(solved.estimate.coefficients.tolist()), means=None)
-    return _model(job, own, design).model_copy(update=inference.published(design, solved, method.level))
+    return _model(job, own, design).model_copy(
+        update=published(design.features, inference.number_target(design), solved, method.level)
+    )
 
 
 def _supported(model: Model) -> dict[str, Any]:

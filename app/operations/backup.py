@@ -5,7 +5,6 @@ while servers run. The folders of its datasets follow; they never change. If a d
 backup fails.
 """
 
-import os
 import shutil
 import sqlite3
 import tempfile
@@ -22,6 +21,7 @@ from app.persistence.session import Database
 from app.persistence.sqlite import fault
 from app.persistence.tables import datasets
 from app.settings import Settings
+from app.sources.matrix import sync
 
 DATABASE_FILE = "purse.sqlite3"
 
@@ -58,7 +58,8 @@ def _backed_up(settings: Settings, target: Path, with_key: bool) -> int:
             SigningKeys(settings.home)  # raises `KeyLost` for a damaged key, whose copy would be of no use
         for folder in names:
             shutil.copytree(folders.path(settings.home, folder), folders.path(part, folder))
-        _flush(part)
+        for path in (part, *part.rglob("*")):
+            sync(path)
         part.rename(target)
     except FileNotFoundError as error:
         raise StartRefused(
@@ -66,7 +67,7 @@ def _backed_up(settings: Settings, target: Path, with_key: bool) -> int:
         ) from None
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    _flush(target.parent, deep=False)
+    sync(target.parent)
     return len(names)
 
 
@@ -89,12 +90,3 @@ def _snapshot(settings: Settings, part: Path) -> list[str]:
         if translated is None:
             raise
         raise translated from None
-
-
-def _flush(folder: Path, deep: bool = True) -> None:
-    for path in (folder, *(folder.rglob("*") if deep else ())):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -47,7 +47,9 @@ def _references(named: Mapping[str, str], design: Design) -> tuple[int, ...]:
     """Return the index of the reference level of each category feature."""
     categories = [feature for feature in design.features if isinstance(feature, CategoryColumn)]
     if unknown := sorted(set(named) - {category.name for category in categories}):
-        raise invalid_field("body.reference", f"must name category features only; {unknown[0]} is none")
+        raise invalid_field(
+            "body.reference", f"must name category features only, and {unknown[0]} is not a category feature"
+        )
     indices = []
     for category in categories:
         levels = [*category.categories, OTHER]

@@ -20,7 +20,7 @@ from app.sources.matrix import (
     cut,
     mapped,
     open_coded,
-    sync_folder,
+    sync,
     widths,
     write_meta,
 )
@@ -107,4 +107,4 @@ def _write(
         with MatrixWriter(folder / PRESENT, 1, "|u1") as present:
             present.append((row_of_slot >= 0)[:, None].astype(np.uint8))
     write_meta(folder, columns, {"persons": n, "max_rows": k} if are_persons else {"rows": n})
-    sync_folder(folder)
+    sync(folder)

@@ -243,9 +243,9 @@ def codes(coded: Coded, place: int, width: int, rows: slice = slice(None)) -> ND
     return column
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the folder's list of names durable."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def sync(path: Path) -> None:
+    """Make a file's content, or a folder's list of names, durable."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

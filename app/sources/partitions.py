@@ -29,7 +29,7 @@ from app.sources.matrix import (
     Floats,
     code_count,
     mapped,
-    sync_folder,
+    sync,
 )
 from app.sources.spec import JobSpec
 from purse.wire.base import Wire
@@ -112,7 +112,7 @@ def write(folder: Path, manifest: Manifest) -> None:
         file.write(manifest.text)
         file.flush()
         os.fsync(file.fileno())
-    sync_folder(folder)
+    sync(folder)
 
 
 def cut(blocks: Iterable[Floats]) -> Iterator[tuple[int, Floats]]:
@@ -210,7 +210,7 @@ class Storage:
             if self._is_local:
                 with open(f"{self._path}/{name}", "rb") as written:
                     os.fsync(written.fileno())
-                sync_folder(Path(self._path))
+                sync(Path(self._path))
         return sums.digest()
 
     def get(self, name: str, file: Path) -> bytes:

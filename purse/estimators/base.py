@@ -35,16 +35,22 @@ from purse.estimators.values import column, columns, matrix, plain_values
 from purse.frames import is_frame
 from purse.model import inputs
 from purse.prediction import UnsupportedCategory, affected_columns, sums
+from purse.regression import Regression
+from purse.solved_tables import published, units
+from purse.text import loss
 from purse.values import as_text
 from purse.wire.columns import Column
 from purse.wire.models import unsupported, width
 from solvers import preparation
+from solvers.inference import RegressionTable, RegressionTableRun
+from solvers.inference.coordinates import Stds
+from solvers.inference.table import Units, table
 from solvers.losses import Loss
 from solvers.methods import Method
 from solvers.problem import Problem
 from solvers.regularizers import L2, NoRegularizer
 from solvers.selection import Auto
-from solvers.solve import Release, plan, release
+from solvers.solve import Quote, Release, plan, release
 
 _VALIDATION: Final[dict[str, Any]] = {"dtype": None, "ensure_all_finite": False, "accept_sparse": "csc"}
 METHODS: Final[dict[str, Method | Auto]] = {kind().name: kind() for kind in (Auto, *get_args(Method))}
@@ -57,6 +63,8 @@ PREPARATIONS: Final[dict[str, preparation.AskedPreparation]] = {
 @dataclass(eq=False, repr=False)
 class Private(BaseEstimator):  # type: ignore[misc]
     """The declaration, the planned and charged fit, and the margins of a private estimator."""
+
+    inference = False  # a parameter of the estimators that can fit a regression table
 
     epsilon: float = 1.0
     _: KW_ONLY
@@ -83,13 +91,15 @@ class Private(BaseEstimator):  # type: ignore[misc]
         features, named, unit = self._features(X), _person_names(persons), self._unit(persons)
         n = X.shape[0] if named is None else len(np.unique(named))
         layout, regularizer = declared.layout(features), L2(self.alpha) if self.alpha else NoRegularizer()
+        if self.inference and (self.method, self.preparation, self.slope_limit) != ("auto", None, None):
+            raise ValueError("inference chooses its own method: leave out method, preparation and slope_limit")
         facts: Any = {"n": n, "d": layout.d, "row_norm": layout.row_norm, "columns": layout}
         facts |= {"relation": self.neighbors, "unit": unit}
         privacy, accountant = self._privacy(n), self.accountant
         is_gaussian = accountant is not None and accountant.filter.kind == "gdp"
         problem = Problem(loss, regularizer, **facts)
         quote = plan(
-            _method(self.method),
+            RegressionTable() if self.inference else _method(self.method),
             problem,
             privacy,
             currency="gaussian" if is_gaussian else "renyi",
@@ -101,10 +111,32 @@ class Private(BaseEstimator):  # type: ignore[misc]
         self.release_ = release(quote, dict(enumerate(_codes(features, X))), targets(), named)
         self.epsilon_, self.delta_, self._columns = self.release_.epsilon, self.release_.delta, features
         self.coef_names_ = [name for feature in features for name in inputs(feature)]
+        if self.inference:
+            return self._tabulated(quote, problem)
         self._is_unsupported = _unsupported(features, self.release_)
         self._weights = self.release_.coefficients.reshape(-1, layout.d).copy()
         self._weights[:, :-1][:, self._is_unsupported] = 0.0
         return self._weights
+
+    def _tabulated(self, quote: Quote, problem: Problem) -> Floats:
+        """Set the regression table, and return its estimates as coefficients of encoded rows, (1, d)."""
+        features, target, run = self._columns, self._number_target(), quote.method
+        assert isinstance(run, RegressionTableRun)
+        stds = Stds(problem, lambda query: quote.release.plan.query(query).noise_multiplier)
+        solved = table(problem, run, self.release_.coefficients, stds, Units(**units(features, target)))
+        fields = published(features, target, solved, run.level)
+        heading = {"privacy": f"{loss(self.epsilon_, self.delta_)}, {problem.relation}"}
+        heading |= {f"{problem.unit.name}s": str(problem.n)}
+        self.regression_ = Regression(
+            fields["table"], fields["covariance"], fields["inference"], heading, target is None
+        )
+        self._is_unsupported = np.zeros(problem.d - 1, dtype=bool)
+        self._weights = solved.estimate.coefficients.reshape(1, -1)
+        return self._weights
+
+    def _number_target(self) -> Column | None:
+        """Return the declaration of a number target; None for classes."""
+        return None
 
     def unread(self, X: Any, y: Any) -> dict[str, float]:
         """Return, for each column and the target, the share of values that a fit would replace.

@@ -25,6 +25,7 @@ class _Classifier(ClassifierMixin, Private, ABC):  # type: ignore[misc]
 
     _: KW_ONLY
     classes: Sequence[Any] | None = None
+    inference: bool = False
 
     def fit(self, X: Any, y: Any, persons: Any = None, **unsupported: Any) -> Any:
         """Fit a private model of the rows and return it; the class documents the guarantee.
@@ -112,12 +113,15 @@ class PrivateLogisticRegression(_Classifier):
     accountant : a budget that the fit is charged to; without one, fits are not added up
     neighbors : "replace_one", or "zero_out" for a row against a blank one (docs/spec 25)
     max_rows : k: protects persons, whom `fit` gets for each row; the first k rows of each person are used
+    inference : whether to fit a regression table: unpenalized estimates whose standard errors hold sampling error and
+        privacy noise (docs/how-to/regression.md); without method, preparation, slope_limit and alpha
 
     Attributes
     ----------
     coef_, intercept_ : (1, p) or (K, p), and (1,) or (K,), in the units of the columns, for values inside their bounds.
         A category whose released share is below its noise has coefficient 0
     coef_names_ : the term of each coefficient
+    regression_ : with `inference`, the table: params, bse, pvalues, conf_int(), summary()
     classes_, n_features_in_, feature_names_in_ : as in scikit-learn
     epsilon_, delta_ : what was spent
     release_ : the `solvers.Release` with its transcript

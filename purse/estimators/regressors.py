@@ -61,6 +61,9 @@ class _Regressor(RegressorMixin, Private, ABC):  # type: ignore[misc]
     def _unread(self, y: Any) -> float:
         return declared.unread(self._bounded(), y)
 
+    def _number_target(self) -> NumberColumn:
+        return self._bounded()
+
     def _bounded(self) -> NumberColumn:
         if self.target_bounds is None:
             raise ValueError(
@@ -79,6 +82,7 @@ class _Regressor(RegressorMixin, Private, ABC):  # type: ignore[misc]
         """Return the loss whose mean is minimized."""
 
 
+@dataclass(eq=False, repr=False)
 class PrivateLinearRegression(_Regressor):
     """Private linear regression: f(m, y) = (m - y)^2 / 2 up to half the target's range, and linear beyond.
 
@@ -89,6 +93,9 @@ class PrivateLinearRegression(_Regressor):
     classes: (lower, upper), or a declaration as of a column, whose scale then counts as half the range. `coef_` is
     (p,), in the target's unit per unit of the column.
     """
+
+    _: KW_ONLY
+    inference: bool = False
 
     def _loss(self) -> Loss:
         return Squared()

@@ -21,6 +21,9 @@ class Wire(BaseModel):
         use_attribute_docstrings=True,
     )
 
+    def __str__(self) -> str:
+        return repr(self)
+
 
 def _zero_or_not_tiny(delta: float) -> float:
     if 0.0 < delta < DELTA_RANGE[0]:

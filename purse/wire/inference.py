@@ -10,34 +10,34 @@ INTERCEPT = "intercept"
 """Term of the intercept."""
 
 PARAMETER = (
-    "Estimates are of a weighted regression on the columns as declared, numbers clamped to their bounds. If the model "
-    "is right, its coefficients are those of every population weight; otherwise they are the best fit to the weighted "
-    "population. Intervals hold sampling error and privacy noise, each for its own coefficient: there is no correction "
-    "for several tests."
+    "Estimates are of a weighted regression on the columns as declared, with numbers clamped to their bounds. If the "
+    "model is right, the weights do not change its coefficients. Otherwise they are the best fit to the weighted "
+    "population. Each interval holds the sampling error and the privacy noise of its own coefficient, without a "
+    "correction for several tests."
 )
 
 
 class TableRow(Wire):
-    """A coefficient in the units of the file, with its standard error; all numbers are null if it is not resolved."""
+    """A coefficient in the units of the file, with its standard error. All numbers are null if it is not resolved."""
 
     term: Annotated[str, Field(max_length=500)]
     """The column, `column = level` for a level of a category, or `intercept`."""
     column: Name | None
-    """The column; null for the intercept."""
+    """The column. Null for the intercept."""
     category: str | None
-    """The level of a category column, "(other)" for values that are not declared; otherwise null."""
+    """The level of a category column, "(other)" for values that are not declared. Null for other columns."""
     reference: str | None
-    """The level that it is compared with; null unless the column is a category."""
+    """The level that it is compared with. Null unless the column is a category."""
     resolved: bool
-    """Whether the coefficient can be told from the privacy noise."""
+    """Whether the coefficient is visible above the privacy noise."""
     reason: str | None
-    """Why it is not resolved; null if it is."""
+    """Why it is not resolved. Null if it is."""
     estimate: float | None
-    """The estimate. For two classes, the change of the log-odds; for a number, the change of the target."""
+    """The estimate, which is the change of the log-odds for two classes, and of the target for a number."""
     std_error: float | None
     """Standard error, with sampling error and privacy noise."""
     sampling_error: float | None
-    """Part of the standard error by sampling; the squares of both parts add up to the square of the whole."""
+    """Part of the standard error by sampling. The squares of both parts add up to the square of the whole."""
     noise_error: float | None
     """Part of the standard error by privacy noise."""
     degrees_of_freedom: float | None
@@ -49,7 +49,7 @@ class TableRow(Wire):
     p_value: float | None
     """Two-sided p-value of the hypothesis that the coefficient is 0."""
     per_std: float | None
-    """Estimate for a change of one standard deviation of a number column, by its released variance; otherwise null."""
+    """Estimate for a change of one standard deviation of a number column, by its released variance."""
 
 
 class JointTest(Wire):
@@ -71,12 +71,11 @@ class Inference(Wire):
     row_limit: float
     """Norm of a standardised row beyond which its weight falls with the square of the norm."""
     score_limit: float | None
-    """For two classes, the largest weighted score, as a share of the row limit; null for a number."""
+    """For two classes, the largest weighted score, as a share of the row limit."""
     residual_limit: float | None
-    """For a number, the size of residuals, in units of the target, to which larger ones are cut; null for classes."""
+    """For a number target, the size to which larger residuals are cut, in its units."""
     effective_rows: float | None
-    """Number of records with which a table without privacy would have intervals as wide; null without a resolved
-    row."""
+    """Number of records with which a table without privacy would have intervals as wide."""
     joint_tests: list[JointTest]
     """Tests of the categories all of whose levels with enough rows are resolved."""
 

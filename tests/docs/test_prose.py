@@ -29,6 +29,7 @@ PAGES: tuple[str, ...] = (
     "docs/glossary.md",
     "docs/how-to/analyst.md",
     "docs/how-to/operator.md",
+    "docs/how-to/regression.md",
     "docs/how-to/steward.md",
     "docs/how-to/tuning.md",
     "docs/http.md",

@@ -10,7 +10,6 @@ import pytest
 import sqlalchemy as sa
 
 from app.cli import state
-from app.cli.output import Refusal
 from app.datasets import values
 from app.http.errors import ApiError
 from app.http.lists import Paging
@@ -19,6 +18,7 @@ from app.jobs import service
 from app.ledger import audit, store
 from app.ledger.audit import UnsoundLedger, refuse_unsound, verify
 from app.ledger.keys import KEY_FILE, KeyLost, SigningKeys
+from app.persistence.files import StartRefused
 from app.worker.dispatcher import Dispatcher
 from purse.wire.tokens import TokenRequest
 from tests.service.conftest import MakeService
@@ -112,7 +112,7 @@ def test_a_server_inside_this_process_does_not_start_on_one_either(
     identity.create(world.database, TokenRequest(name="who comes back", role="steward"))
     world.database.close()
     begun: Any = None
-    with pytest.raises(Refusal, match="Restore home and database"), state.serving(world.settings, begun, "fit"):
+    with pytest.raises(StartRefused, match="Restore home and database"), state.serving(world.settings, begun, "fit"):
         pytest.fail("it started")
 
 
