@@ -76,7 +76,7 @@ def test_numbers_are_in_their_own_units() -> None:
         for each in told.quantiles:
             exact = np.quantile(values, each.share)
             assert exact <= each.at.value <= exact + step
-            assert quantile.at.low <= exact <= quantile.at.high
+            assert each.at.low <= exact <= each.at.high
 
 
 @pytest.mark.slow
