@@ -94,9 +94,9 @@ def sums(
     return intercepts
 
 
-def design(model: Model, rows: Rows) -> NDArray[np.float64]:
+def design(model: Model, rows: Rows, dialect: Dialect = PLAIN) -> NDArray[np.float64]:
     """Return the encoded values of rows, (n, p)."""
-    codes, n = _encoded(model, rows, PLAIN)
+    codes, n = _encoded(model, rows, dialect)
     matrix = np.zeros((n, sum(map(width, model.features))))
     for column, code, start in zip(model.features, codes, _starts(model.features), strict=True):
         if isinstance(column, CategoryColumn):
