@@ -86,9 +86,9 @@ def margins_of(model: Model, rows: Rows, dialect: Dialect = PLAIN) -> NDArray[np
     return margins
 
 
-def design(model: Model, rows: Rows) -> NDArray[np.float64]:
+def design(model: Model, rows: Rows, dialect: Dialect = PLAIN) -> NDArray[np.float64]:
     """Return the encoded values of rows, (n, p)."""
-    codes, n = _encoded(model, rows, PLAIN)
+    codes, n = _encoded(model, rows, dialect)
     matrix = np.zeros((n, sum(map(width, model.features))))
     start = 0
     for column, code in zip(model.features, codes, strict=True):

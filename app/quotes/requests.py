@@ -84,7 +84,8 @@ def read(
             problem = problem_of(dataset, design, _loss(request, design))
         else:  # a statistic minimizes nothing: its problem only describes the rows
             problem = problem_of(dataset, design, Squared())
-        method, privacy = _method(request, design), privacy_of(request, rule)
+        method = _method(request, design)
+        privacy = privacy_of(request, rule)
     except OutOfRange as error:
         raise ApiError("out_of_range", sentence(error)) from None
     except (AccountingError, ValueError) as error:
