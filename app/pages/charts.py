@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from itertools import pairwise
 from typing import Any, Literal
 
-from purse.wire.evaluations import CalibrationBin, Threshold
+from purse.tables import Estimate, Table
 
 _SECONDS = {"days": 86_400, "seconds": 1}
 _UNIT_RANGE = (0.0, 1.0)
@@ -106,45 +105,58 @@ def spending(jobs: Sequence[Mapping[str, Any]]) -> Chart | None:
     return Chart(title, "step", x, lines, axes, is_time=True, y_range=(0.0, 1.0))
 
 
-def roc(thresholds: Sequence[Threshold]) -> Chart:
+def of_table(table: Table) -> Chart | None:
+    """Return the chart of a table that has one."""
+    match table.look:
+        case "roc":
+            return _roc(table)
+        case "calibration":
+            return _calibration(table)
+        case "histogram":
+            return _histogram(table)
+    return None
+
+
+def _roc(table: Table) -> Chart:
     """Return the ROC curve with the 95 % band of its true positive rate."""
-    points = sorted(thresholds, key=lambda each: each.false_positive_rate.value)
-    x = [0.0, *(each.false_positive_rate.value for each in points), 1.0]
-    rates = [each.true_positive_rate for each in points]
-    curve = Line(
-        "model",
-        [0.0, *(rate.value for rate in rates), 1.0],
-        [0.0, *(rate.low for rate in rates), 1.0],
-        [0.0, *(rate.high for rate in rates), 1.0],
-    )
-    lines = [curve, Line("chance", x, is_reference=True)]
-    axes = ("false positive rate", "true positive rate")
-    return Chart(
-        "ROC curve: true positive rate against false positive rate", "line", x, lines, axes, y_range=_UNIT_RANGE
-    )
+    pairs = ((false_rate.value, true_rate) for _, false_rate, true_rate, _ in _rows(table))
+    points = sorted(pairs, key=lambda pair: pair[0])
+    x = [0.0, *(point for point, _ in points), 1.0]
+    rates = [Estimate(0.0, 0.0, 0.0), *(rate for _, rate in points), Estimate(1.0, 1.0, 1.0)]
+    title = "ROC curve: true positive rate against false positive rate"
+    lines = [_estimates("model", rates), Line("chance", x, is_reference=True)]
+    return Chart(title, "line", x, lines, (table.headings[1], table.headings[2]), y_range=_UNIT_RANGE)
 
 
-def calibration(bins: Sequence[CalibrationBin], positive: str) -> Chart:
+def _calibration(table: Table) -> Chart:
     """Return the share of positives against the score, with its 95 % band."""
-    x = [(each.low + each.high) / 2 for each in bins]
-    shares = [each.positive for each in bins]
-    values, low, high = ([getattr(share, end) for share in shares] for end in ("value", "low", "high"))
-    lines = [Line("model", values, low, high), Line("calibrated", x, is_reference=True)]
-    axes = ("score", f"share of {positive}")
-    return Chart(f"Calibration: share of {positive} against the score", "line", x, lines, axes, y_range=_UNIT_RANGE)
+    x = [(score.low + score.high) / 2 for score, *_ in _rows(table)]
+    lines = [_estimates("model", [share for _, _, share in _rows(table)]), Line("calibrated", x, is_reference=True)]
+    score, _, share = table.headings
+    return Chart(f"Calibration: {share} against the score", "line", x, lines, (score, share), y_range=_UNIT_RANGE)
 
 
-def histogram(title: str, name: str, edges: Sequence[float], counts: Sequence[float], date: str | None = None) -> Chart:
-    """Return counts of bins as bars; `date` is the unit of a column of dates."""
-    scale = _SECONDS.get(date or "", 1)
-    ends = [scale * edge for edge in edges]
+def _histogram(table: Table) -> Chart:
+    """Return counts of bins as bars."""
+    bins = [each for each, _ in _rows(table)]
+    scale = _SECONDS.get(bins[0].date or "", 1)
     return Chart(
-        title,
+        table.caption,
         "bar",
-        [(low + high) / 2 for low, high in pairwise(ends)],
-        [Line("rows", counts)],
-        (name, "rows"),
-        is_time=date in _SECONDS,
-        x_range=(ends[0], ends[-1]),
+        [scale * (each.low + each.high) / 2 for each in bins],
+        [Line("rows", [count for _, count in _rows(table)])],
+        (table.headings[0], table.headings[1]),
+        is_time=bins[0].date in _SECONDS,
+        x_range=(scale * bins[0].low, scale * bins[-1].high),
         y_range=(0.0, 1.0),
     )
+
+
+def _rows(table: Table) -> Sequence[Sequence[Any]]:
+    """Return the rows of a table whose look states the types of its cells."""
+    return table.rows
+
+
+def _estimates(label: str, estimates: Sequence[Estimate]) -> Line:
+    values, low, high = ([getattr(each, end) for each in estimates] for end in ("value", "low", "high"))
+    return Line(label, values, low, high)

@@ -15,6 +15,7 @@ from app.pages.forms import document, member_indices, missing, without
 from app.pages.frame import PageRoute, Visit, Visiting
 from app.pages.session import PREFIX
 from app.pages.sheet import Kind, Sheet
+from purse import layouts
 from purse.model import Model
 from purse.wire.base import Identifier
 from purse.wire.evaluations import ReleasedEvaluation
@@ -149,7 +150,7 @@ async def _context(visit: Visit, job_id: str) -> dict[str, Any]:
         evaluations = await _evaluations(visit, holdout, job_id)
     return {
         "job": job,
-        "title": job["kind"].capitalize() if view.release is None else releases.title(view.release),
+        "title": job["kind"].capitalize() if view.release is None else layouts.title(view.release),
         "dataset_name": dataset.get("name"),
         "is_over": job["state"] in _FINAL_STATES,
         "shown": view,

@@ -103,7 +103,7 @@ def bounds(column: Mapping[str, Any]) -> str:
 
 def between(low: float, high: float, date: str | None) -> str:
     """Return a part of a column's range, of dates as dates."""
-    return " to ".join(dated(end, date) or number(end) for end in (low, high))
+    return " to ".join(dated(end, date) or number(end, 3) for end in (low, high))
 
 
 def dated(value: float, date: str | None) -> str | None:

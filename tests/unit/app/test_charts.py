@@ -3,28 +3,19 @@
 import pytest
 
 from app.pages import charts
-from purse.wire.evaluations import Measured, Threshold
+from purse.tables import Estimate, Span, Table
 
 
-def _measured(value: float) -> Measured:
-    return Measured(value=value, low=value - 0.1, high=value + 0.1, noise_low=value, noise_high=value)
-
-
-def _threshold(threshold: float, false_positive_rate: float) -> Threshold:
-    return Threshold(
-        threshold=threshold,
-        true_positives=1.0,
-        false_positives=1.0,
-        true_negatives=1.0,
-        false_negatives=1.0,
-        accuracy=_measured(0.5),
-        true_positive_rate=_measured(0.8),
-        false_positive_rate=_measured(false_positive_rate),
-    )
+def _around(value: float) -> Estimate:
+    return Estimate(value, value - 0.1, value + 0.1)
 
 
 def test_a_roc_curve_runs_from_corner_to_corner_also_if_noise_disorders_the_thresholds() -> None:
-    chart = charts.roc([_threshold(0.2, 0.3), _threshold(0.5, 0.4), _threshold(0.8, 0.1)])
+    rows = [
+        (threshold, _around(x), _around(0.8), _around(0.5)) for threshold, x in ((0.2, 0.3), (0.5, 0.4), (0.8, 0.1))
+    ]
+    chart = charts.of_table(Table(("threshold", "false", "true", "accuracy"), rows, look="roc"))
+    assert chart is not None
     assert list(chart.x) == [0.0, 0.1, 0.3, 0.4, 1.0]
     [curve, chance] = chart.lines
     assert (curve.values[0], curve.values[-1]) == (0.0, 1.0)
@@ -50,5 +41,7 @@ def test_spending_is_summed_by_analyst_and_for_all() -> None:
 
 
 def test_bins_of_dates_are_drawn_on_an_axis_of_times() -> None:
-    chart = charts.histogram("Counts of day", "day", [0.0, 2.0, 4.0], [3.0, 5.0], "days")
+    rows = [(Span(0.0, 2.0, "days"), 3), (Span(2.0, 4.0, "days"), 5)]
+    chart = charts.of_table(Table(("day", "rows"), rows, look="histogram"))
+    assert chart is not None
     assert (chart.is_time, chart.x, chart.x_range) == (True, [86_400.0, 3 * 86_400.0], (0.0, 4 * 86_400.0))
