@@ -91,7 +91,8 @@ def create_app(
     """
     forget_secrets()
     check_installation()
-    observers, substitutes = Observers(settings), Substitutes(engine, calculators, clock)
+    observers = Observers(settings)
+    substitutes = Substitutes(engine, calculators, clock)
 
     @asynccontextmanager
     async def lifespan(application: FastAPI) -> AsyncIterator[None]:

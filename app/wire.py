@@ -165,8 +165,9 @@ class ForecastRequest(JobRequest):
     signal: Annotated[float, Field(ge=0.01, le=0.99)] = 0.5
     """Assumed dependence of the target on the other columns, which no public fact states: the position of the best
     model between a constant answer (0) and a perfect one (1), in accuracy or in variance explained."""
-    runs: Annotated[int, Field(ge=3, le=MOST_TRIES)] = 10
-    """Number of runs of the method at each epsilon, with fresh noise."""
+    runs: Annotated[int | None, Field(ge=3, le=MOST_TRIES)] = None
+    """Number of runs of the method at each epsilon, with fresh noise. The default is 10, or 5 or 3 if more would exceed
+    the work limit."""
     twin: TwinNumber = 0
     wanted: Annotated[float | None, Field(gt=0, lt=1)] = None
     """Target score: accuracy, or r2 for a number. The response gives the smallest epsilon for it."""

@@ -20,6 +20,7 @@ from purse.wire.evaluations import (
     Threshold,
     TwoClasses,
 )
+from purse.wire.inference import Inference, TableRow
 from purse.wire.profiles import ColumnProfile, DatasetProfile, Interval
 from purse.wire.statistics import Axis, CountsResult, CovarianceResult, MeansResult, QuantilesResult, ReleasedStatistic
 
@@ -67,12 +68,27 @@ def _model(model: Model) -> Iterator[Table]:
     if (best := model.tuning) is not None:
         row = (f"candidate {best.candidate + 1}", best.score, best.noise_std)
         yield Table(("chosen", "score", "std of its noise"), [row], f"The best of {best.runs} runs")
+    if model.table is not None and model.inference is not None:
+        yield _regression(model.table, model.inference)
+        return
     encoded, in_units = model.named, model.coefficients_in_units
     if isinstance(encoded, Coefficients) and isinstance(in_units, Coefficients):
         yield _coefficients(model, "Coefficients", encoded, in_units, model.intervals)
     elif not isinstance(encoded, Coefficients) and not isinstance(in_units, Coefficients):
         for (name, margin), units in zip(encoded.items(), in_units.values(), strict=True):
             yield _coefficients(model, f"Coefficients of class {name}", margin, units, None)
+
+
+def _regression(rows: Sequence[TableRow], inference: Inference) -> Table:
+    """Return the regression table; coefficients that are not resolved have their reason instead of an estimate."""
+    cells: list[tuple[Cell, ...]] = []
+    for row in rows:
+        estimate: Cell = f"not resolved: {row.reason}"
+        if row.estimate is not None and row.lower is not None and row.upper is not None:
+            estimate = Estimate(row.estimate, row.lower, row.upper)
+        cells.append((row.term, estimate, row.std_error, row.p_value))
+    headings = ("term", f"estimate, {inference.level:.3g} interval", "standard error", "p")
+    return Table(headings, cells, "Regression table", inference.parameter)
 
 
 def _coefficients(

@@ -62,7 +62,8 @@ class Planted:
         scaled = replace(raw, center=scores.mean(axis=0), spread=np.maximum(scores.std(axis=0), 1e-12))
         if not classes:
             return scaled
-        scores, shares = scaled._scores(codes), scaled._shares()
+        scores = scaled._scores(codes)
+        shares = scaled._shares()
         target_accuracy, low, high = shares.max() + signal * (1 - shares.max()), 0.0, _STRONGEST
         for _ in range(_HALVINGS):
             strength = (low + high) / 2

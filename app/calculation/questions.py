@@ -120,7 +120,7 @@ class Forecast:
     design: Design
     twin: Twin
     epsilons: tuple[float, ...]
-    runs: int
+    runs: int | None
     seed: int
     signal: float
     is_apart: bool = False

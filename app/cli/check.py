@@ -93,7 +93,8 @@ def _propose(file: Path) -> None:
         "know to be possible, and add missing ones. Choose a budget.",
     ]
     notes += [
-        f"purse: {name!r} is left out: it is empty or has text of many kinds. Does it name the persons of a `unit`?"
+        f"purse: {name!r} is left out: it is empty or has text of more than {proposal.MOST_CATEGORIES} kinds. "
+        "Does it name the persons of a `unit`? Otherwise list its categories, if they are public."
         for name in draft.left_out
     ]
     Output(draft.spec).write(as_json=True)

@@ -36,7 +36,7 @@ def forecast(
         float, typer.Option(help="Quality of the best model: 0 is as good as a constant answer, 1 is perfect.")
     ] = 0.5,
     source: Source = None,
-    runs: Annotated[int, typer.Option(help="Number of runs at each epsilon.")] = 10,
+    runs: Annotated[int | None, typer.Option(help="Number of runs at each epsilon. Default: 10, or fewer.")] = None,
     twin_number: Annotated[int, typer.Option("--twin", help="Number of the twin to try.")] = 0,
     spec: Annotated[Path | None, file_option("JSON file with a spec. The forecast then runs on this machine.")] = None,
     records: Annotated[int | None, typer.Option(help="With --spec: number of records.")] = None,
@@ -54,7 +54,7 @@ def forecast(
       purse forecast census --target income --wanted 0.8 --signal 0.6 --epsilon 0.1 --epsilon 0.3 --epsilon 1
       purse forecast --spec census.json --records 50000 --sample public.csv --target income
     """
-    request = training.fields | {"signal": signal, "runs": runs, "twin": twin_number}
+    request = training.fields | {"signal": signal, "twin": twin_number} | ({} if runs is None else {"runs": runs})
     request |= {} if wanted is None else {"wanted": wanted}
     if spec is not None:
         if records is None or dataset is not None or source is not None:

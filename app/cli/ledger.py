@@ -171,8 +171,10 @@ def _verify_home(home: Path | None, heads: Sequence[Head]) -> Output:
 
     settings = settings_of_home(home)
     with closing(open_database(settings)) as database:
-        faults, is_whole = audit.verify(database), values.verify(database, settings.home)
-        missing, behind = audit.lacking(database, heads), epoch.shortfall(settings, database)
+        faults = audit.verify(database)
+        is_whole = values.verify(database, settings.home)
+        missing = audit.lacking(database, heads)
+        behind = epoch.shortfall(settings, database)
     for dataset in (dataset for dataset, whole in is_whole.items() if not whole):
         faults[dataset] = faults.get(dataset) or "its values are not the ones that were stored"
     faults |= {dataset: faults.get(dataset) or fault for dataset, fault in behind.items()}

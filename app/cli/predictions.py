@@ -41,7 +41,8 @@ def predict(
       purse predict job_abc new.csv > predictions.csv
       purse predict model.json new.csv --spec stays.json --out predictions.csv
     """
-    released, declared = _model(model, client), None if spec is None else read_spec(spec)[0]
+    released = _model(model, client)
+    declared = None if spec is None else read_spec(spec)[0]
     dialect, ignored = (declared.dialect, _ignored(declared, released)) if declared else (PLAIN, set())
     with warnings.catch_warnings(record=True) as caught, _opened(file, dialect) as source:
         warnings.simplefilter("always")

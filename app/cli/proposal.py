@@ -76,14 +76,16 @@ class _Tally:
             return
         is_dictionary = pa.types.is_dictionary(values.type)
         counted = pc.value_counts((values.indices if is_dictionary else values).drop_null())
-        distinct, counts = counted.field("values"), counted.field("counts")
+        distinct = counted.field("values")
+        counts = counted.field("counts")
         if is_dictionary:  # repeated values are not written out, because they may be long
             distinct = values.dictionary.take(distinct)
         words = pc.ascii_trim_whitespace(texts(distinct)) if is_text(distinct.type) else texts(distinct)
         is_null = pc.is_in(pc.utf8_lower(words), pa.array(sorted(NULLS)))
         self.nulls |= set(words.filter(is_null).to_pylist()) if is_text(distinct.type) else set()
         is_present = pc.and_(pc.invert(is_null), pc.greater(pc.binary_length(words), 0)).fill_null(False)
-        words, counts = words.filter(is_present), counts.filter(is_present)
+        words = words.filter(is_present)
+        counts = counts.filter(is_present)
         self.present += pc.sum(counts).as_py() or 0
         if len(self.words) <= MOST_CATEGORIES:
             first_words = words.slice(0, MOST_CATEGORIES + 1)

@@ -93,7 +93,8 @@ def _running(settings: Settings, process: Begun, port: socket.socket) -> Iterato
 @asynccontextmanager
 async def _served(application: FastAPI, port: socket.socket) -> AsyncIterator[None]:
     """Serve with uvicorn's protocol alone. Its server would need a tenth of a second to stop."""
-    config, state = configured(application, Limits(), log_level="critical"), ServerState()
+    config = configured(application, Limits(), log_level="critical")
+    state = ServerState()
     config.load()
     state.default_headers = config.encoded_headers
     async with application.router.lifespan_context(application):

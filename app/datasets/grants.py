@@ -24,7 +24,8 @@ def give(database: Database, steward: Principal, dataset_id: str, named: str) ->
     """Grant a dataset to an analyst; an existing grant stays as it is. `ApiError` not_found, as `get`."""
     with database.write() as connection:
         ledger.lock(connection, store.whole(dataset_id))
-        parts, analyst = _parts(connection, dataset_id), analyst_of(connection, named)
+        parts = _parts(connection, dataset_id)
+        analyst = analyst_of(connection, named)
         if _one(connection, dataset_id, analyst) is None:
             by = {"granted_by": steward.name, "granted_at": database.timestamp()}
             for part in parts:
@@ -57,7 +58,8 @@ def revoke(database: Database, dataset_id: str, named: str) -> None:
     """Hide the dataset from the analyst, whose own jobs remain; `ApiError` not_found, as `get`."""
     with database.write() as connection:
         ledger.lock(connection, store.whole(dataset_id))
-        parts, analyst = _parts(connection, dataset_id), analyst_of(connection, named)
+        parts = _parts(connection, dataset_id)
+        analyst = analyst_of(connection, named)
         _found(connection, dataset_id, analyst)
         connection.execute(sa.delete(grants).where(grants.c.dataset_id.in_(parts), grants.c.identity_id == analyst))
 

@@ -30,7 +30,8 @@ from purse.wire.tokens import Role
 Data = Literal["stored", "deleted", "withdrawn"]
 # Written as a literal: for a bound value SQLite would not use the partial index on this column.
 THERE = datasets.c.data != sa.literal_column("'withdrawn'")
-_NAMED, _PART = datasets.alias(), datasets.alias()
+_NAMED = datasets.alias()
+_PART = datasets.alias()
 _confirmed: set[tuple[object, ...]] = set()  # states of rows that were compared with the ledger
 _LOG = logging.getLogger("purse.datasets")
 
@@ -321,7 +322,8 @@ def _statements(role: Role, groups: tuple[str, ...]) -> tuple[sa.Select[Any], sa
 
 
 def _dataset(row: sa.Row[Any]) -> DatasetRow:
-    spec, state = declared(row.spec), LedgerState.from_json(json.loads(row.state))
+    spec = declared(row.spec)
+    state = LedgerState.from_json(json.loads(row.state))
     public = (row.id, row.ledger_id, row.name, row.rows, spec, row.folder, state, row.created_at)
     stored: dict[str, Any] = {"checksum": row.sha256, "is_damaged": row.damaged_at is not None}
     return DatasetRow(*public, data=row.data, **stored, holdout_of=row.holdout_of, declaration=row.spec)

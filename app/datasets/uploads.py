@@ -149,6 +149,7 @@ def end(chosen: Chosen, principal: Manager, upload_id: Identifier) -> None:
 def _status(upload: Spooled, chosen: Settings, response: Response | None = None) -> UploadStatus:
     expires = upload.written + chosen.upload_seconds
     if response is not None:
-        response.headers["Upload-Offset"], response.headers["Upload-Length"] = str(upload.offset), str(upload.length)
+        response.headers["Upload-Offset"] = str(upload.offset)
+        response.headers["Upload-Length"] = str(upload.length)
         response.headers["Upload-Expires"] = formatdate(expires, usegmt=True)
     return UploadStatus(id=upload.id, length=upload.length, offset=upload.offset, expires_at=stamp(expires))

@@ -109,8 +109,8 @@ CODES: Mapping[str, Code] = {
     "dataset_frozen": Code(
         409,
         "The dataset is frozen",
-        "Nothing was charged. A steward, a charge above the budget, or a restored database has blocked all spending. A "
-        "steward can unfreeze the dataset.",
+        "Nothing was charged. A steward, a charge above the budget, or a restored database has blocked all spending, "
+        "until a steward unfreezes the dataset.",
     ),
     "dataset_changed": Code(
         409, "The budget changed during pricing", "Nothing was charged. Send the request again; its price may differ."

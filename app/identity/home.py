@@ -41,7 +41,8 @@ def open_database(settings: Settings, clock: Clock | None = None, *, upgrade: bo
         if the database does not answer, or has another version.
     """
     with refusing(settings):
-        home, database = settings.make_home(), Database(settings.database, clock)
+        home = settings.make_home()
+        database = Database(settings.database, clock)
         try:
             with database.read() as connection:
                 has_identity = sa.inspect(connection).has_table(service.name)

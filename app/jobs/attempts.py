@@ -79,7 +79,8 @@ def claim(
             if lost >= _MOST_LOSSES:
                 _store_end(connection, clock, row, VANISHED, lost, clock.ticks())
                 continue
-            at, waiting = database.timestamp(), _claim(connection, row)
+            at = database.timestamp()
+            waiting = _claim(connection, row)
             if not _is_as_charged(connection, waiting):  # its charge stands
                 store.end(connection, row, "failed", at, error="job_failed")
                 continue
@@ -213,7 +214,8 @@ def publish(database: Database, keys: SigningKeys, claim: Claim) -> str | None:
         fails the job.
     """
     with database.read() as connection:
-        how, is_as_charged = store.document(connection, claim.id, "ended"), _is_as_charged(connection, claim)
+        how = store.document(connection, claim.id, "ended")
+        is_as_charged = _is_as_charged(connection, claim)
     if how is None:
         return None
     if not is_as_charged:
@@ -259,7 +261,8 @@ def _store_end(connection: sa.Connection, clock: Clock, row: JobRow, how: str, l
 
 
 def _claim(connection: sa.Connection, row: JobRow) -> Claim:
-    dataset, spec = datasets.get(connection, row.dataset_id), store.document(connection, row.id, "spec")
+    dataset = datasets.get(connection, row.dataset_id)
+    spec = store.document(connection, row.id, "spec")
     assert dataset is not None
     assert spec is not None
     return Claim(row, dataset, spec)

@@ -56,7 +56,8 @@ def submit(database: Database, owner: Principal, key: str, priced: Priced, limit
         budget_exhausted with what remains; idempotency_conflict; dataset_frozen, dataset_deleted, dataset_damaged,
         dataset_changed; too_many_requests.
     """
-    digest, spec = _digest(priced.request), priced.spec.to_json()
+    digest = _digest(priced.request)
+    spec = priced.spec.to_json()
     with database.write() as connection:
         identity.lock(connection, owner.id)
         earlier = _same(store.by_key(connection, owner.id, key), digest)
@@ -159,7 +160,8 @@ def _reserve(
     if now.state.frozen:
         raise ApiError("dataset_frozen")
     standing = allotments.stands(connection, now.ledger_id, now.state, owner.id)
-    job_id, at = new_id("job"), database.timestamp()
+    job_id = new_id("job")
+    at = database.timestamp()
     try:
         charge = replace(priced.charge(standing, job_id, owner.name), spec_sha256=store.spec_sha256(spec))
         charged = ledger.charge(connection, now.ledger_id, standing, charge, at, owner.id)

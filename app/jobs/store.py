@@ -23,7 +23,8 @@ RELEASED_PROFILE = (jobs.c.kind == "profile") & (jobs.c.state == "done")
 _BY_KEY = sa.select(*_LISTED).where(
     jobs.c.owner_id == sa.bindparam("owner"), jobs.c.idempotency_key == sa.bindparam("key")
 )
-_NEXT, _INSERTED = sa.select(next_job_number()), sa.insert(jobs)
+_NEXT = sa.select(next_job_number())
+_INSERTED = sa.insert(jobs)
 _OPEN = sa.select(jobs.c.id).where(jobs.c.state.in_(("queued", "running"))).limit(1)
 _UNPUBLISHED = sa.select(*_LISTED).where(jobs.c.state == "running", jobs.c.ended.is_not(None)).order_by(jobs.c.number)
 

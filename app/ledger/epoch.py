@@ -65,7 +65,8 @@ class Epoch:
         self.service = service
         self.heads = dict(heads)
         self.lost = dict(lost or {})
-        self._guard, self._writing = threading.Lock(), threading.Lock()
+        self._guard = threading.Lock()
+        self._writing = threading.Lock()
         self._waiting: set[str] = set()
         self._lines = _MOST_LINES
 

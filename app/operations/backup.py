@@ -73,7 +73,8 @@ def _backed_up(settings: Settings, target: Path, with_key: bool) -> int:
 
 def _snapshot(settings: Settings, part: Path) -> list[str]:
     """Copy an SQLite database; return the folders that the database names."""
-    query, url = sa.select(datasets.c.folder).where(datasets.c.data == "stored"), sa.make_url(settings.database)
+    query = sa.select(datasets.c.folder).where(datasets.c.data == "stored")
+    url = sa.make_url(settings.database)
     if url.drivername != "sqlite":
         with closing(Database(settings.database)) as database, database.read() as connection:
             return list(connection.scalars(query))

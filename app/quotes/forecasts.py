@@ -137,7 +137,7 @@ def _forecast_of(
         records=problem.n,
         twin_records=numbers.records,
         test_rows=TEST_ROWS,
-        runs=question.runs,
+        runs=len(numbers.at[0].scores),
         twin=question.seed,
         at=[_expected(scored) for scored in numbers.at],
         constant=numbers.constant,

@@ -117,7 +117,8 @@ class _Reader:
 
     def header(self, start: bytes) -> tuple[list[str], int]:
         """Return the names in the first line, and the position of the second line."""
-        offset, quote = (len(_BOM) if start.startswith(_BOM) else 0), self._grammar.quote.encode()
+        offset = len(_BOM) if start.startswith(_BOM) else 0
+        quote = self._grammar.quote.encode()
         names: list[str] = []
         while len(names) < MOST_FILE_COLUMNS:
             field = self._grammar.field.match(start, offset)

@@ -88,7 +88,8 @@ def _write(
     rows: Path, folder: Path, slots: NDArray[np.int64] | None, columns: Sequence[Column], *, are_persons: bool
 ) -> None:
     """Write these slots; all rows in the file's order if None."""
-    declared, within = widths(rows), ends(columns)
+    declared = widths(rows)
+    within = ends(columns)
     stored = mapped(rows, declared)
     n, k = (len(stored.numbers), 1) if slots is None else slots.shape
     row_of_slot = None if slots is None else slots.ravel()
@@ -99,7 +100,8 @@ def _write(
     ):
         for part in cut(n * k, len(columns)):
             block = np.arange(part.start, min(part.stop, n)) if row_of_slot is None else row_of_slot[part]
-            is_filled, at = (block >= 0)[:, None].astype(np.uint8), np.maximum(block, 0)
+            is_filled = (block >= 0)[:, None].astype(np.uint8)
+            at = np.maximum(block, 0)
             stored = mapped(rows, declared)  # a new map each time frees the pages of the last
             numbers.append(stored.numbers[at] * is_filled)
             codes.append(stored.codes[at] * is_filled)

@@ -224,7 +224,8 @@ def _store_partitions(file: Path, reading: Reading, folder: Path, place: str) ->
     columns, n = reading.columns, count(file, reading)
     digest = Fingerprint(n, len(columns))
     folder.mkdir()
-    storage, stored = partitions.Storage(place), list[Partition]()
+    storage = partitions.Storage(place)
+    stored = list[Partition]()
     try:
         for number, pieces in groupby(partitions.cut(encoded(file, reading)), lambda piece: piece[0]):
             with CodedWriter(folder, [code_count(column) for column in columns], ends(columns)) as writer:

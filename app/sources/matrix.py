@@ -213,7 +213,8 @@ class Fingerprint:
     """
 
     def __init__(self, rows: int, columns: int) -> None:
-        header, self._digest = io.BytesIO(), hashlib.sha256()
+        header = io.BytesIO()
+        self._digest = hashlib.sha256()
         shape = {"descr": "<f8", "fortran_order": False, "shape": (rows, columns)}
         np.lib.format.write_array_header_1_0(header, shape)
         self._digest.update(header.getvalue())

@@ -209,7 +209,8 @@ def _check_row_groups(
             yield page
 
     for number in range(metadata.num_row_groups):
-        group, size = metadata.row_group(number), _RowGroup(rows)
+        group = metadata.row_group(number)
+        size = _RowGroup(rows)
         for place in places:
             chunk = group.column(place) if place < group.num_columns else None
             if chunk is not None and chunk.num_values > 0:  # otherwise no page is read

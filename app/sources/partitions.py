@@ -122,7 +122,8 @@ def cut(blocks: Iterable[Floats]) -> Iterator[tuple[int, Floats]]:
         while len(block):
             piece = block[: GROUP - at % GROUP]
             yield at // GROUP, piece
-            at, block = at + len(piece), block[len(piece) :]
+            at += len(piece)
+            block = block[len(piece) :]
 
 
 def opened(manifest: Manifest, number: int, scratch: Path) -> Coded:
@@ -137,7 +138,8 @@ def opened(manifest: Manifest, number: int, scratch: Path) -> Coded:
     OSError
         if the disk is full.
     """
-    storage, folder = Storage(manifest.place), Path(tempfile.mkdtemp(dir=scratch))
+    storage = Storage(manifest.place)
+    folder = Path(tempfile.mkdtemp(dir=scratch))
     try:
         sums = [storage.get(_named(number, name), folder / name) for name in (NUMBERS, CODES)]
         if _joined(sums) != manifest.partitions[number].sha256:

@@ -39,7 +39,8 @@ def amend(database: Database, steward: Principal, dataset_id: str, change: Amend
     """
     with database.write(alone="names") as connection:
         ledger.lock(connection, store.whole(dataset_id))
-        row, at = store.visible(connection, dataset_id, steward), database.timestamp()
+        row = store.visible(connection, dataset_id, steward)
+        at = database.timestamp()
         if change.name is not None and change.name != row.name:
             if row.state.is_charged:
                 raise ApiError("already_charged", "Receipts state the name: it cannot change after the first charge.")

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from solvers.inference.answers import Answers, Target, class_share_std, coordinates_of, last_weights
 from solvers.inference.budget import Budget
@@ -167,8 +167,8 @@ class Estimate:
         unsure = self.squared_scores_std * float(narrow @ narrow) / self.problem.n
         degrees = max(2 * (variance / max(unsure, 1e-300)) ** 2, 1.0)
         estimate, error = origin + float(row @ self.theta), math.sqrt(variance)
-        half = float(stats.t.ppf((1 + level) / 2, degrees)) * error
-        p_value = 2 * float(stats.t.sf(abs(estimate) / error, degrees))
+        half = float(special.stdtrit(degrees, (1 + level) / 2)) * error
+        p_value = 2 * float(special.stdtr(degrees, -abs(estimate) / error))
         parts = math.sqrt(sampling), math.sqrt(variance - sampling)
         return Line(estimate, error, *parts, degrees, estimate - half, estimate + half, p_value)
 
@@ -178,7 +178,7 @@ class Estimate:
         count = len(contrasts)
         quadratic = float(estimates @ np.linalg.solve(self.covariance(contrasts), estimates))
         degrees = min(self.line(contrast, 0.95).degrees for contrast in contrasts)
-        return float(stats.f.sf(quadratic / count, count, degrees))
+        return float(special.fdtrc(count, degrees, quadratic / count))
 
 
 def _curvature_noise(std: float, change: Vector) -> Matrix:

@@ -5,8 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from app.pages.words import number
 from purse.prediction import predict
 from purse.wire.models import Model
+from tests.support.pages import visit
 from tests.support.service import SPEC, Service
 
 COLUMNS = [
@@ -95,6 +97,16 @@ def test_a_table_is_in_the_units_of_the_file(
     (predicted,) = predict(Model.model_validate(model), [person])
     margin += rows["intercept"]["estimate"]
     assert predicted == pytest.approx(1 / (1 + np.exp(-margin)) if target == "readmitted" else margin)
+
+
+@pytest.mark.slow
+def test_the_page_of_a_job_shows_its_table(shared: Service, hospital: str) -> None:
+    job = shared.finished(shared.call("analyst", "POST", "/v1/jobs", json=body(hospital)).json()["id"])
+    model = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
+    page = visit(shared, shared.tokens["analyst"], f"/pages/jobs/{job['id']}").text
+    for row in model["table"]:
+        assert row["term"] in page
+        assert (f"{number(row['estimate'], 3)} [" if row["resolved"] else row["reason"]) in page
 
 
 @pytest.mark.slow

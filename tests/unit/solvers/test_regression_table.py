@@ -8,8 +8,13 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from accounting import Privacy, Unit
+from accounting.noise import Noise
 from solvers import plan
 from solvers.columns import Columns
+from solvers.data_access import data as reading
+from solvers.data_access import inputs, partitioned
+from solvers.data_access.data import Data
+from solvers.data_access.rows import copied
 from solvers.domains import L2Ball
 from solvers.errors import NeedsDelta, Unsuitable
 from solvers.inference import RegressionTable, coordinates, estimate
@@ -18,6 +23,8 @@ from solvers.inference.coordinates import complement
 from solvers.inference.table import Table
 from solvers.losses import Huber, Softmax
 from solvers.regularizers import L2
+from solvers.solve import run
+from tests.support.seeded import SeededBits
 from tests.support.tables import correlated, drawn, problem_of, quiet, quoted, slopes, table_of
 
 Vector = NDArray[np.float64]
@@ -211,6 +218,27 @@ def test_intervals_of_persons_cover_although_their_rows_depend(relation: str) ->
                 covered.append(row.line.lower <= true <= row.line.upper)
     assert len(covered) > 0.9 * 3 * runs
     assert stats.binom.cdf(sum(covered), len(covered), 0.95) > 1e-3
+
+
+@pytest.mark.parametrize("is_linear", [False, True], ids=["logistic", "linear"])
+def test_the_answers_of_partitions_are_those_of_one_machine(is_linear: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    n, group = 3000, 1024
+    for module in (reading, partitioned):
+        monkeypatch.setattr(module, "GROUP", group)
+    rng = np.random.default_rng(6)
+    X = mixed(n, rng)
+    y = np.clip(rng.normal(0, 0.3, n), -1, 1) if is_linear else labels(2 * X[:, 0], rng)
+    quote = quoted(MIXED, is_linear, n, 6.0)
+    problem = quote.problem
+    whole = inputs.of_arrays(np.column_stack((X, np.ones(n))), y, problem)
+    parts = []
+    for start in range(0, n, group):
+        own = np.arange(start, min(start + group, n))
+        records = copied(whole.records, own)
+        parts.append(Data(records, whole.y[own], whole.scale[own], replace(problem, n=len(own))))
+    apart = partitioned.Partitioned(problem, partitioned.LocalPartitions(parts))
+    first, second = (run(quote.method, problem, d, quote.release, Noise(SeededBits(1)))[0] for d in (whole, apart))
+    np.testing.assert_array_equal(first, second)
 
 
 @pytest.mark.parametrize(

@@ -299,8 +299,8 @@ def test_places_without_a_row_have_no_entries() -> None:
 
 @pytest.mark.slow
 def test_wide_declared_rows_fit_in_memory_that_follows_their_entries() -> None:
-    """1.6 GB if they were unfolded, once."""
-    n, p = 2_000, 100_000
+    """Written out once, they would take 640 MB."""
+    n, p = 2_000, 40_000
     columns = Columns((*(1,) * p, 3))
     rng = np.random.default_rng(3)
     numbers = sp.random(n, p, density=1e-3, format="csr", rng=rng)
@@ -314,7 +314,7 @@ def test_wide_declared_rows_fit_in_memory_that_follows_their_entries() -> None:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert np.isfinite(release.coefficients).all()
-        assert peak < 2e8, f"{method.name}: {peak:.3g} bytes"
+        assert peak < 8e7, f"{method.name}: {peak:.3g} bytes"
 
 
 @pytest.mark.parametrize(
