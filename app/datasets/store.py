@@ -101,11 +101,11 @@ def refuse_changed(connection: sa.Connection, row: DatasetRow) -> None:
 
     An entry never changes, so it is read once for each state of the row.
     """
-    digest = declaration_sha256(row.declaration, row.holdout_of)
-    key = (row.id, row.ledger_id, row.folder, row.n, digest)
-    if key in _confirmed:
-        return
     try:
+        digest = declaration_sha256(row.declaration, row.holdout_of)
+        key = (row.id, row.ledger_id, row.folder, row.n, digest)
+        if key in _confirmed:
+            return
         stated = ledger.registration(connection, row.id)
         wrong = Row(row.id, row.folder, row.n, row.declaration, row.holdout_of).differs(stated)
     except (AccountingError, ValueError) as error:
