@@ -189,10 +189,11 @@ def test_the_records_do_not_change_how_much_is_done(family: str) -> None:
     scores = Scores(frame, np.ones(4), weights)
     works: list[Work] = [scores, SquaredScores(scores), Curvatures(frame, np.ones(4), weights), LongRows(frame, 2.0)]
     works.append(Distances(frame, np.ones(4), 1.0))
-    for row, share in ((NEAR, 0.0), (NEAR, 1.0), (FAR, 1.0), (FAR, 0.5)):
+    for row, share in ((NEAR, 0.0), (NEAR, 0.0), (NEAR, 1.0), (FAR, 1.0), (FAR, 0.5)):
         X, present = np.tile(row, (n * k, 1)), rng.random(n * k) < share
         data = inputs.of_arrays(X, np.where(rng.random(n * k) < share, 1.0, -1.0), problem, present)
         counted.append(operations(lambda data=data: [data.total(work) for work in works]))  # type: ignore[misc]
+    _, *counted = counted  # the first pass also makes what is made once
     assert sum(counted[0].values()) > 100
     assert all(other == counted[0] for other in counted)
 
