@@ -183,7 +183,7 @@ class _Target:
         """Return the plan of a total with its certificate; `CalibrationFailed` if the total is 0 or not confirmed."""
         if total == 0:
             raise CalibrationFailed(
-                "no noise within reach meets this epsilon and delta for so many queries: raise epsilon or ask for fewer"
+                "no noise within reach meets this epsilon and delta for so many queries. Raise epsilon or ask for fewer"
             )
         return self.confirmed(accountant, self.plan(total))
 

@@ -32,7 +32,7 @@ def pure(plan: AbstractComposition) -> Cost:
     """Return epsilon in units; `FilterMismatch` if a query has no epsilon at delta = 0."""
     epsilon = plan.pure()
     if epsilon is None:
-        raise FilterMismatch("filter 'pure' admits only mechanisms with delta = 0: choose another method or dataset")
+        raise FilterMismatch("filter 'pure' admits only mechanisms with delta = 0. Choose another method or dataset")
     return (_units(epsilon),)
 
 
@@ -40,7 +40,7 @@ def gaussian(plan: AbstractComposition) -> Cost:
     """Return mu^2 in units; `FilterMismatch` if a query is not Gaussian-DP."""
     mu = plan.gdp()
     if mu is None:
-        raise FilterMismatch("filter 'gdp' admits only Gaussian mechanisms: choose another method or dataset")
+        raise FilterMismatch("filter 'gdp' admits only Gaussian mechanisms. Choose another method or dataset")
     return (_units(mu * mu),)
 
 

@@ -98,7 +98,7 @@ class Filter:
         """
         larger = filter_with(self.kind, privacy, self.orders, self.weights, self.slack)
         if not larger.is_raise_of(self):
-            raise OutOfRange("a budget may only grow: raise epsilon, delta or both, and lower neither")
+            raise OutOfRange("a budget may only grow. Raise epsilon, delta or both, and lower neither")
         return larger
 
     def is_raise_of(self, previous: "Filter") -> bool:

@@ -1,9 +1,10 @@
 """Checks of numbers at the border: type, finiteness and range. NaN is outside every range."""
 
-import math
+import sys
 
 from accounting.errors import OutOfRange
 
+LARGEST = sys.float_info.max
 RATE_ROUNDING = 1e-9  # relative: more than rounding changes of a rate times a number
 SMALLEST_RATE = 1e-9  # below it the numerics of small rates end
 
@@ -12,13 +13,9 @@ def finite(value: object, name: str) -> float:
     """Return `value` as a float; `OutOfRange` unless it is a finite real number. A bool is not a number here."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise OutOfRange(f"{name} must be a number")
-    try:
-        number = float(value)
-    except OverflowError:
-        raise OutOfRange(f"{name} must be finite") from None
-    if not math.isfinite(number):
+    if not -LARGEST <= value <= LARGEST:
         raise OutOfRange(f"{name} must be finite")
-    return number
+    return float(value)
 
 
 def within(value: object, name: str, minimum: float, maximum: float) -> float:
@@ -34,8 +31,3 @@ def whole(value: object, name: str, minimum: int, maximum: int) -> int:
     if type(value) is not int or not minimum <= value <= maximum:
         raise OutOfRange(f"{name} must be an integer in [{minimum}, {maximum}]")
     return value
-
-
-def rate(value: object, name: str) -> float:
-    """Return `value`; `OutOfRange` unless it is a probability of taking part in [1e-9, 1]."""
-    return within(value, name, SMALLEST_RATE, 1.0)

@@ -4,7 +4,7 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, final
 
 import numpy as np
@@ -164,10 +164,7 @@ class Plan(AbstractComposition):
         """
         planned = {q.name: q for q in self.queries} if self.relation == transcript.relation else {}
         return len({q.name for q in transcript.queries}) == len(transcript.queries) and all(
-            (q.name in planned)
-            and planned[q.name].mechanism == q.mechanism
-            and planned[q.name].noise_multiplier == q.noise_multiplier
-            and q.count <= planned[q.name].count
+            q.name in planned and q.count <= planned[q.name].count and replace(planned[q.name], count=q.count) == q
             for q in transcript.queries
         )
 

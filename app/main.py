@@ -91,7 +91,8 @@ def create_app(
     """
     forget_secrets()
     check_installation()
-    observers, substitutes = Observers(settings), Substitutes(engine, calculators, clock)
+    observers = Observers(settings)
+    substitutes = Substitutes(engine, calculators, clock)
 
     @asynccontextmanager
     async def lifespan(application: FastAPI) -> AsyncIterator[None]:
@@ -168,7 +169,7 @@ def check_installation() -> None:
     if len(folders) != 1:
         raise RuntimeError(
             "the packages accounting, solvers, purse and app were loaded from different folders, so one of them may be "
-            "replaced by a folder of the same name: start in another working directory"
+            "replaced by a folder of the same name. Start in another working directory"
         )
 
 

@@ -153,7 +153,8 @@ async def _started(
     if settings.scheduler is not None and isinstance(engine, Coming):
         await run_in_threadpool(engine.start)  # reports a wrong address of a remote scheduler at once
     await run_in_threadpool(_prepare_home, settings, home, database)
-    lives, changes = Lives(home, database.clock.boot), Changes(database)
+    lives = Lives(home, database.clock.boot)
+    changes = Changes(database)
     dispatcher = Dispatcher(settings, database, keys, engine, lives.ended, observers.job_ended, changes.announce)
     if settings.scheduler is None:  # attempts on a remote cluster may outlive their server
         await parts.start(lives, dispatcher.holder)
@@ -198,7 +199,7 @@ async def _started(
 
 
 def check_free(settings: Settings, alone: bool = True) -> None:
-    """Raise `RuntimeError` if a server runs on this home; if not `alone`, only if a command uses the home alone."""
+    """Raise `StartRefused` if a server runs on this home; if not `alone`, only if a command uses the home alone."""
     attend(settings.make_home(), alone).close()
 
 

@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
@@ -18,213 +18,126 @@ Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256
 
 
 class Settings(BaseSettings):
-    """Settings that an operator may choose. None of them weakens a privacy guarantee."""
+    """Settings that an operator may choose. None of them weakens a privacy guarantee.
+
+    The docstring of each is its description in docs/settings.md.
+    """
 
     model_config = SettingsConfigDict(
-        env_prefix="PURSE_", frozen=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True
+        env_prefix="PURSE_",
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        hide_input_in_errors=True,
+        use_attribute_docstrings=True,
     )
 
-    home: Annotated[Path, Field(description="Folder of all state: database, columns, keys. Mode 0700.")] = Path(
-        "purse-data"
-    )
-    bootstrap_token: Annotated[
-        SecretStr | None,
-        Field(description="First steward token, 32 to 512 characters. Drawn at random if unset."),
-    ] = None
-    max_token_lifetime: Annotated[
-        int | None,
-        Field(ge=60, description="Longest lifetime of any token, in seconds. No limit if unset."),
-    ] = None
-    oidc_issuer: Annotated[
-        str | None,
-        Field(description="Issuer of the [sign-on](sign-on.md) provider, exactly as in its tokens (https)."),
-    ] = None
-    oidc_audience: Annotated[
-        str | None, Field(min_length=1, description="Required `aud` claim: this service's client id at the provider.")
-    ] = None
-    oidc_algorithms: Annotated[
-        tuple[Algorithm, ...],
-        Field(min_length=1, description="Accepted signature algorithms (asymmetric only), a list."),
-    ] = ("RS256", "ES256")
-    oidc_subject_claim: Annotated[
-        str, Field(min_length=1, description="Claim that permanently identifies a person or program.")
-    ] = "sub"
-    oidc_groups_claim: Annotated[str, Field(min_length=1, description="Claim that lists a caller's groups.")] = "groups"
-    oidc_roles: Annotated[
-        dict[str, Role],
-        Field(description="Roles by provider group. The first matching group decides; users without one get 403."),
-    ] = {}
-    oidc_grants: Annotated[
-        dict[str, tuple[str, ...]],
-        Field(description="Datasets (names or ids) by provider group. Analysts in the group have access to them."),
-    ] = {}
-    oidc_redirect: Annotated[
-        str | None,
-        Field(description="`https://<this service>/pages/sign-in/return`, as registered. Enables sign-in on pages."),
-    ] = None
-    oidc_client_secret: Annotated[
-        SecretStr | None,
-        Field(description="Client secret, if the provider requires one in addition to PKCE."),
-    ] = None
-    oidc_scopes: Annotated[
-        tuple[str, ...],
-        Field(description="Scopes that a sign-in on the pages requests in addition to `openid`, a list."),
-    ] = ()
-    oidc_skew_seconds: Annotated[
-        int,
-        Field(ge=0, le=300, description="Accepted difference between the two clocks, in seconds."),
-    ] = 60
-    oidc_stale_seconds: Annotated[
-        int,
-        Field(ge=60, le=604_800, description="Seconds for which known keys stay valid if the provider is unreachable."),
-    ] = 14_400
-    metrics_token: Annotated[
-        SecretStr | None,
-        Field(description="Token for `GET /metrics` only, 32 to 512 characters."),
-    ] = None
-    storage_url: Annotated[
-        str | None,
-        Field(
-            description="Storage of partitioned datasets, `file:///folder` or `s3://bucket/prefix`, without "
-            "credentials."
-        ),
-    ] = None
-    host: Annotated[str, Field(description="Address to listen on.")] = "127.0.0.1"
-    root_path: Annotated[
-        str,
-        Field(
-            pattern=r"^(/[A-Za-z0-9._~-]+)*$", description="Path prefix under which a proxy shows the service: /purse."
-        ),
-    ] = ""
-    trusted_proxies: Annotated[
-        str | None,
-        Field(
-            description="Proxies (addresses, networks) whose X-Forwarded-For and -Proto headers are used, by commas."
-        ),
-    ] = None
-    port: Annotated[int, Field(ge=0, le=65535, description="TCP port to listen on.")] = 8000
-    database_url: Annotated[
-        str | None,
-        Field(
-            repr=False,
-            description="Database address: `postgresql://...` or `sqlite:///<file>`. `purse.sqlite3` in the home "
-            "if unset.",
-        ),
-    ] = None
-    epoch_file: Annotated[
-        Path | None,
-        Field(description="File of each ledger's newest head, best on another disk. `epoch` in the home if unset."),
-    ] = None
-    workers: Annotated[
-        int, Field(ge=1, le=256, description="Number of local worker processes, if no scheduler is set.")
-    ] = 2
-    scheduler: Annotated[
-        str | None,
-        Field(description="Address of a Dask scheduler (tls://...) to run jobs instead of local workers."),
-    ] = None
-    scheduler_ca: Annotated[
-        Path | None, Field(description="Certificate authority of the scheduler's mutual TLS, a PEM file.")
-    ] = None
-    scheduler_cert: Annotated[Path | None, Field(description="Server's certificate for the scheduler, a PEM file.")] = (
-        None
-    )
-    scheduler_key: Annotated[Path | None, Field(description="Private key of that certificate, a PEM file.")] = None
-    min_free_bytes: Annotated[
-        int,
-        Field(ge=0, description="Free bytes required on the home's disk. With less, no job starts."),
-    ] = 2**28
-    max_connections: Annotated[
-        int,
-        Field(ge=4, le=100_000, description="Maximum number of open connections. Idle ones are closed first."),
-    ] = 512
-    max_requests: Annotated[
-        int,
-        Field(ge=1, le=100_000, description="Maximum number of simultaneous requests of one caller or address."),
-    ] = 128
-    caller_rate: Annotated[
-        int,
-        Field(
-            ge=1,
-            le=10**6,
-            description="Requests per second of one caller, with bursts of ten seconds' worth. Costly ones count more.",
-        ),
-    ] = 100
-    stranger_rate: Annotated[
-        int,
-        Field(
-            ge=1, le=10**6, description="Requests per second of one address without a valid token, with such bursts."
-        ),
-    ] = 50
-    total_rate: Annotated[
-        int,
-        Field(ge=2, le=10**6, description="Requests per second of all callers. Half at most without a valid token."),
-    ] = 2000
-    max_streams: Annotated[
-        int, Field(ge=1, le=100_000, description="Maximum number of open event streams; 8 for one caller.")
-    ] = 128
-    max_upload_bytes: Annotated[int, Field(ge=1, description="Maximum size of a file in bytes, also uncompressed.")] = (
-        4 * 2**30
-    )
-    upload_seconds: Annotated[
-        int,
-        Field(
-            ge=60, le=2_592_000, description="Seconds without new bytes after which an unfinished upload is deleted."
-        ),
-    ] = 86_400
-    max_gradient_evaluations: Annotated[
-        float, Field(gt=0, description="Maximum number of per-row gradients, or noise coordinates, in a job.")
-    ] = 1e11
-    max_answers: Annotated[int, Field(gt=0, description="Maximum number of private answers in one job.")] = 200_000
-    max_queued_per_analyst: Annotated[
-        int, Field(ge=1, description="Maximum number of one analyst's waiting jobs, over all servers.")
-    ] = 1000
-    max_queued_per_dataset: Annotated[
-        int, Field(ge=1, description="Maximum number of a dataset's waiting jobs, over all servers.")
-    ] = 10_000
-    max_running_per_analyst: Annotated[
-        int | None,
-        Field(ge=1, description="Maximum number of one analyst's running jobs, over all servers. No limit if unset."),
-    ] = None
-    max_running_per_dataset: Annotated[
-        int | None,
-        Field(ge=1, description="Maximum number of a dataset's running jobs, over all servers. No limit if unset."),
-    ] = None
-    max_webhooks: Annotated[
-        int,
-        Field(ge=0, le=100, description="Maximum number of [webhooks](webhooks.md) of one analyst. 0 disables them."),
-    ] = 5
-    webhook_hosts: Annotated[
-        tuple[str, ...],
-        Field(description="Hosts that webhooks may reach at private addresses or without TLS, a list."),
-    ] = ()
-    calculations: Annotated[
-        int, Field(ge=1, le=64, description="Number of simultaneous price calculations; each uses one core.")
-    ] = 2
-    calculation_seconds: Annotated[
-        int, Field(ge=1, le=3600, description="Maximum CPU time of one price calculation, in seconds.")
-    ] = 60
-    lease_seconds: Annotated[
-        float,
-        Field(gt=0, le=3600, description="Seconds after which others run a silent server's jobs."),
-    ] = 30.0
-    renew_seconds: Annotated[
-        float, Field(gt=0, description="Heartbeat interval in seconds; at most half of PURSE_LEASE_SECONDS.")
-    ] = 10.0
-    drain_seconds: Annotated[
-        float, Field(ge=0, le=86_400, description="Seconds for which a stopping server lets jobs continue.")
-    ] = 5.0
-    log_level: Annotated[
-        Literal["debug", "info", "warning", "error"], Field(description="Lowest severity that is logged.")
-    ] = "info"
-    log_format: Annotated[
-        Literal["text", "json"], Field(description="Log format: `text`, or `json` (one object per line).")
-    ] = "text"
-    otlp_endpoint: Annotated[
-        str | None,
-        Field(
-            pattern="^https?://", description="OTLP/HTTP address for traces (.../v1/traces). Needs the extra `tracing`."
-        ),
-    ] = None
+    home: Path = Path("purse-data")
+    """Folder of all state: database, columns, keys. Mode 0700."""
+    bootstrap_token: SecretStr | None = None
+    """First steward token, 32 to 512 characters. Drawn at random if unset."""
+    max_token_lifetime: int | None = Field(default=None, ge=60)
+    """Longest lifetime of any token, in seconds. No limit if unset."""
+    oidc_issuer: str | None = None
+    """Issuer of the [sign-on](sign-on.md) provider, exactly as in its tokens (https)."""
+    oidc_audience: str | None = Field(default=None, min_length=1)
+    """Required `aud` claim: this service's client id at the provider."""
+    oidc_algorithms: tuple[Algorithm, ...] = Field(default=("RS256", "ES256"), min_length=1)
+    """Accepted signature algorithms (asymmetric only), a list."""
+    oidc_subject_claim: str = Field(default="sub", min_length=1)
+    """Claim that permanently identifies a person or program."""
+    oidc_groups_claim: str = Field(default="groups", min_length=1)
+    """Claim that lists a caller's groups."""
+    oidc_roles: dict[str, Role] = {}
+    """Roles by provider group. The first matching group decides; users without one get 403."""
+    oidc_grants: dict[str, tuple[str, ...]] = {}
+    """Datasets (names or ids) by provider group. Analysts in the group have access to them."""
+    oidc_redirect: str | None = None
+    """`https://<this service>/pages/sign-in/return`, as registered. Enables sign-in on pages."""
+    oidc_client_secret: SecretStr | None = None
+    """Client secret, if the provider requires one in addition to PKCE."""
+    oidc_scopes: tuple[str, ...] = ()
+    """Scopes that a sign-in on the pages requests in addition to `openid`, a list."""
+    oidc_skew_seconds: int = Field(default=60, ge=0, le=300)
+    """Accepted difference between the two clocks, in seconds."""
+    oidc_stale_seconds: int = Field(default=14_400, ge=60, le=604_800)
+    """Seconds for which known keys stay valid if the provider is unreachable."""
+    metrics_token: SecretStr | None = None
+    """Token for `GET /metrics` only, 32 to 512 characters."""
+    storage_url: str | None = None
+    """Storage of partitioned datasets, `file:///folder` or `s3://bucket/prefix`, without credentials."""
+    host: str = "127.0.0.1"
+    """Address to listen on."""
+    root_path: str = Field(default="", pattern=r"^(/[A-Za-z0-9._~-]+)*$")
+    """Path prefix under which a proxy shows the service: /purse."""
+    trusted_proxies: str | None = None
+    """Proxies (addresses, networks) whose X-Forwarded-For and -Proto headers are used, by commas."""
+    port: int = Field(default=8000, ge=0, le=65535)
+    """TCP port to listen on."""
+    database_url: str | None = Field(default=None, repr=False)
+    """Database address: `postgresql://...` or `sqlite:///<file>`. `purse.sqlite3` in the home if unset."""
+    epoch_file: Path | None = None
+    """File of each ledger's newest head, best on another disk. `epoch` in the home if unset."""
+    workers: int = Field(default=2, ge=1, le=256)
+    """Number of local worker processes, if no scheduler is set."""
+    scheduler: str | None = None
+    """Address of a Dask scheduler (tls://...) to run jobs instead of local workers."""
+    scheduler_ca: Path | None = None
+    """Certificate authority of the scheduler's mutual TLS, a PEM file."""
+    scheduler_cert: Path | None = None
+    """Server's certificate for the scheduler, a PEM file."""
+    scheduler_key: Path | None = None
+    """Private key of that certificate, a PEM file."""
+    min_free_bytes: int = Field(default=2**28, ge=0)
+    """Free bytes required on the home's disk. With less, no job starts."""
+    max_connections: int = Field(default=512, ge=4, le=100_000)
+    """Maximum number of open connections. Idle ones are closed first."""
+    max_requests: int = Field(default=128, ge=1, le=100_000)
+    """Maximum number of simultaneous requests of one caller or address."""
+    caller_rate: int = Field(default=100, ge=1, le=10**6)
+    """Requests per second of one caller, with bursts of ten seconds' worth. Costly ones count more."""
+    stranger_rate: int = Field(default=50, ge=1, le=10**6)
+    """Requests per second of one address without a valid token, with such bursts."""
+    total_rate: int = Field(default=2000, ge=2, le=10**6)
+    """Requests per second of all callers. Half at most without a valid token."""
+    max_streams: int = Field(default=128, ge=1, le=100_000)
+    """Maximum number of open event streams; 8 for one caller."""
+    max_upload_bytes: int = Field(default=4 * 2**30, ge=1)
+    """Maximum size of a file in bytes, also uncompressed."""
+    upload_seconds: int = Field(default=86_400, ge=60, le=2_592_000)
+    """Seconds without new bytes after which an unfinished upload is deleted."""
+    max_gradient_evaluations: float = Field(default=1e11, gt=0)
+    """Maximum number of per-row gradients, or noise coordinates, in a job."""
+    max_answers: int = Field(default=200_000, gt=0)
+    """Maximum number of private answers in one job."""
+    max_queued_per_analyst: int = Field(default=1000, ge=1)
+    """Maximum number of one analyst's waiting jobs, over all servers."""
+    max_queued_per_dataset: int = Field(default=10_000, ge=1)
+    """Maximum number of a dataset's waiting jobs, over all servers."""
+    max_running_per_analyst: int | None = Field(default=None, ge=1)
+    """Maximum number of one analyst's running jobs, over all servers. No limit if unset."""
+    max_running_per_dataset: int | None = Field(default=None, ge=1)
+    """Maximum number of a dataset's running jobs, over all servers. No limit if unset."""
+    max_webhooks: int = Field(default=5, ge=0, le=100)
+    """Maximum number of [webhooks](webhooks.md) of one analyst. 0 disables them."""
+    webhook_hosts: tuple[str, ...] = ()
+    """Hosts that webhooks may reach at private addresses or without TLS, a list."""
+    calculations: int = Field(default=2, ge=1, le=64)
+    """Number of simultaneous price calculations; each uses one core."""
+    calculation_seconds: int = Field(default=60, ge=1, le=3600)
+    """Maximum CPU time of one price calculation, in seconds."""
+    lease_seconds: float = Field(default=30.0, gt=0, le=3600)
+    """Seconds after which others run a silent server's jobs."""
+    renew_seconds: float = Field(default=10.0, gt=0)
+    """Heartbeat interval in seconds; at most half of PURSE_LEASE_SECONDS."""
+    drain_seconds: float = Field(default=5.0, ge=0, le=86_400)
+    """Seconds for which a stopping server lets jobs continue."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Lowest severity that is logged."""
+    log_format: Literal["text", "json"] = "text"
+    """Log format: `text`, or `json` (one object per line)."""
+    otlp_endpoint: str | None = Field(default=None, pattern="^https?://")
+    """OTLP/HTTP address for traces (.../v1/traces). Needs the extra `tracing`."""
 
     @field_validator("home")
     @classmethod

@@ -32,23 +32,23 @@ class JobPrivacy(Wire):
     """The privacy that a job requests."""
 
     epsilon: Epsilon
-    delta: Annotated[Delta | None, Field(description="At most the dataset's delta, which is used if null.")] = None
+    delta: Delta | None = None
+    """At most the dataset's delta, which is used if null."""
 
 
 class FromProfile(Wire):
     """Center and scale rows by a released profile of the dataset, at no further charge."""
 
-    name: Annotated[Literal["profile"], Field(description="Name of this preparation.")]
-    job: Annotated[
-        Identifier | None,
-        Field(description="Job that released the profile; if null, the dataset's latest, which the quote names."),
-    ] = None
+    name: Literal["profile"]
+    """Name of this preparation."""
+    job: Identifier | None = None
+    """Job that released the profile. If null, the dataset's latest, which the quote names."""
 
 
 AskedPositive = Annotated[
     str | None,
     Field(
-        description="For a category target: the class coded +1; all others are -1. If null, the second of two "
+        description="The class of a category target that is coded +1. All others are -1. If null, the second of two "
         "categories. With more than two categories, null means one model for all classes, by softmax."
     ),
 ]
@@ -56,14 +56,14 @@ AskedFeatures = Annotated[
     list[Name] | None,
     Field(
         max_length=MAX_COLUMNS,
-        description="Declared columns to use; all others if null. [] leaves the intercept alone.",
+        description="Declared columns to use. If null, all other columns. If [], only the intercept is trained.",
     ),
 ]
 AskedLoss = Annotated[
     Annotated[Loss, Field(discriminator="name")] | None,
     Field(
-        description="Loss that suits the target. If null: logistic for a category, softmax for more than two "
-        "categories without `positive`, squared for a number."
+        description="Loss that suits the target. The default is logistic for a category, softmax for more than two "
+        "categories without `positive`, and squared for a number."
     ),
 ]
 AskedRegularizer = Annotated[
@@ -74,7 +74,7 @@ AskedDomain = Annotated[
 ]
 AskedMethod = Annotated[
     Annotated[Method | Auto, Field(discriminator="name")],
-    Field(description="The private solver; auto chooses from public facts."),
+    Field(description="The private solver. `auto` chooses it from public facts."),
 ]
 AskedSlopeLimit = Annotated[
     float | None,
@@ -82,7 +82,7 @@ AskedSlopeLimit = Annotated[
         ge=1e-6,
         le=1,
         description="Limit each record's slope to this share of the loss's bound, for less noise and some bias. If "
-        "null, 0.7 for two classes with few standardised rows, otherwise 1.",
+        "null, 0.7 for two classes with few standardized rows, otherwise 1.",
     ),
 ]
 AskedRowNorm = Annotated[
@@ -90,8 +90,8 @@ AskedRowNorm = Annotated[
     Field(
         gt=0,
         le=1e6,
-        description="Clip declared rows to this l2 norm; if null, the norm that the schema implies. A smaller value "
-        "requires preparation `declared`.",
+        description="Clip declared rows to this l2 norm. The default is the norm that the schema implies. A smaller "
+        "value requires preparation `declared`.",
     ),
 ]
 
@@ -107,60 +107,70 @@ class JobRequest(Wire):
     regularizer: AskedRegularizer = L2(1e-4)
     domain: AskedDomain = Free()
     method: AskedMethod = Auto()
-    privacy: Annotated[JobPrivacy, Field(description="The requested guarantee.")]
-    preparation: Annotated[
-        Annotated[Declared | Private | FromProfile, Field(discriminator="name")] | None,
-        Field(
-            description="private: center and scale rows by private means and variances, which the price includes; "
-            "`regularizer` and `domain` then act on standardised coefficients. profile: the same by moments of a "
-            "released profile, at no further charge. declared: rows as the declaration codes them. If null, private "
-            "if it is possible, otherwise declared. The model is always in the declared columns."
-        ),
-    ] = None
+    privacy: JobPrivacy
+    """The requested guarantee."""
+    preparation: Annotated[Declared | Private | FromProfile, Field(discriminator="name")] | None = None
+    """`private` centers and scales rows by private means and variances, which the price includes. `regularizer` and
+    `domain` then act on standardized coefficients. `profile` does so by the moments of a released profile, at no
+    further charge. `declared` leaves rows as the declaration codes them. The default is `private` if possible,
+    otherwise `declared`."""
     slope_limit: AskedSlopeLimit = None
     row_norm: AskedRowNorm = None
+    inference: Annotated[
+        bool,
+        Field(
+            exclude_if=lambda inference: not inference,
+            description="If true, the job releases a regression table, whose standard errors and intervals hold "
+            "sampling error and privacy noise. The loss is logistic or squared, and method, regularizer, domain, "
+            "preparation, slope_limit and row_norm are left out.",
+        ),
+    ] = False
+    reference: Annotated[
+        dict[Name, Name] | None,
+        Field(
+            exclude_if=lambda reference: reference is None,
+            description="With inference, the level of each category feature that its other levels are compared with. "
+            "The default is the first category.",
+        ),
+    ] = None
+    level: Annotated[
+        float,
+        Field(
+            ge=0.5,
+            le=0.999,
+            exclude_if=lambda level: level == 0.95,
+            description="With inference, the confidence of each interval.",
+        ),
+    ] = 0.95
 
 
 class ForecastPrivacy(Wire):
     """The guarantees that a forecast tries."""
 
-    epsilons: Annotated[
-        tuple[Epsilon, ...],
-        Field(min_length=1, max_length=MOST_EPSILONS, description="Values to try, in increasing order."),
-    ] = EPSILONS
-    delta: Annotated[Delta | None, Field(description="At most the dataset's delta, which is used if null.")] = None
+    epsilons: Annotated[tuple[Epsilon, ...], Field(min_length=1, max_length=MOST_EPSILONS)] = EPSILONS
+    """Values to try, in increasing order."""
+    delta: Delta | None = None
+    """At most the dataset's delta, which is used if null."""
 
 
 class ForecastRequest(JobRequest):
     """Forecast the accuracy of a job at each epsilon, without running it. Only dataset and target are required."""
 
-    privacy: Annotated[ForecastPrivacy, Field(description="Guarantees to try.")] = ForecastPrivacy()  # type: ignore[assignment]
+    privacy: ForecastPrivacy = ForecastPrivacy()  # type: ignore[assignment]
+    """Guarantees to try."""
     source: Annotated[
         TwinSource | None,
-        Field(description=f"Source of the twin's rows; if null, {USUAL_SOURCE}."),
+        Field(description=f"Source of the twin's rows. If null, {USUAL_SOURCE}."),
     ] = None
-    signal: Annotated[
-        float,
-        Field(
-            ge=0.01,
-            le=0.99,
-            description="Assumed dependence of the target on the other columns, which no public fact states: the "
-            "position of the best model between a constant answer (0) and a perfect one (1), in accuracy or in "
-            "variance explained.",
-        ),
-    ] = 0.5
-    runs: Annotated[
-        int, Field(ge=3, le=MOST_TRIES, description="Number of runs of the method at each epsilon, with fresh noise.")
-    ] = 10
+    signal: Annotated[float, Field(ge=0.01, le=0.99)] = 0.5
+    """Assumed dependence of the target on the other columns, which no public fact states: the position of the best
+    model between a constant answer (0) and a perfect one (1), in accuracy or in variance explained."""
+    runs: Annotated[int | None, Field(ge=3, le=MOST_TRIES)] = None
+    """Number of runs of the method at each epsilon, with fresh noise. The default is 10, or 5 or 3 if more would exceed
+    the work limit."""
     twin: TwinNumber = 0
-    wanted: Annotated[
-        float | None,
-        Field(
-            gt=0,
-            lt=1,
-            description="Target score: accuracy, or r2 for a number. The response gives the smallest epsilon for it.",
-        ),
-    ] = None
+    wanted: Annotated[float | None, Field(gt=0, lt=1)] = None
+    """Target score: accuracy, or r2 for a number. The response gives the smallest epsilon for it."""
 
     @property
     def epsilons(self) -> tuple[float, ...]:
@@ -178,36 +188,30 @@ class StatisticRequest(Wire):
     """Release a statistic of a dataset: counts, means, quantiles, a covariance, or a profile of all its columns.
 
     It is priced and charged like a model, and has a receipt. A profile belongs to the dataset: everybody with access to
-    the dataset may read it, and standardise by it at no charge.
+    the dataset may read it, and standardize by it at no charge.
     """
 
     dataset: DatasetReference
     columns: Annotated[
-        list[Name] | None,
-        Field(
-            min_length=1,
-            max_length=MAX_COLUMNS,
-            exclude_if=lambda columns: columns is None,
-            description="Declared columns, in the order of the answer; all if null. Counts of several columns are a "
-            "cross table. A profile always covers all columns.",
-        ),
+        list[Name] | None, Field(min_length=1, max_length=MAX_COLUMNS, exclude_if=lambda columns: columns is None)
     ] = None
-    method: Annotated[AnyStatistic, Field(discriminator="name", description="The statistic and its resolution.")]
-    privacy: Annotated[JobPrivacy, Field(description="The requested guarantee; delta > 0.")]
+    """Declared columns, in the order of the answer. The default is all columns. Counts of several columns are a cross
+    table. A profile always covers all columns."""
+    method: Annotated[AnyStatistic, Field(discriminator="name")]
+    """The statistic and its resolution."""
+    privacy: JobPrivacy
+    """The requested guarantee. Its delta must be above 0."""
 
 
 class EvaluationBody(Wire):
     """The resolution of an evaluation, and the privacy that it requests of the holdout set."""
 
-    bins: Annotated[
-        Bins,
-        Field(description="Number of equal bins of the score, or of the residual; unused for more than two classes."),
-    ] = 40
-    clip: Annotated[
-        Clip,
-        Field(description="For a number: clip residuals to this multiple of half the target's declared range."),
-    ] = 0.5
-    privacy: Annotated[JobPrivacy, Field(description="The requested guarantee; delta > 0.")]
+    bins: Bins = 40
+    """Number of equal bins of the score, or of the residual. Unused for more than two classes."""
+    clip: Clip = 0.5
+    """For a number: clip residuals to this multiple of half the target's declared range."""
+    privacy: JobPrivacy
+    """The requested guarantee. Its delta must be above 0."""
 
 
 class EvaluationRequest(EvaluationBody):
@@ -217,15 +221,13 @@ class EvaluationRequest(EvaluationBody):
 
 
 class CandidateRequest(Wire):
-    """One way to train the model of a tuning. Missing fields have the defaults of a job request."""
+    """A way to train the model of a tuning. Missing fields have the defaults of a job request."""
 
     method: AskedMethod = Auto()
     regularizer: AskedRegularizer = L2(1e-4)
     domain: AskedDomain = Free()
-    preparation: Annotated[
-        Annotated[Declared | Private, Field(discriminator="name")] | None,
-        Field(description="As in a job, without profile; if null, private if it is possible."),
-    ] = None
+    preparation: Annotated[Declared | Private, Field(discriminator="name")] | None = None
+    """As in a job, without profile. If null, private if it is possible."""
     slope_limit: AskedSlopeLimit = None
 
 
@@ -241,14 +243,12 @@ class TuningRequest(Wire):
     positive: AskedPositive = None
     features: AskedFeatures = None
     loss: AskedLoss = None
-    candidates: Annotated[
-        list[CandidateRequest],
-        Field(min_length=1, max_length=MOST_RUNS, description="A public list; no part of it may depend on the data."),
-    ]
-    repeats: Annotated[
-        int, Field(ge=1, le=MOST_RUNS, description="Tries of each candidate; 2 to 256 tries in total.")
-    ] = 2
-    privacy: Annotated[JobPrivacy, Field(description="The requested guarantee for the whole tuning; delta > 0.")]
+    candidates: Annotated[list[CandidateRequest], Field(min_length=1, max_length=MOST_RUNS)]
+    """A public list. No part of it may depend on the data."""
+    repeats: Annotated[int, Field(ge=1, le=MOST_RUNS)] = 2
+    """Tries of each candidate. All candidates together have 2 to 256."""
+    privacy: JobPrivacy
+    """The requested guarantee for the whole tuning. Its delta must be above 0."""
     row_norm: AskedRowNorm = None
 
 
@@ -287,15 +287,15 @@ class AnyRequest(
 class Quote(jobs.Quote):
     """The price of a job: a function of public facts only."""
 
-    method: Annotated[  # type: ignore[assignment]
-        Run | AnyCounting | Tuning, Field(discriminator="name", description="The method with every field set.")
-    ]
+    method: Annotated[Run | AnyCounting | Tuning, Field(discriminator="name")]  # type: ignore[assignment]
+    """The method with every field set."""
 
 
 class Job(jobs.Job):
     """A job and its state."""
 
-    quote: Annotated[Quote, Field(description="The price as it was charged.")]
+    quote: Quote
+    """The price as it was charged."""
 
 
 class ExternalCharge(Wire):
@@ -304,27 +304,21 @@ class ExternalCharge(Wire):
     label: Annotated[
         Title, Field(description="Your name for the charge. The same label and event again is the same charge.")
     ]
-    event: Annotated[
-        OutsideEvent,
-        Field(description="The event, with the names of dp-accounting; noise multipliers over the per-record bound."),
-    ]
-    exceeds: Annotated[
-        bool,
-        Field(
-            description="If true, record the charge even if it does not fit. The budget is then exceeded and the "
-            "ledger frozen. If false, a charge that does not fit is refused."
-        ),
-    ] = False
+    event: OutsideEvent
+    """The event, with the names of dp-accounting. Noise multipliers are relative to the per-record bound."""
+    exceeds: bool = False
+    """If true, record the charge even if it does not fit. The budget is then exceeded and the ledger frozen. If false,
+    a charge that does not fit is refused."""
 
 
 class CalibrationRequest(Wire):
     """A mechanism, and the guarantee for all its answers together."""
 
-    mechanism: Annotated[
-        Gaussian | Laplace | PoissonGaussian,
-        Field(discriminator="name", description="The mechanism of each answer."),
-    ]
-    count: Annotated[int, Field(ge=1, le=MAX_COUNT, description="Number of answers.")] = 1
+    mechanism: Annotated[Gaussian | Laplace | PoissonGaussian, Field(discriminator="name")]
+    """The mechanism of each answer."""
+    count: Annotated[int, Field(ge=1, le=MAX_COUNT)] = 1
+    """Number of answers."""
     epsilon: Epsilon
     delta: Delta = 0.0
-    neighbors: Annotated[Relation, Field(description="Neighboring relation.")] = "replace_one"
+    neighbors: Relation = "replace_one"
+    """Neighboring relation."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from accounting.privacy import Privacy
-from app.sources.design import Design
+from app.sources.design import Design, load
 from app.sources.matrix import CodedWriter, checksum, code_count, write_meta
 from app.sources.singles import ends
 from app.wire import JobPrivacy, JobRequest
@@ -77,7 +77,7 @@ def main() -> None:
     quote, memory = plan(Auto(), problem, Privacy(1.0, 1e-9)), Peak()
     start = time.perf_counter()
     checksum(folder)
-    data = Data.coded(*design.load(folder), problem)
+    data = Data.coded(*load(design, folder), problem)
     run(quote.method, problem, data, quote.release)
     size = sum((folder / name).stat().st_size for name in ("numbers.npy", "codes.npy"))
     told = {"anonymous": memory.most - memory.first, "all": memory.most, "stored": size}

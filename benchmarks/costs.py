@@ -19,7 +19,7 @@ from benchmarks import loops
 from solvers import Problem, plan
 from solvers.data_access import inputs
 from solvers.data_access.sampled import SampledOracle
-from solvers.data_access.walk import Walk
+from solvers.data_access.walk import WalkingOracle
 from solvers.losses import Hinge, Logistic
 from solvers.methods import DpGd, NoisyMirrorDescent
 from solvers.regularizers import L2
@@ -92,7 +92,7 @@ def steps() -> None:
     planned = Plan((PlannedQuery("change", count, PoissonGaussian(1 / n), multiplier),))
 
     def ours() -> None:
-        oracle = SampledOracle(problem, data, planned, Noise(), walker=Walk.of)
+        oracle = WalkingOracle(problem, data, planned, Noise())
         w = start
         for _ in range(0, count, 1000):
             points = oracle.walk("change", w, start, start, step, 1000)

@@ -22,7 +22,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from app.sources.design import Design
+from app.sources.design import Design, load
 from app.sources.ingest import Reading, store
 from app.wire import JobPrivacy, JobRequest
 from purse.wire.budgets import Budget
@@ -262,7 +262,7 @@ def _encoded(
         pq.write_table(table, file, row_group_size=65_536)
         store(file, Reading(spec.columns, spec.dialect), stored)
         design = Design.of(spec, request)
-        coded, y = design.load(stored)
+        coded, y = load(design, stored)
         layout, n = design.columns, len(y)
         declared = Problem(Squared(), n=n, d=design.d, row_norm=layout.row_norm, columns=layout)
         X = rows_of(Data.coded(coded, y, declared))

@@ -16,8 +16,8 @@ import numpy as np
 from accounting import Privacy
 from app.calculation.forecasts import Trial, best, scorer
 from app.demo import data
-from app.jobs import profiles
 from app.quotes.forecasts import here, sampled
+from app.results import profiles
 from app.settings import Settings
 from app.sources.design import Design, Table
 from app.sources.spec import JobSpec

@@ -105,8 +105,8 @@ def main() -> None:
     file = Path(sys.argv[1]) if sys.argv[1:] else linked.FILE
     derivatives = [kind.derivative for kind in get_args(Loss) if hasattr(kind, "derivative")]
     formulas = {of_function(each): kernels.c_function(each) for each in derivatives}
-    constants = {name: getattr(kernels, name) for name in kernels.__all__}
-    constants = {name: value for name, value in constants.items() if isinstance(value, int | float)}
+    defined = (item for module in kernels._modules() for item in vars(module).items())
+    constants = {name: value for name, value in defined if name.isupper() and isinstance(value, int | float)}
     link(file, build.ENTRIES, formulas, constants)
     print(f"{file}: {len(build.ENTRIES)} loops and {len(formulas)} formulas, {file.stat().st_size // 1000} kB")
 

@@ -37,7 +37,7 @@ def readable(file: Path, dialect: Dialect = PLAIN, sheet: str | None = None) -> 
     if file.suffix.lower() not in ENDINGS:
         if sheet is not None:
             raise ValueError(
-                f"sheet is for Excel workbooks, whose names end with {', '.join(sorted(ENDINGS))}; leave it out"
+                f"sheet is for Excel workbooks, whose names end with {', '.join(sorted(ENDINGS))}. Leave it out"
             )
         yield file
         return
@@ -56,12 +56,12 @@ def _rows(file: Path, sheet: str | None) -> Iterator[Sequence[object]]:
         with CalamineWorkbook.from_path(file) as workbook:
             names = workbook.sheet_names
             if sheet is None and len(names) != 1:
-                raise ValueError(f"the workbook has several sheets; name one of {', '.join(map(repr, names))}")
+                raise ValueError(f"the workbook has several sheets. Name one of {', '.join(map(repr, names))}")
             if sheet is not None and sheet not in names:
                 raise ValueError(f"the workbook has no such sheet; it has {', '.join(map(repr, names))}")
             yield from workbook.get_sheet_by_name(names[0] if sheet is None else sheet).iter_rows()
     except CalamineError:
-        raise ValueError("the file cannot be read as a workbook; save it anew, or save the sheet as CSV") from None
+        raise ValueError("the file cannot be read as a workbook. Save it again, or save the sheet as CSV") from None
 
 
 def _write(file: Path, rows: Iterator[Sequence[object]], dialect: Dialect) -> None:

@@ -40,7 +40,7 @@ def columns(rows: Rows) -> dict[str, list[object]]:
     if is_frame(rows):
         return _of_frame(rows)
     if isinstance(rows, Mapping):
-        raise ValueError("rows must be a list of mappings, and this is one mapping: put it into a list")
+        raise ValueError("rows must be a list of mappings, and this is one mapping. Put it into a list")
     mappings = list(cast(Sequence[Mapping[str, object]], rows))
     if not all(isinstance(row, Mapping) for row in mappings):
         raise ValueError("rows must be a frame, or a list of mappings from column name to value, one for each row")
@@ -118,7 +118,7 @@ def _of_frame(frame: Any) -> dict[str, list[object]]:
     library = _library(frame)
     names = list(frame.schema.names) if library == "pyarrow" else list(frame.columns)
     if len({str(name) for name in names}) < len(names):
-        raise ValueError("two columns of the frame have the same name: rename or drop one; names count as text")
+        raise ValueError("two columns of the frame have the same name. Rename or drop one; names count as text")
     return {str(name): _values(frame[name], library) for name in names}
 
 

@@ -1,6 +1,6 @@
 """A released model: its coefficients by name, a summary, predictions, and exports."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from purse import text
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from purse.frames import Rows
+    from purse.regression import Contrast, Regression
 
 MAX_SHOWN: Final = 10
 MAX_COMPLETE: Final = 20  # a model with more coefficients shows the MAX_SHOWN largest
@@ -78,13 +79,26 @@ class Model(Tabular, models.Model):
                 result[column.name] = [name for name, is_unsupported in names if is_unsupported]
         return result
 
+    @property
+    def regression(self) -> "Regression":
+        """The regression table of a model that was trained with `inference`; a ValueError for other models."""
+        from purse.regression import Regression  # late: NumPy
+
+        return Regression.of(self)
+
+    def contrast(self, weights: Mapping[str, float]) -> "Contrast":
+        """Return an estimated linear combination of coefficients: see `Regression.contrast`."""
+        return self.regression.contrast(weights)
+
     def summary(self, terms: int = MAX_SHOWN) -> str:
-        """Return the facts of the model and its largest coefficients as text.
+        """Return the facts of the model and its largest coefficients as text, or its regression table.
 
         Parameters
         ----------
         terms : number of coefficients to show, beside the intercept; `named` has all of them
         """
+        if self.table is not None:
+            return self.regression.summary()
         margins = self._margins()
         shown_terms = largest(margins, terms)
         headings, columns, notes = self._columns(margins)
@@ -112,11 +126,30 @@ class Model(Tabular, models.Model):
         name = f" for class {self.classes[0]}" if self.link == "softmax" and self.classes else ""
         return bars(axes, list(largest_terms), list(largest_terms.values()), f"coefficient of the encoded value{name}")
 
-    def predict(self, rows: "Rows", dialect: Dialect = PLAIN) -> "NDArray[Any]":
-        """Return the predictions for rows: see `purse.predict`."""
-        from purse.prediction import predict  # late: NumPy
+    def predict(self, rows: "Rows", dialect: Dialect = PLAIN, *, interval: bool = False) -> "NDArray[Any]":
+        """Return the predictions for rows: see `purse.predict`.
 
-        return predict(self, rows, dialect)
+        Parameters
+        ----------
+        interval : return (n, 3) instead: the mean of the target and the ends of its interval, by the regression table;
+            NaN if a row needs a coefficient that is not resolved
+
+        Raises
+        ------
+        ValueError
+            as `purse.predict`, or with `interval` if the model has no regression table.
+        """
+        import numpy as np  # late, with what needs it
+
+        from purse.prediction import design, of_margins, predict
+
+        if not interval:
+            return predict(self, rows, dialect)
+        ends = self.regression.margins(self.features, design(self, rows, dialect))
+        if self.link == "identity":
+            return ends
+        with np.errstate(invalid="ignore"):  # NaN stays NaN
+            return of_margins(self, ends.reshape(-1, 1)).reshape(ends.shape)
 
     def to_sklearn(self) -> Any:
         """Return a fitted pipeline of scikit-learn that predicts the same from a frame.
@@ -148,6 +181,8 @@ class Model(Tabular, models.Model):
         return to_onnx(self)
 
     def _as_table(self) -> Table:
+        if self.table is not None:
+            return self.regression._as_table()
         headings, columns, _ = self._columns(margins := self._margins())
         return Table(("term", *headings), [(term, *(column[term] for column in columns)) for term in margins[0]])
 

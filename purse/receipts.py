@@ -119,7 +119,7 @@ class Receipt:
 
     def _check_model(self, model: Released | AsWritten | None) -> None:
         if model is not None and _digest(model) != self.facts["model_sha256"]:
-            raise NotVerified("the receipt is for another model: pass the model of the same job, as it was downloaded")
+            raise NotVerified("the receipt is for another model. Pass the model of the same job, as it was downloaded")
 
     def save(self, folder: str | Path) -> tuple[Path, Path]:
         """Write receipt.json and keys.json into the folder, which is created if needed, and return both paths."""
@@ -140,7 +140,7 @@ def load(receipt: str | Path, keys: str | Path) -> Receipt:
     try:
         return Receipt(document, KeySet.model_validate_json(Path(keys).read_bytes(), extra="ignore"))
     except ValidationError as error:
-        raise NotVerified("the keys file is not a key set: save the response of Client.keys") from error
+        raise NotVerified("the keys file is not a key set. Save the response of Client.keys") from error
 
 
 def read_document(file: Path) -> ReceiptDocument:
@@ -151,7 +151,7 @@ def read_document(file: Path) -> ReceiptDocument:
         return ReceiptDocument.model_validate(read(file.read_bytes()))
     except ValueError as error:
         raise NotVerified(
-            "this file is not a receipt with its signature: pass the file that `receipt.save` wrote"
+            "this file is not a receipt with its signature. Pass the file that `receipt.save` wrote"
         ) from error
 
 
@@ -169,7 +169,7 @@ def _verification(
 
     if ledger is None:
         if heads:
-            raise NotVerified("heads are looked up in a ledger: pass ledger too")
+            raise NotVerified("heads are looked up in a ledger. Pass ledger too")
         return verify(document, trusted)
     from accounting.records.offline import verify_receipt  # late: it replays, and so loads what filters need
 

@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from purse.extras import needing
+from purse.layouts import tables
 from purse.plots import band, bars
 from purse.tables import Table, Tabular
 from purse.wire.budgets import BudgetStatus
@@ -20,6 +21,10 @@ MAX_BARS: Final = 40
 
 class Statistic(Tabular, ReleasedStatistic):
     """A released statistic; `result` has its numbers."""
+
+    def tables(self) -> list[Table]:
+        """Return the tables in which the statistic is shown to people."""
+        return list(tables(self))
 
     def plot(self, axes: Any | None = None) -> Any:
         """Draw the values as bars with their intervals, the first MAX_BARS of them; NotInstalled without `plot`."""
@@ -62,6 +67,10 @@ class Statistic(Tabular, ReleasedStatistic):
 class Evaluation(Tabular, ReleasedEvaluation):
     """A released evaluation; `result` has its numbers."""
 
+    def tables(self) -> list[Table]:
+        """Return the tables in which the evaluation is shown to people, such as its ROC curve."""
+        return list(tables(self))
+
     def r2(self, target_std: float) -> Measured:
         """Return R^2 = 1 - mean squared error / target_std^2 of a model of a number, with the ends of its intervals.
 
@@ -78,9 +87,9 @@ class Evaluation(Tabular, ReleasedEvaluation):
             if the model predicts classes, or the standard deviation is not positive.
         """
         if not isinstance(self.result, Residuals):
-            raise ValueError("R^2 is for a model of a number; this one predicts classes: use result.accuracy")
+            raise ValueError("R^2 is for a model of a number; this one predicts classes. Use result.accuracy")
         if not target_std > 0:
-            raise ValueError("target_std must be positive: take it from a profile, columns[i].std.value")
+            raise ValueError("target_std must be positive. Take it from a profile, columns[i].std.value")
         error, variance = self.result.mean_squared_error, target_std**2
         return Measured(
             value=1 - error.value / variance,

@@ -59,11 +59,11 @@ def verify(
     entries = [entry for entry in signatures.split()[:_MAX_SIGNATURES] if entry.startswith("v1a,")]
     decoded = [_bytes(entry.removeprefix("v1a,")) for entry in entries]
     if not any(signed_by(message, signature, keys.model_dump()) for signature in decoded):
-        raise NotVerified("no trusted key signed this message: read the server's keys again, or discard the message")
+        raise NotVerified("no trusted key signed this message. Read the server's keys again, or discard the message")
     try:
         return WebhookEvent.model_validate_json(body, extra="ignore")
     except ValidationError:
-        raise NotVerified("the message is of a type that this version does not know: update the client") from None
+        raise NotVerified("the message is of a type that this version does not know. Update the client") from None
 
 
 def _bytes(text: str) -> bytes:

@@ -1,20 +1,13 @@
 """Private solvers: problems, the oracle, methods; plan and solve."""
 
-from solvers import domains, losses, methods, potentials, regularizers
-from solvers.forecast import Forecast
-from solvers.problem import Problem
-from solvers.solve import Quote, Release, plan, solve
-
-__all__ = [
-    "Forecast",
-    "Problem",
-    "Quote",
-    "Release",
-    "domains",
-    "losses",
-    "methods",
-    "plan",
-    "potentials",
-    "regularizers",
-    "solve",
-]
+from solvers import domains as domains
+from solvers import losses as losses
+from solvers import methods as methods
+from solvers import potentials as potentials
+from solvers import regularizers as regularizers
+from solvers.forecast import Forecast as Forecast
+from solvers.problem import Problem as Problem
+from solvers.solve import Quote as Quote
+from solvers.solve import Release as Release
+from solvers.solve import plan as plan
+from solvers.solve import solve as solve

@@ -11,7 +11,7 @@ NEAREST = 1e-100  # shortest move whose computed length is exact except for roun
 def check_centred(problem: Problem) -> None:
     """Raise `Unsuitable` unless every record's loss is convex and smooth and has one margin."""
     if not (problem.is_smooth and problem.is_convex and isinstance(problem.loss, OneMargin)):
-        raise Unsuitable("loss: centred changes need a convex and smooth loss of one margin: use form 'safeguarded'")
+        raise Unsuitable("loss: centred changes need a convex and smooth loss of one margin. Use form 'safeguarded'")
 
 
 def centres(problem: Problem, distance: float) -> bool:

@@ -35,7 +35,7 @@ class Columns:
         if self.ranges and len(self.ranges) != self.widths.count(1):
             raise Unsuitable("ranges must have one entry for each number, or be empty")
         if not all(-1 <= low <= 0 <= high <= 1 for low, high in self.ranges):
-            raise Unsuitable("each of the ranges must contain 0 and lie in [-1, 1]: scale the column")
+            raise Unsuitable("each of the ranges must contain 0 and lie in [-1, 1]. Scale the column")
 
     @property
     def d(self) -> int:

@@ -6,7 +6,7 @@ from accounting.numbers import within
 from accounting.privacy import Privacy
 from solvers.errors import Unsuitable
 from solvers.methods import AdaptiveGd, Method, Run
-from solvers.methods.defaults import budget_mu
+from solvers.methods.defaults.descent import budget_mu
 from solvers.preparation import AskedPreparation, ByMethod, ByProfile, Declared, Preparation, Private
 from solvers.problem import Problem
 
@@ -91,7 +91,7 @@ def _fit_standardising(wish: Wish, method: Method, problem: Problem, privacy: Pr
     """Fit a method that standardizes rows itself."""
     if isinstance(wish.preparation, Declared):
         raise Unsuitable(
-            f"preparation declared does not fit {method.name}, which standardizes rows itself: leave out preparation"
+            f"preparation declared does not fit {method.name}, which standardizes rows itself. Leave out preparation"
         )
     run = _with_slope_limit(method, problem, wish.limit(problem)).resolve(problem, privacy)
     if isinstance(wish.preparation, ByProfile):

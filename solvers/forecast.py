@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from solvers.methods import Run
-from solvers.methods.defaults import distance
+from solvers.methods.defaults.descent import distance
 from solvers.methods.run import Start
 from solvers.problem import Problem
 

@@ -21,7 +21,7 @@ def contraction(problem: Problem, step: float) -> float:
         if f is not convex, or eta exceeds 2/L
     """
     if not problem.is_convex or not step * problem.L <= 2 * (1 - _ROUNDING):
-        raise Unsuitable("step: hidden steps must contract: use a convex and smooth loss and a step below 2/L")
+        raise Unsuitable("step: hidden steps must contract. Use a convex and smooth loss and a step below 2/L")
     return min(1.0, 1 / (1 + step * problem.mu) * (1 + 1e-15))
 
 
@@ -47,6 +47,6 @@ def reach(problem: Problem, step: float) -> float:
     limit = _REACH_FACTOR * (farthest + step * problem.G)
     if not limit <= FARTHEST:
         raise Unsuitable(
-            "regularizer: l2 is too weak for hidden steps, whose points could overflow: use a larger strength"
+            "regularizer: l2 is too weak for hidden steps, whose points could overflow. Use a larger strength"
         )
     return limit

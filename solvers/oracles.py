@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from accounting.plan import PlannedQuery
 from solvers.frame import Frame
+from solvers.full_frame import FullFrame
 from solvers.problem import Problem, Vector
+from solvers.weighting import AnyWeights
 
 
 class FullBatch(Protocol):
@@ -27,11 +29,8 @@ class FullBatch(Protocol):
         """Return the last point of noisy proximal gradient steps, whose other points stay hidden."""
 
 
-class Sampled(Protocol):
-    """Private gradients over random batches; see `solvers.data_access.sampled.SampledOracle`."""
-
-    def gradient(self, query: str, w: Vector) -> Vector:
-        """Return a noisy mean gradient over all records."""
+class Sampled(FullBatch, Protocol):
+    """Private gradients over random batches too; see `solvers.data_access.sampled.SampledOracle`."""
 
     def sampled_gradient(self, query: str, w: Vector) -> Vector:
         """Return a noisy mean gradient over a fresh random batch."""
@@ -130,6 +129,39 @@ class Counting(Protocol):
         ...
 
 
+class Weighted(Protocol):
+    """Private curvatures and scores of weighted records; see `solvers.data_access.weighted.WeightedOracle`."""
+
+    @property
+    def moments(self) -> Standardised:
+        """The oracle of the columns' and the target's moments."""
+        ...
+
+    def planned(self, query: str) -> PlannedQuery:
+        """Return the query with its planned noise."""
+        ...
+
+    def second_moments(self, query: str, frame: FullFrame, limit: float) -> NDArray[np.float64]:
+        """Return the noisy mean of u u', where rows with ||u||^2 > limit are shortened."""
+        ...
+
+    def residual(self, query: str, w: Vector, frame: FullFrame, limit: float) -> float:
+        """Return the noisy mean of min(|residual|, limit)."""
+        ...
+
+    def gradient(self, query: str, w: Vector, frame: FullFrame, weights: AnyWeights) -> Vector:
+        """Return the noisy mean of the weighted scores at w."""
+        ...
+
+    def curvature(self, query: str, w: Vector, frame: FullFrame, weights: AnyWeights) -> NDArray[np.float64]:
+        """Return the noisy mean of the weighted curvatures at w."""
+        ...
+
+    def squared_scores(self, query: str, w: Vector, frame: FullFrame, weights: AnyWeights) -> NDArray[np.float64]:
+        """Return the noisy mean over records of the squared weighted scores at w."""
+        ...
+
+
 class Access(Protocol):
     """Exact values for reviewed methods; see `solvers.data_access.access.DataAccess`.
 
@@ -184,6 +216,10 @@ class Oracles(Protocol):
 
     def counting(self) -> Counting:
         """Open the oracle of counts and products."""
+        ...
+
+    def weighted(self) -> Weighted:
+        """Open the oracle of weighted scores and curvatures."""
         ...
 
     def access(self, tabulates: bool) -> Access:

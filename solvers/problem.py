@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.numbers import finite
+from accounting.numbers import finite, whole
 from accounting.privacy import REPLACE_ONE, Relation, Unit
 from solvers import kernels
 from solvers.columns import Columns
@@ -70,17 +70,15 @@ class Problem:
     unit: Unit = field(default=Unit(), kw_only=True)
 
     def __post_init__(self) -> None:
-        if type(self.n) is not int or not 1 <= self.n <= MAX_ROWS:
-            raise Unsuitable(f"n must be an integer in [1, {MAX_ROWS}]")
+        whole(self.n, "n", 1, MAX_ROWS)
         if self.n * self.unit.slots > MAX_ROWS:
-            raise Unsuitable(f"n times max_rows must not exceed {MAX_ROWS}: lower max_rows")
-        if type(self.d) is not int or not 1 <= self.d <= MAX_DIMENSION:
-            raise Unsuitable(f"d must be an integer in [1, {MAX_DIMENSION}]")
+            raise Unsuitable(f"n times max_rows must not exceed {MAX_ROWS}. Lower max_rows")
+        whole(self.d, "d", 1, MAX_DIMENSION)
         if self.relation not in ("replace_one", "zero_out"):
             raise Unsuitable("relation must be replace_one or zero_out")
         if self.columns is not None and self.columns.d != self.d:
             raise Unsuitable(
-                f"d is {self.d}, but the declared columns make rows of length {self.columns.d}: set d to that"
+                f"d is {self.d}, but the declared columns make rows of length {self.columns.d}. Set d to that"
             )
         if self.moments is not None and (self.columns is None or {len(part) for part in self.moments} != {self.d - 1}):
             raise Unsuitable(
@@ -95,7 +93,7 @@ class Problem:
         if self.size > MAX_DIMENSION:
             raise Unsuitable(f"d times the number of classes must not exceed {MAX_DIMENSION}")
         if self.domain.diameter(self.size) == 0:
-            raise Unsuitable("domain is a single point, so there is nothing to learn: use a larger one")
+            raise Unsuitable("domain is a single point, so there is nothing to learn. Use a larger one")
 
     @property
     def slots(self) -> int:

@@ -23,7 +23,7 @@ from solvers.methods import (
     OutputPerturbation,
 )
 from solvers.methods.checks import check_loss, not_convex
-from solvers.methods.defaults import NOISE_COST, descent_time
+from solvers.methods.defaults.descent import NOISE_COST, descent_time
 from solvers.methods.run import Strict
 from solvers.potentials import HalfSquaredLp
 from solvers.preparation import Declared

@@ -22,9 +22,10 @@ from solvers.data_access.summed import RemoteData
 from solvers.errors import RunFailed, Unsuitable
 from solvers.fitting import Fitted, Wish, fit
 from solvers.forecast import Forecast, forecast
+from solvers.inference import RegressionTable
 from solvers.methods import Method, Run
-from solvers.methods.run import CountingRun
-from solvers.preparation import AskedPreparation, Declared, Preparation
+from solvers.methods.run import AnswersRun
+from solvers.preparation import AskedPreparation, ByMethod, Declared, Preparation
 from solvers.problem import Problem, Vector
 from solvers.selection import Auto, Currency
 from solvers.statistics import AnyCounting
@@ -102,7 +103,7 @@ class Release:
 
 
 def plan(
-    method: Method | Auto | AnyCounting,
+    method: Method | Auto | AnyCounting | RegressionTable,
     problem: Problem,
     privacy: Privacy,
     *,
@@ -128,15 +129,23 @@ def plan(
         if the run exceeds the limits
     """
     for name, argument, kind, hint in (
-        ("method", method, Method | Auto | AnyCounting, "an instance from solvers.methods or solvers.statistics"),
+        (
+            "method",
+            method,
+            Method | Auto | AnyCounting | RegressionTable,
+            "an instance from solvers.methods, solvers.statistics or solvers.inference",
+        ),
         ("problem", problem, Problem, "a solvers.Problem"),
         ("privacy", privacy, Privacy, "an accounting.Privacy"),
     ):
         if not isinstance(argument, kind):
-            raise Unsuitable(f"{name} has the type {type(argument).__name__}: pass {hint}")
+            raise Unsuitable(f"{name} has the type {type(argument).__name__}. Pass {hint}")
     reason, wish = "requested", Wish(preparation, slope_limit)
     if isinstance(method, Auto):
         fitted, reason = method.choose(problem, privacy, currency=currency, wish=wish)
+    elif isinstance(method, RegressionTable):
+        table = method.resolve(problem, privacy)
+        fitted = Fitted(table, problem, ByMethod(), "a regression table standardises rows itself")
     elif isinstance(method, AnyCounting):
         method.check(problem, privacy)
         fitted = Fitted(method, problem, AS_DECLARED, "a statistic uses rows as declared")
@@ -155,13 +164,13 @@ def plan(
     answers = sum(query.answers for query in own + moments)
     if answers > limits.answers:
         raise OutOfRange(
-            f"the run would make {answers:g} private answers; the limit is {limits.answers:g}: plan fewer steps, or "
+            f"the run would make {answers:g} private answers; the limit is {limits.answers:g}. Plan fewer steps, or "
             "raise the limit"
         )
     if answers * problem.size > limits.coordinates:
         raise OutOfRange(
             f"the run would draw noise for {answers * problem.size:g} coordinates; the limit is "
-            f"{limits.coordinates:g}: plan fewer steps, use fewer columns, or raise the limit"
+            f"{limits.coordinates:g}. Plan fewer steps, use fewer columns, or raise the limit"
         )
     release = calibrate(own + moments, privacy, problem.relation)
     bounds = chosen.bounds(met) | prepared.bounds(problem)
@@ -225,7 +234,7 @@ def run_with_means(
         raise RunFailed("the transcript of the run is not covered by its plan, so nothing is released")
     if frame is not None:
         coefficients = frame.raw(coefficients.reshape(-1, problem.d)).ravel()
-    size = method.size(problem) if isinstance(method, CountingRun) else problem.size
+    size = method.size(problem) if isinstance(method, AnswersRun) else problem.size
     if coefficients.shape != (size,) or not np.isfinite(coefficients).all():
         raise RunFailed("the result of the run has a wrong shape or is not finite, so nothing is released")
     means = oracles.released_means or means

@@ -124,13 +124,13 @@ class Tuning(ChoosingRun):
         """Raise `OutOfRange` unless the plan pays for the choice among these runs, each mu-GDP for the plan's mu."""
         queries = tuple(Query(query.name, query.count, query.mechanism) for query in plan.queries)
         if queries != self._choice:
-            raise OutOfRange("plan: it is not a choice among this number of runs: plan the tuning again")
+            raise OutOfRange("plan: it is not a choice among this number of runs. Plan the tuning again")
         mu = sensitivity_factor(plan.relation) / plan.queries[0].noise_multiplier
         for trial in self.trials:
             spent, last = trial.plan.gdp(), trial.plan.queries[-1]
             if spent is None or not spent <= mu or last.name != SCORE or trial.plan.relation != plan.relation:
                 raise OutOfRange(
-                    "trials: a run costs more than the choice allows, or has no score: plan the tuning again"
+                    "trials: a run costs more than the choice allows, or has no score. Plan the tuning again"
                 )
 
     @property

@@ -91,3 +91,11 @@ def on_postgres(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """Every service that this test makes is on one fresh database there."""
     monkeypatch.setenv("PURSE_DATABASE_URL", cluster.emptied())
     return cluster
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
+def each_database(request: pytest.FixtureRequest) -> str:
+    """Run a test once on SQLite and once on a fresh PostgreSQL database."""
+    if request.param == "postgresql":
+        request.getfixturevalue("on_postgres")
+    return str(request.param)

@@ -1,9 +1,11 @@
 """The accountants: each certifies an epsilon for a plan at a delta, and the smallest one is stated."""
 
-from accounting.accountants.pure import PureAccountant
-from accounting.accountants.rdp import RdpAccountant
-from accounting.accountants.single_use import SingleUseAccountant
-from accounting.accountants.tight import GaussianAccountant, PldAccountant, RoughPld
+from accounting.accountants.pure import PureAccountant as PureAccountant
+from accounting.accountants.rdp import RdpAccountant as RdpAccountant
+from accounting.accountants.single_use import SingleUseAccountant as SingleUseAccountant
+from accounting.accountants.tight import GaussianAccountant as GaussianAccountant
+from accounting.accountants.tight import PldAccountant as PldAccountant
+from accounting.accountants.tight import RoughPld as RoughPld
 
 Accountant = PureAccountant | GaussianAccountant | SingleUseAccountant | PldAccountant | RdpAccountant
 ACCOUNTANTS: tuple[Accountant, ...] = (
@@ -14,15 +16,3 @@ ACCOUNTANTS: tuple[Accountant, ...] = (
     RdpAccountant(),
 )
 """In order of preference: the first with the smallest epsilon wins."""
-
-
-__all__ = [
-    "ACCOUNTANTS",
-    "Accountant",
-    "GaussianAccountant",
-    "PldAccountant",
-    "PureAccountant",
-    "RdpAccountant",
-    "RoughPld",
-    "SingleUseAccountant",
-]

@@ -25,7 +25,7 @@ _MOST_CELLS = 1 << 24
 @lru_cache(maxsize=1)
 def _pld_pmf() -> Any:
     if version("dp-accounting") != PINNED:
-        raise Unsupported(f"another version of dp-accounting is installed: install dp-accounting=={PINNED}")
+        raise Unsupported(f"another version of dp-accounting is installed. Install dp-accounting=={PINNED}")
     from dp_accounting.pld import pld_pmf
 
     return pld_pmf

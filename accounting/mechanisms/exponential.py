@@ -51,6 +51,7 @@ class Exponential(AbstractUnsampled):
 
     name: Literal["exponential"] = "exponential"
     answers: ClassVar[int] = 1
+    hides: ClassVar[bool] = False
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """Return epsilon = k/z and rho(a) = a epsilon^2 / 8, since the losses of a choice differ by at most epsilon."""

@@ -23,6 +23,7 @@ class Gaussian(AbstractUnsampled, AbstractGaussianNoise):
 
     name: Literal["gaussian"] = "gaussian"
     answers: ClassVar[int] = 1
+    hides: ClassVar[bool] = False
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """Return the curves of mu = k/z, which are exact."""

@@ -30,6 +30,7 @@ class Laplace(AbstractUnsampled):
 
     name: Literal["laplace"] = "laplace"
     answers: ClassVar[int] = 1
+    hides: ClassVar[bool] = False
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """Return epsilon = k/z and the Renyi curve of one coordinate that changes by the whole sensitivity."""

@@ -89,9 +89,18 @@ class AbstractMechanism(ABC):
     def answers(self) -> int:
         """The largest number of answers of one use."""
 
+    @property
+    @abstractmethod
+    def hides(self) -> bool:
+        """Whether the cost relies on secret records or steps, so that `perturb` alone does not make a value private."""
+
     @abstractmethod
     def fits(self, n: int, unit: Unit) -> bool:
         """Return whether a use fits n records of this unit; otherwise its stated cost is less than its real one."""
+
+    @abstractmethod
+    def needs_all_rows(self, n: int) -> str | None:
+        """Return why one machine must hold all n records for a draw from them, or None."""
 
     @abstractmethod
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
@@ -123,6 +132,10 @@ class AbstractUnsampled(AbstractMechanism):
     def fits(self, n: int, unit: Unit) -> bool:  # noqa: ARG002
         """Return true."""
         return True
+
+    @final
+    def needs_all_rows(self, n: int) -> None:
+        """Return None."""
 
 
 class AbstractGaussianNoise(AbstractMechanism):

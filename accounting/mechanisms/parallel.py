@@ -7,7 +7,7 @@ Postcondition: one use costs one answer of `each`. Proof: docs/proofs/parallel.m
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -37,6 +37,7 @@ class Parallel(AbstractMechanism):
     each: Annotated[Each, Field(discriminator="name")]
     parts: int
     name: Literal["parallel"] = "parallel"
+    hides: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         whole(self.parts, "parts", 1, MOST_PARTS)
@@ -49,6 +50,10 @@ class Parallel(AbstractMechanism):
     def fits(self, n: int, unit: Unit) -> bool:
         """Return whether each part can have a record and one answer fits."""
         return self.parts <= n and self.each.fits(n, unit)
+
+    def needs_all_rows(self, n: int) -> str | None:
+        """Return the reason of one answer."""
+        return self.each.needs_all_rows(n)
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """Return the curves of one answer, since a record is in one part."""

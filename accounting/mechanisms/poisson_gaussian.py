@@ -14,11 +14,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal
 
-from accounting import numbers
 from accounting.divergences.sampled_gaussian import OppositeLoss, SampledLoss, opposite_renyi, sampled_renyi
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event
+from accounting.numbers import RATE_ROUNDING, SMALLEST_RATE, within
 from accounting.privacy import REPLACE_ONE, Relation, Unit, sensitivity_factor
+
+MOST_DRAWN = 2**26
+"""Largest expected number of records in a batch of partitioned data, because the coordinator lists them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +36,18 @@ class PoissonGaussian(AbstractGaussianNoise):
     rate: float
     name: Literal["poisson_gaussian"] = "poisson_gaussian"
     answers: ClassVar[int] = 1
+    hides: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        numbers.rate(self.rate, "sampling rate")
+        within(self.rate, "sampling rate", SMALLEST_RATE, 1.0)
 
     def fits(self, n: int, unit: Unit) -> bool:  # noqa: ARG002
         """Return whether a batch holds one record or more in expectation."""
-        return self.rate * n >= 1 - numbers.RATE_ROUNDING
+        return self.rate * n >= 1 - RATE_ROUNDING
+
+    def needs_all_rows(self, n: int) -> str | None:
+        """Return that batches are too large to be listed, or None."""
+        return f"its batches hold more than {MOST_DRAWN} rows" if self.rate * n > MOST_DRAWN else None
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """Return D_a(P || Q) and the loss of that pair; at q = 1 the curves of the Gaussian mechanism."""

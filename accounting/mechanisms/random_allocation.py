@@ -20,14 +20,14 @@ Reference: docs/spec T5; proof in docs/proofs/random_allocation.md; numbers in a
 import math
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Literal
+from typing import ClassVar, Literal
 
-from accounting import numbers
 from accounting.divergences import allocation, few_slots, polygon
 from accounting.divergences.losses import Masses, Search
 from accounting.errors import OutOfRange
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event
+from accounting.numbers import RATE_ROUNDING, SMALLEST_RATE, whole, within
 from accounting.privacy import REPLACE_ONE, Relation, Unit, sensitivity_factor
 
 MOST_SLOTS = 100_000
@@ -49,10 +49,11 @@ class RandomAllocation(AbstractGaussianNoise):
     slots: int
     form: Form = "independent"
     name: Literal["random_allocation"] = "random_allocation"
+    hides: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        numbers.rate(self.rate, "allocation rate")
-        numbers.whole(self.slots, "slots", 1, MOST_SLOTS)
+        within(self.rate, "allocation rate", SMALLEST_RATE, 1.0)
+        whole(self.slots, "slots", 1, MOST_SLOTS)
         if self.form not in ("independent", "ordered"):
             raise OutOfRange("form must be 'independent' or 'ordered'")
 
@@ -63,7 +64,11 @@ class RandomAllocation(AbstractGaussianNoise):
 
     def fits(self, n: int, unit: Unit) -> bool:  # noqa: ARG002
         """Return whether a slot holds one record or more in expectation."""
-        return self.normalizer(n) >= 1 - numbers.RATE_ROUNDING
+        return self.normalizer(n) >= 1 - RATE_ROUNDING
+
+    def needs_all_rows(self, n: int) -> str:  # noqa: ARG002
+        """Return that all records are listed."""
+        return "its secret slots are a list of all rows"
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """Return the Renyi curve of known slots, a mu^2 / 2 with mu = 2/z (zero_out: 1/z), and losses of secret slots.

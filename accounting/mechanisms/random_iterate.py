@@ -11,7 +11,7 @@ exp((a-1) rho(a)) <= (1/T) sum_(m<T) exp((a-1) a m mu_1^2 / 2). Proof: docs/proo
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from scipy.special import log_ndtr
@@ -45,6 +45,7 @@ class RandomIterate(AbstractUnsampled, AbstractGaussianNoise):
 
     steps: int
     name: Literal["random_iterate"] = "random_iterate"
+    hides: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         whole(self.steps, "steps", 2, MOST_STEPS)

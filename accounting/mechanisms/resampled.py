@@ -8,7 +8,7 @@ Postcondition: one use is `epsilon_of(e, n)`-DP for the replacement of a row. Pr
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -40,6 +40,7 @@ class Resampled(AbstractMechanism):
     each: Annotated[Laplace | Parallel, Field(discriminator="name")]
     rows: int
     name: Literal["resampled"] = "resampled"
+    hides: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         whole(self.rows, "rows", 2, MOST_ROWS)
@@ -54,6 +55,10 @@ class Resampled(AbstractMechanism):
     def fits(self, n: int, unit: Unit) -> bool:
         """Return whether the rows are exactly n, since more or fewer would cost less, and the run on them fits."""
         return self.rows == n and self.each.fits(n, unit)
+
+    def needs_all_rows(self, n: int) -> str:  # noqa: ARG002
+        """Return that all records are drawn from."""
+        return "it draws a sample of all rows with replacement"
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:  # noqa: ARG002
         """Return the curves of randomized response at this epsilon; under zero_out null is one more record."""

@@ -16,16 +16,13 @@ from functools import partial
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from accounting.divergences.gaussian import gauss_delta, rdp_epsilons
 from accounting.divergences.renyi_profile import Curve
 from accounting.divergences.roots import root
-from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event
-from accounting.mechanisms.objective_perturbation import ObjectivePerturbation
-from accounting.noise import Noise
-from accounting.numbers import within
+from accounting.mechanisms.mechanism import Curves, Event
+from accounting.mechanisms.objective_perturbation import AbstractPerturbedObjective, ObjectivePerturbation
 from accounting.privacy import REPLACE_ONE, Relation, Unit, sensitivity_factor
 
 _SMALLEST_MU, _SMALLEST_DELTA = 1e-5, 1e-12  # as for one Gaussian: below them cancellation exceeds the margins
@@ -35,7 +32,7 @@ _ROOT_TOLERANCE, _EPSILON_MARGIN, _DELTA_MARGIN = 1e-12, 1 + 1e-9, 1 - 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class RowObjectivePerturbation(AbstractMechanism):
+class RowObjectivePerturbation(AbstractPerturbedObjective):
     """One minimizer, each record one row; the noise multiplier is z = s / G, as in `ObjectivePerturbation`.
 
     It has a name of its own, because a person with several rows has the curve but not the profile.
@@ -50,46 +47,24 @@ class RowObjectivePerturbation(AbstractMechanism):
     curvature_ratio: float
     name: Literal["row_objective_perturbation"] = "row_objective_perturbation"
 
-    def __post_init__(self) -> None:
-        within(self.curvature_ratio, "the curvature ratio", 1e-12, 1e6)
-
-    @property
-    def answers(self) -> int:
-        """The one answer of a use."""
-        return 1
-
     def fits(self, n: int, unit: Unit) -> bool:  # noqa: ARG002
         """Return whether a record is one row."""
         return unit.slots == 1
 
+    def needs_all_rows(self, n: int) -> None:
+        """Return None, because no records are drawn."""
+
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """Return the curves for any number of rows, and the postcondition's profile."""
-        curves = self._for_any_rows().curves(noise_multiplier, relation)
+        curves = self.curves_for_any_rows(noise_multiplier, relation)
         profile = Profile(math.log1p(self.curvature_ratio) * _EPSILON_MARGIN, noise_multiplier, relation)
         epsilon = partial(_epsilon, profile, curves.rdp)
         return replace(curves, epsilon=epsilon, epsilon_beside=epsilon)
 
-    def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
-        """Return the z at which the linear term alone would spend mu^2."""
-        return self._for_any_rows().multiplier(mu_squared, relation)
-
     def event(self, noise_multiplier: float) -> Event:
         """Return the event of `ObjectivePerturbation`, with a type for records of one row."""
-        return self._for_any_rows().event(noise_multiplier) | {"type": "RowObjectivePerturbationDpEvent"}
-
-    def std(self, noise_multiplier: float, bound: float, dimension: int) -> float:
-        """Return the std of each coordinate of b."""
-        return self._for_any_rows().std(noise_multiplier, bound, dimension)
-
-    def perturb(
-        self, value: NDArray[np.float64], noise_multiplier: float, bound: float, noise: Noise
-    ) -> NDArray[np.float64]:
-        """Return b, the linear term's coefficients, shape (d,): of the shape of `value` and independent of it."""
-        return self._for_any_rows().perturb(value, noise_multiplier, bound, noise)
-
-    def _for_any_rows(self) -> ObjectivePerturbation:
-        """Return the mechanism for records of any number of rows."""
-        return ObjectivePerturbation(self.curvature_ratio)
+        event = ObjectivePerturbation(self.curvature_ratio).event(noise_multiplier)
+        return event | {"type": "RowObjectivePerturbationDpEvent"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ Postcondition: Renyi divergence of order a at most `BestOf(N, mu)`. Proof: docs/
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -39,6 +39,7 @@ class Selection(AbstractUnsampled):
 
     runs: int
     name: Literal["selection"] = "selection"
+    hides: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         whole(self.runs, "runs", 2, MOST_RUNS)

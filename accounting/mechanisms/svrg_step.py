@@ -68,6 +68,7 @@ class SvrgStep(AbstractMechanism):
     rows: int
     name: Literal["svrg_step"] = "svrg_step"
     answers: ClassVar[int] = 1
+    hides: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         WithoutReplacement(self.batch, self.rows)  # checks both ranges
@@ -92,6 +93,10 @@ class SvrgStep(AbstractMechanism):
     def fits(self, n: int, unit: Unit) -> bool:  # noqa: ARG002
         """Return whether a batch is drawn from no more records than there are."""
         return self.rows <= n
+
+    def needs_all_rows(self, n: int) -> str | None:
+        """Return the reason of a batch of this size."""
+        return WithoutReplacement(self.batch, self.rows).needs_all_rows(n)
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """Return the sum of the curves of the two parts; under replace_one 3/z-GDP for b = n."""

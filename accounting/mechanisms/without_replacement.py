@@ -23,6 +23,7 @@ from scipy.special import erf, ndtr
 from accounting.divergences.losses import Masses, mass, reach, symmetric
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event, Vector
+from accounting.noise.draws import is_sparse_draw
 from accounting.numbers import whole
 from accounting.privacy import REPLACE_ONE, Relation, Unit, sensitivity_factor
 
@@ -157,6 +158,7 @@ class WithoutReplacement(AbstractGaussianNoise):
     rows: int
     name: Literal["without_replacement"] = "without_replacement"
     answers: ClassVar[int] = 1
+    hides: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         whole(self.rows, "rows", 1, MOST_ROWS)
@@ -170,6 +172,12 @@ class WithoutReplacement(AbstractGaussianNoise):
     def fits(self, n: int, unit: Unit) -> bool:  # noqa: ARG002
         """Return whether a batch is drawn from no more records than there are."""
         return self.rows <= n
+
+    def needs_all_rows(self, n: int) -> str | None:
+        """Return that all records are listed, unless batches are small."""
+        if is_sparse_draw(n, self.batch):
+            return None
+        return "its batches are drawn from a list of all rows: use batches of less than an eighth of the rows"
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
         """Return the pair's Renyi divergence and loss, under both relations; at b = n the Gaussian mechanism's."""

@@ -53,7 +53,7 @@ def poisson_batches(noise: Noise, n: int, rate: float, count: int) -> tuple[NDAr
     """
     threshold = int(rate * 2.0**64)
     if not batch_sizes.fits(n, threshold):
-        raise OutOfRange("rate is too large for batches that are drawn by their size: use poisson_rows")
+        raise OutOfRange("rate is too large for batches that are drawn by their size. Use poisson_rows")
     sizes = batch_sizes.law(n, threshold).sizes(noise.words, count)
     ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     rows = uniform_indices(noise, int(ends[-1]), n)

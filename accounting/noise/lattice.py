@@ -111,5 +111,5 @@ def fineness(noise_multiplier: float, growth: float) -> tuple[int, float]:
     k = next((k for k in _STD_BITS if noise_multiplier * growth * 2.0**-k <= _TARGET_INFLATION), _STD_BITS[-1])
     divisor = 1 - noise_multiplier * growth * 2.0**-k
     if divisor < 0.5:
-        raise OutOfRange("this much noise in this many dimensions is beyond the lattice: raise epsilon or lower d")
+        raise OutOfRange("this much noise in this many dimensions is beyond the lattice. Raise epsilon or lower d")
     return k, divisor

@@ -15,12 +15,12 @@ import numpy as np
 
 from accounting.charges import APPROXIMATIONS, UNIT, Cost
 from accounting.divergences.gaussian import gauss_epsilon, rdp_epsilons
-from accounting.errors import BudgetExhausted, LedgerFrozen
+from accounting.errors import BudgetExhausted
 from accounting.filter import Filter
 from accounting.privacy import Privacy
 from accounting.records.chain import Entry
 from accounting.records.events import Charged
-from accounting.records.ledger import LedgerState, described, enter, remaining_epsilon, share, spent_epsilon, step
+from accounting.records.ledger import LedgerState, enter, remaining_epsilon, share, spent_epsilon, step
 
 _ROUNDING, _ABSOLUTE_ROUNDING = 1 + 1e-9, 1e-11  # more than a root, a logarithm and a few operations may lose
 _SHARE_BITS = 40  # precision of a share that `largest_part` searches
@@ -156,19 +156,13 @@ class Standing:
         LedgerFrozen, LedgerInvalid
             as `accounting.records.ledger.advance`.
         """
-        charged = self._charged(event)
+        charged = self.after(event)
         stated = replace(event, share=share(charged.state, event.cost))
-        state, entry = enter(charged.state, *described(charged.state, stated, at))
+        state, entry = enter(charged.state, stated, at)
         return replace(charged, state=state), entry
 
-    def after(self, event: Charged) -> "Standing | None":
-        """Return the standing after a charge, without its entry; None if the charge is not admitted."""
-        try:
-            return self._charged(event)
-        except (BudgetExhausted, LedgerFrozen):
-            return None
-
-    def _charged(self, event: Charged) -> "Standing":
+    def after(self, event: Charged) -> "Standing":
+        """Return the standing after a charge, without its entry; raises as `charge`."""
         state = step(self.state, event)
         if not self.holds(event.cost):
             raise BudgetExhausted("the allotment does not admit this charge")
@@ -253,6 +247,3 @@ def _coordinate(rule: Filter) -> int:
 def _on_parts(rule: Filter, cost: Cost) -> tuple[int, int]:
     """Return the coordinate of all parts and the slack of a vector of the filter."""
     return cost[_coordinate(rule)], cost[-1] if rule.slack else 0
-
-
-__all__ = ["Account", "Allotment", "Part", "Standing", "largest_part", "reservations_fit", "standing"]

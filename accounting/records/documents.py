@@ -34,6 +34,11 @@ def canonical(value: Any) -> bytes:
         raise CodecError("the document has no canonical JSON form") from error
 
 
+def canonical_text(value: Any) -> str:
+    """Return `canonical` as text, the form in which documents are stored."""
+    return canonical(value).decode()
+
+
 def parse(raw: bytes | str) -> Any:
     """Return the JSON value of `raw`, UTF-8, with one value for each key of an object and finite numbers only.
 

@@ -52,10 +52,10 @@ def record(event: LedgerEvent, whole: bool) -> tuple[EntryKind, dict[str, Any]]:
     """Return the kind and body of the event's entry; `whole` if a charge took the whole budget."""
     match event:
         case Opened(dataset=dataset, filter=rule, family=family, neighbors=neighbors):
-            body = {"dataset": dataset, "neighbors": neighbors, "filter": filter_to_json(rule), **_counted(event)}
+            body = {"dataset": dataset, "neighbors": neighbors, "filter": filter_to_json(rule), **_registered(event)}
             return "opened", body if family is None else body | {"family": family}
         case Joined(dataset=dataset, by=by):
-            return "joined", {"dataset": dataset, "by": by, **_counted(event)}
+            return "joined", {"dataset": dataset, "by": by, **_registered(event)}
         case Promised(filter=rule, by=by):
             return "promised", {"filter": filter_to_json(rule), "by": by}
         case Frozen(is_frozen=is_frozen, by=by):
@@ -71,7 +71,7 @@ def record(event: LedgerEvent, whole: bool) -> tuple[EntryKind, dict[str, Any]]:
             return "rolled_back", {"reason": text(reason, "reason")} | ({} if head is None else {"lacks": str(head)})
         case Charged(job=job, cost=cost, guarantee=own):
             body = {"job": job, "cost": cost_to_json(cost), "epsilon": own.epsilon, "delta": own.delta, "whole": whole}
-            names = {name: getattr(event, name) for name in _NAMES}
+            names = {name: getattr(event, name) for name in (*_NAMES, "spec_sha256")}
             body |= {name: text(value, name) for name, value in names.items() if value is not None}
             return "charged", body if event.share is None else body | {"share": event.share}
         case Started(job=job, attempt=attempt):
@@ -94,11 +94,11 @@ def event_of(entry: Entry) -> LedgerEvent:
     match entry.kind:
         case "opened":
             n, unit = _count(body)
-            rule = filter_from_json(body["filter"])
-            return Opened(body["dataset"], n, rule, body.get("family"), unit, _neighbors(body))
+            rule, declaration = filter_from_json(body["filter"]), _declaration(body)
+            return Opened(body["dataset"], n, rule, body.get("family"), unit, _neighbors(body), declaration)
         case "joined":
             n, unit = _count(body)
-            return Joined(body["dataset"], n, body["by"], unit)
+            return Joined(body["dataset"], n, body["by"], unit, _declaration(body))
         case "promised":
             return Promised(filter_from_json(body["filter"]), body["by"])
         case "frozen" | "unfrozen":
@@ -115,7 +115,8 @@ def event_of(entry: Entry) -> LedgerEvent:
         case "charged":
             own, (analyst, dataset, method) = Privacy(body["epsilon"], body["delta"]), map(body.get, _NAMES)
             share = None if "share" not in body else number(body["share"], 0.0, 1.0, "share")
-            return Charged(body["job"], cost_from_json(body["cost"]), own, analyst, dataset, method, share)
+            cost, spec = cost_from_json(body["cost"]), body.get("spec_sha256")
+            return Charged(body["job"], cost, own, analyst, dataset, method, share, spec)
         case "started":
             return Started(body["job"], body["attempt"])
         case "refunded":
@@ -130,15 +131,21 @@ def event_of(entry: Entry) -> LedgerEvent:
             raise LedgerInvalid(f"kind must be one of: {', '.join(get_args(EntryKind))}")
 
 
-def _counted(event: Opened | Joined) -> dict[str, Any]:
-    """Return n and the unit as the fields of an entry."""
+def _registered(event: Opened | Joined) -> dict[str, Any]:
+    """Return n, the unit and the hash of the declaration as the fields of an entry."""
+    declared = {} if event.declaration_sha256 is None else {"declaration_sha256": event.declaration_sha256}
     if event.unit is None:
-        return {"rows": event.records}
-    return {**event.unit.counted(event.records), "unit": asdict(event.unit)}
+        return {"rows": event.records} | declared
+    return {**event.unit.counted(event.records), "unit": asdict(event.unit)} | declared
+
+
+def _declaration(body: dict[str, Any]) -> str | None:
+    """Return the hash of the declaration that `_registered` wrote; None if the entry has none."""
+    return text(body["declaration_sha256"], "declaration_sha256", 64) if "declaration_sha256" in body else None
 
 
 def _count(body: dict[str, Any]) -> tuple[int, Unit | None]:
-    """Return the n and the unit that `_counted` wrote."""
+    """Return the n and the unit that `_registered` wrote."""
     if "unit" not in body:
         return body["rows"], None
     unit = Unit(**body["unit"])

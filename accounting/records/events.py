@@ -1,7 +1,7 @@
 """The events of a ledger."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from accounting.filter import Cost, Filter
 from accounting.privacy import REPLACE_ONE, Privacy, Relation, Unit
@@ -17,6 +17,7 @@ class Opened:
     records : n, the number of rows or persons
     family : name under which other datasets of the same people may join; None if none may
     unit : of a record; None for rows in ledgers opened before units existed
+    declaration_sha256 : of the dataset's declaration; None in entries from before it was recorded
     """
 
     dataset: str
@@ -25,6 +26,7 @@ class Opened:
     family: str | None = None
     unit: Unit | None = None
     neighbors: Relation = REPLACE_ONE
+    declaration_sha256: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,35 @@ class Joined:
     records: int
     by: str
     unit: Unit | None = None
+    declaration_sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """The facts of a dataset that its ledger states. The dataset's row in the database repeats them.
+
+    Parameters
+    ----------
+    neighbors, family : of the ledger, thus of all its datasets
+    declaration_sha256 : None if the ledger does not state it
+    """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True}
+
+    records: int
+    unit: Unit
+    neighbors: Relation
+    family: str | None
+    declaration_sha256: str | None
+
+    @staticmethod
+    def of(event: Opened | Joined, opening: "Registration | None" = None) -> "Registration":
+        """Return the facts that an event states; `opening` holds those of the first event, for a dataset that joins."""
+        unit = event.unit or Unit()
+        if isinstance(event, Opened):
+            return Registration(event.records, unit, event.neighbors, event.family, event.declaration_sha256)
+        assert opening is not None
+        return Registration(event.records, unit, opening.neighbors, opening.family, event.declaration_sha256)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +77,7 @@ class Charged:
     guarantee : the job's own (epsilon, delta), for the rule of the empty ledger
     analyst, dataset, method : of the job; None in entries from before they were recorded
     share : `ledger.share` of the charge right after it; None in entries from before it was recorded
+    spec_sha256 : of what the job runs; None in entries from before it was recorded
     """
 
     job: str
@@ -55,6 +87,7 @@ class Charged:
     dataset: str | None = None
     method: str | None = None
     share: float | None = None
+    spec_sha256: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +199,7 @@ class External:
     by: str
 
 
-JobEvent = Charged | Started | Refunded | Released | Failed | Cancelled
+JobStep = Started | Refunded | Released | Failed | Cancelled
+JobEvent = Charged | JobStep
 StewardEvent = Joined | Promised | Frozen | Renamed | Emptied | External
 LedgerEvent = Opened | StewardEvent | RolledBack | JobEvent

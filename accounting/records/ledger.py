@@ -24,7 +24,6 @@ from accounting.records.events import (
     External,
     Failed,
     Frozen,
-    JobEvent,
     Joined,
     LedgerEvent,
     Opened,
@@ -34,7 +33,6 @@ from accounting.records.events import (
     Renamed,
     RolledBack,
     Started,
-    StewardEvent,
 )
 from accounting.records.filters import cost_from_json, cost_to_json, filter_from_json, filter_to_json
 
@@ -74,6 +72,10 @@ class LedgerState:
     def is_exceeded(self) -> bool:
         """Whether external charges have exceeded the budget."""
         return not self.whole and not self.filter.admits(self.filter.zero_cost, self.spent)
+
+    def fits(self, cost: Cost) -> bool:
+        """Return whether the filter admits one more charge; it admits none beside one that took the whole budget."""
+        return self.filter.admits(self.spent, cost) and not self.whole
 
     def to_json(self) -> dict[str, Any]:
         """Return `{filter, spent, charges, whole, sequence, head}`, and `frozen` and `rolled_back` if they are true."""
@@ -129,23 +131,7 @@ def advance(state: LedgerState | None, event: LedgerEvent, at: str) -> tuple[Led
     OutOfRange
         if an external charge is larger than a ledger can hold.
     """
-    return enter(*recorded(state, event, at))
-
-
-def recorded(state: LedgerState | None, event: LedgerEvent, at: str) -> tuple[LedgerState, EntryKind, dict[str, Any]]:
-    """Return the state, still at the last entry, and the kind and body of the next one; raises as `advance`.
-
-    A verifier that has hashed the entry already compares kind and body with it.
-    """
-    if isinstance(event, Opened):
-        if state is not None:
-            raise LedgerInvalid("the ledger is open already")
-        changed = LedgerState(event.filter, event.filter.zero_cost, 0, False, 0, GENESIS)
-    elif state is None:
-        raise LedgerInvalid("the ledger is not open")
-    else:
-        changed = step(state, event)
-    return changed, *described(changed, event, at)
+    return enter(step(state, event), event, at)
 
 
 def described(changed: LedgerState, event: LedgerEvent, at: str) -> tuple[EntryKind, dict[str, Any]]:
@@ -154,9 +140,9 @@ def described(changed: LedgerState, event: LedgerEvent, at: str) -> tuple[EntryK
     return kind, body | {"at": text(at, "at", 64)}
 
 
-def enter(changed: LedgerState, kind: EntryKind, body: dict[str, Any]) -> tuple[LedgerState, Entry]:
-    """Return the state with the next entry as its last one, and that entry."""
-    entry = link(changed.sequence + 1, kind, body, changed.head)
+def enter(changed: LedgerState, event: LedgerEvent, at: str) -> tuple[LedgerState, Entry]:
+    """Return the state `changed` with the entry of its event as its last one, and that entry."""
+    entry = link(changed.sequence + 1, *described(changed, event, at), changed.head)
     return replace(changed, sequence=entry.sequence, head=entry.hash), entry
 
 
@@ -184,8 +170,17 @@ def share(state: LedgerState, cost: Cost) -> float:
     return state.filter.share(cost, state.spent)
 
 
-def step(state: LedgerState, event: StewardEvent | RolledBack | JobEvent) -> LedgerState:
-    """Return the state after an event, without its entry; raises as `advance`."""
+def step(state: LedgerState | None, event: LedgerEvent) -> LedgerState:
+    """Return the state after an event, still at the last entry before it; raises as `advance`.
+
+    A verifier that has hashed an entry already compares it with `described` instead of hashing it again.
+    """
+    if isinstance(event, Opened):
+        if state is not None:
+            raise LedgerInvalid("the ledger is open already")
+        return LedgerState(event.filter, event.filter.zero_cost, 0, False, 0, GENESIS)
+    if state is None:
+        raise LedgerInvalid("the ledger is not open")
     if state.frozen and isinstance(event, Charged | Started):
         raise LedgerFrozen("the ledger is frozen: nothing is charged or started until a steward lifts the freeze")
     match event:
@@ -224,7 +219,7 @@ def _charge(state: LedgerState, cost: Cost, guarantee: Privacy) -> LedgerState:
     budget = state.filter.privacy
     if not _consistent(state.filter, state.filter.vector(cost), 1):
         raise LedgerInvalid("a charge must be at least one unit of each threshold, and at most the slack of one job")
-    fits = state.filter.admits(state.spent, cost) and not state.whole
+    fits = state.fits(cost)
     is_within_budget = guarantee.epsilon <= budget.epsilon and guarantee.delta <= budget.delta
     if not fits and (state.is_charged or not is_within_budget):
         raise BudgetExhausted("the remaining budget does not admit this charge")
@@ -239,7 +234,7 @@ def _charge_external(state: LedgerState, cost: Cost, exceeds: bool) -> LedgerSta
     """
     if not _consistent(state.filter, state.filter.vector(cost), 1):
         raise LedgerInvalid("a charge must be at least one unit of each threshold, and at most the slack of one job")
-    fits = state.filter.admits(state.spent, cost) and not state.whole
+    fits = state.fits(cost)
     if not fits and not exceeds:
         raise BudgetExhausted("the remaining budget does not admit this charge")
     if fits and exceeds:

@@ -62,7 +62,9 @@ class PoissonSampledDpEvent:
 
     __pydantic_config__: ClassVar = _STRICT
 
-    sampling_probability: Annotated[float, Field(ge=1e-9, le=1.0, description="Of each record, for each answer.")]
+    sampling_probability: Annotated[
+        float, Field(ge=1e-9, le=1.0, description="Probability that a record takes part in an answer.")
+    ]
     event: Annotated[GaussianDpEvent, Field(description="The answer on the batch.")]
     type: Literal["PoissonSampledDpEvent"] = "PoissonSampledDpEvent"
 

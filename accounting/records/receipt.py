@@ -13,9 +13,12 @@ from accounting.errors import CodecError, ReceiptInvalid
 from accounting.privacy import Unit
 from accounting.records.chain import Entry
 from accounting.records.documents import canonical, fields, parse
-from accounting.records.recomputation import Recomputation, plan_of, recompute
+from accounting.records.recomputation import Recomputation as Recomputation
+from accounting.records.recomputation import plan_of as plan_of
+from accounting.records.recomputation import recompute as recompute
 from accounting.records.signing import MOST_PAYLOAD_BYTES, Jwks, SigningKey, check_json, sign_json
-from accounting.records.statement import Receipt, check
+from accounting.records.statement import Receipt as Receipt
+from accounting.records.statement import check
 
 if TYPE_CHECKING:
     from accounting.plan import Plan, ReleasePlan
@@ -219,19 +222,3 @@ def _document(document: Any) -> dict[str, Any]:
         return fields(document, ("receipt", "signature"), "the document")
     except CodecError as error:
         raise ReceiptInvalid(str(error)) from error
-
-
-__all__ = [
-    "Receipt",
-    "Recomputation",
-    "Release",
-    "Verification",
-    "build",
-    "is_signable",
-    "is_signed",
-    "plan_of",
-    "read",
-    "recompute",
-    "sign",
-    "verify",
-]

@@ -4,13 +4,15 @@ A replay begins at the first entry, or at a checkpoint: the document of a replay
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
-from typing import Any, assert_never
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar, Literal, assert_never
+
+from pydantic import TypeAdapter
 
 from accounting.errors import AccountingError, CodecError, LedgerInvalid
 from accounting.filter import Cost
-from accounting.records.chain import GENESIS, MOST_ENTRIES, Entry, Head
-from accounting.records.documents import fields, integer, text
+from accounting.records.chain import GENESIS, Entry, Head
+from accounting.records.documents import fields, text, typed
 from accounting.records.entries import event_of
 from accounting.records.events import (
     Cancelled,
@@ -25,17 +27,30 @@ from accounting.records.events import (
     Opened,
     Promised,
     Refunded,
+    Registration,
     Released,
     Renamed,
     RolledBack,
     Started,
 )
 from accounting.records.filters import cost_from_json, cost_to_json
-from accounting.records.ledger import LedgerState, recorded
+from accounting.records.ledger import LedgerState, described, step
 
-_VERSION = 2  # of the checkpoint document; a document of another version is not read
+_VERSION = 3  # of the checkpoint document; a document of another version is not read
 _OPEN = ("charged", "started")  # stages in which a job may still take a step
-_DATA = ("stored", "deleted", "withdrawn")
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A dataset of a ledger: the facts of its registration, and whether its values are stored."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True}
+
+    registration: Registration
+    data: Literal["stored", "deleted", "withdrawn"] = "stored"
+
+
+_MEMBERS = TypeAdapter(dict[str, Member])
 
 
 def replay(entries: Iterable[Entry]) -> LedgerState:
@@ -64,7 +79,7 @@ class Replay:
         self.state: LedgerState | None = None
         self.opened = ""  # the dataset of the first entry
         self.opening = ""  # the hash of the first entry
-        self.datasets: dict[str, tuple[int, str]] = {}  # number of records; stored, deleted or withdrawn
+        self.datasets: dict[str, Member] = {}
         self._jobs: dict[str, tuple[str, Cost]] = {}
 
     @property
@@ -103,7 +118,7 @@ class Replay:
             "state": self.state.to_json(),
             "opened": self.opened,
             "opening": self.opening,
-            "datasets": {dataset: list(entry) for dataset, entry in self.datasets.items()},
+            "datasets": {dataset: asdict(member) for dataset, member in self.datasets.items()},
             "jobs": jobs,
         }
 
@@ -117,9 +132,8 @@ class Replay:
         replayed = Replay()
         replayed.state, replayed.opened = LedgerState.from_json(node["state"]), text(node["opened"], "opened")
         replayed.opening = text(node["opening"], "opening", 64)
-        for dataset, (records, data) in _pairs(node["datasets"], _DATA, at=1):
-            replayed.datasets[dataset] = (integer(records, 0, MOST_ENTRIES, "records"), data)
-        for job, (stage, cost) in _pairs(node["jobs"], _OPEN, at=0):
+        replayed.datasets = typed(_MEMBERS, node["datasets"], "datasets")
+        for job, (stage, cost) in _stages(node["jobs"]):
             replayed._jobs[job] = (stage, cost_from_json(cost))
         return replayed
 
@@ -129,8 +143,9 @@ class Replay:
             raise LedgerInvalid(f"the chain breaks at entry {head.sequence + 1}")
         try:
             event = event_of(entry)
-            state, kind, body = recorded(self.state, event, entry.body["at"])
-            is_possible = (kind, body) == (entry.kind, entry.body) and self._is_possible(event)
+            state = step(self.state, event)
+            is_recorded = described(state, event, entry.body["at"]) == (entry.kind, entry.body)
+            is_possible = is_recorded and self._is_possible(event)
         except (AccountingError, KeyError, TypeError) as error:
             raise LedgerInvalid(f"entry {entry.sequence} does not follow from those before it") from error
         if not is_possible:
@@ -141,10 +156,10 @@ class Replay:
     def _is_possible(self, event: LedgerEvent) -> bool:
         """Return whether the job or the dataset may take this step, and record its new stage."""
         match event:
-            case Opened(dataset=dataset, records=records) | Joined(dataset=dataset, records=records):
-                is_new = dataset not in self.datasets
+            case Opened(dataset=dataset) | Joined(dataset=dataset):
+                is_new, opening = dataset not in self.datasets, self.datasets.get(self.opened)
                 self.opened = self.opened or dataset
-                self.datasets[dataset] = (records, "stored")
+                self.datasets[dataset] = Member(Registration.of(event, opening.registration if opening else None))
                 return is_new
             case External(dataset=dataset):  # its values may be gone
                 return dataset in self.datasets
@@ -153,7 +168,8 @@ class Replay:
             case Emptied(dataset=dataset, withdrawn=withdrawn):
                 was_stored = self._is_stored(dataset)
                 if was_stored:
-                    self.datasets[dataset] = (self.datasets[dataset][0], "withdrawn" if withdrawn else "deleted")
+                    data: Literal["deleted", "withdrawn"] = "withdrawn" if withdrawn else "deleted"
+                    self.datasets[dataset] = replace(self.datasets[dataset], data=data)
                 return was_stored
             case RolledBack():  # an open job may have been released since: all of them have ended
                 self._jobs.update({job: ("ended", charged) for job, (_, charged) in self._jobs.items()})
@@ -166,7 +182,8 @@ class Replay:
                 return _follow_job(self._jobs, event)
 
     def _is_stored(self, dataset: str) -> bool:
-        return self.datasets.get(dataset, (0, ""))[1] == "stored"
+        member = self.datasets.get(dataset)
+        return member is not None and member.data == "stored"
 
 
 def _follows(entry: Entry, head: Head) -> bool:
@@ -178,13 +195,13 @@ def _follows(entry: Entry, head: Head) -> bool:
         return False
 
 
-def _pairs(document: Any, words: tuple[str, ...], at: int) -> list[tuple[str, list[Any]]]:
-    """Return the items of an object whose values are lists of two, one of these words at that place."""
+def _stages(document: Any) -> list[tuple[str, list[Any]]]:
+    """Return the items of an object whose values are lists of a job's stage and its cost."""
     if not isinstance(document, dict):
-        raise CodecError("datasets and jobs of a checkpoint must be objects")
+        raise CodecError("jobs of a checkpoint must be an object")
     for value in document.values():
-        if not isinstance(value, list) or len(value) != 2 or value[at] not in words:
-            raise CodecError("a dataset or a job of a checkpoint is not as it would be written")
+        if not isinstance(value, list) or len(value) != 2 or value[0] not in _OPEN:
+            raise CodecError("a job of a checkpoint must be a list of its stage and its cost")
     return list(document.items())
 
 

@@ -68,7 +68,7 @@ def read_key(path: Path) -> SigningKey:
         keys = _key_list(parse(path.read_bytes()))
         return SigningKey(_import(keys[0], private=True), tuple(_import(key) for key in keys[1:]))
     except (ValueError, JoseError, IndexError) as error:
-        raise ReceiptInvalid("the signing key file has no signing key: restore it from a backup") from error
+        raise ReceiptInvalid("the signing key file has no signing key. Restore it from a backup") from error
 
 
 def rotate_key(path: Path) -> SigningKey:

@@ -7,6 +7,7 @@ from having n' instead of n rows remains. Any other method runs on n rows or is 
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal, cast
 
@@ -38,6 +39,7 @@ _RECORD, _ANSWER, _DRAW = 8, 5e4, 100  # further values that a record, an answer
 _MOST_VALUES = 2e7  # of a twin
 _FEWEST_RECORDS = 1000  # of a run, unless n is smaller
 _STEPS, _SMOOTHING = 300, 0.01
+_USUAL_RUNS, _FEWEST_RUNS = (10, 5), 3
 _ADVICE = "request fewer epsilons or runs"
 
 
@@ -82,12 +84,13 @@ class Trial:
 
 
 def forecast(
-    design: Design, planned: dict[float, Quote], twin: Twin, seed: int, signal: float, runs: int
+    design: Design, planned: dict[float, Quote], twin: Twin, seed: int, signal: float, requested_runs: int | None
 ) -> Forecasted:
-    """Return the scores of `runs` runs at each epsilon.
+    """Return the scores of the runs at each epsilon.
 
     Parameters
     ----------
+    requested_runs : number of runs at each epsilon; None for as many of the usual ones as the work limit allows
     planned : planned run, by epsilon
     twin : distribution of the training and test rows
 
@@ -97,10 +100,10 @@ def forecast(
         if the runs would take too long, or the target is constant.
     """
     problem = next(iter(planned.values())).problem
-    records = _affordable(list(planned.values()), runs)
+    runs, records = _fitting(list(planned.values()), requested_runs)
     trial = _drawn(design, problem, records, twin, seed, signal)
     if not design.classes and not np.ptp(trial.test_y):  # r2 would be a quotient by zero
-        raise OutOfRange("the target has one value in all test rows, so r2 is undefined: choose another target")
+        raise OutOfRange("the target has one value in all test rows, so r2 is undefined. Choose another target")
     points, score = [], scorer(design, trial)
     for epsilon, quote in planned.items():
         small = _scaled(quote, records)
@@ -110,6 +113,16 @@ def forecast(
     last = next(reversed(planned.values()))
     optimum = best(replace(last.problem, n=records), isinstance(last.preparation, Declared), trial)
     return Forecasted(tuple(points), records, _constant(design, trial.test_y), score(optimum)[0])
+
+
+def _fitting(planned: list[Quote], requested_runs: int | None) -> tuple[int, int]:
+    """Return the number of runs at each epsilon, and of the records of a run."""
+    if requested_runs is not None:
+        return requested_runs, _affordable(planned, requested_runs)
+    for runs in _USUAL_RUNS:
+        with suppress(OutOfRange):
+            return runs, _affordable(planned, runs)
+    return _FEWEST_RUNS, _affordable(planned, _FEWEST_RUNS)
 
 
 def _affordable(planned: list[Quote], runs: int) -> int:
@@ -235,5 +248,6 @@ def _moments(problem: Problem, rows: dict[str, Floats]) -> Moments:
         )
         center.append(shares)
         variances.append(shares * (1 - shares) if width > 1 else column.var(keepdims=True))
-    m, v = np.concatenate(center), np.concatenate(variances)
+    m = np.concatenate(center)
+    v = np.concatenate(variances)
     return Moments(tuple(m.tolist()), tuple(v.tolist()), (1 / len(next(iter(rows.values()))),) * len(m))

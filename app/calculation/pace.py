@@ -62,8 +62,10 @@ class Pace:
 @cache
 def pace() -> Pace:
     """Return the pace of this machine, measured at the first call in some tenths of a second."""
-    (one_narrow, _), (one_wide, one_sampled) = _seconds(1, _NARROW), _seconds(1, _WIDE)
-    (narrow, _), (wide, sampled) = _seconds(_ROWS, _NARROW), _seconds(_ROWS, _WIDE)
+    one_narrow, _ = _seconds(1, _NARROW)
+    one_wide, one_sampled = _seconds(1, _WIDE)
+    narrow, _ = _seconds(_ROWS, _NARROW)
+    wide, sampled = _seconds(_ROWS, _WIDE)
     narrow, wide, sampled = (
         narrow - one_narrow,
         wide - one_wide,

@@ -53,7 +53,7 @@ class Planted:
         """Return the relation of a seed and signal; raise `OutOfRange` if the target has too many classes."""
         classes = design.classes or ()
         if len(classes) > MOST_CLASSES:
-            raise OutOfRange(f"a forecast is for at most {MOST_CLASSES} classes: name the `positive` one")
+            raise OutOfRange(f"a forecast is for at most {MOST_CLASSES} classes. Name the `positive` one")
         rows = range(_PILOT_OFFSET, _PILOT_OFFSET + min(_PILOT, _PILOT_VALUES // max(1, len(classes))))
         codes = twin.codes(seed, rows)
         units = np.maximum(codes[:, list(design.positions)].std(axis=0), 1e-12)
@@ -62,7 +62,8 @@ class Planted:
         scaled = replace(raw, center=scores.mean(axis=0), spread=np.maximum(scores.std(axis=0), 1e-12))
         if not classes:
             return scaled
-        scores, shares = scaled._scores(codes), scaled._shares()
+        scores = scaled._scores(codes)
+        shares = scaled._shares()
         target_accuracy, low, high = shares.max() + signal * (1 - shares.max()), 0.0, _STRONGEST
         for _ in range(_HALVINGS):
             strength = (low + high) / 2

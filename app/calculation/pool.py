@@ -3,18 +3,28 @@
 import asyncio
 import hashlib
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from app.calculation.calculators import Lost
-from app.calculation.questions import ANSWER, QUESTION, Answer, Question
+from app.calculation.questions import ANSWER, QUESTION, Answer, Question, Refused
 from app.http.concurrency import ConcurrencyLimit
 from app.http.errors import ApiError
+from app.http.rates import Recent
 from app.http.turns import Turns
 
 EACH, TOTAL = 8, 64  # calculations that run or wait, of one caller and of all
+A = TypeVar("A")
 _MOST_CACHED = 2048  # answers of a few kilobytes each
+
+
+def accepted(answer: Answer, kind: type[A]) -> A:
+    """Return an answer of this kind; raise an `ApiError` if the question was refused."""
+    if isinstance(answer, Refused):
+        raise ApiError(answer.code, answer.detail)
+    assert isinstance(answer, kind)
+    return answer
 
 
 @dataclass(slots=True)
@@ -44,8 +54,8 @@ class Pool:
         self._ask, self._priced = ask, priced
         self._turns = Turns(slots, each=max(1, slots - 1))
         self._concurrency = ConcurrencyLimit("calculations", EACH, TOTAL)
-        self._cache: OrderedDict[bytes, Answer] = OrderedDict()
-        self._flights: dict[bytes, _Flight] = {}
+        self._cache = Recent[Answer](_MOST_CACHED)
+        self._flights: dict[str, _Flight] = {}
 
     def check(self, who: str) -> None:
         """Raise `ApiError` if `who` may not begin another calculation; a cheap check before the body is read."""
@@ -60,10 +70,10 @@ class Pool:
             too_many_requests, overloaded.
         """
         text = QUESTION.dump_json(question)
-        key = hashlib.sha256(text).digest()  # a question with a sample may have megabytes
+        key = hashlib.sha256(text).hexdigest()  # a question with a sample may have megabytes
         cached = self._cache.get(key)
         if cached is not None:
-            self._cache.move_to_end(key)
+            self._cache.put(key, cached)  # so that the answers used last remain
             self._priced(None)
             return cached
         flight = self._flights.get(key)
@@ -85,12 +95,10 @@ class Pool:
                 if self._flights.get(key) is flight:
                     del self._flights[key]
 
-    async def _calculate(self, who: str, text: bytes, key: bytes) -> Answer:
+    async def _calculate(self, who: str, text: bytes, key: str) -> Answer:
         async with self._turns.slot(who):
             began = time.monotonic()
             result = ANSWER.validate_json(await self._ask(text))
             self._priced(time.monotonic() - began)
-        self._cache[key] = result
-        if len(self._cache) > _MOST_CACHED:
-            self._cache.popitem(last=False)
+        self._cache.put(key, result)
         return result

@@ -97,7 +97,8 @@ def _child(descriptor: int, work: Work) -> NoReturn:
     try:
         connection = socket.socket(fileno=descriptor)
         with connection.makefile("rb") as lines:
-            first, second = lines.readline(), lines.readline()
+            first = lines.readline()
+            second = lines.readline()
         threading.Thread(target=_leave_with_caller, args=(connection,), daemon=True).start()
         connection.sendall(work(first, second))
     finally:

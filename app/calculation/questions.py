@@ -28,6 +28,7 @@ from app.sources.twins import Twin
 from solvers import tuning
 from solvers.elsewhere import needs_one_machine
 from solvers.errors import NeedsDelta
+from solvers.inference import RegressionTable
 from solvers.methods import Method
 from solvers.preparation import AskedPreparation
 from solvers.selection import Auto, Currency
@@ -47,7 +48,7 @@ class Price:
     preparation, slope_limit : as requested
     """
 
-    method: Method | Auto | AnyCounting | Candidates
+    method: Method | Auto | AnyCounting | Candidates | RegressionTable
     problem: solvers.Problem
     privacy: Privacy
     rule: Filter
@@ -119,7 +120,7 @@ class Forecast:
     design: Design
     twin: Twin
     epsilons: tuple[float, ...]
-    runs: int
+    runs: int | None
     seed: int
     signal: float
     is_apart: bool = False

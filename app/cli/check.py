@@ -8,7 +8,7 @@ import typer
 from rich import progress
 from rich.console import Console
 
-from app.cli.options import Json, Sheet
+from app.cli.options import Json, Sheet, file_argument, file_option
 from app.cli.output import Output, Refusal, note
 from app.cli.reports import cures, outcomes
 from app.cli.specs import read_spec
@@ -20,11 +20,8 @@ from purse.wire.files import FileReport
 
 def check(
     json: Json,
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A CSV or Parquet file, or a workbook.")],
-    spec: Annotated[
-        Path | None,
-        typer.Option(exists=True, dir_okay=False, help="JSON file with a spec, or the list of its columns."),
-    ] = None,
+    file: Annotated[Path, file_argument("A CSV or Parquet file, or a workbook.")],
+    spec: Annotated[Path | None, file_option("JSON file with a spec, or the list of its columns.")] = None,
     target: Annotated[
         list[str] | None, typer.Option(help="A column to predict. At most 1 % of it may be unparsed. Repeatable.")
     ] = None,
@@ -96,7 +93,8 @@ def _propose(file: Path) -> None:
         "know to be possible, and add missing ones. Choose a budget.",
     ]
     notes += [
-        f"purse: {name!r} is left out: it is empty or has text of many kinds. Does it name the persons of a `unit`?"
+        f"purse: {name!r} is left out: it is empty or has text of more than {proposal.MOST_CATEGORIES} kinds. "
+        "Does it name the persons of a `unit`? Otherwise list its categories, if they are public."
         for name in draft.left_out
     ]
     Output(draft.spec).write(as_json=True)

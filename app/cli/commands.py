@@ -119,14 +119,15 @@ def fail(error: Exception, command: str, as_json: bool = False) -> NoReturn:
 
     from app.cli.output import Refusal
     from app.cli.reports import cures
-    from app.persistence.files import described
+    from app.persistence.files import StartRefused, described
+    from app.sources.errors import SourceError
     from purse import ClientError, ProblemError
     from purse.errors import faults
     from purse.extras import lacking
 
     if isinstance(error, ModuleNotFoundError):
         error = lacking(command, error)
-    if not isinstance(error, ClientError | Refusal | OSError | TimeoutError | ValueError):
+    if not isinstance(error, ClientError | Refusal | StartRefused | SourceError | OSError | TimeoutError | ValueError):
         raise error
     detail = described(error) if isinstance(error, OSError) else str(error)
     if isinstance(error, ValidationError):

@@ -8,7 +8,7 @@ import typer
 from rich import progress
 from rich.console import Console
 
-from app.cli.options import Explain, Json, OldestFirst, Sheet
+from app.cli.options import Explain, Json, OldestFirst, Sheet, file_argument, file_option
 from app.cli.output import Output, Refusal, loss, neighbors, percent, read_json
 from app.cli.reports import cures, outcomes
 from app.cli.sharing import allotment_table
@@ -25,12 +25,8 @@ _SHOWN_CATEGORIES = 8
 def upload(
     client: Client,
     json: Json,
-    file: Annotated[
-        Path, typer.Argument(exists=True, dir_okay=False, help="CSV (.gz, .zst) or Parquet file, or workbook.")
-    ],
-    spec: Annotated[
-        Path, typer.Option(exists=True, dir_okay=False, help="JSON file with name, columns, budget and dialect.")
-    ],
+    file: Annotated[Path, file_argument("CSV (.gz, .zst) or Parquet file, or workbook.")],
+    spec: Annotated[Path, file_option("JSON file with name, columns, budget and dialect.")],
     resume: Annotated[
         str | None, typer.Option(help="Id of an interrupted upload, as its error message states it.")
     ] = None,

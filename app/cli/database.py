@@ -1,5 +1,6 @@
 """purse server copy-database."""
 
+from contextlib import closing
 from typing import Annotated
 
 import typer
@@ -29,11 +30,12 @@ def copy(
       purse server copy-database --to postgresql://purse@db.example/purse --home /srv/purse
       PURSE_DATABASE_URL=postgresql://purse@db.example/purse purse server copy-database --home /srv/purse
     """
-    from app.cli.state import opened, refuse_second, settings_of_home
+    from app.cli.state import settings_of_home
+    from app.identity.home import open_database
     from app.ledger.keys import SigningKeys
     from app.ledger.moving import copy as copy_rows
-    from app.persistence.files import StartRefused
     from app.persistence.session import Database
+    from app.services import check_free
 
     settings = settings_of_home(home)
     source = source or settings.model_copy(update={"database_url": None}).database
@@ -41,15 +43,9 @@ def copy(
     if source == target:
         raise Refusal("The two databases are the same. Name another one with --to or in PURSE_DATABASE_URL.")
     old_settings = settings.model_copy(update={"database_url": source})
-    refuse_second(old_settings)
-    with opened(old_settings) as old:
-        new = Database(target)
-        try:
-            copied = copy_rows(old, new, SigningKeys.beside(settings.home, old).jwks())
-        except StartRefused as error:
-            raise Refusal(str(error)) from None
-        finally:
-            new.close()
+    check_free(old_settings)
+    with closing(open_database(old_settings)) as old, closing(Database(target)) as new:
+        copied = copy_rows(old, new, SigningKeys.beside(settings.home, old).jwks())
     counts = {name: count for name, (count, _) in copied.tables.items()}
     heads = {name: str(head) for name, head in copied.heads.items()}
     table = text.table(("ledger", "head", "in both"), [(name, head, "valid") for name, head in heads.items()])

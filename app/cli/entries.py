@@ -59,7 +59,8 @@ def rows(ledger: Sequence[Entry], selected: Iterable[Entry]) -> list[tuple[objec
     """
     from accounting.records.offline import shares, verify_ledger  # late: filters
 
-    analysts, share_of = _analysts(ledger), shares(ledger, verify_ledger(ledger))
+    analysts = _analysts(ledger)
+    share_of = shares(ledger, verify_ledger(ledger))
     return [
         (
             entry.sequence,

@@ -4,12 +4,11 @@ from typing import Annotated, Any
 
 import typer
 
-from accounting.privacy import Unit
 from app.cli.jobs import price_output
-from app.cli.options import Job, Json, OutFile, Price, QuoteOnly
-from app.cli.output import Output, statement, write_json
+from app.cli.options import Job, Json, Release
+from app.cli.output import Output, release_output, size
 from purse import Client, text
-from purse.wire.evaluations import ManyClasses, Measured, ReleasedEvaluation, Residuals, TwoClasses
+from purse.wire.evaluations import ManyClasses, Measured, Residuals, TwoClasses
 
 _SHOWN_THRESHOLDS = 9
 
@@ -18,14 +17,12 @@ def evaluate(
     client: Client,
     json: Json,
     model: Job,
-    price: Price,
+    release: Release,
     bins: Annotated[int | None, typer.Option(help="Number of equal parts of the score or of the residual.")] = None,
     clip: Annotated[
         float | None,
         typer.Option(help="Bound to which residuals are clipped, in halves of the target's range. Default: 0.5."),
     ] = None,
-    quote: QuoteOnly = False,
-    out: OutFile = None,
 ) -> Output:
     """Measure a model on the holdout set.
 
@@ -36,18 +33,17 @@ def evaluate(
       purse evaluate job_k3v9 --epsilon 0.5
       purse evaluate job_k3v9 --epsilon 0.5 --quote
     """
-    request: dict[str, Any] = {"privacy": price.fields}
+    request: dict[str, Any] = {"privacy": release.fields}
     request |= {name: value for name, value in (("bins", bins), ("clip", clip)) if value is not None}
-    if quote:
+    if release.quote:
         return price_output(client.quote(model=model, **request))
     released = client.jobs.evaluate(model, **request).evaluation(progress=False if json else None)
-    return Output(released, _text(released), [] if out is None else [write_json(out, released)])
+    records = f"{size(released.privacy)} of the holdout set"
+    heading = ("evaluation", f"{released.job}, of {released.model} on {records}")
+    return release_output(released, heading, _text(released.result), release.out)
 
 
-def _text(released: ReleasedEvaluation) -> str:
-    privacy, result = released.privacy, released.result
-    size = f"{privacy.rows or privacy.persons} {(privacy.unit or Unit()).name}s"
-    evaluation = ("evaluation", f"{released.job}, of {released.model} on {size} of the holdout set")
+def _text(result: TwoClasses | ManyClasses | Residuals) -> str:
     measures: list[tuple[str, Measured | None]]
     match result:
         case TwoClasses():
@@ -61,10 +57,7 @@ def _text(released: ReleasedEvaluation) -> str:
                 ("mean absolute error", result.mean_absolute_error),
             ]
     rows = [(name, *_ranges(each)) for name, each in measures if each is not None]
-    parts = [
-        text.facts([evaluation, *statement(privacy)]),
-        text.table(("measure", "value", "noise and sampling", "noise alone"), rows),
-    ]
+    parts = [text.table(("measure", "value", "noise and sampling", "noise alone"), rows)]
     if isinstance(result, TwoClasses):
         thresholds = result.thresholds[:: max(1, len(result.thresholds) // _SHOWN_THRESHOLDS)]
         headings = ("threshold", "true positive rate", "false positive rate", "accuracy")

@@ -5,7 +5,6 @@ stay under PURSE_HOME with the file's SHA-256, so that fitting the file again co
 a workbook has the SHA-256 of its cells as CSV.
 """
 
-import csv
 import gc
 import hashlib
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ import typer
 from pydantic import BaseModel, ValidationError
 
 from app.cli import receipts
-from app.cli.options import Epsilon, Home, Json, Sheet, Training
+from app.cli.options import Epsilon, Home, Json, Sheet, Training, file_argument, file_option
 from app.cli.output import Output, Refusal, loss, note, write_json
 from app.cli.reports import cures
 from app.cli.specs import read_spec
@@ -67,13 +66,10 @@ class Guarantee:
 
 def fit(
     json: Json,
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A CSV or Parquet file, or a workbook.")],
+    file: Annotated[Path, file_argument("A CSV or Parquet file, or a workbook.")],
     training: Training,
     guarantee: Guarantee,
-    schema: Annotated[
-        Path | None,
-        typer.Option(exists=True, dir_okay=False, help="JSON file with the columns and their bounds, or a spec."),
-    ] = None,
+    schema: Annotated[Path | None, file_option("JSON file with the columns and their bounds, or a spec.")] = None,
     unit: Annotated[
         str | None, typer.Option(help="Column that names the person of each row. Protects a person instead of a row.")
     ] = None,
@@ -146,24 +142,14 @@ def _server(home: Path | None) -> Iterator[tuple[str, str]]:
         process.end()
 
 
-def header(file: Path) -> list[str]:
-    """Return the file's column names without reading its rows."""
-    if _is_parquet(file):
-        import pyarrow.parquet as pq
-
-        return [str(name) for name in pq.read_schema(file).names]
-    with file.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as source:
-        names = next(csv.reader(source), [])
-    "".join(names).encode()  # a UnicodeError is a ValueError
-    return names
-
-
 def _template(file: Path, target: str, as_json: bool) -> NoReturn:
     """Print the column names without bounds, and exit. The steward must add the bounds."""
+    from app.sources.ingest import header  # late: Arrow
+
     try:
         names = header(file)
-    except (ValueError, csv.Error) as error:
-        raise Refusal(f"{file} is neither CSV nor Parquet. Convert it to one of them.") from error
+    except SourceError as error:
+        raise Refusal(f"{file} has no column names. {error}") from error
     columns: list[dict[str, Any]] = [
         {"name": name, "type": "category", "categories": []}
         if name == target
@@ -279,38 +265,10 @@ def _delta(n: int) -> float:
 
 
 def _usual(file: Path, declared: Declared) -> float:
-    """Return the default delta. A short text file has few records, which need not be counted."""
-    from app.sources.csv import is_short
+    """Return the default delta for the number of records or persons, as the service will count it."""
+    from app.sources.ingest import Reading, count
 
-    try:
-        is_short_file = not _is_parquet(file) and is_short(
-            file, declared.dialect, round(1 / (10 * _LARGEST_DEFAULT_DELTA))
-        )
-    except SourceError as error:
-        raise Refusal(str(error)) from error
-    return _LARGEST_DEFAULT_DELTA if is_short_file else _delta(_count(file, declared))
-
-
-def _count(file: Path, declared: Declared) -> int:
-    """Return the number of records or persons, as the service will count it."""
-    from app.sources.ingest import Reading, batches, count_persons
-
-    reading = Reading(declared.columns, declared.dialect)
-    try:
-        if declared.unit is not None:
-            return max(1, count_persons(file, reading, declared.unit))
-        if _is_parquet(file):
-            import pyarrow.parquet as pq  # late: no other file needs it
-
-            return max(1, int(pq.ParquetFile(file).metadata.num_rows))
-        return max(1, sum(len(batch.columns[0]) for batch in batches(file, declared.columns[:1], reading)))
-    except (SourceError, ValueError) as error:
-        raise Refusal(str(error)) from error
-
-
-def _is_parquet(file: Path) -> bool:
-    with file.open("rb") as source:
-        return source.read(4) == b"PAR1"
+    return _delta(max(1, count(file, Reading(declared.columns, declared.dialect), declared.unit)))
 
 
 def _text(model: Model, receipt: Receipt, status: BudgetStatus) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli import plots
-from app.cli.options import Dataset, Delta, Training
+from app.cli.options import Dataset, Delta, Training, file_option
 from app.cli.output import Output, Refusal
 from app.cli.specs import read_spec
 from purse import Client, text
@@ -16,8 +16,8 @@ from purse.wire.twins import TwinSource
 
 _NUMBERS = {"accuracy": "accuracy", "r2": "R^2"}
 Source = Annotated[
-    str | None,
-    typer.Option("--from", help="sample, profile or declaration. Default: the first of these that exists."),
+    TwinSource | None,
+    typer.Option("--from", help="Default: the first of sample, profile and declaration that exists."),
 ]
 
 
@@ -36,24 +36,17 @@ def forecast(
         float, typer.Option(help="Quality of the best model: 0 is as good as a constant answer, 1 is perfect.")
     ] = 0.5,
     source: Source = None,
-    runs: Annotated[int, typer.Option(help="Number of runs at each epsilon.")] = 10,
+    runs: Annotated[int | None, typer.Option(help="Number of runs at each epsilon. Default: 10, or fewer.")] = None,
     twin_number: Annotated[int, typer.Option("--twin", help="Number of the twin to try.")] = 0,
-    spec: Annotated[
-        Path | None,
-        typer.Option(
-            exists=True, dir_okay=False, help="JSON file with a spec. The forecast then runs on this machine."
-        ),
-    ] = None,
+    spec: Annotated[Path | None, file_option("JSON file with a spec. The forecast then runs on this machine.")] = None,
     records: Annotated[int | None, typer.Option(help="With --spec: number of records.")] = None,
-    sample: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="With --spec: public file with similar rows.")
-    ] = None,
+    sample: Annotated[Path | None, file_option("With --spec: public file with similar rows.")] = None,
 ) -> Output:
     """Estimate the accuracy to expect at each epsilon.
 
     The method is run many times on artificial rows, with the noise that a job would have. No data is read and nothing
-    is charged. The declaration does not say how strongly the target depends on the other columns, so try several values
-    of --signal, or use a public --sample.
+    is charged. The declaration does not state how strongly the target depends on the other columns, so try several
+    values of --signal, or use a public --sample.
 
     \b
     Examples:
@@ -61,7 +54,7 @@ def forecast(
       purse forecast census --target income --wanted 0.8 --signal 0.6 --epsilon 0.1 --epsilon 0.3 --epsilon 1
       purse forecast --spec census.json --records 50000 --sample public.csv --target income
     """
-    request = training.fields | {"signal": signal, "runs": runs, "twin": twin_number}
+    request = training.fields | {"signal": signal, "twin": twin_number} | ({} if runs is None else {"runs": runs})
     request |= {} if wanted is None else {"wanted": wanted}
     if spec is not None:
         if records is None or dataset is not None or source is not None:
@@ -72,7 +65,7 @@ def forecast(
     elif dataset is None or sample is not None or records is not None:
         raise Refusal("Give a dataset, or --spec and --records. --sample and --records need --spec.")
     else:
-        options = request | {"source": source_of(source)}
+        options = request | {"source": source}
         computed = client.forecast(dataset=dataset, epsilons=epsilon, delta=delta, **options)
     return Output(computed, _text(computed))
 
@@ -158,14 +151,6 @@ def twin(
     Example:
       purse dataset twin census --rows 10000 --out twin.csv
     """
-    out.write_bytes(client.datasets.twin(dataset, rows=rows, number=number, source=source_of(source)))
+    out.write_bytes(client.datasets.twin(dataset, rows=rows, number=number, source=source))
     document = {"written": str(out), "rows": rows, "number": number}
     return Output(document, notes=[f"wrote {out}: {rows} artificial rows"])
-
-
-def source_of(name: str | None) -> TwinSource | None:
-    """Return the source that an option names."""
-    match name:
-        case None | "declaration" | "profile" | "sample":
-            return name
-    raise Refusal("--from must be sample, profile or declaration.")

@@ -9,6 +9,12 @@ from app.cli.output import Output, loss, neighbors, percent, write_json
 from purse import Client, text
 from purse.wire import jobs as wire
 
+_BASES = {
+    "exact": "exact",
+    "worst_case": "at most",
+    "profile": "by the profile",
+    "typical": "if values are spread evenly",
+}
 _PREPARATIONS = {
     "declared": "as declared",
     "private": "private moments",
@@ -45,6 +51,7 @@ def submit(
     Examples:
       purse submit census --target income --epsilon 0.5 --wait
       purse submit census --target income --epsilon 0.5 --method dp_gd --with request.json
+      purse submit census --target income --epsilon 2 --inference --wait
     """
     request = {"privacy": price.fields} | training.fields
     job = client.jobs.submit(dataset=dataset, idempotency_key=idempotency_key, **request)
@@ -144,8 +151,9 @@ def model(client: Client, job: Job, out: OutFile = None) -> Output:
 def price_output(price: wire.Quote, explain: bool = False) -> Output:
     """Return a price as the result of a command."""
     size = f"{price.rows or price.persons}, {price.dimension}"
+    is_model = price.interval_width is None
     facts: list[tuple[str, object]] = [("method", f"{price.method.name}: {price.reason}")]
-    if price.preparation is not None:
+    if is_model and price.preparation is not None:
         facts.append(("preparation", _preparation(price.preparation)))
     if price.slope_limit != 1:
         facts.append(("slopes", f"clipped to {price.slope_limit:g} of their bound"))
@@ -154,10 +162,16 @@ def price_output(price: wire.Quote, explain: bool = False) -> Output:
         *neighbors(price.neighbors, price.epsilon, price.delta, explain),
         (f"{price.unit.name}s, dimension", size),
         ("protected", price.unit),
-        ("gradients", text.amount(price.gradient_evaluations)),
     ]
+    if is_model:
+        facts.append(("gradients", text.amount(price.gradient_evaluations)))
     if price.forecast is not None:
         facts.append(("duration", f"about {price.forecast.seconds:.2g} s on an idle core"))
+    if price.expected_table is not None:
+        table = price.expected_table
+        width = f"intervals about {table.width_ratio:.2g} times as wide as without privacy"
+        facts.append(("table", f"{width}, about {table.resolved:.0f} of {table.coefficients} coefficients resolved"))
+    elif is_model and price.forecast is not None:
         facts.append(("forecast", price.forecast.statement))
     if price.share is not None:
         facts.append(("uses", f"{percent(price.share)} of the budget"))
@@ -166,8 +180,11 @@ def price_output(price: wire.Quote, explain: bool = False) -> Output:
         ("remains after", loss(price.remaining_after) if price.fits else "does not fit"),
     ]
     rows = [(q.name, q.answers, _mechanism(q.mechanism), q.noise_multiplier, q.noise_std) for q in price.queries]
-    table = text.table(("query", "answers", "mechanism", "noise multiplier", "noise std"), rows)
-    return Output(price, text.facts(facts) + table, [f"warning: {warning}" for warning in price.warnings])
+    tables = text.table(("query", "answers", "mechanism", "noise multiplier", "noise std"), rows)
+    if price.interval_width:
+        widths = [(each.answer, each.column or "", each.width, _BASES[each.basis]) for each in price.interval_width]
+        tables += "\n" + text.table(("answer", "column", "95 % interval width", "basis"), widths)
+    return Output(price, text.facts(facts) + tables, [f"warning: {warning}" for warning in price.warnings])
 
 
 def job_output(job: wire.Job) -> Output:

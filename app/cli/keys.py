@@ -58,7 +58,7 @@ def rotate(home: Home = None) -> Output:
     file = settings_of(home).home / KEY_FILE
     if not file.exists():
         raise Refusal(
-            f"{file} does not exist. Either nothing was signed yet, or the key is lost: see `purse ledger new-key`."
+            f"{file} does not exist. Either nothing was signed yet, or the key is lost. See `purse ledger new-key`."
         )
     current, *retired = (key["kid"] for key in signing.jwks(signing.rotate_key(file))["keys"])
     facts = [("file", str(file)), ("signs now", current), ("retired", ", ".join(retired))]

@@ -2,9 +2,9 @@
 
 import sys
 from collections.abc import Sequence
-from enum import StrEnum
+from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -12,17 +12,9 @@ from accounting.errors import AccountingError
 from accounting.records.chain import Entry, Head, from_lines
 from app.cli import entries
 from app.cli.entries import Selection
-from app.cli.options import Dataset, Home, Json, OutFile
+from app.cli.options import Dataset, Home, Json, OutFile, file_argument, file_option
 from app.cli.output import Output, Refusal, note, percent, read_json, write_json
 from purse import Client, text
-
-
-class Format(StrEnum):
-    """Format of an exported ledger."""
-
-    jsonl = "jsonl"
-    csv = "csv"
-
 
 Heads = Annotated[
     list[str] | None,
@@ -55,8 +47,8 @@ def export(
     dataset: Dataset,
     selection: Selection,
     form: Annotated[
-        Format, typer.Option("--format", help="jsonl can be verified later, csv is for reading.")
-    ] = Format.jsonl,
+        Literal["jsonl", "csv"], typer.Option("--format", help="jsonl can be verified later, csv is for reading.")
+    ] = "jsonl",
     out: OutFile = None,
 ) -> Output | None:
     """Write a dataset's ledger to a file.
@@ -70,8 +62,8 @@ def export(
     """
     ledger = _fetch(client, dataset)
     selected = selection.among(ledger)
-    content = (entries.as_csv if form == Format.csv else entries.as_lines)(ledger, selected)
-    if form == Format.jsonl and not selection.is_all:
+    content = (entries.as_csv if form == "csv" else entries.as_lines)(ledger, selected)
+    if form == "jsonl" and not selection.is_all:
         note("This is a part of the ledger. Only a whole ledger can be verified by itself.")
     if out is None and not json:
         sys.stdout.buffer.write(content)
@@ -100,15 +92,9 @@ def head(client: Client, dataset: Dataset, out: OutFile = None) -> Output:
 
 
 def verify(
-    file: Annotated[
-        Path | None,
-        typer.Argument(exists=True, dir_okay=False, help="An exported ledger. Default: all ledgers under --home."),
-    ] = None,
+    file: Annotated[Path | None, file_argument("An exported ledger. Default: all ledgers under --home.")] = None,
     heads: Heads = None,
-    keys: Annotated[
-        Path | None,
-        typer.Option(exists=True, dir_okay=False, help="The keys to trust, for files of heads and receipts."),
-    ] = None,
+    keys: Annotated[Path | None, file_option("The keys to trust, for files of heads and receipts.")] = None,
     home: Home = None,
 ) -> Output:
     """Verify an exported ledger, or all ledgers of a server.
@@ -178,14 +164,17 @@ def _fetch(client: Client, dataset: str) -> list[Entry]:
 
 
 def _verify_home(home: Path | None, heads: Sequence[Head]) -> Output:
-    from app.cli.state import opened, settings_of_home
+    from app.cli.state import settings_of_home
     from app.datasets import values
+    from app.identity.home import open_database
     from app.ledger import audit, epoch
 
     settings = settings_of_home(home)
-    with opened(settings) as database:
-        faults, is_whole = audit.verify(database), values.verify(database, settings.home)
-        missing, behind = audit.lacking(database, heads), epoch.shortfall(settings, database)
+    with closing(open_database(settings)) as database:
+        faults = audit.verify(database)
+        is_whole = values.verify(database, settings.home)
+        missing = audit.lacking(database, heads)
+        behind = epoch.shortfall(settings, database)
     for dataset in (dataset for dataset, whole in is_whole.items() if not whole):
         faults[dataset] = faults.get(dataset) or "its values are not the ones that were stored"
     faults |= {dataset: faults.get(dataset) or fault for dataset, fault in behind.items()}

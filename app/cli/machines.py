@@ -105,7 +105,7 @@ def certificate(
     """Create a certificate for a server or worker.
 
     The scheduler needs one too. The first call also creates the authority that signs them. Protect `ca-key.pem` and
-    every key: whoever has one can run code on every worker. Give each machine `ca.pem` and its own two files.
+    every key: a person who has one can run code on every worker. Give each machine `ca.pem` and its own two files.
 
     \b
     Example:

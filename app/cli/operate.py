@@ -37,20 +37,17 @@ def serve(
     """
     from app import main
     from app.calculation.calculators import ForkedCalculators
-    from app.cli.state import refuse_second, settings_of
-    from app.persistence.files import StartRefused
+    from app.cli.state import settings_of
+    from app.services import check_free
 
     settings = settings_of(home, host, port)
     _check_port(settings.host, settings.port)
-    refuse_second(settings, alone=False)
+    check_free(settings, alone=False)
     url = f"http://{settings.host}:{settings.port}"
     document = {"url": url, "home": str(settings.home)}
     Output(document, notes=[f"serving {settings.home} on {url}"]).write(json)
-    try:
-        with redirect_stdout(sys.stderr if json else sys.stdout):
-            main.serve(settings, ForkedCalculators(settings.calculation_seconds, context.obj))
-    except StartRefused as error:
-        raise Refusal(str(error)) from None
+    with redirect_stdout(sys.stderr if json else sys.stdout):
+        main.serve(settings, ForkedCalculators(settings.calculation_seconds, context.obj))
 
 
 def migrate(home: Home = None) -> Output:
@@ -62,11 +59,11 @@ def migrate(home: Home = None) -> Output:
     Example:
       purse server migrate --home /srv/purse
     """
-    from app.cli.state import opened, settings_of
+    from app.cli.state import settings_of
+    from app.identity.home import open_database
 
     settings = settings_of(home)
-    with opened(settings, upgrade=True):
-        pass
+    open_database(settings, upgrade=True).close()
     return Output({"home": str(settings.home), "migrated": True}, notes=[f"{settings.home} is up to date"])
 
 
@@ -88,13 +85,9 @@ def backup(
     """
     from app.cli.state import settings_of_home
     from app.operations.backup import back_up
-    from app.persistence.files import StartRefused
 
     settings = settings_of_home(home)
-    try:
-        copied = back_up(settings, target.absolute(), with_key)
-    except StartRefused as error:
-        raise Refusal(str(error)) from None
+    copied = back_up(settings, target.absolute(), with_key)
     document = {"home": str(settings.home), "backup": str(target), "datasets": copied, "key": with_key}
     return Output(document, notes=[f"{target} is a copy of {settings.home}, with {copied} datasets"])
 

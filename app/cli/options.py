@@ -11,6 +11,17 @@ from purse.names import DOMAINS, LOSSES, METHODS, REGULARIZERS
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 
+
+def file_argument(text: str) -> Any:
+    """Return the argument that names an existing file."""
+    return typer.Argument(exists=True, dir_okay=False, help=text)
+
+
+def file_option(text: str, *names: str) -> Any:
+    """Return the option that names an existing file."""
+    return typer.Option(*names, exists=True, dir_okay=False, help=text)
+
+
 Json = Annotated[bool, typer.Option("--json", help="Write one JSON document to stdout, without text.")]
 Url = Annotated[str, typer.Option("--url", envvar="PURSE_URL", help="The server. Set its token in PURSE_TOKEN.")]
 Home = Annotated[
@@ -56,6 +67,14 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True)
+class Release(Price):
+    """The privacy loss of a result that is released, or only priced, and perhaps saved."""
+
+    quote: QuoteOnly = False
+    out: OutFile = None
+
+
+@dataclass(frozen=True, slots=True)
 class Training:
     """The options that describe a model to train."""
 
@@ -67,12 +86,10 @@ class Training:
     positive: Positive = None
     request_file: Annotated[
         Path | None,
-        typer.Option(
-            "--with",
-            exists=True,
-            dir_okay=False,
-            help=f"JSON object with more fields of the request, such as a loss ({', '.join(LOSSES)}), a regularizer "
+        file_option(
+            f"JSON object with more fields of the request, such as a loss ({', '.join(LOSSES)}), a regularizer "
             f"({', '.join(REGULARIZERS)}) or a domain ({', '.join(DOMAINS)}).",
+            "--with",
         ),
     ] = None
     preparation: Annotated[
@@ -86,6 +103,14 @@ class Training:
         float | None,
         typer.Option(help="Fraction of the loss's slope bound to which slopes are clipped. Default: a public rule."),
     ] = None
+    inference: Annotated[
+        bool,
+        typer.Option(
+            "--inference",
+            help="Release a regression table: estimates with standard errors that hold sampling error and privacy "
+            "noise.",
+        ),
+    ] = False
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -98,6 +123,7 @@ class Training:
             "method": self.method and {"name": self.method},
             "positive": self.positive,
             "slope_limit": self.slope_limit,
+            "inference": self.inference or None,
             "preparation": ({"name": name} | ({"job": job} if job else {})) if name else None,
         }
         return {"target": self.target, **fields, **{key: value for key, value in options.items() if value is not None}}

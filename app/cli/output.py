@@ -10,13 +10,18 @@ from typing import Any
 import typer
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from accounting.privacy import Relation
+from accounting.privacy import Relation, Unit
 from purse import text
 from purse.wire.allotments import Allotment
 from purse.wire.budgets import PrivacyLoss, Promise
+from purse.wire.evaluations import ReleasedEvaluation
 from purse.wire.models import PrivacyStatement
 from purse.wire.neighbors import lines
 from purse.wire.problems import Remaining
+from purse.wire.profiles import DatasetProfile
+from purse.wire.statistics import ReleasedStatistic
+
+Released = DatasetProfile | ReleasedEvaluation | ReleasedStatistic
 
 _ANY: TypeAdapter[object] = TypeAdapter(Any, config=ConfigDict(ser_json_inf_nan="constants"))
 
@@ -76,9 +81,16 @@ def neighbors(relation: Relation, epsilon: float, delta: float, explain: bool = 
     return lines(relation, epsilon, delta) if explain else [("neighbors", relation)]
 
 
-def statement(privacy: PrivacyStatement) -> list[tuple[str, str]]:
-    """Return the lines that state the guarantee of a release."""
-    return [("privacy", loss(privacy)), ("neighbors", privacy.neighbors)]
+def size(privacy: PrivacyStatement) -> str:
+    """Return the number of protected records."""
+    return f"{privacy.rows or privacy.persons} {(privacy.unit or Unit()).name}s"
+
+
+def release_output(released: Released, heading: tuple[str, str], body: str, out: Path | None) -> Output:
+    """Return a released result as the result of a command: a heading, the guarantee, and the result as text."""
+    privacy = released.privacy
+    facts = text.facts([heading, ("privacy", loss(privacy)), ("neighbors", privacy.neighbors)])
+    return Output(released, f"{facts}\n{body}", [] if out is None else [write_json(out, released)])
 
 
 def read_json(path: Path) -> Any:

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.options import Dataset
+from accounting.privacy import Relation
+from app.cli.options import Dataset, file_option
 from app.cli.output import Output, Refusal, loss, read_json
 from purse import Client, text
 from purse.wire.outside import ExternalCharged
@@ -44,10 +45,7 @@ def charge(
     label: Annotated[str, typer.Option(help="Your name for the charge. The same name again is the same charge.")],
     mechanism: Mechanism,
     count: Count = 1,
-    event: Annotated[
-        Path | None,
-        typer.Option(exists=True, dir_okay=False, help="JSON file with an event, instead of the options for one kind."),
-    ] = None,
+    event: Annotated[Path | None, file_option("JSON file with an event, instead of the options for one kind.")] = None,
     exceeds: Annotated[
         bool, typer.Option("--exceeds", help="Record the charge even if it does not fit, and freeze the dataset.")
     ] = False,
@@ -77,7 +75,7 @@ def calibrate(
     delta: Annotated[float, typer.Option("--delta", "-d", help="Delta of all answers together.")] = 0.0,
     rate: Rate = None,
     count: Count = 1,
-    neighbors: Annotated[str, typer.Option(help="replace_one or zero_out.")] = "replace_one",
+    neighbors: Annotated[Relation, typer.Option(help="The neighbor relation.")] = "replace_one",
 ) -> Output:
     """Compute the noise for a privacy target.
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
+from app.cli.options import file_argument, file_option
 from app.cli.output import Output, Refusal
 from app.cli.specs import read_spec
 from purse import Client, Model
@@ -25,25 +26,23 @@ _BATCH_ROWS = 10_000
 def predict(
     client: Client,
     model: Annotated[str, typer.Argument(help="A job's id, or a file that `purse model --out` wrote.")],
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="CSV with the model's columns.")],
-    spec: Annotated[
-        Path | None,
-        typer.Option(exists=True, dir_okay=False, help="JSON file with a spec. The CSV file is in its dialect."),
-    ] = None,
+    file: Annotated[Path, file_argument("CSV with the model's columns.")],
+    spec: Annotated[Path | None, file_option("JSON file with a spec. The CSV file is in its dialect.")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the predictions to this file.")] = None,
 ) -> Output:
     """Apply a released model to the rows of a CSV file.
 
     Predictions cost nothing, because the model is already released. No server is needed if the model is a file. The CSV
-    file has the model's columns. It may also have the target and columns of the spec. Missing and unreadable values are
-    replaced by the column's default.
+    file has the model's columns. The file may also have the target and columns of the spec. Missing and unreadable
+    values are replaced by the column's default.
 
     \b
     Examples:
       purse predict job_abc new.csv > predictions.csv
       purse predict model.json new.csv --spec stays.json --out predictions.csv
     """
-    released, declared = _model(model, client), None if spec is None else read_spec(spec)[0]
+    released = _model(model, client)
+    declared = None if spec is None else read_spec(spec)[0]
     dialect, ignored = (declared.dialect, _ignored(declared, released)) if declared else (PLAIN, set())
     with warnings.catch_warnings(record=True) as caught, _opened(file, dialect) as source:
         warnings.simplefilter("always")

@@ -5,10 +5,9 @@ from typing import Annotated
 
 import typer
 
-from accounting.privacy import Unit
 from app.cli.jobs import price_output
 from app.cli.options import Bins, Dataset, Delta, Json, OutFile, Price, QuoteOnly
-from app.cli.output import Output, Refusal, statement, write_json
+from app.cli.output import Output, Refusal, release_output, size
 from purse import Client, text
 from purse.wire.profiles import ColumnProfile, DatasetProfile, Interval
 
@@ -28,7 +27,7 @@ def profile(
 ) -> Output:
     """Release or show a summary of all columns.
 
-    A profile has noisy counts, means, spreads and quantiles. It is charged once, and jobs may use it for free.
+    A profile has noisy counts, means, spreads and quantiles. Only its release is charged, and jobs may use it for free.
 
     \b
     Examples:
@@ -48,14 +47,13 @@ def profile(
             return price_output(client.quote(dataset=dataset, privacy=privacy, method=method))
         job = client.jobs.submit(dataset=dataset, privacy=privacy, method=method)
         released = job.profile(progress=False if json else None)
-    return Output(released, _text(released), [] if out is None else [write_json(out, released)])
+    heading = ("profile", f"{released.job}, {size(released.privacy)}")
+    return release_output(released, heading, _text(released), out)
 
 
 def _text(released: DatasetProfile) -> str:
     """Return a profile as text: a line for each number, and a table for each category."""
-    privacy = released.privacy
-    size = f"{privacy.rows or privacy.persons} {(privacy.unit or Unit()).name}s"
-    parts = [text.facts([("profile", f"{released.job}, {size}"), *statement(privacy)])]
+    parts = []
     numbers = [row for column in released.columns if column.edges is not None for row in _rows(column)]
     if numbers:
         parts.append(text.table(("number", "statistic", "value", "95 % interval"), numbers))

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from app.cli.output import Refusal
 from app.sources import csv as records
 from app.sources import dates, parquet
 from app.sources.cures import NULLS
 from app.sources.encoding import Fate, NumberEncoder, is_text, texts
 from app.sources.errors import SourceError, Unreadable
+from app.sources.ingest import header
 from app.sources.text import Text
 from purse.dates import part
 from purse.wire.columns import NumberColumn
@@ -76,14 +76,16 @@ class _Tally:
             return
         is_dictionary = pa.types.is_dictionary(values.type)
         counted = pc.value_counts((values.indices if is_dictionary else values).drop_null())
-        distinct, counts = counted.field("values"), counted.field("counts")
+        distinct = counted.field("values")
+        counts = counted.field("counts")
         if is_dictionary:  # repeated values are not written out, because they may be long
             distinct = values.dictionary.take(distinct)
         words = pc.ascii_trim_whitespace(texts(distinct)) if is_text(distinct.type) else texts(distinct)
         is_null = pc.is_in(pc.utf8_lower(words), pa.array(sorted(NULLS)))
         self.nulls |= set(words.filter(is_null).to_pylist()) if is_text(distinct.type) else set()
         is_present = pc.and_(pc.invert(is_null), pc.greater(pc.binary_length(words), 0)).fill_null(False)
-        words, counts = words.filter(is_present), counts.filter(is_present)
+        words = words.filter(is_present)
+        counts = counts.filter(is_present)
         self.present += pc.sum(counts).as_py() or 0
         if len(self.words) <= MOST_CATEGORIES:
             first_words = words.slice(0, MOST_CATEGORIES + 1)
@@ -110,7 +112,7 @@ def drafted(file: Path) -> Draft:
 
     Raises
     ------
-    Refusal
+    SourceError
         if the file is neither Parquet nor CSV in a dialect that is tried.
     """
     dialect, tallies = _read(file)
@@ -156,14 +158,6 @@ def guessed(file: Path) -> Dialect | None:
     return Dialect(encoding=encoding, delimiter=max(_DELIMITERS, key=lambda mark: widths[mark]))
 
 
-def header(file: Path, dialect: Dialect = PLAIN) -> list[str]:
-    """Return the file's column names without reading its rows. Raise `SourceError` if it is neither CSV nor Parquet."""
-    with file.open("rb") as source:
-        if source.read(len(parquet.MAGIC)) == parquet.MAGIC:
-            return [str(name) for name in pq.read_schema(file).names]
-    return records.names(file, dialect)
-
-
 def _read(file: Path) -> tuple[Dialect, list[_Tally]]:
     """Return the file's dialect and a tally of each column, from all rows."""
     guess = guessed(file) or PLAIN
@@ -176,9 +170,7 @@ def _read(file: Path) -> tuple[Dialect, list[_Tally]]:
             return dialect, tallies
         except Unreadable as error:
             refused = error
-        except (SourceError, ValueError) as error:
-            raise Refusal(str(error)) from None
-    raise Refusal(refused.detail)
+    raise refused
 
 
 def _values(file: Path, dialect: Dialect, tallies: Sequence[_Tally]) -> Iterator[list[pa.Array]]:

@@ -12,7 +12,7 @@ from accounting.privacy import Unit
 from accounting.records.documents import parse
 from accounting.records.signing import named_key
 from app.cli.ledger import Heads, read_entries, read_head
-from app.cli.options import Job
+from app.cli.options import Job, file_argument, file_option
 from app.cli.output import Output, Refusal, percent
 from purse import Client, Receipt, load, text
 from purse.receipts import AsWritten, Released, read_document
@@ -41,18 +41,10 @@ def get(
 
 
 def verify(
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="The receipt.")],
-    keys: Annotated[
-        Path | None,
-        typer.Option(exists=True, dir_okay=False, help="The keys to trust. Default: keys.json beside the receipt."),
-    ] = None,
-    model: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="Also check that the receipt is for this model.")
-    ] = None,
-    ledger: Annotated[
-        Path | None,
-        typer.Option(exists=True, dir_okay=False, help="Also check that this exported ledger has the release."),
-    ] = None,
+    file: Annotated[Path, file_argument("The receipt.")],
+    keys: Annotated[Path | None, file_option("The keys to trust. Default: keys.json beside the receipt.")] = None,
+    model: Annotated[Path | None, file_option("Also check that the receipt is for this model.")] = None,
+    ledger: Annotated[Path | None, file_option("Also check that this exported ledger has the release.")] = None,
     heads: Heads = None,
 ) -> Output:
     """Verify a receipt without a server.
@@ -86,9 +78,7 @@ def verify(
     return Output(asdict(checked), text.facts([*findings, ("head", receipt.head)]))
 
 
-def ask(
-    client: Client, file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="The receipt.")]
-) -> Output:
+def ask(client: Client, file: Annotated[Path, file_argument("The receipt.")]) -> Output:
     """Have the server verify a receipt.
 
     The server also looks up its ledger. The exit code is 1 if the receipt is not valid. No token is needed.

@@ -1,5 +1,6 @@
 """purse ledger new-key, accept-rollback: continue after a permanent loss."""
 
+from contextlib import closing
 from typing import Annotated
 
 import typer
@@ -21,8 +22,9 @@ def new_key(
     Example:
       purse ledger new-key --is-lost --home /srv/purse
     """
-    from app.cli.state import refuse_second, settings_of_home
+    from app.cli.state import settings_of_home
     from app.ledger.keys import KEY_FILE, SigningKeys
+    from app.services import check_free
 
     settings = settings_of_home(home)
     file = settings.home / KEY_FILE
@@ -30,7 +32,7 @@ def new_key(
         raise Refusal(f"{file} exists. To replace a key that is not lost, use `purse keys rotate`.")
     if not is_lost:
         raise Refusal("No key was created. Restore the key from a backup, or confirm its loss with --is-lost.")
-    refuse_second(settings)
+    check_free(settings)
     SigningKeys(settings.make_home())
     return Output({"key": str(file)}, notes=[f"Created {file}. Keep a copy of it."])
 
@@ -49,17 +51,15 @@ def accept_rollback(
     Example:
       purse ledger accept-rollback --reason "disk of 22 November lost, copy of the night before" --home /srv/purse
     """
-    from app.cli.state import opened, refuse_second, settings_of_home
+    from app.cli.state import settings_of_home
+    from app.identity.home import open_database
     from app.jobs.rollback import accept
-    from app.persistence.files import StartRefused
+    from app.services import check_free
 
     settings = settings_of_home(home)
-    refuse_second(settings)
-    with opened(settings) as database:
-        try:
-            rollback = accept(database, settings, reason)
-        except StartRefused as error:
-            raise Refusal(str(error)) from None
+    check_free(settings)
+    with closing(open_database(settings)) as database:
+        rollback = accept(database, settings, reason)
     if not rollback.ledgers and not rollback.missing:
         raise Refusal("Every ledger contains the head that was published of it, so there is nothing to accept.")
     rows = [(name, "unknown" if head is None else str(head), "frozen") for name, head in rollback.ledgers.items()]

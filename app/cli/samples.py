@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli.options import Dataset, Sheet
+from app.cli.options import Dataset, Sheet, file_argument, file_option
 from app.cli.output import Output
 from app.cli.reports import cures
 from app.cli.specs import read_spec
@@ -16,14 +16,9 @@ from purse.wire.twins import PublicSample
 def attach(
     client: Client,
     dataset: Dataset,
-    file: Annotated[
-        Path, typer.Argument(exists=True, dir_okay=False, help="Public file in the dataset's format, or a workbook.")
-    ],
+    file: Annotated[Path, file_argument("Public file in the dataset's format, or a workbook.")],
     published: Annotated[str, typer.Option(help="Where the file was published. Analysts can read this.")],
-    spec: Annotated[
-        Path | None,
-        typer.Option(exists=True, dir_okay=False, help="The dataset's spec. A workbook needs it, for its dialect."),
-    ] = None,
+    spec: Annotated[Path | None, file_option("The dataset's spec. A workbook needs it, for its dialect.")] = None,
     sheet: Sheet = None,
 ) -> Output:
     """Attach a public file of rows.

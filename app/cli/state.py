@@ -4,7 +4,7 @@ import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from app.identity import service
 from app.identity.home import IDENTITY_FILE, open_database
 from app.main import create_app
 from app.persistence.files import StartRefused
-from app.persistence.session import Database
 from app.services import check_free
 from app.settings import Settings
 from app.worker.forked import ForkedEngine
@@ -55,27 +54,6 @@ def settings_of_home(home: Path | None = None) -> Settings:
 
 
 @contextmanager
-def opened(settings: Settings, *, upgrade: bool = False) -> Iterator[Database]:
-    """Yield the database of a home. Raise `Refusal` if it belongs to another home or does not answer."""
-    try:
-        database = open_database(settings, upgrade=upgrade)
-    except StartRefused as error:
-        raise Refusal(str(error)) from None
-    try:
-        yield database
-    finally:
-        database.close()
-
-
-def refuse_second(settings: Settings, alone: bool = True) -> None:
-    """Raise `Refusal` if another server runs on this home. See `check_free` for `alone`."""
-    try:
-        check_free(settings, alone)
-    except RuntimeError as error:
-        raise Refusal(str(error)) from None
-
-
-@contextmanager
 def serving(settings: Settings, process: Begun, name: str) -> Iterator[tuple[str, str]]:
     """Yield the URL and a steward's token of a server in this process, on a port that only this machine reaches.
 
@@ -84,8 +62,8 @@ def serving(settings: Settings, process: Begun, name: str) -> Iterator[tuple[str
     process : its children calculate prices and run jobs
     name : of the token, as receipts and budgets show it; the token is revoked at the end
     """
-    refuse_second(settings)
-    with opened(settings) as database:
+    check_free(settings)
+    with closing(open_database(settings)) as database:
         service.ensure_steward(database, settings)  # so that a steward's token remains
         token = service.own(database, name, "steward")
         try:
@@ -106,20 +84,17 @@ def _listening() -> Iterator[socket.socket]:
 def _running(settings: Settings, process: Begun, port: socket.socket) -> Iterator[None]:
     calculators = ForkedCalculators(settings.calculation_seconds, process)
     application = create_app(settings, engine=ForkedEngine(process), calculators=calculators, alone=True)
-    with start_blocking_portal() as portal:
-        try:
-            with portal.wrap_async_context_manager(_served(application, port)):
-                if not application.state.services.ready.wait(_START_SECONDS):
-                    raise StartRefused("The calculating process did not start. `purse serve` logs the reason.")
-                yield
-        except StartRefused as error:
-            raise Refusal(str(error)) from None
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(_served(application, port)):
+        if not application.state.services.ready.wait(_START_SECONDS):
+            raise StartRefused("The calculating process did not start. `purse serve` logs the reason.")
+        yield
 
 
 @asynccontextmanager
 async def _served(application: FastAPI, port: socket.socket) -> AsyncIterator[None]:
     """Serve with uvicorn's protocol alone. Its server would need a tenth of a second to stop."""
-    config, state = configured(application, Limits(), log_level="critical"), ServerState()
+    config = configured(application, Limits(), log_level="critical")
+    state = ServerState()
     config.load()
     state.default_headers = config.encoded_headers
     async with application.router.lifespan_context(application):

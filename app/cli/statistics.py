@@ -5,11 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from accounting.privacy import Unit
 from app.cli import plots
 from app.cli.jobs import price_output
-from app.cli.options import Bins, Dataset, Json, OutFile, Price, QuoteOnly
-from app.cli.output import Output, Refusal, note, statement, write_json
+from app.cli.options import Bins, Dataset, Json, Release
+from app.cli.output import Output, Refusal, note, release_output, size
 from app.cli.profiles import interval
 from purse import Client, text
 from purse.wire.statistics import (
@@ -30,11 +29,9 @@ def count(
     json: Json,
     dataset: Dataset,
     columns: Columns,
-    price: Price,
+    release: Release,
     bins: Bins = None,
-    quote: QuoteOnly = False,
     svg: Annotated[Path | None, typer.Option("--svg", help="Draw the counts into this SVG file.")] = None,
-    out: OutFile = None,
 ) -> Output:
     """Count rows by the values of one or more columns.
 
@@ -45,17 +42,15 @@ def count(
       purse stats count census sex --epsilon 0.05
       purse stats count census age --bins 20 --epsilon 0.1 --svg ages.svg
     """
-    request = _request(dataset, columns, "counts", price, bins=bins)
-    if quote:
-        return price_output(client.quote(**request))
-    released = _release(client, request, json)
-    if svg is not None:
+    output = _statistic(client, json, dataset, columns, release, name="counts", bins=bins)
+    released = output.document
+    if svg is not None and isinstance(released, ReleasedStatistic):
         result = released.result
         assert isinstance(result, CountsResult)
         title = f"Rows by {', '.join(columns)} (epsilon {released.privacy.epsilon:.3g})"
         svg.write_text(plots.svg(title, _cells(result), result.counts, result.within))
         note(f"wrote {svg}")
-    return _output(released, out)
+    return output
 
 
 def table(
@@ -64,10 +59,8 @@ def table(
     dataset: Dataset,
     rows: Annotated[str, typer.Argument(help="The declared column whose values become rows.")],
     columns: Annotated[str, typer.Argument(help="The declared column whose values become columns.")],
-    price: Price,
+    release: Release,
     bins: Bins = None,
-    quote: QuoteOnly = False,
-    out: OutFile = None,
 ) -> Output:
     """Release a cross table of two columns.
 
@@ -75,27 +68,17 @@ def table(
     Example:
       purse stats table census sex income --epsilon 0.1
     """
-    request = _request(dataset, [rows, columns], "counts", price, bins=bins)
-    return price_output(client.quote(**request)) if quote else _output(_release(client, request, json), out)
+    return _statistic(client, json, dataset, [rows, columns], release, name="counts", bins=bins)
 
 
-def means(
-    client: Client,
-    json: Json,
-    dataset: Dataset,
-    price: Price,
-    columns: AllColumns = None,
-    quote: QuoteOnly = False,
-    out: OutFile = None,
-) -> Output:
+def means(client: Client, json: Json, dataset: Dataset, release: Release, columns: AllColumns = None) -> Output:
     """Release means of numbers and shares of categories.
 
     \b
     Example:
       purse stats means census age hours --epsilon 0.1
     """
-    request = _request(dataset, columns, "means", price)
-    return price_output(client.quote(**request)) if quote else _output(_release(client, request, json), out)
+    return _statistic(client, json, dataset, columns, release, name="means")
 
 
 def quantiles(
@@ -103,13 +86,11 @@ def quantiles(
     json: Json,
     dataset: Dataset,
     columns: Columns,
-    price: Price,
+    release: Release,
     share: Annotated[
         list[float] | None, typer.Option(help="Share of rows below, from 0 to 1. Repeatable. Default: quartiles.")
     ] = None,
     bins: Bins = None,
-    quote: QuoteOnly = False,
-    out: OutFile = None,
 ) -> Output:
     """Release quantiles of numbers.
 
@@ -117,45 +98,31 @@ def quantiles(
     Example:
       purse stats quantiles census age --share 0.5 --share 0.9 --epsilon 0.1
     """
-    request = _request(dataset, columns, "quantiles", price, bins=bins, shares=share or None)
-    return price_output(client.quote(**request)) if quote else _output(_release(client, request, json), out)
+    return _statistic(client, json, dataset, columns, release, name="quantiles", bins=bins, shares=share or None)
 
 
-def covariance(
-    client: Client,
-    json: Json,
-    dataset: Dataset,
-    columns: Columns,
-    price: Price,
-    quote: QuoteOnly = False,
-    out: OutFile = None,
-) -> Output:
+def covariance(client: Client, json: Json, dataset: Dataset, columns: Columns, release: Release) -> Output:
     """Release covariances and correlations of numbers.
 
     \b
     Example:
       purse stats covariance census age hours --epsilon 0.2
     """
-    request = _request(dataset, columns, "covariance", price)
-    return price_output(client.quote(**request)) if quote else _output(_release(client, request, json), out)
+    return _statistic(client, json, dataset, columns, release, name="covariance")
 
 
-def _request(dataset: str, columns: list[str] | None, method: str, price: Price, **options: Any) -> dict[str, Any]:
-    """Return the request for a statistic. Options without a value are left out."""
-    fields = {name: value for name, value in options.items() if value is not None}
-    request: dict[str, Any] = {"dataset": dataset, "method": {"name": method, **fields}, "privacy": price.fields}
-    return request | ({"columns": columns} if columns else {})
-
-
-def _release(client: Client, request: dict[str, Any], json: bool) -> ReleasedStatistic:
-    return client.jobs.submit(**request).statistic(progress=False if json else None)
-
-
-def _output(released: ReleasedStatistic, out: Path | None) -> Output:
-    privacy = released.privacy
-    size = f"{privacy.rows or privacy.persons} {(privacy.unit or Unit()).name}s"
-    facts = text.facts([(released.result.name, f"{released.job}, {size}"), *statement(privacy)])
-    return Output(released, f"{facts}\n{_text(released)}", [] if out is None else [write_json(out, released)])
+def _statistic(
+    client: Client, json: bool, dataset: str, columns: list[str] | None, release: Release, **method: Any
+) -> Output:
+    """Release or price a statistic. Options of the method without a value are left out."""
+    fields = {name: value for name, value in method.items() if value is not None}
+    request: dict[str, Any] = {"dataset": dataset, "method": fields, "privacy": release.fields}
+    request |= {"columns": columns} if columns else {}
+    if release.quote:
+        return price_output(client.quote(**request))
+    released = client.jobs.submit(**request).statistic(progress=False if json else None)
+    heading = (released.result.name, f"{released.job}, {size(released.privacy)}")
+    return release_output(released, heading, _text(released), release.out)
 
 
 def _text(released: ReleasedStatistic) -> str:

@@ -1,5 +1,6 @@
 """purse token create, list, rotate, revoke."""
 
+from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -12,18 +13,10 @@ from app.cli.running import connect
 from purse import Client, text
 from purse.wire import tokens as wire
 from purse.wire.base import Order
-from purse.wire.tokens import NewToken, TokenRequest
+from purse.wire.tokens import NewToken, Role, TokenRequest
 
 
-class Role(StrEnum):
-    """Role of a token."""
-
-    steward = "steward"
-    analyst = "analyst"
-    auditor = "auditor"
-
-
-class Scope(StrEnum):
+class Scope(StrEnum):  # Typer repeats options of an enumeration, not of a Literal
     """Part of a role's permissions."""
 
     read = "read"
@@ -68,7 +61,7 @@ def create(
         note("The token was created in the local state, without a server.")
     else:
         with connect(url) as client:
-            token = client.tokens.create(name, role.value, scopes=scopes, lifetime=lifetime)
+            token = client.tokens.create(name, role, scopes=scopes, lifetime=lifetime)
     return _output(token)
 
 
@@ -88,7 +81,7 @@ def list_tokens(
       purse token list --role analyst
     """
     order: Order = "asc" if oldest_first else "desc"
-    tokens = list(client.tokens.list(name=name, role=None if role is None else role.value, order=order))
+    tokens = list(client.tokens.list(name=name, role=role, order=order))
     rows = [
         (each.id, each.name, each.role, " ".join(each.scopes), each.created_at[:10], (each.expires_at or "never")[:10])
         for each in tokens
@@ -137,13 +130,14 @@ def _output(token: NewToken) -> Output:
 def _create_in_home(
     home: Path | None, name: str, role: Role, scopes: list[wire.Scope] | None, lifetime: int | None
 ) -> NewToken:
-    from app.cli.state import opened, settings_of_home
+    from app.cli.state import settings_of_home
     from app.http.errors import ApiError
     from app.identity import service
+    from app.identity.home import open_database
 
-    request = TokenRequest(name=name, role=role.value, scopes=scopes, lifetime=lifetime)
+    request = TokenRequest(name=name, role=role, scopes=scopes, lifetime=lifetime)
     settings = settings_of_home(home)
-    with opened(settings) as database:
+    with closing(open_database(settings)) as database:
         try:
             return service.create(database, request, settings.max_token_lifetime)
         except ApiError as error:

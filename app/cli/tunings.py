@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.jobs import job_output, price_output
-from app.cli.options import Dataset, Json, Key, Positive, Price, QuoteOnly, Target, Wait
+from app.cli.options import Dataset, Json, Key, Positive, Price, QuoteOnly, Target, Wait, file_option
 from app.cli.output import Output, read_json
 from purse import Client
 from purse.names import METHODS
@@ -24,11 +24,7 @@ def tune(
     ] = None,
     candidates: Annotated[
         Path | None,
-        typer.Option(
-            exists=True,
-            dir_okay=False,
-            help="JSON list of candidates: objects with method, regularizer, domain, preparation, slope_limit.",
-        ),
+        file_option("JSON list of candidates: objects with method, regularizer, domain, preparation, slope_limit."),
     ] = None,
     repeats: Annotated[int | None, typer.Option(min=1, help="Number of runs of each candidate. Default: 2.")] = None,
     positive: Positive = None,

@@ -8,7 +8,7 @@ from accounting.records.allotments import Account, reservations_fit
 from app.datasets import store
 from app.datasets.grants import analyst_of, by_arrival
 from app.datasets.store import DatasetRow
-from app.http.errors import ApiError
+from app.http.errors import ApiError, invalid_field
 from app.http.lists import Paging
 from app.identity.store import Principal
 from app.ledger import allotments as ledger
@@ -17,7 +17,6 @@ from app.persistence.session import Database
 from app.persistence.tables import allotments, identities
 from purse.wire.allotments import Allotment, AllotmentRequest
 from purse.wire.base import Page
-from purse.wire.problems import Violation
 
 
 def put(database: Database, steward: Principal, dataset_id: str, named: str, asked: AllotmentRequest) -> Allotment:
@@ -35,10 +34,11 @@ def put(database: Database, steward: Principal, dataset_id: str, named: str, ask
         analyst, budget = analyst_of(connection, named), row.state.filter.privacy
         delta = None if asked.epsilon is None else budget.delta if asked.delta is None else asked.delta
         if asked.epsilon is not None and (asked.epsilon > budget.epsilon or delta != min(delta or 0.0, budget.delta)):
-            raise _wrong("must not exceed the dataset's budget in epsilon or delta")
+            raise invalid_field("body", "must not exceed the dataset's budget in epsilon or delta", "out_of_range")
         new = Row(analyst, asked.mode, asked.share, asked.epsilon, delta, steward.name, database.timestamp())
         if new.of(row.state.filter).part.top == 0:
-            raise _wrong("is too small for the filter of this dataset: state a `share`, or a larger epsilon")
+            reason = "is too small for the filter of this dataset: state a `share`, or a larger epsilon"
+            raise invalid_field("body", reason, "out_of_range")
         connection.execute(sa.delete(allotments).where(_of(row, analyst)))
         values = {name: getattr(new, name) for name in Row.__dataclass_fields__}
         connection.execute(sa.insert(allotments).values(ledger_id=row.ledger_id, **values))
@@ -120,7 +120,3 @@ def _found(connection: sa.Connection, row: DatasetRow, analyst: str) -> Allotmen
 
 def _of(row: DatasetRow, analyst: str) -> sa.ColumnElement[bool]:
     return (allotments.c.ledger_id == row.ledger_id) & (allotments.c.identity_id == analyst)
-
-
-def _wrong(what: str) -> ApiError:
-    return ApiError("out_of_range", "See `violations`.", violations=[Violation(where="body", what=what)])

@@ -25,15 +25,15 @@ def find(connection: sa.Connection, spec: DatasetSpec) -> str | None:
     assert state is not None
     neighbors = ledger.neighbors(connection, ledger_id)
     if spec.neighbors != neighbors:
-        raise ApiError("family_mismatch", f"This family has neighbors {neighbors!r}: declare the same.")
+        raise ApiError("family_mismatch", f"This family has neighbors {neighbors!r}. Declare the same.")
     rule, budget = state.filter, spec.budget
     promised = (rule.kind, rule.privacy.epsilon, rule.privacy.delta, rule.slack)
     if promised != (budget.filter, budget.epsilon, budget.delta, rule.slack if budget.slack is None else budget.slack):
-        raise ApiError("family_mismatch", f"This family's budget is {_stated(*promised)}: declare the same.")
+        raise ApiError("family_mismatch", f"This family's budget is {_stated(*promised)}. Declare the same.")
     opened = event_of(ledger.entries(connection, ledger_id, 0, 1)[0])
     unit = (opened.unit if isinstance(opened, Opened) else None) or Unit()
     if unit != spec.protected:
-        raise ApiError("family_mismatch", f"This family's budget protects {unit}: declare the same unit.")
+        raise ApiError("family_mismatch", f"This family's budget protects {unit}. Declare the same unit.")
     return ledger_id
 
 

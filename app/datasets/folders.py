@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from app.persistence.tables import datasets
 from app.sources import partitions
 from app.sources.errors import Away
-from app.sources.matrix import sync_folder
+from app.sources.matrix import sync
 
 _INCOMING, _LOCK = ".incoming-", ".lock"
 _log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ def incoming(home: Path) -> Iterator[Path]:
 def publish(complete: Path, home: Path, folder: str) -> None:
     """Rename a complete, durable folder into place, inside the transaction that inserts the row."""
     complete.rename(path(home, folder))
-    sync_folder(root(home))
+    sync(root(home))
 
 
 def remove(home: Path, folder: str) -> None:
@@ -72,7 +72,7 @@ def erase(home: Path, folder: str) -> None:
     if path(home, folder).exists():
         partitions.erase(path(home, folder))
         shutil.rmtree(path(home, folder))
-        sync_folder(root(home))
+        sync(root(home))
 
 
 def sweep(home: Path, connection: sa.Connection) -> list[str]:
@@ -110,8 +110,8 @@ def _quarantine(home: Path, folder: Path) -> str:
         n for n in itertools.chain((plain,), (f"{plain}-{i}" for i in itertools.count(2))) if not (aside / n).exists()
     )
     folder.rename(aside / name)
-    sync_folder(aside)
-    sync_folder(root(home))
+    sync(aside)
+    sync(root(home))
     return name
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from app.datasets import store
-from app.http.errors import ApiError, invalid
+from app.http.errors import ApiError, invalid_field
 from app.http.lists import Paging
 from app.identity import store as identity
 from app.identity.store import Principal
@@ -24,7 +24,8 @@ def give(database: Database, steward: Principal, dataset_id: str, named: str) ->
     """Grant a dataset to an analyst; an existing grant stays as it is. `ApiError` not_found, as `get`."""
     with database.write() as connection:
         ledger.lock(connection, store.whole(dataset_id))
-        parts, analyst = _parts(connection, dataset_id), analyst_of(connection, named)
+        parts = _parts(connection, dataset_id)
+        analyst = analyst_of(connection, named)
         if _one(connection, dataset_id, analyst) is None:
             by = {"granted_by": steward.name, "granted_at": database.timestamp()}
             for part in parts:
@@ -57,7 +58,8 @@ def revoke(database: Database, dataset_id: str, named: str) -> None:
     """Hide the dataset from the analyst, whose own jobs remain; `ApiError` not_found, as `get`."""
     with database.write() as connection:
         ledger.lock(connection, store.whole(dataset_id))
-        parts, analyst = _parts(connection, dataset_id), analyst_of(connection, named)
+        parts = _parts(connection, dataset_id)
+        analyst = analyst_of(connection, named)
         _found(connection, dataset_id, analyst)
         connection.execute(sa.delete(grants).where(grants.c.dataset_id.in_(parts), grants.c.identity_id == analyst))
 
@@ -81,16 +83,7 @@ def _parts(connection: sa.Connection, dataset_id: str) -> list[str]:
     if row is None:
         raise store.absent()
     if row.holdout_of is not None:
-        raise invalid(
-            [
-                {
-                    "type": "grant",
-                    "loc": ("dataset_id",),
-                    "msg": "is a holdout set: state its dataset, whose grants it has",
-                }
-            ],
-            "path",
-        )
+        raise invalid_field("path.dataset_id", "is a holdout set. State its dataset, whose grants it has")
     return [part.id for part in store.parts(connection, row)]
 
 

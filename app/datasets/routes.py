@@ -16,8 +16,9 @@ from app.http import conditional
 from app.http.errors import responses
 from app.http.lists import NUMBER, Paging, paging
 from app.http.location import Locate
+from app.http.parts import Part
 from app.http.queries import strict_router
-from app.identity.dependencies import Base, Chosen, Principal, require
+from app.identity.dependencies import Anyone, Auditor, Base, Chosen, Manager
 from app.ledger import service as ledgers
 from app.ledger.routes import Keys
 from purse.wire.base import Name, Page
@@ -43,7 +44,7 @@ _FORM = {
             "type": "string",
             "format": "binary",
             "description": "CSV in the spec's dialect, perhaps packed by gzip or Zstandard, or Parquet. The content "
-            "decides which; the file's name is ignored.",
+            "decides which. The file's name is ignored.",
         },
         "upload": {
             "type": "string",
@@ -52,10 +53,6 @@ _FORM = {
         },
     },
 }
-
-
-Anyone = Annotated[Principal, Depends(require("steward", "analyst", "auditor"))]
-Manager = Annotated[Principal, Depends(require("steward", scope="manage"))]
 
 
 async def uploaded(request: Request, chosen: Chosen, principal: Manager) -> AsyncIterator[Upload]:
@@ -106,7 +103,7 @@ def create(
 
     The file is part of the request, or a complete upload. An upload remains until the dataset is registered, so that a
     refused spec can be corrected. A file that cannot be read completely is refused. Values that are missing, do not
-    parse or lie outside the bounds become the declared default or bound; only this answer's `report` counts them. A
+    parse or lie outside the bounds become the declared default or bound. Only this answer's `report` counts them. A
     file with more of them than `max_unparsed` or `max_clamped` allows is refused (`unparsed_values`, with the same
     report). The same values cannot be registered twice, except in one family, whose datasets share one budget.
     """
@@ -132,12 +129,6 @@ def read(base: Base, principal: Anyone, dataset_id: DatasetId) -> Dataset:
     return service.get(base, dataset_id, principal)
 
 
-async def answers(request: Request) -> Answers:
-    """Return the service's cache of budget answers."""
-    cache: Answers = request.app.state.services.answers
-    return cache
-
-
 @router.get(
     "/{dataset_id}/budget",
     response_model=BudgetStatus,
@@ -145,12 +136,12 @@ async def answers(request: Request) -> Answers:
     responses=responses("not_found") | conditional.RESPONSES,
 )
 async def budget(
-    cache: Annotated[Answers, Depends(answers)],
+    cache: Annotated[Answers, Depends(Part("answers"))],
     principal: Anyone,
     dataset_id: DatasetId,
     if_none_match: conditional.IfNoneMatch = None,
 ) -> Response:
-    """Returns what is spent and what remains. Analysts see the total and their own part; stewards and auditors see all.
+    """Returns what is spent and what remains. Analysts see the total and their own part. Stewards and auditors see all.
 
     With the `ETag` of an earlier answer as `If-None-Match`, the answer is a 304 until the budget changes.
     """
@@ -161,7 +152,7 @@ async def budget(
 @router.get("/{dataset_id}/ledger", summary="Read a dataset's ledger", responses=responses("not_found"))
 def ledger(
     base: Base,
-    _principal: Annotated[Principal, Depends(require("steward", "auditor"))],
+    _principal: Auditor,
     dataset_id: DatasetId,
     asked: Annotated[Paging, Depends(paging(NUMBER, first="asc"))],
     analyst: Annotated[
@@ -178,7 +169,7 @@ def ledger(
 
 @router.get("/{dataset_id}/ledger/head", summary="Read a ledger's head", responses=responses("not_found"))
 def head(base: Base, signing: Keys, principal: Anyone, dataset_id: DatasetId) -> LedgerHead:
-    """Returns the signed number and hash of the newest entry; for analysts, of their own newest release.
+    """Returns the signed number and hash of the newest entry. Analysts get those of their own newest release.
 
     Keep it on another machine: a ledger that lacks this entry later was truncated or rewritten.
     """

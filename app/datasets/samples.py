@@ -15,12 +15,11 @@ from fastapi.concurrency import run_in_threadpool
 
 from app.datasets import folders, service, store
 from app.datasets.names import DatasetId
-from app.datasets.routes import Anyone, Manager
 from app.datasets.store import DatasetRow
 from app.http.body import read_body
 from app.http.errors import ApiError, responses
 from app.http.queries import strict_router
-from app.identity.dependencies import Base, Chosen, Principal
+from app.identity.dependencies import Anyone, Base, Chosen, Manager, Principal
 from app.persistence.session import Database
 from app.persistence.tables import samples
 from app.sources.twins import Floats, Sample
@@ -33,7 +32,7 @@ MOST_SAMPLE_BYTES, MOST_SAMPLE_VALUES = 2**24, 2**18
 router = strict_router(prefix="/v1/datasets/{dataset_id}/sample", tags=["datasets"])
 _BODY: dict[str, Any] = {
     "required": True,
-    "description": "A CSV file in the dataset's dialect, perhaps packed, or Parquet; told apart by content.",
+    "description": "A CSV file in the dataset's dialect, perhaps compressed, or a Parquet file.",
     "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
 }
 
@@ -60,7 +59,9 @@ async def attach(
     chosen: Chosen,
     principal: Manager,
     dataset_id: DatasetId,
-    published: Annotated[Name, Query(description="Where these rows were published. Readers with a grant see it.")],
+    published: Annotated[
+        Name, Query(description="Place where these rows were published. Readers with a grant see it.")
+    ],
 ) -> AttachedSample:
     """Attaches public rows, such as another year's published file, instead of those attached before.
 

@@ -18,7 +18,7 @@ from accounting.records.events import Joined, Opened
 from app.datasets import budgets, families, folders, profiles, store, values
 from app.datasets.store import NO_FILTERS, DatasetRow, Filters
 from app.datasets.upload import Upload
-from app.http.errors import ApiError
+from app.http.errors import ApiError, invalid_field
 from app.http.lists import Paging
 from app.identity.store import Principal
 from app.ledger import store as ledger
@@ -105,9 +105,7 @@ def opened(budget: Budget, where: str = "spec.budget") -> Filter:
     try:
         return Filter.open(budget.filter, Privacy(budget.epsilon, budget.delta), budget.slack or 0.0)
     except OutOfRange as error:
-        raise ApiError(
-            "out_of_range", "See `violations`.", violations=[Violation(where=where, what=str(error))]
-        ) from None
+        raise invalid_field(where, str(error), "out_of_range") from None
 
 
 def _place(settings: Settings, spec: DatasetSpec, dataset_id: str) -> str | None:
@@ -115,11 +113,7 @@ def _place(settings: Settings, spec: DatasetSpec, dataset_id: str) -> str | None
     if spec.storage == "home":
         return None
     if settings.storage_url is None:
-        wrong = Violation(
-            where="spec.storage",
-            what="this server has no PURSE_STORAGE_URL for partitions: leave `storage` out",
-        )
-        raise ApiError("invalid_request", "See `violations`.", violations=[wrong])
+        raise invalid_field("spec.storage", "needs a PURSE_STORAGE_URL, which this server has not set. Leave it out")
     return partitions.under(settings.storage_url, dataset_id)
 
 

@@ -6,19 +6,17 @@ from fastapi import Depends, Response
 
 from app.datasets import allotments, grants
 from app.datasets.names import DatasetId
-from app.http.body import json_body
+from app.http.body import JsonBody
 from app.http.errors import responses
 from app.http.lists import Paging, paging
 from app.http.queries import strict_router
-from app.identity.dependencies import Base, Principal, require
+from app.identity.dependencies import Base, Manager, Steward
 from purse.wire.allotments import Allotment, AllotmentRequest
 from purse.wire.base import Name, Page
 from purse.wire.grants import Grant
 
 router = strict_router(prefix="/v1/datasets/{dataset_id}", tags=["grants"])
 
-Steward = Annotated[Principal, Depends(require("steward"))]
-Manager = Annotated[Principal, Depends(require("steward", scope="manage"))]
 Listed = Annotated[Paging, Depends(paging())]
 
 
@@ -38,7 +36,7 @@ def listing(base: Base, _principal: Steward, dataset_id: DatasetId, asked: Liste
 
 @router.get("/grants/{analyst}", summary="Read a grant", responses=responses("not_found"))
 def read(base: Base, _principal: Steward, dataset_id: DatasetId, analyst: Name) -> Grant:
-    """Returns an analyst's grant, by name or id; 404 if the analyst has none."""
+    """Returns an analyst's grant, by name or id. The response is 404 without a grant."""
     return grants.get(base, dataset_id, analyst)
 
 
@@ -64,7 +62,7 @@ def allot(
     principal: Manager,
     dataset_id: DatasetId,
     analyst: Name,
-    body: Annotated[AllotmentRequest, Depends(json_body(AllotmentRequest))],
+    body: Annotated[AllotmentRequest, Depends(JsonBody(AllotmentRequest))],
 ) -> Allotment:
     """Limits what the analyst's jobs may together spend of the budget, instead of an earlier allotment.
 
@@ -81,7 +79,7 @@ def allotted(base: Base, principal: Steward, dataset_id: DatasetId, asked: Liste
 
 @router.get("/allotments/{analyst}", summary="Read an allotment", responses=responses("not_found"))
 def allotment(base: Base, principal: Steward, dataset_id: DatasetId, analyst: Name) -> Allotment:
-    """Returns what the analyst, by name or id, may spend of the budget; 404 without an allotment."""
+    """Returns what the analyst, by name or id, may spend of the budget. The response is 404 without an allotment."""
     return allotments.get(base, principal, dataset_id, analyst)
 
 
@@ -92,6 +90,6 @@ def allotment(base: Base, principal: Steward, dataset_id: DatasetId, analyst: Na
     responses=responses("not_found", "disk_full"),
 )
 def deallot(base: Base, principal: Manager, dataset_id: DatasetId, analyst: Name) -> Response:
-    """Lets the analyst spend what nobody has reserved. Spending so far remains."""
+    """Lets the analyst spend the unreserved budget. Spending so far remains."""
     allotments.delete(base, principal, dataset_id, analyst)
     return Response(status_code=204)

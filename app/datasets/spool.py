@@ -22,7 +22,7 @@ from app.http.errors import ApiError
 from app.persistence.files import locked
 from app.persistence.session import new_id
 from app.settings import Settings
-from app.sources.matrix import sync_folder
+from app.sources.matrix import sync
 
 WAITING_EACH, WAITING = 4, 16  # not yet registered, of one steward and of all: each has a file on the disk
 _ID = re.compile("up_[a-z0-9]{1,60}")
@@ -88,7 +88,7 @@ def begin(settings: Settings, owner: str, length: int) -> Spooled:
         file = folder / f"{new_id('up')}.{length}"
         file.touch(mode=0o600, exist_ok=False)
         for parent in (folder, uploads, settings.home):
-            sync_folder(parent)
+            sync(parent)
     return _described(file)
 
 
@@ -101,8 +101,7 @@ def find(home: Path, owner: str, upload_id: str) -> Spooled:
     """Return an owner's upload, with its bytes synced to disk; `ApiError` not_found also for another owner's."""
     for file in (root(home) / owner).glob(f"{upload_id}.*") if _ID.fullmatch(upload_id) else ():
         try:
-            with file.open("rb") as opened:
-                os.fsync(opened.fileno())
+            sync(file)
             return _described(file)
         except FileNotFoundError:
             break
@@ -155,7 +154,7 @@ def remove(upload: Spooled) -> None:
     """Delete an upload; `ApiError` upload_busy while it is written or registered, not_found after its deletion."""
     with _locked(upload.file):
         upload.file.unlink()
-        sync_folder(upload.file.parent)
+        sync(upload.file.parent)
 
 
 def sweep(home: Path, seconds: float) -> None:

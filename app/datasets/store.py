@@ -1,16 +1,18 @@
 """Datasets in the database. Every function runs inside the caller's transaction."""
 
 import json
+import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 import sqlalchemy as sa
 from fastapi import Query
 
+from accounting.errors import AccountingError
 from accounting.filter import Cost
-from accounting.records.documents import canonical
+from accounting.records.documents import canonical_text, parse
 from accounting.records.events import Joined, Opened
 from accounting.records.filters import cost_from_json
 from accounting.records.ledger import LedgerState
@@ -18,6 +20,7 @@ from app.http.errors import ApiError
 from app.http.lists import Paging
 from app.identity.store import Principal
 from app.ledger import store as ledger
+from app.ledger.registrations import Row, declaration_sha256, declared
 from app.persistence.dialect import json_at
 from app.persistence.tables import analyst_spend, datasets, grants, identities, ledgers, samples, stored_values
 from purse.wire.base import Name
@@ -27,7 +30,10 @@ from purse.wire.tokens import Role
 Data = Literal["stored", "deleted", "withdrawn"]
 # Written as a literal: for a bound value SQLite would not use the partial index on this column.
 THERE = datasets.c.data != sa.literal_column("'withdrawn'")
-_NAMED, _PART = datasets.alias(), datasets.alias()
+_NAMED = datasets.alias()
+_PART = datasets.alias()
+_confirmed: set[tuple[object, ...]] = set()  # states of rows that were compared with the ledger
+_LOG = logging.getLogger("purse.datasets")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,7 @@ class DatasetRow:
     data : whether the values are still stored
     checksum, is_damaged : checksum of the values as they were stored, and whether they have another one now
     holdout_of : the dataset whose holdout set this is, if it is one
+    declaration : the text of `spec` as it is stored
     """
 
     id: str
@@ -56,6 +63,7 @@ class DatasetRow:
     checksum: str | None = None
     is_damaged: bool = False
     holdout_of: str | None = None
+    declaration: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +94,26 @@ def visible(connection: sa.Connection, dataset_id: str, principal: Principal) ->
 def absent() -> ApiError:
     """Return the error of a dataset that does not exist, or is not granted."""
     return ApiError("not_found", "You can see no dataset with this id or name. List datasets with GET /v1/datasets.")
+
+
+def refuse_changed(connection: sa.Connection, row: DatasetRow) -> None:
+    """Raise an `ApiError` dataset_damaged if a dataset's row differs from its registration in the ledger.
+
+    An entry never changes, so it is read once for each state of the row.
+    """
+    digest = declaration_sha256(row.declaration, row.holdout_of)
+    key = (row.id, row.ledger_id, row.folder, row.n, digest)
+    if key in _confirmed:
+        return
+    try:
+        stated = ledger.registration(connection, row.id)
+        wrong = Row(row.id, row.folder, row.n, row.declaration, row.holdout_of).differs(stated)
+    except (AccountingError, ValueError) as error:
+        wrong = str(error) if isinstance(error, AccountingError) else "what is stored cannot be read"
+    if wrong is not None:
+        _LOG.error("dataset_differs_from_ledger %s", row.id)
+        raise ApiError("dataset_damaged", f"Nothing was charged: {wrong}. The operator must restore the database.")
+    _confirmed.add(key)
 
 
 def lock(connection: sa.Connection, dataset_id: str, principal: Principal) -> None:
@@ -131,8 +159,8 @@ def named(principal: Principal, name: str) -> sa.ScalarSelect[str]:
     The grants are read for an unknown name too. Otherwise the name of a dataset without a grant would take longer.
     """
     is_named = (datasets.c.name == name) & THERE
-    found = sa.func.coalesce(sa.select(datasets.c.id).where(is_named).scalar_subquery(), "")
-    return sa.select(found).where(granted(principal, found)).scalar_subquery()
+    dataset_id = sa.func.coalesce(sa.select(datasets.c.id).where(is_named).scalar_subquery(), "")
+    return sa.select(dataset_id).where(granted(principal, dataset_id)).scalar_subquery()
 
 
 def whole(dataset_id: str) -> sa.ColumnElement[bool]:
@@ -161,7 +189,7 @@ class Filters:
     ] = None
     state: Annotated[
         DatasetState | None,
-        Query(description="`open`: accepts jobs; `frozen`: refuses jobs; `deleted`: its values are deleted."),
+        Query(description="`open` accepts jobs, `frozen` refuses jobs, and the values of `deleted` are erased."),
     ] = None
 
     def conditions(self, principal: Principal) -> Iterator[sa.ColumnElement[bool]]:
@@ -203,9 +231,11 @@ def refuse_name(connection: sa.Connection, name: str) -> None:
 
 def refuse_content(connection: sa.Connection, content_sha256: str, ledger_id: str | None) -> None:
     """Raise an `ApiError` duplicate_dataset if this content is already on another ledger than this one."""
-    ledger_ids = sa.select(datasets.c.ledger_id).where(datasets.c.content_sha256 == content_sha256, THERE)
-    if set(connection.scalars(ledger_ids)) - {ledger_id}:
-        raise ApiError("duplicate_dataset")
+    same = sa.select(datasets.c.name, datasets.c.ledger_id).where(datasets.c.content_sha256 == content_sha256, THERE)
+    others = sorted(row.name for row in connection.execute(same) if row.ledger_id != ledger_id)
+    if others:
+        detail = f"The dataset {others[0]!r} has the same values. Use it, or register this file in its family."
+        raise ApiError("duplicate_dataset", detail)
 
 
 def add(
@@ -217,7 +247,12 @@ def add(
     ledger_id: str | None = None,
     holdout_of: str | None = None,
 ) -> DatasetRow:
-    """Insert a dataset, with the entry that opens its ledger, or that joins it to the ledger of `ledger_id`."""
+    """Insert a dataset, with the entry that opens its ledger, or that joins it to the ledger of `ledger_id`.
+
+    The entry states the hash of the declaration too.
+    """
+    declaration = canonical_text(spec.model_dump())
+    event = replace(event, declaration_sha256=declaration_sha256(declaration, holdout_of))
     if isinstance(event, Opened):
         ledger.begin(connection, event, at)
     connection.execute(
@@ -226,7 +261,7 @@ def add(
             ledger_id=ledger_id or event.dataset,
             name=spec.name,
             rows=event.records,
-            spec=_text(spec.model_dump()),
+            spec=declaration,
             content_sha256=content_sha256,
             folder=event.dataset,
             data="stored",
@@ -244,7 +279,7 @@ def add(
 def rename(connection: sa.Connection, row: DatasetRow, name: str) -> None:
     """Give a dataset another name; `ApiError` name_taken."""
     refuse_name(connection, name)
-    spec = _text(row.spec.model_copy(update={"name": name}).model_dump())
+    spec = canonical_text(parse(row.declaration) | {"name": name})
     connection.execute(sa.update(datasets).where(datasets.c.id == row.id).values(name=name, spec=spec))
 
 
@@ -286,17 +321,9 @@ def _statements(role: Role, groups: tuple[str, ...]) -> tuple[sa.Select[Any], sa
     return _rows().where(condition), ledger.locking(condition)
 
 
-@lru_cache(64)  # reading a declaration of thousands of columns takes long, and every request needs it
-def _spec(spec: str) -> DatasetSpec:
-    return DatasetSpec.model_validate_json(spec)
-
-
 def _dataset(row: sa.Row[Any]) -> DatasetRow:
-    spec, state = _spec(row.spec), LedgerState.from_json(json.loads(row.state))
+    spec = declared(row.spec)
+    state = LedgerState.from_json(json.loads(row.state))
     public = (row.id, row.ledger_id, row.name, row.rows, spec, row.folder, state, row.created_at)
     stored: dict[str, Any] = {"checksum": row.sha256, "is_damaged": row.damaged_at is not None}
-    return DatasetRow(*public, data=row.data, **stored, holdout_of=row.holdout_of)
-
-
-def _text(document: object) -> str:
-    return canonical(document).decode()
+    return DatasetRow(*public, data=row.data, **stored, holdout_of=row.holdout_of, declaration=row.spec)

@@ -10,18 +10,16 @@ from fastapi.responses import StreamingResponse
 from app.datasets import profiles, samples, store
 from app.datasets.names import DatasetId
 from app.datasets.store import DatasetRow
-from app.http.errors import ApiError, responses
+from app.http.errors import ApiError, invalid_field, responses
 from app.http.queries import strict_router
 from app.http.work import in_turns
-from app.identity.dependencies import Base, Principal, require
+from app.identity.dependencies import Anyone, Base
 from app.sources import twins
 from app.sources.twins import Twin
-from purse.wire.problems import Violation
 from purse.wire.twins import MOST_TWIN_ROWS, MOST_TWIN_VALUES, USUAL_SOURCE, TwinNumber, TwinSource
 
 TWINS_EACH, TWINS = 2, 8  # drawn at a time, for one caller and for all: each needs a thread now and then
 router = strict_router(prefix="/v1/datasets", tags=["datasets"])
-Anyone = Annotated[Principal, Depends(require("steward", "analyst", "auditor"))]
 
 
 async def slot(request: Request, principal: Anyone) -> AsyncIterator[None]:
@@ -77,5 +75,4 @@ def of(
     if source in (None, "declaration"):
         return Twin(laws, dialect), "declaration"
     reason = "no profile has been released" if source == "profile" else "no public sample is attached"
-    wrong = Violation(where=where, what=f"does not exist for this dataset: {reason}. Leave it out, or choose another")
-    raise ApiError("invalid_request", "See `violations`.", violations=[wrong])
+    raise invalid_field(where, f"does not exist for this dataset: {reason}. Leave it out, or choose another")

@@ -16,9 +16,9 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from app.http.body import parse_json
-from app.http.errors import ApiError, invalid
+from app.http.errors import ApiError, invalid_field
 from app.http.work import in_turn
-from purse.unknown_fields import unknown
+from purse.unknown_fields import shown, unknown
 from purse.wire.datasets import DatasetSpec
 
 MAX_SPEC_BYTES = 4 * 2**20
@@ -190,4 +190,4 @@ def _too_large(part: str, limit: int) -> ApiError:
 
 
 def _wrong(reason: str, *part: str) -> ApiError:
-    return invalid([{"type": "multipart", "loc": part, "msg": reason}], "body")
+    return invalid_field(".".join(("body", *map(shown, part))), reason)

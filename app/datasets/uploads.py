@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from fastapi.routing import APIRoute
 
 from app.datasets import spool
 from app.datasets.spool import Spooled
@@ -14,7 +13,7 @@ from app.datasets.upload import blocks
 from app.http.errors import ApiError, responses
 from app.http.location import Locate
 from app.http.queries import strict_router
-from app.identity.dependencies import Chosen, Principal, require
+from app.identity.dependencies import Chosen, Manager, Steward
 from app.persistence.clock import stamp
 from app.settings import Settings
 from purse.wire.base import Identifier, Order, Page
@@ -42,13 +41,7 @@ async def _protocol(request: Request, response: Response) -> AsyncIterator[None]
         raise
 
 
-router = strict_router(
-    prefix="/v1/uploads",
-    tags=["datasets"],
-    dependencies=[Depends(_protocol)],
-    route_class=APIRoute,  # the usual class answers GET without the headers that a dependency or a route has set
-)
-Owner = Annotated[Principal, Depends(require("steward", scope="manage"))]
+router = strict_router(prefix="/v1/uploads", tags=["datasets"], dependencies=[Depends(_protocol)])
 
 
 @router.post(
@@ -59,7 +52,7 @@ Owner = Annotated[Principal, Depends(require("steward", scope="manage"))]
 )
 def begin(
     chosen: Chosen,
-    principal: Owner,
+    principal: Manager,
     response: Response,
     locate: Locate,
     length: Annotated[
@@ -78,10 +71,10 @@ def begin(
 @router.get("", summary="List uploads", responses=responses("unsupported_version"))
 def listing(
     chosen: Chosen,
-    principal: Annotated[Principal, Depends(require("steward"))],
-    order: Annotated[Order, Query(description="By the last write; `desc`: latest first.")] = "desc",
+    principal: Steward,
+    order: Annotated[Order, Query(description="Order by the last write. `desc` begins with the latest.")] = "desc",
 ) -> Page[UploadStatus]:
-    """Returns the caller's own uploads on one page; there are never more than a few."""
+    """Returns the caller's own uploads, all on one page."""
     uploads = sorted(spool.owned(chosen.home, principal.id), key=lambda upload: upload.written, reverse=order == "desc")
     return Page[UploadStatus](items=[_status(upload, chosen) for upload in uploads], next=None)
 
@@ -89,7 +82,7 @@ def listing(
 @router.get("/{upload_id}", summary="Read an upload's offset", responses=responses("unsupported_version", "not_found"))
 def read(
     chosen: Chosen,
-    principal: Annotated[Principal, Depends(require("steward"))],
+    principal: Steward,
     response: Response,
     upload_id: Identifier,
 ) -> UploadStatus:
@@ -117,12 +110,14 @@ def read(
 async def resume(
     request: Request,
     chosen: Chosen,
-    principal: Owner,
+    principal: Manager,
     response: Response,
     upload_id: Identifier,
     offset: Annotated[
         int,
-        Header(alias="Upload-Offset", ge=0, le=_MOST_BYTES, description="Where the body begins in the file."),
+        Header(
+            alias="Upload-Offset", ge=0, le=_MOST_BYTES, description="Position in the file at which the body begins."
+        ),
     ],
 ) -> None:
     """Appends the body at the end of the upload. If the request breaks off, the received bytes are kept."""
@@ -146,7 +141,7 @@ async def resume(
     summary="Delete an upload",
     responses=responses("unsupported_version", "not_found", "upload_busy"),
 )
-def end(chosen: Chosen, principal: Owner, upload_id: Identifier) -> None:
+def end(chosen: Chosen, principal: Manager, upload_id: Identifier) -> None:
     """Deletes the upload from the disk."""
     spool.remove(spool.find(chosen.home, principal.id, upload_id))
 
@@ -154,6 +149,7 @@ def end(chosen: Chosen, principal: Owner, upload_id: Identifier) -> None:
 def _status(upload: Spooled, chosen: Settings, response: Response | None = None) -> UploadStatus:
     expires = upload.written + chosen.upload_seconds
     if response is not None:
-        response.headers["Upload-Offset"], response.headers["Upload-Length"] = str(upload.offset), str(upload.length)
+        response.headers["Upload-Offset"] = str(upload.offset)
+        response.headers["Upload-Length"] = str(upload.length)
         response.headers["Upload-Expires"] = formatdate(expires, usegmt=True)
     return UploadStatus(id=upload.id, length=upload.length, offset=upload.offset, expires_at=stamp(expires))

@@ -29,7 +29,8 @@ def serving(home: Path) -> Iterator[tuple[str, str]]:
     ClientError
         if the server does not start; the message has the end of its log.
     """
-    url, token = f"http://127.0.0.1:{free_port()}", secrets.token_urlsafe(32)
+    url = f"http://127.0.0.1:{free_port()}"
+    token = secrets.token_urlsafe(32)
     log = home / "server.log"
     with _endings_raise(), log.open("wb") as output:
         process = subprocess.Popen(

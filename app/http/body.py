@@ -7,17 +7,19 @@ range of a double, nesting beyond 64, and strings with NUL or lone surrogates. N
 
 import json
 import math
+import re
 from dataclasses import dataclass
 from typing import Any, Generic, NoReturn, TypeVar
 
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
 
-from app.http.errors import ApiError, invalid
+from app.http.errors import ApiError, invalid, invalid_field
 from app.http.work import count_bytes, in_turn
 
 MAX_BODY_BYTES = 2**20
 _MAX_DEPTH = 64
+_UNSTORABLE = re.compile(r"[\0\ud800-\udfff]")
 # Parsing time grows with the number of values. A job over 4,096 named features needs a fraction of this limit.
 _MOST_VALUES = 20_000
 _INLINE_BYTES = 2**12  # a body up to this size is parsed faster than a thread could be started for it
@@ -28,7 +30,10 @@ M = TypeVar("M", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class JsonBody(Generic[M]):
-    """FastAPI dependency that reads the request's body as an instance of `model`; created by `json_body`."""
+    """FastAPI dependency that reads the request's body: `Annotated[Model, Depends(JsonBody(Model))]`.
+
+    The OpenAPI document shows the model as the request's body.
+    """
 
     model: type[M]
 
@@ -43,14 +48,6 @@ class JsonBody(Generic[M]):
         if len(raw) <= _INLINE_BYTES:
             return parse_json(self.model, raw)
         return await in_turn(parse_json, self.model, raw)
-
-
-def json_body(model: type[M]) -> JsonBody[M]:
-    """Return a dependency for `Annotated[Model, Depends(json_body(Model))]`.
-
-    The OpenAPI document shows the model as the request's body.
-    """
-    return JsonBody(model)
 
 
 def parse_json(model: type[M], raw: bytes | str, *, where: str = "body", max_bytes: int = MAX_BODY_BYTES) -> M:
@@ -97,9 +94,9 @@ def _decode(raw: bytes | str, where: str, max_bytes: int) -> str:
             raise _too_large(max_bytes)
         text = encoded.decode("utf-8")
     except UnicodeError:
-        raise _violation(where, "is not UTF-8; encode it as UTF-8") from None
+        raise invalid_field(where, "is not UTF-8. Encode it as UTF-8") from None
     if text.startswith("\ufeff"):
-        raise _violation(where, "begins with a byte order mark; send it without one")
+        raise invalid_field(where, "begins with a byte order mark. Send it without one")
     return text
 
 
@@ -107,7 +104,7 @@ def _load_json(text: str, where: str) -> Any:
     """Return the parsed JSON, or raise `ApiError` for invalid JSON, repeated keys and numbers out of range."""
 
     def constant(_literal: str) -> NoReturn:
-        raise _violation(where, "contains NaN or Infinity, which are not JSON; send finite numbers")
+        raise invalid_field(where, "contains NaN or Infinity, which are not JSON; send finite numbers")
 
     def integer(literal: str) -> int:
         if len(literal) > _MOST_INTEGER_CHARACTERS:
@@ -123,7 +120,7 @@ def _load_json(text: str, where: str) -> Any:
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
         unique = dict(items)
         if len(unique) < len(items):
-            raise _violation(where, "repeats a key in one object; send each key once")
+            raise invalid_field(where, "repeats a key in one object. Send each key once")
         return unique
 
     try:
@@ -131,59 +128,36 @@ def _load_json(text: str, where: str) -> Any:
     except RecursionError:
         raise _too_deep(where) from None
     except ValueError:
-        raise _violation(where, "is not valid JSON; check its syntax") from None
+        raise invalid_field(where, "is not valid JSON; check its syntax") from None
 
 
 def _check(document: Any, where: str) -> None:
     """Raise `ApiError` for nesting that is too deep, or a string that a database or canonical JSON cannot hold."""
     level = [document]
     for _ in range(_MAX_DEPTH):
-        for value in level:
-            for text in _texts(value):
-                if "\0" in text or any("\ud800" <= c <= "\udfff" for c in text):
-                    raise _violation(where, "contains a string with NUL or a lone surrogate; remove these characters")
+        if any(isinstance(value, str) and _UNSTORABLE.search(value) for value in level):
+            raise invalid_field(where, "contains a string with NUL or a lone surrogate. Remove these characters")
         level = [child for value in level for child in _children(value)]
         if not level:
             return
     raise _too_deep(where)
 
 
-def _texts(value: Any) -> list[str]:
-    """Return the strings that a value itself contains: a string, or the keys of an object."""
-    match value:
-        case str():
-            return [value]
-        case dict():
-            return list(value)
-        case _:
-            return []
-
-
 def _children(value: Any) -> list[Any]:
-    """Return the direct children of a list or an object."""
-    match value:
-        case list():
-            return value
-        case dict():
-            return list(value.values())
-        case _:
-            return []
-
-
-def _violation(where: str, message: str) -> ApiError:
-    """Return the error for a body whose text is invalid."""
-    return invalid([{"type": "json", "loc": (), "msg": message}], where)
+    """Return the entries of a list, or the keys and the values of an object."""
+    if isinstance(value, dict):
+        return [*value, *value.values()]
+    return value if isinstance(value, list) else []
 
 
 def _too_deep(where: str) -> ApiError:
     """Return the error for nesting beyond `_MAX_DEPTH`."""
-    return _violation(where, f"is nested deeper than {_MAX_DEPTH} levels; flatten it")
+    return invalid_field(where, f"is nested deeper than {_MAX_DEPTH} levels; flatten it")
 
 
 def _out_of_range(where: str) -> ApiError:
     """Return the error for a number beyond the range of a double."""
-    message = "contains a number beyond the range of a double; send a smaller one"
-    return invalid([{"type": "finite_number", "loc": (), "msg": message}], where)
+    return invalid_field(where, "contains a number beyond the range of a double; send a smaller one", "out_of_range")
 
 
 def _too_large(max_bytes: int) -> ApiError:

@@ -8,7 +8,7 @@ from fastapi import Header, Response
 _TAG = {
     "schema": {"type": "string"},
     "required": True,
-    "description": "Digest of the response body; it changes when the body changes.",
+    "description": "Digest of the response body. A changed body has another digest.",
 }
 IfNoneMatch = Annotated[
     str | None,
@@ -16,7 +16,7 @@ IfNoneMatch = Annotated[
 ]
 RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {"headers": {"ETag": _TAG}},
-    304: {"description": "Not modified; the cached response is current.", "headers": {"ETag": _TAG}},
+    304: {"description": "Not modified. The cached response is current.", "headers": {"ETag": _TAG}},
 }
 
 

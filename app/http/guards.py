@@ -54,7 +54,7 @@ def _refusal(scope: Scope) -> ApiError | None:
     repeated = [name.decode() for name in _SINGLE if counted[name] > 1]
     if not repeated:
         return None
-    message = "occurs more than once; send it once"
+    message = "occurs more than once. Send it once"
     return invalid([{"type": "header", "loc": ("header", name), "msg": message} for name in repeated])
 
 

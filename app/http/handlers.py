@@ -3,7 +3,6 @@
 import errno
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import cast
 
 from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -31,37 +30,28 @@ def install(app: FastAPI, routers: Sequence[APIRouter] = ()) -> None:
     """
     all_routes = tuple(routes(routers))
 
-    def other_method(request: Request, _error: Exception) -> Response:
+    def framework(_request: Request, error: HTTPException) -> Response:
+        detail = NO_ROUTE if error.status_code == HTTPStatus.NOT_FOUND else None
+        return respond(ApiError(of_status(error.status_code), detail), error.headers)
+
+    for status in range(400, 500):
+        app.exception_handler(status)(framework)
+
+    @app.exception_handler(405)
+    def other_method(request: Request, _error: HTTPException) -> Response:
         methods = allowed(all_routes, own_path(request.scope))
         return respond(ApiError("method_not_allowed", headers={"Allow": ", ".join(sorted(methods))}))
 
-    app.add_exception_handler(ApiError, _problem)
-    for status in range(400, 500):
-        app.add_exception_handler(status, _framework)
-    app.add_exception_handler(405, other_method)
-    app.add_exception_handler(RequestValidationError, _validation)
-    app.add_exception_handler(OSError, _system)
+    @app.exception_handler(ApiError)
+    def problem(_request: Request, error: ApiError) -> Response:
+        return respond(error)
 
+    @app.exception_handler(RequestValidationError)
+    def validation(_request: Request, error: RequestValidationError) -> Response:
+        return respond(invalid(error.errors()))
 
-def _problem(_request: Request, error: Exception) -> Response:
-    """Return the response for an `ApiError`."""
-    return respond(cast(ApiError, error))
-
-
-def _framework(_request: Request, error: Exception) -> Response:
-    """Return the response for an error that the framework raised with a status."""
-    raised = cast(HTTPException, error)
-    detail = NO_ROUTE if raised.status_code == HTTPStatus.NOT_FOUND else None
-    return respond(ApiError(of_status(raised.status_code), detail), raised.headers)
-
-
-def _system(_request: Request, error: Exception) -> Response:
-    """Return disk_full for an error of a full disk; raise other errors again."""
-    if cast(OSError, error).errno in (errno.ENOSPC, errno.EDQUOT):
-        return respond(ApiError("disk_full"))
-    raise error
-
-
-def _validation(_request: Request, error: Exception) -> Response:
-    """Return the response for invalid parameters."""
-    return respond(invalid(cast(RequestValidationError, error).errors()))
+    @app.exception_handler(OSError)
+    def system(_request: Request, error: OSError) -> Response:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return respond(ApiError("disk_full"))
+        raise error

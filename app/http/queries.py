@@ -19,6 +19,7 @@ from app.http.work import in_turn
 from purse.unknown_fields import unknown
 
 _PARAMETER = "query parameter"
+_INJECTED = "injected_response"  # name of the parameter that `_in_turn` adds
 
 
 async def refuse_unknown(request: Request) -> None:
@@ -47,18 +48,32 @@ class TurnRoute(APIRoute):
 
 
 def _in_turn(endpoint: Callable[..., Any]) -> Callable[..., Any]:
-    """Return an async endpoint that runs a synchronous one, and encodes its result, in the caller's turn."""
+    """Return an async endpoint that runs a synchronous one, and encodes its result, in the caller's turn.
 
-    def call_and_encode(**arguments: Any) -> Any:
+    FastAPI adds the headers of the injected response only to results that it encodes itself. They are added here, so
+    the endpoint always has a parameter for that response.
+    """
+    signature = inspect.signature(endpoint)
+    injected = next((name for name, each in signature.parameters.items() if each.annotation is Response), None)
+
+    def call_and_encode(response: Response, arguments: dict[str, Any]) -> Any:
         result = endpoint(**arguments)
-        if isinstance(result, BaseModel):
-            return Response(result.model_dump_json(by_alias=True), media_type="application/json")
-        return result
+        if not isinstance(result, BaseModel):
+            return result
+        encoded = Response(
+            result.model_dump_json(by_alias=True), response.status_code or 200, media_type="application/json"
+        )
+        encoded.raw_headers.extend(response.raw_headers)
+        return encoded
 
     @wraps(endpoint)
     async def run(**arguments: Any) -> Any:
-        return await in_turn(call_and_encode, **arguments)
+        response = arguments[injected] if injected else arguments.pop(_INJECTED)
+        return await in_turn(call_and_encode, response, arguments)
 
+    if injected is None:
+        own = inspect.Parameter(_INJECTED, inspect.Parameter.KEYWORD_ONLY, annotation=Response)
+        run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), own])  # type: ignore[attr-defined]
     return run
 
 

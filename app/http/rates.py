@@ -115,8 +115,10 @@ class Limited:
 
     def __init__(self, app: ASGIApp, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
         self._app, self._clock = app, clock
-        self._callers, self._strangers = Buckets(settings.caller_rate), Buckets(settings.stranger_rate)
-        self._all, self._all_strangers = Buckets(settings.total_rate), Buckets(settings.total_rate * _STRANGERS_SHARE)
+        self._callers = Buckets(settings.caller_rate)
+        self._strangers = Buckets(settings.stranger_rate)
+        self._all = Buckets(settings.total_rate)
+        self._all_strangers = Buckets(settings.total_rate * _STRANGERS_SHARE)
         self._callers_by_token = Recent[str]()
         self._turns = Turns(SLOTS, SLOTS_EACH)
         self._concurrency = ConcurrencyLimit("requests", settings.max_requests, settings.max_connections)

@@ -28,7 +28,8 @@ def dependants(route: APIRoute) -> Iterator[Dependant]:
 
 def own_path(scope: Scope) -> str:
     """Return the request's path without the prefix of a proxy, whether the proxy strips the prefix or not."""
-    path, prefix = str(scope["path"]), scope.get("root_path", "")
+    path = str(scope["path"])
+    prefix = scope.get("root_path", "")
     return path.removeprefix(prefix) if f"{path}/".startswith(f"{prefix}/") else path
 
 

@@ -6,7 +6,9 @@ from typing import Annotated
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
+from app.calculation.pool import Pool
 from app.http.errors import ApiError
+from app.http.parts import Part
 from app.http.rates import CALLER
 from app.identity import service
 from app.identity.sign_on import SignOn
@@ -23,22 +25,9 @@ bearer = HTTPBearer(
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
 
-async def database(request: Request) -> Database:
-    """Return the service's database."""
-    base = request.app.state.services.database
-    assert isinstance(base, Database)
-    return base
-
-
-async def settings(request: Request) -> Settings:
-    """Return the service's settings."""
-    chosen = request.app.state.services.settings
-    assert isinstance(chosen, Settings)
-    return chosen
-
-
-Base = Annotated[Database, Depends(database)]
-Chosen = Annotated[Settings, Depends(settings)]
+Base = Annotated[Database, Depends(Part("database"))]
+Chosen = Annotated[Settings, Depends(Part("settings"))]
+Calculations = Annotated[Pool, Depends(Part("pool"))]
 
 
 async def caller(
@@ -55,8 +44,7 @@ async def caller(
         raise ApiError("unauthenticated", headers=_CHALLENGE)
     sign_on: SignOn | None = request.app.state.services.sign_on
     arrival = None if sign_on is None else await sign_on.read(credentials.credentials)
-    base = await database(request)
-    principal = await service.authenticate(base, arrival or credentials.credentials)
+    principal = await service.authenticate(request.app.state.services.database, arrival or credentials.credentials)
     if principal is None:
         raise ApiError("unauthenticated", headers=_CHALLENGE)
     request.scope[CALLER] = principal.id
@@ -85,4 +73,40 @@ def require(*roles: Role, scope: Scope = "read") -> Require:
     return Require(allowed | {"steward"} if "analyst" in allowed else allowed, scope)
 
 
-__all__ = ["Base", "Chosen", "Principal", "Require", "bearer", "caller", "database", "require", "settings"]
+Anyone = Annotated[Principal, Depends(require("steward", "analyst", "auditor"))]
+Analyst = Annotated[Principal, Depends(require("analyst"))]
+Quoter = Annotated[Principal, Depends(require("analyst", scope="quote"))]
+Submitter = Annotated[Principal, Depends(require("analyst", scope="submit"))]
+Reader = Annotated[Principal, Depends(require("analyst", "auditor"))]
+Auditor = Annotated[Principal, Depends(require("steward", "auditor"))]
+Steward = Annotated[Principal, Depends(require("steward"))]
+Manager = Annotated[Principal, Depends(require("steward", scope="manage"))]
+
+
+async def room(calculations: Calculations, principal: Annotated[Principal, Depends(caller)]) -> None:
+    """Refuse a caller with too many questions before the body is read, which costs almost nothing."""
+    calculations.check(principal.id)
+
+
+Room = Annotated[None, Depends(room)]
+"""The parameter that comes after a route's principal and before its body, for routes that calculate."""
+
+__all__ = [
+    "Analyst",
+    "Anyone",
+    "Auditor",
+    "Base",
+    "Calculations",
+    "Chosen",
+    "Manager",
+    "Principal",
+    "Quoter",
+    "Reader",
+    "Require",
+    "Room",
+    "Steward",
+    "Submitter",
+    "bearer",
+    "caller",
+    "require",
+]

@@ -41,7 +41,21 @@ def open_database(settings: Settings, clock: Clock | None = None, *, upgrade: bo
         if the database does not answer, or has another version.
     """
     with refusing(settings):
-        return _opened(settings, clock, upgrade)
+        home = settings.make_home()
+        database = Database(settings.database, clock)
+        try:
+            with database.read() as connection:
+                has_identity = sa.inspect(connection).has_table(service.name)
+            if not has_identity:
+                database.migrate(at_start=not upgrade)
+            with database.write(alone="names") as connection:
+                _check_identity(connection, home, _without_password(settings.database))
+            if has_identity:  # after the check, so that the database of another service is not upgraded
+                database.migrate(at_start=not upgrade)
+        except BaseException:
+            database.close()
+            raise
+        return database
 
 
 @contextmanager
@@ -56,29 +70,11 @@ def refusing(settings: Settings) -> Iterator[None]:
         yield
     except Unavailable:
         raise StartRefused(
-            f"the database {_without_password(settings.database)} does not answer: check that it runs and that "
+            f"the database {_without_password(settings.database)} does not answer. Check that it runs and that "
             "PURSE_DATABASE_URL is correct, then try again"
         ) from None
     except OSError as error:
         raise StartRefused(described(error)) from None
-
-
-def _opened(settings: Settings, clock: Clock | None, upgrade: bool) -> Database:
-    """Open the database and upgrade it; check before an upgrade that the database belongs to the home."""
-    home, database = settings.make_home(), Database(settings.database, clock)
-    try:
-        with database.read() as connection:
-            has_identity = sa.inspect(connection).has_table(service.name)
-        if not has_identity:
-            database.migrate(at_start=not upgrade)
-        with database.write(alone="names") as connection:
-            _check_identity(connection, home, _without_password(settings.database))
-        if has_identity:  # after the check, so that the database of another service is not upgraded
-            database.migrate(at_start=not upgrade)
-    except BaseException:
-        database.close()
-        raise
-    return database
 
 
 def _check_identity(connection: sa.Connection, home: Path, url: str) -> None:
@@ -88,26 +84,26 @@ def _check_identity(connection: sa.Connection, home: Path, url: str) -> None:
     try:
         written = file.read_text("ascii").strip() if file.exists() else None
     except ValueError:
-        raise Misplaced(f"{file} is damaged: restore home and database from one backup") from None
+        raise Misplaced(f"{file} is damaged. Restore home and database from one backup") from None
     if stored is not None and stored == written:
         return
     named = set(connection.scalars(sa.select(datasets.c.folder)))
     if stored is not None:
         home_identity = "no identity" if written is None else f"the identity {written}"
         raise Misplaced(
-            f"the database {url} is that of the service {stored}, and the home {home} has {home_identity}: set "
+            f"the database {url} is that of the service {stored}, and the home {home} has {home_identity}. Set "
             "PURSE_HOME and PURSE_DATABASE_URL to a home and a database of one service, or restore both from one backup"
         )
     present = _folders(home)
     if present and not named:
         raise Misplaced(
             f"the home {home} holds {len(present)} datasets and the database {url} knows none, because it is new or "
-            f"belongs to another service: set PURSE_DATABASE_URL to the correct database, restore it, or move "
+            f"belongs to another service. Set PURSE_DATABASE_URL to the correct database, restore it, or move "
             f"{home / 'datasets'} away"
         )
     if not named <= present:
         raise Misplaced(
-            f"the database {url} names datasets that are not in the home {home}: set PURSE_HOME and "
+            f"the database {url} names datasets that are not in the home {home}. Set PURSE_HOME and "
             f"PURSE_DATABASE_URL to a home and a database of one service, or restore both from one backup"
         )
     # Write the file first: if the row is missing, the next start uses the file again.

@@ -4,20 +4,17 @@ from typing import Annotated
 
 from fastapi import Depends, Query, Response
 
-from app.http.body import json_body
+from app.http.body import JsonBody
 from app.http.errors import responses
 from app.http.lists import Paging, paging
 from app.http.location import Locate
 from app.http.queries import strict_router
 from app.identity import service
-from app.identity.dependencies import Base, Chosen, Principal, require
+from app.identity.dependencies import Base, Chosen, Manager, Steward
 from purse.wire.base import Identifier, Name, Page
 from purse.wire.tokens import NewToken, Role, Token, TokenRequest
 
 router = strict_router(prefix="/v1/tokens", tags=["tokens"])
-
-Steward = Annotated[Principal, Depends(require("steward"))]
-Manager = Annotated[Principal, Depends(require("steward", scope="manage"))]
 
 
 @router.post(
@@ -30,10 +27,10 @@ def create(
     base: Base,
     chosen: Chosen,
     _principal: Manager,
-    body: Annotated[TokenRequest, Depends(json_body(TokenRequest))],
+    body: Annotated[TokenRequest, Depends(JsonBody(TokenRequest))],
     locate: Locate,
 ) -> NewToken:
-    """Create a token. Only this response contains the secret; the service stores its SHA-256 hash.
+    """Create a token. Only this response contains the secret. The service stores its SHA-256 hash.
 
     A name belongs permanently to one person or program. If the name exists with the same role, the new token belongs to
     the same identity, with its jobs, grants and spending.
@@ -65,7 +62,7 @@ def rotate(
     token_id: Identifier,
     locate: Locate,
 ) -> NewToken:
-    """Replace a token by a new one with the same identity, scopes and lifetime; the old one is revoked immediately."""
+    """Replace a token by a new one with the same identity, scopes and lifetime. The old one is revoked immediately."""
     token = service.rotate(base, token_id, chosen.max_token_lifetime)
     locate(f"{router.prefix}/{token.id}")
     return token

@@ -6,7 +6,7 @@ from pathlib import Path
 import sqlalchemy as sa
 from fastapi.concurrency import run_in_threadpool
 
-from app.http.errors import ApiError
+from app.http.errors import ApiError, invalid_field
 from app.http.lists import Paging
 from app.identity import store
 from app.identity.sign_on import Arrival
@@ -16,7 +16,6 @@ from app.persistence.files import write_whole
 from app.persistence.session import Database
 from app.settings import Settings
 from purse.wire.base import Page
-from purse.wire.problems import Violation
 from purse.wire.tokens import NewToken, Role, Token, TokenRequest
 
 TOKEN_FILE = "steward-token"
@@ -55,8 +54,7 @@ def create(database: Database, request: TokenRequest, longest: int | None = None
     """
     if longest is not None and (request.lifetime or 0) > longest:
         message = f"must be at most {longest} seconds, the limit that PURSE_MAX_TOKEN_LIFETIME sets"
-        violation = Violation(where="body.lifetime", what=message)
-        raise ApiError("out_of_range", "See `violations`.", violations=[violation])
+        raise invalid_field("body.lifetime", message, "out_of_range")
     lifetime, secret = request.lifetime or longest, store.draw()
     with database.write(alone="names") as connection:
         now = database.clock.wall()
@@ -120,10 +118,13 @@ def ensure_steward(database: Database, settings: Settings) -> Path | None:
     -------
     The path of the file if it was written, otherwise None.
     """
-    if settings.bootstrap_token is not None:
-        _ensure(database, settings.bootstrap_token.get_secret_value())
-        return None
     with database.write(alone="names") as connection:
+        if settings.bootstrap_token is not None:
+            secret = settings.bootstrap_token.get_secret_value()
+            if not store.was_issued(connection, secret):
+                name = store.free_name(connection, "bootstrap", "steward")
+                store.add(connection, name, "steward", secret, database.timestamp())
+            return None
         if not store.is_empty(connection):
             return None
         secret = store.draw()
@@ -167,14 +168,3 @@ def _lifetime(token: Token) -> float | None:
     if token.expires_at is None:
         return None
     return (datetime.fromisoformat(token.expires_at) - datetime.fromisoformat(token.created_at)).total_seconds()
-
-
-def _ensure(database: Database, secret: str) -> None:
-    """Create a steward's token with this secret unless it was issued before."""
-    with database.read() as connection:
-        if store.was_issued(connection, secret):
-            return
-    with database.write(alone="names") as connection:
-        if not store.was_issued(connection, secret):
-            name = store.free_name(connection, "bootstrap", "steward")
-            store.add(connection, name, "steward", secret, database.timestamp())

@@ -153,7 +153,8 @@ def add(
     ApiError
         name_taken, as `identity`.
     """
-    owner, token_id = identity(connection, name, role, at), new_id("tok")
+    owner = identity(connection, name, role, at)
+    token_id = new_id("tok")
     stored = None if set(scopes or SCOPES[role]) == set(SCOPES[role]) else " ".join(scopes or ())
     row = {"id": token_id, "identity_id": owner, "scopes": stored, "created_at": at, "expires_at": expires_at}
     connection.execute(sa.insert(tokens).values(**row, sha256=digest(token)))

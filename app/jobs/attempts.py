@@ -10,14 +10,18 @@ docs/decisions/0004-job-engine.md.
 """
 
 import hashlib
+import json
+import logging
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
 
+from accounting.errors import LedgerInvalid
 from accounting.records.events import Failed, Released, Started
 from app.datasets import store as datasets
 from app.datasets.store import DatasetRow
+from app.http.errors import ApiError
 from app.jobs import grid, queue, release, store
 from app.jobs.leases import Holder
 from app.jobs.queue import NO_LIMITS, Limits
@@ -29,6 +33,7 @@ from app.persistence.session import Database
 
 RAISED, VANISHED, FULL, STOPPED = "raised", "vanished", "full", "left"  # ends of an attempt without an output
 _MOST_LOSSES = 2
+_LOG = logging.getLogger("purse.jobs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,10 @@ def claim(
                 _store_end(connection, clock, row, VANISHED, lost, clock.ticks())
                 continue
             at = database.timestamp()
+            waiting = _claim(connection, row)
+            if not _is_as_charged(connection, waiting):  # its charge stands
+                store.end(connection, row, "failed", at, error="job_failed")
+                continue
             is_own_boot = row.boot == clock.boot  # otherwise another clock measured its submission
             origin = {} if is_own_boot else {"boot": clock.boot, "ticks": clock.ticks()}
             if row.state == "queued":
@@ -82,7 +91,9 @@ def claim(
             store.beat(connection, holder.id, clock.boot)
             store.start(connection, row, at, holder=holder.id, lost=lost, **origin)
             ledger.apply(connection, row.dataset_id, Started(row.id, row.attempt + 1), at)
-            return _claim(connection, store.held(connection, row.id, row.attempt + 1))
+            attempt = store.held(connection, row.id, row.attempt + 1)
+            assert attempt is not None
+            return replace(waiting, job=attempt)
 
 
 def is_held(database: Database, job_id: str, attempt: int) -> bool:
@@ -199,12 +210,16 @@ def publish(database: Database, keys: SigningKeys, claim: Claim) -> str | None:
     Raises
     ------
     release.Unreleasable
-        if the output is not within the plan; nothing has changed then, and the caller fails the job.
+        if the output is not within the plan, or the job is not as charged; nothing has changed then, and the caller
+        fails the job.
     """
     with database.read() as connection:
-        how = store.ended(connection, claim.id)
+        how = store.document(connection, claim.id, "ended")
+        is_as_charged = _is_as_charged(connection, claim)
     if how is None:
         return None
+    if not is_as_charged:
+        raise release.Unreleasable("the job is not as charged")
     if how in (RAISED, VANISHED):
         return fail(database, claim, "worker_lost" if how == VANISHED else "job_failed")
     return _release(database, keys, claim, how)
@@ -217,7 +232,8 @@ def fail(database: Database, claim: Claim, error: str = "job_failed") -> str | N
         if not _is_publishable(connection, claim):
             return None
         at = _published_at(database.clock, claim.job)
-        ledger.apply(connection, claim.job.dataset_id, Failed(claim.id, claim.attempt), at)
+        if _is_as_charged(connection, claim):  # otherwise its ledger is unknown
+            ledger.apply(connection, claim.job.dataset_id, Failed(claim.id, claim.attempt), at)
         store.end(connection, claim.job, "failed", at, error=error)
     return "failed"
 
@@ -244,11 +260,27 @@ def _store_end(connection: sa.Connection, clock: Clock, row: JobRow, how: str, l
     store.store_end(connection, row.id, row.attempt, ended=how, due=due, lost=losses)
 
 
-def _claim(connection: sa.Connection, row: JobRow | None) -> Claim:
-    assert row is not None
+def _claim(connection: sa.Connection, row: JobRow) -> Claim:
     dataset = datasets.get(connection, row.dataset_id)
+    spec = store.document(connection, row.id, "spec")
     assert dataset is not None
-    return Claim(row, dataset, store.spec(connection, row.id))
+    assert spec is not None
+    return Claim(row, dataset, spec)
+
+
+def _is_as_charged(connection: sa.Connection, claim: Claim) -> bool:
+    """Return whether the rows of a job and its dataset state what the ledger states about them."""
+    job = claim.job
+    try:
+        datasets.refuse_changed(connection, claim.dataset)
+        charge = ledger.charged(connection, job.dataset_id, job.id, json.loads(job.charge).get("entry", 1))
+        stated = (charge.dataset or job.dataset_id, charge.spec_sha256 or store.spec_sha256(claim.spec))
+        if stated == (job.dataset_id, store.spec_sha256(claim.spec)):
+            return True
+    except (ApiError, LedgerInvalid, ValueError):
+        pass
+    _LOG.error("job_differs_from_charge %s", job.id)
+    return False
 
 
 def _is_publishable(connection: sa.Connection, claim: Claim) -> bool:

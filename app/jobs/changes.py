@@ -30,7 +30,8 @@ class Changes:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._waiting: dict[asyncio.Event, tuple[str, asyncio.AbstractEventLoop]] = {}
-        self._guard, self._stopped = threading.Lock(), threading.Event()
+        self._guard = threading.Lock()
+        self._stopped = threading.Event()
 
     def start(self, wake: Callable[[], None]) -> None:
         """Start to listen, and call `wake` after each announced change of any job. Returns at once."""

@@ -13,20 +13,22 @@ from accounting.plan import Plan
 from accounting.records import receipt as receipts
 from accounting.records.chain import Entry
 from accounting.records.codec import plan_from_json
-from accounting.records.documents import canonical, fields, number, parse
+from accounting.records.documents import canonical_text, fields, number, parse
 from app.datasets.store import DatasetRow
-from app.jobs import evaluations, profiles, statistics
 from app.jobs.store import JobRow
 from app.ledger.keys import SigningKeys
 from app.persistence.session import new_id
+from app.results import evaluations, inference, profiles, statistics
 from app.sources.design import Design
 from app.sources.spec import JobSpec
+from purse.solved_tables import published
 from purse.wire.columns import CategoryColumn
 from purse.wire.evaluations import ReleasedEvaluation
 from purse.wire.models import Chosen, CoefficientIntervals, EncodedMeans, Model, PrivacyStatement, ProfileUse
 from purse.wire.profiles import DatasetProfile
 from purse.wire.statistics import ReleasedStatistic
 from solvers.data_access.scores import BOUND
+from solvers.inference import RegressionTableRun
 from solvers.intervals import LEVEL, half_widths
 from solvers.losses import Logistic
 from solvers.preparation import ByProfile
@@ -80,15 +82,17 @@ def document(job: JobRow, result: Result) -> str:
     """Return the release as canonical JSON: a model, statistic, profile or evaluation."""
     design, method = result.spec.design, result.spec.method
     if isinstance(method, Evaluation):
-        return _text(_evaluation(job, result, method).model_dump(mode="json"))
+        return canonical_text(_evaluation(job, result, method).model_dump(mode="json"))
     if isinstance(method, Tuning):
-        return _text(_tuned(job, result, method).model_dump(mode="json"))
+        return canonical_text(_tuned(job, result, method).model_dump(mode="json"))
+    if isinstance(method, RegressionTableRun):
+        return canonical_text(_regression(job, result, method).model_dump(mode="json"))
     if isinstance(design, Design):
-        return _text(_model(job, result, design).model_dump(mode="json"))
+        return canonical_text(_model(job, result, design).model_dump(mode="json"))
     if not isinstance(method, AnyStatistic) or len(result.coefficients) != method.size(result.spec.problem):
         raise Unreleasable("the output is of another length")
     release = _profile(job, result) if isinstance(method, Profile) else _statistic(job, result)
-    return _text(release.model_dump(mode="json"))
+    return canonical_text(release.model_dump(mode="json"))
 
 
 def _evaluation(job: JobRow, result: Result, method: Evaluation) -> ReleasedEvaluation:
@@ -148,6 +152,20 @@ def _model(job: JobRow, result: Result, design: Design) -> Model:
         privacy=_promise(result),
     )
     return model if model.intervals is not None else model.model_copy(update=_supported(model))
+
+
+def _regression(job: JobRow, result: Result, method: RegressionTableRun) -> Model:
+    """Return the model of a regression table, whose coefficients are the estimates."""
+    design = result.spec.design
+    assert isinstance(design, Design)
+    try:
+        solved = inference.result(result.spec, method, result.coefficients)
+    except (ValueError, np.linalg.LinAlgError) as error:
+        raise Unreleasable("the output holds no regression table") from error
+    own = replace(result, coefficients=tuple(solved.estimate.coefficients.tolist()), means=None)
+    return _model(job, own, design).model_copy(
+        update=published(design.features, inference.number_target(design), solved, method.level)
+    )
 
 
 def _supported(model: Model) -> dict[str, Any]:
@@ -234,7 +252,7 @@ def receipt(
             share=json.loads(job.charge).get("share"),
         )
     )
-    return _text({"receipt": document, "signature": keys.sign(document)})
+    return canonical_text({"receipt": document, "signature": keys.sign(document)})
 
 
 def _link(spec: JobSpec, design: Design) -> Literal["logistic", "softmax", "sign", "identity"]:
@@ -244,7 +262,3 @@ def _link(spec: JobSpec, design: Design) -> Literal["logistic", "softmax", "sign
     if design.positive is None:
         return "softmax"
     return "logistic" if isinstance(spec.problem.loss, Logistic) else "sign"
-
-
-def _text(document: Any) -> str:
-    return canonical(document).decode()

@@ -59,7 +59,9 @@ def accept(database: Database, settings: Settings, reason: str) -> Accepted:
         lacking = {ledger_id: head for ledger_id, head in behind.items() if ledger_id in existing}
         missing = {ledger_id: head for ledger_id, head in behind.items() if ledger_id not in existing}
     except BelowEpoch:
-        epoch, lacking, missing = Epoch(settings.epoch, service_id, {}), dict.fromkeys(existing), {}
+        epoch = Epoch(settings.epoch, service_id, {})
+        lacking = dict.fromkeys(existing)
+        missing = {}
     with database.write() as connection:
         ledger.lock(connection, datasets.c.ledger_id.in_(lacking))
         at = database.timestamp()

@@ -11,15 +11,16 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import BaseModel
 
 from app.http import conditional
-from app.http.body import json_body
+from app.http.body import JsonBody
 from app.http.callers import while_connected
 from app.http.conditional import IfNoneMatch
 from app.http.errors import responses
 from app.http.lists import Paging, paging
 from app.http.location import Locate
+from app.http.parts import Part
 from app.http.queries import strict_router
 from app.http.work import in_turn
-from app.identity.dependencies import Base, Principal, Require, require
+from app.identity.dependencies import Analyst, Base, Principal, Reader, Require, Room, Submitter, require
 from app.jobs import events, service
 from app.jobs.changes import Changes
 from app.jobs.filters import Filters
@@ -49,22 +50,7 @@ class Waker(Protocol):
         """Look at the queue now."""
 
 
-async def waker(request: Request) -> Waker:
-    """Return the service's dispatcher."""
-    dispatcher: Waker = request.app.state.services.dispatcher
-    return dispatcher
-
-
-async def changes(request: Request) -> Changes:
-    """Return the service's announcements of changed jobs."""
-    announced: Changes = request.app.state.services.changes
-    return announced
-
-
-Analyst = Annotated[Principal, Depends(require("analyst"))]
-Reader = Annotated[Principal, Depends(require("analyst", "auditor"))]
-Submitter = Annotated[Principal, Depends(require("analyst", scope="submit"))]
-Dispatcher = Annotated[Waker, Depends(waker)]
+Dispatcher = Annotated[Waker, Depends(Part("dispatcher"))]
 Key = Annotated[
     str | None,
     Header(
@@ -72,9 +58,7 @@ Key = Annotated[
         description="Made by the caller before it sends. The same key and body again is the same job.",
     ),
 ]
-REFUSALS = responses(
-    *quotes.REFUSALS, "budget_exhausted", "idempotency_conflict", "dataset_frozen", "dataset_damaged", "disk_full"
-)
+REFUSALS = responses(*quotes.REFUSALS, "budget_exhausted", "idempotency_conflict", "dataset_frozen", "disk_full")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +71,7 @@ class Submission:
     key: str
 
     async def __call__(self, requested: Requested) -> Job:
-        """Reserve the budget and queue the job; return it, or the job that this key submitted before."""
+        """Reserve the budget and queue the job. Return it, or the job that this key submitted before."""
         services = self.request.app.state.services
         base: Database = services.database
         job = await service.submitted(base, self.principal, self.key, requested)
@@ -105,7 +89,7 @@ class Submission:
 async def submission(
     request: Request,
     principal: Submitter,
-    _room: Annotated[None, Depends(quotes.room)],
+    _room: Room,
     locate: Locate,
     idempotency_key: Key = None,
 ) -> Submission:
@@ -117,7 +101,7 @@ Submit = Annotated[Submission, Depends(submission)]
 
 
 async def _visible(base: Base, principal: Analyst, job_id: Identifier) -> Job:
-    """Return a job that the caller may see; it is looked up before a stream begins."""
+    """Return a job that the caller may see. It is looked up before a stream begins."""
     return await in_turn(service.get, base, principal, job_id)
 
 
@@ -128,7 +112,7 @@ async def stream_slot(request: Request, principal: Analyst) -> AsyncIterator[Non
 
 
 @router.post("/jobs", status_code=202, summary="Submit a job", responses=REFUSALS)
-async def submit(submit: Submit, body: Annotated[AnyRequest, Depends(json_body(AnyRequest))]) -> Job:
+async def submit(submit: Submit, body: Annotated[AnyRequest, Depends(JsonBody(AnyRequest))]) -> Job:
     """Reserves the budget and queues a job, in one transaction; it runs as soon as a worker is free.
 
     The body decides what the job releases: a model; a statistic, by its method; a tuning, by its `candidates`; or, with
@@ -139,7 +123,7 @@ async def submit(submit: Submit, body: Annotated[AnyRequest, Depends(json_body(A
 
 @router.post("/statistics", status_code=202, summary="Submit a statistic", responses=REFUSALS)
 async def submit_statistic(
-    submit: Submit, body: Annotated[StatisticRequest, Depends(json_body(StatisticRequest))]
+    submit: Submit, body: Annotated[StatisticRequest, Depends(JsonBody(StatisticRequest))]
 ) -> Job:
     """Reserves the budget and queues a job that releases a statistic, or a profile, with noise.
 
@@ -151,7 +135,7 @@ async def submit_statistic(
 
 @router.post("/models/{job_id}/evaluations", status_code=202, summary="Evaluate a model", responses=REFUSALS)
 async def evaluate(
-    submit: Submit, job_id: Identifier, body: Annotated[EvaluationBody, Depends(json_body(EvaluationBody))]
+    submit: Submit, job_id: Identifier, body: Annotated[EvaluationBody, Depends(JsonBody(EvaluationBody))]
 ) -> Job:
     """Reserves the budget and queues a job that scores the model of this job on the holdout set of its dataset.
 
@@ -161,7 +145,7 @@ async def evaluate(
 
 
 @router.post("/tunings", status_code=202, summary="Train in several ways, and keep the best", responses=REFUSALS)
-async def submit_tuning(submit: Submit, body: Annotated[TuningRequest, Depends(json_body(TuningRequest))]) -> Job:
+async def submit_tuning(submit: Submit, body: Annotated[TuningRequest, Depends(JsonBody(TuningRequest))]) -> Job:
     """Reserves the budget and queues a job that trains each candidate several times and releases the best model.
 
     One price covers all runs. The state is at `/v1/jobs/{id}`, and the best model at `/v1/jobs/{id}/model`.
@@ -176,7 +160,7 @@ def listing(
     asked: Annotated[Paging, Depends(paging())],
     filters: Annotated[Filters, Depends()],
 ) -> Page[Job]:
-    """Returns jobs by the time of their submission: an analyst's own; all jobs for stewards and auditors.
+    """Returns jobs by the time of their submission. Analysts get their own. Stewards and auditors get all.
 
     Releases are not in the list: read them at `/v1/jobs/{id}/model`, `/statistic`, `/evaluation` or `/profile`.
     """
@@ -198,19 +182,19 @@ def show(job: Annotated[Job, Depends(_visible)]) -> Job:
     response_class=EventSourceResponse,
     summary="Follow a job",
     responses=responses("not_found", "too_many_requests", "overloaded")
-    | {200: {"model": JobEvent, "description": "Events named `job`; the data of each is a JobEvent."}},
+    | {200: {"model": JobEvent, "description": "Events named `job`. The data of each is a JobEvent."}},
 )
 async def follow(
     base: Base,
     principal: Analyst,
     _slot: Annotated[None, Depends(stream_slot)],
     job: Annotated[Job, Depends(_visible)],
-    announced: Annotated[Changes, Depends(changes)],
+    announced: Annotated[Changes, Depends(Part("changes"))],
     last_event_id: Annotated[
-        str | None, Header(max_length=64, description="The last event seen: the stream goes on after it.")
+        str | None, Header(max_length=64, description="The last event seen. The stream continues after it.")
     ] = None,
 ) -> AsyncIterator[ServerSentEvent]:
-    """Server-sent events named `job`, each with a JobEvent as data; ends when the job, or the token, is over."""
+    """Server-sent events named `job`, each with a JobEvent as data. The stream ends with the job, or with the token."""
     async for event in events.follow(base, job.id, events.position(last_event_id), principal, announced):
         yield event
 
@@ -219,7 +203,7 @@ async def follow(
     "/jobs/{job_id}", summary="Cancel a job", responses=responses("not_found", "already_finished", "disk_full")
 )
 def cancel(base: Base, principal: Submitter, dispatcher: Dispatcher, job_id: Identifier) -> Job:
-    """Cancels a job: refunded if it had not started; one that has started stays charged, and its worker is stopped."""
+    """Cancels a job. The charge is refunded only if the job had not started. A started job's worker is stopped."""
     job = service.cancel(base, principal, job_id)
     dispatcher.wake()
     return job
@@ -241,7 +225,7 @@ def _release(name: Release, document: type[BaseModel], readers: Require, about: 
         read,
         response_model=document,
         summary=f"Read the released {name}" if name != "receipt" else "Read the release's receipt",
-        description=about or "Canonical JSON; the receipt holds its SHA-256.",
+        description=about or "Canonical JSON. The receipt holds its SHA-256.",
         responses=responses("not_found", "not_released") | conditional.RESPONSES,
     )
 
@@ -253,7 +237,7 @@ _release(
     "profile",
     DatasetProfile,
     require("analyst", "auditor"),
-    "Canonical JSON; the receipt holds its SHA-256. Everybody with a grant on the dataset may read its profiles.",
+    "Canonical JSON. The receipt holds its SHA-256. Everybody with a grant on the dataset may read its profiles.",
 )
 _release(
     "receipt",

@@ -6,14 +6,14 @@
 import hashlib
 import json
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import sqlalchemy as sa
 
-from accounting.records.documents import canonical
+from accounting.errors import BudgetExhausted
+from accounting.records.documents import canonical_text
 from accounting.records.events import Cancelled, Refunded
 from accounting.records.filters import cost_from_json, cost_to_json
-from accounting.records.ledger import share
 from app.datasets import names
 from app.datasets import store as datasets
 from app.http.errors import ApiError
@@ -56,7 +56,8 @@ def submit(database: Database, owner: Principal, key: str, priced: Priced, limit
         budget_exhausted with what remains; idempotency_conflict; dataset_frozen, dataset_deleted, dataset_damaged,
         dataset_changed; too_many_requests.
     """
-    digest, spec = _digest(priced.request), priced.spec.to_json()
+    digest = _digest(priced.request)
+    spec = priced.spec.to_json()
     with database.write() as connection:
         identity.lock(connection, owner.id)
         earlier = _same(store.by_key(connection, owner.id, key), digest)
@@ -121,9 +122,9 @@ def released(database: Database, principal: Principal, job_id: str, name: Releas
         kind = _found(connection, job_id, visible).kind
         if name not in ("receipt", kind):
             raise ApiError(
-                "not_found", f"This job releases no {name} but its {kind}: read it at /v1/jobs/{{id}}/{kind}."
+                "not_found", f"This job releases no {name} but its {kind}. Read it at /v1/jobs/{{id}}/{kind}."
             )
-        document = (store.receipt if name == "receipt" else store.model)(connection, job_id)
+        document = store.document(connection, job_id, "receipt" if name == "receipt" else "model")
     if document is None:
         raise ApiError("not_released")
     return document
@@ -153,19 +154,21 @@ def _reserve(
     now = datasets.visible(connection, dataset.id, owner)
     if now.data != "stored":
         raise ApiError("dataset_deleted")
+    datasets.refuse_changed(connection, now)
     if now.is_damaged:
         raise ApiError("dataset_damaged")
     if now.state.frozen:
         raise ApiError("dataset_frozen")
     standing = allotments.stands(connection, now.ledger_id, now.state, owner.id)
-    job_id, at = new_id("job"), database.timestamp()
-    charged = priced.charged(job_id, owner.name)
-    remainder = priced.admitted(standing, charged)
-    if charged is None or remainder is None:
-        raise ApiError("budget_exhausted", remaining=pricing.remaining(standing))
-    quote = priced.quote(standing, remainder)
-    budget_share = share(remainder.state, charged.cost)  # of the whole budget, which depends on the charges of others
-    ledger.apply(connection, dataset.id, replace(charged, share=budget_share), at, owner.id)
+    job_id = new_id("job")
+    at = database.timestamp()
+    try:
+        charge = replace(priced.charge(standing, job_id, owner.name), spec_sha256=store.spec_sha256(spec))
+        charged = ledger.charge(connection, now.ledger_id, standing, charge, at, owner.id)
+    except BudgetExhausted:
+        raise ApiError("budget_exhausted", remaining=pricing.remaining(standing)) from None
+    quote = priced.quote(standing, charged)
+    share = None if charged.sees_parts_only else charged.share(charge.cost)  # of the whole budget, for the receipt
     row = JobRow(
         id=job_id,
         number=store.next_number(connection),
@@ -175,8 +178,8 @@ def _reserve(
         analyst=owner.name,
         idempotency_key=key,
         request_sha256=digest,
-        quote=_text(quote.model_dump(mode="json")),
-        charge=_text({"cost": cost_to_json(charged.cost), "share": None if standing.sees_parts_only else budget_share}),
+        quote=canonical_text(quote.model_dump(mode="json")),
+        charge=canonical_text({"cost": cost_to_json(charge.cost), "share": share, "entry": charged.state.sequence}),
         state="queued",
         attempt=0,
         lost=0,
@@ -191,7 +194,7 @@ def _reserve(
         request_id=REQUEST.get(),
         method=quote.method.name,
     )
-    store.insert(connection, row, request=_text(request.model_dump(mode="json")), spec=spec)
+    store.insert(connection, row, request=canonical_text(request.model_dump(mode="json")), spec=spec)
     return row.to_wire()
 
 
@@ -218,7 +221,3 @@ def _own(principal: Principal) -> sa.ColumnElement[bool]:
 def _readable(principal: Principal) -> sa.ColumnElement[bool]:
     """Return `_own`, extended by the released profiles of visible datasets."""
     return _own(principal) | (store.RELEASED_PROFILE & datasets.granted(principal, store.DATASET))
-
-
-def _text(document: Any) -> str:
-    return canonical(document).decode()

@@ -1,9 +1,10 @@
 """Jobs in the database. Every function except `submitted` runs inside the caller's transaction."""
 
+import hashlib
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import sqlalchemy as sa
 
@@ -22,7 +23,8 @@ RELEASED_PROFILE = (jobs.c.kind == "profile") & (jobs.c.state == "done")
 _BY_KEY = sa.select(*_LISTED).where(
     jobs.c.owner_id == sa.bindparam("owner"), jobs.c.idempotency_key == sa.bindparam("key")
 )
-_NEXT, _INSERTED = sa.select(next_job_number()), sa.insert(jobs)
+_NEXT = sa.select(next_job_number())
+_INSERTED = sa.insert(jobs)
 _OPEN = sa.select(jobs.c.id).where(jobs.c.state.in_(("queued", "running"))).limit(1)
 _UNPUBLISHED = sa.select(*_LISTED).where(jobs.c.state == "running", jobs.c.ended.is_not(None)).order_by(jobs.c.number)
 
@@ -243,11 +245,6 @@ def unpublished(connection: sa.Connection) -> list[JobRow]:
     return [JobRow(*row) for row in connection.execute(_UNPUBLISHED)]
 
 
-def ended(connection: sa.Connection, job_id: str) -> str | None:
-    """Return the unpublished end of a job: `raised`, `vanished`, or its output."""
-    return connection.scalar(sa.select(jobs.c.ended).where(jobs.c.id == job_id))
-
-
 def end(connection: sa.Connection, row: JobRow, state: JobState, at: str, **values: Any) -> None:
     """End a job whose row is unchanged: done with model and receipt, failed with an error, or cancelled."""
     announce(connection, row.id)
@@ -256,20 +253,20 @@ def end(connection: sa.Connection, row: JobRow, state: JobState, at: str, **valu
     webhooks.enqueue(connection, row.owner_id, row.id)
 
 
-def spec(connection: sa.Connection, job_id: str) -> str:
-    """Return the JSON of the job's `JobSpec`, for worker and release."""
-    text: str = connection.execute(sa.select(jobs.c.spec).where(jobs.c.id == job_id)).scalar_one()
-    return text
+def document(connection: sa.Connection, job_id: str, name: Literal["spec", "ended", "model", "receipt"]) -> str | None:
+    """Return one of a job's larger documents; None if it does not exist.
+
+    Parameters
+    ----------
+    name : the `JobSpec` that runs; the unpublished end (`raised`, `vanished` or an output); or, after the release, the
+        model, whose SHA-256 is in the receipt, or the receipt
+    """
+    return connection.scalar(sa.select(jobs.c[name]).where(jobs.c.id == job_id))
 
 
-def model(connection: sa.Connection, job_id: str) -> str | None:
-    """Return the release as canonical JSON, whose SHA-256 is in the receipt; None without a release."""
-    return connection.scalar(sa.select(jobs.c.model).where(jobs.c.id == job_id))
-
-
-def receipt(connection: sa.Connection, job_id: str) -> str | None:
-    """Return the release's signed receipt; None without a release."""
-    return connection.scalar(sa.select(jobs.c.receipt).where(jobs.c.id == job_id))
+def spec_sha256(spec: str) -> str:
+    """Return the hash of a `JobSpec`'s JSON, which the job's charge states."""
+    return hashlib.sha256(spec.encode()).hexdigest()
 
 
 def _one(connection: sa.Connection, condition: sa.ColumnElement[bool]) -> JobRow | None:

@@ -11,6 +11,7 @@ from accounting.records.filters import cost_from_json
 from accounting.records.ledger import LedgerState
 from accounting.records.replay import Replay
 from app.ledger import store
+from app.ledger.registrations import Row
 from app.persistence.files import StartRefused
 from app.persistence.session import Database
 from app.persistence.tables import analyst_spend, datasets, ledgers
@@ -66,7 +67,7 @@ def refuse(results: Mapping[str, str | None]) -> None:
     wrong = [f"{dataset}: {error}" for dataset, error in results.items() if error is not None]
     if wrong:
         raise UnsoundLedger(
-            f"the ledger does not hold ({'; '.join(wrong)}), so nothing may be charged on it: restore home and "
+            f"the ledger does not hold ({'; '.join(wrong)}), so nothing may be charged on it. Restore home and "
             "database from one backup"
         )
 
@@ -83,15 +84,32 @@ def follow(connection: sa.Connection, dataset: str, followed: Replay) -> str | N
             followed.follow(page)
         if followed.state is None:
             raise LedgerInvalid("there is no entry")
-        members = sa.select(datasets.c.id, datasets.c.rows, datasets.c.data).where(datasets.c.ledger_id == dataset)
-        stored = {row.id: (row.rows, row.data) for row in connection.execute(members)}
-        if followed.opened != dataset or followed.datasets != stored:
-            return "its entries are of other datasets"
+        wrong = _wrong_datasets(connection, dataset, followed)
+        if wrong is not None:
+            return wrong
         if followed.state != store.load_state(connection, dataset):
             return "the stored state is not what its entries lead to"
         return _wrong_sums(connection, dataset, followed.state)
     except (AccountingError, ValueError, KeyError) as error:
         return str(error) if isinstance(error, AccountingError) else "what is stored cannot be read"
+
+
+def _wrong_datasets(connection: sa.Connection, dataset: str, followed: Replay) -> str | None:
+    """Return how the rows of the ledger's datasets, or its family's name, differ from its entries, or None."""
+    columns = (datasets.c.id, datasets.c.folder, datasets.c.rows, datasets.c.spec, datasets.c.holdout_of)
+    members = sa.select(*columns, datasets.c.data).where(datasets.c.ledger_id == dataset)
+    stored = {row.id: row for row in connection.execute(members)}
+    stages = {id_: member.data for id_, member in followed.datasets.items()}
+    if followed.opened != dataset or stages != {id_: row.data for id_, row in stored.items()}:
+        return "its entries are of other datasets"
+    differences = (Row(*row[:-1]).differs(followed.datasets[id_].registration) for id_, row in stored.items())
+    if wrong := next(filter(None, differences), None):
+        return wrong
+    has_family = any(stage != "withdrawn" for stage in stages.values())
+    family = followed.datasets[dataset].registration.family if has_family else None
+    if connection.scalar(sa.select(ledgers.c.family).where(ledgers.c.id == dataset)) != family:
+        return "the stored name of its family is not the registered one"
+    return None
 
 
 def _wrong_sums(connection: sa.Connection, dataset: str, state: LedgerState) -> str | None:

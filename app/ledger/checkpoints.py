@@ -157,7 +157,8 @@ class Checkpoints:
         while followed.sequence < signed.sequence:
             if self._stopped.is_set():
                 return False
-            began, limit = time.monotonic(), min(audit.PAGE, signed.sequence - followed.sequence)
+            began = time.monotonic()
+            limit = min(audit.PAGE, signed.sequence - followed.sequence)
             try:
                 with (
                     self._database.read() as connection

@@ -65,7 +65,8 @@ class Epoch:
         self.service = service
         self.heads = dict(heads)
         self.lost = dict(lost or {})
-        self._guard, self._writing = threading.Lock(), threading.Lock()
+        self._guard = threading.Lock()
+        self._writing = threading.Lock()
         self._waiting: set[str] = set()
         self._lines = _MOST_LINES
 
@@ -129,7 +130,7 @@ class Epoch:
                 self._replace({} if is_anew else self._stored())
         except OSError as error:
             raise StartRefused(
-                f"{self.file} cannot be written ({error.strerror}), so a rollback could not be detected: let this user "
+                f"{self.file} cannot be written ({error.strerror}), so a rollback could not be detected. Let this user "
                 "write it, or set PURSE_EPOCH_FILE to another file"
             ) from None
         with database.write() as connection:

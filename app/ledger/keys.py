@@ -60,7 +60,7 @@ class SigningKeys:
             has_ledger = connection.scalar(sa.select(ledger_entries.c.sequence).limit(1)) is not None
         if has_ledger and not file.exists():
             raise KeyLost(
-                f"{file} is missing, and there are ledgers whose receipts it signed: restore it from a backup, or, if "
+                f"{file} is missing, and there are ledgers whose receipts it signed. Restore it from a backup, or, if "
                 "it is lost for good, make another with `purse ledger new-key --is-lost`"
             )
         return SigningKeys(home)

@@ -58,12 +58,12 @@ def copy(source: Database, target: Database, keys: Jwks) -> Contents:
     with source.read() as old, target.write(alone="names") as new:
         if not is_current(old):
             raise StartRefused(
-                "the database to copy from is of another version: run `purse server migrate` on it first"
+                "the database to copy from is of another version. Run `purse server migrate` on it first"
             )
         copied = _contents(old, keys)
         if not create(new):
             raise StartRefused(
-                "the database to copy to has tables, and copying would mix two services: name an empty database"
+                "the database to copy to has tables, and copying would mix two services. Name an empty database"
             )
         for table in metadata.sorted_tables:
             for part in old.execute(sa.select(table).execution_options(yield_per=_MOST_ROWS)).partitions():
@@ -72,7 +72,7 @@ def copy(source: Database, target: Database, keys: Jwks) -> Contents:
         written = _contents(new, keys)
         if written != copied:
             raise UnsoundLedger(
-                "the copy differs from the source, so it was discarded: stop every server on the source and try again"
+                "the copy differs from the source, so it was discarded. Stop every server on the source and try again"
             )
     with source.write(alone="names") as old:
         old.execute(sa.update(service).values(id="moved:" + service.c.id))
@@ -92,7 +92,7 @@ def _contents(connection: sa.Connection, keys: Jwks) -> Contents:
         wrong.append(f"{row.id}: no key of the home signed its receipt")
     if wrong:
         raise UnsoundLedger(
-            f"a ledger or a receipt does not hold ({'; '.join(wrong)}), so nothing was copied: restore home and "
+            f"a ledger or a receipt does not hold ({'; '.join(wrong)}), so nothing was copied. Restore home and "
             "database from one backup"
         )
     heads = {ledger: store.head(connection, ledger) for ledger in results}

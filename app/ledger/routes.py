@@ -4,13 +4,13 @@ from typing import Annotated
 
 from fastapi import Depends, Request, Response
 
-from app.calculation.dependencies import Calculations
 from app.http import conditional
-from app.http.body import json_body
+from app.http.body import JsonBody
 from app.http.callers import while_connected
 from app.http.errors import responses
+from app.http.parts import Part
 from app.http.queries import strict_router
-from app.identity.dependencies import Base
+from app.identity.dependencies import Base, Calculations
 from app.ledger import service
 from app.ledger.keys import SigningKeys
 from purse.wire.receipts import KeySet, ReceiptDocument, VerificationReport
@@ -18,14 +18,7 @@ from purse.wire.receipts import KeySet, ReceiptDocument, VerificationReport
 router = strict_router(prefix="/v1", tags=["ledger and receipts"])
 
 
-async def signing_keys(request: Request) -> SigningKeys:
-    """Return the service's keys."""
-    signing = request.app.state.services.keys
-    assert isinstance(signing, SigningKeys)
-    return signing
-
-
-Keys = Annotated[SigningKeys, Depends(signing_keys)]
+Keys = Annotated[SigningKeys, Depends(Part("keys"))]
 
 
 @router.get("/keys", summary="The server's public keys", response_model=KeySet, responses=conditional.RESPONSES)
@@ -44,7 +37,7 @@ async def verify(
     base: Base,
     signing: Keys,
     calculations: Calculations,
-    body: Annotated[ReceiptDocument, Depends(json_body(ReceiptDocument))],
+    body: Annotated[ReceiptDocument, Depends(JsonBody(ReceiptDocument))],
 ) -> VerificationReport:
     """Report whether this server signed the receipt, its epsilon is correct, and the ledger contains its release."""
     return await while_connected(request, service.check(base, signing, calculations, body))

@@ -7,8 +7,8 @@ from accounting.errors import ReceiptInvalid
 from accounting.records.chain import Entry
 from accounting.records.entries import EntryKind
 from accounting.records.receipt import Receipt, Recomputation, is_signed, verify
-from app.calculation.pool import Pool
-from app.calculation.questions import Recompute, Recomputed, Refused
+from app.calculation.pool import Pool, accepted
+from app.calculation.questions import Recompute, Recomputed
 from app.http.errors import ApiError
 from app.http.lists import Paging
 from app.http.work import in_turn
@@ -46,10 +46,7 @@ async def check(database: Database, keys: SigningKeys, pool: Pool, document: Rec
     recomputed = None
     if await in_turn(_read, is_signed, document, keys):  # only signed receipts are recomputed
         answer = await pool.answer(_PUBLIC_CALLER, Recompute(document.receipt))
-        if isinstance(answer, Refused):
-            raise ApiError(answer.code, answer.detail)
-        assert isinstance(answer, Recomputed)
-        recomputed = answer.recomputation
+        recomputed = accepted(answer, Recomputed).recomputation
     return await in_turn(_report, database, keys, document, recomputed)
 
 

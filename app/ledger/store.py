@@ -4,20 +4,33 @@ Every function works inside the caller's transaction, so an entry is committed t
 """
 
 import json
-from typing import Any
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from accounting.errors import LedgerInvalid
+from accounting.errors import AccountingError, LedgerInvalid
 from accounting.filter import Cost
 from accounting.privacy import Privacy, Relation
+from accounting.records.allotments import Standing
 from accounting.records.chain import Entry, Head
-from accounting.records.documents import canonical
-from accounting.records.events import Charged, External, LedgerEvent, Opened, Refunded
+from accounting.records.documents import canonical_text
+from accounting.records.entries import event_of
+from accounting.records.events import (
+    Charged,
+    External,
+    JobStep,
+    Joined,
+    Opened,
+    Refunded,
+    Registration,
+    RolledBack,
+    StewardEvent,
+)
 from accounting.records.filters import cost_from_json, cost_to_json
 from accounting.records.ledger import LedgerState, advance
 from app.http.lists import Paging
-from app.ledger import allotments
 from app.persistence.dialect import json_at
 from app.persistence.tables import (
     EXTERNAL,
@@ -87,6 +100,55 @@ def neighbors(connection: sa.Connection, dataset_id: str) -> Relation:
     return relation
 
 
+def registration(connection: sa.Connection, dataset_id: str) -> Registration:
+    """Return the facts that the dataset's ledger states about it.
+
+    Raises
+    ------
+    LedgerInvalid
+        if the ledger does not register the dataset, or the entry was changed.
+    """
+    opened = _sound(Opened, entries(connection, dataset_id, limit=1))
+    if opened.dataset == dataset_id:
+        return Registration.of(opened)
+    is_joined = (ledger_entries.c.ledger_id == _of(dataset_id)) & (ledger_entries.c.kind == "joined")
+    of_dataset = json_at(ledger_entries.c.body, "$.dataset", sa.Text()) == dataset_id
+    rows = connection.execute(sa.select(ledger_entries).where(is_joined, of_dataset).limit(1))
+    return Registration.of(_sound(Joined, [_entry(row) for row in rows]), Registration.of(opened))
+
+
+def charged(connection: sa.Connection, dataset_id: str, job_id: str, first: int = 1) -> Charged:
+    """Return the charge of a job.
+
+    Parameters
+    ----------
+    first : number of the first entry to look at; the charge's own is the fastest
+
+    Raises
+    ------
+    LedgerInvalid
+        if there is no charge from there on, or the entry was changed.
+    """
+    is_charge = (ledger_entries.c.ledger_id == _of(dataset_id)) & (ledger_entries.c.kind == "charged")
+    of_job = json_at(ledger_entries.c.body, "$.job", sa.Text()) == job_id
+    query = sa.select(ledger_entries).where(is_charge, ledger_entries.c.sequence >= first, of_job)
+    rows = connection.execute(query.order_by(ledger_entries.c.sequence).limit(1))
+    return _sound(Charged, [_entry(row) for row in rows])
+
+
+E = TypeVar("E", Opened, Joined, Charged)
+
+
+def _sound(kind: type[E], candidates: Sequence[Entry]) -> E:
+    """Return the event of the first entry; raise LedgerInvalid unless it is of this kind and has its hash."""
+    with suppress(AccountingError, KeyError, TypeError):
+        for entry in candidates[:1]:
+            event = event_of(entry)
+            if isinstance(event, kind) and entry.hash == entry.digest():
+                return event
+    raise LedgerInvalid("the ledger does not have this entry, or the entry was changed")
+
+
 def promises(connection: sa.Connection, dataset_id: str) -> list[tuple[Privacy, str]]:
     """Return each budget (epsilon, delta) that was set, with its time, in order."""
     query = sa.select(ledger_entries.c.body).where(ledger_entries.c.ledger_id == _of(dataset_id), PROMISES)
@@ -97,14 +159,39 @@ def promises(connection: sa.Connection, dataset_id: str) -> list[tuple[Privacy, 
 def begin(connection: sa.Connection, event: Opened, at: str) -> Entry:
     """Insert a new ledger, for a dataset that is inserted afterwards."""
     state, entry = advance(None, event, at)
-    document = _text(state.to_json())
+    document = canonical_text(state.to_json())
     connection.execute(sa.insert(ledgers).values(id=event.dataset, family=event.family, state=document))
     _append(connection, event.dataset, entry)
     return entry
 
 
+def charge(
+    connection: sa.Connection, ledger_id: str, standing: Standing, event: Charged, at: str, owner_id: str
+) -> Standing:
+    """Charge a job, and store state, entry and the owner's sum; return the ledger as it then stands for the owner.
+
+    Parameters
+    ----------
+    standing : of the owner, read in this transaction under the ledger's lock; a stale one raises IntegrityError
+    at : `Database.timestamp` of this transaction
+
+    Raises
+    ------
+    BudgetExhausted, LedgerFrozen, LedgerInvalid
+        as `Standing.charge`. Nothing is written then.
+    """
+    charged, entry = standing.charge(event, at)
+    _advance(connection, ledger_id, charged.state, entry)
+    _add(connection, ledger_id, owner_id, 1, event.cost)
+    return charged
+
+
 def apply(
-    connection: sa.Connection, dataset_id: str, event: LedgerEvent, at: str, owner_id: str | None = None
+    connection: sa.Connection,
+    dataset_id: str,
+    event: StewardEvent | RolledBack | JobStep,
+    at: str,
+    owner_id: str | None = None,
 ) -> Entry:
     """Advance the ledger by one event, and store its state and entry; with an owner, also that analyst's sum.
 
@@ -112,27 +199,20 @@ def apply(
     ----------
     connection : inside `Database.write`
     at : `Database.timestamp` of the same transaction
-    owner_id : identity of the job's owner; required for Charged and Refunded
+    owner_id : identity of the job's owner; required for External and Refunded
 
     Raises
     ------
     BudgetExhausted, LedgerInvalid
-        as `accounting.records.ledger.advance`, or if the owner's allotment does not admit the charge. Nothing is
-        written then.
+        as `accounting.records.ledger.advance`. Nothing is written then.
     """
     row = connection.execute(_LOCKED, {"dataset": dataset_id}).one_or_none()
     if row is None:
-        raise LedgerInvalid("the ledger is not open: register a dataset first")
-    state = LedgerState.from_json(json.loads(row.state))
-    if isinstance(event, Charged):
-        standing, entry = allotments.stands(connection, row.id, state, owner_id).charge(event, at)
-        next_state = standing.state
-    else:
-        next_state, entry = advance(state, event, at)
-    connection.execute(_ADVANCED, {"ledger": row.id, "state": _text(next_state.to_json())})
-    _append(connection, row.id, entry)
+        raise LedgerInvalid("the ledger is not open. Register a dataset first")
+    state, entry = advance(LedgerState.from_json(json.loads(row.state)), event, at)
+    _advance(connection, row.id, state, entry)
     match event:
-        case Charged(cost=cost) | External(cost=cost):
+        case External(cost=cost):
             _add(connection, row.id, owner_id, 1, cost)
         case Refunded(cost=cost):
             _add(connection, row.id, owner_id, -1, tuple(-c for c in cost))
@@ -155,9 +235,14 @@ _SPENT = sa.select(analyst_spend.c.charges, analyst_spend.c.spent).where(_OWN)
 _SPENDS = sa.update(analyst_spend).where(_OWN).values(charges=sa.bindparam("charges"), spent=sa.bindparam("spent"))
 
 
+def _advance(connection: sa.Connection, ledger_id: str, state: LedgerState, entry: Entry) -> None:
+    connection.execute(_ADVANCED, {"ledger": ledger_id, "state": canonical_text(state.to_json())})
+    _append(connection, ledger_id, entry)
+
+
 def _append(connection: sa.Connection, ledger_id: str, entry: Entry) -> None:
     """Store an entry, and note its head for publication; raise IntegrityError if the sequence number exists."""
-    row = entry.to_json() | {"ledger_id": ledger_id, "body": _text(entry.body)}
+    row = entry.to_json() | {"ledger_id": ledger_id, "body": canonical_text(entry.body)}
     connection.execute(_APPENDED, row)
     connection.info[ledger_id] = entry.head
 
@@ -233,13 +318,9 @@ def _add(connection: sa.Connection, ledger_id: str, owner_id: str | None, charge
     if row is None:
         if charges < 0:
             raise LedgerInvalid("the refund does not match a live charge of this analyst")
-        first = {"ledger_id": ledger_id, "owner_id": owner_id, "charges": charges, "spent": _text(cost_to_json(cost))}
-        connection.execute(sa.insert(analyst_spend), first)
+        values = {"charges": charges, "spent": canonical_text(cost_to_json(cost))}
+        connection.execute(sa.insert(analyst_spend).values(ledger_id=ledger_id, owner_id=owner_id, **values))
         return
     total = tuple(a + b for a, b in zip(cost_from_json(json.loads(row.spent)), cost, strict=True))
-    sums = {"charges": row.charges + charges, "spent": _text(cost_to_json(total))}
+    sums = {"charges": row.charges + charges, "spent": canonical_text(cost_to_json(total))}
     connection.execute(_SPENDS, mine | sums)
-
-
-def _text(document: object) -> str:
-    return canonical(document).decode()

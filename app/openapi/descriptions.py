@@ -13,11 +13,15 @@ from purse.wire.base import Page
 
 Schema = dict[str, Any]
 _SECTION = re.compile(r"^Parameters\n-+\n(.*?)(?:\n\n|\Z)", re.DOTALL | re.MULTILINE)
+_DETAILS = re.compile(r"^(?:Parameters$|Precondition|Proofs?:|References?:|Deviations?:)", re.MULTILINE)
 _FIELD = re.compile(r"^(\w+(?:, \w+)*) : (.*(?:\n[ \t]+.*)*)", re.MULTILINE)
 
 
 def describe(schemas: dict[str, Schema]) -> None:
-    """Add missing descriptions, and move defaults that are objects there, because client generators reject them."""
+    """Add missing descriptions, and move defaults that are objects there, because client generators reject them.
+
+    Of a docstring with mathematics, the document keeps the summary. The documentation of methods has the rest.
+    """
     for name, schema in schemas.items():
         if name.startswith("Page_"):
             schema.setdefault("description", cleandoc(Page.__doc__ or ""))
@@ -29,9 +33,12 @@ def describe(schemas: dict[str, Schema]) -> None:
             elif "const" in node:
                 node.setdefault("description", f"{node['const']}, the name that chooses this one.")
             if node.get("description"):
-                node["description"] = sentence(node["description"])
+                node["description"] = sentence(" ".join(node["description"].split()))
             if isinstance(node.get("default"), dict):
                 node["description"] += f" If left out: `{json.dumps(node.pop('default'))}`."
+    for schema in schemas.values():
+        if _DETAILS.search(schema.get("description", "")):
+            schema["description"] = schema["description"].partition("\n\n")[0]
 
 
 def sentence(text: str) -> str:

@@ -12,7 +12,8 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from app.http.body import JsonBody
-from app.http.errors import CODES, ApiError, responses
+from app.http.codes import CODES
+from app.http.errors import ApiError, responses
 from app.http.location import locating
 from app.http.rates import UNLIMITED
 from app.http.routing import dependants, routes
@@ -127,7 +128,7 @@ def _add(schemas: Schema, models: list[tuple[type[BaseModel], Any]]) -> dict[typ
             name, schema["title"] = f"{name}{_INPUT_SUFFIX}", f"{name}{_INPUT_SUFFIX}"
         if schemas.setdefault(name, schema) != schema:
             raise ValueError(
-                f"two schemas have the name {name}, and the document needs one for each name: rename a model"
+                f"two schemas have the name {name}, and the document needs one for each name. Rename a model"
             )
     return {model: _renamed(mapping[model, mode]["$ref"], twice) for model, mode in models}
 

@@ -5,7 +5,6 @@ while servers run. The folders of its datasets follow; they never change. If a d
 backup fails.
 """
 
-import os
 import shutil
 import sqlite3
 import tempfile
@@ -22,6 +21,7 @@ from app.persistence.session import Database
 from app.persistence.sqlite import fault
 from app.persistence.tables import datasets
 from app.settings import Settings
+from app.sources.matrix import sync
 
 DATABASE_FILE = "purse.sqlite3"
 
@@ -47,7 +47,7 @@ def back_up(settings: Settings, target: Path, with_key: bool = True) -> int:
 
 def _backed_up(settings: Settings, target: Path, with_key: bool) -> int:
     if target.exists():
-        raise StartRefused(f"{target} exists, and a backup overwrites nothing: name a folder that does not exist")
+        raise StartRefused(f"{target} exists, and a backup overwrites nothing. Name a folder that does not exist")
     target.parent.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
     try:
@@ -58,21 +58,23 @@ def _backed_up(settings: Settings, target: Path, with_key: bool) -> int:
             SigningKeys(settings.home)  # raises `KeyLost` for a damaged key, whose copy would be of no use
         for folder in names:
             shutil.copytree(folders.path(settings.home, folder), folders.path(part, folder))
-        _flush(part)
+        for path in (part, *part.rglob("*")):
+            sync(path)
         part.rename(target)
     except FileNotFoundError as error:
         raise StartRefused(
-            f"{error.filename} was deleted while it was copied, so the backup is incomplete: try again"
+            f"{error.filename} was deleted while it was copied, so the backup is incomplete. Try again"
         ) from None
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    _flush(target.parent, deep=False)
+    sync(target.parent)
     return len(names)
 
 
 def _snapshot(settings: Settings, part: Path) -> list[str]:
     """Copy an SQLite database; return the folders that the database names."""
-    query, url = sa.select(datasets.c.folder).where(datasets.c.data == "stored"), sa.make_url(settings.database)
+    query = sa.select(datasets.c.folder).where(datasets.c.data == "stored")
+    url = sa.make_url(settings.database)
     if url.drivername != "sqlite":
         with closing(Database(settings.database)) as database, database.read() as connection:
             return list(connection.scalars(query))
@@ -89,12 +91,3 @@ def _snapshot(settings: Settings, part: Path) -> list[str]:
         if translated is None:
             raise
         raise translated from None
-
-
-def _flush(folder: Path, deep: bool = True) -> None:
-    for path in (folder, *(folder.rglob("*") if deep else ())):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

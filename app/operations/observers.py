@@ -49,7 +49,7 @@ def _traces(settings: Settings) -> "Traces | None":
         from app.operations.tracing import Traces  # late: an extra
     except ModuleNotFoundError:
         raise StartRefused(
-            "PURSE_OTLP_ENDPOINT is set, but the extra `tracing` is not installed: run "
+            "PURSE_OTLP_ENDPOINT is set, but the extra `tracing` is not installed. Run "
             "pip install 'privy-purse[tracing]', or unset PURSE_OTLP_ENDPOINT"
         ) from None
     return Traces(settings.otlp_endpoint)

@@ -97,17 +97,10 @@ class Readiness:
         return reasons + [reason for reason, is_well in checks.items() if not is_well]
 
 
-class _RolledBack(Exception):
-    """Rolls back the transaction of a check."""
-
-
 def _can_write(base: Database) -> bool:
     """Return whether the schema is the newest; a row is written and rolled back, which raises if that is impossible."""
-    is_newest = False
-    try:
-        with base.write() as connection:
-            is_newest = is_current(connection)
-            connection.execute(sa.update(service).values(id=service.c.id))
-            raise _RolledBack
-    except _RolledBack:
-        return is_newest
+    with base.write() as connection:
+        is_newest = is_current(connection)
+        connection.execute(sa.update(service).values(id=service.c.id))
+        connection.rollback()
+    return is_newest

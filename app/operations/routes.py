@@ -1,4 +1,4 @@
-"""Health probes, which are public, and metrics for a monitor; none of them depends on the data.
+"""Health probes, which are public, and metrics for a monitor. None of them depends on the data.
 
 These routes ignore query parameters that they do not know. A probe or a scraper may append some, such as one that
 defeats a cache, and must not fail because of it.
@@ -38,13 +38,13 @@ async def monitor(
 
 @router.get("/health/live", summary="Is the process there?")
 async def live() -> Health:
-    """Report that the process answers; no thread or database is involved."""
+    """Report that the process answers. No thread or database is involved."""
     return Health()
 
 
 @router.get("/health/ready", summary="Is the service ready?", responses=responses("not_ready"))
 async def ready(request: Request) -> Health:
-    """Report that the server should get requests; otherwise the detail of not_ready names each reason."""
+    """Report that the server should get requests. Otherwise the detail of not_ready names each reason."""
     if reasons := await request.app.state.services.readiness.reasons():
         raise ApiError("not_ready", f"Not ready: {'; '.join(f'{reason} ({REASONS[reason]})' for reason in reasons)}.")
     return Health()

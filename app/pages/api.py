@@ -9,7 +9,8 @@ import httpx
 from fastapi import Request
 
 from app.http.callers import while_connected
-from app.http.errors import CODES, ApiError
+from app.http.codes import CODES
+from app.http.errors import ApiError
 from app.http.middleware import REQUEST
 from app.http.work import in_turn
 from purse.wire.problems import ProblemDetails

@@ -6,6 +6,7 @@ from fastapi import Query, Response
 from fastapi.responses import HTMLResponse
 
 from app.http.queries import strict_router
+from app.http.work import in_turn
 from app.pages.frame import PageRoute, Visiting
 from app.pages.session import PREFIX
 from purse.wire.base import Identifier
@@ -27,9 +28,16 @@ async def receipts(visit: Visiting) -> Response:
 @router.get("/jobs/{job_id}/receipt")
 async def receipt(visit: Visiting, job_id: Identifier) -> Response:
     """Return a job's receipt with the signed bytes."""
-    document = (await visit.api.send("GET", f"/v1/jobs/{job_id}/receipt")).text
-    service, keys = visit.root.removesuffix(PREFIX), await visit.api.get("/v1/keys")
-    return await visit.page("receipt.html", job=job_id, document=document, keys=keys, service=service)
+    answer = await visit.api.send("GET", f"/v1/jobs/{job_id}/receipt")
+    keys = await visit.api.get("/v1/keys")
+    return await visit.page(
+        "receipt.html",
+        job=job_id,
+        document=answer.text,
+        receipt=(await in_turn(answer.json))["receipt"],
+        keys=keys,
+        service=visit.root.removesuffix(PREFIX),
+    )
 
 
 @router.get("/datasets/{dataset_id}/ledger")

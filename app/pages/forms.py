@@ -17,7 +17,7 @@ _REFERENCE_PREFIX = "#/components/schemas/"
 _MAX_DEPTH, _MAX_ITEMS = 6, 1000
 _TYPED_TAB = "\\t"  # a person cannot type a tab, because its key moves to the next field
 _OBJECT_DEFAULT = "If left out: "  # introduces a default that is an object in a schema's description
-_NULL = re.compile(r"\b(if) null\b", re.IGNORECASE)
+_WORDS_FOR_NULL = (("if null", "if left empty"), ("null means", "an empty field means"), ("If null", "If left empty"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Forms:
     ) -> Field | None:
         kinds = [kind for kind in self._kinds(node) if kind.get("type") != "null"]
         hint, _, object_default = node.get("description", "").partition(_OBJECT_DEFAULT)
-        common: dict[str, Any] = {"hint": _NULL.sub(r"\1 left empty", hint.strip()), "required": is_required}
+        common: dict[str, Any] = {"hint": _hint(hint), "required": is_required}
         common["value"] = values.get(name, "")
         if name in options and len(options[name]) <= MAX_OPTIONS:
             several = kinds[0].get("type") == "array"
@@ -231,6 +231,14 @@ def form_values(fields: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
             case _:
                 values[name] = _text(value)
     return values
+
+
+def _hint(description: str) -> str:
+    """Return a description of the API as a hint of a form, in which null is an empty field."""
+    hint = description.strip()
+    for null, empty in _WORDS_FOR_NULL:
+        hint = hint.replace(null, empty)
+    return hint[:1].upper() + hint[1:]
 
 
 def _const(node: Schema) -> str:

@@ -23,6 +23,7 @@ from app.http.work import in_turn
 from app.identity.dependencies import Principal, bearer, caller
 from app.pages import session, words
 from app.pages.api import Api, part
+from app.pages.glossary import GLOSSARY
 from app.pages.session import PREFIX
 from app.pages.static_files import address
 
@@ -56,8 +57,10 @@ _FILTERS = (
     words.minute,
     words.bounds,
     words.place,
+    words.coded,
     part,
 )
+_TEMPLATES.globals |= {"glossary": GLOSSARY, "states": words.STATES, "badges": words.BADGES}
 _TEMPLATES.filters |= {function.__name__: function for function in _FILTERS} | {"log10": math.log10}
 
 

@@ -10,12 +10,15 @@ from fastapi.responses import HTMLResponse
 from app.http.errors import ApiError
 from app.http.queries import strict_router
 from app.http.work import in_turn
-from app.pages import releases, words
+from app.pages import charts, predictions, releases
 from app.pages.forms import document, member_indices, missing, without
 from app.pages.frame import PageRoute, Visit, Visiting
 from app.pages.session import PREFIX
 from app.pages.sheet import Kind, Sheet
+from purse import layouts
+from purse.model import Model
 from purse.wire.base import Identifier
+from purse.wire.evaluations import ReleasedEvaluation
 
 router = strict_router(
     prefix=PREFIX, include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse
@@ -26,6 +29,7 @@ Cursor = Annotated[str | None, Query(max_length=64)]
 _TWO_CANDIDATES = {"candidates.0.method.name": "", "candidates.1.method.name": ""}
 _FINAL_STATES = ("done", "failed", "cancelled")
 _MAX_NAMES = 200  # datasets whose names a list shows
+_MAX_EVALUATIONS_READ = 20  # to find those of one model
 
 
 @router.get("/datasets/{dataset_id}/new")
@@ -54,8 +58,8 @@ async def fields(visit: Visiting, dataset_id: Identifier, kind: AskedKind = "mod
 async def quote(visit: Visiting, dataset_id: Identifier, kind: AskedKind = "model") -> Response:
     """Return the price of the form, or the fields that it still needs."""
     sheet = await Sheet.of(visit, dataset_id, kind, await visit.form())
-    context: dict[str, Any] = {"quote": None, "jobs": 1, "problem": None, "missing": missing(sheet.fields)}
-    if not context["missing"]:
+    context: dict[str, Any] = {"quote": None, "jobs": 1, "problem": None}
+    if not missing(sheet.fields):
         try:
             context |= {"quote": await sheet.quote(), "jobs": len(sheet.documents)}
         except ApiError as error:
@@ -72,8 +76,8 @@ async def forecast(visit: Visiting, dataset_id: Identifier) -> Response:
     try:
         expected = (await visit.api.send("POST", "/v1/forecasts", json=body)).json()
     except ApiError as error:
-        return await sheet.page("forecast.html", forecast=None, problem=error.details())
-    return await sheet.page("forecast.html", forecast=expected, problem=None)
+        return await sheet.page("forecast.html", forecast=None, chart=None, problem=error.details())
+    return await sheet.page("forecast.html", forecast=expected, chart=charts.accuracy(expected), problem=None)
 
 
 @router.post("/datasets/{dataset_id}/jobs")
@@ -96,7 +100,7 @@ async def listing(visit: Visiting, cursor: Cursor = None, dataset: Identifier | 
     jobs = await visit.api.get("/v1/jobs", cursor=cursor, dataset=dataset)
     datasets = await visit.api.get("/v1/datasets", limit=_MAX_NAMES)
     names = {each["id"]: each["name"] for each in datasets["items"]}
-    return await visit.page("jobs.html", found=jobs, dataset=dataset, names=names, states=words.STATES)
+    return await visit.page("jobs.html", found=jobs, dataset=dataset, names=names)
 
 
 @router.get("/jobs/{job_id}")
@@ -134,17 +138,38 @@ async def _context(visit: Visit, job_id: str) -> dict[str, Any]:
     dataset: dict[str, Any] = {}
     with suppress(ApiError):  # an analyst whose grant was revoked keeps the releases
         dataset = await visit.api.get(f"/v1/datasets/{job['dataset']}")
-    tables = releases.Shown()
+    view = releases.Shown()
     if job["state"] == "done":
         release = await visit.api.send("GET", f"/v1/jobs/{job_id}/{job['kind']}")
         dates = {column["name"]: column.get("date") for column in dataset.get("columns", ())}
-        tables = await in_turn(releases.shown, job["kind"], release.content, dates)
+        view = await in_turn(releases.shown, job["kind"], release.content, dates)
+    model = view.release if isinstance(view.release, Model) else None
+    holdout = dataset.get("holdout") if job["kind"] == "model" else None
+    evaluations: list[tuple[dict[str, Any], releases.Table]] = []
+    if model is not None and holdout is not None:
+        evaluations = await _evaluations(visit, holdout, job_id)
     return {
         "job": job,
-        "title": words.job_title(job["kind"], dataset.get("name"), job["created_at"]),
+        "title": job["kind"].capitalize() if view.release is None else layouts.title(view.release),
         "dataset_name": dataset.get("name"),
         "is_over": job["state"] in _FINAL_STATES,
-        "shown": tables,
-        "states": words.STATES,
-        "kept_out": dataset.get("holdout") if job["kind"] == "model" else None,
+        "shown": view,
+        "holdout": holdout,
+        "evaluations": evaluations,
+        "model": model,
+        "features": () if model is None else predictions.features(model),
     }
+
+
+async def _evaluations(visit: Visit, holdout: str, model: str) -> list[tuple[dict[str, Any], releases.Table]]:
+    """Return the newest evaluations of a model, each with its measures."""
+    jobs = await visit.api.get(
+        "/v1/jobs", dataset=holdout, kind="evaluation", state="done", limit=_MAX_EVALUATIONS_READ
+    )
+    evaluations = []
+    for job in jobs["items"]:
+        answer = await visit.api.send("GET", f"/v1/jobs/{job['id']}/evaluation")
+        view = await in_turn(releases.shown, "evaluation", answer.content, {})
+        if isinstance(view.release, ReleasedEvaluation) and view.release.model == model:
+            evaluations.append((job, view.tables[0]))
+    return evaluations

@@ -8,10 +8,13 @@ from fastapi.responses import HTMLResponse
 from app.http.errors import ApiError
 from app.http.queries import strict_router
 from app.pages.api import part
-from app.pages.forms import Forms, document
+from app.pages.forms import Forms, document, with_defaults
 from app.pages.frame import PageRoute, Visit, Visiting, stewards
 from app.pages.session import PREFIX
 from purse.wire.base import Identifier
+
+_MAX_NAMES = 200  # of analysts, which the form suggests
+_DEFAULTS = {"share": "or an epsilon below", "epsilon": "or a share above", "delta": "the budget's delta"}
 
 router = strict_router(
     prefix=f"{PREFIX}/datasets/{{dataset_id}}/people",
@@ -74,13 +77,15 @@ async def _change(
 
 async def _page(visit: Visit, dataset_id: str, values: dict[str, str], error: ApiError | None = None) -> Response:
     place = f"/v1/datasets/{dataset_id}"
+    tokens = await visit.api.get("/v1/tokens", role="analyst", limit=_MAX_NAMES)
     return await visit.page(
         "people.html",
         200 if error is None else error.status,
         dataset=await visit.api.get(place),
         grants=await visit.api.get(f"{place}/grants", limit=500),
         allotments=await visit.api.get(f"{place}/allotments", limit=500),
-        fields=_forms(visit).fields("AllotmentRequest", values, {}),
+        fields=with_defaults(_forms(visit).fields("AllotmentRequest", values, {}), _DEFAULTS),
+        analysts=sorted({token["name"] for token in tokens["items"]}),
         granted="" if "share" in values else values.get("analyst", ""),
         allotted=values.get("analyst", "") if "share" in values else "",
         problem=None if error is None else error.details(),

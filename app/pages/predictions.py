@@ -1,8 +1,11 @@
-"""Predictions of a released model for the rows of a CSV file that the visitor sends. They cost nothing."""
+"""Predictions of a released model, for one row of a form or for the rows of a CSV file. They cost nothing."""
 
 import csv
 import io
-from typing import Literal
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from fastapi import Response
 from fastapi.responses import HTMLResponse
@@ -10,13 +13,16 @@ from fastapi.responses import HTMLResponse
 from app.http.errors import ApiError
 from app.http.queries import strict_router
 from app.http.work import in_turn
+from app.pages import words
 from app.pages.frame import PageRoute, Visiting
 from app.pages.session import PREFIX
 from purse.model import Model
 from purse.wire.base import Identifier
-from purse.wire.files import Dialect
+from purse.wire.columns import CategoryColumn, Column
+from purse.wire.files import PLAIN, Dialect
 from purse.wire.problems import Violation
 
+MAX_FORM_FIELDS = 60
 MAX_FILE_BYTES = 2**20  # as of other bodies, because reading a file takes the server's time
 _FORMATS = {"comma": Dialect(), "semicolon": Dialect(delimiter=";", decimal=","), "tab": Dialect(delimiter="\t")}
 Format = Literal["comma", "semicolon", "tab"]
@@ -29,6 +35,30 @@ router = strict_router(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """The field of one column in the form for a prediction; `options` are a category column's categories."""
+
+    name: str
+    hint: str
+    options: tuple[str, ...] = ()
+
+
+def features(model: Model) -> tuple[Feature, ...]:
+    """Return the fields of the form for one prediction; none if there are more than MAX_FORM_FIELDS."""
+    if len(model.features) > MAX_FORM_FIELDS:
+        return ()
+    return tuple(map(_feature, model.features))
+
+
+@router.post("/row")
+async def predict_row(visit: Visiting, job_id: Identifier) -> Response:
+    """Return the model's prediction for one row, whose values come from the page's form."""
+    values = await visit.form()
+    release = await visit.api.send("GET", f"/v1/jobs/{job_id}/model")
+    return await visit.page("prediction.html", **await in_turn(_prediction, release.content, values))
+
+
 @router.post("")
 async def predict(visit: Visiting, job_id: Identifier) -> Response:
     """Return a CSV file with the model's prediction for each row of the file that was sent."""
@@ -39,6 +69,53 @@ async def predict(visit: Visiting, job_id: Identifier) -> Response:
     text = await in_turn(_predictions, release.content, file, _FORMATS.get(values.get("format", ""), Dialect()))
     headers = {"Content-Disposition": f'attachment; filename="{job_id}.predictions.csv"'}
     return Response(text, media_type="text/csv", headers=headers)
+
+
+def _feature(column: Column) -> Feature:
+    if isinstance(column, CategoryColumn):
+        return Feature(column.name, "", (*column.categories, "(other)"))
+    return Feature(column.name, words.bounds(column.model_dump()))
+
+
+def _prediction(release: bytes, values: Mapping[str, str]) -> dict[str, Any]:
+    """Return the prediction for one row as names and values, or the fields that cannot be read."""
+    model = Model.model_validate_json(release)
+    texts = [values.get(f"row.{index}", "").strip() for index in range(len(model.features))]
+    pairs = list(zip(model.features, texts, strict=True))
+    unreadable = [index for index, (column, text) in enumerate(pairs) if text and not _is_readable(column, text)]
+    if unreadable:
+        return {
+            "wrong": {index: model.features[index].name for index in unreadable},
+            "predicted": {},
+            "unsupported": [],
+        }
+    row = {column.name: text for column, text in pairs}
+    [prediction] = model.predict([row]).tolist()
+    unsupported = model.unsupported_categories
+    weak = [column.name for column, text in pairs if _category(column, text) in unsupported.get(column.name, ())]
+    return {"wrong": {}, "predicted": _named(model, prediction), "unsupported": weak}
+
+
+def _is_readable(column: Column, text: str) -> bool:
+    return isinstance(column, CategoryColumn) or column.date is not None or math.isfinite(PLAIN.number(text))
+
+
+def _category(column: Column, text: str) -> str:
+    return text if isinstance(column, CategoryColumn) and text in column.categories else "(other)"
+
+
+def _named(model: Model, prediction: Any) -> dict[str, str]:
+    """Return a prediction as text, under the name of what it states."""
+    classes, target = [*(model.classes or ())], model.target
+    match model.link:
+        case "softmax":
+            return {f"P({name})": words.number(p, 3) for name, p in zip(classes, prediction, strict=True)}
+        case "logistic":
+            return {f"P({classes[1]})": words.number(prediction, 3)}
+        case "sign":
+            return {target.name: str(prediction)}
+    date = None if isinstance(target, CategoryColumn) else target.date
+    return {target.name: words.dated(prediction, date) or words.number(prediction)}
 
 
 def _predictions(release: bytes, file: bytes, dialect: Dialect) -> str:

@@ -1,60 +1,104 @@
-"""Tables of a release on its page. All numbers in them are released already.
+"""A release on its page: its tables as text, with bars, shades and charts. All numbers in them are released already.
 
 A page shows the first rows and columns of a large release. The file contains all of it.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice, pairwise, product
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from app.pages import words
-from app.pages.words import number
-from purse.model import Model, inputs
-from purse.wire.columns import CategoryColumn, Column
-from purse.wire.evaluations import ManyClasses, Measured, ReleasedEvaluation, Residuals, TwoClasses
-from purse.wire.profiles import ColumnProfile, DatasetProfile, Interval
-from purse.wire.statistics import Axis, CountsResult, CovarianceResult, MeansResult, QuantilesResult, ReleasedStatistic
+from app.pages import charts, words
+from app.pages.charts import Chart
+from purse import layouts, tables
+from purse.layouts import Release
+from purse.model import Model
+from purse.tables import Estimate, Span
+from purse.wire.evaluations import ReleasedEvaluation
+from purse.wire.profiles import DatasetProfile
+from purse.wire.statistics import ReleasedStatistic
 
 MOST_ROWS, MOST_COLUMNS, MOST_CELLS = 500, 24, 2000  # shown of one table
 MOST_OF_PAGE = 5000  # cells: no further table is begun after so many
 MOST_BYTES = 2**21  # of a release that is read for a page: reading one keeps all other threads waiting
+_DARKEST_SHADE = 0.5  # text on it stays readable
+_DIGITS = 3  # of a number that is not a count
+_DOCUMENTS: Mapping[str, type[Release]] = {
+    "statistic": ReleasedStatistic,
+    "evaluation": ReleasedEvaluation,
+    "profile": DatasetProfile,
+}
 
-V = TypeVar("V")
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A bar beside a row, and the interval of its value; lengths from -1 to 1.
+
+    Parameters
+    ----------
+    length : from zero to the value
+    low, high : ends of the interval; both equal to the length if there is none
+    """
+
+    length: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table.
+    """One table as a page shows it.
 
     Parameters
     ----------
-    caption : what it is of
+    caption, note : its heading, and a sentence below
     heads : over its columns
     rows : a name, and cells
-    lengths : of a bar for each row, from -1 to 1; none where there are no bars
-    left_out : further rows, which are not shown
-    columns_left_out : further columns, which are not shown
+    bars : one for each row, if there are bars
+    shades : opacity of the color behind each cell after the name, if the table is a heat map
+    chart : the same numbers as a chart, if there is one
+    left_out, columns_left_out : numbers of further rows and columns, which are not shown
     """
 
     caption: str
+    note: str
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    lengths: tuple[float, ...] = ()
+    bars: tuple[Bar, ...] = ()
+    shades: tuple[tuple[float, ...], ...] = ()
+    chart: Chart | None = None
     left_out: int = 0
     columns_left_out: int = 0
+
+    @classmethod
+    def of(cls, table: tables.Table) -> "Table":
+        """Return the part of a table that a page shows."""
+        columns = min(len(table.headings), 1 + MOST_COLUMNS)
+        most_rows = min(MOST_ROWS, MOST_CELLS // columns)
+        rows = [row[:columns] for row in table.rows[:most_rows]]
+        return cls(
+            table.caption,
+            table.note,
+            tuple(table.headings[:columns]),
+            tuple(tuple(map(written, row)) for row in rows),
+            _bars(list(map(_first_number, rows)), table.within) if table.look == "bars" else (),
+            _shades([row[1:] for row in rows]) if table.look == "heat" else (),
+            charts.of_table(table),
+            max(len(table.rows) - most_rows, 0),
+            len(table.headings) - columns,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a page shows of a release.
+    """The part of a release that a page shows.
 
     Parameters
     ----------
+    release : the document; None if there is none, or it is too large to be read for a page
     tables : the first of its tables
     is_all : whether there are no others
     """
 
+    release: Release | None = None
     tables: tuple[Table, ...] = ()
     is_all: bool = True
 
@@ -63,159 +107,58 @@ def shown(kind: str, content: bytes, dates: Mapping[str, str | None]) -> Shown:
     """Return the first tables of a release; `dates` are the columns that hold days or seconds."""
     if len(content) > MOST_BYTES:
         return Shown(is_all=False)
-    tables: list[Table] = []
+    release = _DOCUMENTS.get(kind, Model).model_validate_json(content)
+    first: list[Table] = []
     cells = 0
-    for table in _tables(kind, content, dates):
+    for each in layouts.tables(release, dates):
         if cells >= MOST_OF_PAGE:
-            return Shown(tuple(tables), is_all=False)
-        tables.append(table)
+            return Shown(release, tuple(first), is_all=False)
+        table = Table.of(each)
+        first.append(table)
         cells += len(table.rows) * len(table.heads)
-    return Shown(tuple(tables))
+    return Shown(release, tuple(first))
 
 
-def _tables(kind: str, content: bytes, dates: Mapping[str, str | None]) -> Iterator[Table]:
-    match kind:
-        case "statistic":
-            return _statistic(ReleasedStatistic.model_validate_json(content), dates)
-        case "evaluation":
-            return iter([_evaluation(ReleasedEvaluation.model_validate_json(content))])
-        case "profile":
-            return _profile(DatasetProfile.model_validate_json(content))
+def written(cell: object) -> str:
+    """Return a cell as text: an estimate with its interval, dates as dates, counts with all digits."""
+    match cell:
+        case None:
+            return "–"
+        case int():
+            return f"{cell:,}"
+        case float():
+            return words.number(cell, _DIGITS)
+        case Span(low, high, date):
+            return words.between(low, high, date)
+        case Estimate(value, low, high, date):
+            at, *ends = (words.dated(each, date) or words.number(each, _DIGITS) for each in (value, low, high))
+            return f"{at} [{', '.join(ends)}]"
         case _:
-            return _model(Model.model_validate_json(content))
+            return str(cell)
 
 
-def _model(model: Model) -> Iterator[Table]:
-    if (best := model.tuning) is not None:
-        row = (f"candidate {best.candidate + 1}", number(best.score), number(best.noise_std))
-        yield _table(f"The best of {best.runs} runs that counted", ("chosen", "score", "std of its noise"), [row], 1)
-    heads = (f"coefficient for {model.target.name}", "value")
-    named = model.named
-    classes = {name: of for name, of in named.items() if isinstance(of, dict)}
-    if classes:
-        for name, of in classes.items():
-            yield _bars(f"Class {name}", heads, list(of), list(of.values()))
-        return
-    values = [value for value in named.values() if isinstance(value, float)]
-    yield _bars("Coefficients of encoded values", heads, list(named), values)
+def _bars(cells: Sequence[object], within: float) -> tuple[Bar, ...]:
+    """Return bars of numbers, with the ends of their intervals."""
+    estimates = [each if isinstance(each, Estimate) else _estimate(each, within) for each in cells]
+    scale = max((abs(end) for each in estimates for end in (each.value, each.low, each.high)), default=0.0) or 1.0
+    return tuple(Bar(each.value / scale, each.low / scale, each.high / scale) for each in estimates)
 
 
-def _statistic(found: ReleasedStatistic, dates: Mapping[str, str | None]) -> Iterator[Table]:
-    match found.result:
-        case CountsResult() as counts:
-            yield _counts(counts)
-        case MeansResult() as means:
-            if means.numbers:
-                numbers = ((one.column, between(one.mean, dates.get(one.column))) for one in means.numbers)
-                yield _table("Means", ("column", "mean"), numbers, len(means.numbers))
-            for each in means.categories:
-                names = _names(each.column)
-                shares = zip(names, map(between, each.shares), strict=True)
-                yield _table(each.column.name, ("category", "share"), shares, len(names))
-        case QuantilesResult() as quantiles:
-            rows = (
-                (one.column, number(q.share), between(q.at, dates.get(one.column)))
-                for one in quantiles.columns
-                for q in one.quantiles
-            )
-            count = sum(len(one.quantiles) for one in quantiles.columns)
-            yield _table("Quantiles", ("column", "share", "at"), rows, count)
-        case CovarianceResult() as spread:
-            yield _grid("Correlation", spread.columns, spread.columns, spread.correlation, between)
+def _first_number(row: Sequence[object]) -> object:
+    return next((cell for cell in row[1:] if isinstance(cell, int | float | Estimate)), None)
 
 
-def _evaluation(found: ReleasedEvaluation) -> Table:
-    measured: list[tuple[str, Measured | None]]
-    match found.result:
-        case TwoClasses() as two:
-            measured = [("accuracy", two.accuracy), ("AUC", two.auc), ("log loss", two.log_loss)]
-        case ManyClasses() as many:
-            recalls = zip(many.classes, many.recall, strict=True)
-            measured = [("accuracy", many.accuracy), *((f"recall of {name}", one) for name, one in recalls)]
-        case Residuals() as cut:
-            measured = [("mean squared error", cut.mean_squared_error), ("mean absolute", cut.mean_absolute_error)]
-    heads = ("measure", "value", "noise and sampling", "noise alone")
-    rows = [
-        (
-            name,
-            number(one.value),
-            f"{number(one.low)} to {number(one.high)}",
-            f"{number(one.noise_low)} to {number(one.noise_high)}",
-        )
-        for name, one in measured
-        if one is not None
-    ]
-    return _table("On the holdout set, with intervals of about 95 % confidence", heads, rows, len(rows))
+def _estimate(cell: object, within: float) -> Estimate:
+    value = float(cell) if isinstance(cell, int | float) else 0.0
+    return Estimate(value, value - within, value + within)
 
 
-def _counts(found: CountsResult) -> Table:
-    parts = [_parts(axis) for axis in found.axes]
-    caption = f"Rows in each cell, each within {number(found.within, 3)} of the exact number in 95 of 100 releases"
-    if len(parts) == 2:
-        first, second = parts
-        rows = [found.counts[i : i + len(second)] for i in range(0, len(found.counts), len(second))]
-        return _grid(caption, first, second, rows, _whole)
-    names = [", ".join(cell) for cell in islice(product(*parts), MOST_ROWS)]
-    return _bars(caption, (", ".join(axis.column.name for axis in found.axes), "rows"), names, found.counts)
+def _shades(rows: Sequence[Sequence[object]]) -> tuple[tuple[float, ...], ...]:
+    """Return shades of correlations, or of counts in proportion to the largest one."""
+    weights = [[abs(_estimate_or_count(cell)) for cell in row] for row in rows]
+    largest = max((weight for row in weights for weight in row), default=0.0) or 1.0
+    return tuple(tuple(_DARKEST_SHADE * weight / largest for weight in row) for row in weights)
 
 
-def _profile(found: DatasetProfile) -> Iterator[Table]:
-    numbers = [column for column in found.columns if column.edges is not None]
-    if numbers:
-        heads = ("number", "mean", "std", "median", "5 %", "95 %")
-        yield _table("Numbers", heads, map(_line, numbers), len(numbers))
-    for column in found.columns:
-        if column.edges is None:
-            yield _bars(column.column.name, ("category", "rows"), _names(column.column), column.counts)
-
-
-def _line(profile: ColumnProfile) -> tuple[str, ...]:
-    at = {quantile.share: quantile.at for quantile in profile.quantiles or ()}
-    date = None if isinstance(profile.column, CategoryColumn) else profile.column.date
-    mean, *quantiles = (between(place, date) for place in (profile.mean, at.get(0.5), at.get(0.05), at.get(0.95)))
-    return (profile.column.name, mean, between(profile.std), *quantiles)
-
-
-def between(found: Interval | None, date: str | None = None) -> str:
-    """A number and its interval; a place in a column of dates as a date, to the day where it holds days."""
-    if found is None:
-        return "–"
-    at, low, high = (words.dated(value, date) or number(value) for value in (found.value, found.low, found.high))
-    return f"{at} [{low}, {high}]"
-
-
-def _parts(axis: Axis) -> list[str]:
-    if axis.edges is None:
-        return _names(axis.column)
-    date = axis.column.date
-    return [words.between(low, high, date) for low, high in pairwise(axis.edges)]
-
-
-def _names(column: Column) -> list[str]:
-    return [*column.categories, "(other)"] if isinstance(column, CategoryColumn) else inputs(column)
-
-
-def _whole(count: float) -> str:
-    return f"{count:.0f}"
-
-
-def _bars(caption: str, heads: tuple[str, str], names: Iterable[str], values: Sequence[float]) -> Table:
-    """Return a table with a bar for each row; of the names, as many as there are rows or as are shown."""
-    longest = max(map(abs, values), default=0.0) or 1.0
-    table = _table(caption, heads, zip(names, map(number, values), strict=False), len(values))
-    return replace(table, lengths=tuple(v / longest for v in values[: len(table.rows)]))
-
-
-def _grid(
-    caption: str, names: Sequence[str], heads: Sequence[str], values: Sequence[Sequence[V]], write: Callable[[V], str]
-) -> Table:
-    """Return a table of rows and columns; only what is shown of it is written."""
-    rows = ((name, *map(write, row[:MOST_COLUMNS])) for name, row in zip(names, values, strict=True))
-    table = _table(caption, ("", *heads[:MOST_COLUMNS]), rows, len(names))
-    return replace(table, columns_left_out=max(len(heads) - MOST_COLUMNS, 0))
-
-
-def _table(caption: str, heads: tuple[str, ...], rows: Iterable[tuple[str, ...]], count: int) -> Table:
-    """Return a table of the first of its `count` rows."""
-    limit = min(MOST_ROWS, MOST_CELLS // len(heads))
-    return Table(caption, heads, tuple(islice(rows, limit)), left_out=max(count - limit, 0))
+def _estimate_or_count(cell: object) -> float:
+    return cell.value if isinstance(cell, Estimate) else _estimate(cell, 0.0).value

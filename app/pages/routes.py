@@ -10,13 +10,14 @@ from app.http.errors import NO_ROUTE, ApiError
 from app.http.handlers import respond
 from app.http.queries import strict_router
 from app.http.work import in_turn
+from app.pages import charts
 from app.pages.frame import PageRoute, Passing, Visiting
 from app.pages.session import PREFIX
 from purse.wire.base import Identifier
 
 router = strict_router(include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse)
 fallback = APIRouter(include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse)
-"""All other addresses; included after every other router."""
+"""All other addresses. Included after every other router."""
 
 _MOST_COLUMNS = 300  # shown on a dataset's page
 Cursor = Annotated[str | None, Query(max_length=64)]
@@ -24,7 +25,7 @@ Cursor = Annotated[str | None, Query(max_length=64)]
 
 @router.get("/")
 def root(visit: Passing) -> Response:
-    """Redirect a browser to the pages; a program gets 404."""
+    """Redirect a browser to the pages. A program gets 404."""
     if "text/html" not in visit.request.headers.get("accept", ""):
         return respond(ApiError("not_found", NO_ROUTE))
     return visit.go("")
@@ -41,8 +42,22 @@ async def dataset(visit: Visiting, dataset_id: Identifier) -> Response:
     """Return a dataset's public facts, its budget, and the visitor's jobs on it by method."""
     public = await visit.api.get(f"/v1/datasets/{dataset_id}")
     jobs = await visit.api.get("/v1/jobs", dataset=dataset_id, limit=500)
-    methods = await in_turn(_by_method, jobs["items"])
-    return await visit.page("dataset.html", dataset=public, jobs=jobs, methods=methods, most_columns=_MOST_COLUMNS)
+    charged = [job for job in jobs["items"] if job["state"] != "cancelled" or job["started_at"] is not None]
+    return await visit.page(
+        "dataset.html",
+        dataset=public,
+        jobs=jobs,
+        charged=charged,
+        methods=await in_turn(_by_method, charged),
+        chart=None if jobs["next"] else await in_turn(charts.spending, charged[::-1]),
+        most_columns=_MOST_COLUMNS,
+    )
+
+
+@router.get(f"{PREFIX}/glossary")
+async def glossary(visit: Visiting) -> Response:
+    """Return short explanations of the technical terms on the pages."""
+    return await visit.page("glossary.html")
 
 
 @fallback.get(f"{PREFIX}/{{path:path}}")
@@ -54,9 +69,8 @@ async def nowhere(visit: Visiting) -> Response:
     raise error
 
 
-def _by_method(jobs: list[dict[str, Any]]) -> list[tuple[str, int, float]]:
+def _by_method(charged: list[dict[str, Any]]) -> list[tuple[str, int, float]]:
     """Return the number and quoted share of charged jobs by method, the largest share first."""
-    charged = [job for job in jobs if job["state"] != "cancelled" or job["started_at"] is not None]
     count, share = Counter[str](), Counter[str]()
     for job in charged:
         name = job["quote"]["method"]["name"]

@@ -81,7 +81,7 @@ def begin(request: Request, response: Response, token: str, is_led: bool = False
         raise ApiError("unauthenticated")
     value = (_LED if is_led else "") + quote(token, safe="")
     if len(value) > MOST_COOKIE_BYTES:
-        raise ApiError("too_large", "This token is too long for a browser's cookie: use the API or the commands.")
+        raise ApiError("too_large", "This token is too long for a browser's cookie. Use the API or the commands.")
     _set(request, response, value, SECONDS)
 
 

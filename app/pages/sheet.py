@@ -11,7 +11,7 @@ from app.http.errors import ApiError
 from app.http.work import in_turn
 from app.pages import words
 from app.pages.api import part as path_part
-from app.pages.forms import Field, Forms, document, with_defaults
+from app.pages.forms import Field, Forms, document, missing, with_defaults
 from app.pages.frame import Visit
 from purse.wire.problems import Violation
 
@@ -24,7 +24,7 @@ _SCHEMAS: dict[Kind, str] = {
     "evaluation": "EvaluationRequest",
 }
 _PATHS: dict[Kind, str] = {"model": "/v1/jobs", "statistic": "/v1/statistics", "tuning": "/v1/tunings"}
-_COMMON_FIELDS = ("model", "target", "positive", "features", "columns", "method", "candidates", "repeats", "privacy")
+_COMMON_FIELDS = ("model", "target", "positive", "features", "method", "columns", "candidates", "repeats", "privacy")
 _TABLES = Field(
     "counts_of_several_columns",
     "choice",
@@ -122,7 +122,10 @@ class Sheet:
         ----------
         key : idempotency key of a request whose outcome is unknown; a fresh one if None
         """
-        common = [field for field in self.fields if field.name in _COMMON_FIELDS]
+        common = sorted(
+            (field for field in self.fields if field.name in _COMMON_FIELDS),
+            key=lambda field: _COMMON_FIELDS.index(field.name),
+        )
         if self.tables is not None:
             common.insert(-1, self.tables)  # before the privacy
         return await self.visit.page(
@@ -133,6 +136,7 @@ class Sheet:
             first=common,
             more=[field for field in self.fields if field.name not in _COMMON_FIELDS],
             forecast_fields=self.forecast_fields,
+            missing=missing(self.fields),
             key=key or str(uuid.uuid4()),
             **context,
         )

@@ -15,7 +15,7 @@ from fastapi.responses import HTMLResponse
 from app.http.errors import ApiError
 from app.http.queries import strict_router
 from app.http.work import in_turn
-from app.pages.forms import Field, Forms, document, form_values, member_indices, without
+from app.pages.forms import Field, Forms, document, form_values, member_indices, with_defaults, without
 from app.pages.frame import PageRoute, Visit, Visiting, stewards
 from app.pages.session import PREFIX
 from app.sources.identifiers import identifying
@@ -25,6 +25,13 @@ from purse.wire.files import PLAIN, Dialect, FileReport
 _SCHEMAS = {"number": "NumberColumnInput", "category": "CategoryColumn"}  # by a column's type
 _DECISIONS = ("name", "unit", "budget", "dialect")  # fields with a place of their own on the page
 _COMMON_FIELDS = ("name", "lower", "upper", "categories")  # of a column; the others are folded
+_EXAMPLES = {
+    "name": "such as Hospital stays 2025",
+    "unit.column": "none: one row is protected",
+    "unit.max_rows": "such as 10",
+    "budget.epsilon": "such as 1",
+    "budget.delta": "such as 0.000001",
+}
 _MAX_COLUMNS = 300  # of the editor; a pasted declaration may have as many as the API accepts
 
 
@@ -78,11 +85,12 @@ class Editor:
         forms = Forms(visit.request.app.openapi()["components"]["schemas"])
         indices = member_indices(values, "columns")
         if len(indices) > _MAX_COLUMNS:
-            raise ApiError("too_large", f"The editor takes at most {_MAX_COLUMNS} columns: paste the declaration.")
+            raise ApiError("too_large", f"The editor takes at most {_MAX_COLUMNS} columns. Paste the declaration.")
         columns = [_column(forms, values, f"columns.{index}") for index in indices]
         meanings = {kind: {f.label: f.hint for f in forms.fields(name, {}, {})} for kind, name in _SCHEMAS.items()}
         options = {"targets": _column_names(values)}
-        return cls(forms.fields("DatasetSpec", values, options, ("columns",)), columns, meanings)
+        fields = forms.fields("DatasetSpec", values, options, ("columns",))
+        return cls(with_defaults(fields, _EXAMPLES), columns, meanings)
 
     @property
     def document(self) -> dict[str, Any]:
@@ -163,7 +171,8 @@ def _column(forms: Forms, values: dict[str, str], path: str) -> ColumnForm:
     kind = kind if kind in _SCHEMAS else "number"
     fields = forms.fields(_SCHEMAS[kind], values, {}, prefix=f"{path}.")
     common = sorted((f for f in fields if f.label in _COMMON_FIELDS), key=lambda f: _COMMON_FIELDS.index(f.label))
-    return ColumnForm(path, kind, common, [field for field in fields if field.label not in _COMMON_FIELDS])
+    common += [field for field in fields if field.label == "date" and field.value]
+    return ColumnForm(path, kind, common, [field for field in fields if field not in common])
 
 
 def _dialect(spec: dict[str, Any]) -> Dialect:
@@ -231,7 +240,9 @@ def _with_header(values: dict[str, str], types: dict[str, str], former: set[str]
     fresh = [name for name in types if name.strip() not in ("", *names)]
     begin = _next_index(values)
     for index, name in enumerate(fresh[:_MAX_COLUMNS], begin):
-        values |= {f"columns.{index}.name": name.strip(), f"columns.{index}.type": types[name]}
+        is_date = types[name] == "date"
+        values |= {f"columns.{index}.name": name.strip(), f"columns.{index}.type": "number" if is_date else types[name]}
+        values |= {f"columns.{index}.date": "days"} if is_date else {}
     return values
 
 
@@ -241,4 +252,4 @@ def _is_untouched(name: str, values: dict[str, str], former: set[str]) -> bool:
     if not column.startswith("columns.") or values.get(f"{column}name", "") not in former:
         return False
     filled = {field.removeprefix(column) for field, value in values.items() if field.startswith(column) and value}
-    return "name" not in filled or filled <= {"name", "type"}
+    return "name" not in filled or filled <= {"name", "type", "date"}

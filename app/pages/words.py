@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from html import escape
 from typing import Any
 
 _LARGEST_WHOLE = 1e15  # a double holds no unit digit beyond
@@ -13,6 +14,9 @@ _SHORTEST_SECONDS = 0.1  # shorter durations are not told apart
 _SECONDS_PER_MINUTE, _SECONDS_PER_HOUR = 60, 3600
 STATES = {"queued": "Queued", "running": "Running", "done": "Completed", "failed": "Failed", "cancelled": "Cancelled"}
 """Names of a job's states."""
+BADGES = {"queued": "secondary", "done": "success", "failed": "danger", "cancelled": "secondary"}
+"""Variants of the badges of a job's states; the others have none."""
+_CODE = re.compile("`([^`]+)`")
 _ROOT = re.compile(r"^(?:body|spec|query)(?:\.|$)")
 _MEMBER = re.compile(r"\b(column|candidate)s\.(\d+)(?:\.(?:number|category)(?=\.|$))?")
 
@@ -33,7 +37,7 @@ def large(value: float) -> str:
     for unit, name in ((_BILLION, "billion"), (_MILLION, "million")):
         if unit <= value < 1e3 * _BILLION:
             return f"{value / unit:.3g} {name}"
-    return number(value)
+    return number(value, 3)
 
 
 def rounded_down(value: float | None) -> str:
@@ -70,10 +74,19 @@ def minute(timestamp: str) -> str:
     return timestamp[:16].replace("T", " ")
 
 
-def job_title(kind: str, dataset: str | None, created_at: str) -> str:
-    """Return a job's name on its page: `people model, 2026-11-24`."""
-    name = kind.capitalize() if dataset is None else f"{dataset} {kind}"
-    return f"{name}, {day(created_at)}"
+class Html(str):
+    """HTML that a template does not escape again."""
+
+    __slots__ = ()
+
+    def __html__(self) -> str:
+        """Return the HTML itself, as MarkupSafe asks for it."""
+        return str(self)
+
+
+def coded(text: str) -> Html:
+    """Return text as HTML, in which text between backticks is code."""
+    return Html(_CODE.sub(r"<code>\1</code>", escape(text)))
 
 
 def place(where: str) -> str:
@@ -90,7 +103,7 @@ def bounds(column: Mapping[str, Any]) -> str:
 
 def between(low: float, high: float, date: str | None) -> str:
     """Return a part of a column's range, of dates as dates."""
-    return " to ".join(_dated(end, date) or number(end) for end in (low, high))
+    return " to ".join(dated(end, date) or number(end, 3) for end in (low, high))
 
 
 def dated(value: float, date: str | None) -> str | None:

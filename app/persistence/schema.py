@@ -43,13 +43,13 @@ def refuse_unknown(connection: sa.Connection) -> None:
     if revision is not None and revision < OLDEST:
         raise StartRefused(
             f"the database was created by an unreleased version of Privy Purse (schema {revision}), which this version "
-            "cannot read: export the models and receipts that you need with that version, then start a new home "
+            "cannot read. Export the models and receipts that you need with that version, then start a new home "
             "(PURSE_HOME) with an empty database"
         )
     if revision is not None and revision > NEWEST:
         raise StartRefused(
             f"the database was upgraded by a newer version of Privy Purse (schema {revision}), which this version "
-            "cannot read: start the newer version, or restore home and database from a backup of this version"
+            "cannot read. Start the newer version, or restore home and database from a backup of this version"
         )
 
 

@@ -118,7 +118,7 @@ class Database:
             refuse_unknown(connection)
             if at_start and not self._dialect.upgrades_at_start:
                 raise StartRefused(
-                    "the database does not have the schema of this version, and other servers may use it: stop every "
+                    "the database does not have the schema of this version, and other servers may use it. Stop every "
                     "server on it, then run `purse server migrate`"
                 )
             upgrade(connection)
@@ -142,7 +142,7 @@ class Database:
     @contextmanager
     def _once(self) -> Iterator[None]:
         if getattr(self._thread, "writes", False):
-            raise RuntimeError("Database.write within Database.write of one thread: pass the connection on instead")
+            raise RuntimeError("Database.write within Database.write of one thread. Pass the connection on instead")
         self._thread.writes = True
         try:
             yield

@@ -5,23 +5,17 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from accounting.privacy import Privacy
-from app.calculation.dependencies import Calculations
-from app.calculation.questions import Calibrate, Calibrated, Refused
-from app.http.body import json_body
+from app.calculation.pool import accepted
+from app.calculation.questions import Calibrate, Calibrated
+from app.http.body import JsonBody
 from app.http.callers import while_connected
-from app.http.errors import ApiError, responses
+from app.http.errors import responses
 from app.http.queries import strict_router
-from app.identity.dependencies import Principal, require
+from app.identity.dependencies import Anyone, Calculations, Room
 from app.wire import CalibrationRequest
 from purse.wire.outside import Calibration
 
 router = strict_router(prefix="/v1", tags=["calculator"])
-Anyone = Annotated[Principal, Depends(require("steward", "analyst", "auditor"))]
-
-
-async def room(calculations: Calculations, principal: Anyone) -> None:
-    """Refuse a caller with too many questions before the body is read."""
-    calculations.check(principal.id)
 
 
 @router.post(
@@ -35,17 +29,14 @@ async def calibrate(
     request: Request,
     calculations: Calculations,
     principal: Anyone,
-    _room: Annotated[None, Depends(room)],
-    body: Annotated[CalibrationRequest, Depends(json_body(CalibrationRequest))],
+    _room: Room,
+    body: Annotated[CalibrationRequest, Depends(JsonBody(CalibrationRequest))],
 ) -> Calibration:
     """Returns the smallest noise with which so many answers are (epsilon, delta)-DP, and the certifying accountant."""
     privacy = Privacy(body.epsilon, body.delta)
     question = Calibrate(body.mechanism, body.count, privacy, body.neighbors)
     answer = await while_connected(request, calculations.answer(principal.id, question))
-    if isinstance(answer, Refused):
-        raise ApiError(answer.code, answer.detail)
-    assert isinstance(answer, Calibrated)
-    release = answer.release
+    release = accepted(answer, Calibrated).release
     return Calibration(
         noise_multiplier=release.plan.queries[0].noise_multiplier,
         epsilon=release.epsilon,

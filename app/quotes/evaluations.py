@@ -32,9 +32,10 @@ def read(dataset: DatasetRow, request: EvaluationRequest, model: ReleasedModel, 
             "unsupported_combination", "A model is evaluated on the holdout set of its own dataset, not on another one."
         )
     try:
-        trained, released = JobSpec.model_validate_json(model.spec), Model.model_validate_json(model.document)
+        trained = JobSpec.model_validate_json(model.spec)
+        released = Model.model_validate_json(model.document)
     except ValueError:  # stored by a version with another format
-        raise ApiError("unsupported_combination", "This model has an older format: train it again.") from None
+        raise ApiError("unsupported_combination", "This model has an older format. Train it again.") from None
     assert isinstance(trained.design, Design)
     design = replace(trained.design, row_norm=trained.design.columns.row_norm)
     problem = problem_of(dataset, design, trained.problem.loss)

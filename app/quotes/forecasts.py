@@ -9,19 +9,18 @@ from fastapi import Depends, Request
 
 from accounting.records.events import Opened
 from accounting.records.ledger import advance
-from app.calculation.dependencies import Calculations
 from app.calculation.forecasts import TEST_ROWS, Forecasted, Scored
-from app.calculation.pool import Pool
-from app.calculation.questions import Answer, Forecast, Refused, forecasted
+from app.calculation.pool import Pool, accepted
+from app.calculation.questions import Answer, Forecast, forecasted
 from app.datasets import twins
 from app.datasets.service import opened
 from app.datasets.store import DatasetRow
-from app.http.body import json_body
+from app.http.body import JsonBody
 from app.http.callers import while_connected
-from app.http.errors import ApiError, responses
+from app.http.errors import invalid_field, responses
 from app.http.queries import strict_router
 from app.http.work import in_turn
-from app.identity.dependencies import Base, Chosen, Principal, require
+from app.identity.dependencies import Anyone, Base, Calculations, Chosen, Principal, Room
 from app.persistence.session import Database
 from app.quotes import requests, service
 from app.quotes.requests import ReadRequest
@@ -35,7 +34,6 @@ from purse.wire.forecasts import AccuracyForecast, ExpectedScore, Spread, Wanted
 from purse.wire.twins import TwinSource
 
 router = strict_router(prefix="/v1", tags=["jobs"])
-Anyone = Annotated[Principal, Depends(require("steward", "analyst", "auditor"))]
 _BASES: dict[TwinSource, str] = {
     "declaration": "Rows are drawn from the declaration alone: numbers uniformly between their bounds, categories with "
     "equal probabilities. The data may be distributed differently.",
@@ -45,11 +43,6 @@ _BASES: dict[TwinSource, str] = {
 }
 
 
-async def room(calculations: Calculations, principal: Anyone) -> None:
-    """Refuse a caller with too many questions before the body is read."""
-    calculations.check(principal.id)
-
-
 @router.post("/forecasts", summary="Forecast accuracy against epsilon", responses=responses(*REFUSALS))
 async def forecast(
     request: Request,
@@ -57,8 +50,8 @@ async def forecast(
     chosen: Chosen,
     calculations: Calculations,
     principal: Anyone,
-    _room: Annotated[None, Depends(room)],
-    body: Annotated[ForecastRequest, Depends(json_body(ForecastRequest))],
+    _room: Room,
+    body: Annotated[ForecastRequest, Depends(JsonBody(ForecastRequest))],
 ) -> AccuracyForecast:
     """Runs the method that a quote would name many times on rows of a public twin, with the noise of the dataset's n.
 
@@ -112,6 +105,10 @@ def _read(
 
 def _question(requested: ReadRequest, twin: Twin, body: ForecastRequest) -> Forecast:
     assert isinstance(requested.design, Design)
+    if body.inference:
+        raise invalid_field(
+            "body.inference", "must be false: a forecast is about accuracy; a quote states the widths of intervals"
+        )
     return Forecast(
         price=requested.question,
         design=requested.design,
@@ -128,9 +125,7 @@ def _forecast_of(
     question: Forecast, answer: Answer, body: ForecastRequest, by: TwinSource, dataset_id: str | None = None
 ) -> AccuracyForecast:
     """Return the answer with its spreads and the statements that it rests on."""
-    if isinstance(answer, Refused):
-        raise ApiError(answer.code, answer.detail)
-    assert isinstance(answer, Forecasted)
+    numbers = accepted(answer, Forecasted)
     problem, is_class = question.price.problem, question.design.classes is not None
     return AccuracyForecast(
         dataset=dataset_id,
@@ -140,15 +135,15 @@ def _forecast_of(
         signal=None if by == "sample" else question.signal,
         delta=question.price.privacy.delta,
         records=problem.n,
-        twin_records=answer.records,
+        twin_records=numbers.records,
         test_rows=TEST_ROWS,
-        runs=question.runs,
+        runs=len(numbers.at[0].scores),
         twin=question.seed,
-        at=[_expected(scored) for scored in answer.at],
-        constant=answer.constant,
-        optimum=answer.optimum,
-        wanted=None if body.wanted is None else Wanted(score=body.wanted, epsilon=reaching(body.wanted, answer.at)),
-        rests_on=list(_rests_on(question, answer, by)),
+        at=[_expected(scored) for scored in numbers.at],
+        constant=numbers.constant,
+        optimum=numbers.optimum,
+        wanted=None if body.wanted is None else Wanted(score=body.wanted, epsilon=reaching(body.wanted, numbers.at)),
+        rests_on=list(_rests_on(question, numbers, by)),
     )
 
 
@@ -187,7 +182,7 @@ def _rests_on(question: Forecast, answer: Forecasted, by: TwinSource) -> list[st
             f"{question.signal:g} was assumed. If the relation is weaker in the data, the model is worse."
         )
     statements.append(
-        f"The noise is that of the real method for {problem.n} {problem.unit.name}s, drawn anew in each run. The "
+        f"The noise is that of the real method for {problem.n} {problem.unit.name}s, drawn again in each run. The "
         "spread comes from the noise alone. Nothing was charged, and no data was read."
     )
     if answer.records < problem.n:

@@ -6,15 +6,20 @@
 from dataclasses import asdict, dataclass, replace
 
 import solvers
+from accounting.errors import BudgetExhausted, LedgerFrozen
 from accounting.filter import Cost
 from accounting.privacy import Privacy
 from accounting.records import receipt as receipts
 from accounting.records.allotments import Standing
 from accounting.records.events import Charged
-from app.calculation.questions import Answer, CalculatedPrice, Refused
+from app.calculation.pool import accepted
+from app.calculation.questions import Answer, CalculatedPrice
 from app.datasets.store import DatasetRow
 from app.http.errors import ApiError
+from app.quotes import inference
 from app.quotes.requests import ReadRequest
+from app.results.intervals import Widths
+from app.results.widths import widths
 from app.sources.design import Design, Table
 from app.sources.spec import JobSpec
 from app.wire import Quote, Requested
@@ -25,6 +30,7 @@ from purse.wire.neighbors import between
 from purse.wire.problems import Remaining
 from solvers import preparation
 from solvers.elsewhere import needs_one_machine
+from solvers.inference import RegressionTableRun
 from solvers.preparation import ByProfile
 from solvers.statistics import AnyCounting, Evaluation
 
@@ -41,6 +47,7 @@ class Priced:
     cost : in the currency of the dataset's filter; None if no budget could hold it
     guarantee : the requested (epsilon, delta), which the plan keeps
     seconds : predicted duration of the run
+    interval_width : of each answer of a statistic or an evaluation
     """
 
     request: Requested
@@ -51,33 +58,40 @@ class Priced:
     guarantee: Privacy
     seconds: float
     warnings: tuple[str, ...]
+    interval_width: Widths | None
 
-    def charged(self, job_id: str, analyst: str) -> Charged | None:
-        """Return the charge of a job; None if no budget could hold its cost."""
-        if self.cost is None:
-            return None
-        return Charged(job_id, self.cost, self.guarantee, analyst, self.dataset.id, self.planned.method.name)
-
-    def admitted(self, standing: Standing, charged: Charged | None) -> Standing | None:
-        """Return the ledger as it stands after the charge; None if it does not fit.
+    def charge(self, standing: Standing, job_id: str, analyst: str) -> Charged:
+        """Return the charge of a job.
 
         Raises
         ------
+        BudgetExhausted
+            if no budget could hold its cost.
         ApiError
             dataset_changed if the ledger's filter is not the priced one: the cost would be in another currency.
         """
         if standing.state.filter != self.dataset.state.filter:
             raise ApiError("dataset_changed")
-        return None if charged is None else standing.after(charged)
+        if self.cost is None:
+            raise BudgetExhausted("no budget holds the cost of this job")
+        return Charged(job_id, self.cost, self.guarantee, analyst, self.dataset.id, self.planned.method.name)
 
-    def quote(self, standing: Standing, after: Standing | None) -> Quote:
+    def outlook(self, standing: Standing) -> Quote:
+        """Return the quote of a job that is not submitted; raises as `charge`."""
+        try:
+            return self.quote(standing, standing.after(self.charge(standing, "", "")))
+        except (BudgetExhausted, LedgerFrozen):
+            return self.quote(standing, None)
+
+    def quote(self, standing: Standing, charged: Standing | None) -> Quote:
         """Return the quote.
 
         Parameters
         ----------
-        standing, after : the ledger as it stands before the charge, and after it (`admitted`)
+        standing, charged : the ledger as it stands before the charge, and after it; None if it is not admitted
         """
         release, problem, prepared = self.planned.release, self.planned.met, self.planned.preparation
+        method = self.planned.method
         return Quote(
             dataset=self.dataset.id,
             method=self.planned.method,
@@ -104,6 +118,8 @@ class Priced:
                 )
                 for query, std in zip(release.plan.queries, self.planned.noise_stds, strict=True)
             ],
+            interval_width=self.interval_width,
+            expected_table=inference.expected(method, problem) if isinstance(method, RegressionTableRun) else None,
             gradient_evaluations=self.planned.gradient_evaluations,
             forecast=self._forecast(),
             rows=None if problem.unit.is_person else problem.n,
@@ -113,10 +129,10 @@ class Priced:
             row_norm=problem.row_norm,
             gradient_bound=None if self._is_statistic else problem.G,
             slope_limit=problem.slope_limit,
-            fits=after is not None,
-            share=self._share(standing, after),
+            fits=charged is not None,
+            share=self._share(standing, charged),
             remaining=_remaining(standing),
-            remaining_after=None if after is None else _remaining(after),
+            remaining_after=None if charged is None else _remaining(charged),
             warnings=list(self.warnings),
         )
 
@@ -137,15 +153,15 @@ class Priced:
         """Whether no model is trained."""
         return isinstance(self.planned.method, AnyCounting)
 
-    def _share(self, standing: Standing, after: Standing | None) -> float | None:
+    def _share(self, standing: Standing, charged: Standing | None) -> float | None:
         """Return the charge's share of the visible budget after the charge, admitted or not; None if above 1."""
         if self.cost is None:
             return None
-        if after is None and not standing.sees_parts_only:
+        if charged is None and not standing.sees_parts_only:
             total = tuple(a + b for a, b in zip(standing.state.spent, self.cost, strict=True))
             part = standing.state.filter.share(self.cost, total)
         else:
-            part = (after or standing).share(self.cost)
+            part = (charged or standing).share(self.cost)
         return part if part <= 1 else None
 
 
@@ -158,10 +174,8 @@ def priced(requested: ReadRequest, answer: Answer) -> Priced:
         out_of_range, unsupported_combination or method_filter_mismatch if the calculation was refused;
         method_needs_one_machine; out_of_range if the receipt would be too long to sign.
     """
-    if isinstance(answer, Refused):
-        raise ApiError(answer.code, answer.detail)
-    assert isinstance(answer, CalculatedPrice)
-    dataset, planned, method = requested.dataset, answer.planned, answer.planned.method
+    price = accepted(answer, CalculatedPrice)
+    dataset, planned, method = requested.dataset, price.planned, price.planned.method
     reason = needs_one_machine(method, planned.met) if dataset.spec.storage == "partitions" else None
     if reason is not None:
         raise ApiError("method_needs_one_machine", f"{method.name}: {reason}. Choose another method.")
@@ -179,10 +193,11 @@ def priced(requested: ReadRequest, answer: Answer) -> Priced:
         dataset=dataset,
         spec=spec,
         planned=planned,
-        cost=answer.cost,
+        cost=price.cost,
         guarantee=requested.question.privacy,
-        seconds=answer.seconds,
-        warnings=_warnings(requested.design, dataset, requested.question.privacy),
+        seconds=price.seconds,
+        warnings=_warnings(requested.design, dataset, requested.question.privacy) + _table_warnings(spec),
+        interval_width=widths(spec, requested.profile),
     )
 
 
@@ -199,6 +214,12 @@ def _used_profile(prepared: preparation.Preparation) -> UsedProfile | None:
     if not isinstance(prepared, ByProfile) or prepared.job is None or prepared.sha256 is None:
         return None
     return UsedProfile(job=prepared.job, sha256=prepared.sha256)
+
+
+def _table_warnings(spec: JobSpec) -> tuple[str, ...]:
+    if not isinstance(spec.method, RegressionTableRun):
+        return ()
+    return tuple(inference.warnings(spec.method, spec.problem))
 
 
 def _warnings(design: Design | Table, dataset: DatasetRow, privacy: Privacy) -> tuple[str, ...]:

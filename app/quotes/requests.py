@@ -9,19 +9,22 @@ from accounting.privacy import Privacy, Unit
 from app.calculation.questions import Price, sentence
 from app.datasets.profiles import Released
 from app.datasets.store import DatasetRow
-from app.http.errors import ApiError
+from app.http.errors import ApiError, invalid_field
+from app.quotes import inference
 from app.settings import Settings
 from app.sources.design import Design, DesignError, Table
 from app.wire import FromProfile, JobRequest, Requested, StatisticRequest, TuningRequest
 from purse.wire.columns import CategoryColumn
-from purse.wire.problems import Violation
+from purse.wire.profiles import DatasetProfile
 from solvers import preparation
 from solvers.fitting import Wish
+from solvers.inference import RegressionTable
 from solvers.losses import Logistic, Loss, Softmax, Squared, names
 from solvers.methods import Method
 from solvers.preparation import ByProfile
 from solvers.preparation.moments import Moments
 from solvers.problem import Problem
+from solvers.regularizers import NoRegularizer
 from solvers.selection import Auto
 from solvers.statistics import AnyCounting, Profile
 from solvers.trials import Candidate, Candidates
@@ -35,6 +38,7 @@ class ReadRequest:
     ----------
     question : asks for the noise and the cost
     weights : of the model to evaluate; empty for other requests
+    profile : the latest released profile of the dataset, for the widths of intervals
     """
 
     request: Requested
@@ -42,6 +46,7 @@ class ReadRequest:
     design: Design | Table
     question: Price
     weights: tuple[float, ...] = ()
+    profile: DatasetProfile | None = None
 
 
 def read(
@@ -54,7 +59,7 @@ def read(
 
     Parameters
     ----------
-    profile : the released profile by which the request standardises rows, if it does
+    profile : the released profile by which a job standardises rows, if it does; for a statistic, the latest one
 
     Raises
     ------
@@ -69,19 +74,21 @@ def read(
     try:
         design = _table(dataset, request) if isinstance(request, StatisticRequest) else Design.of(dataset.spec, request)
     except DesignError as error:
-        raise _wrong("invalid_request", error.field, error.what) from None
+        raise invalid_field(f"body.{error.field}", error.what) from None
     rule, wish = dataset.state.filter, Wish()
     try:
         if isinstance(request, JobRequest) and isinstance(design, Design):
+            regularizer = NoRegularizer() if request.inference else request.regularizer
             problem = problem_of(
-                dataset, design, _loss(request, design), regularizer=request.regularizer, domain=request.domain
+                dataset, design, _loss(request, design), regularizer=regularizer, domain=request.domain
             )
             wish = Wish(_preparation(dataset, design, request, profile), request.slope_limit)
         elif isinstance(request, TuningRequest) and isinstance(design, Design):
             problem = problem_of(dataset, design, _loss(request, design))
         else:  # a statistic minimizes nothing: its problem only describes the rows
             problem = problem_of(dataset, design, Squared())
-        method, privacy = _method(request), privacy_of(request, rule)
+        method = _method(request, design)
+        privacy = privacy_of(request, rule)
     except OutOfRange as error:
         raise ApiError("out_of_range", sentence(error)) from None
     except (AccountingError, ValueError) as error:
@@ -92,10 +99,15 @@ def read(
         dataset,
         design,
         Price(method, problem, privacy, rule, *limits, wish.preparation, wish.slope_limit),
+        profile=profile.document if profile is not None and isinstance(request, StatisticRequest) else None,
     )
 
 
-def _method(request: JobRequest | StatisticRequest | TuningRequest) -> Method | Auto | AnyCounting | Candidates:
+def _method(
+    request: JobRequest | StatisticRequest | TuningRequest, design: Design | Table
+) -> Method | Auto | AnyCounting | Candidates | RegressionTable:
+    if isinstance(request, JobRequest) and isinstance(design, Design) and request.inference:
+        return inference.requested(request, design)
     if not isinstance(request, TuningRequest):
         return request.method
     candidates = [
@@ -125,7 +137,7 @@ def _preparation(
         return requested
     if profile is None:
         reason = "this job released no profile" if requested.job else "no profile of this dataset has been released"
-        raise _no_profile(f"{reason}; release one first, or choose another preparation")
+        raise _no_profile(f"{reason}. Release one first, or choose another preparation")
     privacy, columns = profile.document.privacy, {entry.column.name: entry for entry in profile.document.columns}
     facts = (profile.document.dataset, privacy.persons or privacy.rows, privacy.unit or Unit())
     if facts != (dataset.id, dataset.n, dataset.spec.protected):
@@ -142,14 +154,15 @@ def _preparation(
 
 
 def _no_profile(reason: str) -> ApiError:
-    return _wrong("invalid_request", "preparation", f"cannot use a profile: {reason}")
+    return invalid_field("body.preparation", f"cannot use a profile: {reason}")
 
 
 def privacy_of(request: Requested, rule: Filter) -> Privacy:
     """Return the requested privacy. The default delta is the dataset's, which is also the largest one."""
     delta, largest = request.privacy.delta, rule.privacy.delta
     if delta is not None and delta > largest:
-        raise _wrong("out_of_range", "privacy.delta", f"must not exceed the dataset's delta: at most {largest:g}")
+        reason = f"must not exceed the dataset's delta: at most {largest:g}"
+        raise invalid_field("body.privacy.delta", reason, "out_of_range")
     return Privacy(request.privacy.epsilon, largest if delta is None else delta)
 
 
@@ -166,9 +179,5 @@ def _loss(request: JobRequest | TuningRequest, design: Design) -> Loss:
     if design.outputs == 1:
         return request.loss or (Squared() if takes == "number" else Logistic())
     if isinstance(request.loss, Softmax) and request.loss.classes not in (None, design.outputs):
-        raise ApiError("unsupported_combination", f"The target has {design.outputs} categories: leave out `classes`.")
+        raise ApiError("unsupported_combination", f"The target has {design.outputs} categories. Leave out `classes`.")
     return Softmax(design.outputs)
-
-
-def _wrong(code: str, field: str, what: str) -> ApiError:
-    return ApiError(code, "See `violations`.", violations=[Violation(where=f"body.{field}", what=what)])

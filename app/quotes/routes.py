@@ -4,12 +4,11 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from app.calculation.dependencies import Calculations
-from app.http.body import json_body
+from app.http.body import JsonBody
 from app.http.callers import while_connected
 from app.http.errors import responses
 from app.http.queries import strict_router
-from app.identity.dependencies import Base, Chosen, Principal, require
+from app.identity.dependencies import Base, Calculations, Chosen, Quoter, Room
 from app.quotes import service
 from app.wire import AnyRequest, Quote
 
@@ -19,6 +18,7 @@ REFUSALS = (
     "not_found",
     "dataset_deleted",
     "dataset_changed",
+    "dataset_damaged",
     "invalid_request",
     "out_of_range",
     "unsupported_combination",
@@ -30,23 +30,15 @@ REFUSALS = (
 """Codes of the errors that pricing can raise."""
 
 
-async def room(
-    calculations: Calculations,
-    principal: Annotated[Principal, Depends(require("analyst", scope="quote"))],
-) -> None:
-    """Refuse a caller with too many questions before the body is read, which costs almost nothing."""
-    calculations.check(principal.id)
-
-
 @router.post("/quotes", summary="Price a job", responses=responses(*REFUSALS))
 async def quote(
     request: Request,
     base: Base,
     chosen: Chosen,
     calculations: Calculations,
-    principal: Annotated[Principal, Depends(require("analyst", scope="quote"))],
-    _room: Annotated[None, Depends(room)],
-    body: Annotated[AnyRequest, Depends(json_body(AnyRequest))],
+    principal: Quoter,
+    _room: Room,
+    body: Annotated[AnyRequest, Depends(JsonBody(AnyRequest))],
 ) -> Quote:
     """Returns the queries of the job, their noise, and what would remain. Charges nothing and reads no data."""
     return await while_connected(request, service.quote(base, chosen, calculations, principal, body.root))

@@ -14,7 +14,7 @@ from app.quotes import evaluations, pricing, requests
 from app.quotes.pricing import Priced
 from app.quotes.requests import ReadRequest
 from app.settings import Settings
-from app.wire import EvaluationRequest, FromProfile, JobRequest, Quote, Requested
+from app.wire import EvaluationRequest, FromProfile, JobRequest, Quote, Requested, StatisticRequest
 
 
 async def price(database: Database, settings: Settings, pool: Pool, principal: Principal, request: Requested) -> Priced:
@@ -26,7 +26,7 @@ async def price(database: Database, settings: Settings, pool: Pool, principal: P
         not_found, too_many_requests, overloaded, and the errors of `requests` and `pricing`.
     """
     requested = await in_turn(read, database, settings, principal, request)
-    return pricing.priced(requested, await pool.answer(principal.id, requested.question))
+    return await in_turn(pricing.priced, requested, await pool.answer(principal.id, requested.question))
 
 
 async def quote(database: Database, settings: Settings, pool: Pool, principal: Principal, request: Requested) -> Quote:
@@ -43,10 +43,12 @@ def read(database: Database, settings: Settings, principal: Principal, request: 
         dataset = datasets.visible(connection, names.identify(connection, request.dataset, principal), principal)
         if dataset.data != "stored":
             raise ApiError("dataset_deleted")
+        datasets.refuse_changed(connection, dataset)
         preparation = request.preparation if isinstance(request, JobRequest) else None
         profile = None
-        if isinstance(preparation, FromProfile):
-            job = preparation.job or profiles.latest(connection, dataset.id)
+        if isinstance(preparation, FromProfile) or isinstance(request, StatisticRequest):
+            named = preparation.job if isinstance(preparation, FromProfile) else None
+            job = named or profiles.latest(connection, dataset.id)
             profile = profiles.get(connection, dataset.id, job) if job else None
     return requests.read(dataset, request, settings, profile)
 
@@ -63,11 +65,12 @@ def _evaluation(
     if part is None:
         raise ApiError(
             "unsupported_combination",
-            "This model's dataset has no holdout set: register it with `holdout`.",
+            "This model's dataset has no holdout set. Register it with `holdout`.",
         )
     dataset = datasets.visible(connection, part, principal)
     if dataset.data != "stored":
         raise ApiError("dataset_deleted")
+    datasets.refuse_changed(connection, dataset)
     return evaluations.read(dataset, request, model, settings)
 
 
@@ -75,4 +78,4 @@ def _quoted(database: Database, principal: Principal, priced: Priced) -> Quote:
     with database.read() as connection:
         row = datasets.visible(connection, priced.dataset.id, principal)
         standing = allotments.stands(connection, row.ledger_id, row.state, principal.id)
-    return priced.quote(standing, priced.admitted(standing, priced.charged("", principal.name)))
+    return priced.outlook(standing)

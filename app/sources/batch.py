@@ -59,7 +59,8 @@ def locate(names: Sequence[str], columns: Sequence[Named]) -> list[int]:
     Mismatch
         if a declared column is missing, occurs twice, or matches the same column as a declaration of another name.
     """
-    exact, trimmed = _positions(names), _positions([name.strip(" \t") for name in names])
+    exact = _positions(names)
+    trimmed = _positions([name.strip(" \t") for name in names])
     owners: dict[int, str] = {}
     positions = []
     for index, column in enumerate(columns):

@@ -93,15 +93,6 @@ def names(path: Path, dialect: Dialect = PLAIN) -> list[str]:
         return _Reader(text, dialect).header(text.read(BLOCK_BYTES))[0]
 
 
-def is_short(path: Path, dialect: Dialect, lines: int) -> bool:
-    """Return whether the text has fewer line ends than this, "\r\n" counting twice: it has no more records."""
-    with Text(path, dialect.encoding, 2**62) as text:
-        ends = 0
-        while ends < lines and (piece := text.read(BLOCK_BYTES)):
-            ends += piece.count(b"\n") + piece.count(b"\r")
-    return ends < lines
-
-
 class _Reader:
     """One pass over a text, which counts the line ends before the present block."""
 
@@ -126,7 +117,8 @@ class _Reader:
 
     def header(self, start: bytes) -> tuple[list[str], int]:
         """Return the names in the first line, and the position of the second line."""
-        offset, quote = (len(_BOM) if start.startswith(_BOM) else 0), self._grammar.quote.encode()
+        offset = len(_BOM) if start.startswith(_BOM) else 0
+        quote = self._grammar.quote.encode()
         names: list[str] = []
         while len(names) < MOST_FILE_COLUMNS:
             field = self._grammar.field.match(start, offset)

@@ -145,19 +145,8 @@ class Design:
         by_class = w.reshape(self.outputs, self.d)
         return by_class[:, :-1].tolist(), by_class[:, -1].tolist()
 
-    def load(self, folder: Path) -> tuple[Coded, Floats]:
-        """Return the stored features of n records and y (n,), from a dataset's folder. Only workers call it, after
-        the job was started.
-
-        Raises
-        ------
-        ValueError
-            if the stored columns are not the declared ones.
-        """
-        return self.read(open_coded(folder), widths(folder))
-
     def read(self, stored: Coded, declared: Sequence[int]) -> tuple[Coded, Floats]:
-        """Return what `load` returns, from records of these widths; `ValueError` as `load`."""
+        """Return the features of n stored records and y (n,); `ValueError` if these are not the declared widths."""
         used = tuple(declared[p] for p in (*self.positions, self.target_position) if p < len(declared))
         if len(declared) != self.stored or used != (*self.widths, code_count(self.target)):
             raise ValueError("the stored matrix is not of the declared width")
@@ -230,17 +219,24 @@ class Table:
         """The bound on each row that the declaration implies."""
         return self.columns.row_norm
 
-    def load(self, folder: Path) -> tuple[Coded, Floats]:
-        """Return the n records, and zeros as targets; for workers, `ValueError` as `Design.load`."""
-        return self.read(open_coded(folder), widths(folder))
-
     def read(self, stored: Coded, declared: Sequence[int]) -> tuple[Coded, Floats]:
-        """Return what `load` returns, from records of these widths."""
+        """Return the stored records, and zeros as targets; `ValueError` as `Design.read`."""
         places = range(len(declared)) if self.positions is None else self.positions
         if tuple(declared[p] for p in places if p < len(declared)) != self.columns.widths:
             raise ValueError("the stored matrix is not of the declared width")
         used = Coded(stored.numbers, stored.codes, tuple(stored.offsets[p] for p in places))
         return used, np.zeros(len(stored.numbers))
+
+
+def load(design: Design | Table, folder: Path) -> tuple[Coded, Floats]:
+    """Return the records and targets of a job, from a dataset's folder. Only workers call it, after the start.
+
+    Raises
+    ------
+    ValueError
+        if the stored columns are not the declared ones.
+    """
+    return design.read(open_coded(folder), widths(folder))
 
 
 def _layout(features: tuple[Column, ...]) -> Columns:

@@ -78,7 +78,7 @@ class _Footer:
         is_large = kind == _STRUCT and lists < _LARGE_LISTS
         self._left -= count * (_LARGE if is_large else _SMALL)
         if self._left < 0:
-            raise TooLarge("The file's footer lists too many columns or row groups: write fewer row groups.")
+            raise TooLarge("The file's footer lists too many columns or row groups. Write fewer row groups.")
         for _ in range(count):
             at = self._value(at, kind, lists + 1, depth)
         return at

@@ -11,14 +11,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.sources.errors import Unreadable
-from app.sources.matrix import CODES, NUMBERS, PRESENT, MatrixWriter, NumberWriter, open_coded, sync_folder, write_meta
+from app.sources.matrix import (
+    CODES,
+    NUMBERS,
+    PRESENT,
+    MatrixWriter,
+    NumberWriter,
+    cut,
+    mapped,
+    open_coded,
+    sync,
+    widths,
+    write_meta,
+)
 from app.sources.singles import ends
 from purse.wire.columns import Column
 
 MOST_SLOTS = 2**26
 """Largest number of rows, and of slots: their indices in memory take a few GB at most."""
-
-_BLOCK_SLOTS = 2**16  # slots that are written at a time
 
 
 def kept_out_folder(folder: Path) -> Path:
@@ -55,38 +65,48 @@ def mixed(n: int) -> NDArray[np.uint64]:
 
 
 def lay_out(
-    rows: Path, folder: Path, slots: NDArray[np.int64], columns: Sequence[Column], share: float | None, k: int | None
+    rows: Path, folder: Path, slots: NDArray[np.int64] | None, columns: Sequence[Column], share: float | None
 ) -> None:
-    """Write records in their slots; if a share is held out, write it to `kept_out_folder`.
+    """Write records in their slots, with numbers as singles; if a share is held out, write it to `kept_out_folder`.
 
     Parameters
     ----------
     rows : folder of the records in the file's order
-    slots : (n, k), for each slot of a record the row that it holds, -1 for an empty slot: zeros
-    k : slots of a person; None where records are rows
+    slots : (n, k), for each slot of a person the row that it holds, -1 for an empty slot: zeros; None if records are
+        rows
     """
     if share is None:
-        _write(rows, folder, slots, columns, k)
+        _write(rows, folder, slots, columns, are_persons=slots is not None)
         return
-    is_out = kept_out(len(slots), share)
-    _write(rows, folder, slots[~is_out], columns, k)
-    _write(rows, kept_out_folder(folder), slots[is_out], columns, k)
+    chosen = np.arange(len(open_coded(rows).numbers))[:, None] if slots is None else slots
+    is_out = kept_out(len(chosen), share)
+    _write(rows, folder, chosen[~is_out], columns, are_persons=slots is not None)
+    _write(rows, kept_out_folder(folder), chosen[is_out], columns, are_persons=slots is not None)
 
 
-def _write(rows: Path, folder: Path, slots: NDArray[np.int64], columns: Sequence[Column], k: int | None) -> None:
-    stored, n, row_of_slot = open_coded(rows), len(slots), slots.ravel()
+def _write(
+    rows: Path, folder: Path, slots: NDArray[np.int64] | None, columns: Sequence[Column], *, are_persons: bool
+) -> None:
+    """Write these slots; all rows in the file's order if None."""
+    declared = widths(rows)
+    within = ends(columns)
+    stored = mapped(rows, declared)
+    n, k = (len(stored.numbers), 1) if slots is None else slots.shape
+    row_of_slot = None if slots is None else slots.ravel()
     folder.mkdir()
     with (
-        NumberWriter(folder / NUMBERS, stored.numbers.shape[1], ends(columns)) as numbers,
+        NumberWriter(folder / NUMBERS, stored.numbers.shape[1], within) as numbers,
         MatrixWriter(folder / CODES, stored.codes.shape[1], "|u1") as codes,
     ):
-        for start in range(0, len(row_of_slot), _BLOCK_SLOTS):
-            block = row_of_slot[start : start + _BLOCK_SLOTS]
-            is_filled, at = (block >= 0)[:, None].astype(np.uint8), np.maximum(block, 0)
+        for part in cut(n * k, len(columns)):
+            block = np.arange(part.start, min(part.stop, n)) if row_of_slot is None else row_of_slot[part]
+            is_filled = (block >= 0)[:, None].astype(np.uint8)
+            at = np.maximum(block, 0)
+            stored = mapped(rows, declared)  # a new map each time frees the pages of the last
             numbers.append(stored.numbers[at] * is_filled)
             codes.append(stored.codes[at] * is_filled)
-    if k is not None:
+    if are_persons and row_of_slot is not None:
         with MatrixWriter(folder / PRESENT, 1, "|u1") as present:
             present.append((row_of_slot >= 0)[:, None].astype(np.uint8))
-    write_meta(folder, columns, {"rows": n} if k is None else {"persons": n, "max_rows": k})
-    sync_folder(folder)
+    write_meta(folder, columns, {"persons": n, "max_rows": k} if are_persons else {"rows": n})
+    sync(folder)

@@ -25,8 +25,6 @@ from app.sources.matrix import (
     Floats,
     code_count,
     fingerprint,
-    narrow,
-    sync_folder,
     write_meta,
 )
 from app.sources.partitions import Manifest, Partition
@@ -114,21 +112,16 @@ def store(file: Path, reading: Reading, folder: Path, layout: Layout = ROWS) -> 
     """
     if layout.place is not None:
         return _store_partitions(file, reading, folder, layout.place)
-    if layout.unit is None and layout.holdout is None:  # record i of the file is row i of the matrix
-        n, digest = stage(file, reading, folder)
-        narrow(folder, ends(reading.columns))
-        sync_folder(folder)
-        return n, digest
     rows, unit = folder.with_name("rows"), layout.unit
     people = None if unit is None else People(unit)
-    reading = replace(reading, most_rows=min(reading.most_rows, MOST_SLOTS))
+    if unit is not None or layout.holdout is not None:
+        reading = replace(reading, most_rows=min(reading.most_rows, MOST_SLOTS))
     n, digest = stage(file, reading, rows, people)
-    slots = np.arange(n)[:, None]
-    if people is not None:
-        slots = _person_slots(people, reading.most_rows)
-        n = len(slots)
-    lay_out(rows, folder, slots, reading.columns, layout.holdout, None if unit is None else unit.max_rows)
+    slots = None if people is None else _person_slots(people, reading.most_rows)
+    lay_out(rows, folder, slots, reading.columns, layout.holdout)
     shutil.rmtree(rows)
+    if slots is not None:
+        n = len(slots)
     return n, digest
 
 
@@ -175,34 +168,39 @@ def encoded(file: Path, reading: Reading, people: People | None = None) -> Itera
         reading.tally.check(header(file, reading.dialect))
 
 
-def header(file: Path, dialect: Dialect) -> list[str]:
-    """Return the names of all columns of a file that was read before: CSV, perhaps packed, or Parquet."""
-    with file.open("rb") as opened:
-        is_parquet = opened.read(len(parquet.MAGIC)) == parquet.MAGIC
-    return parquet.names(file) if is_parquet else csv.names(file, dialect)
+def header(file: Path, dialect: Dialect = PLAIN) -> list[str]:
+    """Return the names of all columns; no row is read. Raises `Unreadable` as `store` does."""
+    return parquet.names(file) if _is_parquet(file) else csv.names(file, dialect)
 
 
 def batches(file: Path, columns: Sequence[Named], reading: Reading) -> Iterator[Batch]:
     """Return the values of these columns of all records, in order, block by block; raises as `store`."""
+    if _is_parquet(file):
+        return parquet.batches(file, columns, reading.most_rows)
+    return csv.batches(file, columns, reading.dialect, reading.most_bytes)
+
+
+def count(file: Path, reading: Reading, unit: PersonUnit | None = None) -> int:
+    """Return n as `store` would count it; only one column is read."""
+    if unit is None:
+        return sum(len(batch.columns[0]) for batch in batches(file, reading.columns[:1], reading))
+    people = People(unit)
+    for batch in batches(file, [unit], reading):
+        people.add(batch.columns[0], batch.line)
+    return unit.persons or people.count
+
+
+def _is_parquet(file: Path) -> bool:
+    """Return whether a file is Parquet; raise `Unreadable` if it is empty or a zip archive."""
     with file.open("rb") as opened:
         magic = opened.read(len(parquet.MAGIC))
     if not magic:
         raise Unreadable("The file is empty.")
     if magic == _ZIP:
         raise Unreadable(
-            "The file is a zip archive, as Excel workbooks are: save the sheet as CSV, or send it by `purse upload`."
+            "The file is a zip archive, as Excel workbooks are. Save the sheet as CSV, or send it by `purse upload`."
         )
-    if magic == parquet.MAGIC:
-        return parquet.batches(file, columns, reading.most_rows)
-    return csv.batches(file, columns, reading.dialect, reading.most_bytes)
-
-
-def count_persons(file: Path, reading: Reading, unit: PersonUnit) -> int:
-    """Return n as `store` would count it."""
-    people = People(unit)
-    for batch in batches(file, [unit], reading):
-        people.add(batch.columns[0], batch.line)
-    return unit.persons or people.count
+    return magic == parquet.MAGIC
 
 
 def _person_slots(people: People, most_slots: int) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
@@ -223,11 +221,11 @@ def _store_partitions(file: Path, reading: Reading, folder: Path, place: str) ->
     The file is read twice, because its records are counted first. One block is in memory at a time, and one partition
     on the local disk.
     """
-    columns = reading.columns
-    n = sum(len(batch.columns[0]) for batch in batches(file, columns[:1], reading))
+    columns, n = reading.columns, count(file, reading)
     digest = Fingerprint(n, len(columns))
     folder.mkdir()
-    storage, stored = partitions.Storage(place), list[Partition]()
+    storage = partitions.Storage(place)
+    stored = list[Partition]()
     try:
         for number, pieces in groupby(partitions.cut(encoded(file, reading)), lambda piece: piece[0]):
             with CodedWriter(folder, [code_count(column) for column in columns], ends(columns)) as writer:

@@ -29,7 +29,6 @@ META, NUMBERS, CODES, PRESENT = "meta.json", "numbers.npy", "codes.npy", "presen
 PARTITIONS = "partitions.json"
 """The file of a dataset whose records are stored elsewhere, see `app.sources.partitions`."""
 
-_NARROWED = "singles.npy"  # until it replaces the doubles
 _BLOCK_VALUES = 2**20  # converted at a time
 
 
@@ -200,18 +199,9 @@ def fingerprint(folder: Path) -> str:
     declared = widths(folder)
     stored = mapped(folder, declared).numbers
     digest = Fingerprint(len(stored), len(declared))
-    for rows in _cut(len(stored), len(declared)):
+    for rows in cut(len(stored), len(declared)):
         digest.add(decoded(mapped(folder, declared), declared, rows))  # a new map each time frees the pages of the last
     return digest.hexdigest()
-
-
-def narrow(folder: Path, within: Singles) -> None:
-    """Replace stored doubles by singles within these ranges."""
-    columns, doubles = within.shape[1], folder / NUMBERS
-    with NumberWriter(folder / _NARROWED, columns, within) as writer:
-        for rows in _cut(len(_opened(doubles, columns, np.float64)), columns):
-            writer.append(_opened(doubles, columns, np.float64)[rows])
-    (folder / _NARROWED).replace(doubles)
 
 
 class Fingerprint:
@@ -223,7 +213,8 @@ class Fingerprint:
     """
 
     def __init__(self, rows: int, columns: int) -> None:
-        header, self._digest = io.BytesIO(), hashlib.sha256()
+        header = io.BytesIO()
+        self._digest = hashlib.sha256()
         shape = {"descr": "<f8", "fortran_order": False, "shape": (rows, columns)}
         np.lib.format.write_array_header_1_0(header, shape)
         self._digest.update(header.getvalue())
@@ -253,16 +244,16 @@ def codes(coded: Coded, place: int, width: int, rows: slice = slice(None)) -> ND
     return column
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the folder's list of names durable."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def sync(path: Path) -> None:
+    """Make a file's content, or a folder's list of names, durable."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
 
 
-def _cut(rows: int, columns: int) -> Iterator[slice]:
+def cut(rows: int, columns: int) -> Iterator[slice]:
     """Return slices of so many rows, of about _BLOCK_VALUES values each."""
     step = max(1, _BLOCK_VALUES // max(1, columns))
     return (slice(start, start + step) for start in range(0, rows, step))

@@ -60,7 +60,8 @@ def pages(data: Any, start: int, length: int) -> Iterator[Page]:
             header, begin = _struct(data, start, _DEEPEST)
         except IndexError:
             raise _DAMAGED from None
-        unfolded, packed = header.get(_UNFOLDED), header.get(_PACKED)
+        unfolded = header.get(_UNFOLDED)
+        packed = header.get(_PACKED)
         if not isinstance(unfolded, int) or not isinstance(packed, int) or min(unfolded, packed) < 0:
             raise _DAMAGED
         own = {field: part for field in _ENCODINGS if isinstance(part := header.get(field), dict)}

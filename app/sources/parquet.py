@@ -77,10 +77,11 @@ def batches(path: Path, columns: Sequence[Named], most_rows: int) -> Iterator[Ba
 
 
 def names(path: Path) -> list[str]:
-    """Return the names of all columns. The footer was judged before, by `batches`."""
+    """Return the names of all columns; raise `Unreadable` if the file is damaged. Its footer may have any size."""
     import pyarrow.parquet as pq  # late, as in `batches`
 
-    return [str(name) for name in pq.read_schema(path).names]
+    with _damage():
+        return [str(name) for name in pq.read_schema(path).names]
 
 
 @contextmanager
@@ -104,7 +105,7 @@ def _check_footer(path: Path) -> None:
             raise Unreadable(_DAMAGED)
         length = int.from_bytes(tail[:4], "little")
         if length > min(size, MOST_FOOTER_BYTES):
-            raise TooLarge(f"The file's footer is longer than {MOST_FOOTER_BYTES} bytes: write fewer row groups.")
+            raise TooLarge(f"The file's footer is longer than {MOST_FOOTER_BYTES} bytes. Write fewer row groups.")
         if length > size - 12:
             raise Unreadable(_DAMAGED)
         file.seek(-8 - length, 2)
@@ -122,7 +123,7 @@ def _judge(file: "pq.ParquetFile", columns: Sequence[Named], most_rows: int) -> 
         if _is_words(kind):
             texts.append(name)
         elif is_date(kind) and not columns[index].date:
-            raise Mismatch(index, columns[index].name, "contains dates: declare with `date` which part is stored")
+            raise Mismatch(index, columns[index].name, "contains dates. Declare with `date` which part is stored")
         elif not is_read(kind):
             raise Mismatch(index, columns[index].name, "has a type that is not read")
     if not 0 <= file.metadata.num_rows <= most_rows:
@@ -170,7 +171,7 @@ class _RowGroup:
         )
         for size, limit, subject in limits:
             if size > limit:
-                raise TooLarge(f"{subject} to more than {limit} bytes: write smaller row groups, pages and texts.")
+                raise TooLarge(f"{subject} to more than {limit} bytes. Write smaller row groups, pages and texts.")
 
 
 def _check_row_groups(
@@ -203,12 +204,13 @@ def _check_row_groups(
         for page in pages(data, _start(chunk), chunk.total_compressed_size):
             pages_read += 1
             if pages_read > MOST_PAGES:
-                raise TooLarge(f"The file has more than {MOST_PAGES} pages: write larger pages, in larger row groups.")
+                raise TooLarge(f"The file has more than {MOST_PAGES} pages. Write larger pages, in larger row groups.")
             _check_encodings(page, index, columns[index].name)
             yield page
 
     for number in range(metadata.num_row_groups):
-        group, size = metadata.row_group(number), _RowGroup(rows)
+        group = metadata.row_group(number)
+        size = _RowGroup(rows)
         for place in places:
             chunk = group.column(place) if place < group.num_columns else None
             if chunk is not None and chunk.num_values > 0:  # otherwise no page is read
@@ -237,7 +239,7 @@ def _check_texts(values: pa.DictionaryArray, name: str, batch: Batch) -> None:
         return
     at = values.indices.index(int(lengths.argmax())).as_py()
     where = f"The column {name!r}" if at < 0 else f"Row {batch.line(at)} of the column {name!r}"
-    raise Unreadable(f"{where} holds a text longer than {MOST_TEXT_BYTES} bytes: shorten it, or leave the column out.")
+    raise Unreadable(f"{where} holds a text longer than {MOST_TEXT_BYTES} bytes. Shorten it, or leave the column out.")
 
 
 def _start(chunk: "pq.ColumnChunkMetaData") -> int:

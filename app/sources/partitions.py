@@ -29,7 +29,7 @@ from app.sources.matrix import (
     Floats,
     code_count,
     mapped,
-    sync_folder,
+    sync,
 )
 from app.sources.spec import JobSpec
 from purse.wire.base import Wire
@@ -112,7 +112,7 @@ def write(folder: Path, manifest: Manifest) -> None:
         file.write(manifest.text)
         file.flush()
         os.fsync(file.fileno())
-    sync_folder(folder)
+    sync(folder)
 
 
 def cut(blocks: Iterable[Floats]) -> Iterator[tuple[int, Floats]]:
@@ -122,7 +122,8 @@ def cut(blocks: Iterable[Floats]) -> Iterator[tuple[int, Floats]]:
         while len(block):
             piece = block[: GROUP - at % GROUP]
             yield at // GROUP, piece
-            at, block = at + len(piece), block[len(piece) :]
+            at += len(piece)
+            block = block[len(piece) :]
 
 
 def opened(manifest: Manifest, number: int, scratch: Path) -> Coded:
@@ -137,7 +138,8 @@ def opened(manifest: Manifest, number: int, scratch: Path) -> Coded:
     OSError
         if the disk is full.
     """
-    storage, folder = Storage(manifest.place), Path(tempfile.mkdtemp(dir=scratch))
+    storage = Storage(manifest.place)
+    folder = Path(tempfile.mkdtemp(dir=scratch))
     try:
         sums = [storage.get(_named(number, name), folder / name) for name in (NUMBERS, CODES)]
         if _joined(sums) != manifest.partitions[number].sha256:
@@ -210,7 +212,7 @@ class Storage:
             if self._is_local:
                 with open(f"{self._path}/{name}", "rb") as written:
                     os.fsync(written.fileno())
-                sync_folder(Path(self._path))
+                sync(Path(self._path))
         return sums.digest()
 
     def get(self, name: str, file: Path) -> bytes:

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from accounting.plan import ReleasePlan
 from accounting.records.codec import release_plan_from_json, release_plan_to_json
-from accounting.records.documents import canonical
+from accounting.records.documents import canonical_text
 from app.sources.design import Design, Table
 from purse.wire.base import Wire
 from solvers.methods import Run
@@ -68,4 +68,4 @@ class JobSpec(Wire):
 
     def to_json(self) -> str:
         """Return canonical JSON for `model_validate_json`, without a problem's stretch, which a run computes."""
-        return canonical(self.model_dump(mode="json", exclude={"problem": {"stretch"}})).decode()
+        return canonical_text(self.model_dump(mode="json", exclude={"problem": {"stretch"}}))

@@ -32,11 +32,13 @@ def charge(database: Database, steward: Principal, dataset_id: str, asked: Exter
     ------
     ApiError
         not_found; budget_exhausted; idempotency_conflict if the label was used for another event; out_of_range if no
-        ledger could record it; method_filter_mismatch.
+        ledger could record it; method_filter_mismatch; dataset_damaged.
     """
     with database.read() as connection:  # pricing may take a second, for which no writer should wait
         row = store.visible(connection, dataset_id, steward)
         parts = [row, *(part for part in store.parts(connection, row) if part.ledger_id != row.ledger_id)]
+        for part in parts:
+            store.refuse_changed(connection, part)
         outside = Outside(asked.event, ledger.neighbors(connection, dataset_id))
     costs = [_cost(part.state.filter, outside) for part in parts]
     with database.write() as connection:
@@ -61,7 +63,9 @@ def _charged(
     connection: sa.Connection, priced: DatasetRow, asked: ExternalCharge, cost: Cost, steward: Principal, at: str
 ) -> Entry:
     """Return the entry of this label, which may exist already."""
-    row = _unchanged(connection, priced, steward)
+    row = store.visible(connection, priced.id, steward)
+    if row.state.filter != priced.state.filter:  # the cost would be in another currency
+        raise ApiError("dataset_changed")
     entry = ledger.external(connection, row.id, asked.label)
     if entry is None:
         return _entered(connection, row, asked, cost, steward, at)
@@ -70,17 +74,10 @@ def _charged(
     return entry
 
 
-def _unchanged(connection: sa.Connection, priced: DatasetRow, steward: Principal) -> DatasetRow:
-    row = store.visible(connection, priced.id, steward)
-    if row.state.filter != priced.state.filter:  # the cost would be in another currency
-        raise ApiError("dataset_changed")
-    return row
-
-
 def _entered(
     connection: sa.Connection, row: DatasetRow, asked: ExternalCharge, cost: Cost, steward: Principal, at: str
 ) -> Entry:
-    fits = row.state.filter.admits(row.state.spent, cost) and not row.state.whole
+    fits = row.state.fits(cost)
     standing = allotments.stands(connection, row.ledger_id, row.state, steward.id)
     if not (fits and standing.holds(cost)) and not asked.exceeds:
         detail = "This does not fit the budget. If the release has happened, send `exceeds`, or freeze the dataset."

@@ -5,20 +5,18 @@ from typing import Annotated
 from fastapi import Depends
 
 from app.datasets.names import DatasetId
-from app.datasets.routes import Manager
-from app.http.body import json_body
+from app.http.body import JsonBody
 from app.http.errors import responses
 from app.http.location import Locate
 from app.http.queries import strict_router
-from app.identity.dependencies import Base, Chosen
-from app.jobs.routes import Waker, waker
+from app.identity.dependencies import Base, Chosen, Manager
+from app.jobs.routes import Dispatcher
 from app.stewardship import charges, service
 from app.wire import ExternalCharge
 from purse.wire.datasets import Amendment, Dataset
 from purse.wire.outside import ExternalCharged
 
 router = strict_router(prefix="/v1/datasets", tags=["datasets"])
-Dispatching = Annotated[Waker, Depends(waker)]
 
 
 @router.patch(
@@ -29,14 +27,14 @@ Dispatching = Annotated[Waker, Depends(waker)]
 def amend(
     base: Base,
     principal: Manager,
-    dispatcher: Dispatching,
+    dispatcher: Dispatcher,
     dataset_id: DatasetId,
-    body: Annotated[Amendment, Depends(json_body(Amendment))],
+    body: Annotated[Amendment, Depends(JsonBody(Amendment))],
 ) -> Dataset:
     """Changes the name or the budget while nothing is charged, raises a charged budget, or freezes the dataset.
 
-    A larger budget is a new promise: an entry of the ledger, listed in `budget.promises` with the earlier ones.
-    Freezing immediately blocks new charges and keeps queued jobs from starting; running jobs are paid for and finish.
+    A larger budget is a new guarantee: an entry of the ledger, listed in `budget.promises` with the earlier ones.
+    Freezing immediately blocks new charges and keeps queued jobs from starting. Running jobs are paid for and finish.
     Both apply to the whole family. Columns cannot change: withdraw the dataset (DELETE) and register its file again.
     """
     changed = service.amend(base, principal, dataset_id, body)
@@ -55,6 +53,7 @@ def amend(
         "method_filter_mismatch",
         "budget_exhausted",
         "dataset_changed",
+        "dataset_damaged",
         "idempotency_conflict",
         "disk_full",
     ),
@@ -63,7 +62,7 @@ def charge(
     base: Base,
     principal: Manager,
     dataset_id: DatasetId,
-    body: Annotated[ExternalCharge, Depends(json_body(ExternalCharge))],
+    body: Annotated[ExternalCharge, Depends(JsonBody(ExternalCharge))],
     locate: Locate,
 ) -> ExternalCharged:
     """Charges a mechanism that ran on the same people outside this service, in the currency of the ledger.
@@ -81,7 +80,7 @@ def charge(
     summary="Withdraw a dataset, or delete its values",
     responses=responses("not_found", "disk_full", "storage_unavailable"),
 )
-def erase(base: Base, chosen: Chosen, principal: Manager, dispatcher: Dispatching, dataset_id: DatasetId) -> Dataset:
+def erase(base: Base, chosen: Chosen, principal: Manager, dispatcher: Dispatcher, dataset_id: DatasetId) -> Dataset:
     """Cancels the jobs of a dataset (queued ones are refunded, running ones stay charged), and deletes its values.
 
     If nothing is charged on its ledger after that, the dataset is withdrawn: its name becomes free, and the same

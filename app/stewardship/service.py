@@ -16,7 +16,7 @@ from accounting.records.ledger import LedgerState
 from app.datasets import allotments, folders, store
 from app.datasets.service import described, opened
 from app.datasets.store import DatasetRow
-from app.http.errors import ApiError
+from app.http.errors import ApiError, invalid_field
 from app.identity.store import Principal
 from app.jobs import service as job_service
 from app.jobs import store as jobs
@@ -26,7 +26,6 @@ from app.settings import Settings
 from app.sources.errors import Away
 from purse.wire.budgets import Budget, BudgetChange
 from purse.wire.datasets import Amendment, Dataset
-from purse.wire.problems import Violation
 
 
 def amend(database: Database, steward: Principal, dataset_id: str, change: Amendment) -> Dataset:
@@ -40,7 +39,8 @@ def amend(database: Database, steward: Principal, dataset_id: str, change: Amend
     """
     with database.write(alone="names") as connection:
         ledger.lock(connection, store.whole(dataset_id))
-        row, at = store.visible(connection, dataset_id, steward), database.timestamp()
+        row = store.visible(connection, dataset_id, steward)
+        at = database.timestamp()
         if change.name is not None and change.name != row.name:
             if row.state.is_charged:
                 raise ApiError("already_charged", "Receipts state the name: it cannot change after the first charge.")
@@ -123,5 +123,4 @@ def _promised(row: DatasetRow, change: BudgetChange) -> Filter:
     try:
         return rule if privacy == rule.privacy else rule.raised(privacy)
     except OutOfRange as error:
-        wrong = Violation(where="body.budget", what=str(error))
-        raise ApiError("out_of_range", "See `violations`.", violations=[wrong]) from None
+        raise invalid_field("body.budget", str(error), "out_of_range") from None

@@ -6,23 +6,19 @@ from urllib.parse import urlsplit
 import sqlalchemy as sa
 from fastapi import Depends, Query, Response
 
-from app.http.body import json_body
-from app.http.errors import ApiError, responses
+from app.http.body import JsonBody
+from app.http.errors import ApiError, invalid_field, responses
 from app.http.lists import Paging, paging
 from app.http.location import Locate
 from app.http.queries import strict_router
 from app.identity import store as identity
-from app.identity.dependencies import Base, Chosen, Principal, require
+from app.identity.dependencies import Analyst, Base, Chosen, Principal, Submitter
 from app.persistence.tables import identities, webhooks
 from app.webhooks import places, store
 from purse.wire.base import Identifier, Name, Page
-from purse.wire.problems import Violation
 from purse.wire.webhooks import Webhook, WebhookRequest
 
 router = strict_router(prefix="/v1/webhooks", tags=["webhooks"])
-
-Analyst = Annotated[Principal, Depends(require("analyst"))]
-Submitter = Annotated[Principal, Depends(require("analyst", scope="submit"))]
 
 
 @router.post(
@@ -35,7 +31,7 @@ def create(
     base: Base,
     chosen: Chosen,
     principal: Submitter,
-    body: Annotated[WebhookRequest, Depends(json_body(WebhookRequest))],
+    body: Annotated[WebhookRequest, Depends(JsonBody(WebhookRequest))],
     locate: Locate,
 ) -> Webhook:
     """Registers an address that gets a message when a job of yours ends. An address is registered once.
@@ -46,8 +42,7 @@ def create(
     try:
         places.parted(body.url, chosen.webhook_hosts)
     except places.Refused as error:
-        wrong = Violation(where="body.url", what=str(error))
-        raise ApiError("invalid_request", "See `violations`.", violations=[wrong]) from None
+        raise invalid_field("body.url", str(error)) from None
     with base.write() as connection:
         identity.lock(connection, principal.id)
         webhook_id = store.add(connection, principal.id, body.url, base.timestamp())
@@ -66,7 +61,7 @@ def listing(
     asked: Annotated[Paging, Depends(paging())],
     analyst: Annotated[Name | None, Query(description="Only webhooks of this analyst, by name or identity id.")] = None,
 ) -> Page[Webhook]:
-    """Returns an analyst's own webhooks; to stewards all, with their addresses cut after the host."""
+    """Returns an analyst's own webhooks. Stewards get all, with their addresses cut after the host."""
     named = sa.true() if analyst is None else (identities.c.name == analyst) | (identities.c.id == analyst)
     with base.read() as connection:
         rows = store.page(connection, asked, _visible(principal), named)
@@ -96,7 +91,7 @@ def _visible(principal: Principal) -> sa.ColumnElement[bool]:
 
 
 def _described(row: sa.Row[tuple[object, ...]] | None, principal: Principal) -> Webhook:
-    """Return the webhook as the principal may see it; `ApiError` not_found."""
+    """Return the webhook as the principal may see it. `ApiError` not_found."""
     if row is None:
         raise ApiError("not_found")
     parts, is_own = urlsplit(row.url), row.owner_id == principal.id

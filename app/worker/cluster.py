@@ -153,7 +153,9 @@ class DaskEngine:
         plugin interface or in `LocalCluster` replaces one nanny, so its entry in `cluster.workers` is deleted and
         `scale` starts another.
         """
-        loop, connected, now = cluster.loop, self._client.nthreads(), time.monotonic()
+        loop = cluster.loop
+        connected = self._client.nthreads()
+        now = time.monotonic()
         if loop is None or len(connected) >= self._local:
             self._complete_at = now
             return

@@ -199,7 +199,8 @@ class Dispatcher:
         of the grid as well. If the database does not answer, the next step tries again.
         """
         for running in list(self._running):
-            outcome, now = running.poll(), self._clock.ticks()
+            outcome = running.poll()
+            now = self._clock.ticks()
             if outcome is not None and outcome.kind in ("vanished", "full"):
                 self._finish(running, now)
             elif running.look <= now and outcome is not None:

@@ -53,7 +53,8 @@ class Place:
 
     def of(self, folder: str, scratch: str) -> tuple[Path, Path]:
         """Return the folder of a dataset and that of an attempt on this machine, under the same names."""
-        dataset, attempt = Path(folder), Path(scratch)
+        dataset = Path(folder)
+        attempt = Path(scratch)
         return (self.data or dataset.parent) / dataset.name, (self.scratch or attempt.parent) / attempt.name
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from pydantic import Field
 
 from accounting.records.codec import plan_to_json
-from app.sources.design import Design
+from app.sources.design import Design, load
 from app.sources.errors import Away, Damaged
 from app.sources.matrix import checksum, held
 from app.sources.partitions import Manifest, prepared
@@ -116,12 +116,12 @@ def word_of(error: BaseException) -> str:
 def _data(job: Payload, payload: str, scratch: Path, spread: Spread | None) -> Iterator[Data | Partitioned]:
     spec, manifest = job.spec, job.partitions
     if manifest is None:
-        rows, y = spec.design.load(Path(job.folder))
+        rows, y = load(spec.design, Path(job.folder))
         yield Data.coded(rows, y, spec.problem, held(Path(job.folder)), in_place=True)
         return
     count = len(manifest.partitions)
     if manifest.rows != spec.problem.n:
-        raise Damaged("The number of records differs from the registered one; restore the file from a backup.")
+        raise Damaged("The number of records differs from the registered one. Restore the file from a backup.")
     if spread is None:
         yield Partitioned(spec.problem, LocalPartitions([prepared(spec, manifest, i, scratch) for i in range(count)]))
         return

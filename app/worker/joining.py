@@ -57,7 +57,7 @@ class Channel:
         except ssl.SSLError:
             raise ValueError(
                 f"{self.ca}, {self.certificate} and {self.key} must be an authority, a certificate and its key, as PEM "
-                "files: make them with `purse worker certificate`"
+                "files. Make them with `purse worker certificate`"
             ) from None
         own: dict[str, Any] = {f"tls_{role}_cert": str(self.certificate), f"tls_{role}_key": str(self.key)}
         return Security(tls_ca_file=str(self.ca), require_encryption=True, **own)
@@ -112,7 +112,8 @@ async def work(chosen: Work) -> None:
         os.environ.update(ONE_THREAD)  # read by a child when it loads a numeric library
         configure()
         dask.config.set({"temporary-directory": str(chosen.scratch)})
-        stop, security = _stop_signal(), chosen.channel.security("worker")
+        stop = _stop_signal()
+        security = chosen.channel.security("worker")
         places = [Place(chosen.data, chosen.scratch / f"slot-{k}") for k in range(chosen.slots)]
         await asyncio.gather(*(_slot(chosen, place, security, stop) for place in places))
 
@@ -173,7 +174,8 @@ async def _run(chosen: Work, place: Place, security: Security, stop: asyncio.Eve
 
 def _stop_signal() -> asyncio.Event:
     """Return an event that the first SIGTERM or SIGINT sets."""
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     return stop

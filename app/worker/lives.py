@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from app.persistence.files import StartRefused
+
 
 def attend(home: Path, alone: bool = False) -> IO[bytes]:
     """Return the home's lock, which is held until this file is closed.
@@ -23,7 +25,7 @@ def attend(home: Path, alone: bool = False) -> IO[bytes]:
 
     Raises
     ------
-    RuntimeError
+    StartRefused
         if another process serves the home, and one of the two must be alone.
     """
     lock = (home / "server.lock").open("a+b")
@@ -31,8 +33,8 @@ def attend(home: Path, alone: bool = False) -> IO[bytes]:
         fcntl.flock(lock, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
     except OSError:
         lock.close()
-        raise RuntimeError(
-            f"another purse server runs on {home}; stop it first, or choose another PURSE_HOME"
+        raise StartRefused(
+            f"another purse server runs on {home}. Stop it first, or choose another PURSE_HOME"
         ) from None
     return lock
 

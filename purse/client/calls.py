@@ -68,7 +68,7 @@ def api_path(*parts: str) -> str:
         for the parts `.` and `..`, which a client or a proxy would resolve to another path.
     """
     if any(part in (".", "..") for part in parts):
-        raise ValueError("`.` and `..` cannot be used as names in a path, because they lead to another one: use the id")
+        raise ValueError("`.` and `..` cannot be used as names in a path, because they lead to another one. Use the id")
     return "/".join(("/v1", *(quote(part, safe="") for part in parts)))
 
 

@@ -43,7 +43,7 @@ class AsyncDatasets:
             if resume is None and (size is None or size <= parts.PART_BYTES):
                 return await self._sender.send(calls.upload(source, spec))
             if size is None:
-                raise ValueError("resume needs a file that can be read from any position: pass its path")
+                raise ValueError("resume needs a file that can be read from any position. Pass its path")
             upload = resume or await parts.begin(self._sender, size)
             try:
                 await parts.fill(self._sender, upload, source, size)

@@ -91,7 +91,7 @@ class EventStream:
     def _check_timeout(self) -> None:
         if self.timeout is not None and time.monotonic() - self._started_at > self.timeout:
             raise TimeoutError(
-                f"Job {self.job} has not finished within the timeout of {self.timeout:g} s. It goes on: call "
+                f"Job {self.job} has not finished within the timeout of {self.timeout:g} s. It goes on. Call "
                 f"jobs.get({self.job!r}).result() to wait again."
             )
 

@@ -26,7 +26,7 @@ def opened(file: Source, dialect: Dialect = PLAIN, sheet: str | None = None) -> 
         with readable(Path(file), dialect, sheet) as path, path.open("rb") as source:
             yield source
     elif sheet is not None:
-        raise ValueError("sheet is for workbooks: pass the path of an Excel file, or leave out sheet")
+        raise ValueError("sheet is for workbooks. Pass the path of an Excel file, or leave out sheet")
     elif is_frame(file):
         with as_csv(file, dialect) as source:
             yield source

@@ -9,17 +9,10 @@ steps of a pipeline are not private (`check_pipeline`), and neither are predicti
 See docs/estimators.md.
 """
 
-from purse.estimators.accountant import BudgetAccountant
-from purse.estimators.classifiers import PrivateLinearSVC, PrivateLogisticRegression
-from purse.estimators.pipelines import LearnedFromData, check_pipeline
-from purse.estimators.regressors import PrivateLinearRegression, PrivateQuantileRegressor
-
-__all__ = [
-    "BudgetAccountant",
-    "LearnedFromData",
-    "PrivateLinearRegression",
-    "PrivateLinearSVC",
-    "PrivateLogisticRegression",
-    "PrivateQuantileRegressor",
-    "check_pipeline",
-]
+from purse.estimators.accountant import BudgetAccountant as BudgetAccountant
+from purse.estimators.classifiers import PrivateLinearSVC as PrivateLinearSVC
+from purse.estimators.classifiers import PrivateLogisticRegression as PrivateLogisticRegression
+from purse.estimators.pipelines import LearnedFromData as LearnedFromData
+from purse.estimators.pipelines import check_pipeline as check_pipeline
+from purse.estimators.regressors import PrivateLinearRegression as PrivateLinearRegression
+from purse.estimators.regressors import PrivateQuantileRegressor as PrivateQuantileRegressor

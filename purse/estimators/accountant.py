@@ -117,7 +117,7 @@ class BudgetAccountant:
     def __reduce__(self) -> NoReturn:
         raise TypeError(
             "a BudgetAccountant cannot be pickled: each copy would be a budget of its own. Fit in one process "
-            "(n_jobs=1, or joblib's threads); set the estimator's accountant to None before you store it"
+            "(n_jobs=1, or joblib's threads). Set the estimator's accountant to None before you store it"
         )
 
     def __repr__(self) -> str:

@@ -16,8 +16,9 @@ its noise gets coefficient 0, as in the service.
 """
 
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any, Final, get_args
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Final, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,25 +26,31 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from accounting.privacy import Privacy, Unit
+from accounting.privacy import REPLACE_ONE, Privacy, Relation, Unit
 from purse.estimators import declared
-from purse.estimators.accountant import ROW
+from purse.estimators.accountant import ROW, BudgetAccountant
 from purse.estimators.declared import Floats
-from purse.estimators.unsupported import explained
+from purse.estimators.unsupported import refuse
 from purse.estimators.values import column, columns, matrix, plain_values
 from purse.frames import is_frame
 from purse.model import inputs
-from purse.prediction import UnsupportedCategory
+from purse.prediction import UnsupportedCategory, affected_columns, sums
+from purse.regression import Regression
+from purse.solved_tables import published, units
+from purse.text import loss
 from purse.values import as_text
-from purse.wire.columns import CategoryColumn, Column
+from purse.wire.columns import Column
 from purse.wire.models import unsupported, width
 from solvers import preparation
+from solvers.inference import RegressionTable, RegressionTableRun
+from solvers.inference.coordinates import Stds
+from solvers.inference.table import Units, table
 from solvers.losses import Loss
 from solvers.methods import Method
 from solvers.problem import Problem
 from solvers.regularizers import L2, NoRegularizer
 from solvers.selection import Auto
-from solvers.solve import Release, plan, release
+from solvers.solve import Quote, Release, plan, release
 
 _VALIDATION: Final[dict[str, Any]] = {"dtype": None, "ensure_all_finite": False, "accept_sparse": "csc"}
 METHODS: Final[dict[str, Method | Auto]] = {kind().name: kind() for kind in (Auto, *get_args(Method))}
@@ -53,13 +60,29 @@ PREPARATIONS: Final[dict[str, preparation.AskedPreparation]] = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class Private(BaseEstimator):  # type: ignore[misc]
     """The declaration, the planned and charged fit, and the margins of a private estimator."""
 
-    def __init_subclass__(cls, **keywords: Any) -> None:
-        super().__init_subclass__(**keywords)
-        if "__init__" in vars(cls):
-            cls.__init__ = explained(cls.__init__)  # type: ignore[method-assign]
+    inference = False  # a parameter of the estimators that can fit a regression table
+
+    epsilon: float = 1.0
+    _: KW_ONLY
+    delta: float | None = None
+    bounds: Any = None
+    categories: Mapping[Any, Sequence[Any]] | None = None
+    alpha: float = 0.0
+    method: "str | Method | Auto" = "auto"
+    preparation: str | None = None
+    slope_limit: float | None = None
+    accountant: BudgetAccountant | None = None
+    neighbors: Relation = REPLACE_ONE
+    max_rows: int | None = None
+
+    def __new__(cls, *_: Any, **keywords: Any) -> Self:
+        refuse(cls.__name__, keywords)
+        created: Self = super().__new__(cls)
+        return created
 
     def _fit(self, X: Any, y: Any, loss: Loss, targets: Callable[[], Floats], persons: Any) -> Floats:
         """Return the coefficients of encoded rows, (K, d), after shapes, plan and charge are settled in this order."""
@@ -68,13 +91,15 @@ class Private(BaseEstimator):  # type: ignore[misc]
         features, named, unit = self._features(X), _person_names(persons), self._unit(persons)
         n = X.shape[0] if named is None else len(np.unique(named))
         layout, regularizer = declared.layout(features), L2(self.alpha) if self.alpha else NoRegularizer()
+        if self.inference and (self.method, self.preparation, self.slope_limit) != ("auto", None, None):
+            raise ValueError("inference chooses its own method: leave out method, preparation and slope_limit")
         facts: Any = {"n": n, "d": layout.d, "row_norm": layout.row_norm, "columns": layout}
         facts |= {"relation": self.neighbors, "unit": unit}
         privacy, accountant = self._privacy(n), self.accountant
         is_gaussian = accountant is not None and accountant.filter.kind == "gdp"
         problem = Problem(loss, regularizer, **facts)
         quote = plan(
-            _method(self.method),
+            RegressionTable() if self.inference else _method(self.method),
             problem,
             privacy,
             currency="gaussian" if is_gaussian else "renyi",
@@ -86,10 +111,32 @@ class Private(BaseEstimator):  # type: ignore[misc]
         self.release_ = release(quote, dict(enumerate(_codes(features, X))), targets(), named)
         self.epsilon_, self.delta_, self._columns = self.release_.epsilon, self.release_.delta, features
         self.coef_names_ = [name for feature in features for name in inputs(feature)]
+        if self.inference:
+            return self._tabulated(quote, problem)
         self._is_unsupported = _unsupported(features, self.release_)
         self._weights = self.release_.coefficients.reshape(-1, layout.d).copy()
         self._weights[:, :-1][:, self._is_unsupported] = 0.0
         return self._weights
+
+    def _tabulated(self, quote: Quote, problem: Problem) -> Floats:
+        """Set the regression table, and return its estimates as coefficients of encoded rows, (1, d)."""
+        features, target, run = self._columns, self._number_target(), quote.method
+        assert isinstance(run, RegressionTableRun)
+        stds = Stds(problem, lambda query: quote.release.plan.query(query).noise_multiplier)
+        solved = table(problem, run, self.release_.coefficients, stds, Units(**units(features, target)))
+        fields = published(features, target, solved, run.level)
+        heading = {"privacy": f"{loss(self.epsilon_, self.delta_)}, {problem.relation}"}
+        heading |= {f"{problem.unit.name}s": str(problem.n)}
+        self.regression_ = Regression(
+            fields["table"], fields["covariance"], fields["inference"], heading, target is None
+        )
+        self._is_unsupported = np.zeros(problem.d - 1, dtype=bool)
+        self._weights = solved.estimate.coefficients.reshape(1, -1)
+        return self._weights
+
+    def _number_target(self) -> Column | None:
+        """Return the declaration of a number target; None for classes."""
+        return None
 
     def unread(self, X: Any, y: Any) -> dict[str, float]:
         """Return, for each column and the target, the share of values that a fit would replace.
@@ -107,7 +154,7 @@ class Private(BaseEstimator):  # type: ignore[misc]
         """Return the difference between neighbors: a row, or a person."""
         if (persons is None) != (self.max_rows is None):
             raise ValueError(
-                "max_rows goes with fit(X, y, persons=...), because it caps the rows of each person: pass both or "
+                "max_rows goes with fit(X, y, persons=...), because it caps the rows of each person. Pass both or "
                 "neither"
             )
         return ROW if persons is None else Unit("person", self.max_rows)
@@ -126,23 +173,16 @@ class Private(BaseEstimator):  # type: ignore[misc]
         """Return the margins of rows, (n, K)."""
         check_is_fitted(self, "release_")
         codes = _codes(self._columns, self._validated(X, reset=False))
-        self._warn_of_unsupported(codes)
-        return declared.margins(self._columns, codes, self._weights)
-
-    def _warn_of_unsupported(self, codes: Sequence[Floats]) -> None:
-        """Warn if rows hold categories whose coefficient is 0, because no released number shows that they occurred."""
-        start, affected = 0, []
-        for feature, code in zip(self._columns, codes, strict=True):
-            if isinstance(feature, CategoryColumn) and self._is_unsupported[start + code.astype(int)].any():
-                affected.append(feature.name)
-            start += width(feature)
+        affected = affected_columns(self._columns, codes, self._is_unsupported)
         if affected:
             warnings.warn(
                 f"Some rows hold categories whose coefficients are 0, in columns: {', '.join(affected)}. The released "
                 "shares cannot tell these categories from categories without training rows.",
                 UnsupportedCategory,
-                stacklevel=4,
+                stacklevel=3,
             )
+        intercepts, coefficients = self._weights[:, -1], self._weights[:, :-1]
+        return sums(self._columns, codes, np.tile(intercepts, (len(codes[0]), 1)), coefficients)
 
     def _validated(self, X: Any, reset: bool = True) -> Any:
         """Return a frame, an array or sparse rows; a ValueError if the shape is not (n, p)."""

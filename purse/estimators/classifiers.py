@@ -1,16 +1,15 @@
 """Private classifiers, whose labels are declared."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 
-from accounting.privacy import REPLACE_ONE, Relation
 from purse.estimators import declared
-from purse.estimators.accountant import BudgetAccountant
 from purse.estimators.base import Private, target
 from purse.estimators.declared import Floats
 from purse.estimators.unsupported import refuse_fit_parameters
@@ -18,41 +17,15 @@ from purse.estimators.values import plain
 from purse.values import as_text
 from solvers.data_access.containers import objects
 from solvers.losses import HuberHinge, Logistic, Loss, Softmax
-from solvers.methods import Method
-from solvers.selection import Auto
 
 
+@dataclass(eq=False, repr=False)
 class _Classifier(ClassifierMixin, Private, ABC):  # type: ignore[misc]
     """The common part of private classifiers."""
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        delta: float | None = None,
-        bounds: Any = None,
-        categories: Mapping[Any, Sequence[Any]] | None = None,
-        classes: Sequence[Any] | None = None,
-        alpha: float = 0.0,
-        method: "str | Method | Auto" = "auto",
-        preparation: str | None = None,
-        slope_limit: float | None = None,
-        accountant: BudgetAccountant | None = None,
-        neighbors: Relation = REPLACE_ONE,
-        max_rows: int | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.categories = categories
-        self.classes = classes
-        self.alpha = alpha
-        self.method = method
-        self.preparation = preparation
-        self.slope_limit = slope_limit
-        self.accountant = accountant
-        self.neighbors = neighbors
-        self.max_rows = max_rows
+    _: KW_ONLY
+    classes: Sequence[Any] | None = None
+    inference: bool = False
 
     def fit(self, X: Any, y: Any, persons: Any = None, **unsupported: Any) -> Any:
         """Fit a private model of the rows and return it; the class documents the guarantee.
@@ -98,7 +71,7 @@ class _Classifier(ClassifierMixin, Private, ABC):  # type: ignore[misc]
         """Return the declared classes."""
         if self.classes is None:
             raise ValueError(
-                "classes must be declared from general knowledge, because the labels that occur reveal rows: pass "
+                "classes must be declared from general knowledge, because the labels that occur reveal rows. Pass "
                 "classes=['no', 'yes'], say"
             )
         return in_order(self.classes)
@@ -140,12 +113,15 @@ class PrivateLogisticRegression(_Classifier):
     accountant : a budget that the fit is charged to; without one, fits are not added up
     neighbors : "replace_one", or "zero_out" for a row against a blank one (docs/spec 25)
     max_rows : k: protects persons, whom `fit` gets for each row; the first k rows of each person are used
+    inference : whether to fit a regression table: unpenalized estimates whose standard errors hold sampling error and
+        privacy noise (docs/how-to/regression.md); without method, preparation, slope_limit and alpha
 
     Attributes
     ----------
     coef_, intercept_ : (1, p) or (K, p), and (1,) or (K,), in the units of the columns, for values inside their bounds.
         A category whose released share is below its noise has coefficient 0
     coef_names_ : the term of each coefficient
+    regression_ : with `inference`, the table: params, bse, pvalues, conf_int(), summary()
     classes_, n_features_in_, feature_names_in_ : as in scikit-learn
     epsilon_, delta_ : what was spent
     release_ : the `solvers.Release` with its transcript

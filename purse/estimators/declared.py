@@ -26,7 +26,7 @@ def number(name: str, bounds: Any) -> NumberColumn:
     if isinstance(bounds, NumberColumn):
         if bounds.date is not None:
             raise ValueError(
-                f"{name} is declared as dates, which are not read here: make numbers of them, such as days"
+                f"{name} is declared as dates, which are not read here. Make numbers of them, such as days"
             )
         return bounds.model_copy(update={"name": name, "source": None})
     try:
@@ -54,13 +54,13 @@ def columns(bounds: Any, categories: Any, names: Sequence[Any]) -> tuple[Column,
     blocks = _by_column("categories", categories or {}, names)
     if bounds is None and len(blocks) < len(names):
         raise ValueError(
-            "bounds must be declared from general knowledge, because the data's own range reveals rows: pass (lower, "
+            "bounds must be declared from general knowledge, because the data's own range reveals rows. Pass (lower, "
             "upper) or a pair for each column. If the columns are scaled already, use bounds=(-1, 1)"
         )
     if bounds is None or isinstance(bounds, Mapping):
         ranges = _by_column("bounds", bounds or {}, names)
     elif isinstance(bounds, NumberColumn):
-        raise ValueError("a NumberColumn is of one column: pass bounds={name: column}, or a list with one for each")
+        raise ValueError("a NumberColumn is of one column. Pass bounds={name: column}, or a list with one for each")
     elif not any(isinstance(end, _DECLARATIONS) or np.ndim(end) for end in bounds):
         ranges = {name: bounds for name in names if name not in blocks}
     elif len(bounds) == len(names):
@@ -69,7 +69,7 @@ def columns(bounds: Any, categories: Any, names: Sequence[Any]) -> tuple[Column,
         raise ValueError(f"bounds must be one pair, or {len(names)} declarations, one for each column")
     unclear = [str(name) for name in names if (name in blocks) == (name in ranges)]
     if unclear:
-        raise ValueError(f"each column has either bounds or categories; look at {', '.join(unclear)}")
+        raise ValueError(f"each column has either bounds or categories. Look at {', '.join(unclear)}")
     return tuple(
         _category(_label(name), blocks[name]) if name in blocks else _number(name, ranges[name]).settled()
         for name in names
@@ -80,17 +80,6 @@ def layout(features: Sequence[Column]) -> Columns:
     """Return how an encoded row is laid out."""
     ranges = tuple(f.code_range for f in features if isinstance(f, NumberColumn))
     return Columns(tuple(map(width, features)), ranges)
-
-
-def margins(features: Sequence[Column], codes: Sequence[Floats], w: Floats) -> Floats:
-    """Return W'x of encoded rows, (n, K), for W of shape (K, d), whose last column is the intercept's."""
-    sums = np.tile(w[:, -1], (len(codes[0]), 1))
-    start = 0
-    for column, code in zip(features, codes, strict=True):
-        block = w[:, start : start + width(column)]
-        sums += np.outer(code, block[:, 0]) if isinstance(column, NumberColumn) else block[:, code.astype(int)].T
-        start += width(column)
-    return sums
 
 
 def codes(column: Column, values: Any) -> Floats:
@@ -129,7 +118,7 @@ def _number(name: Any, bounds: Any) -> NumberColumn:
     if isinstance(bounds, Mapping):
         bounds = _of_fields(label, bounds)
     if isinstance(name, str) and isinstance(bounds, NumberColumn) and name not in (bounds.name, bounds.of):
-        raise ValueError(f"the bounds of {name} are those of a column {bounds.name}: name each after its own column")
+        raise ValueError(f"the bounds of {name} are those of a column {bounds.name}. Name each after its own column")
     return number(label, bounds)
 
 

@@ -106,7 +106,7 @@ def plain(value: Any) -> Any:
 def _real(array: NDArray[Any]) -> NDArray[Any]:
     """Return the array; a ValueError if its type is complex, because scikit-learn's own error prints the data."""
     if array.dtype.kind == "c":
-        raise ValueError(f"Complex data not supported: pass real numbers, not {array.dtype}.")
+        raise ValueError(f"Complex data not supported. Pass real numbers, not {array.dtype}.")
     return array
 
 

@@ -12,7 +12,17 @@ from accounting.privacy import DELTA_RANGE, EPSILON_RANGE, Unit
 class Wire(BaseModel):
     """A message. Text, booleans, NaN and infinity are not accepted as numbers."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        strict=True,
+        extra="forbid",
+        frozen=True,
+        allow_inf_nan=False,
+        hide_input_in_errors=True,
+        use_attribute_docstrings=True,
+    )
+
+    def __str__(self) -> str:
+        return repr(self)
 
 
 def _zero_or_not_tiny(delta: float) -> float:
@@ -22,7 +32,7 @@ def _zero_or_not_tiny(delta: float) -> float:
 
 
 def _printable(name: str) -> str:
-    """Return a name; a ValueError if a reader of a receipt could not see all of it."""
+    """Return a name. Raise a ValueError if a reader of a receipt could not see all of it."""
     if not name.isprintable():
         raise ValueError("must contain printable characters only, because receipts show the name")
     return name
@@ -41,14 +51,14 @@ _UNIT = TypeAdapter(Unit)
 
 
 def _unit(value: object) -> object:
-    """Return the unit that a mapping describes, read by the rules for JSON; any other value unchanged."""
+    """Return the unit that a mapping describes, read by the rules for JSON. Return any other value unchanged."""
     return _UNIT.validate_json(json.dumps(value)) if isinstance(value, dict) else value
 
 
 Protected = Annotated[
     Unit,
     BeforeValidator(_unit),
-    Field(description="What is protected: one row, or one person with up to max_rows rows."),
+    Field(description="The protected unit, one row or one person with up to `max_rows` rows."),
 ]
 
 Name = Annotated[
@@ -77,7 +87,7 @@ T = TypeVar("T")
 class Page(Wire, Generic[T]):
     """One page of a list."""
 
-    items: Annotated[list[T], Field(description="The entries of this page.")]
-    next: Annotated[str | None, Field(description="Pass it as `cursor` for the next page; null on the last page.")] = (
-        None
-    )
+    items: list[T]
+    """The entries of this page."""
+    next: str | None = None
+    """Pass it as `cursor` for the next page. Null on the last page."""

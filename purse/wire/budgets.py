@@ -16,24 +16,13 @@ class Budget(Wire):
 
     epsilon: Epsilon
     delta: Delta
-    filter: Annotated[
-        FilterKind,
-        Field(
-            description="gdp_rdp (any mechanism, Gaussian ones nearly as under gdp), rdp (any mechanism), gdp "
-            "(Gaussian mechanisms alone), pure (delta = 0)."
-        ),
-    ] = "gdp_rdp"
-    slack: Annotated[
-        float | None,
-        Field(
-            gt=0,
-            le=0.01,
-            description="Part of delta, at most half, set aside for jobs that are "
-            "charged by an approximation. If null, "
-            "a sixteenth of delta under gdp_rdp. Under rdp it serves up to 16 jobs with secret slots "
-            "(noisy_mirror_descent), which are otherwise charged as if the slots were public.",
-        ),
-    ] = None
+    filter: FilterKind = "gdp_rdp"
+    """gdp_rdp (any mechanism, Gaussian ones nearly as under gdp), rdp (any mechanism), gdp (Gaussian mechanisms alone),
+    pure (delta = 0)."""
+    slack: Annotated[float | None, Field(gt=0, le=0.01)] = None
+    """Part of delta, at most half, set aside for jobs that are charged by an approximation. If null, a sixteenth of
+    delta under gdp_rdp. Under rdp it serves up to 16 jobs with secret slots (noisy_mirror_descent), which are otherwise
+    charged as if the slots were public."""
 
 
 class BudgetChange(Wire):
@@ -41,79 +30,75 @@ class BudgetChange(Wire):
 
     epsilon: Epsilon
     delta: Delta
-    filter: Annotated[
-        FilterKind | None, Field(description="The filter; unchanged if null. It cannot change after the first charge.")
-    ] = None
-    slack: Annotated[
-        float | None,
-        Field(
-            gt=0, le=0.01, description="As in a spec. It cannot change after the first charge, so it must then be null."
-        ),
-    ] = None
+    filter: FilterKind | None = None
+    """The filter. Unchanged if null. The first charge fixes it."""
+    slack: Annotated[float | None, Field(gt=0, le=0.01)] = None
+    """As in a spec. It cannot change after the first charge, so it must then be null."""
 
 
 class PrivacyLoss(Wire):
     """An (epsilon, delta) pair."""
 
-    epsilon: Annotated[float, Field(description="Its epsilon.")]
-    delta: Annotated[float, Field(description="Its delta.")]
+    epsilon: float
+    """Its epsilon."""
+    delta: float
+    """Its delta."""
 
 
 class AnalystSpend(Wire):
     """Spending of one analyst so far."""
 
     analyst: Name
-    jobs: Annotated[int, Field(description="Number of charged jobs.")]
-    share: Annotated[float, Field(description="Fraction of the budget, 0 to 1, that this analyst has spent.")]
-    spent: Annotated[PrivacyLoss, Field(description="Guarantee of this analyst's charges alone.")]
-    allotment: Annotated[Allotment | None, Field(description="The analyst's limit, if there is one.")] = None
+    jobs: int
+    """Number of charged jobs."""
+    share: float
+    """Fraction of the budget, 0 to 1, that this analyst has spent."""
+    spent: PrivacyLoss
+    """Guarantee of this analyst's charges alone."""
+    allotment: Allotment | None = None
+    """The analyst's limit, if there is one."""
 
 
 class Promise(Wire):
-    """A budget and its start. It covers everything released before the next one, whatever came afterwards."""
+    """A budget and its start. Everything released before the next budget began is covered by this one."""
 
-    epsilon: Annotated[float, Field(description="Its epsilon.")]
-    delta: Annotated[float, Field(description="Its delta.")]
+    epsilon: float
+    """Its epsilon."""
+    delta: float
+    """Its delta."""
     since: Timestamp
 
 
 class BudgetStatus(Wire):
     """A dataset's budget: an odometer (spent) and a filter (remaining)."""
 
-    epsilon: Annotated[
-        float,
-        Field(description="Epsilon of the budget. If allotments are reserved, an analyst sees that of the own part."),
-    ]
-    delta: Annotated[float, Field(description="The budget's delta.")]
+    epsilon: float
+    """Epsilon of the budget. If allotments are reserved, an analyst sees that of the own part."""
+    delta: float
+    """The budget's delta."""
     neighbors: Neighbors
     meaning: Meaning
     elsewhere: OtherRelation
     unit: Protected
-    filter: Annotated[FilterKind, Field(description="Privacy filter that enforces the budget.")]
-    share: Annotated[
-        float,
-        Field(
-            description="Fraction of the budget, 0 to 1, that is spent. It is measured at the filter's order with the "
-            "largest remainder, like the fractions of all analysts, which add up to it."
-        ),
-    ]
-    spent: Annotated[PrivacyLoss, Field(description="Guarantee of all charges so far, at the budget's delta.")]
-    remaining: Annotated[
-        PrivacyLoss, Field(description="The largest epsilon of one more Gaussian-type job that would be admitted.")
-    ]
-    jobs: Annotated[int, Field(description="Number of charged jobs.")]
-    promises: Annotated[
-        list[Promise],
-        Field(description="All budgets from the first on; the last one is in force."),
-    ]
-    frozen: Annotated[bool, Field(description="Whether the steward has stopped all spending.")]
-    exceeded: Annotated[
-        bool, Field(description="Whether external charges exceed the budget, so that its guarantee no longer holds.")
-    ]
-    analysts: Annotated[
-        list[AnalystSpend],
-        Field(description="Spending by analyst. An analyst sees the own entry; stewards and auditors see all."),
-    ]
+    filter: FilterKind
+    """Privacy filter that enforces the budget."""
+    share: float
+    """Fraction of the budget, 0 to 1, that is spent. It is measured at the filter's order with the largest remainder,
+    like the fractions of all analysts, which add up to it."""
+    spent: PrivacyLoss
+    """Guarantee of all charges so far, at the budget's delta."""
+    remaining: PrivacyLoss
+    """The largest epsilon of one more Gaussian-type job that would be admitted."""
+    jobs: int
+    """Number of charged jobs."""
+    promises: list[Promise]
+    """All budgets, from the first one to the last, which is in force."""
+    frozen: bool
+    """Whether the steward has stopped all spending."""
+    exceeded: bool
+    """Whether external charges exceed the budget, so that its guarantee no longer holds."""
+    analysts: list[AnalystSpend]
+    """Spending by analyst. An analyst sees the own entry. Stewards and auditors see all."""
 
     def __repr__(self) -> str:
         remainder = f"one more job may take epsilon {self.remaining.epsilon:.4g}"

@@ -48,40 +48,30 @@ DateOf = Annotated[
 
 
 class NumberColumn(Wire):
-    """A numeric column. Values outside [lower, upper] are clamped to it; the bounds are public.
+    """A numeric column. Values outside [lower, upper] are clamped to it. The bounds are public.
 
     If `date` is days or seconds, lower, upper, default and origin may be ISO dates: "2020-01-31", or for seconds
     "2020-01-31T12:30". They are converted to the number of that date.
 
-    The code is ((x - lower) - (upper - x)) / (upper - lower), in [-1, 1]; with an origin (x - origin) / scale, clamped
-    to [-1, 1].
+    The code is ((x - lower) - (upper - x)) / (upper - lower), in [-1, 1], or with an origin (x - origin) / scale,
+    clamped to [-1, 1].
     """
 
     name: Name
-    type: Annotated[Literal["number"], Field(description="A number.")]
-    lower: Annotated[Bound, Field(description="Public lower bound.")]
-    upper: Annotated[Bound, Field(description="Public upper bound, above lower.")]
-    default: Annotated[
-        Bound | None, Field(description="Replaces missing and unparsable values; the middle of the range if null.")
-    ] = None
-    origin: Annotated[
-        Bound | None,
-        Field(
-            description="The value with code 0, between lower and upper, such as a "
-            "natural zero. The middle if null. In a "
-            "new dataset the lower bound if the bounds are consecutive integers (a column of zeros and ones)."
-        ),
-    ] = None
-    scale: Annotated[
-        float | None,
-        Field(
-            ge=1e-150,
-            le=2 * _LARGEST,
-            description="Distance from the origin with code 1 or -1; values beyond it "
-            "are clamped. If null, the distance "
-            "to the farther bound. Only with an origin.",
-        ),
-    ] = None
+    type: Literal["number"]
+    """A number."""
+    lower: Bound
+    """Public lower bound."""
+    upper: Bound
+    """Public upper bound, above lower."""
+    default: Bound | None = None
+    """Replaces missing and unparsable values. The default is the middle of the range."""
+    origin: Bound | None = None
+    """The value with code 0, between lower and upper, such as a natural zero. The middle if null. In a new dataset the
+    lower bound if the bounds are consecutive integers (a column of zeros and ones)."""
+    scale: Annotated[float | None, Field(ge=1e-150, le=2 * _LARGEST)] = None
+    """Distance from the origin with code 1 or -1. Values beyond it are clamped. If null, the distance to the farther
+    bound. Only with an origin."""
     source: Source = None
     date: DateOf = None
 
@@ -151,7 +141,7 @@ class NumberColumn(Wire):
         if self.origin is not None and not self.lower <= self.origin <= self.upper:
             raise ValueError("origin must lie between lower and upper")
         if self.scale is not None and self.origin is None:
-            raise ValueError("scale is the distance from an origin: add origin, or leave out scale")
+            raise ValueError("scale is the distance from an origin. Add origin, or leave out scale")
         return self
 
 
@@ -159,7 +149,7 @@ def _since_1970(field: str, text: str, date: object) -> float:
     """Return the days or seconds of an ISO date."""
     seconds = _SECONDS.get(str(date))
     if seconds is None:
-        raise ValueError(f"{field} must be a number; it may be a date only if `date` is days or seconds")
+        raise ValueError(f"{field} must be a number. It may be a date only if `date` is days or seconds")
     try:
         if not _ISO.fullmatch(text):
             raise ValueError
@@ -175,12 +165,15 @@ class CategoryColumn(Wire):
     """A category column. Undeclared values are replaced by the default, or by "other" without one."""
 
     name: Name
-    type: Annotated[Literal["category"], Field(description="A category.")]
+    type: Literal["category"]
+    """A category."""
     categories: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=500)]],
-        Field(min_length=1, max_length=MAX_CATEGORIES, description="The public list of distinct values."),
+        Field(min_length=1, max_length=MAX_CATEGORIES),
     ]
-    default: Annotated[str | None, Field(description='Replaces missing and undeclared values; "other" if null.')] = None
+    """The public list of distinct values."""
+    default: str | None = None
+    """Replaces missing and undeclared values. "other" if null."""
     source: Source = None
     date: DateOf = None
 

@@ -19,23 +19,17 @@ MAX_NAME = 200
 
 
 class PersonUnit(Wire):
-    """Persons as the protected unit: neighbors differ in all rows of one person."""
+    """Persons as the protected unit. Neighbors differ in all rows of one person."""
 
     column: Annotated[
-        Name, Field(description="The file's column that names each row's person; it groups rows and is not stored.")
+        Name,
+        Field(description="The file's column that names each row's person. The column groups rows and is not stored."),
     ]
-    max_rows: Annotated[
-        int, Field(ge=1, le=MOST_ROWS, description="k: of each person the first k rows of the file are used.")
-    ]
-    persons: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            le=10**10,
-            description="n, public: people without a row count, more than these in the file refuse it. If null, how "
-            "many are in the file: every one is then known to have a row.",
-        ),
-    ] = None
+    max_rows: Annotated[int, Field(ge=1, le=MOST_ROWS)]
+    """Largest number of a person's rows that are used, the first ones of the file."""
+    persons: Annotated[int | None, Field(ge=1, le=10**10)] = None
+    """Public number of persons, including persons without a row. A file with more persons is refused. The default is
+    the number in the file, which then becomes public."""
 
     @property
     def name(self) -> str:
@@ -56,69 +50,38 @@ class DatasetSpec(Wire):
     """The public declaration of an upload. No part of it is read from the data."""
 
     name: Title
-    columns: Annotated[
-        list[Column],
-        Field(min_length=1, max_length=MAX_COLUMNS, description="The columns to keep; others are not stored."),
-    ]
-    budget: Annotated[Budget, Field(description="The budget, enforced from now on.")]
+    columns: Annotated[list[Column], Field(min_length=1, max_length=MAX_COLUMNS)]
+    """The columns to keep. Other columns are not stored."""
+    budget: Budget
+    """The budget, enforced from now on."""
     neighbors: Neighbors = REPLACE_ONE
-    family: Annotated[
-        Title | None,
-        Field(
-            description="Datasets about the same people, under one name: they share the budget and the ledger of the "
-            "first of them, and each must state that budget and those neighbors."
-        ),
-    ] = None
+    family: Title | None = None
+    """Datasets about the same people, under one name: they share the budget and the ledger of the first of them, and
+    each must state that budget and those neighbors."""
 
-    unit: Annotated[
-        PersonUnit | None,
-        Field(description="What is protected: a person, all rows of one up to a cap; a single row, if null."),
-    ] = None
+    unit: PersonUnit | None = None
+    """The protected unit. A person is protected with all rows up to a cap. If null, single rows are protected."""
 
-    storage: Annotated[
-        Literal["home", "partitions"],
-        Field(
-            description="Where records are kept: in the server's home; or as partitions in the place that the operator "
-            "has named, which no machine need hold together."
-        ),
-    ] = "home"
+    storage: Literal["home", "partitions"] = "home"
+    """Storage of the records, in the server's home or as partitions at the operator's location. No machine needs to
+    hold all partitions."""
 
-    holdout: Annotated[
-        float | None,
-        Field(
-            gt=0,
-            le=0.5,
-            description="The share of records (of persons, where one is the unit) that is kept out of all training: a "
-            "dataset of its own, with the same promise, of which models are evaluated and nothing else is asked. Which "
-            "ones says a public rule on positions.",
-        ),
-    ] = None
+    holdout: Annotated[float | None, Field(gt=0, le=0.5)] = None
+    """The share of records, or of persons if they are protected, in the holdout set. The holdout set is a dataset with
+    the same budget that only evaluates models. A public rule on positions selects its records."""
 
-    dialect: Annotated[Dialect, Field(description="How the file is written; nothing of it is guessed.")] = PLAIN
-    max_unparsed: Annotated[
-        Share | dict[Name, Share],
-        Field(
-            description="The largest part of a column's values, of those that are there, that may not parse: more "
-            "refuses the file. A category that is not declared does not parse. One number for all columns, or one for "
-            "each that is named, and 0.05 for the others."
-        ),
-    ] = MAX_UNPARSED
-    max_clamped: Annotated[
-        Share | dict[Name, Share] | None,
-        Field(
-            description="The largest share of a number column's non-missing values that may be clamped to a bound: a "
-            "larger share refuses the file. One number for all columns, or one for each named column and no limit for "
-            "the others. If null, no limit."
-        ),
-    ] = None
-    targets: Annotated[
-        list[Name],
-        Field(
-            max_length=MAX_COLUMNS,
-            description="Columns that models are to predict: of each at most 0.01 may not parse, unless `max_unparsed` "
-            "names it.",
-        ),
-    ] = []
+    dialect: Dialect = PLAIN
+    """Format of the file. The server guesses none of it."""
+    max_unparsed: Share | dict[Name, Share] = MAX_UNPARSED
+    """The largest share of a column's non-missing values that may fail to parse. A larger share refuses the file.
+    Undeclared categories count as unparsed. Give a number for all columns, or a number for each named column. The other
+    columns then have 0.05."""
+    max_clamped: Share | dict[Name, Share] | None = None
+    """The largest share of a number column's non-missing values that may be clamped to a bound. A larger share refuses
+    the file. Give a number for all columns, or a number for each named column. By default any share is allowed."""
+    targets: Annotated[list[Name], Field(max_length=MAX_COLUMNS)] = []
+    """Columns that models will predict. At most 0.01 of their values may fail to parse, unless `max_unparsed` names the
+    column."""
 
     @property
     def protected(self) -> Unit:
@@ -148,15 +111,15 @@ class DatasetSpec(Wire):
         if isinstance(self.max_clamped, dict) and not set(self.max_clamped) <= numbers:
             raise ValueError("max_clamped must name declared number columns, because no other values are clamped")
         if any(marker in c.categories for c in self.columns if isinstance(c, CategoryColumn) for marker in nulls):
-            raise ValueError("what the dialect says is missing is no category")
+            raise ValueError("a category must not be one of the dialect's `nulls`. Remove it from either list")
         if self.unit is not None and self.unit.column in {c.of for c in self.columns}:
-            raise ValueError("the unit's column must not be stored: leave it out of the columns")
+            raise ValueError("the unit's column must not be stored. Leave it out of the columns")
         if self.unit is not None and self.storage == "partitions":
-            raise ValueError("persons' rows are laid out on one machine: leave out storage, or the unit")
+            raise ValueError("persons' rows are laid out on one machine. Leave out storage, or the unit")
         if self.holdout is not None and self.storage == "partitions":
-            raise ValueError("records are parted on one machine: leave out storage, or holdout")
+            raise ValueError("records are parted on one machine. Leave out storage, or holdout")
         if self.holdout is not None and len(self.kept_out.name) > MAX_NAME:
-            raise ValueError("the kept-out part is named after the dataset: take a shorter name")
+            raise ValueError("the holdout set is named after the dataset. Choose a shorter name")
         return self
 
     @property
@@ -194,20 +157,18 @@ def _refuse_written(bound: object, field: str, dialect: object) -> None:
         either = " or ".join(f"{number:.15g}" for number in readings.values())
         raise ValueError(f"{field} is ambiguous: {bound!r} is {listed}. Write {either} as a JSON number")
     for number in readings.values():
-        raise ValueError(f"{field} must be a number, not text: write {number:.15g} as a JSON number")
+        raise ValueError(f"{field} must be a number, not text. Write {number:.15g} as a JSON number")
 
 
 class Amendment(Wire):
-    """Changes to a dataset; null fields stay. To change a column, withdraw the dataset and register it again."""
+    """Changes to a dataset. Null fields do not change. To change a column, withdraw the dataset and register it."""
 
-    name: Annotated[Title | None, Field(description="Another name; while nothing has been charged.")] = None
-    budget: Annotated[
-        BudgetChange | None,
-        Field(description="Any other budget while nothing has been charged; a larger one, a new promise, after that."),
-    ] = None
-    frozen: Annotated[
-        bool | None, Field(description="True stops all spending and all starts at once; false lifts that.")
-    ] = None
+    name: Title | None = None
+    """Another name, allowed while nothing has been charged."""
+    budget: BudgetChange | None = None
+    """Another budget. After the first charge it must be larger, and is recorded as a new guarantee."""
+    frozen: bool | None = None
+    """If true, no job is charged or started until it is set to false again."""
 
     @model_validator(mode="after")
     def _something(self) -> Self:
@@ -221,32 +182,27 @@ class Dataset(Wire):
 
     id: Identifier
     name: Name
-    family: Annotated[
-        Name | None,
-        Field(description="Whose budget and ledger it shares; an analyst is not told."),
-    ] = None
-    rows: Annotated[
-        int | None, Field(description="n, public. Null where a person is the unit: how many rows there are is secret.")
-    ]
-    persons: Annotated[int | None, Field(description="n, public, where a person is the unit.")] = None
+    family: Name | None = None
+    """The dataset whose budget and ledger it shares. Analysts do not see it."""
+    rows: int | None
+    """Public number of rows. Null if persons are protected, because it is then secret."""
+    persons: int | None = None
+    """Public number of persons, if they are protected."""
     unit: Protected
-    data: Annotated[
-        Literal["stored", "deleted", "withdrawn"],
-        Field(description="Whether its values are still there; withdrawn, it is a dataset no more, and its name free."),
-    ] = "stored"
-    columns: Annotated[list[Column], Field(description="The declared columns.")]
-    budget: Annotated[BudgetStatus, Field(description="The budget as it stands.")]
-    warnings: Annotated[list[str], Field(description="What the steward should know about the declaration.")] = []
-    profile: Annotated[
-        Identifier | None, Field(description="The job that released its latest profile, which all its jobs may use.")
-    ] = None
-    holdout: Annotated[
-        Identifier | None,
-        Field(description="Its kept-out part, a dataset of its own; `rows` and `persons` are without it."),
-    ] = None
-    holdout_of: Annotated[
-        Identifier | None, Field(description="Of a kept-out part, the dataset that it is kept out of.")
-    ] = None
+    data: Literal["stored", "deleted", "withdrawn"] = "stored"
+    """Whether its values are still stored. The name of a withdrawn dataset is free again."""
+    columns: list[Column]
+    """The declared columns."""
+    budget: BudgetStatus
+    """The budget as it stands."""
+    warnings: list[str] = []
+    """Warnings to the steward about the declaration."""
+    profile: Identifier | None = None
+    """The job that released its latest profile, which all its jobs may use."""
+    holdout: Identifier | None = None
+    """Its holdout set, which is a dataset of its own. `rows` and `persons` do not count it."""
+    holdout_of: Identifier | None = None
+    """For a holdout set, the dataset that it was split from."""
     created_at: Timestamp
 
     def __repr__(self) -> str:
@@ -257,9 +213,8 @@ class Dataset(Wire):
 class Registered(Dataset):
     """The response to a registration, for the uploader."""
 
-    report: Annotated[
-        FileReport, Field(description="What became of the file's values. It is told here, once, and kept nowhere.")
-    ]
+    report: FileReport
+    """Outcomes of the file's values. Only this response states them."""
 
     @staticmethod
     def of(dataset: Dataset, report: FileReport) -> "Registered":

@@ -31,40 +31,23 @@ _SPACES = "[ \u00a0\u202f]"
 
 
 class Dialect(Wire):
-    """How the file is written. Nothing of it is guessed: what is written otherwise does not parse."""
+    """Format of the file. The server guesses none of it. Values in another format are not parsed."""
 
-    delimiter: Annotated[
-        str,
-        Field(
-            pattern=r"^[\t !#$%&*,/:;<=>?@\\^_`|~]$",
-            description="What stands between two fields of a CSV file: one of `,` `;` `|`, a tab (`\\t`), a space, ...",
-        ),
-    ] = ","
-    quote: Annotated[
-        str,  # no enumeration: generators of clients cannot name its members
-        Field(
-            pattern="^[\"']?$",
-            description="Around fields that hold a delimiter or a line end: a double or single quote; empty for none.",
-        ),
-    ] = '"'
-    encoding: Annotated[Encoding, Field(description="How a CSV file's characters are coded.")] = "utf-8"
-    decimal: Annotated[Literal[".", ","], Field(description="The decimal mark of numbers in text.")] = "."
-    thousands: Annotated[
-        Literal[",", ".", " ", "'", "_"] | None,
-        Field(description="What may stand between groups of three digits; a space stands for those that do not break."),
-    ] = None
-    nulls: Annotated[
-        list[Annotated[str, Field(min_length=1, max_length=100)]],
-        Field(max_length=100, description="What a missing value is written as, beside nothing at all: NA, say."),
-    ] = []
-    date_format: Annotated[
-        str,
-        Field(
-            pattern=r"^(%[YmdHMS]|[^%\x00-\x1f\x7f])+$",
-            max_length=60,
-            description="How dates are written in text, in strftime's %Y, %m, %d, %H, %M and %S; each once at most.",
-        ),
-    ] = "%Y-%m-%d"
+    delimiter: Annotated[str, Field(pattern=r"^[\t !#$%&*,/:;<=>?@\\^_`|~]$")] = ","
+    r"""Delimiter of the fields of a CSV file, such as `,`, `;`, `|`, a tab (`\t`) or a space."""
+    # no enumeration: generators of clients cannot name its members
+    quote: Annotated[str, Field(pattern="^[\"']?$")] = '"'
+    """A double or single quote, around fields that contain a delimiter or a line end. If empty, no field is quoted."""
+    encoding: Encoding = "utf-8"
+    """Character encoding of a CSV file."""
+    decimal: Literal[".", ","] = "."
+    """The decimal mark of numbers in text."""
+    thousands: Literal[",", ".", " ", "'", "_"] | None = None
+    """Separator of groups of three digits. A space also stands for spaces that do not break."""
+    nulls: Annotated[list[Annotated[str, Field(min_length=1, max_length=100)]], Field(max_length=100)] = []
+    """Texts that mean a missing value, such as NA. An empty field is always missing."""
+    date_format: Annotated[str, Field(pattern=r"^(%[YmdHMS]|[^%\x00-\x1f\x7f])+$", max_length=60)] = "%Y-%m-%d"
+    """Format of dates in text, with strftime's %Y, %m, %d, %H, %M and %S, each at most once."""
 
     @property
     def is_plain(self) -> bool:
@@ -103,27 +86,30 @@ PLAIN = Dialect()
 class Outcome(Wire):
     """Values of a column that were not stored as they are, of one kind."""
 
-    what: Annotated[
-        OutcomeKind,
-        Field(description="Beyond the bounds, and stored as the nearer one; or why the default is stored."),
-    ]
-    count: Annotated[int, Field(description="How many values.")]
-    line: Annotated[int, Field(description="The file's line of the first one; of Parquet, its row.")]
-    examples: Annotated[list[str], Field(description="Some of them as the file has them, shortened.")]
-    cure: Annotated[str | None, Field(description="What probably helps.")] = None
+    what: OutcomeKind
+    """Why another value is stored: the value is beyond a bound, or the default replaces it."""
+    count: int
+    """How many values."""
+    line: int
+    """The file's line of the first one, or its row in Parquet."""
+    examples: list[str]
+    """Some of them as the file has them, shortened."""
+    cure: str | None = None
+    """What probably helps."""
 
 
 class ColumnReport(Wire):
     """The outcomes of one column's values."""
 
     name: Name
-    parsed: Annotated[int, Field(description="Values that were stored as they are.")]
-    outcomes: Annotated[list[Outcome], Field(description="All the others.")]
-    max_unparsed: Annotated[Share, Field(description="The largest share of the non-missing values that may not parse.")]
-    max_clamped: Annotated[
-        Share | None,
-        Field(description="The largest share of the non-missing values that may be clamped; null for no limit."),
-    ] = None
+    parsed: int
+    """Values that were stored as they are."""
+    outcomes: list[Outcome]
+    """All the others."""
+    max_unparsed: Share
+    """The largest share of the non-missing values that may not parse."""
+    max_clamped: Share | None = None
+    """The largest share of the non-missing values that may be clamped. Null allows any share."""
 
     @property
     def unparsed(self) -> float:
@@ -153,11 +139,12 @@ class ColumnReport(Wire):
 class FileReport(Wire):
     """The outcomes of a file's values. Only the sender of the file receives it."""
 
-    records: Annotated[int, Field(description="Records of the file.")]
-    columns: Annotated[list[ColumnReport], Field(description="In the order declared.")]
-    warnings: Annotated[
-        list[str], Field(description="Warnings about the names in the file's header, declared or not.")
-    ] = []
+    records: int
+    """Records of the file."""
+    columns: list[ColumnReport]
+    """In the order declared."""
+    warnings: list[str] = []
+    """Warnings about the names in the file's header, declared or not."""
 
     @property
     def refused(self) -> list[ColumnReport]:

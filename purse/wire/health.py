@@ -1,8 +1,6 @@
 """Health of the service."""
 
-from typing import Annotated, Literal
-
-from pydantic import Field
+from typing import Literal
 
 from purse.wire.base import Wire
 
@@ -10,4 +8,5 @@ from purse.wire.base import Wire
 class Health(Wire):
     """The response of a healthy service."""
 
-    status: Annotated[Literal["ok"], Field(description="ok; anything else is a problem document.")] = "ok"
+    status: Literal["ok"] = "ok"
+    """Always ok. Any other state is reported as a problem document."""

@@ -8,6 +8,7 @@ from accounting.privacy import REPLACE_ONE, Unit
 from purse.text import loss
 from purse.wire.base import Identifier, Name, Protected, Sha256, Timestamp, Wire
 from purse.wire.budgets import PrivacyLoss
+from purse.wire.inference import ExpectedTable
 from purse.wire.neighbors import Meaning, Neighbors, OtherRelation
 
 JobState = Literal["queued", "running", "done", "failed", "cancelled"]
@@ -30,58 +31,44 @@ class Method(RootModel[dict[str, Any]]):
 
 
 class QueryPrice(Wire):
-    """One kind of query of the solver, with its noise."""
+    """A kind of query of the solver, with its noise."""
 
-    name: Annotated[str, Field(description="Name of the query in the solver.")]
-    count: Annotated[int, Field(description="How many uses of the mechanism.")]
-    answers: Annotated[int, Field(description="Number of answers; a use may give more than one.")]
-    mechanism: Annotated[dict[str, object], Field(description="How each answer is made private.")]
-    noise_multiplier: Annotated[
-        float,
-        Field(description="Noise std (Laplace: scale) over the per-record bound, unitless; 2 / epsilon for a choice."),
-    ]
-    noise_std: Annotated[
-        float,
-        Field(description="Noise std of each coordinate of an answer at its largest per-record bound; 0 for a choice."),
-    ]
+    name: str
+    """Name of the query in the solver."""
+    count: int
+    """How many uses of the mechanism."""
+    answers: int
+    """Number of answers. A query may have several."""
+    mechanism: dict[str, object]
+    """How each answer is made private."""
+    noise_multiplier: float
+    """Noise std (Laplace: scale) over the per-record bound, unitless. 2 / epsilon for a choice."""
+    noise_std: float
+    """Noise std of each coordinate of an answer at its largest per-record bound. 0 for a choice."""
 
 
 class Forecast(Wire):
     """Expectations of the run: a theoretical bound for the worst data, and a time. Not a guarantee."""
 
-    excess_risk: Annotated[
-        float | None,
-        Field(
-            description="Proven bound on E[F(w) + r(w)] minus its least value over the domain, if a minimizer lies "
-            "within `distance` of the start; null where no bound with constants is proven for the method."
-        ),
-    ]
-    untrained: Annotated[
-        float | None,
-        Field(
-            description="Largest excess of the start, an untrained model, over the "
-            "smallest value. Null for a statistic, "
-            "like the next two fields."
-        ),
-    ]
-    distance: Annotated[float | None, Field(description="D, the assumed l2 distance of a minimizer from the start.")]
-    distance_certain: Annotated[
-        bool | None,
-        Field(description="Whether the domain or the regularizer ensures the distance; if false, it is a guess."),
-    ]
-    statement: Annotated[str, Field(description="What the bound refers to, in words.")]
-    seconds: Annotated[
-        float,
-        Field(
-            description="Predicted seconds on an idle core, from a rate that the server "
-            "measured at its start on made-up "
-            "numbers. Loading the data and waiting in the queue are not included."
-        ),
-    ]
+    excess_risk: float | None
+    """Proven bound on E[F(w) + r(w)] minus its least value over the domain, if a minimizer lies within `distance` of
+    the start. Null where no bound with constants is proven for the method."""
+    untrained: float | None
+    """Largest excess of the start, an untrained model, over the smallest value. Null for a statistic, like the next two
+    fields."""
+    distance: float | None
+    """D, the assumed l2 distance of a minimizer from the start."""
+    distance_certain: bool | None
+    """Whether the domain or the regularizer ensures the distance. If false, it is a guess."""
+    statement: str
+    """The meaning of the bound, in words."""
+    seconds: float
+    """Predicted seconds on an idle core, from a rate that the server measured at its start on made-up numbers. Loading
+    the data and waiting in the queue are not included."""
 
 
 class UsedProfile(Wire):
-    """The profile that standardises the rows of a job."""
+    """The profile that standardizes the rows of a job."""
 
     job: Annotated[Identifier, Field(description="The job that released it: /v1/jobs/{id}/profile.")]
     sha256: Annotated[Sha256, Field(description="Digest of the published profile, which its own receipt states too.")]
@@ -90,65 +77,98 @@ class UsedProfile(Wire):
 class Prepared(Wire):
     """How the rows are prepared for the method."""
 
-    name: Annotated[
-        Literal["declared", "by_method", "private", "profile"],
-        Field(description="declared, private, profile, or by_method: the method standardises privately by itself."),
-    ]
-    reason: Annotated[str, Field(description="Why rows are prepared so.")]
-    statement: Annotated[str, Field(description="What this means, and what the regularizer and the domain act on.")]
-    profile: Annotated[UsedProfile | None, Field(description="The profile, if rows are standardised by one.")] = None
+    name: Literal["declared", "by_method", "private", "profile"]
+    """declared, private, profile, or by_method: the method standardizes privately by itself."""
+    reason: str
+    """Why rows are prepared so."""
+    statement: str
+    """Meaning of the preparation, with the coefficients that the regularizer and the domain act on."""
+    profile: UsedProfile | None = None
+    """The profile, if rows are standardized by one."""
+
+
+Basis = Literal["exact", "worst_case", "profile", "typical"]
+
+
+class IntervalWidth(Wire):
+    """The width of the 95 % interval of an answer, known before the answer is bought.
+
+    It is a function of public facts. `exact`: the released interval has this width, unless it is cut at an end of the
+    declared range. `worst_case`: it has at most this width. `profile`: it has this width if values are distributed as
+    in the latest released profile. `typical`: it has this width if values, scores or residuals are spread evenly over
+    their range, classes are equally frequent, and every person has as many rows as allowed.
+    """
+
+    answer: str
+    """The answer, such as `count`, `mean`, `share`, `quantile 0.5` or `accuracy`."""
+    column: Name | None
+    """Its column. Null if the width is the same for all answers."""
+    width: float
+    """Upper end minus lower end, in the unit of the answer."""
+    basis: Basis
+    """`exact`, `worst_case`, `profile` or `typical`."""
+
+    @classmethod
+    def of(cls, answer: str, column: str | None, width: float, basis: Basis) -> "IntervalWidth":
+        """Return the width of the interval of an answer."""
+        return cls(answer=answer, column=column, width=width, basis=basis)
 
 
 class Quote(Wire):
     """The price of a job: a function of public facts only."""
 
     dataset: Identifier
-    method: Annotated[Method, Field(description="The method, every field filled in.")]
-    reason: Annotated[str, Field(description="Why this method and these settings.")]
-    preparation: Annotated[
-        Prepared | None, Field(description="How rows are prepared; null for a job priced before there was a choice.")
-    ] = None
-    epsilon: Annotated[float, Field(description="What the accountant certifies at delta.")]
-    delta: Annotated[float, Field(description="Its delta.")]
+    method: Method
+    """The method, every field filled in."""
+    reason: str
+    """Why this method and these settings."""
+    preparation: Prepared | None = None
+    """How rows are prepared. Null for a job of an earlier version."""
+    epsilon: float
+    """The epsilon that the accountant certifies at delta."""
+    delta: float
+    """Its delta."""
     neighbors: Neighbors = REPLACE_ONE
     meaning: Meaning = None
     elsewhere: OtherRelation = None
-    accountant: Annotated[str, Field(description="The accountant whose certificate allowed the smallest noise.")]
-    accountant_version: Annotated[str, Field(description="Its version.")]
-    queries: Annotated[list[QueryPrice], Field(description="All queries of the data.")]
-    gradient_evaluations: Annotated[float, Field(description="Expected number of per-row gradients of the run.")]
-    forecast: Annotated[
-        Forecast | None, Field(description="What to expect; null for a job priced before there were forecasts.")
-    ] = None
-    rows: Annotated[int | None, Field(description="n; null where a person is the unit.")]
-    persons: Annotated[int | None, Field(description="n, where a person is the unit.")] = None
+    accountant: str
+    """The accountant whose certificate allowed the smallest noise."""
+    accountant_version: str
+    """Its version."""
+    queries: list[QueryPrice]
+    """All queries of the data."""
+    interval_width: list[IntervalWidth] | None = None
+    """Width of the 95 % interval of each answer of a statistic or an evaluation. Null for a model."""
+    expected_table: Annotated[ExpectedTable | None, Field(exclude_if=lambda expected: expected is None)] = None
+    """What to expect of the regression table. Only with `inference`."""
+    gradient_evaluations: float
+    """Expected number of per-row gradients of the run."""
+    forecast: Forecast | None = None
+    """The forecast. Null for a job of an earlier version."""
+    rows: int | None
+    """n. Null if persons are protected."""
+    persons: int | None = None
+    """n, where a person is the unit."""
     unit: Protected = Unit()
-    dimension: Annotated[
-        int, Field(description="Number of coordinates of w, intercepts included; for softmax, of all classes.")
-    ]
-    row_norm: Annotated[float, Field(description="Norm bound of each prepared row.")]
-    gradient_bound: Annotated[
-        float | None, Field(description="G, the bound on one record's gradient; null for a statistic.")
-    ]
-    slope_limit: Annotated[
-        float,
-        Field(
-            description="Fraction of the loss's bound to which slopes are clipped; adaptive_gd has a limit of its own."
-        ),
-    ] = 1.0
-    fits: Annotated[bool, Field(description="Whether the dataset's filter would admit the job now.")]
-    share: Annotated[
-        float | None,
-        Field(
-            description="Fraction of the budget that the job uses, at the filter's order with the largest remainder "
-            "afterwards; null if the job exceeds the budget, or is of an earlier version."
-        ),
-    ] = None
-    remaining: Annotated[PrivacyLoss, Field(description="What remains now.")]
-    remaining_after: Annotated[
-        PrivacyLoss | None, Field(description="What would remain after the job; null if it does not fit.")
-    ]
-    warnings: Annotated[list[str], Field(description="What the analyst should know.")] = []
+    dimension: int
+    """Number of coordinates of w, intercepts included. For softmax, of all classes."""
+    row_norm: float
+    """Norm bound of each prepared row."""
+    gradient_bound: float | None
+    """Bound G on one record's gradient. Null for a statistic."""
+    slope_limit: float = 1.0
+    """Fraction of the loss's bound to which slopes are clipped. `adaptive_gd` has its own limit."""
+    fits: bool
+    """Whether the dataset's filter would admit the job now."""
+    share: float | None = None
+    """Fraction of the budget that the job uses, at the filter's order with the largest remainder afterwards. Null if
+    the job exceeds the budget, or is of an earlier version."""
+    remaining: PrivacyLoss
+    """What remains now."""
+    remaining_after: PrivacyLoss | None
+    """The largest job that would fit after this one. Null if this one does not fit."""
+    warnings: list[str] = []
+    """What the analyst should know."""
 
     def __repr__(self) -> str:
         share = "" if self.share is None else f", {self.share:.3%} of the budget"
@@ -159,33 +179,35 @@ class Quote(Wire):
 class Progress(Wire):
     """The planned answers. They are not counted one by one, because the time of an answer depends on its batch."""
 
-    done: Annotated[int, Field(description="All planned answers once the job is done, 0 before.")]
-    total: Annotated[int, Field(description="Private answers planned.")]
+    done: int
+    """All planned answers once the job is done, 0 before."""
+    total: int
+    """Private answers planned."""
 
 
 class Job(Wire):
     """A job and its state."""
 
     id: Identifier
-    kind: Annotated[JobKind, Field(description="What the job releases.")] = "model"
+    kind: JobKind = "model"
+    """What the job releases."""
     dataset: Identifier
     analyst: Name
-    state: Annotated[JobState, Field(description="queued, running, done, failed or cancelled.")]
-    attempt: Annotated[
-        int, Field(description="Number of the attempt, 0 before the start. A repeated attempt costs nothing more.")
-    ]
-    progress: Annotated[Progress, Field(description="The planned answers.")]
-    quote: Annotated[Quote, Field(description="The price as it was charged.")]
-    error: Annotated[
-        Literal["job_failed", "worker_lost"] | None,
-        Field(description="Code of a failed job. It gives no cause, because the cause could depend on the data."),
-    ] = None
+    state: JobState
+    """queued, running, done, failed or cancelled."""
+    attempt: int
+    """Number of the attempt, 0 before the start. A repeated attempt costs nothing more."""
+    progress: Progress
+    """The planned answers."""
+    quote: Quote
+    """The price as it was charged."""
+    error: Literal["job_failed", "worker_lost"] | None = None
+    """Code of a failed job. The cause is not stated, because it could depend on the data."""
     created_at: Timestamp
-    started_at: Annotated[Timestamp | None, Field(description="Time of the first start.")] = None
-    finished_at: Annotated[
-        Timestamp | None,
-        Field(description="Time when it was done, failed or cancelled, rounded to a public grid of times."),
-    ] = None
+    started_at: Timestamp | None = None
+    """Time of the first start."""
+    finished_at: Timestamp | None = None
+    """Time when it was done, failed or cancelled, rounded to a public grid of times."""
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.id}: {self.state}>"
@@ -194,6 +216,9 @@ class Job(Wire):
 class JobEvent(Wire):
     """The data of a server-sent event."""
 
-    state: Annotated[JobState, Field(description="The state now.")]
-    attempt: Annotated[int, Field(description="The attempt.")]
-    progress: Annotated[Progress, Field(description="The planned answers.")]
+    state: JobState
+    """The state now."""
+    attempt: int
+    """The attempt."""
+    progress: Progress
+    """The planned answers."""

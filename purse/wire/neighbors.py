@@ -27,18 +27,20 @@ class Elsewhere(Wire):
     """The same guarantee for the neighbors of the other relation."""
 
     neighbors: Neighbors
-    epsilon: Annotated[float, Field(description="epsilon there")]
-    delta: Annotated[float, Field(description="delta there")]
+    epsilon: float
+    """epsilon there"""
+    delta: float
+    """delta there"""
 
 
 Meaning = Annotated[
-    str | None, Field(description="The meaning of `neighbors` in words; null for a job of an earlier version.")
+    str | None, Field(description="The meaning of `neighbors` in words. Null for a job of an earlier version.")
 ]
 OtherRelation = Annotated[
     Elsewhere | None,
     Field(
         description="The same guarantee for the neighbors of the other relation. A guarantee for replace_one holds for "
-        "zero_out unchanged; one for zero_out becomes (2 epsilon, (1 + e^epsilon) "
+        "zero_out unchanged. A guarantee for zero_out becomes (2 epsilon, (1 + e^epsilon) "
         "delta). Null if that delta reaches 1, "
         "and for a job of an earlier version."
     ),

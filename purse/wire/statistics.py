@@ -12,82 +12,90 @@ from purse.wire.profiles import Interval, QuantileEstimate
 
 
 class Axis(Wire):
-    """One column of a table of counts."""
+    """A column of a table of counts."""
 
-    column: Annotated[
-        Column, Field(description="The declaration. The parts of a category column are its categories, then other.")
-    ]
-    edges: Annotated[
-        list[float] | None, Field(description="Ends of a number's bins, one more than bins, in its unit.")
-    ] = None
+    column: Column
+    """The declaration. The parts of a category column are its categories, then other."""
+    edges: list[float] | None = None
+    """Ends of a number's bins, one more than bins, in its unit."""
 
 
 class CountsResult(Wire):
     """Noisy number of rows in each cell. A count may be negative, and counts need not add up to the rows."""
 
-    name: Annotated[Literal["counts"], Field(description="By its name.")]
-    axes: Annotated[
-        list[Axis], Field(description="The columns. In `counts`, the parts of the last column vary fastest.")
-    ]
-    counts: Annotated[
-        list[float], Field(description="One count for each cell; of rows, also if persons are protected.")
-    ]
-    noise_std: Annotated[float, Field(description="Of each of them.")]
-    within: Annotated[
-        float, Field(description="Each count is within this distance of the exact one in 95 % of releases.")
-    ]
+    name: Literal["counts"]
+    """By its name."""
+    axes: list[Axis]
+    """The columns. In `counts`, the parts of the last column vary fastest."""
+    counts: list[float]
+    """Counts of the cells. They count rows, also if persons are protected."""
+    noise_std: float
+    """Of each of them."""
+    within: float
+    """Each count is within this distance of the exact one in 95 % of releases."""
 
 
 class NumberMean(Wire):
-    """The mean of a number column in its unit; values are clamped to the declared range."""
+    """The mean of a number column in its unit. Values are clamped to the declared range."""
 
     column: Annotated[Name, Field(description="Its name.")]
-    mean: Annotated[Interval, Field(description="In the column's unit.")]
+    mean: Interval
+    """In the column's unit."""
 
 
 class CategoryShares(Wire):
     """The share of each category."""
 
-    column: Annotated[CategoryColumn, Field(description="The declaration.")]
-    shares: Annotated[list[Interval], Field(description="Shares of the rows, from 0 to 1; the last is of other.")]
+    column: CategoryColumn
+    """The declaration."""
+    shares: list[Interval]
+    """Shares of the rows, from 0 to 1. The last is of other."""
 
 
 class MeansResult(Wire):
     """Means of number columns and shares of categories."""
 
-    name: Annotated[Literal["means"], Field(description="By its name.")]
-    numbers: Annotated[list[NumberMean], Field(description="Means of the number columns.")]
-    categories: Annotated[list[CategoryShares], Field(description="Shares of the category columns.")]
+    name: Literal["means"]
+    """By its name."""
+    numbers: list[NumberMean]
+    """Means of the number columns."""
+    categories: list[CategoryShares]
+    """Shares of the category columns."""
 
 
 class ColumnQuantiles(Wire):
     """Quantiles of one column."""
 
     column: Annotated[Name, Field(description="Its name.")]
-    quantiles: Annotated[list[QuantileEstimate], Field(description="In the order of the shares asked for.")]
+    quantiles: list[QuantileEstimate]
+    """In the order of the shares asked for."""
 
 
 class QuantilesResult(Wire):
     """Quantiles, to the resolution of the bins that rows were counted in."""
 
-    name: Annotated[Literal["quantiles"], Field(description="By its name.")]
-    columns: Annotated[list[ColumnQuantiles], Field(description="In the order asked for.")]
+    name: Literal["quantiles"]
+    """By its name."""
+    columns: list[ColumnQuantiles]
+    """In the order asked for."""
 
 
 class CovarianceResult(Wire):
-    """Covariance and correlation of numbers, in their units; noise may leave it not positive semidefinite."""
+    """Covariance and correlation of numbers, in their units. Noise may leave it not positive semidefinite."""
 
-    name: Annotated[Literal["covariance"], Field(description="By its name.")]
-    columns: Annotated[list[Name], Field(description="The rows and columns of both matrices.")]
-    means: Annotated[list[Interval], Field(description="Of the columns, in their units.")]
-    covariance: Annotated[list[list[float]], Field(description="In the columns' units.")]
-    noise_std: Annotated[list[list[float]], Field(description="Of each entry of the covariance.")]
-    correlation: Annotated[
-        list[list[Interval]],
-        Field(
-            description="Each interval covers the exact value in at least 95 % of releases; [-1, 1] if noise hides it."
-        ),
-    ]
+    name: Literal["covariance"]
+    """By its name."""
+    columns: list[Name]
+    """The rows and columns of both matrices."""
+    means: list[Interval]
+    """Means of the columns, in their units."""
+    covariance: list[list[float]]
+    """In the columns' units."""
+    noise_std: list[list[float]]
+    """Noise std of each entry of the covariance."""
+    correlation: list[list[Interval]]
+    """Each interval covers the exact value in at least 95 % of releases. If noise hides the value, the interval is [-1,
+    1]."""
 
 
 Result = Annotated[CountsResult | MeansResult | QuantilesResult | CovarianceResult, Field(discriminator="name")]
@@ -96,11 +104,14 @@ Result = Annotated[CountsResult | MeansResult | QuantilesResult | CovarianceResu
 class ReleasedStatistic(Wire):
     """A released statistic. Its intervals cover noise alone, and not that rows are a sample."""
 
-    kind: Annotated[Literal["statistic"], Field(description="What it is.")]
+    kind: Literal["statistic"]
+    """What it is."""
     dataset: Identifier
-    result: Annotated[Result, Field(description="The numbers.")]
-    job: Annotated[Name, Field(description="The job that released it; its receipt is at /v1/jobs/{id}/receipt.")]
-    privacy: Annotated[PrivacyStatement, Field(description="The guarantee.")]
+    result: Result
+    """The numbers."""
+    job: Annotated[Name, Field(description="The job that released it. Its receipt is at /v1/jobs/{id}/receipt.")]
+    privacy: PrivacyStatement
+    """The guarantee."""
 
     def __repr__(self) -> str:
         return f"<{self.result.name} of {self.job}: {loss(self.privacy.epsilon, self.privacy.delta)}; see .result>"

@@ -22,21 +22,13 @@ class TokenRequest(Wire):
     """A request for a token. A known name with its role gets another token of the same person or program."""
 
     name: Annotated[Title, Field(description="Owner of the token: one name for one person or program, permanently.")]
-    role: Annotated[Role, Field(description="steward (all), analyst (quotes and jobs), auditor (reads).")]
-    scopes: Annotated[
-        list[Scope] | None,
-        Field(
-            min_length=1,
-            max_length=4,
-            description="Subset of the role's scopes: read; quote; submit (jobs and "
-            "quotes); manage (actions of stewards). "
-            "All of them if null.",
-        ),
-    ] = None
-    lifetime: Annotated[
-        int | None,
-        Field(ge=60, le=315_360_000, description="Seconds until it expires, at most ten years; unlimited if null."),
-    ] = None
+    role: Role
+    """steward (all), analyst (quotes and jobs), auditor (reads)."""
+    scopes: Annotated[list[Scope] | None, Field(min_length=1, max_length=4)] = None
+    """Subset of the role's scopes: read; quote; submit (jobs and quotes); manage (actions of stewards). All of them if
+    null."""
+    lifetime: Annotated[int | None, Field(ge=60, le=315_360_000)] = None
+    """Seconds until it expires, at most ten years. If null, it does not expire."""
 
     @model_validator(mode="after")
     def _within_role(self) -> Self:
@@ -51,16 +43,20 @@ class Token(Wire):
     id: Identifier
     identity: Annotated[Identifier, Field(description="Owner's identity, which outlives the token.")]
     name: Name
-    role: Annotated[Role, Field(description="What the bearer may do.")]
-    scopes: Annotated[list[Scope], Field(description="Scopes of this token.")]
+    role: Role
+    """What the bearer may do."""
+    scopes: list[Scope]
+    """Scopes of this token."""
     created_at: Timestamp
-    expires_at: Annotated[Timestamp | None, Field(description="Time of expiry.")] = None
+    expires_at: Timestamp | None = None
+    """Time of expiry."""
 
 
 class NewToken(Token):
     """A token with its secret, which is shown only once."""
 
-    token: Annotated[str, Field(description="The bearer secret. The server stores only its hash.")]
+    token: str
+    """The bearer secret. The server stores only its hash."""
 
     def __repr__(self) -> str:
         """Return a text without the secret, because notebooks store what a cell shows."""

@@ -10,17 +10,18 @@ from purse.wire.files import FileReport
 MOST_TWIN_ROWS, MOST_TWIN_VALUES = 100_000, 2_000_000
 FEWEST_SAMPLED = 5  # rows, one of which is used for scores
 TwinSource = Literal["declaration", "profile", "sample"]
-USUAL_SOURCE = "the public sample that the steward attached, else the latest released profile, else the declaration"
+USUAL_SOURCE = "the steward's public sample, the latest released profile, or the declaration, whichever exists first"
 TwinNumber = Annotated[
-    int, Field(ge=0, le=2**53 - 1, description="Number of the twin; the same number gives the same rows.")
+    int, Field(ge=0, le=2**53 - 1, description="Number of the twin. The same number gives the same rows.")
 ]
 
 
 class PublicSample(Wire):
     """Rows that a steward declared public. Twins and forecasts may be drawn from them."""
 
-    rows: Annotated[int, Field(description="Number of rows.")]
-    published: Annotated[Name, Field(description="Where they are published, according to the steward.")]
+    rows: int
+    """Number of rows."""
+    published: Annotated[Name, Field(description="Place of their publication, as stated by the steward.")]
     attached_by: Annotated[Name, Field(description="The steward who declared them public.")]
     attached_at: Timestamp
 
@@ -28,4 +29,5 @@ class PublicSample(Wire):
 class AttachedSample(PublicSample):
     """The response to the uploader of a public sample."""
 
-    report: Annotated[FileReport, Field(description="Outcomes of the file's values; the server does not keep them.")]
+    report: FileReport
+    """Outcomes of the file's values. The server does not keep them."""

@@ -27,13 +27,15 @@ class Webhook(Wire):
     """A webhook and the state of its deliveries."""
 
     id: Identifier
-    analyst: Annotated[str, Field(description="Owner of the jobs.")]
-    url: Annotated[str, Field(description="The address; other users than its owner see only scheme and host.")]
+    analyst: str
+    """Owner of the jobs."""
+    url: str
+    """The address. Other users than its owner see only scheme and host."""
     created_at: Timestamp
-    delivered_at: Annotated[
-        Timestamp | None, Field(description="Time of the last successful delivery; null if there is none.")
-    ]
-    failures: Annotated[int, Field(description="Failed attempts since then; a message has at most 8 in 10 hours.")]
+    delivered_at: Timestamp | None
+    """Time of the last successful delivery. Null before the first one."""
+    failures: int
+    """Failed attempts since then. A message has at most 8 in 10 hours."""
 
 
 class FinishedJob(Wire):
@@ -41,12 +43,15 @@ class FinishedJob(Wire):
 
     job: Identifier
     dataset: Identifier
-    state: Annotated[JobState, Field(description="done, failed or cancelled.")]
+    state: JobState
+    """done, failed or cancelled."""
 
 
 class WebhookEvent(Wire):
     """The message, signed by the rules of Standard Webhooks: public facts and no released numbers."""
 
-    type: Annotated[Literal["job.finished"], Field(description="Type of the event.")]
+    type: Literal["job.finished"]
+    """Type of the event."""
     timestamp: Annotated[Timestamp, Field(description="The job's `finished_at`, rounded to a public grid of times.")]
-    data: Annotated[FinishedJob, Field(description="The finished job.")]
+    data: FinishedJob
+    """The finished job."""

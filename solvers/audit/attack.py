@@ -18,16 +18,18 @@ from accounting.noise import Noise
 from accounting.plan import Plan
 from solvers.audit.bounds import ALARM, DELTAS, Scores, epsilon_lower_bound
 from solvers.audit.counting import CountingAttacker
-from solvers.audit.gradients import AnyOracle, GradientAttacker, SlotAttacker
+from solvers.audit.gradients import GradientAttacker, SlotAttacker
 from solvers.audit.neighbors import Neighbors, Row, neighbor
 from solvers.audit.standardised import StandardisedAttacker
+from solvers.audit.weighted import WeightedAttacker
 from solvers.data_access import frames
 from solvers.data_access.access import DataAccess
 from solvers.data_access.data import Data
 from solvers.data_access.oracles import DataOracles, split
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.methods import Run
-from solvers.moment_bounds import MOMENTS
+from solvers.moment_bounds import MOMENTS, TARGET_MOMENTS
+from solvers.oracles import Sampled
 from solvers.preparation import Preparation
 from solvers.problem import Problem, Vector
 from solvers.solve import AS_DECLARED
@@ -46,7 +48,9 @@ class ScoringOracles:
 
     def __init__(self, data: Data, neighbors: Neighbors, plan: Plan, noise: Noise) -> None:
         self._oracles, self._plan, self._neighbors = DataOracles(data, plan, noise), plan, neighbors
-        self._attacker: GradientAttacker | SlotAttacker | StandardisedAttacker | CountingAttacker | None = None
+        self._attacker: (
+            GradientAttacker | SlotAttacker | StandardisedAttacker | CountingAttacker | WeightedAttacker | None
+        ) = None
 
     @property
     def problem(self) -> Problem:
@@ -57,16 +61,16 @@ class ScoringOracles:
     def score(self) -> float:
         """Logarithm of the density of all answers on the first dataset over that on the second."""
         if self._attacker is None:
-            raise ValueError("a method that sees the data has no transcript to attack: set a statistic of its release")
+            raise ValueError("a method that sees the data has no transcript to attack. Set a statistic of its release")
         return self._attacker.score
 
     def full_batch(self, hides_steps: bool) -> GradientAttacker:
         """Open the oracle of full gradients."""
-        return self._gradients(cast(AnyOracle, self._oracles.full_batch(hides_steps)))
+        return self._gradients(cast(Sampled, self._oracles.full_batch(hides_steps)))
 
     def sampled(self, walks: bool) -> GradientAttacker:
         """Open the oracle of sampled gradients."""
-        return self._gradients(cast(AnyOracle, self._oracles.sampled(walks)))
+        return self._gradients(self._oracles.sampled(walks))
 
     def allocated(self) -> SlotAttacker:
         """Open the oracle of secret slots."""
@@ -87,11 +91,19 @@ class ScoringOracles:
         self._attacker = CountingAttacker(oracle, moments, self.problem, plan, *data)
         return self._attacker
 
+    def weighted(self) -> WeightedAttacker:
+        """Open the oracle of weighted scores and curvatures."""
+        moments_plan, plan = split(self._plan, MOMENTS | TARGET_MOMENTS)
+        oracle, data = self._oracles.weighted(), self._neighbors.data
+        moments = StandardisedAttacker(oracle.moments, self.problem, moments_plan, *data)
+        self._attacker = WeightedAttacker(oracle, moments, self.problem, plan, data)
+        return self._attacker
+
     def access(self, tabulates: bool) -> DataAccess:
         """Open the data access, which has no transcript to attack."""
         return self._oracles.access(tabulates)
 
-    def _gradients(self, oracle: AnyOracle) -> GradientAttacker:
+    def _gradients(self, oracle: Sampled) -> GradientAttacker:
         neighbors = self._neighbors
         self._attacker = GradientAttacker(oracle, self.problem, self._plan, *neighbors.rows, neighbors.other_rows)
         return self._attacker

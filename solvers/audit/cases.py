@@ -22,6 +22,7 @@ from solvers.audit.exact import law
 from solvers.audit.neighbors import Row
 from solvers.columns import Columns
 from solvers.domains import LinfBall
+from solvers.inference import RegressionTable
 from solvers.losses import Absolute, Logistic, Softmax, Squared
 from solvers.methods import Method
 from solvers.preparation import AskedPreparation, ByProfile
@@ -52,6 +53,16 @@ _LONG = Problem(Squared(1.0), n=128, d=1, row_norm=1.0)  # a batch of two is dra
 _LONG_WIDE = Problem(Squared(1.0), n=128, d=300, row_norm=1.0)
 
 
+_TYPICAL = 0.7, 0.7, 1.0
+
+
+def _spread(slots: int, target: float) -> Row:
+    """Return rows at four points around the center, half of them with either sign of the target."""
+    points = [(x, y, 1.0) for x in (0.5, -0.5) for y in (0.5, -0.5)]
+    targets = [target] * len(points) + [-target] * len(points)
+    return Row(np.resize(points, (slots, 3)), np.resize(targets, slots))
+
+
 def first(w: Vector) -> float:
     """Return the coordinate in which the two records differ; it is larger for the first."""
     return float(w[0])
@@ -68,11 +79,11 @@ class Case:
     targets : of the two candidate rows
     effort : how many times as many runs are made, for methods that are fast
     corners : the two candidate rows, corners of the declared columns; by default one row with two targets
-    other_rows : every other row; zeros if None
+    other_rows : every other row, or all rows, of which the replaced ones do not matter; zeros if None
     preparation : how rows are prepared; the default if None
     """
 
-    method: Method | AnyCounting
+    method: Method | AnyCounting | RegressionTable
     problem: Problem
     statistic: TestStatistic | None = None
     position: int = 0
@@ -138,6 +149,17 @@ CASES: dict[str, Case | ExactCase] = {
     "evaluation": Case(Evaluation(bins=4, weights=(2.0, 1.0, 0.0)), _DECLARED, corners=_CORNERS),
     "evaluation_numbers": Case(
         Evaluation(bins=4, weights=(0.5, 0.5, 0.0)), _CODED, targets=(-1.0, 1.0), corners=_CORNERS
+    ),
+    # One row with either target, just long enough that its scores move by their whole bounds. Other rows are spread.
+    "regression_table": Case(RegressionTable(), _CODED, corners=(_TYPICAL, _TYPICAL), other_rows=_spread(400, 0.2)),
+    "regression_table_logistic": Case(
+        RegressionTable(), replace(_DECLARED, n=100), corners=(_TYPICAL, _TYPICAL), other_rows=_spread(100, 1.0)
+    ),
+    "regression_table_persons": Case(
+        RegressionTable(),
+        replace(_CODED, n=400, unit=_PERSON),
+        corners=(_TYPICAL, _TYPICAL),
+        other_rows=_spread(1200, 0.2),
     ),
     # A person, all of whose rows pull one way, then the other.
     "dp_gd_persons": Case(methods.DpGd(steps=3, step=0.01), replace(_FLAT, unit=_PERSON)),

@@ -9,13 +9,12 @@ from accounting.noise import Noise
 from accounting.plan import Plan
 from solvers.audit.neighbors import without
 from solvers.data_access import inputs
-from solvers.data_access.access import DataAccess
-from solvers.data_access.lattice_sums import lattice_mean_gradients
+from solvers.data_access.lattice_sums import TabulatingAccess
 from solvers.methods.data.inverse_sensitivity import InverseSensitivityRun
 from solvers.problem import Problem, Vector
 
 
-class _Choosing(DataAccess):
+class _Choosing(TabulatingAccess):
     """An access that stores the distribution of a choice instead of drawing it."""
 
     __slots__ = ("law",)
@@ -34,6 +33,6 @@ def law(
     """Return the probability of each grid point, from the weights of a run on rows of ones."""
     data = inputs.of_arrays(np.ones((problem.n, problem.d)), y, problem)
     data = without(data, -1) if is_last_null else data
-    access = _Choosing(problem, data, plan, Noise(), rounded=lattice_mean_gradients)
+    access = _Choosing(problem, data, plan, Noise())
     method.run(access, problem)
     return access.law

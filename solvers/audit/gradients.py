@@ -5,7 +5,6 @@ A *tilt* is the logarithm of the density of N(mean, std) over that of N(0, std),
 
 import math
 from collections import defaultdict
-from typing import Protocol
 
 import numpy as np
 from scipy.special import gammaln, xlog1py, xlogy
@@ -16,15 +15,11 @@ from solvers.audit.neighbors import Row, gradients
 from solvers.centred import centres
 from solvers.data_access.allocated import AllocatedOracle
 from solvers.domains import Free
-from solvers.oracles import FullBatch, Sampled
+from solvers.oracles import Sampled
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2, NoRegularizer
 
 _NEGLIGIBLE = 1e-9  # of a bound: if all other records add less, the size of a batch hardly changes an answer
-
-
-class AnyOracle(FullBatch, Sampled, Protocol):
-    """An oracle of full or of sampled gradients; a run requests only answers that its own oracle has."""
 
 
 class GradientAttacker:
@@ -35,7 +30,7 @@ class GradientAttacker:
     """
 
     def __init__(
-        self, oracle: AnyOracle, problem: Problem, plan: Plan, one: Row, two: Row, other_rows: Row | None = None
+        self, oracle: Sampled, problem: Problem, plan: Plan, one: Row, two: Row, other_rows: Row | None = None
     ) -> None:
         self._oracle, self._problem, self._plan, self._rows = oracle, problem, plan, (one, two)
         self._other_rows = () if other_rows is None else (other_rows,)
@@ -109,8 +104,7 @@ class GradientAttacker:
         """Return the answer. The row is always in the mean at the anchor, and it is in the batch or not."""
         answer, problem, planned = self._oracle.printed_change(query, w, anchor), self._problem, self._plan.query(query)
         mechanism = planned.mechanism
-        if not isinstance(mechanism, SvrgStep):
-            raise TypeError(f"query {query}: the mechanism of a printed change must be SvrgStep")
+        assert isinstance(mechanism, SvrgStep)
         size, rate = mechanism.batch, mechanism.batch / mechanism.rows
         std, logs = planned.noise_multiplier * 2 * problem.G / size, []
         for row in self._rows:
@@ -155,8 +149,7 @@ class GradientAttacker:
         the second candidate, and each other record unless it adds nothing.
         """
         planned, n = self._plan.query(query), self._problem.n
-        if not isinstance(planned.mechanism, PoissonGaussian):
-            raise TypeError(f"query {query}: the mechanism of a sampled answer must be PoissonGaussian")
+        assert isinstance(planned.mechanism, PoissonGaussian)
         rate = planned.mechanism.rate
         size, candidates, other_term = rate * n, terms[:2], terms[2:].sum(axis=0)
         stds = planned.noise_multiplier * bounds / size
@@ -185,8 +178,7 @@ class SlotAttacker:
         """Return the answer, and score a use with its last answer."""
         answer, problem, planned = self._oracle.allocated_gradient(query, w), self._problem, self._plan.query(query)
         mechanism = planned.mechanism
-        if not isinstance(mechanism, RandomAllocation):
-            raise TypeError(f"query {query}: the mechanism of a slot's answer must be RandomAllocation")
+        assert isinstance(mechanism, RandomAllocation)
         self._answers.append((answer, w))
         if len(self._answers) == mechanism.slots:
             answers, points = (np.array(part) for part in zip(*self._answers, strict=True))

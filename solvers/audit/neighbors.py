@@ -13,10 +13,13 @@ from solvers.problem import Problem, Vector
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """A record; the null record, if `is_null`, consists of zeros and counts nowhere."""
+    """A record; the null record, if `is_null`, consists of zeros and counts nowhere.
+
+    `x` and `y` may be those of all rows for an attacker that computes sums from the data.
+    """
 
     x: Vector
-    y: float
+    y: float | Vector
     is_null: bool = False
 
     def slope(self, problem: Problem, w: Vector) -> Vector:

@@ -1,6 +1,6 @@
 """DataAccess: exact values for methods that see data, each of which is reviewed like a mechanism.
 
-Guarantee: fields are private to the class. Only `release` returns a private function of the data, once for each planned
+Guarantee: fields are private. Only `release` returns a private function of the data, once for each planned
 answer and through its mechanism. The answers of one parallel use come from disjoint records, in increasing order.
 Each method proves by itself that a value moves by at most the stated bound (docs/proofs/<method>.md).
 """
@@ -13,55 +13,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.errors import OutOfPlan
-from accounting.mechanisms import Exponential, Gaussian, Laplace, Parallel, PerturbedObjective, Resampled
+from accounting.mechanisms import Parallel, Resampled
+from accounting.mechanisms.mechanism import AbstractMechanism
 from accounting.noise import Noise, draws
 from accounting.plan import Plan, PlannedQuery
 from solvers import kernels
 from solvers.bounds import Reads, unfolded_rows
 from solvers.data_access.data import Data, Slots, Work
-from solvers.data_access.meter import Meter
+from solvers.data_access.meter import AbstractOracle
 from solvers.data_access.summed import Summed
 from solvers.data_access.sums import gradient_sum
 from solvers.data_access.unfolded import rows_of
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
-_RELEASED = Exponential | Gaussian | Laplace | Parallel | PerturbedObjective | Resampled  # none relies on sampling
 _ROWS_PER_HEARTBEAT = 1024
 
-Rounded = Callable[[Summed, NDArray[np.float64], Callable[[], None]], NDArray[np.float64]]
 
-
-class DataAccess:
+class DataAccess(AbstractOracle):
     """The data of one problem, and the releases of one plan.
 
-    Parameters
-    ----------
-    problem, data : the data must be `inputs.of_arrays(..., problem)`
-    plan : the queries that may be released
-    noise : the randomness
-    on_answer : called with the number of releases so far, after each and during long work; may raise to stop the run
-    rounded : `lattice_sums.lattice_mean_gradients`, for runs that request it
+    Parameters as `AbstractOracle`; `on_answer` is also called during long work.
     """
 
-    __slots__ = ("__data", "__drawn", "__meter", "__problem", "__read", "__rounded", "__spent")
+    __slots__ = ("_drawn", "_read", "_spent")
 
     def __init__(
-        self,
-        problem: Problem,
-        data: Summed,
-        plan: Plan,
-        noise: Noise,
-        on_answer: Callable[[int], None] | None = None,
-        rounded: Rounded | None = None,
+        self, problem: Problem, data: Summed, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None = None
     ) -> None:
-        if data.problem != problem:
-            raise Unsuitable("the data were prepared for another problem")
-        self.__problem, self.__data, self.__meter = problem, data, Meter(plan, noise, on_answer, problem.relation)
-        self.__rounded = rounded
-        self.__drawn = False  # whether the rows are drawn with replacement, or were drawn from
-        self.__read: range | None = None  # smallest range with all records read since the last release
-        self.__spent: dict[str, int] = {}  # first record that the next part of a parallel query may read
+        super().__init__(problem, data, plan, noise, on_answer)
+        self._drawn = False  # whether the rows are drawn with replacement, or were drawn from
+        self._read: range | None = None  # smallest range with all records read since the last release
+        self._spent: dict[str, int] = {}  # first record that the next part of a parallel query may read
 
     def mean_gradient(self, rows: range, w: Vector, problem: Problem | None = None) -> Vector:
         """Return the mean of grad f_i(w) over the records with these indices, without noise.
@@ -72,10 +55,10 @@ class DataAccess:
         ----------
         problem : the data's problem by default, or the same problem with another loss for the same targets
         """
-        data = self.__seen_by(problem)
-        self.__read_rows(rows)
-        self.__meter.pulse()
-        k = self.__problem.unit.slots
+        data = self._seen_by(problem)
+        self._read_rows(rows)
+        self._meter.pulse()
+        k = self._problem.unit.slots
         return gradient_sum(data, slice(k * rows.start, k * rows.stop), w) / (k * len(rows))
 
     def one_pass(self, rows: range, start: Vector, step: float) -> Vector:
@@ -84,8 +67,8 @@ class DataAccess:
         There is one step for each record, in order, and F_j is the mean of the record's k losses. There is no noise, so
         a method must never return this value.
         """
-        self.__read_rows(rows)
-        problem, data, w, total = self.__problem, self.__local(), start, start.copy()
+        self._read_rows(rows)
+        problem, data, w, total = self._problem, self._local(), start, start.copy()
         loss = problem.compiled
         if loss is None:
             raise Unsuitable("loss: steps of one record need a loss of one margin")
@@ -95,7 +78,7 @@ class DataAccess:
         for slot in range(first, last):
             at = (slot - first) % count
             if at == 0:
-                self.__meter.pulse()
+                self._meter.pulse()
                 unfolded = rows_of(data, slice(slot, min(slot + count, last)))
             x = unfolded[at]
             moved += (step / k * kernels.slope(loss, x @ w, data.y[slot])) * x
@@ -105,29 +88,23 @@ class DataAccess:
                 moved[:] = 0.0
         return total / len(rows)
 
-    def mean_gradients(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the mean of grad f_i over all records at each point, (m, d), each rounded to a lattice first.
-
-        There is no noise, so a method must never return this value.
-        """
-        if self.__rounded is None:
-            raise OutOfPlan("this run is declared without a table of gradients, so it cannot request one")
-        self.__read_rows(range(self.__problem.n))
-        return self.__rounded(self.__data, points, self.__meter.pulse)
+    def mean_gradients(self, points: NDArray[np.float64]) -> NDArray[np.float64]:  # noqa: ARG002
+        """Raise `OutOfPlan`: only a run that declares tables gets a `TabulatingAccess`, which answers this."""
+        raise OutOfPlan("this run is declared without a table of gradients, so it cannot request one")
 
     def moments(self, limit: float) -> tuple[NDArray[np.float64], Vector]:
         """Return X'X/(n k) and X'y/(n k) of the scaled rows and of the targets clipped to [-limit, limit].
 
         There is no noise, so a method must never return these values.
         """
-        problem = self.__problem
-        self.__read_rows(range(problem.n))
-        sums = self.__data.total(SecondMoments(limit), pulse=self.__meter.pulse) / problem.slots
+        problem = self._problem
+        self._read_rows(range(problem.n))
+        sums = self._data.total(SecondMoments(limit), pulse=self._meter.pulse) / problem.slots
         return sums[:-1], sums[-1]
 
     def planned(self, query: str) -> PlannedQuery:
         """Return the query with its planned noise."""
-        return self.__meter.plan.query(query)
+        return self._meter.plan.query(query)
 
     def redrawn(self) -> "DataAccess":
         """Return an access to n records, drawn from these in secret, uniformly with replacement; once in a run.
@@ -137,13 +114,13 @@ class DataAccess:
         OutOfPlan
             at a second draw, because the proof is for one run on one draw
         """
-        if self.__drawn:
+        if self._drawn:
             raise OutOfPlan("rows can be drawn only once in a run")
-        rows, data = draws.uniform_indices(self.__meter.noise, self.__problem.n, self.__problem.n), self.__local()
-        access = DataAccess(self.__problem, data, self.__meter.plan, self.__meter.noise)
-        access.__data = data.drawn(rows)
-        access.__meter = self.__meter
-        access.__drawn = self.__drawn = True
+        rows, data = draws.uniform_indices(self._meter.noise, self._problem.n, self._problem.n), self._local()
+        access = DataAccess(self._problem, data, self._meter.plan, self._meter.noise)
+        access._data = data.drawn(rows)
+        access._meter = self._meter
+        access._drawn = self._drawn = True
         return access
 
     def release(self, query: str, value: Vector, bound: float) -> Vector:
@@ -160,44 +137,42 @@ class DataAccess:
             if the plan does not hold this answer, its mechanism samples records or hides steps, a part of a parallel
             use would read a record again, or the mechanism is for other rows
         """
-        planned = self.__meter.take(query, _RELEASED)
+        if self.planned(query).mechanism.hides:
+            raise OutOfPlan(f"query {query!r} is planned with another mechanism than this answer uses")
+        planned = self._meter.take(query, AbstractMechanism)
         mechanism = planned.mechanism
-        if isinstance(mechanism, Resampled) != self.__drawn or (self.__drawn and planned.count != 1):
+        if isinstance(mechanism, Resampled) != self._drawn or (self._drawn and planned.count != 1):
             raise OutOfPlan(f"query {query!r} is planned for other rows: drawn rows, or the rows of the data")
         within = mechanism.each if isinstance(mechanism, Resampled) else mechanism
         if isinstance(within, Parallel):
-            begin = self.__spent.get(query, 0)
-            if planned.count != 1 or self.__read is None or self.__read.start < begin:
+            begin = self._spent.get(query, 0)
+            if planned.count != 1 or self._read is None or self._read.start < begin:
                 raise OutOfPlan(f"the parts of query {query!r} must read disjoint records, in increasing order")
-            self.__spent[query] = self.__read.stop
-        self.__read = None
-        return self.__meter.answer(planned, value, bound)
+            self._spent[query] = self._read.stop
+        self._read = None
+        return self._meter.answer(planned, value, bound)
 
-    def transcript(self) -> Plan:
-        """Return what was really released."""
-        return self.__meter.transcript()
-
-    def __read_rows(self, rows: range) -> None:
+    def _read_rows(self, rows: range) -> None:
         """Record that these records are read; raise `Unsuitable` unless they are a non-empty range of the data."""
-        if rows.step != 1 or not 0 <= rows.start < rows.stop <= self.__problem.n:
+        if rows.step != 1 or not 0 <= rows.start < rows.stop <= self._problem.n:
             raise Unsuitable("rows must be a non-empty range of record indices")
-        earlier = self.__read or rows
-        self.__read = range(min(earlier.start, rows.start), max(earlier.stop, rows.stop))
+        earlier = self._read or rows
+        self._read = range(min(earlier.start, rows.start), max(earlier.stop, rows.stop))
 
-    def __local(self) -> Data:
+    def _local(self) -> Data:
         """Return the records, which must be in this memory."""
-        if not isinstance(self.__data, Data):
-            raise Unsuitable("this method needs all rows on one machine: keep the dataset on one")
-        return self.__data
+        if not isinstance(self._data, Data):
+            raise Unsuitable("this method needs all rows on one machine. Keep the dataset on one")
+        return self._data
 
-    def __seen_by(self, problem: Problem | None) -> Summed:
+    def _seen_by(self, problem: Problem | None) -> Summed:
         """Return the data for another loss."""
-        if problem is None or problem == self.__problem:
-            return self.__data
-        mine = self.__problem
+        if problem is None or problem == self._problem:
+            return self._data
+        mine = self._problem
         if replace(problem, loss=mine.loss) != mine or problem.loss.takes != mine.loss.takes:
             raise Unsuitable("the data were prepared for another problem")
-        return self.__data.seen_by(problem)
+        return self._data.seen_by(problem)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,30 +10,26 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.errors import OutOfPlan
 from accounting.mechanisms import RandomAllocation
 from accounting.noise import Noise, batches, draws
 from accounting.plan import Plan, PlannedQuery
 from solvers.bounds import sampled_bound
 from solvers.data_access.data import Data, slots_of
-from solvers.data_access.meter import Meter
+from solvers.data_access.meter import AbstractOracle
 from solvers.data_access.sums import gradient_sum, reach
-from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 
 
-class AllocatedOracle:
-    """Private answers over the slots of an allocation. Parameters as `FullBatchOracle`."""
+class AllocatedOracle(AbstractOracle):
+    """Private answers over the slots of an allocation. Parameters as `AbstractOracle`."""
 
-    __slots__ = ("__allocated", "__data", "__meter", "__problem")
+    __slots__ = ("_allocated",)
 
     def __init__(
         self, problem: Problem, data: Data, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None = None
     ) -> None:
-        if data.problem != problem:
-            raise Unsuitable("the data were prepared for another problem")
-        self.__problem, self.__data, self.__meter = problem, data, Meter(plan, noise, on_answer, problem.relation)
-        self.__allocated: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+        super().__init__(problem, data, plan, noise, on_answer)
+        self._allocated: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
 
     def allocated_gradient(self, query: str, w: Vector) -> Vector:
         """Return (1/b) sum over the next slot of grad f_i(w) + noise; per-record bound G / b, plus rounding.
@@ -42,29 +38,24 @@ class AllocatedOracle:
         row is in two answers of one use. b = q n / T is fixed and does not depend on the content of a slot. Raises as
         `FullBatchOracle.gradient`; the planned mechanism must be the random allocation.
         """
-        norm = reach(self.__problem, w)
-        planned = self.__meter.take(query, RandomAllocation)
-        records, size = self.__slot(planned)
-        slots = slots_of(np.sort(records), self.__problem)
-        value = gradient_sum(self.__data, slots, w) / (size * self.__problem.unit.slots)
-        return self.__meter.answer(planned, value, sampled_bound(self.__problem, size, self.__problem.G, norm))
+        norm = reach(self._problem, w)
+        planned = self._meter.take(query, RandomAllocation)
+        records, size = self._slot(planned)
+        slots = slots_of(np.sort(records), self._problem)
+        value = gradient_sum(self._data, slots, w) / (size * self._problem.unit.slots)
+        return self._meter.answer(planned, value, sampled_bound(self._problem, size, self._problem.G, norm))
 
-    def transcript(self) -> Plan:
-        """Return what was really answered."""
-        return self.__meter.transcript()
-
-    def __slot(self, planned: PlannedQuery) -> tuple[NDArray[np.int64], float]:
+    def _slot(self, planned: PlannedQuery) -> tuple[NDArray[np.int64], float]:
         """Return the records of the current slot, and the fixed number by which their sum is divided."""
-        mechanism, n = planned.mechanism, self.__problem.n
-        if not isinstance(mechanism, RandomAllocation):
-            raise OutOfPlan(f"query {planned.name!r} is not allocated")
-        turn, size = (self.__meter.answered(planned.name) - 1) % mechanism.slots, mechanism.normalizer(n)
+        mechanism, n = planned.mechanism, self._problem.n
+        assert isinstance(mechanism, RandomAllocation)
+        turn, size = (self._meter.answered(planned.name) - 1) % mechanism.slots, mechanism.normalizer(n)
         if turn == 0:
             if mechanism.form == "independent":
-                self.__allocated[planned.name] = batches.slots(self.__meter.noise, n, mechanism.rate, mechanism.slots)
+                self._allocated[planned.name] = batches.slots(self._meter.noise, n, mechanism.rate, mechanism.slots)
             else:
                 size = float(mechanism.batch(n))
-                rows = draws.ordered_rows(self.__meter.noise, n, mechanism.slots * mechanism.batch(n))
-                self.__allocated[planned.name] = rows, mechanism.batch(n) * np.arange(mechanism.slots + 1)
-        rows, offsets = self.__allocated[planned.name]
+                rows = draws.ordered_rows(self._meter.noise, n, mechanism.slots * mechanism.batch(n))
+                self._allocated[planned.name] = rows, mechanism.batch(n) * np.arange(mechanism.slots + 1)
+        rows, offsets = self._allocated[planned.name]
         return rows[offsets[turn] : offsets[turn + 1]], size

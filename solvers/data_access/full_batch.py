@@ -6,49 +6,18 @@ from earlier answers. Each planned query has at most `count` answers. Each is ma
 planned noise multiplier and a bound that holds for every record in floating point. Proof: docs/proofs/oracle.md.
 """
 
-from collections.abc import Callable
-
 from accounting.errors import OutOfPlan
 from accounting.mechanisms import Gaussian, RandomIterate
-from accounting.noise import Noise
-from accounting.plan import Plan
 from solvers.bounds import gradient_bound
-from solvers.data_access.meter import Meter
-from solvers.data_access.summed import Summed
+from solvers.data_access.meter import AbstractOracle
 from solvers.data_access.sums import mean_gradient, reach
-from solvers.errors import Unsuitable
-from solvers.problem import Problem, Vector
-
-HiddenSteps = Callable[[Summed, Meter, str, int, float], Vector]
+from solvers.problem import Vector
 
 
-class FullBatchOracle:
-    """Private answers about one problem on one dataset, within one plan.
+class FullBatchOracle(AbstractOracle):
+    """Private answers about one problem on one dataset, within one plan. Parameters as `AbstractOracle`."""
 
-    Parameters
-    ----------
-    problem, data : the data must be `inputs.of_arrays(..., problem)`
-    plan : the queries that may be answered
-    noise : the randomness
-    on_answer : called after each answer with the number of answers so far; it may raise to stop the run
-    hidden_steps : `last_iterate.last_iterate`, for runs that request it
-    """
-
-    __slots__ = ("__data", "__hidden_steps", "__meter", "__problem")
-
-    def __init__(
-        self,
-        problem: Problem,
-        data: Summed,
-        plan: Plan,
-        noise: Noise,
-        on_answer: Callable[[int], None] | None = None,
-        hidden_steps: HiddenSteps | None = None,
-    ) -> None:
-        if data.problem != problem:
-            raise Unsuitable("the data were prepared for another problem")
-        self.__problem, self.__data, self.__meter = problem, data, Meter(plan, noise, on_answer, problem.relation)
-        self.__hidden_steps = hidden_steps
+    __slots__ = ()
 
     def gradient(self, query: str, w: Vector) -> Vector:
         """Return grad F(w) + noise, over all records. The per-record bound is G / n, plus rounding.
@@ -63,28 +32,14 @@ class FullBatchOracle:
 
         Both errors depend only on the request.
         """
-        return full_gradient(self.__data, self.__meter, query, w)
+        norm = reach(self._problem, w)
+        planned = self._meter.take(query, Gaussian | RandomIterate)
+        return self._meter.answer(planned, mean_gradient(self._data, w), gradient_bound(self._problem, norm))
 
     def horizon(self, query: str) -> int:
         """Return how many answers the query allows: the planned number, or a random one drawn without the data."""
-        return self.__meter.horizon(query)
+        return self._meter.horizon(query)
 
-    def last_iterate(self, query: str, steps: int, step: float) -> Vector:
-        """Return the last point of w <- prox(w - step (grad F(w) + noise)) from the start; the others stay hidden.
-
-        This is one answer. Raises as `gradient`; the planned mechanism must be the last iterate of exactly these steps.
-        """
-        if self.__hidden_steps is None:
-            raise OutOfPlan(f"query {query!r}: this run is declared without hidden steps, so it cannot request them")
-        return self.__hidden_steps(self.__data, self.__meter, query, steps, step)
-
-    def transcript(self) -> Plan:
-        """Return what was really answered."""
-        return self.__meter.transcript()
-
-
-def full_gradient(data: Summed, meter: Meter, query: str, w: Vector) -> Vector:
-    """Return `FullBatchOracle.gradient`, for all oracles that answer it."""
-    norm = reach(data.problem, w)
-    planned = meter.take(query, Gaussian | RandomIterate)
-    return meter.answer(planned, mean_gradient(data, w), gradient_bound(data.problem, norm))
+    def last_iterate(self, query: str, steps: int, step: float) -> Vector:  # noqa: ARG002
+        """Raise `OutOfPlan`: only a run that declares hidden steps gets a `HiddenStepsOracle`, which answers this."""
+        raise OutOfPlan(f"query {query!r}: this run is declared without hidden steps, so it cannot request them")

@@ -74,7 +74,7 @@ def entered(X: Any) -> Any:
         if rows are in blocks, because an entry of one row puts zeros into the other rows of its block
     """
     if X.format == "bsr":
-        raise Unsuitable("X is sparse in blocks of several rows, so one row could change others: pass X.tocsr()")
+        raise Unsuitable("X is sparse in blocks of several rows, so one row could change others. Pass X.tocsr()")
     if X.format != "coo":
         return X
     X = type(X)((X.data, X.coords), shape=X.shape)

@@ -15,31 +15,36 @@ import numpy as np
 
 from accounting.errors import OutOfPlan
 from accounting.mechanisms import LastIterate
-from solvers.data_access.meter import Meter
-from solvers.data_access.summed import Summed
+from solvers.data_access.full_batch import FullBatchOracle
 from solvers.data_access.sums import mean_gradient
 from solvers.hidden_steps import contraction, reach, step_bound
 from solvers.problem import Vector
 
 
-def last_iterate(data: Summed, meter: Meter, query: str, steps: int, step: float) -> Vector:
-    """Return w_T from the problem's start as one answer; no other value that depends on a point leaves this function.
+class HiddenStepsOracle(FullBatchOracle):
+    """A full-batch oracle that also releases the last iterate of a run with hidden steps."""
 
-    Raises
-    ------
-    OutOfPlan
-        if the plan has no last iterate of exactly these steps
-    """
-    problem, planned = data.problem, meter.take(query, LastIterate)
-    if planned.mechanism != LastIterate(steps, contraction(problem, step)):
-        raise OutOfPlan(f"query {query!r} is planned for another number or length of steps: plan it again")
-    w, limit, bound = problem.start, reach(problem, step), step_bound(problem, step)
-    for _ in range(steps):
-        meter.pulse()
-        gradient = mean_gradient(data, w)
-        y = meter.perturb(planned, w - step * gradient, bound)
-        w = problem.prox(pulled_back(y, limit), step)
-    return meter.count(w)
+    __slots__ = ()
+
+    def last_iterate(self, query: str, steps: int, step: float) -> Vector:
+        """Return w_T from the problem's start as one answer; no other value that depends on a point leaves this method.
+
+        Raises
+        ------
+        OutOfPlan
+            if the plan has no last iterate of exactly these steps, or if it has been released
+        """
+        problem, meter = self._problem, self._meter
+        planned = meter.take(query, LastIterate)
+        if planned.mechanism != LastIterate(steps, contraction(problem, step)):
+            raise OutOfPlan(f"query {query!r} is planned for another number or length of steps. Plan it again")
+        w, limit, bound = problem.start, reach(problem, step), step_bound(problem, step)
+        for _ in range(steps):
+            meter.pulse()
+            gradient = mean_gradient(self._data, w)
+            y = meter.perturb(planned, w - step * gradient, bound)
+            w = problem.prox(pulled_back(y, limit), step)
+        return meter.count(w)
 
 
 def pulled_back(y: Vector, limit: float) -> Vector:

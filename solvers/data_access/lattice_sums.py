@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.bounds import Reads
+from solvers.data_access.access import DataAccess
 from solvers.data_access.data import Data, Slots, Work
 from solvers.data_access.summed import Summed
 from solvers.data_access.unfolded import rows_of
@@ -15,6 +16,20 @@ from solvers.problem import Problem
 from solvers.rounded import lattice_bits
 
 _POINTS_PER_HEARTBEAT = 64
+
+
+class TabulatingAccess(DataAccess):
+    """A data access that also returns gradients at many points."""
+
+    __slots__ = ()
+
+    def mean_gradients(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the mean of grad f_i over all records at each point, (m, d), each rounded to a lattice first.
+
+        There is no noise, so a method must never return this value.
+        """
+        self._read_rows(range(self._problem.n))
+        return lattice_mean_gradients(self._data, points, self._meter.pulse)
 
 
 def lattice_mean_gradients(data: Summed, points: NDArray[np.float64], pulse: Callable[[], None]) -> NDArray[np.float64]:

@@ -1,4 +1,7 @@
-"""The meter, which counts answers against a plan and is the only code that turns a value into an answer."""
+"""The meter, which counts answers against a plan and is the only code that turns a value into an answer.
+
+`AbstractOracle` is the base of all classes that hold data and a meter.
+"""
 
 import math
 from collections import Counter
@@ -11,7 +14,9 @@ from accounting.mechanisms import RandomIterate
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
 from accounting.privacy import REPLACE_ONE, Relation
-from solvers.problem import Vector
+from solvers.data_access.summed import Summed
+from solvers.errors import Unsuitable
+from solvers.problem import Problem, Vector
 
 
 class Meter:
@@ -32,7 +37,7 @@ class Meter:
     ) -> None:
         if plan.relation != relation:
             raise OutOfPlan(
-                f"the plan is for other neighbors than {relation}: calibrate it for the relation of the problem"
+                f"the plan is for other neighbors than {relation}. Calibrate it for the relation of the problem"
             )
         self.plan, self.noise, self._on_answer = plan, noise, on_answer
         self._answered: Counter[str] = Counter()
@@ -105,3 +110,28 @@ class Meter:
         counts = (max(1, math.ceil(self._answered[q.name] / q.mechanism.answers)) for q in used)
         queries = (replace(query, count=count) for query, count in zip(used, counts, strict=True))
         return replace(self.plan, queries=tuple(queries))
+
+
+class AbstractOracle:
+    """The data of one problem, and the answers of one plan about them.
+
+    Parameters
+    ----------
+    problem, data : the data must be `inputs.of_arrays(..., problem)`
+    plan : the queries that may be answered
+    noise : the randomness
+    on_answer : called after each answer with the number of answers so far; it may raise to stop the run
+    """
+
+    __slots__ = ("_data", "_meter", "_problem")
+
+    def __init__(
+        self, problem: Problem, data: Summed, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None = None
+    ) -> None:
+        if data.problem != problem:
+            raise Unsuitable("the data were prepared for another problem")
+        self._problem, self._data, self._meter = problem, data, Meter(plan, noise, on_answer, problem.relation)
+
+    def transcript(self) -> Plan:
+        """Return what was really answered."""
+        return self._meter.transcript()

@@ -13,6 +13,7 @@ from solvers.columns import Columns
 from solvers.data_access.data import Data, Slots, Work, listed
 from solvers.data_access.frames import in_frame
 from solvers.data_access.rows import entries_of, stored_numbers
+from solvers.data_access.summed import Summed
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
 from solvers.problem import Vector
@@ -138,7 +139,7 @@ class Limited(Work):
         return added
 
 
-def columns_of(data: Data) -> Columns:
+def columns_of(data: Summed) -> Columns:
     """Return the declared layout of the rows; raise `Unsuitable` if there is none."""
     if data.problem.columns is None:
         raise Unsuitable("columns must be declared")

@@ -10,22 +10,25 @@ from typing import TypeVar
 from accounting.errors import OutOfPlan
 from accounting.noise import Noise
 from accounting.plan import Plan
-from solvers.data_access import last_iterate, lattice_sums
 from solvers.data_access.access import DataAccess
 from solvers.data_access.allocated import AllocatedOracle
 from solvers.data_access.counting import CountingOracle
 from solvers.data_access.data import Data
 from solvers.data_access.full_batch import FullBatchOracle
+from solvers.data_access.last_iterate import HiddenStepsOracle
+from solvers.data_access.lattice_sums import TabulatingAccess
+from solvers.data_access.meter import AbstractOracle
 from solvers.data_access.sampled import SampledOracle
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.summed import Summed
-from solvers.data_access.walk import Walk
+from solvers.data_access.walk import WalkingOracle
+from solvers.data_access.weighted import WeightedOracle
 from solvers.errors import Unsuitable
-from solvers.moment_bounds import MOMENTS
+from solvers.moment_bounds import MOMENTS, TARGET_MOMENTS
 from solvers.problem import Problem, Vector
 
-_Oracle = FullBatchOracle | SampledOracle | AllocatedOracle | StandardisedOracle | CountingOracle | DataAccess
-_Opened = TypeVar("_Opened", bound=_Oracle)
+_Opened = TypeVar("_Opened", bound=AbstractOracle | WeightedOracle)
+_AfterMoments = TypeVar("_AfterMoments", CountingOracle, WeightedOracle)
 OnAnswer = Callable[[int], None]
 
 
@@ -44,7 +47,7 @@ class DataOracles:
 
     def __init__(self, data: Summed, plan: Plan, noise: Noise, on_answer: OnAnswer | None = None) -> None:
         self.__data, self.__plan, self.__noise, self.__on_answer = data, plan, noise, on_answer
-        self.__opened: tuple[_Oracle, ...] = ()
+        self.__opened: tuple[AbstractOracle | WeightedOracle, ...] = ()
 
     @property
     def problem(self) -> Problem:
@@ -59,18 +62,19 @@ class DataOracles:
 
     def full_batch(self, hides_steps: bool) -> FullBatchOracle:
         """Open the oracle of full gradients, with or without hidden steps."""
-        hidden_steps = last_iterate.last_iterate if hides_steps else None
-        return self.__keep(FullBatchOracle(*self.__arguments(), hidden_steps))
+        kind = HiddenStepsOracle if hides_steps else FullBatchOracle
+        return self.__keep(kind(*self.__arguments()))
 
     def sampled(self, walks: bool) -> SampledOracle:
         """Open the oracle of sampled gradients, with or without compiled walks."""
-        return self.__keep(SampledOracle(*self.__arguments(), Walk.of if walks else None))
+        kind = WalkingOracle if walks else SampledOracle
+        return self.__keep(kind(*self.__arguments()))
 
     def allocated(self) -> AllocatedOracle:
         """Open the oracle of secret slots; raise `Unsuitable` if the records are on several machines."""
         problem, data, plan, noise, on_answer = self.__arguments()
         if not isinstance(data, Data):
-            raise Unsuitable("secret slots need a list of all rows: keep the dataset on one machine")
+            raise Unsuitable("secret slots need a list of all rows. Keep the dataset on one machine")
         return self.__keep(AllocatedOracle(problem, data, plan, noise, on_answer))
 
     def standardised(self) -> StandardisedOracle:
@@ -79,16 +83,16 @@ class DataOracles:
 
     def counting(self) -> CountingOracle:
         """Open the oracle of counts and products, whose moments have their own part of the plan."""
-        problem, data, plan, noise, on_answer = self.__arguments()
-        moments_plan, counts_plan = split(plan, MOMENTS)
-        moments = self.__keep(StandardisedOracle(problem, data, moments_plan, noise, on_answer))
-        on_count = counting_on(moments_plan, on_answer)
-        return self.__keep(CountingOracle(moments, problem, data, counts_plan, noise, on_count))
+        return self.__after_moments(CountingOracle, MOMENTS)
+
+    def weighted(self) -> WeightedOracle:
+        """Open the oracle of weighted scores and curvatures, whose moments have their own part of the plan."""
+        return self.__after_moments(WeightedOracle, MOMENTS | TARGET_MOMENTS)
 
     def access(self, tabulates: bool) -> DataAccess:
         """Open the data access, with or without tables of gradients."""
-        rounded = lattice_sums.lattice_mean_gradients if tabulates else None
-        return self.__keep(DataAccess(*self.__arguments(), rounded))
+        kind = TabulatingAccess if tabulates else DataAccess
+        return self.__keep(kind(*self.__arguments()))
 
     def transcript(self) -> Plan:
         """Return what was really answered."""
@@ -100,6 +104,13 @@ class DataOracles:
         if self.__opened:
             raise OutOfPlan("a plan is opened once: a second oracle would answer its queries again")
         return self.problem, self.__data, self.__plan, self.__noise, self.__on_answer
+
+    def __after_moments(self, kind: type[_AfterMoments], names: set[str]) -> _AfterMoments:
+        """Open an oracle with an inner oracle, which answers the queries with these names."""
+        problem, data, plan, noise, on_answer = self.__arguments()
+        moments_plan, own_plan = split(plan, names)
+        moments = self.__keep(StandardisedOracle(problem, data, moments_plan, noise, on_answer))
+        return self.__keep(kind(moments, problem, data, own_plan, noise, counting_on(moments_plan, on_answer)))
 
     def __keep(self, oracle: _Opened) -> _Opened:
         """Return the oracle, whose answers become a part of the transcript."""

@@ -67,7 +67,7 @@ def of_persons(X: Any, y: Any, ids: Any, problem: Problem, noise: Noise) -> Data
         return _without_rows(X, y, problem)
     names, owners = np.unique(named, return_inverse=True)
     if len(names) > problem.n:
-        raise Unsuitable("persons has more names than the problem's n: raise n")
+        raise Unsuitable("persons has more names than the problem's n. Raise n")
     rows = replace(problem, n=len(named), unit=Unit())
     row_of = rows_by_slot(owners.astype(np.int64), problem.n, problem.unit.slots, noise)
     present, at = row_of >= 0, np.maximum(row_of, 0)

@@ -12,11 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.mechanisms import Gaussian
-from accounting.noise import Noise
-from accounting.plan import Plan
 from solvers import kernels
 from solvers.data_access.data import Data, Slots, Work, listed
-from solvers.data_access.meter import Meter
+from solvers.data_access.meter import AbstractOracle
 from solvers.data_access.sums import reach
 from solvers.problem import Problem, Vector
 
@@ -24,19 +22,10 @@ BOUND = 0.5
 _STEPS = 2**16  # units of a row's score, so that sums are whole numbers below 2^53
 
 
-class ScoreOracle:
-    """Private mean scores of models on all rows.
+class ScoreOracle(AbstractOracle):
+    """Private mean scores of models on all rows."""
 
-    Parameters
-    ----------
-    problem, data, plan, noise : as `FullBatchOracle`
-    """
-
-    __slots__ = ("__data", "__meter", "__problem")
-
-    def __init__(self, problem: Problem, data: Data, plan: Plan, noise: Noise) -> None:
-        self.__problem, self.__data = problem, data
-        self.__meter = Meter(plan, noise, relation=problem.relation)
+    __slots__ = ()
 
     def score(self, query: str, w: Vector) -> float:
         """Return the mean over records of the score + noise, about in [-1/2, 1/2].
@@ -48,10 +37,10 @@ class ScoreOracle:
         ----------
         w : released coefficients in the coordinates of rows as declared, (size,)
         """
-        reach(self.__problem, w)
-        planned, k = self.__meter.take(query, Gaussian), self.__problem.unit.slots
-        total = float(self.__data.total(Scores(w))) / (2 * _STEPS)  # exact; divided by k after the noise
-        return float(self.__meter.answer(planned, np.array([total]), k * BOUND)[0]) / (k * self.__problem.n)
+        reach(self._problem, w)
+        planned, k = self._meter.take(query, Gaussian), self._problem.unit.slots
+        total = float(self._data.total(Scores(w))) / (2 * _STEPS)  # exact; divided by k after the noise
+        return float(self._meter.answer(planned, np.array([total]), k * BOUND)[0]) / (k * self._problem.n)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -41,7 +41,7 @@ class Sparse:
         n, d = problem.n, problem.d
         self.check(n, d)
         if problem.columns is not None:
-            raise Unsuitable("plain sparse rows cannot have declared columns: use SparseCoded")
+            raise Unsuitable("plain sparse rows cannot have declared columns. Use SparseCoded")
         return kernels.Records(
             numbers=np.empty((n, 0), np.uint8),
             codes=np.empty((n, 0), np.uint8),

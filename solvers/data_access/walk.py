@@ -5,14 +5,15 @@
     w <- prox(w - step v_t)
 
 Every batch and every normal variable is drawn before the walk and used at its own step, at the scale of that step's
-bound. Further bits decide a coordinate whose rounding double precision leaves undecided. The walk sees data and counts
-no answers: only `SampledOracle.walk` calls it, after the plan's meter has counted. Proof: docs/proofs/oracle.md.
+bound. Further bits decide a coordinate whose rounding double precision leaves undecided. `Walk` sees data and counts no
+answers: only `WalkingOracle` calls it, after the plan's meter has counted. Proof: docs/proofs/oracle.md.
 """
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accounting.mechanisms import PoissonGaussian
 from accounting.noise import Noise, Tails, batch_sizes, batches
@@ -20,14 +21,47 @@ from accounting.noise.lattice import fineness
 from accounting.plan import PlannedQuery
 from solvers import kernels
 from solvers.bounds import sampled_factors
-from solvers.centred import centred_factors
+from solvers.centred import centred_factors, check_centred
 from solvers.data_access.data import Data, slots_of
+from solvers.data_access.sampled import SampledOracle
+from solvers.data_access.sums import reach
 from solvers.domains import Free, L2Ball
 from solvers.errors import Unsuitable
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2, NoRegularizer
 
 MOST_EXPECTED_ROWS = 32  # in a batch; with more, most time goes into rows, not into calls
+
+
+class WalkingOracle(SampledOracle):
+    """A sampled oracle that also answers compiled walks."""
+
+    __slots__ = ()
+
+    def walk(
+        self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int, centred: bool = False
+    ) -> NDArray[np.float64] | None:
+        """Return the `count` points that follow w, shape (count, d), with w <- prox(w - step v); each uses one answer.
+
+        v = snapshot + sampled_change(query, w, anchor), or centred_change, while L ||w - anchor|| <= G, and
+        sampled_gradient(query, w) otherwise. The answers have the same law as single requests (docs/proofs/oracle.md).
+        Returns None and counts nothing if the walk is not compiled; then request each answer. `on_answer` is called
+        once, after all answers, so request about a thousand at a time. Raises as `sampled_change`; if the plan has
+        fewer answers left, none is counted.
+        """
+        problem, data = self._problem, self._data
+        for point in (w, anchor, snapshot):
+            reach(problem, point)
+        if centred:
+            check_centred(problem)
+        planned = self._meter.look(query, PoissonGaussian)
+        walk = Walk.of(problem, data, planned, step, centred) if isinstance(data, Data) else None
+        if walk is None:
+            return None
+        self._meter.take(query, PoissonGaussian, count)
+        points = walk(self._meter.noise, w, anchor, snapshot, count)
+        self._meter.report(count)
+        return points
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,106 +6,63 @@ takes half a second. In the container image all loops are one file (`linked`), a
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from solvers.kernels.layout import (
-    BYTES,
-    FIRST_BYTE,
-    LEVELS,
-    START,
-    Examples,
-    Records,
-    Slope,
-    WalkAnchor,
-    WalkConstants,
-    WalkDraws,
-    WalkStart,
-    read_only,
-)
+from solvers.kernels.layout import Examples as Examples
+from solvers.kernels.layout import Records as Records
+from solvers.kernels.layout import Slope as Slope
+from solvers.kernels.layout import WalkAnchor as WalkAnchor
+from solvers.kernels.layout import WalkConstants as WalkConstants
+from solvers.kernels.layout import WalkDraws as WalkDraws
+from solvers.kernels.layout import WalkStart as WalkStart
+from solvers.kernels.layout import read_only as read_only
 
 if TYPE_CHECKING:
-    from solvers.kernels.build import ENTRIES, c_function
-    from solvers.kernels.exponential import exp
-    from solvers.kernels.frames import inverse_norms
-    from solvers.kernels.limited import logistic_sum, residual_sum, softmax_sum, squared_sum
-    from solvers.kernels.records import PADDING, norms
-    from solvers.kernels.slopes import MOST_PARAMETERS, derivatives, slope
-    from solvers.kernels.sparse import distances, square_sums
-    from solvers.kernels.steps import (
-        ABSOLUTE,
-        COARSEST,
-        FARTHEST,
-        FINEST,
-        LARGEST,
-        NEAREST,
-        RELATIVE,
-        fit,
-        round_tails,
-        walk,
-    )
-    from solvers.kernels.sums import change_sum, gradient_sum, length, margins_of, weighted_sum
-    from solvers.kernels.unfolded import dense_rows
-
-__all__ = [
-    "ABSOLUTE",
-    "BYTES",
-    "COARSEST",
-    "ENTRIES",
-    "FARTHEST",
-    "FINEST",
-    "FIRST_BYTE",
-    "LARGEST",
-    "LEVELS",
-    "MOST_PARAMETERS",
-    "NEAREST",
-    "PADDING",
-    "RELATIVE",
-    "START",
-    "Examples",
-    "Records",
-    "Slope",
-    "WalkAnchor",
-    "WalkConstants",
-    "WalkDraws",
-    "WalkStart",
-    "c_function",
-    "change_sum",
-    "dense_rows",
-    "derivatives",
-    "distances",
-    "exp",
-    "fit",
-    "gradient_sum",
-    "inverse_norms",
-    "length",
-    "logistic_sum",
-    "margins_of",
-    "norms",
-    "read_only",
-    "residual_sum",
-    "round_tails",
-    "slope",
-    "softmax_sum",
-    "square_sums",
-    "squared_sum",
-    "walk",
-    "weighted_sum",
-]
+    from solvers.kernels.build import ENTRIES as ENTRIES
+    from solvers.kernels.build import c_function as c_function
+    from solvers.kernels.exponential import exp as exp
+    from solvers.kernels.frames import inverse_norms as inverse_norms
+    from solvers.kernels.limited import logistic_sum as logistic_sum
+    from solvers.kernels.limited import residual_sum as residual_sum
+    from solvers.kernels.limited import softmax_sum as softmax_sum
+    from solvers.kernels.limited import squared_sum as squared_sum
+    from solvers.kernels.records import PADDING as PADDING
+    from solvers.kernels.records import norms as norms
+    from solvers.kernels.slopes import MOST_PARAMETERS as MOST_PARAMETERS
+    from solvers.kernels.slopes import derivatives as derivatives
+    from solvers.kernels.slopes import slope as slope
+    from solvers.kernels.sparse import distances as distances
+    from solvers.kernels.sparse import square_sums as square_sums
+    from solvers.kernels.steps import ABSOLUTE as ABSOLUTE
+    from solvers.kernels.steps import COARSEST as COARSEST
+    from solvers.kernels.steps import FARTHEST as FARTHEST
+    from solvers.kernels.steps import FINEST as FINEST
+    from solvers.kernels.steps import LARGEST as LARGEST
+    from solvers.kernels.steps import NEAREST as NEAREST
+    from solvers.kernels.steps import RELATIVE as RELATIVE
+    from solvers.kernels.steps import fit as fit
+    from solvers.kernels.steps import round_tails as round_tails
+    from solvers.kernels.steps import walk as walk
+    from solvers.kernels.sums import change_sum as change_sum
+    from solvers.kernels.sums import gradient_sum as gradient_sum
+    from solvers.kernels.sums import length as length
+    from solvers.kernels.sums import margins_of as margins_of
+    from solvers.kernels.sums import weighted_sum as weighted_sum
+    from solvers.kernels.unfolded import dense_rows as dense_rows
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from solvers.kernels.linked import FILE
-
-    globals()[name] = value = _linked(name) if FILE.exists() else _compiled(name)
-    return value
-
-
-def _linked(name: str) -> Any:
     from solvers.kernels.linked import FILE, load
 
-    return load(FILE)[name]
+    unknown = AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name.startswith("_") or Path(__file__).with_name(f"{name}.py").exists():  # the import system loads submodules
+        raise unknown
+    try:
+        globals()[name] = value = load(FILE)[name] if FILE.exists() else _compiled(name)
+    except (KeyError, StopIteration):
+        raise unknown from None
+    return value
 
 
 def _compiled(name: str) -> Any:

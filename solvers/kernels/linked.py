@@ -109,7 +109,7 @@ def load(file: Path) -> dict[str, Any]:
     """Return the names of `solvers.kernels` from the file and its list; raise ImportError if the sources changed."""
     listed, library = json.loads(file.with_suffix(".json").read_text()), ctypes.CDLL(str(file))
     if listed["sources"] != FOLDER:
-        raise ImportError(f"{file} was made of other sources: build the image again")
+        raise ImportError(f"{file} was made of other sources. Build the image again")
     free = library.NRT_MemInfo_call_dtor
     free.argtypes, free.restype = [ctypes.c_void_p], None
     loops: dict[str, Any] = {}

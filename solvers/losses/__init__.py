@@ -8,33 +8,18 @@ numbers, bounded in l2, and its classes are coded 0, ..., K-1.
 
 from typing import Literal, get_args
 
-from solvers.losses.absolute import Absolute
-from solvers.losses.hinge import Hinge
-from solvers.losses.huber import Huber
-from solvers.losses.huber_hinge import HuberHinge
-from solvers.losses.logistic import Logistic
-from solvers.losses.power import Power
-from solvers.losses.quantile import Quantile
-from solvers.losses.sigmoid import Sigmoid
-from solvers.losses.softmax import Softmax
-from solvers.losses.squared import Squared
+from solvers.losses.absolute import Absolute as Absolute
+from solvers.losses.hinge import Hinge as Hinge
+from solvers.losses.huber import Huber as Huber
+from solvers.losses.huber_hinge import HuberHinge as HuberHinge
+from solvers.losses.logistic import Logistic as Logistic
+from solvers.losses.power import Power as Power
+from solvers.losses.quantile import Quantile as Quantile
+from solvers.losses.sigmoid import Sigmoid as Sigmoid
+from solvers.losses.softmax import Softmax as Softmax
+from solvers.losses.squared import Squared as Squared
 
 Loss = Logistic | Softmax | Hinge | HuberHinge | Sigmoid | Squared | Huber | Absolute | Quantile | Power
-
-__all__ = [
-    "Absolute",
-    "Hinge",
-    "Huber",
-    "HuberHinge",
-    "Logistic",
-    "Loss",
-    "Power",
-    "Quantile",
-    "Sigmoid",
-    "Softmax",
-    "Squared",
-    "names",
-]
 
 
 def names(takes: Literal["class", "number"]) -> tuple[str, ...]:

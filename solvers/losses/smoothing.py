@@ -32,7 +32,7 @@ def smoothed(loss: Loss, smoothing: float) -> Loss:
             return replace(loss, smoothing=h)
         case Power():
             return replace(loss, smoothing=min(h, loss.residual_bound))
-    raise Unsuitable(f"{loss.name} has no smooth form, which this method needs: use a smooth loss")
+    raise Unsuitable(f"{loss.name} has no smooth form, which this method needs. Use a smooth loss")
 
 
 def bias(loss: Loss, smooth: Loss) -> float:

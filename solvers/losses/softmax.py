@@ -53,7 +53,7 @@ class Softmax:
             if `classes` is None.
         """
         if self.classes is None:
-            raise Unsuitable("softmax: classes is not set, so the number of outputs is unknown: set classes")
+            raise Unsuitable("softmax: classes is not set, so the number of outputs is unknown. Set classes")
         return self.classes
 
     def targets(self, y: NDArray[np.float64]) -> NDArray[np.float64]:

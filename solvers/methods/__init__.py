@@ -28,6 +28,7 @@ from solvers.methods.run import (
     FullBatchRun,
     SampledRun,
     StandardisedRun,
+    WeightedRun,
 )
 from solvers.methods.standardised.adaptive_gd import AdaptiveGd as AdaptiveGd
 
@@ -52,6 +53,6 @@ Method = (
 
 
 if TYPE_CHECKING:
-    Run = FullBatchRun | SampledRun | AllocatedRun | StandardisedRun | CountingRun | ChoosingRun | DataRun
+    Run = FullBatchRun | SampledRun | AllocatedRun | StandardisedRun | CountingRun | WeightedRun | ChoosingRun | DataRun
 else:  # the return types of `resolve`, so that no list has to be kept in step
     Run = Union[tuple(get_type_hints(method.resolve)["return"] for method in get_args(Method))]  # noqa: UP007

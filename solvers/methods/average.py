@@ -29,5 +29,5 @@ class Average:
     def value(self) -> Vector:
         """Weighted mean of the points; raises ValueError before the first point."""
         if self._mean is None:
-            raise ValueError("the mean of nothing is undefined: add a point first")
+            raise ValueError("the mean of nothing is undefined. Add a point first")
         return self._mean

@@ -24,7 +24,7 @@ def check_loss(method: str, problem: Problem, *, convex: bool = False) -> None:
     if not problem.is_smooth:
         instead = {"class": "huber_hinge", "number": "huber, or quantile or power with smoothing above 0"}[loss.takes]
         raise Unsuitable(
-            f"{method} needs a smooth loss, and {loss.name} with these settings is not smooth: use {instead}, or the "
+            f"{method} needs a smooth loss, and {loss.name} with these settings is not smooth. Use {instead}, or the "
             "method noisy_mirror_descent"
         )
     if convex:
@@ -41,7 +41,7 @@ def check_scalar(method: str, problem: Problem) -> None:
     """Raise `Unsuitable` unless a record has one margin."""
     if problem.outputs > 1:
         raise Unsuitable(
-            f"{method} needs a loss with one margin; {problem.loss.name} has one for each class: use dp_gd"
+            f"{method} needs a loss with one margin; {problem.loss.name} has one for each class. Use dp_gd"
         )
 
 
@@ -54,14 +54,14 @@ def check_smooth(name: str, step: float, problem: Problem) -> None:
 def check_convex(method: str, problem: Problem) -> None:
     """Raise `Unsuitable` unless the loss is convex."""
     if not problem.is_convex:
-        raise Unsuitable(f"{method} needs a convex loss; {not_convex(problem)}: use dp_gd")
+        raise Unsuitable(f"{method} needs a convex loss; {not_convex(problem)}. Use dp_gd")
 
 
 def check_delta(method: str, privacy: Privacy) -> None:
     """Raise `NeedsDelta` at delta = 0, where Gaussian noise has no finite std."""
     if privacy.is_pure:
         raise NeedsDelta(
-            f"{method} adds Gaussian noise: ask for delta > 0, or take output_perturbation or localization at delta 0"
+            f"{method} adds Gaussian noise. Ask for delta > 0, or take output_perturbation or localization at delta 0"
         )
 
 
@@ -86,5 +86,5 @@ def check_forms(name: str, form: str | None, step_rule: str) -> None:
     if form == "printed" and step_rule == "barzilai_borwein":
         raise Unsuitable(
             f"{name}: step_rule 'barzilai_borwein' needs released snapshots, and form 'printed' releases none (the "
-            "paper uses exact gradients, which is not private): use form 'safeguarded' or step_rule 'fixed'"
+            "paper uses exact gradients, which is not private). Use form 'safeguarded' or step_rule 'fixed'"
         )

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, final
 
 from accounting.plan import Query
 from solvers.errors import Unsuitable
-from solvers.oracles import Access, Allocated, Counting, FullBatch, Oracles, Sampled, Standardised
+from solvers.oracles import Access, Allocated, Counting, FullBatch, Oracles, Sampled, Standardised, Weighted
 from solvers.problem import Problem, Vector
 
 UNFINISHED = (
@@ -148,14 +148,20 @@ class StandardisedRun(Run):
         return self.run(oracles.standardised(), oracles.problem)
 
 
-class CountingRun(Run):
-    """A run that sees private counts and moments of declared columns, never data, and makes no model."""
+class AnswersRun(Run):
+    """A run that returns private answers instead of a model's coefficients."""
 
     __slots__ = ()
 
     @abstractmethod
     def size(self, problem: Problem) -> int:
         """Return how many numbers `run` returns."""
+
+
+class CountingRun(AnswersRun):
+    """A run that sees private counts and moments of declared columns, never data."""
+
+    __slots__ = ()
 
     @abstractmethod
     def run(self, oracle: Counting, problem: Problem) -> Vector:
@@ -167,6 +173,21 @@ class CountingRun(Run):
         return self.run(oracles.counting(), oracles.problem)
 
 
+class WeightedRun(AnswersRun):
+    """A run that sees private moments, curvatures and scores of weighted records, never data."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def run(self, oracle: Weighted, problem: Problem) -> Vector:
+        """Return the answers, flat."""
+
+    @final
+    def answer(self, oracles: Oracles) -> Vector:
+        """Return the answers, flat."""
+        return self.run(oracles.weighted(), oracles.problem)
+
+
 class ChoosingRun(Run):
     """Several runs with an oracle each, the best of which is released; `solvers.tuning` makes them."""
 
@@ -175,7 +196,7 @@ class ChoosingRun(Run):
     @final
     def answer(self, oracles: Oracles) -> Vector:
         """Raise `Unsuitable`, because several runs need several oracles."""
-        raise Unsuitable(f"{self.name} consists of several runs, which share no oracle: use solvers.tuning.run")
+        raise Unsuitable(f"{self.name} consists of several runs, which share no oracle. Use solvers.tuning.run")
 
 
 class DataRun(Run):

@@ -40,7 +40,9 @@ class Declared(Untouched):
     preparation.
     """
 
-    statement: ClassVar[str] = "Rows are coded as declared; regularizer and domain act on these columns' coefficients."
+    statement: ClassVar[str] = (
+        "Rows are coded as declared. The regularizer and the domain act on the coefficients of these columns."
+    )
 
     name: Literal["declared"] = "declared"
 
@@ -50,8 +52,8 @@ class ByMethod(Untouched):
     """A preparation by the method, which standardises with queries of its own."""
 
     statement: ClassVar[str] = (
-        "The method centres and scales rows by private moments of its own, which its price includes; the regularizer "
-        "acts on standardised coefficients; the model is in the original columns."
+        "The method centers and scales rows by private moments of its own, which its price includes. The regularizer "
+        "acts on standardized coefficients. The model is in the original columns."
     )
 
     name: Literal["by_method"] = "by_method"

@@ -63,7 +63,7 @@ class Moments:
         """Return the moments with at least the noise stds of answers at these multipliers."""
         numbers, center = columns_of(problem).is_number, np.array(self.center)
         spread = float(np.array(self.variances)[numbers].sum())
-        noise = np.maximum(self.noise, noise_stds(problem, center, _radius(spread), multiplier))
+        noise = np.maximum(self.noise, noise_stds(problem, center, radius_of(spread), multiplier))
         return replace(self, noise=tuple(noise.tolist()))
 
     def at(self, indices: Sequence[int]) -> "Moments":
@@ -85,7 +85,7 @@ def are_narrow(columns: Columns) -> bool:
 def columns_of(problem: Problem) -> Columns:
     """Return the declared layout; raise `Unsuitable` if there is none, or if rows are clipped."""
     if problem.columns is None or problem.row_norm < problem.columns.row_norm:
-        raise Unsuitable("private moments need declared columns, and rows that are not clipped: leave out row_norm")
+        raise Unsuitable("private moments need declared columns, and rows that are not clipped. Leave out row_norm")
     return problem.columns
 
 
@@ -163,12 +163,12 @@ def answered(oracle: Standardised, problem: Problem) -> Moments:
         bound = float(moment_bounds.farthest(columns, center).sum()) / sensitivity_factor(problem.relation)
         noise_std = oracle.planned("spread").noise_multiplier * bound / n
         spread = min(max(oracle.spread("spread", center), noise_std), LARGEST_VARIANCE * int(numbers.sum()))
-        radius = _radius(spread)
+        radius = radius_of(spread)
         v[numbers] = oracle.variances("variances", center, radius)
     stds = noise_stds(problem, center, radius, lambda query: oracle.planned(query).noise_multiplier, oracle.share)
     return Moments(tuple(center.tolist()), tuple(np.clip(v, 0.0, LARGEST_VARIANCE).tolist()), tuple(stds.tolist()))
 
 
-def _radius(spread: float) -> float:
+def radius_of(spread: float) -> float:
     """Return the radius to which the numbers of a row are shortened, from the mean square of all of them."""
     return 1.2 * math.sqrt(1.1 * spread)

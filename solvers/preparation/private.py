@@ -41,8 +41,8 @@ class Private:
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
     statement: ClassVar[str] = (
-        "Rows are centred and scaled by private means and variances, which the price includes; regularizer and domain "
-        "act on the standardised coefficients; the model is in the original columns."
+        "Rows are centered and scaled by private means and variances, which the price includes. The regularizer and "
+        "the domain act on the standardized coefficients. The model is in the original columns."
     )
 
     name: Literal["private"] = "private"
@@ -55,11 +55,11 @@ class Private:
     def refusal(problem: Problem, privacy: Privacy) -> str | None:
         """Return why rows of the problem cannot be standardised privately, or None if they can."""
         if problem.columns is None:
-            return "private standardisation needs declared columns: a row's layout must be public"
+            return "private standardization needs declared columns, because a row's layout must be public"
         if problem.row_norm < problem.columns.row_norm:
-            return "private standardisation takes rows that are not clipped: leave out row_norm"
+            return "private standardization needs rows that are not clipped. Leave out row_norm"
         if problem.d == 1:
-            return "there is no column to standardise"
+            return "there is no column to standardize"
         if moments.are_narrow(problem.columns):
             return moments.NARROW
         if privacy.is_pure:

@@ -23,7 +23,7 @@ class ByProfile:
     Parameters
     ----------
     moments : the moments of the problem's columns, released and charged by an earlier run
-    job, sha256 : the job that released them, and the digest of its release; None if there is no such job
+    job, sha256 : the job that released them, and the digest of its release. Both are None for moments without a job
     by_method : whether the method standardises by itself, with these moments instead of queries
 
     Proof: docs/proofs/preparation.md. Reference: docs/spec 17 (reuse), 22.
@@ -31,8 +31,8 @@ class ByProfile:
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
     statement: ClassVar[str] = (
-        "Rows are centred and scaled by the means and variances of a profile that was released, and paid for, before; "
-        "regularizer and domain act on the standardised coefficients; the model is in the original columns."
+        "Rows are centered and scaled by the means and variances of a released profile, which is already paid for. "
+        "The regularizer and the domain act on the standardized coefficients. The model is in the original columns."
     )
 
     moments: Moments
@@ -50,7 +50,7 @@ class ByProfile:
         if privacy.is_pure:
             return "a profile's moments are Gaussian answers, which need delta > 0"
         if problem.columns is not None and len(self.moments.center) != problem.d - 1:
-            return "the profile was made of columns with another layout: request a profile of these columns"
+            return "the profile was made of columns with another layout. Request a profile of these columns"
         return Private.refusal(problem, privacy)
 
     def coarsened(self, problem: Problem, privacy: Privacy, private: tuple[Query, ...]) -> "ByProfile":

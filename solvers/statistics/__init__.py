@@ -1,5 +1,6 @@
 """Private statistics of a dataset. Each is planned, priced and run like a method."""
 
+from solvers.inference import RegressionTableRun
 from solvers.statistics.counts import Counts
 from solvers.statistics.covariance import Covariance
 from solvers.statistics.evaluation import Evaluation
@@ -10,7 +11,7 @@ from solvers.statistics.quantiles import Quantiles
 AnyStatistic = Profile | Counts | Means | Quantiles | Covariance
 """Statistics of any dataset."""
 
-AnyCounting = AnyStatistic | Evaluation
-"""All statistics, including evaluations, which use the holdout set only."""
+AnyCounting = AnyStatistic | Evaluation | RegressionTableRun
+"""All runs that release answers: statistics, evaluations, which use the holdout set only, and regression tables."""
 
 __all__ = ["AnyCounting", "AnyStatistic", "Counts", "Covariance", "Evaluation", "Means", "Profile", "Quantiles"]

@@ -39,7 +39,7 @@ class Counts(Statistic):
     def refusal(self, problem: Problem) -> str | None:
         """Return why there are too many cells, or None."""
         too_many = len(moments.columns_of(problem).widths) > MOST_COLUMNS or self.size(problem) > MOST_CELLS
-        limit = f"there may be at most {MOST_CELLS} cells of {MOST_COLUMNS} columns: use fewer bins or columns"
+        limit = f"there may be at most {MOST_CELLS} cells of {MOST_COLUMNS} columns. Use fewer bins or columns"
         return bins_refused(self.bins, MOST_BINS) or (limit if too_many else None)
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:  # noqa: ARG002

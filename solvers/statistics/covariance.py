@@ -35,7 +35,7 @@ class Covariance(Statistic):
 
     def refusal(self, problem: Problem) -> str | None:
         """Return why the columns are not accepted: a category, or too many columns. Return None if they are."""
-        many = f"it accepts at most {MOST_COLUMNS} columns: select fewer" if numbers(problem) > MOST_COLUMNS else None
+        many = f"it accepts at most {MOST_COLUMNS} columns. Select fewer" if numbers(problem) > MOST_COLUMNS else None
         return categories_refused(problem) or many
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:

@@ -59,7 +59,7 @@ class Evaluation(Statistic):
         return (
             None
             if len(self.weights) in (0, problem.size)
-            else "the weights do not fit the problem: pass those of a model with the same features and target"
+            else "the weights do not fit the problem. Pass those of a model with the same features and target"
         )
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:  # noqa: ARG002

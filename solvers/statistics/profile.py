@@ -43,7 +43,7 @@ class Profile(Statistic):
     def refusal(self, problem: Problem) -> str | None:
         """Return why there are too many bins or too narrow numbers, or None."""
         too_many = self.bins * numbers(problem) > MOST_CELLS
-        many = f"all numbers together may have at most {MOST_CELLS} bins: use fewer" if too_many else None
+        many = f"all numbers together may have at most {MOST_CELLS} bins. Use fewer" if too_many else None
         narrow = moments.NARROW if moments.are_narrow(moments.columns_of(problem)) else None
         return bins_refused(self.bins, MOST_BINS) or many or narrow
 

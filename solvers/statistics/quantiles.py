@@ -47,7 +47,7 @@ class Quantiles(Statistic):
         if not (1 <= len(self.shares) <= MOST_SHARES and all(0 < share < 1 for share in self.shares)):
             return f"shares must have 1 to {MOST_SHARES} entries, each in (0, 1)"
         too_many = self.bins * numbers(problem) > MOST_CELLS
-        many = f"all columns together may have at most {MOST_CELLS} bins: use fewer" if too_many else None
+        many = f"all columns together may have at most {MOST_CELLS} bins. Use fewer" if too_many else None
         return bins_refused(self.bins, MOST_BINS) or categories_refused(problem) or many
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:

@@ -23,10 +23,10 @@ class Statistic(CountingRun):
     def check(self, problem: Problem, privacy: Privacy) -> None:
         """Raise `Unsuitable` if the statistic cannot be computed for the problem; a function of public facts."""
         if not moments.columns_of(problem).widths:
-            raise Unsuitable(f"{self.name}: there are no columns: name at least one")
+            raise Unsuitable(f"{self.name}: there are no columns. Name at least one")
         if privacy.is_pure:
             raise NeedsDelta(
-                f"{self.name}: delta is 0, but its answers are Gaussian, which need delta > 0: request one"
+                f"{self.name}: delta is 0, but its answers are Gaussian, which need delta > 0. Request one"
             )
         refusal = self.refusal(problem)
         if refusal is not None:
@@ -68,4 +68,4 @@ def bins_refused(bins: int, limit: int) -> str | None:
 def categories_refused(problem: Problem) -> str | None:
     """Return why categories are not accepted if there are any, otherwise None."""
     count = len(moments.columns_of(problem).widths)
-    return None if numbers(problem) == count else "it needs numbers: leave out the columns that are categories"
+    return None if numbers(problem) == count else "it needs numbers. Leave out the columns that are categories"

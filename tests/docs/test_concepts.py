@@ -4,6 +4,10 @@ import math
 import re
 from pathlib import Path
 
+import pytest
+
+from tests.support import pictures
+
 PAGE = (Path(__file__).parents[2] / "docs/concepts.md").read_text()
 
 
@@ -16,3 +20,15 @@ def test_the_table_of_epsilons_follows_from_the_definition() -> None:
         assert round(likelihood_ratio, decimals) == float(factor)
         decimals = len(confidence.partition(".")[2])
         assert round(100 * likelihood_ratio / (1 + likelihood_ratio), decimals) == float(confidence)
+
+
+@pytest.mark.parametrize("name", pictures.PICTURES)
+def test_a_picture_is_what_its_command_draws(name: str) -> None:
+    file = pictures.FOLDER / f"{name}.svg"
+    assert file.read_text() == pictures.PICTURES[name](), "run: python -m tests.support.pictures"
+    assert f"pictures/{name}.svg" in PAGE
+
+
+def test_the_picture_of_the_budget_holds_as_many_jobs_as_the_page_states() -> None:
+    assert len(pictures.spending()) == 11
+    assert "so eleven such jobs fit" in " ".join(PAGE.split())

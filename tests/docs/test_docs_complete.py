@@ -9,7 +9,7 @@ import pytest
 
 import solvers.methods.data
 from accounting.mechanisms import Mechanism
-from app.http.errors import CODES
+from app.http.codes import CODES
 from app.http.routing import routes
 from app.main import ROUTERS
 from app.operations.readiness import REASONS

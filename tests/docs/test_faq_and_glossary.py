@@ -4,7 +4,10 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
-from app.http.errors import CODES
+import pytest
+
+from app.http.codes import CODES
+from app.pages.glossary import GLOSSARY as TERMS
 from tests.support import prose
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -34,3 +37,11 @@ def test_terms_are_in_alphabetical_order() -> None:
 def test_an_entry_is_a_few_sentences() -> None:
     entries = re.split(r"^## .*\n", GLOSSARY, flags=re.MULTILINE)[1:]
     assert [entry for entry in entries if len(prose.of_markdown(entry).sentences) > LONGEST_ENTRY_SENTENCES] == []
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_the_pages_explain_a_term_in_the_words_of_the_glossary(term: str) -> None:
+    sections = re.split(r"^## ", GLOSSARY, flags=re.MULTILINE)
+    [section] = [part for part in sections if part.partition("\n")[0].lower() == term]
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", section.partition("\n")[2]).replace("`", "")
+    assert " ".join(text.split()).startswith(TERMS[term])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.http.errors import CODES
+from app.http.codes import CODES
 from app.main import create_app
 from app.settings import Settings
 

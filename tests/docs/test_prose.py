@@ -1,10 +1,14 @@
-"""User documentation reads as easily as the guides that it is measured against (tests/support/prose.py)."""
+"""Documentation, help, errors and pages read as easily as the guides they are measured against.
+
+The figures are in tests/support/prose.py, and the texts outside the documentation in tests/support/texts.py.
+"""
 
 from pathlib import Path
 
 import pytest
 
-from tests.support import prose
+from tests.support import prose, texts
+from tests.support.prose import Prose
 
 ROOT = Path(__file__).parents[2]
 PAGES: tuple[str, ...] = (
@@ -15,6 +19,7 @@ PAGES: tuple[str, ...] = (
     "docs/commands.md",
     "docs/comparison.md",
     "docs/concepts.md",
+    "docs/cookbook.md",
     "docs/datasets.md",
     "docs/errors.md",
     "docs/estimators.md",
@@ -24,6 +29,7 @@ PAGES: tuple[str, ...] = (
     "docs/glossary.md",
     "docs/how-to/analyst.md",
     "docs/how-to/operator.md",
+    "docs/how-to/regression.md",
     "docs/how-to/steward.md",
     "docs/how-to/tuning.md",
     "docs/http.md",
@@ -65,7 +71,15 @@ PAGES: tuple[str, ...] = (
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_reads_easily(page: str) -> None:
-    found = prose.of_markdown((ROOT / page).read_text())
+    reads_easily(prose.of_markdown((ROOT / page).read_text()))
+
+
+@pytest.mark.parametrize("kind", texts.KINDS)
+def test_help_errors_descriptions_and_pages_read_easily(kind: str) -> None:
+    reads_easily(texts.KINDS[kind]())
+
+
+def reads_easily(found: Prose) -> None:
     assert found.sentences
     assert found.mean_words <= prose.MEAN_WORDS
     assert found.share(found.long) <= prose.LONG_SHARE, found.long

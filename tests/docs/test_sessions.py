@@ -120,6 +120,26 @@ def test_the_client_example(service: Live, session: Session) -> None:
 
 
 @pytest.mark.slow
+def test_the_cookbook(service: Live, session: Session) -> None:
+    pytest.importorskip("pandas", reason="pandas is not installed: the recipes are not run")
+    names: dict[str, Any] = {}
+    for code in blocks(DOCS / "cookbook.md", "python"):
+        exec(compile(code, "cookbook.md", "exec"), names)
+    said = session.capsys.readouterr().out
+    with Client(service.url, service.token) as client:
+        first, second = (client.datasets.budget(f"visits 2026-{month}") for month in ("01", "02"))
+        parts = client.datasets.allotments("follow-up")
+    assert first.spent == second.spent
+    assert {(part.analyst, part.mode, round(part.share, 6)) for part in parts} == {
+        (name, "reserved", 0.1) for name in ("ada", "bob", "cyd")
+    }
+    survival = [float(found) for found in re.findall(r"^yes \[.* ([\d.]+)\]$", said, re.MULTILINE)]
+    assert len(survival) == 1
+    assert 0.0 <= survival[0] <= 1.0
+    assert names["model"].score(names["X"], names["y"]) > 0.7
+
+
+@pytest.mark.slow
 def test_the_solver_example(capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, object] = {}
     exec(compile(PYTHON[1], "python.md", "exec"), names)

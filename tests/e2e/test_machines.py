@@ -12,12 +12,10 @@ import pytest
 from tests.support.machines import Installation
 from tests.support.patience import PATIENCE, until
 from tests.support.postgres import Cluster
-from tests.support.running import SHORT
+from tests.support.running import LONG, SHORT
 from tests.support.server import Server
 from tests.support.service import JOB, SPEC, people
 from tests.support.world import check_books
-
-LONG: dict[str, Any] = {"method": {"name": "dp_gd", "steps": 40_000}, "privacy": {"epsilon": 0.2}}
 
 
 @pytest.fixture

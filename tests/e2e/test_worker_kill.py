@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -84,20 +83,6 @@ def test_a_killed_worker_costs_an_attempt_and_is_replaced(running: Running[DaskE
     assert [kinds.count(kind) for kind in ("charged", "started", "released")] == [1, 2, 1]
     until(lambda: len(running.engine._client.nthreads()) == 2)
     assert before not in until(lambda: running.engine._client.run(os.getpid, on_error="ignore")).values()
-
-
-def _has_begun(running: Running[DaskEngine], job: str, attempt: int) -> bool:
-    return running.world.job(job).attempt == attempt
-
-
-def test_and_the_second_time_the_job_is_lost(running: Running[DaskEngine]) -> None:
-    job = running.submit(**LONG)
-    for attempt in (1, 2):
-        until(partial(_has_begun, running, job, attempt))
-        os.kill(_worker_of(running, job), signal.SIGKILL)
-    found = running.finished(job)
-    assert (found.state, found.error, found.attempt) == ("failed", "worker_lost", 2)
-    assert running.world.kinds(running.dataset) == ["opened", "charged", "started", "started", "failed"]
 
 
 def test_a_cancelled_job_stops_and_frees_its_slot(

@@ -246,6 +246,8 @@ def _pages(facts: Facts) -> dict[tuple[str, str], Maker]:
         ("POST", "/pages/jobs/{job_id}/cancel"): lambda n: _submit(f"/pages/jobs/{jobs['model']}/cancel", {}, n),
         ("GET", "/pages/jobs/{job_id}/files/{name}"): _get(f"/pages/jobs/{jobs['statistic']}/files/statistic"),
         ("POST", "/pages/jobs/{job_id}/predictions"): lambda _: (predictions, {"files": rows}),
+        ("POST", "/pages/jobs/{job_id}/predictions/row"): lambda n: _submit(f"{predictions}/row", {"row.0": "1"}, n),
+        ("GET", "/pages/glossary"): _get("/pages/glossary"),
         ("GET", "/pages/jobs/{job_id}/receipt"): _get(f"/pages/jobs/{jobs['statistic']}/receipt"),
         ("GET", "/pages/receipts"): _get("/pages/receipts"),
         ("GET", "/pages/sign-in"): _get("/pages/sign-in"),

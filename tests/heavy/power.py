@@ -14,8 +14,8 @@ from accounting.privacy import REPLACE_ONE, Relation
 from solvers.audit import CASES
 from solvers.audit.attack import halved
 from solvers.audit.cases import Case, attacked
-from tests.privacy.test_audit_cases import NULL, SHARED, TRIED
 from tests.support.audit import LOOK, SCREEN, SHARES, beyond, sources
+from tests.support.audit_cases import NULL, SHARED, TRIED
 
 POOL, DRAWS = 3, 100
 

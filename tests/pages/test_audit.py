@@ -14,11 +14,11 @@ from accounting.records.chain import Entry, to_lines
 from accounting.records.receipt import sign
 from purse import Client
 from tests.support.browser import Visitor, held
+from tests.support.ledgers import relinked
 from tests.support.live import Live
 from tests.support.patience import PATIENCE
 from tests.support.receipts import KEY, KEYS, make
 from tests.support.service import SPEC, people
-from tests.unit.accounting.test_offline import relinked
 
 JOBS: dict[str, dict[str, Any]] = {
     "ada": {"method": {"name": "dp_gd", "steps": 10}, "privacy": {"epsilon": 0.3}},

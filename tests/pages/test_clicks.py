@@ -34,6 +34,65 @@ def _press(page: Page, button: Locator) -> None:
     page.mouse.down()
 
 
+FIRST_CLICKS = {
+    "Forecast the accuracy": ("/pages/datasets/{}/new?kind=model", "#target:focus"),  # which must be chosen first
+    "Assumptions": ("/pages/datasets/{}/new?kind=model", "#which details[open]"),
+    "Add a candidate": ("/pages/datasets/{}/new?kind=tuning", "legend:text-is('Candidate 3')"),
+    "Add a column": ("/pages/upload", "legend:has-text('Column 2')"),
+    "Remove column 1": ("/pages/upload", "#columns:not(:has(fieldset))"),
+    "File format": ("/pages/upload", "#format[open]"),
+    "Make a token": ("/pages/tokens", "#name:focus"),
+    "Grant": ("/pages/datasets/{}/people", "#granted:focus"),
+}
+
+
+@pytest.mark.parametrize("control", FIRST_CLICKS)
+def test_a_click_counts_as_soon_as_its_control_is_shown(page: Page, dataset: str, control: str) -> None:
+    path, outcome = FIRST_CLICKS[control]
+    with held(page, "**/htmx.min.js"):
+        page.goto(path.format(dataset), wait_until="commit")
+        page.mouse.click(*_center(page.locator("button, summary").filter(has_text=control).first))
+    expect(page.locator(outcome)).to_have_count(1)
+
+
+@pytest.mark.parametrize("control", ["Forecast the accuracy", "Assumptions"])
+def test_no_control_moves_after_it_is_shown(page: Page, dataset: str, control: str) -> None:
+    """A click that is aimed while the page loads would land beside it."""
+    with held(page, "**/htmx.min.js"):
+        page.goto(_form(dataset, "model"), wait_until="commit")
+        button = page.locator("button, summary").filter(has_text=control).first
+        place = _center(button)
+    page.wait_for_load_state("networkidle")
+    assert _center(button) == place
+
+
+def test_a_price_that_arrives_while_a_button_is_aimed_at_does_not_move_it(page: Page, dataset: str) -> None:
+    page.clock.install()
+    page.goto(_form(dataset, "model"))
+    forecast = page.get_by_role("button", name="Forecast the accuracy")
+    with held(page, "**/quote?kind=model"):
+        with page.expect_request("**/quote?kind=model"):
+            page.get_by_label("Target").select_option("income")
+        page.clock.pause_at(page.evaluate("Date.now()") + SHOWN)
+        page.mouse.move(*_center(forecast))
+        place = _center(forecast)
+    with page.expect_response("**/quote?kind=model"):
+        pass
+    page.wait_for_timeout(SHOWN)
+    assert _center(forecast) == place
+    page.clock.run_for(SHOWN)
+    expect(page.locator("#quote")).to_contain_text("of the budget")
+
+
+def test_a_receipt_that_is_dropped_before_a_script_has_arrived_is_read(page: Page) -> None:
+    with held(page, "**/check.js"):
+        page.goto("/pages/receipts", wait_until="commit")
+        file = "() => { const t = new DataTransfer(); t.items.add(new File(['{}'], 'receipt.json')); return t; }"
+        drop = {"dataTransfer": page.evaluate_handle(file)}
+        page.locator("form[data-keys]").dispatch_event("drop", drop)
+    expect(page.locator("form[data-keys] output")).to_contain_text("none of these files is a receipt")
+
+
 @pytest.mark.parametrize("late", ["typed", "htmx.min"])
 def test_steps_that_are_clicked_before_a_script_has_arrived_are_all_taken(page: Page, dataset: str, late: str) -> None:
     with held(page, f"**/{late}.js"):
@@ -71,6 +130,7 @@ def test_a_step_of_the_editor_is_taken_before_a_script_has_arrived(page: Page, b
 def test_a_declaration_that_is_pasted_before_a_script_has_arrived_is_read(page: Page) -> None:
     with held(page, "**/htmx.min.js"):
         page.goto("/pages/upload", wait_until="commit")
+        page.locator("summary", has_text="Declaration as JSON").click()
         page.get_by_label("Declaration, as JSON").fill("[]")
         page.get_by_role("button", name="Show it in the editor").click()
     expect(page.get_by_role("alert")).to_be_visible()

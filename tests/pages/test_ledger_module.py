@@ -1,11 +1,11 @@
 """The ledger that a browser follows, a second writing of `accounting.records.offline`: both say the same."""
 
-import shutil
 from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any
 
 import pytest
+from playwright.sync_api import Browser
 
 from accounting import Privacy, Unit
 from accounting.calibration import calibrate
@@ -16,34 +16,20 @@ from accounting.records.chain import Entry
 from accounting.records.events import Charged, Joined, LedgerEvent, Opened, Promised, Refunded, RolledBack, Started
 from accounting.records.ledger import LedgerState, advance, spent_epsilon
 from accounting.records.offline import shares, verify_ledger
-from tests.support.javascript import AbstractModule, Thrown, in_node, in_page
+from tests.support.javascript import Module, Thrown, in_page
+from tests.support.ledgers import BROKEN, LEDGER, NOT_HELD, RULE, chain, job, relinked, signed, told_of
 from tests.support.receipts import AT, GD, SVRG
-from tests.unit.accounting.test_offline import (
-    BROKEN,
-    LEDGER,
-    NOT_HELD,
-    RULE,
-    chain,
-    job,
-    relinked,
-    signed,
-    told_of,
-)
 
 PLANS = {"ada": (GD, 0.5), "bob": (SVRG, 0.3), "cyn": (GD, 0.2)}
 
 
-@pytest.fixture(scope="module", params=["node", "chromium"])
-def module(request: pytest.FixtureRequest) -> Iterator[AbstractModule]:
-    """The module, in each of the places where it may run."""
-    if request.param == "node" and shutil.which("node") is None:
-        pytest.skip("there is no node here")
-    on = in_node("ledger.js") if request.param == "node" else in_page(request.getfixturevalue("browser"), "ledger.js")
-    with on as found:
-        yield found
+@pytest.fixture(scope="module")
+def module(browser: Browser) -> Iterator[Module]:
+    with in_page(browser, "ledger.js") as imported:
+        yield imported
 
 
-def told(module: AbstractModule, entries: Sequence[Entry], epsilons: Sequence[float] = (), delta: float = 1e-6) -> Any:
+def told(module: Module, entries: Sequence[Entry], epsilons: Sequence[float] = (), delta: float = 1e-6) -> Any:
     return module.call("told", [entry.to_json() for entry in entries], list(epsilons), delta)
 
 
@@ -56,15 +42,13 @@ def extended(entries: Sequence[Entry], state: LedgerState, *events: LedgerEvent)
 
 
 @pytest.mark.parametrize(("ledger", "why"), NOT_HELD.values(), ids=NOT_HELD)
-def test_a_receipt_that_the_ledger_does_not_hold_is_found(
-    module: AbstractModule, ledger: list[Entry], why: str
-) -> None:
+def test_a_receipt_that_the_ledger_does_not_hold_is_found(module: Module, ledger: list[Entry], why: str) -> None:
     """In the same words, except what a charge must be for these queries, which is not computed here."""
     found = module.call("wrong", [entry.to_json() for entry in ledger], told_of(ledger, why)["receipt"])
     assert found == (None if "these queries" in why else why)
 
 
-def test_a_receipt_is_found_in_its_ledger(module: AbstractModule) -> None:
+def test_a_receipt_is_found_in_its_ledger(module: Module) -> None:
     joined = chain(*job("j1"), Joined("d2", 50, "ada"), *job("j2"), dataset="d0")
     for dataset, rows, holds in (("d0", 20_000, True), ("d2", 50, True), ("d2", 20_000, False), ("d1", 50, False)):
         said = signed(entry=joined[7], job="j2", dataset=dataset, records=rows)["receipt"]
@@ -94,7 +78,7 @@ def busy(kind: Any) -> tuple[list[Entry], LedgerState]:
 
 
 @pytest.mark.parametrize("kind", ["gdp", "rdp", "gdp_rdp", "pure"])
-def test_shares_and_the_curve_are_those_of_the_server(module: AbstractModule, kind: Any) -> None:
+def test_shares_and_the_curve_are_those_of_the_server(module: Module, kind: Any) -> None:
     entries, state = busy(kind)
     delta = state.filter.privacy.delta
     found = told(module, entries, (0.05, 0.5, 1.0, 2.0, 5.0), delta)
@@ -119,7 +103,7 @@ def test_shares_and_the_curve_are_those_of_the_server(module: AbstractModule, ki
         assert found["deltas"] == [None] * 5
 
 
-def test_a_job_that_took_the_whole_budget_has_all_of_it(module: AbstractModule) -> None:
+def test_a_job_that_took_the_whole_budget_has_all_of_it(module: Module) -> None:
     """And what was lost in a rollback may have been charged: then nobody takes all."""
     paid = (RULE.thresholds[0] + 1,)
     entries, state = extended(chain(), verify_ledger(chain()), Charged("j", paid, Privacy(2.0, 1e-6), "ada"))
@@ -132,7 +116,7 @@ def test_a_job_that_took_the_whole_budget_has_all_of_it(module: AbstractModule) 
 
 
 @pytest.mark.parametrize("name", sorted(BROKEN.keys() - {"nothing", "the end is missing", "rewritten"}))
-def test_what_was_done_to_a_ledger_is_found(module: AbstractModule, name: str) -> None:
+def test_what_was_done_to_a_ledger_is_found(module: Module, name: str) -> None:
     """What needs a head to be found, a head finds: `tests/pages/test_audit.py`."""
     entries = BROKEN[name][0]()
     assert told(module, LEDGER)["head"] == str(LEDGER[-1].head)
@@ -140,7 +124,7 @@ def test_what_was_done_to_a_ledger_is_found(module: AbstractModule, name: str) -
         told(module, entries)
 
 
-def test_no_byte_of_an_entry_can_be_changed(module: AbstractModule) -> None:
+def test_no_byte_of_an_entry_can_be_changed(module: Module) -> None:
     for at, entry in enumerate(LEDGER):
         changes: list[dict[str, Any]] = [{"sequence": entry.sequence + 1}, {"kind": "failed"}, {"hash": "ab" * 32}]
         changes += [{"previous_hash": "0" * 64}, {"body": entry.body | {"at": "2027"}}, {"more": 1}, {"body": [1]}]
@@ -152,7 +136,7 @@ def test_no_byte_of_an_entry_can_be_changed(module: AbstractModule) -> None:
                     module.call("told", document)
 
 
-def test_more_than_the_filter_admits_is_refused_though_every_hash_is_right(module: AbstractModule) -> None:
+def test_more_than_the_filter_admits_is_refused_though_every_hash_is_right(module: Module) -> None:
     """A charge that says it fits and does not; one beside others that takes all; a job charged twice."""
     dear = chain(*job("j1"))
     second = {**dear[1].body, "job": "j2", "cost": [str(RULE.thresholds[0])]}

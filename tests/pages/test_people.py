@@ -186,18 +186,24 @@ def test_the_format_and_the_types_are_guessed_and_a_correction_is_kept(visitor: 
     """The header is read again if the format is corrected; a column with a bound stays."""
     page = visitor.page
     page.goto("/pages/upload")
-    (tmp_path / "klinik.csv").write_bytes("Alter;Größe;Geschlecht\r\n71;1,7;w\r\n".encode("latin-1"))
+    (tmp_path / "klinik.csv").write_bytes("Alter;Größe;Geschlecht;Tag\r\n71;1,7;w;31.1.2025\r\n".encode("latin-1"))
     page.get_by_label("File (CSV").set_input_files(tmp_path / "klinik.csv")
     legends = page.locator("#columns legend")
-    expect(legends).to_have_text(["Column 1: Alter", "Column 2: Größe", "Column 3: Geschlecht"])
+    expect(legends).to_have_text(["Column 1: Alter", "Column 2: Größe", "Column 3: Geschlecht", "Column 4: Tag"])
     declared = json.loads(page.get_by_label("Declaration, as JSON").input_value())
-    assert declared["dialect"] == {"delimiter": ";", "encoding": "latin-1", "decimal": ","}
-    assert [column["type"] for column in declared["columns"]] == ["number", "number", "category"]
+    assert declared["dialect"] == {
+        "delimiter": ";",
+        "encoding": "latin-1",
+        "decimal": ",",
+        "date_format": "%d.%m.%Y",
+    }
+    assert [column["type"] for column in declared["columns"]] == ["number", "number", "category", "number"]
+    assert declared["columns"][3]["date"] == "days"
     page.get_by_role("group", name="Column 1").get_by_label("Lower").fill("18")
     page.locator("summary", has_text="File format").click()
     page.get_by_label("Delimiter").fill("|")
     page.get_by_label("Delimiter").blur()
-    expect(legends).to_have_text(["Column 1: Alter", "Column 2: Alter;Größe;Geschlecht"])
+    expect(legends).to_have_text(["Column 1: Alter", "Column 2: Alter;Größe;Geschlecht;Tag"])
     page.get_by_label("Delimiter").fill("\\t")
     tabs = {"name": "tabs.tsv", "mimeType": "text/plain", "buffer": b"ward\tstay\nA\t3\n"}
     page.get_by_label("File (CSV").set_input_files(tabs)  # type: ignore[arg-type]
@@ -292,6 +298,7 @@ def test_a_declaration_that_is_written_by_hand_is_the_one_that_is_sent(visitor: 
     with page.expect_event("requestfailed"):
         page.get_by_label("Epsilon").fill("1")
         page.get_by_label("Epsilon").blur()
+    page.locator("summary", has_text="Declaration as JSON").click()
     declared.fill('{"name": "mine"}')
     with page.expect_event("requestfailed"):
         page.get_by_role("button", name="Show it in the editor").click()
@@ -308,6 +315,7 @@ def test_a_declaration_may_be_pasted(visitor: Visitor, tmp_path: Path) -> None:
     page = visitor.page
     page.goto("/pages/upload")
     declared = page.get_by_label("Declaration, as JSON")
+    page.locator("summary", has_text="Declaration as JSON").click()
     declared.fill(json.dumps(PASTED | {"max_unparsed": {"age": 0.5}}))
     page.get_by_role("button", name="Show it in the editor").click()
     expect(page.get_by_role("alert")).to_contain_text("cannot show all of this declaration")
@@ -346,6 +354,7 @@ def test_moving_epsilon_shows_what_it_costs_before_anything_is_spent(visitor: Vi
     expect(page.get_by_role("region", name="Expected accuracy").get_by_role("row")).to_have_count(7)
     expect(page.get_by_role("note")).to_have_text(re.compile(r"Accuracy 0\.55 needs about epsilon \d"))
     expect(page.locator("#forecast")).to_contain_text("of strength 0.8 was assumed")
+    expect(page.get_by_role("img", name="Expected accuracy against epsilon").locator("canvas")).to_be_visible()
     assumptions.click()
     page.get_by_role("heading", name="Price").evaluate("heading => heading.scrollIntoView()")
     visitor.shoot("job")
@@ -389,9 +398,16 @@ def test_a_job_is_asked_for_by_keyboard_alone_and_its_end_is_told(visitor: Visit
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile("/pages/jobs/job_"))
     expect(page.get_by_role("status")).to_contain_text("Completed")
-    expect(page.get_by_role("region", name="Coefficients of encoded values")).to_contain_text("sex = f")
+    expect(page.get_by_role("region", name="Coefficients")).to_contain_text("sex = f")
     expect(page.get_by_text("epsilon 0.7 at delta")).to_be_visible()
+    page.locator("summary", has_text="For one row").click()
+    page.get_by_label("age", exact=True).fill("old")
+    page.get_by_label("age", exact=True).press("Enter")
+    expect(page.locator("#row-0-error")).to_be_visible()
     visitor.check()
+    page.get_by_label("age", exact=True).fill("70")
+    page.get_by_label("age", exact=True).press("Enter")
+    expect(page.locator("#prediction")).to_contain_text("P(high)")
     with page.expect_download() as receipt:
         page.get_by_role("link", name="Save the receipt").click()
     assert receipt.value.suggested_filename.endswith(".receipt.json")

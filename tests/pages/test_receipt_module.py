@@ -5,7 +5,6 @@ import copy
 import hashlib
 import json
 import math
-import shutil
 import struct
 from collections.abc import Iterator
 from dataclasses import fields
@@ -19,6 +18,7 @@ import rfc8785
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from joserfc import jws
+from playwright.sync_api import Browser
 
 from accounting import Unit
 from accounting.errors import CodecError, ReceiptInvalid
@@ -46,10 +46,9 @@ from accounting.records.codec import plan_to_json
 from accounting.records.documents import canonical, parse
 from accounting.records.statement import Statement
 from app.pages.static_files import FOLDER
-from tests.support.javascript import AbstractModule, Thrown, in_node, in_page
-from tests.support.receipts import ENTRY, KEY, KEYS, make, release_entry
-from tests.unit.accounting.test_issued_receipts import ISSUED, OTHERS
-from tests.unit.accounting.test_receipt import BAD_EVENTS, GOOD, OF_RECORDS, document, signed
+from tests.support.issued import ISSUED, OTHERS
+from tests.support.javascript import Module, Thrown, in_page
+from tests.support.receipts import BAD_EVENTS, ENTRY, GOOD, KEY, KEYS, OF_RECORDS, document, make, release_entry, signed
 
 EXACT = {
     "gaussian": (Query("a", 100, Gaussian()),),
@@ -65,19 +64,13 @@ PURE = {
 }
 
 
-@pytest.fixture(scope="module", params=["node", "chromium"])
-def module(request: pytest.FixtureRequest) -> Iterator[AbstractModule]:
-    """The module, in each of the places where it may run."""
-    if request.param == "node" and shutil.which("node") is None:
-        pytest.skip("there is no node here")
-    where = (
-        in_node("receipt.js") if request.param == "node" else in_page(request.getfixturevalue("browser"), "receipt.js")
-    )
-    with where as found:
-        yield found
+@pytest.fixture(scope="module")
+def module(browser: Browser) -> Iterator[Module]:
+    with in_page(browser, "receipt.js") as imported:
+        yield imported
 
 
-def checked(module: AbstractModule, of: Any, keys: Any = KEYS, entry: Any = None) -> Any:
+def checked(module: Module, of: Any, keys: Any = KEYS, entry: Any = None) -> Any:
     """What it finds of a document; None if it refuses it as malformed."""
     (answer,) = module.answers("verify", [arguments(of, keys, entry)])
     if "error" in answer:
@@ -91,7 +84,7 @@ def arguments(of: Any, keys: Any = KEYS, entry: Any = None) -> list[Any]:
     return [of if isinstance(of, str) else json.dumps(of), json.dumps(keys), more]
 
 
-def test_every_issued_receipt_holds_and_what_is_not_recomputed_is_named(module: AbstractModule) -> None:
+def test_every_issued_receipt_holds_and_what_is_not_recomputed_is_named(module: Module) -> None:
     """Those that are Gaussian, or pure, to the server's own digits."""
     entry = Entry.from_json(ISSUED["entry"])
     recomputed = set()
@@ -116,7 +109,7 @@ def test_every_issued_receipt_holds_and_what_is_not_recomputed_is_named(module: 
 @pytest.mark.parametrize("neighbors", ["replace_one", "zero_out"])
 @pytest.mark.parametrize("queries", [*EXACT.values(), *PURE.values()], ids=[*EXACT, *PURE])
 def test_epsilon_is_found_again_under_both_relations(
-    module: AbstractModule, queries: tuple[Query, ...], neighbors: Any
+    module: Module, queries: tuple[Query, ...], neighbors: Any
 ) -> None:
     """To ten digits what the server certifies; stated by 2e-9 too low, it does not hold, here as there."""
     plan = Plan(tuple(PlannedQuery(q.name, q.count, q.mechanism, 31.7 * q.count) for q in queries), neighbors)
@@ -131,7 +124,7 @@ def test_epsilon_is_found_again_under_both_relations(
 
 
 @pytest.mark.parametrize("neighbors", ["replace_one", "zero_out"])
-def test_the_runs_of_a_choice_are_as_many_and_as_cheap_as_it_says(module: AbstractModule, neighbors: Any) -> None:
+def test_the_runs_of_a_choice_are_as_many_and_as_cheap_as_it_says(module: Module, neighbors: Any) -> None:
     """As in Python, whoever signs: runs of Gaussian answers hold, one that costs more or is not stated is refused."""
     plan = Plan((PlannedQuery("selection", 1, Selection(4), 50.0),), neighbors)
 
@@ -175,9 +168,7 @@ def test_the_runs_of_a_choice_are_as_many_and_as_cheap_as_it_says(module: Abstra
 
 
 @pytest.mark.parametrize(("mechanism", "other"), OF_RECORDS.values(), ids=OF_RECORDS)
-def test_what_is_asked_is_of_the_records_that_there_are(
-    module: AbstractModule, mechanism: Mechanism, other: int
-) -> None:
+def test_what_is_asked_is_of_the_records_that_there_are(module: Module, mechanism: Mechanism, other: int) -> None:
     """As Python has it, of a choice's runs, too, and of mechanisms that are not recomputed here."""
     choice = told(Plan((PlannedQuery("selection", 1, Selection(2), 1e-2),)), 100.0, 1e-6)
     run = Plan((PlannedQuery("answer", 1, mechanism, 50.0),))
@@ -188,7 +179,7 @@ def test_what_is_asked_is_of_the_records_that_there_are(
             assert (found is not None and found["reason"] is None) is holds
 
 
-def test_a_mechanism_that_is_not_known_is_refused(module: AbstractModule) -> None:
+def test_a_mechanism_that_is_not_known_is_refused(module: Module) -> None:
     """Nothing says of how many records it may be; every mechanism of Python's is known."""
     one_of_each: tuple[Mechanism, ...] = (
         Exponential(), Gaussian(), Laplace(), LastIterate(3, 0.5), ObjectivePerturbation(0.1), Parallel(Gaussian(), 2),
@@ -204,13 +195,13 @@ def test_a_mechanism_that_is_not_known_is_refused(module: AbstractModule) -> Non
             assert ("mechanism is not known" in answer.get("says", "")) is not is_known
 
 
-def test_a_large_text_is_read_without_a_deep_stack(module: AbstractModule) -> None:
+def test_a_large_text_is_read_without_a_deep_stack(module: Module) -> None:
     """A string of millions of characters or escapes overflowed the stack of the browser's regular expressions."""
     for text in (json.dumps({"a": "x" * 9_000_000}), '{"a": "' + "\\n" * 3_000_000 + '"}'):
         assert checked(module, text) is None
 
 
-def test_one_row_is_a_record_where_it_is_accounted_for_so(module: AbstractModule) -> None:
+def test_one_row_is_a_record_where_it_is_accounted_for_so(module: Module) -> None:
     says = told(Plan((PlannedQuery("minimizer", 1, RowObjectivePerturbation(0.1), 9.0),)), 100.0, 1e-6)
     for unit, holds in ((Unit(), True), (Unit("person", 1), True), (Unit("person", 2), False)):
         built = make(unit=unit) | says
@@ -219,7 +210,7 @@ def test_one_row_is_a_record_where_it_is_accounted_for_so(module: AbstractModule
             receipt.recompute(built)
 
 
-def test_a_run_of_pure_answers_is_left_to_python(module: AbstractModule) -> None:
+def test_a_run_of_pure_answers_is_left_to_python(module: Module) -> None:
     """Its mu is that of randomized response, which is not computed here: not said to be wrong, nor to be right."""
     choice = told(Plan((PlannedQuery("selection", 1, Selection(2), 1.0),)), 100.0, 1e-6)
     run = plan_to_json(Plan((PlannedQuery("answer", 1, Laplace(), 50.0), PlannedQuery("score", 1, Gaussian(), 50.0))))
@@ -235,7 +226,7 @@ def told(plan: Plan, epsilon: float, delta: float) -> dict[str, Any]:
     return {name: built[name] for name in ("epsilon", "delta", "queries", "event", "neighbors")}
 
 
-def test_the_profile_is_right_to_ten_digits_in_every_tail(module: AbstractModule) -> None:
+def test_the_profile_is_right_to_ten_digits_in_every_tail(module: Module) -> None:
     """delta(epsilon) in 60 digits, and its inverse; epsilon is never below the truth."""
     mpmath.mp.dps = 60
     deltas, epsilons = [], []
@@ -264,7 +255,7 @@ def exact(mu: float, epsilon: float) -> Any:
 
 
 @pytest.mark.parametrize("field", sorted(GOOD["receipt"]))
-def test_no_field_can_be_changed_or_left_out(module: AbstractModule, field: str) -> None:
+def test_no_field_can_be_changed_or_left_out(module: Module, field: str) -> None:
     values: tuple[Any, ...] = ("0", "cd" * 32, 7, 0.25, None, {}, [], {"name": "dp_svrg"}, True)
     for value in values:
         forged = copy.deepcopy(GOOD)
@@ -278,7 +269,7 @@ def test_no_field_can_be_changed_or_left_out(module: AbstractModule, field: str)
     assert checked(module, GOOD | {"keys": KEYS}) is None
 
 
-def test_a_field_is_what_the_statement_says_it_is(module: AbstractModule) -> None:
+def test_a_field_is_what_the_statement_says_it_is(module: Module) -> None:
     """Truly signed, and refused for what it says all the same; its fields are those of `Statement`."""
     bad: dict[str, list[Any]] = {
         "rows": [0, -1, True, 1.5, 2**53, None, "5"],
@@ -323,7 +314,7 @@ def test_a_field_is_what_the_statement_says_it_is(module: AbstractModule) -> Non
 
 
 @pytest.mark.parametrize("part", [0, 1, 2])
-def test_no_character_of_the_signature_can_be_changed(module: AbstractModule, part: int) -> None:
+def test_no_character_of_the_signature_can_be_changed(module: Module, part: int) -> None:
     parts = GOOD["signature"].split(".")
     places = {*range(0, len(parts[part]), max(1, len(parts[part]) // 20)), len(parts[part]) - 1}
     forged = []
@@ -338,7 +329,7 @@ def test_no_character_of_the_signature_can_be_changed(module: AbstractModule, pa
 
 
 @pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")
-def test_only_a_trusted_key_signs_and_only_by_this_algorithm(module: AbstractModule) -> None:
+def test_only_a_trusted_key_signs_and_only_by_this_algorithm(module: Module) -> None:
     """A stranger's key, one that comes along, a trusted name on it; another algorithm, kind or header."""
     mallory, built = signing.generate_key(), make()
     assert checked(module, document(built, mallory))["reason"] == "no trusted key made this signature"
@@ -364,7 +355,7 @@ def test_only_a_trusted_key_signs_and_only_by_this_algorithm(module: AbstractMod
         assert checked(module, GOOD | {"signature": no_jws}) is None
 
 
-def test_other_keys_are_passed_over_and_no_key_set_is_refused(module: AbstractModule) -> None:
+def test_other_keys_are_passed_over_and_no_key_set_is_refused(module: Module) -> None:
     okp: dict[str, Any] = {"kty": "OKP", "crv": "Ed25519"}
     others: list[dict[str, Any]] = [
         {},
@@ -381,7 +372,7 @@ def test_other_keys_are_passed_over_and_no_key_set_is_refused(module: AbstractMo
         assert checked(module, GOOD, trusted) is None
 
 
-def test_the_ledgers_entry_must_be_this_release(module: AbstractModule) -> None:
+def test_the_ledgers_entry_must_be_this_release(module: Module) -> None:
     failed = link(ENTRY.sequence, "failed", ENTRY.body, ENTRY.previous_hash)
     assert checked(module, GOOD, entry=ENTRY)["holds"]
     for of, entry in (
@@ -400,7 +391,7 @@ def test_the_ledgers_entry_must_be_this_release(module: AbstractModule) -> None:
         assert not receipt.verify(of, KEYS, entry).holds
 
 
-def test_it_is_for_one_model(module: AbstractModule) -> None:
+def test_it_is_for_one_model(module: Module) -> None:
     model = {"coefficients": {"b": 0.1, "ä": [1e-7, 3.0, 1e21]}, "kind": "model"}
     digest = hashlib.sha256(canonical(model)).hexdigest()
     of = document(make(model_sha256=digest))
@@ -410,7 +401,7 @@ def test_it_is_for_one_model(module: AbstractModule) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(BAD_EVENTS.keys() - {"count 100.0"}))  # 100.0 and 100 are one number, RFC 8785
-def test_the_event_tree_is_that_of_the_queries(module: AbstractModule, name: str) -> None:
+def test_the_event_tree_is_that_of_the_queries(module: Module, name: str) -> None:
     """As `recompute` has it, on a receipt that is truly signed where it can be."""
     try:
         of: Any = signed({"event": BAD_EVENTS[name]})
@@ -419,7 +410,7 @@ def test_the_event_tree_is_that_of_the_queries(module: AbstractModule, name: str
     assert checked(module, of) is None
 
 
-def test_a_query_is_as_it_would_be_written(module: AbstractModule) -> None:
+def test_a_query_is_as_it_would_be_written(module: Module) -> None:
     (query,) = GOOD["receipt"]["queries"]
     wrong: list[Any] = [
         [query | change]
@@ -439,7 +430,7 @@ def test_a_query_is_as_it_would_be_written(module: AbstractModule) -> None:
     assert checked(module, signed({"delta": 0})) is None
 
 
-def test_a_document_is_read_strictly(module: AbstractModule) -> None:
+def test_a_document_is_read_strictly(module: Module) -> None:
     """Repeated keys, numbers that no double holds, text beside it: refused as Python's own reading refuses them."""
     text = json.dumps(GOOD)
     for raw in (
@@ -456,7 +447,7 @@ def test_a_document_is_read_strictly(module: AbstractModule) -> None:
         assert checked(module, same)["holds"], "what is signed is the value"
 
 
-def test_numbers_and_keys_are_canonical_as_in_the_standard(module: AbstractModule) -> None:
+def test_numbers_and_keys_are_canonical_as_in_the_standard(module: Module) -> None:
     """RFC 8785, 3.2.3 and appendix B, and 2,000 doubles of random bits."""
     bits = np.random.default_rng(8785).integers(0, 2**64, 2200, dtype=np.uint64)
     drawn = [
@@ -474,7 +465,7 @@ def test_numbers_and_keys_are_canonical_as_in_the_standard(module: AbstractModul
         module.call("canonical", json.loads('{"a": 1}') | {"b": ["\ud800"]})
 
 
-def test_any_text_is_read_as_python_reads_it(module: AbstractModule) -> None:
+def test_any_text_is_read_as_python_reads_it(module: Module) -> None:
     """Small texts out of the pieces of JSON, good ones and broken ones."""
     marks, words = list("{}[],:"), ["true", "null", "NaN", " ", "\n", "\u00a0", '"', '{"a": 1, "b": [2]}']
     texts_and_numbers = ['"a"', '"b"', '"\\u0061"', "1", "-0", "1.5e3", "01", "1e400", "9007199254740993"]

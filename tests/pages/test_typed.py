@@ -90,6 +90,7 @@ def test_a_declaration_that_is_typed_while_another_comes_stays(page: Page) -> No
         with page.expect_request("**/upload/spec"):
             page.get_by_label("Name").first.fill("hospital")
             page.get_by_label("Name").first.blur()
+        page.locator("summary", has_text="Declaration as JSON").click()
         page.get_by_label("Declaration, as JSON").fill('{"name": "mine"}')
         expect(page.locator("#declaration")).to_have_class("htmx-request")
     expect(page.locator("#declaration")).not_to_have_class("htmx-request")
@@ -103,6 +104,7 @@ def test_nothing_is_typed_into_what_a_pasted_declaration_replaces(visitor: Visit
     editor = page.locator("#editor")
     declared = page.get_by_label("Declaration, as JSON")
     expect(declared).to_have_value(re.compile(";"))
+    page.locator("summary", has_text="Declaration as JSON").click()
     declared.fill(json.dumps(SPEC))
     with held(page, "**/upload/editor"):
         with page.expect_request("**/upload/editor"):

@@ -27,9 +27,8 @@ from solvers.losses import Squared
 from solvers.methods import NoisyMirrorDescent
 from solvers.methods.allocated.noisy_mirror_descent import NoisyMirrorDescentRun
 from solvers.problem import Problem, Vector
-from tests.privacy.test_audit import half_noise, mutated
 from tests.support.audit import beyond, source, violates
-from tests.support.inside import hidden, inside
+from tests.support.mutants import half_noise, mutated
 from tests.support.seeded import SeededBits
 
 PROBLEM = Problem(Squared(1.0), n=40, d=2, row_norm=1.0)
@@ -134,14 +133,14 @@ def slot_sums() -> NDArray[np.float64]:
 
 def test_mutant_division_by_the_slot_s_own_size_is_caught() -> None:
     """The printed mini-batch form: a record alone in its slot would be the whole answer, twice b's share here."""
-    original = inside(AllocatedOracle, "slot")
+    original = AllocatedOracle._slot
 
     def over_own_size(oracle: AllocatedOracle, planned: PlannedQuery) -> Any:
         rows, _ = original(oracle, planned)
         return rows, float(max(len(rows), 1))
 
     assert slot_sums().max() == pytest.approx(1 / 2, rel=1e-3)
-    with mutated(AllocatedOracle, hidden(AllocatedOracle, "slot"), over_own_size):
+    with mutated(AllocatedOracle, "_slot", over_own_size):
         assert slot_sums().max() > 0.9
 
 

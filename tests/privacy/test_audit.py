@@ -4,16 +4,14 @@ The worst case for a full gradient is two rows whose gradients are opposite and 
 solver visits: the clipped residual at y = +1 and y = -1. Runs use a seeded source; the alarm rate is 1e-9.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
 
 from accounting import Privacy
-from accounting.calibration import _calibrate, calibrate
+from accounting.calibration import calibrate
 from accounting.divergences.gaussian import gauss_epsilon, gauss_mu
 from accounting.errors import OutOfPlan
 from accounting.mechanisms import Gaussian, PoissonGaussian
@@ -23,7 +21,7 @@ from accounting.noise.lattice import Lattice
 from accounting.plan import Plan, PlannedQuery
 from solvers.audit.attack import excess
 from solvers.audit.bounds import epsilon_lower_bound, mu_lower_bound
-from solvers.audit.gradients import AnyOracle, GradientAttacker
+from solvers.audit.gradients import GradientAttacker
 from solvers.audit.neighbors import Row
 from solvers.data_access import inputs
 from solvers.data_access.data import Data
@@ -39,7 +37,7 @@ from solvers.potentials import HalfSquaredL2
 from solvers.problem import Problem
 from tests.support.audit import Attack, beyond, seeded_attack, violates
 from tests.support.audit import seeded_scores as scores
-from tests.support.inside import hidden, inside
+from tests.support.mutants import half_noise, mutated
 from tests.support.seeded import SeededBits
 
 PROMISE, WEAK = Privacy(5.0, 1e-5), Privacy(10.0, 1e-5)
@@ -131,29 +129,9 @@ def test_the_audit_of_dp_svrg_reaches_the_worst_case() -> None:
     for seed in range(50):
         plan = planned(FAR, WIDE)
         oracle = SampledOracle(WIDE, data, plan, Noise(SeededBits(seed)))
-        FAR.run(Watching(cast(AnyOracle, oracle), WIDE, plan, *rows(WIDE)), WIDE)
+        FAR.run(Watching(oracle, WIDE, plan, *rows(WIDE)), WIDE)
     assert len(asked) >= 4 * 50
     assert asked.count("worst") > 0.8 * len(asked)
-
-
-@contextmanager
-def mutated(owner: Any, name: str, mutant: Callable[..., Any]) -> Iterator[None]:
-    """The product with one of its functions replaced."""
-    original = owner.__dict__[name]
-    _calibrate.cache_clear()
-    setattr(owner, name, mutant)
-    try:
-        yield
-    finally:
-        setattr(owner, name, original)
-        _calibrate.cache_clear()
-
-
-def half_noise(lattice: Lattice, value: Any, noise: Noise) -> Any:
-    steps = np.rint(value / lattice.spacing) + np.rint(
-        noise.rounded_gaussian(len(value), lattice.std / lattice.spacing) / 2
-    )
-    return steps * lattice.spacing
 
 
 @pytest.mark.parametrize(
@@ -206,7 +184,7 @@ def _printed_acc_md(method: DpAccMdRun, oracle: Any, problem: Problem) -> Any:
         tau = 2 / (k + 2)
         x = tau * z + (1 - tau) * y
         noisy = oracle.gradient("gradient", x)
-        y = problem.prox(x - step * gradient_sum(inside(exact, "data"), slice(0, problem.n), x) / problem.n, step)
+        y = problem.prox(x - step * gradient_sum(exact._data, slice(0, problem.n), x) / problem.n, step)
         z = problem.prox(z - (k + 2) * step / 2 * noisy, (k + 2) * step / 2)
     return y
 
@@ -246,14 +224,14 @@ def test_mutant_batch_that_is_not_fresh_is_caught() -> None:
 
 def test_mutant_division_by_the_batch_is_caught() -> None:
     """The printed mini-batch form divides by the random number of records: a record alone is then the whole answer."""
-    original = inside(SampledOracle, "batch")
+    original = SampledOracle._batch
 
     def over_own_size(self: SampledOracle, query: PlannedQuery) -> Any:
         batch, _ = original(self, query)
         return batch, float(max(len(batch), 1))
 
     assert _farthest() == pytest.approx(1 / 8, rel=1e-3)
-    with mutated(SampledOracle, hidden(SampledOracle, "batch"), over_own_size):
+    with mutated(SampledOracle, "_batch", over_own_size):
         assert _farthest() > 1.5 / 8
 
 

@@ -15,8 +15,8 @@ from solvers.audit.cases import Case
 from solvers.audit.gradients import GradientAttacker
 from solvers.data_access import walk
 from solvers.problem import Vector
-from tests.privacy.test_audit import mutated
 from tests.support.audit import beyond, seeded_attack, violates
+from tests.support.mutants import mutated
 
 RUNS = 1900
 

@@ -35,8 +35,8 @@ from solvers.losses import HuberHinge
 from solvers.methods.oracle.dp_gd import DpGdRun
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2
-from tests.privacy.test_audit import half_noise, mutated
 from tests.support.audit import Attack, source, violates
+from tests.support.mutants import half_noise, mutated
 
 PROMISE = Privacy(20.0, 1e-5)  # mu* = 3.4, where 1,500 runs tell mu to a fifth
 MILD = Privacy(4.0, 1e-5)

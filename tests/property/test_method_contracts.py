@@ -24,13 +24,14 @@ from solvers.data_access.meter import Meter
 from solvers.domains import Free, LinfBall
 from solvers.errors import Unsuitable
 from solvers.losses import Hinge, Logistic, Squared
-from solvers.methods import DpGd, DpSvrg, Method, Run
+from solvers.methods import DpSvrg, Method, Run
 from solvers.preparation import ByProfile, Declared, Private
 from solvers.preparation.moments import Moments
 from solvers.problem import Vector
 from solvers.regularizers import L2
 from solvers.solve import Limits, Quote, run
 from tests.support.coupled import complaints_of_each
+from tests.support.members import DEFAULT_METHODS, PROMISES
 from tests.support.receipts import make
 from tests.support.runs import asked
 from tests.support.seeded import SeededBits
@@ -43,9 +44,6 @@ PROBLEMS = [
 ]
 PROBLEMS += [Problem(Logistic(), L2(0.05), n=N, d=3, row_norm=2.0, columns=Columns((1, 1)))]
 RELEASED = ByProfile(Moments((0.1, -0.2), (0.3, 0.4), (0.01, 0.01)))
-PROMISES = [Privacy(1.0, 1e-6), Privacy(1.0)]
-ASKED = [kind() for kind in get_args(Method)]
-ASKED += [DpGd(release=release) for release in ("last", "random")]
 RUN: TypeAdapter[Run] = TypeAdapter(Annotated[Run, Field(discriminator="name")])
 
 
@@ -75,7 +73,9 @@ def quotes(method: Method) -> list[tuple[Problem, Privacy, Quote]]:
     return found
 
 
-every = pytest.mark.parametrize("method", ASKED, ids=lambda m: f"{m.name}-{getattr(m, 'release', '')}".strip("-"))
+every = pytest.mark.parametrize(
+    "method", DEFAULT_METHODS, ids=lambda m: f"{m.name}-{getattr(m, 'release', '')}".strip("-")
+)
 
 
 @pytest.mark.slow
@@ -223,7 +223,9 @@ def test_a_run_keeps_its_plan_its_bounds_and_its_cost(method: Method, monkeypatc
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "method", [*ASKED, DpSvrg(form="printed", epochs=1, inner_steps=4, batch=40)], ids=lambda method: str(method.name)
+    "method",
+    [*DEFAULT_METHODS, DpSvrg(form="printed", epochs=1, inner_steps=4, batch=40)],
+    ids=lambda method: str(method.name),
 )
 @pytest.mark.parametrize("slope_limit", [1.0, 0.3])
 @pytest.mark.parametrize("asked_for", [None, RELEASED], ids=["private", "profile"])

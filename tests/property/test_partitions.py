@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from accounting import Privacy
+from accounting.mechanisms.poisson_gaussian import MOST_DRAWN
 from accounting.noise import Noise, batches
 from accounting.privacy import Relation, Unit
 from solvers import Problem, plan
@@ -22,7 +23,7 @@ from solvers.data_access.rows import copied
 from solvers.data_access.sums import gradient_sum
 from solvers.data_access.walk import Walk
 from solvers.domains import Free, LinfBall
-from solvers.elsewhere import MOST_DRAWN, needs_one_machine
+from solvers.elsewhere import needs_one_machine
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
 from solvers.losses import Absolute, Logistic, Softmax, Squared

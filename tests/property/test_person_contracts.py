@@ -1,6 +1,5 @@
 """Contracts of every method where a record is a person: no value moves by more than its bound if all rows of one do."""
 
-import math
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -10,74 +9,31 @@ import pytest
 from accounting import Privacy, Unit
 from accounting.noise import Noise
 from accounting.privacy import Relation
-from solvers import Problem, plan
-from solvers.columns import Columns
+from solvers import plan
 from solvers.data_access import inputs
 from solvers.data_access.data import Data
-from solvers.domains import Free, LinfBall
 from solvers.errors import Unsuitable
-from solvers.losses import Hinge, Logistic, Softmax, Squared
 from solvers.methods import DpGd, DpSvrg, Method, NoisyMirrorDescent
 from solvers.preparation import Declared
-from solvers.problem import Vector
-from solvers.regularizers import L2
 from solvers.solve import run
 from solvers.statistics import AnyStatistic, Counts, Profile
-from tests.property.test_method_contracts import ASKED, PROMISES
 from tests.support.coupled import complaints_of_each
+from tests.support.members import DEFAULT_METHODS, PROMISES
+from tests.support.persons import FULL, MINE, NONE, ONE, PROBLEMS, K, N, far, rows
 from tests.support.seeded import SeededBits
 
-N, K = 400, 3
-PERSON = Unit("person", K)
-COLUMNS = Columns((1, 3))
-PROBLEMS = [
-    Problem(loss, L2(0.05), domain, n=N, d=2, row_norm=1.0, unit=PERSON)
-    for loss in (Logistic(), Squared(), Hinge())
-    for domain in (Free(), LinfBall(1.0))
-]
-NUMBERS = Columns((1,))
-PROBLEMS += [Problem(Squared(), L2(0.05), n=N, d=2, row_norm=math.sqrt(2), columns=NUMBERS, unit=PERSON)]
-PROBLEMS += [
-    Problem(loss, L2(0.05), n=N, d=5, row_norm=math.sqrt(3), columns=COLUMNS, unit=PERSON)
-    for loss in (Logistic(), Squared(), Softmax(3))
-]
 STATISTICS: list[Any] = [
     Profile(bins=4) if kind is Profile else Counts(bins=4) if kind is Counts else kind()
     for kind in get_args(AnyStatistic)
 ]
 FEW = NoisyMirrorDescent(passes=2, batch=8)  # slots: by default there are 900 answers, all of them alike
 METHODS = [
-    *(FEW if isinstance(method, NoisyMirrorDescent) else method for method in ASKED),
+    *(FEW if isinstance(method, NoisyMirrorDescent) else method for method in DEFAULT_METHODS),
     *STATISTICS,
     DpSvrg(form="printed", epochs=1, inner_steps=4, batch=40),
     DpSvrg(batch=40, form="centred"),
 ]
 NAMES = [f"{method.name}-{getattr(method, 'form', '')}".strip("-") for method in METHODS]
-FULL, ONE, NONE = (True, True, True), (True, False, False), (False, False, False)
-MINE = slice(7 * K, 7 * K + K)
-
-
-def rows(problem: Problem, seed: int) -> tuple[Vector, Vector]:
-    """What stands in all places, and targets."""
-    rng = np.random.default_rng(seed)
-    if problem.columns is None:
-        X = rng.normal(size=(problem.slots, problem.d))
-    elif problem.columns == NUMBERS:
-        X = np.column_stack((rng.uniform(-1, 1, problem.slots), np.ones(problem.slots)))
-    else:
-        block = np.eye(3)[rng.integers(3, size=problem.slots)]
-        X = np.column_stack((rng.uniform(-1, 1, problem.slots), block, np.ones(problem.slots)))
-    y = rng.integers(3, size=problem.slots).astype(float) if problem.outputs > 1 else np.sign(X[:, 0] - 0.1)
-    return X, y
-
-
-def far(problem: Problem, upwards: bool) -> Vector:
-    """A row as far out as there are."""
-    if problem.columns is None:
-        return np.array([5.0, 5.0]) * (1 if upwards else -1)
-    if problem.columns == NUMBERS:
-        return np.array([1.0 if upwards else -1.0, 1.0])
-    return np.array([1.0, 1, 0, 0, 1] if upwards else [-1.0, 0, 0, 1, 1])
 
 
 @pytest.mark.slow
@@ -135,7 +91,7 @@ def test_persons_of_one_row_each_are_rows(method: Method | AnyStatistic) -> None
 @pytest.mark.slow
 def test_a_place_without_a_row_adds_nothing_whatever_stands_there() -> None:
     for problem in PROBLEMS:
-        for method in (DpGd(), *STATISTICS, ASKED[1]):
+        for method in (DpGd(), *STATISTICS, DEFAULT_METHODS[1]):
             try:
                 quote = plan(method, problem, Privacy(1.0, 1e-6))
             except Unsuitable:

@@ -20,8 +20,8 @@ from solvers.data_access.sampled import SampledOracle
 from solvers.losses import Squared
 from solvers.preparation import Declared
 from solvers.problem import Vector
-from tests.property.test_person_contracts import FULL, MINE, NONE, PROBLEMS, K, far, rows
 from tests.support.coupled import complaints_of_each
+from tests.support.persons import FULL, MINE, NONE, PROBLEMS, K, far, rows
 from tests.support.seeded import SeededBits
 
 N = 40

@@ -23,8 +23,8 @@ from solvers.problem import Vector
 from solvers.regularizers import L2
 from solvers.solve import Quote, run
 from solvers.statistics import AnyStatistic, Counts, Profile
-from tests.property.test_method_contracts import ASKED, PROMISES
 from tests.support.coupled import Made, complaints_of_each
+from tests.support.members import DEFAULT_METHODS, PROMISES
 from tests.support.seeded import SeededBits
 
 N = 400
@@ -46,7 +46,7 @@ STATISTICS: list[Any] = [
     for kind in get_args(AnyStatistic)
 ]
 METHODS = [
-    *(FEW if isinstance(method, NoisyMirrorDescent) else method for method in ASKED),
+    *(FEW if isinstance(method, NoisyMirrorDescent) else method for method in DEFAULT_METHODS),
     *STATISTICS,
     DpSvrg(form="printed", epochs=1, inner_steps=4, batch=40),
     DpSvrg(batch=40, form="centred"),

@@ -6,7 +6,7 @@ from app.http.turns import Turns
 from app.pages.forms import MAX_OPTIONS
 from tests.heavy.attack import GROUPS
 from tests.heavy.dearest import Facts, callable_routes, requests, requests_by_route
-from tests.service.test_pages import visit
+from tests.support.pages import visit
 from tests.support.service import SPEC, Service
 
 RELEASED = dict.fromkeys(("statistic", "model", "profile", "trained", "evaluation"), "job_a")

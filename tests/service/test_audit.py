@@ -10,7 +10,6 @@ import pytest
 import sqlalchemy as sa
 
 from app.cli import state
-from app.cli.output import Refusal
 from app.datasets import values
 from app.http.errors import ApiError
 from app.http.lists import Paging
@@ -19,6 +18,7 @@ from app.jobs import service
 from app.ledger import audit, store
 from app.ledger.audit import UnsoundLedger, refuse_unsound, verify
 from app.ledger.keys import KEY_FILE, KeyLost, SigningKeys
+from app.persistence.files import StartRefused
 from app.worker.dispatcher import Dispatcher
 from purse.wire.tokens import TokenRequest
 from tests.service.conftest import MakeService
@@ -83,7 +83,7 @@ def test_every_change_of_what_is_stored_is_found(world: World, change: Callable[
         return
     change(world)
     assert any(verify(world.database).values())
-    with pytest.raises(UnsoundLedger, match="restore home and database from one backup"):
+    with pytest.raises(UnsoundLedger, match="Restore home and database from one backup"):
         refuse_unsound(world.database)
 
 
@@ -112,7 +112,7 @@ def test_a_server_inside_this_process_does_not_start_on_one_either(
     identity.create(world.database, TokenRequest(name="who comes back", role="steward"))
     world.database.close()
     begun: Any = None
-    with pytest.raises(Refusal, match="restore home and database"), state.serving(world.settings, begun, "fit"):
+    with pytest.raises(StartRefused, match="Restore home and database"), state.serving(world.settings, begun, "fit"):
         pytest.fail("it started")
 
 
@@ -157,7 +157,7 @@ def test_a_missing_signing_key_beside_a_ledger_is_refused(
 ) -> None:
     file = world.settings.home / KEY_FILE
     file.unlink()
-    with pytest.raises(KeyLost, match="restore it from a backup"), make_service(world.settings.home):
+    with pytest.raises(KeyLost, match="Restore it from a backup"), make_service(world.settings.home):
         pass
     assert not file.exists(), "no other key is made in its place"
     ask = ("ledger", "new-key", "--home", str(world.settings.home))

@@ -226,10 +226,12 @@ def test_a_tampered_older_entry_is_found_while_the_server_runs(world: World, sta
         "update ledger_entries set body = replace(body, 'replace_one', 'zero_out') where sequence = 1",
         "update ledger_entries set body = '{' where sequence = 1",
         "delete from ledger_entries where sequence = 1",
+        "update datasets set spec = replace(spec, 'replace_one', 'zero_out')",
+        "update datasets set rows = 100000",
     ],
 )
-def test_a_tampered_first_entry_is_found_before_the_start(world: World, statement: str) -> None:
-    """External charges and new members of a family are accounted for by the neighbors that it states."""
+def test_a_tampered_registration_is_found_before_the_start(world: World, statement: str) -> None:
+    """Jobs, external charges and new members of a family are accounted for by the facts that it states."""
     _change(world, statement)
     with pytest.raises(UnsoundLedger):
         _begun(world)

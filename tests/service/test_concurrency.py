@@ -56,6 +56,7 @@ def _admitted_one_by_one(world: World, dataset: str) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("each_database")
 def test_fifty_submissions_at_once_never_overspend(tmp_path: Path) -> None:
     world = World.at(tmp_path / "home")
     dataset = world.dataset(budget={"epsilon": 2.0, "delta": 1e-6})
@@ -74,6 +75,7 @@ def test_fifty_submissions_at_once_never_overspend(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("each_database")
 def test_without_the_lock_they_do_overspend(tmp_path: Path) -> None:
     """The control: the same submissions, but the state is read in one transaction and changed in another."""
     world = World.at(tmp_path / "home")
@@ -87,7 +89,7 @@ def test_without_the_lock_they_do_overspend(tmp_path: Path) -> None:
         with world.database.read() as connection:
             seen = ledger.load_state(connection, dataset)
         assert seen is not None
-        if priced.admitted(Standing(seen), priced.charged("", "")) is None:
+        if not priced.outlook(Standing(seen)).fits:
             return False
         with world.database.write() as connection:
             ledger.lock(connection, datasets.c.id == dataset)
@@ -121,6 +123,7 @@ def test_fifty_times_the_same_key_is_one_job(shared: Service) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("each_database")
 def test_every_job_is_claimed_once(tmp_path: Path) -> None:
     world = World.at(tmp_path / "home")
     dataset = world.dataset(budget={"epsilon": 50.0, "delta": 1e-6})
@@ -131,6 +134,7 @@ def test_every_job_is_claimed_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("each_database")
 def test_only_one_of_fifty_ends_is_kept_and_only_one_of_fifty_tellings_is_a_release(tmp_path: Path) -> None:
     world = World.at(tmp_path / "home")
     dataset = world.dataset()
@@ -191,6 +195,7 @@ def test_a_dispatcher_that_wakes_before_the_other_is_done_loses(tmp_path: Path) 
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("each_database")
 def test_a_dispatcher_that_wakes_after_the_other_is_done_loses(tmp_path: Path) -> None:
     story = Paused(tmp_path / "home")
     story.end(story.engine_b, story.b)
@@ -200,6 +205,7 @@ def test_a_dispatcher_that_wakes_after_the_other_is_done_loses(tmp_path: Path) -
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("each_database")
 def test_without_the_fence_it_would_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     story = Paused(tmp_path / "home")
     monkeypatch.setattr(store, "held", held_by_anybody())

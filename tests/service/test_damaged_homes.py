@@ -1,6 +1,9 @@
 """A start, and a command, on a home or a database that cannot be used ends in one sentence that says what to do."""
 
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,10 +21,12 @@ from app.settings import Settings
 from tests.support.calculations import InlineCalculators
 from tests.support.cli import purse
 from tests.support.inline_engine import InlineEngine
+from tests.support.patience import PATIENCE
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow
 DATABASE_FILE = "purse.sqlite3"
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +102,38 @@ def test_a_start_is_refused_with_one_sentence(home: Path, damage: Callable[[Path
         _start(home)
     assert str(home) in str(refused.value)
     assert "Errno" not in str(refused.value)
+
+
+UNREADABLE = (DATABASE_FILE, f".{DATABASE_FILE}.lock", KEY_FILE, IDENTITY_FILE, "epoch", "datasets")
+WITHOUT_RIGHTS = ("setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all")
+STARTS = """
+import sys
+from pathlib import Path
+from app.persistence.files import StartRefused
+from tests.service.test_damaged_homes import _start
+for home in sys.argv[1:]:
+    try:
+        _start(Path(home))
+    except StartRefused as refused:
+        print(refused)
+"""
+
+
+def test_files_that_may_not_be_read_refuse_a_start_with_one_sentence(template: Path, tmp_path: Path) -> None:
+    prefix = WITHOUT_RIGHTS if os.getuid() == 0 else ()
+    if prefix and (shutil.which("setpriv") is None or subprocess.call([*prefix, "true"]) != 0):
+        pytest.skip("root may read every file, and setpriv cannot take this right away")
+    homes = [Path(shutil.copytree(template, tmp_path / f"home {name}")) for name in UNREADABLE]
+    for home, name in zip(homes, UNREADABLE, strict=True):
+        (home / name).chmod(0)
+    command = [*prefix, sys.executable, "-c", STARTS, *map(str, homes)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=PATIENCE
+    )
+    assert "Errno" not in done.stdout
+    for home, name, sentence in zip(homes, UNREADABLE, done.stdout.splitlines(), strict=True):
+        assert str(home / name) in sentence
 
 
 @pytest.mark.parametrize("damage", DATABASE.values(), ids=DATABASE)

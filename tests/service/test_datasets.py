@@ -120,7 +120,9 @@ def test_parquet_is_told_by_content_and_gives_the_same_dataset(service: Service,
     columns = {"age": 20 + i % 60, "sex": np.array(["f", "m"])[i % 2], "income": np.where(i % 60 > 30, "high", "low")}
     pq.write_table(pa.table(columns), tmp_path / "people")
     packed = (tmp_path / "people").read_bytes()
-    _problem(service.upload(SPEC | {"name": "again"}, packed, name="people.csv"), 409, "duplicate_dataset")
+    refused = service.upload(SPEC | {"name": "again"}, packed, name="people.csv")
+    _problem(refused, 409, "duplicate_dataset")
+    assert "'people'" in refused.json()["detail"], "the dataset with the same values is named"
     other = SPEC | {"name": "again", "columns": [SPEC["columns"][0] | {"default": 7}, *SPEC["columns"][1:]]}
     made = service.upload(other, packed, name="people.csv")
     assert made.status_code == 201, made.text

@@ -10,6 +10,7 @@ import pytest
 from app.datasets import store
 from app.http.errors import ApiError
 from app.identity.store import Principal
+from app.results.intervals import WIDE
 from app.sources import holdout
 from app.sources.matrix import held, open_coded
 from tests.support.service import JOB, SPEC, Service, people
@@ -70,6 +71,14 @@ def test_a_model_is_quoted_evaluated_and_receipted_on_what_was_kept_out(service:
     assert told["model_sha256"] == hashlib.sha256(call(service, "GET", f"jobs/{model}/model").content).hexdigest()
     assert np.array(result["counts"]).shape == (2, 40)
     assert 0 <= result["auc"]["low"] <= result["auc"]["value"] <= result["auc"]["high"] <= 1
+    widths = {each["answer"]: each for each in price["interval_width"]}
+    accuracy = result["accuracy"]["high"] - result["accuracy"]["low"]
+    assert widths["count"] == {
+        "answer": "count", "column": None, "width": pytest.approx(2 * WIDE * told["noise_std"]), "basis": "exact"
+    }  # fmt: skip
+    assert widths["accuracy"]["basis"] == "worst_case"
+    assert accuracy <= widths["accuracy"]["width"] * (1 + 1e-9)
+    assert {"auc", "log_loss", "true_positive_rate", "false_positive_rate"} < widths.keys()
     receipt = call(service, "GET", f"jobs/{job['id']}/receipt").json()
     assert receipt["receipt"]["model_sha256"] == hashlib.sha256(found.content).hexdigest()
     assert receipt["receipt"]["method"] == {

@@ -19,7 +19,7 @@ def test_the_interface_is_what_its_document_says(
 
     monkeypatch.setenv("NO_PROXY", "testserver")  # else `requests` reads the whole environment for each request
     with make_service(tmp_path / "home") as service:
-        found = fuzz(service, seed=1, examples=4, without_edges=_DEAR)
+        found = fuzz(service, seed=1, examples=2, without_edges=_DEAR)
     assert not found.failures, "\n\n".join(f"{what}\n{sample}" for what, sample in found.failures.items())
     assert {"examples", "coverage", "fuzzing", "stateful"} <= set(found.calls)
     well = ("GET 200", "POST 200", "POST 201", "POST 202", "PUT 200", "PATCH 200", "DELETE 200", "DELETE 204")

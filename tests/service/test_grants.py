@@ -18,7 +18,7 @@ from app.identity.store import Principal
 from app.main import ROUTERS
 from app.persistence.session import Database
 from app.persistence.tables import identities
-from tests.service.test_identity import RULES
+from tests.support.access import RULES
 from tests.support.service import JOB, OF_THE_REQUEST, Service
 from tests.support.world import World
 

@@ -22,99 +22,11 @@ from app.pages.routers import PAGES
 from app.settings import Settings
 from purse.wire.tokens import SCOPES, Scope
 from tests.service.conftest import MakeService
+from tests.support.access import EVERY, PROTECTED, PUBLIC, ROLES, RULES, SCOPED, example_path
 from tests.support.calculations import InlineCalculators
 from tests.support.clocks import HeldClock
 from tests.support.inline_engine import InlineEngine
 from tests.support.service import JOB, STEWARD, Service
-
-ROLES = ("steward", "analyst", "auditor")
-PUBLIC = {
-    ("GET", "/health/live"),
-    ("GET", "/health/ready"),
-    ("GET", "/docs"),
-    ("GET", "/docs/try.js"),
-    ("GET", "/openapi.json"),
-    ("GET", "/v1/keys"),
-    ("POST", "/v1/receipts/verify"),
-}
-# Who may; a steward may do all that an analyst may.
-ALL = frozenset(ROLES)
-RULES = {
-    ("GET", "/metrics"): {"steward", "auditor"},
-    ("POST", "/v1/tokens"): {"steward"},
-    ("GET", "/v1/tokens"): {"steward"},
-    ("POST", "/v1/tokens/{token_id}/rotate"): {"steward"},
-    ("DELETE", "/v1/tokens/{token_id}"): {"steward"},
-    ("POST", "/v1/datasets"): {"steward"},
-    ("POST", "/v1/uploads"): {"steward"},
-    ("GET", "/v1/uploads"): {"steward"},
-    ("GET", "/v1/uploads/{upload_id}"): {"steward"},
-    ("PATCH", "/v1/uploads/{upload_id}"): {"steward"},
-    ("DELETE", "/v1/uploads/{upload_id}"): {"steward"},
-    ("GET", "/v1/datasets"): ALL,
-    ("GET", "/v1/datasets/{dataset_id}"): ALL,
-    ("GET", "/v1/datasets/{dataset_id}/budget"): ALL,
-    ("GET", "/v1/datasets/{dataset_id}/twin"): ALL,
-    ("PUT", "/v1/datasets/{dataset_id}/sample"): {"steward"},
-    ("GET", "/v1/datasets/{dataset_id}/sample"): ALL,
-    ("DELETE", "/v1/datasets/{dataset_id}/sample"): {"steward"},
-    ("PUT", "/v1/datasets/{dataset_id}/grants/{analyst}"): {"steward"},
-    ("GET", "/v1/datasets/{dataset_id}/grants"): {"steward"},
-    ("GET", "/v1/datasets/{dataset_id}/grants/{analyst}"): {"steward"},
-    ("DELETE", "/v1/datasets/{dataset_id}/grants/{analyst}"): {"steward"},
-    ("POST", "/v1/calibrations"): ALL,
-    ("POST", "/v1/datasets/{dataset_id}/charges"): {"steward"},
-    ("PATCH", "/v1/datasets/{dataset_id}"): {"steward"},
-    ("DELETE", "/v1/datasets/{dataset_id}"): {"steward"},
-    ("PUT", "/v1/datasets/{dataset_id}/allotments/{analyst}"): {"steward"},
-    ("GET", "/v1/datasets/{dataset_id}/allotments"): {"steward"},
-    ("GET", "/v1/datasets/{dataset_id}/allotments/{analyst}"): {"steward"},
-    ("DELETE", "/v1/datasets/{dataset_id}/allotments/{analyst}"): {"steward"},
-    ("GET", "/v1/datasets/{dataset_id}/ledger"): {"steward", "auditor"},
-    ("GET", "/v1/datasets/{dataset_id}/ledger/head"): ALL,
-    ("POST", "/v1/quotes"): {"steward", "analyst"},
-    ("POST", "/v1/forecasts"): ALL,
-    ("POST", "/v1/jobs"): {"steward", "analyst"},
-    ("POST", "/v1/statistics"): {"steward", "analyst"},
-    ("POST", "/v1/tunings"): {"steward", "analyst"},
-    ("GET", "/v1/jobs"): ALL,
-    ("GET", "/v1/jobs/{job_id}"): {"steward", "analyst"},
-    ("GET", "/v1/jobs/{job_id}/events"): {"steward", "analyst"},
-    ("DELETE", "/v1/jobs/{job_id}"): {"steward", "analyst"},
-    ("GET", "/v1/jobs/{job_id}/model"): {"steward", "analyst"},
-    ("GET", "/v1/jobs/{job_id}/statistic"): {"steward", "analyst"},
-    ("POST", "/v1/models/{job_id}/evaluations"): {"steward", "analyst"},
-    ("GET", "/v1/jobs/{job_id}/evaluation"): {"steward", "analyst"},
-    ("GET", "/v1/jobs/{job_id}/receipt"): ALL,
-    ("GET", "/v1/jobs/{job_id}/profile"): ALL,
-    ("POST", "/v1/webhooks"): {"steward", "analyst"},
-    ("GET", "/v1/webhooks"): {"steward", "analyst"},
-    ("GET", "/v1/webhooks/{webhook_id}"): {"steward", "analyst"},
-    ("DELETE", "/v1/webhooks/{webhook_id}"): {"steward", "analyst"},
-}
-# With which part of a token: to read is to GET, all else is what stewards alone do, except
-SCOPED = {
-    ("POST", "/v1/calibrations"): {"read"},
-    ("POST", "/v1/forecasts"): {"read"},
-    ("POST", "/v1/quotes"): {"quote"},
-    ("POST", "/v1/jobs"): {"quote", "submit"},
-    ("POST", "/v1/statistics"): {"quote", "submit"},
-    ("POST", "/v1/models/{job_id}/evaluations"): {"quote", "submit"},
-    ("POST", "/v1/tunings"): {"quote", "submit"},
-    ("DELETE", "/v1/jobs/{job_id}"): {"submit"},
-    ("POST", "/v1/webhooks"): {"submit"},
-    ("DELETE", "/v1/webhooks/{webhook_id}"): {"submit"},
-}
-EVERY = [(method, route) for route in routes(ROUTERS) for method in sorted(route.methods or ())]
-PROTECTED = [(method, route) for method, route in EVERY if (method, route.path) not in PUBLIC]
-
-
-def _path(route: APIRoute) -> str:
-    path = route.path
-    for name in ("token_id", "dataset_id", "job_id", "upload_id", "webhook_id", "analyst"):
-        path = path.replace(f"{{{name}}}", "nobody")
-    assert "{" not in path
-    return path
 
 
 def _asked(route: APIRoute) -> list[Require]:
@@ -172,7 +84,7 @@ def test_rule_is_in_the_routes_own_dependencies(method: str, route: APIRoute) ->
 )
 def test_no_valid_token_is_401(shared: Service, method: str, route: APIRoute, header: str | None) -> None:
     headers = {} if header is None else {"Authorization": header}
-    response = shared.client.request(method, _path(route), headers=headers)
+    response = shared.client.request(method, example_path(route), headers=headers)
     assert response.status_code == 401
     assert response.json()["code"] == "unauthenticated"
     assert response.headers["WWW-Authenticate"] == "Bearer"
@@ -182,7 +94,7 @@ def test_no_valid_token_is_401(shared: Service, method: str, route: APIRoute, he
 @pytest.mark.parametrize(("method", "route"), PROTECTED, ids=_named)
 @pytest.mark.parametrize("role", ROLES)
 def test_wrong_role_is_403_and_right_role_is_let_in(shared: Service, method: str, route: APIRoute, role: str) -> None:
-    response = shared.call(role, method, _path(route))
+    response = shared.call(role, method, example_path(route))
     if role in RULES[method, route.path]:
         assert response.status_code not in (401, 403)
     else:
@@ -198,7 +110,7 @@ def test_a_token_is_for_its_scopes_alone(shared: Service, scope: str) -> None:
     assert may == ({"quote", "submit"} if scope == "submit" else {scope})
     for method, route in PROTECTED:
         needed = {require.scope for require in _asked(route)}
-        response = shared.call("all but one", method, _path(route))
+        response = shared.call("all but one", method, example_path(route))
         assert (response.status_code == 403) == (not needed <= may), (method, route.path)
         if response.status_code == 403:
             assert response.json()["code"] == "forbidden"

@@ -305,7 +305,7 @@ def test_rows_are_privately_standardised_in_the_same_price(shared: Service, meth
     assert verified["valid"]
     assert verified["recomputed_epsilon"] <= 0.5 * (1 + 1e-9)
     model = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
-    assert "standardised coefficients" in model["preparation"]
+    assert "standardized coefficients" in model["preparation"]
     assert len(model["coefficients"]) == 4
 
 

@@ -209,6 +209,7 @@ class TestClocks:
         run_out(world, dispatcher)
         assert (world.job(job).state, world.job(job).attempt) == ("done", 1)
 
+    @pytest.mark.usefixtures("each_database")
     def test_a_dead_holders_job_is_taken_after_the_lease_and_no_sooner(self, world: World) -> None:
         job = world.submit(world.dataset()).id
         dead, _ = _dispatcher(world)
@@ -224,6 +225,7 @@ class TestClocks:
         assert engine.submitted == [(job, 2)]
 
     @pytest.mark.slow
+    @pytest.mark.usefixtures("each_database")
     def test_two_servers_on_one_database_compare_no_clocks(self, world: World) -> None:
         """Each has its own boot and its own ticks; what one holds and renews, the other leaves alone."""
         job = world.submit(world.dataset()).id

@@ -458,7 +458,7 @@ def test_two_headers_where_one_decides_are_refused(shared: Service, name: str, s
     response = shared.client.request("POST", "/v1/jobs", headers=given, content=b"{}")
     problem = response.json()
     assert (response.status_code, problem["code"]) == (422, "invalid_request")
-    assert problem["violations"] == [{"where": f"header.{name.lower()}", "what": "occurs more than once; send it once"}]
+    assert problem["violations"] == [{"where": f"header.{name.lower()}", "what": "occurs more than once. Send it once"}]
     assert CANARY not in response.text
 
 

@@ -18,12 +18,12 @@ from app.pages import session
 from app.pages.routers import PAGES
 from app.pages.sheet import Sheet
 from app.pages.static_files import FOLDER, address, files, together
-from app.pages.words import between, bounds, duration, large, number, place, rounded_down
+from app.pages.words import between, bounds, coded, duration, large, number, place, rounded_down
 from tests.service.conftest import MakeService
+from tests.support.pages import visit
 from tests.support.service import JOB, SPEC, STEWARD, Service, people
 
 STYLE = f"/pages{address('pages.css')}"
-OURS = {"Sec-Fetch-Site": "same-origin"}
 PUBLIC = {
     "/",
     "/pages/sign-in",
@@ -35,22 +35,21 @@ PUBLIC = {
 HOSTILE = ("<script>alert(1)</script>", "\"'><img src=x onerror=alert(1)>", "abc\u202etxt.exe", "{{ 7 * 7 }}")
 
 
-def visit(service: Service, token: str | None, path: str, method: str = "GET", **options: Any) -> Response:
-    """One request of a browser whose cookie holds the token, and which keeps nothing from one request to the next."""
-    headers = {"Accept": "text/html"} | (OURS if method != "GET" else {}) | options.pop("headers", {})
-    if token is not None:
-        headers["Cookie"] = f"{session.COOKIE}={token}"
-    answer = service.client.request(method, path, headers=headers, follow_redirects=False, **options)
-    service.client.cookies.clear()
-    return answer
-
-
 def sign_in(service: Service, token: str, **options: Any) -> Response:
     return visit(service, None, "/pages/sign-in", "POST", data={"token": token}, **options)
 
 
 def _every() -> list[tuple[str, str]]:
     return [(method, route.path) for route in routes(PAGES) for method in sorted(route.methods or ())]
+
+
+def test_styles_hide_only_heads_of_tables_by_width() -> None:
+    """The tests in a browser rely on it: on a phone they check the rules about colours, sizes and tables alone."""
+    styles = "".join(path.read_text() for path in FOLDER.glob("*.css"))
+    blocks = re.findall(r"@media([^{]*)\{((?:[^{}]*\{[^{}]*\})*)", styles)
+    assert any("max-width" in query for query, _ in blocks)
+    hiding = [rule for _, rules in blocks for rule in re.findall(r"([^{}]*)\{[^{}]*display: ?none", rules)]
+    assert [rule.strip() for rule in hiding] == [".stack thead"]
 
 
 def test_every_page_has_its_row_and_no_row_is_left_over() -> None:
@@ -361,6 +360,10 @@ def test_a_number_keeps_the_digits_before_its_point() -> None:
     assert duration(6e-5) == "less than 0.1 s"
 
 
+def test_code_in_a_hint_is_marked_and_everything_else_is_text() -> None:
+    assert coded("`auto` chooses <b>") == "<code>auto</code> chooses &lt;b&gt;"
+
+
 def test_what_remains_is_rounded_down_so_that_a_request_for_it_fits() -> None:
     assert [rounded_down(value) for value in (1.5399, 0.5, 3.0, 0.3, 0.0, None)] == [
         "1.53",
@@ -442,7 +445,13 @@ def test_a_model_is_evaluated_on_the_part_that_was_kept_out(shared: Service) -> 
     made = visit(shared, STEWARD, f"{place}/jobs?kind=evaluation", "POST", data=sent)
     assert made.status_code == 303, made.text
     shared.finished(made.headers["Location"].rpartition("/")[2])
-    assert "noise and sampling" in visit(shared, STEWARD, made.headers["Location"]).text
+    page = visit(shared, STEWARD, made.headers["Location"]).text
+    assert "noise and sampling" in page
+    assert f'href="/pages/jobs/{job}"' in page
+    assert page.count("data-chart") == 2, "ROC and calibration"
+    model = visit(shared, STEWARD, f"/pages/jobs/{job}").text
+    assert "noise and sampling" in model, "the model's page has the measures of its evaluation"
+    assert f'href="{made.headers["Location"]}"' in model
 
 
 def test_whom_a_refused_form_names_stays_in_it(shared: Service) -> None:
@@ -491,8 +500,8 @@ def test_what_is_protected_is_told(shared: Service) -> None:
     made = shared.upload(spec, file)
     assert made.status_code == 201, made.text
     page = visit(shared, STEWARD, f"/pages/datasets/{made.json()['id']}").text
-    assert "Each answer protects one person with all of their rows, of which at most 3 are used" in page
-    assert "Each answer protects one row" in visit(shared, STEWARD, f"/pages/datasets/{shared.dataset()}").text
+    assert "one person with all of their rows, of which at most 3 are used" in page
+    assert "one row" in visit(shared, STEWARD, f"/pages/datasets/{shared.dataset()}").text
 
 
 def test_parts_of_a_range_of_dates_are_told_as_dates() -> None:

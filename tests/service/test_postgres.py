@@ -6,7 +6,7 @@ import signal
 import subprocess
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -15,8 +15,6 @@ from typing import Any
 import psycopg
 import pytest
 import sqlalchemy as sa
-from hypothesis import settings
-from hypothesis.stateful import run_state_machine_as_test
 
 from app.cli import main
 from app.identity.home import Misplaced
@@ -32,82 +30,21 @@ from app.persistence.files import StartRefused
 from app.persistence.session import Database
 from app.persistence.tables import datasets, jobs, metadata
 from app.worker.dispatcher import Dispatcher
-from tests.service import test_concurrency as concurrency
-from tests.service import test_leases as leases
-from tests.service import test_sharing_machine as sharing
-from tests.service import test_state_machine as machine
 from tests.service.conftest import MakeService
 from tests.support.inline_engine import InlineEngine
 from tests.support.patience import until
 from tests.support.postgres import Cluster
+from tests.support.queues import replace_jobs
 from tests.support.service import JOB
+from tests.support.steps import STEPS, everything_ends
 from tests.support.world import World, run_out
-from tests.unit.app import test_migrations as migrations
-from tests.unit.app import test_queue as queue
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("on_postgres")]
 
-test_submissions = concurrency.test_fifty_submissions_at_once_never_overspend
-test_the_control = concurrency.test_without_the_lock_they_do_overspend
-test_claims = concurrency.test_every_job_is_claimed_once
-test_ends = concurrency.test_only_one_of_fifty_ends_is_kept_and_only_one_of_fifty_tellings_is_a_release
-test_waking_late = concurrency.test_a_dispatcher_that_wakes_after_the_other_is_done_loses
-test_the_control_of_the_fence = concurrency.test_without_the_fence_it_would_win
-test_turns = queue.test_whoever_is_chosen_is_chosen_by_the_rule
 
-world = leases.world
-
-
-class TestServers:
-    """Two on one database, the clocks on their walls set back again and again."""
-
-    test_dead_holders = leases.TestClocks.test_a_dead_holders_job_is_taken_after_the_lease_and_no_sooner
-    test_no_clocks_are_compared = leases.TestClocks.test_two_servers_on_one_database_compare_no_clocks
-
-
-test_no_difference = migrations.test_autogenerate_finds_no_difference
-test_at_the_same_time = migrations.test_migrating_again_and_at_the_same_time_changes_nothing
-test_unknown_schemas = migrations.test_a_schema_of_an_unreleased_or_newer_version_is_refused
-
-_ALL = (
-    "select table_name, column_name, data_type, character_maximum_length, is_nullable, column_default "
-    "from information_schema.columns where table_schema = 'public'",
-    "select conrelid::regclass::text, conname, pg_get_constraintdef(oid) from pg_constraint "
-    "where connamespace = 'public'::regnamespace",
-    "select indexname, indexdef, null from pg_indexes where schemaname = 'public'",
-    "select sequencename, null, null from pg_sequences where schemaname = 'public'",
-)
-
-
-def _schema(database: Database) -> set[tuple[object, ...]]:
-    """Columns, constraints, indexes and sequences, in PostgreSQL's own words."""
-    with database.read() as connection:
-        return {tuple(row) for query in _ALL for row in connection.execute(sa.text(query))}
-
-
-def test_a_new_database_equals_an_upgraded_one(tmp_path: Path, cluster: Cluster) -> None:
-    upgraded, new = migrations._upgraded(tmp_path), Database(cluster.database())
-    new.migrate()
-    assert _schema(upgraded) == _schema(new)
-    assert len(_schema(new)) > 100, "there was something to compare"
-    upgraded.close()
-    new.close()
-
-
-MACHINES = [(machine, machine.Jobs), (sharing, sharing.Sharing)]
-
-
-@pytest.mark.parametrize(("module", "kind"), MACHINES, ids=["jobs", "sharing"])
-def test_in_any_order_of_steps_the_books_hold(module: Any, kind: Any, tmp_path: Path, cluster: Cluster) -> None:
-    """The machines of other files, fewer runs: each on a copy of a home and of its database."""
-    module.prepare(tmp_path / "home")
-
-    class There(kind):  # type: ignore[misc]
-        def fresh(self, home: Path) -> World:
-            shutil.copytree(self.template, home)
-            return World.at(home, database_url=cluster.database(template="purse"))
-
-    run_state_machine_as_test(There, settings=settings(kind.TestCase.settings, max_examples=2))
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World.at(tmp_path / "home")
 
 
 def _ended(connection: Any) -> None:
@@ -147,16 +84,14 @@ def _lost_at(database: Database, statement: int) -> Iterator[None]:
         sa.event.remove(engine, "before_cursor_execute", count)
 
 
-LOST = [machine._submit, machine._claim, machine._release, machine._cancel_queued, machine._delete]
+LOST = ("submit", "claim", "release", "cancel_queued", "delete")
 
 
-@pytest.mark.parametrize("prepare", LOST, ids=[step.__name__.strip("_") for step in LOST])
-def test_a_link_lost_at_any_statement_leaves_all_or_nothing(
-    prepare: Callable[[World], Callable[[], object]], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("name", LOST)
+def test_a_link_lost_at_any_statement_leaves_all_or_nothing(name: str, tmp_path: Path) -> None:
     """At each statement, at the commit, and after it, where the caller cannot know; asked again, it is done once."""
     world = World.at(tmp_path / "home")
-    step, before, unheard = prepare(world), world.dump(), 0
+    step, before, unheard = STEPS[name](world), world.dump(), 0
     for statement in range(100):
         try:
             with _lost_at(world.database, statement):
@@ -170,7 +105,7 @@ def test_a_link_lost_at_any_statement_leaves_all_or_nothing(
             break
     assert statement >= 3, "there was something to lose"
     assert unheard, "the last of them was committed, and nobody heard of it"
-    machine._everything_ends(world)
+    everything_ends(world)
 
 
 def test_a_claim_that_nobody_heard_of_is_run_after_all(tmp_path: Path) -> None:
@@ -196,7 +131,7 @@ def test_a_claim_steps_through_the_queue(world: World) -> None:
     dataset = world.dataset()
     people = [world.analyst.id, *(world.join(f"analyst {n}").id for n in range(9))]
     world.submit(dataset)
-    queue._stand(world, 200 * [(who, dataset) for who in people], [])
+    replace_jobs(world, 200 * [(who, dataset) for who in people], [])
     with world.database.write() as connection:
         connection.execute(sa.text("analyze jobs"))
     with world.database.read() as connection:
@@ -418,7 +353,7 @@ def test_an_installation_moves_whole(
     """Every row; its home, its keys and its epoch go on with it, and the old database is nobody's from then on."""
     with psycopg.connect(cluster.url("purse"), autocommit=True) as other:
         other.execute("create table somebodys (x int)")
-        assert "name an empty database" in _copy(moved, capsys)
+        assert "Name an empty database" in _copy(moved, capsys)
         other.execute("drop table somebodys")
     with moved.database.read() as connection:
         before = [connection.execute(sa.select(t).order_by(*t.primary_key)).all() for t in metadata.sorted_tables]
@@ -433,7 +368,7 @@ def test_an_installation_moves_whole(
     world.submit(dataset, key="next")
     with world.database.read() as connection:
         assert sorted(connection.scalars(sa.select(jobs.c.number))) == [1, 2, 3]
-    machine._everything_ends(world)
+    everything_ends(world)
     with pytest.raises(BelowEpoch):
         Epoch.open(moved.settings, moved.database)
     assert "is that of the service moved:" in _copy(moved, capsys)

@@ -38,6 +38,9 @@ def _post(service: Service, path: str, dataset: str, body: dict[str, Any], **cha
     return service.call("analyst", "POST", f"/v1/{path}", json=body | {"dataset": dataset} | changes)
 
 
+MEDIAN = {"method": {"name": "quantiles", "shares": [0.5]}, "columns": ["age"], "privacy": {"epsilon": 0.1}}
+
+
 def _quote(service: Service, dataset: str, body: dict[str, Any], **changes: Any) -> dict[str, Any]:
     answer = _post(service, "quotes", dataset, body, **changes)
     assert answer.status_code == 200, answer.text
@@ -90,6 +93,8 @@ def test_a_profile_is_charged_once_and_a_later_job_charges_only_its_training(
         assert service.call(None, "POST", "/v1/receipts/verify", json=receipt).json()["valid"]
         assert _get(service, f"datasets/{dataset}")["profile"] == job["id"]
         asking = _quote(service, dataset, REUSED, preparation={"name": "private"})
+        (median,) = _quote(service, dataset, MEDIAN)["interval_width"]
+        assert (median["answer"], median["column"], median["basis"]) == ("quantile 0.5", "age", "profile")
 
     with make_service(home) as service:  # started again
         price = _quote(service, dataset, REUSED)
@@ -152,7 +157,7 @@ def test_the_latest_is_taken_and_fixed_by_its_id(shared: Service) -> None:
     named = _done(shared, dataset, REUSED, preparation={"name": "profile", "job": first})
     assert named["quote"]["preparation"]["profile"]["job"] == first
     with shared.database.read() as connection:
-        spec = JobSpec.model_validate_json(store.spec(connection, by_default["id"]))
+        spec = JobSpec.model_validate_json(store.document(connection, by_default["id"], "spec") or "")
     assert isinstance(spec.preparation, ByProfile)
     assert spec.preparation.job == second
     published = _get(shared, f"jobs/{second}/profile")

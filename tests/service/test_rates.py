@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 
 from app.http.rates import UNLIMITED
 from tests.service.conftest import MakeService
-from tests.service.test_identity import EVERY, PROTECTED, PUBLIC, _path
+from tests.support.access import EVERY, PROTECTED, PUBLIC, example_path
 from tests.support.clocks import HeldClock
 from tests.support.service import Service
 
@@ -54,14 +54,14 @@ def test_every_route_refuses_whoever_asks_too_often(service: Service, clock: Hel
     """A caller by any of its requests, a stranger by any address's; others are served, and so are probes."""
     assert _is_refused(_drain(service, "analyst", "/v1/datasets"), "caller")
     for method, route in EVERY:
-        refused = _is_refused(service.call("analyst", method, _path(route)), "caller")
+        refused = _is_refused(service.call("analyst", method, example_path(route)), "caller")
         assert refused == (route.path not in UNLIMITED), (method, route.path)
     assert service.call("auditor", "GET", "/v1/datasets").status_code == 200
     assert _is_refused(_drain(service, None), "address")
     for method, path in PUBLIC:
         assert _is_refused(service.call(None, method, path), "address") == (path not in UNLIMITED), path
     for method, route in PROTECTED:
-        assert _is_refused(service.call(None, method, _path(route)), "address")
+        assert _is_refused(service.call(None, method, example_path(route)), "address")
     assert service.call("auditor", "GET", "/v1/datasets").status_code == 200, "a known caller has no address"
     another = TestClient(service.app, client=("192.0.2.7", 1))
     assert another.get("/v1/keys").status_code == 200

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.pages.words import number
-from tests.service.test_pages import visit
+from tests.support.pages import visit
 from tests.support.service import JOB, SPEC, Service, people
 
 pytestmark = pytest.mark.slow
@@ -30,11 +30,16 @@ def _released(service: Service, path: str, body: dict[str, Any], kind: str) -> t
     return document, {tuple(row[:-1] if row[-1:] == [""] else row) for row in told}  # a bar is drawn, not written
 
 
+def whole(count: float) -> str:
+    """Return a noisy count as a page shows it."""
+    return f"{round(count):,}"
+
+
 def _told(interval: dict[str, Any] | None) -> str:
     return (
         "–"
         if interval is None
-        else f"{number(interval['value'])} [{number(interval['low'])}, {number(interval['high'])}]"
+        else f"{number(interval['value'], 3)} [{number(interval['low'], 3)}, {number(interval['high'], 3)}]"
     )
 
 
@@ -47,19 +52,16 @@ def _statistic(service: Service, method: dict[str, Any], **changes: Any) -> tupl
 def test_counts_of_one_column_and_a_cross_table(shared: Service) -> None:
     found, rows = _statistic(shared, {"name": "counts", "bins": 3}, columns=["age"])
     edges = found["axes"][0]["edges"]
-    parts = [f"{number(low)} to {number(high)}" for low, high in pairwise(edges)]
-    assert {(part, number(count)) for part, count in zip(parts, found["counts"], strict=True)} <= rows
+    parts = [f"{number(low, 3)} to {number(high, 3)}" for low, high in pairwise(edges)]
+    assert {(part, whole(count)) for part, count in zip(parts, found["counts"], strict=True)} <= rows
     found, rows = _statistic(shared, {"name": "counts"}, columns=["sex", "income"])
-    whole = [f"{count:.0f}" for count in found["counts"]]
-    assert {("", "low", "high", "(other)"), ("f", *whole[:3]), ("m", *whole[3:6]), ("(other)", *whole[6:])} <= rows
+    cells = [whole(count) for count in found["counts"]]
+    assert {("", "low", "high", "(other)"), ("f", *cells[:3]), ("m", *cells[3:6]), ("(other)", *cells[6:])} <= rows
     found, rows = _statistic(shared, {"name": "counts", "bins": 2}, columns=["sex", "income", "age"])
     names = [
-        f"{s}, {i}, {a}"
-        for s in ("f", "m", "(other)")
-        for i in ("low", "high", "(other)")
-        for a in ("0 to 50", "50 to 100")
+        (s, i, a) for s in ("f", "m", "(other)") for i in ("low", "high", "(other)") for a in ("0 to 50", "50 to 100")
     ]
-    assert {(name, number(count)) for name, count in zip(names, found["counts"], strict=True)} <= rows
+    assert {(*name, whole(count)) for name, count in zip(names, found["counts"], strict=True)} <= rows
 
 
 def test_places_in_a_column_of_dates_are_dates(shared: Service) -> None:
@@ -78,7 +80,7 @@ def test_places_in_a_column_of_dates_are_dates(shared: Service) -> None:
     assert {("day", told(means["day"])), ("age", _told(means["age"]))} <= rows
     assert told(means["day"]).startswith("2024-")
     found, rows = _statistic(shared, {"name": "quantiles"}, dataset=made, columns=["day"])
-    assert {("day", number(q["share"]), told(q["at"])) for q in found["columns"][0]["quantiles"]} <= rows
+    assert {("day", number(q["share"], 3), told(q["at"])) for q in found["columns"][0]["quantiles"]} <= rows
     found, rows = _statistic(shared, {"name": "profile"}, dataset=made)
     of = next(one for one in found["columns"] if one["column"]["name"] == "day")
     at = {quantile["share"]: quantile["at"] for quantile in of["quantiles"]}
@@ -92,7 +94,7 @@ def test_means_quantiles_and_correlations(shared: Service) -> None:
     assert set(zip(("f", "m", "(other)"), shares["sex"], strict=True)) <= rows
     assert set(zip(("low", "high", "(other)"), shares["income"], strict=True)) <= rows
     found, rows = _statistic(shared, {"name": "quantiles"}, columns=["age"])
-    assert {("age", number(q["share"]), _told(q["at"])) for q in found["columns"][0]["quantiles"]} <= rows
+    assert {("age", number(q["share"], 3), _told(q["at"])) for q in found["columns"][0]["quantiles"]} <= rows
     weight = {"name": "weight", "type": "number", "lower": 0, "upper": 1}
     spec = SPEC | {"name": "two numbers", "columns": [*SPEC["columns"], weight]}
     file = "age,sex,income,weight\n" + "".join(f"{20 + i % 60},f,low,{i % 60 / 60}\n" for i in range(500))
@@ -109,7 +111,7 @@ def test_a_profile(shared: Service) -> None:
     at = {quantile["share"]: quantile["at"] for quantile in age["quantiles"]}
     assert ("age", *map(_told, (age["mean"], age["std"], at[0.5], at[0.05], at[0.95]))) in rows
     for told, names in ((sex, ("f", "m", "(other)")), (income, ("low", "high", "(other)"))):
-        assert set(zip(names, map(number, told["counts"]), strict=True)) <= rows
+        assert set(zip(names, map(whole, told["counts"]), strict=True)) <= rows
 
 
 def test_the_best_of_several_models(shared: Service) -> None:
@@ -118,7 +120,7 @@ def test_the_best_of_several_models(shared: Service) -> None:
         shared, "tunings", JOB | {"dataset": shared.dataset(), "candidates": candidates}, "model"
     )
     best = document["tuning"]
-    assert (f"candidate {best['candidate'] + 1}", number(best["score"]), number(best["noise_std"])) in rows
+    assert (f"candidate {best['candidate'] + 1}", number(best["score"], 3), number(best["noise_std"], 3)) in rows
     assert (f"{document['target']['name']}", "value") not in rows
 
 
@@ -137,6 +139,7 @@ def test_an_evaluation(shared: Service, target: str) -> None:
     for name, field in names.items():
         one = result[field]
         ends = [
-            f"{number(one[low])} to {number(one[high])}" for low, high in (("low", "high"), ("noise_low", "noise_high"))
+            f"{number(one[low], 3)} to {number(one[high], 3)}"
+            for low, high in (("low", "high"), ("noise_low", "noise_high"))
         ]
-        assert (name, number(one["value"]), *ends) in rows
+        assert (name, number(one["value"], 3), *ends) in rows

@@ -8,11 +8,18 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+    run_state_machine_as_test,
+)
 
 from accounting.filter import Cost, Filter
 from accounting.records.allotments import Account, Allotment, Part, reservations_fit, standing
-from accounting.records.events import Charged
 from accounting.records.ledger import LedgerState
 from app.datasets import allotments, grants
 from app.http.errors import ApiError
@@ -23,7 +30,8 @@ from app.ledger import allotments as stored
 from app.ledger import store as ledger
 from app.quotes.pricing import Priced
 from purse.wire.allotments import AllotmentRequest
-from tests.service.test_state_machine import Killed, killed_at
+from tests.support.postgres import Cluster
+from tests.support.steps import Killed, killed_at, on_postgresql
 from tests.support.world import STEWARD, World, check_books
 
 NAMES = st.sampled_from(["ada", "bob", "eve"])
@@ -129,7 +137,7 @@ class Sharing(RuleBasedStateMachine):
         cost = priced.cost
         assert cost is not None
         stands = standing(self.state, self.accounts(), self.allotted, who)
-        admitted = stands.after(Charged("a job", cost, priced.guarantee)) is not None
+        admitted = priced.outlook(stands).fits
         expected = "not_found" if (who, dataset) not in self.granted else "queued" if admitted else "budget_exhausted"
         found = self.told(kill, service.submit, self.world.database, self.owner(who), f"key {self.tries()}", priced)
         if found is None:
@@ -206,18 +214,18 @@ class Sharing(RuleBasedStateMachine):
 
 @pytest.fixture(scope="module", autouse=True)
 def _template(tmp_path_factory: pytest.TempPathFactory) -> None:
-    prepare(tmp_path_factory.mktemp("template") / "home")
+    prepare(Sharing, tmp_path_factory.mktemp("template") / "home")
 
 
-def prepare(home: Path) -> None:
-    """A world with one family, to be copied for each run of the machine."""
+def prepare(machine: type[Sharing], home: Path) -> None:
+    """Write the home that each run of the machine copies: one family."""
     world = World.at(home)
     declared: dict[str, Any] = {"budget": {"epsilon": 3.0, "delta": 1e-6, "filter": "gdp_rdp"}, "family": "survey"}
-    Sharing.datasets = (world.dataset(**declared), world.dataset(**declared))
-    asked = [(dataset, epsilon) for dataset in Sharing.datasets for epsilon in EPSILONS]
-    Sharing.priced = {(of, epsilon): world.priced(of, privacy={"epsilon": epsilon}) for of, epsilon in asked}
+    machine.datasets = (world.dataset(**declared), world.dataset(**declared))
+    asked = [(dataset, epsilon) for dataset in machine.datasets for epsilon in EPSILONS]
+    machine.priced = {(of, epsilon): world.priced(of, privacy={"epsilon": epsilon}) for of, epsilon in asked}
     world.database.close()
-    Sharing.template = home
+    machine.template = home
 
 
 TestSharing = pytest.mark.slow(Sharing.TestCase)
@@ -229,3 +237,10 @@ TestSharing.settings = settings(
     derandomize=True,
     phases=[Phase.generate],  # shrinking would take minutes of database work
 )
+
+
+@pytest.mark.slow
+def test_the_books_hold_in_any_order_of_steps_on_postgresql(tmp_path: Path, on_postgres: Cluster) -> None:
+    machine = on_postgresql(Sharing, on_postgres)
+    prepare(machine, tmp_path / "home")
+    run_state_machine_as_test(machine, settings=settings(Sharing.TestCase.settings, max_examples=2))

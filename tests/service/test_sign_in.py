@@ -15,8 +15,8 @@ from pydantic import SecretStr, ValidationError
 from app.identity.code_flow import EXCHANGES_EACH
 from app.settings import Settings
 from tests.service.conftest import MakeService
-from tests.service.test_pages import visit
 from tests.support.clocks import HeldClock
+from tests.support.pages import visit
 from tests.support.patience import until
 from tests.support.provider import AUDIENCE, Provider, provider
 from tests.support.service import Service

@@ -24,7 +24,7 @@ from app.jobs.changes import Changes
 from app.persistence.tables import identities, subjects
 from app.settings import Settings
 from tests.service.conftest import MakeService
-from tests.service.test_identity import PROTECTED, ROLES, RULES, _path
+from tests.support.access import PROTECTED, ROLES, RULES, example_path
 from tests.support.clocks import HeldClock, SetClock
 from tests.support.patience import PATIENCE
 from tests.support.provider import ROLES as GROUPS
@@ -81,7 +81,7 @@ def test_a_group_may_what_its_role_may(signed: Service, idp: Provider, clock: He
     idp.now = clock.wall()
     _as(signed, idp.token((f"{role}s", "others"), sub=f"the {role} of the house"))
     for method, route in PROTECTED:
-        answer = signed.call("ada", method, _path(route))
+        answer = signed.call("ada", method, example_path(route))
         allowed = role in RULES[method, route.path]
         assert (answer.status_code not in (401, 403)) == allowed, (method, route.path, answer.text)
 

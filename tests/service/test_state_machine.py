@@ -2,213 +2,37 @@
 
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+    run_state_machine_as_test,
+)
 
 from app.http.errors import ApiError
-from app.http.lists import Paging
 from app.jobs import attempts, service, store
 from app.jobs.attempts import RAISED, VANISHED, Claim
-from app.jobs.leases import Holder
 from app.ledger import store as ledger
-from app.persistence.session import Database
 from purse.wire.budgets import BudgetChange
 from purse.wire.datasets import Amendment
+from tests.support.postgres import Cluster
+from tests.support.steps import STEPS, Killed, everything_ends, give_up, killed_at, on_postgresql
 from tests.support.world import World, check_books, output
 
 
-class Killed(BaseException):
-    """The process ended here."""
-
-
-@contextmanager
-def killed_at(database: Database, statement: int) -> Iterator[None]:
-    """Ends the process before the n-th statement of the next write; the last one is the commit itself."""
-    left = statement
-
-    def count(*_: Any) -> None:
-        nonlocal left
-        if left == 0:
-            raise Killed
-        left -= 1
-
-    engine = database._writer
-    sa.event.listen(engine, "before_cursor_execute", count)
-    sa.event.listen(engine, "commit", count)
-    try:
-        yield
-    finally:
-        sa.event.remove(engine, "before_cursor_execute", count)
-        sa.event.remove(engine, "commit", count)
-
-
-def _submit(world: World) -> Callable[[], object]:
-    dataset = world.dataset()
-    return lambda: world.submit(dataset, key="the key")
-
-
-def _claim(world: World) -> Callable[[], object]:
-    world.submit(world.dataset())
-    return world.claim
-
-
-def _reclaim(world: World) -> Callable[[], object]:
-    world.submit(world.dataset())
-    world.claim()
-    world.expire()
-    return world.claim
-
-
-def _give_up(world: World) -> Callable[[], object]:
-    claim = _second(world)
-    world.expire()
-    assert claim.attempt == 2
-    return world.claim
-
-
-def _beat(world: World) -> Callable[[], object]:
-    _first(world)
-    holder = Holder(world.database.clock, 60.0)
-    return lambda: attempts.beat(world.database, holder)
-
-
-def _keep(world: World) -> Callable[[], object]:
-    claim = _first(world)
-    return lambda: attempts.end(world.database, claim, output(claim), 0.0)
-
-
-def _release(world: World) -> Callable[[], object]:
-    return _told(world, None)
-
-
-def _fail(world: World) -> Callable[[], object]:
-    return _told(world, RAISED)
-
-
-def _vanish(world: World) -> Callable[[], object]:
-    claim = _first(world)
-    return lambda: attempts.end(world.database, claim, VANISHED, 0.0)
-
-
-def _vanish_again(world: World) -> Callable[[], object]:
-    claim = _second(world)
-    return lambda: attempts.end(world.database, claim, VANISHED, 0.0)
-
-
-def _leave(world: World) -> Callable[[], object]:
-    claim = _first(world)
-    return lambda: attempts.leave(world.database, Holder(world.database.clock, 60.0), [claim])
-
-
-def _cancel_ended(world: World) -> Callable[[], object]:
-    _told(world, None)
-    [job] = service.page(world.database, world.analyst, Paging()).items
-    return lambda: service.cancel(world.database, world.analyst, job.id)
-
-
-def _told(world: World, how: str | None) -> Callable[[], object]:
-    """An end that is kept, its time come."""
-    claim = _first(world)
-    attempts.end(world.database, claim, how or output(claim), 0.0)
-    world.clock.pass_(1000.0)
-    [[kept], _] = attempts.due(world.database, Holder(world.clock, 30.0))
-    return lambda: attempts.publish(world.database, world.keys, kept)
-
-
-def _cancel_queued(world: World) -> Callable[[], object]:
-    job = world.submit(world.dataset())
-    return lambda: service.cancel(world.database, world.analyst, job.id)
-
-
-def _cancel_running(world: World) -> Callable[[], object]:
-    claim = _first(world)
-    return lambda: service.cancel(world.database, world.analyst, claim.id)
-
-
-def _amend(world: World) -> Callable[[], object]:
-    dataset = world.dataset()
-    change = Amendment(name="another", budget=BudgetChange(epsilon=5.0, delta=1e-6, filter="gdp"), frozen=True)
-    return lambda: world.amend(dataset, change)
-
-
-def _top_up(world: World) -> Callable[[], object]:
-    dataset = world.dataset()
-    world.submit(dataset)
-    return lambda: world.amend(dataset, Amendment(budget=BudgetChange(epsilon=5.0, delta=1e-6)))
-
-
-def _charge_outside(world: World) -> Callable[[], object]:
-    dataset = world.dataset()
-    return lambda: world.charge(dataset, "report", noise_multiplier=1.0)
-
-
-def _join(world: World) -> Callable[[], object]:
-    world.dataset(family="people")
-    return lambda: world.register(family="people")
-
-
-def _withdraw(world: World) -> Callable[[], object]:
-    dataset = world.dataset(family="people")
-    world.submit(dataset)
-    return lambda: world.erase(dataset)
-
-
-def _delete(world: World) -> Callable[[], object]:
-    claim = _first(world)
-    world.submit(claim.dataset.id)
-    return lambda: world.erase(claim.dataset.id)
-
-
-def _first(world: World) -> Claim:
-    world.submit(world.dataset())
-    claim = world.claim()
-    assert claim is not None
-    return claim
-
-
-def _second(world: World) -> Claim:
-    _first(world)
-    world.expire()
-    claim = world.claim()
-    assert claim is not None
-    return claim
-
-
-STEPS = [
-    _submit,
-    _claim,
-    _reclaim,
-    _give_up,
-    _beat,
-    _keep,
-    _release,
-    _fail,
-    _vanish,
-    _vanish_again,
-    _leave,
-    _cancel_ended,
-    _cancel_queued,
-    _cancel_running,
-    _amend,
-    _top_up,
-    _charge_outside,
-    _join,
-    _withdraw,
-    _delete,
-]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("prepare", STEPS, ids=[step.__name__.strip("_") for step in STEPS])
+@pytest.mark.parametrize("prepare", STEPS.values(), ids=STEPS)
 def test_a_kill_at_any_statement_of_a_step_leaves_all_as_it_was(
     prepare: Callable[[World], Callable[[], object]], tmp_path: Path
 ) -> None:
@@ -223,12 +47,12 @@ def test_a_kill_at_any_statement_of_a_step_leaves_all_as_it_was(
             world.check()
             if world.dump() == before:
                 continue
-            assert prepare is _give_up, "only this one takes a second transaction, to look for another job"
+            assert prepare is give_up, "only this one takes a second transaction, to look for another job"
         break
     assert statement >= 2, "there was something to kill"
     assert world.dump() != before, "and then the step was taken"
     world.check()
-    _everything_ends(world)
+    everything_ends(world)
 
 
 @pytest.mark.slow
@@ -242,27 +66,18 @@ def test_a_kill_after_the_commit_is_heard_of_by_asking_again(tmp_path: Path) -> 
     assert again.state == "queued"
 
 
-def _everything_ends(world: World) -> None:
-    """Whoever comes next can take every job to its end."""
-    world.expire()
-    while (claim := world.claim()) is not None:
-        assert world.end(claim)
-    world.tell()
-    assert set(world.check()) <= {"done", "failed", "cancelled"}
-
-
 @pytest.fixture(scope="module", autouse=True)
 def _template(tmp_path_factory: pytest.TempPathFactory) -> None:
-    prepare(tmp_path_factory.mktemp("template") / "home")
+    prepare(Jobs, tmp_path_factory.mktemp("template") / "home")
 
 
-def prepare(home: Path) -> None:
-    """A world with a family of two datasets, to be copied for each run of the machine."""
+def prepare(machine: type["Jobs"], home: Path) -> None:
+    """Write the home that each run of the machine copies: a family of two datasets."""
     world = World.at(home)
     family: dict[str, Any] = {"family": "people", "budget": {"epsilon": 2.0, "delta": 1e-6}}
-    Jobs.dataset, Jobs.second = world.dataset(**family), world.dataset(**family)
+    machine.dataset, machine.second = world.dataset(**family), world.dataset(**family)
     world.database.close()
-    Jobs.template = home
+    machine.template = home
 
 
 class Jobs(RuleBasedStateMachine):
@@ -493,3 +308,10 @@ TestJobs.settings = settings(
     derandomize=True,
     phases=[Phase.generate],  # shrinking would take minutes of database work
 )
+
+
+@pytest.mark.slow
+def test_the_books_hold_in_any_order_of_steps_on_postgresql(tmp_path: Path, on_postgres: Cluster) -> None:
+    machine = on_postgresql(Jobs, on_postgres)
+    prepare(machine, tmp_path / "home")
+    run_state_machine_as_test(machine, settings=settings(Jobs.TestCase.settings, max_examples=2))

@@ -7,7 +7,9 @@ from html import unescape
 
 import pytest
 
-from tests.service.test_pages import visit
+from app.pages.words import number
+from purse.model import Model
+from tests.support.pages import visit
 from tests.support.service import JOB, STEWARD, Service, people
 
 
@@ -145,3 +147,23 @@ def test_a_model_predicts_for_the_rows_of_a_file(shared: Service) -> None:
     assert "age" in unescape(refused.text), "the column that is absent is named"
     large = visit(shared, analyst, place, "POST", files={"file": ("new.csv", b"x" * (2**20 + 1))})
     assert large.status_code == 413
+
+
+@pytest.mark.slow
+def test_a_model_predicts_for_one_row_of_a_form(shared: Service) -> None:
+    """The result is that of the file form; an unreadable number is named; a weak category is reported."""
+    job = shared.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": shared.dataset()}).json()["id"]
+    shared.finished(job)
+    path, analyst = f"/pages/jobs/{job}/predictions", shared.tokens["analyst"]
+    page = unescape(visit(shared, analyst, f"/pages/jobs/{job}").text)
+    assert all(text in page for text in ('name="row.0"', 'placeholder="0 to 100"', "<option>(other)</option>"))
+    answer = visit(shared, analyst, f"{path}/row", "POST", data={"row.0": "30", "row.1": "f"})
+    file = visit(shared, analyst, path, "POST", files={"file": ("new.csv", b"age,sex\n30,f\n")}).text
+    assert answer.status_code == 200, answer.text
+    assert number(float(file.split()[-1]), 3) in answer.text
+    released = Model.model_validate_json(shared.call("analyst", "GET", f"/v1/jobs/{job}/model").content)
+    assert ('class="note"' in answer.text) == ("f" in released.unsupported_categories.get("sex", []))
+    assert 'class="note"' in visit(shared, analyst, f"{path}/row", "POST", data={"row.1": "(other)"}).text
+    wrong = visit(shared, analyst, f"{path}/row", "POST", data={"row.0": "old"}).text
+    assert 'data-where="row.0"' in wrong
+    assert "P(" not in wrong

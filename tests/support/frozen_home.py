@@ -1,7 +1,9 @@
-"""Write the home that tests/unit/app/test_migrations.py upgrades: python -m tests.support.frozen_home FILE.zip
+"""Write the home and the schema that tests/unit/app/test_migrations.py upgrades.
+
+    python -m tests.support.frozen_home tests/unit/app/home_X_Y_Z.zip
 
 Run it once for each release that changes the schema, and keep the files of earlier releases. The home holds one dataset
-and three jobs: one is done, one cancelled, one queued.
+and three jobs: one is done, one cancelled, one queued. `home_X_Y_Z.sql` beside it has the schema for PostgreSQL.
 """
 
 import shutil
@@ -9,8 +11,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
+
 from app.jobs import service
 from app.ledger.epoch import Epoch
+from app.persistence.tables import metadata
 from app.worker.dispatcher import Dispatcher
 from tests.support.inline_engine import InlineEngine
 from tests.support.world import World, run_out
@@ -33,5 +39,18 @@ def write(archive: Path) -> None:
         shutil.make_archive(str(archive.with_suffix("")), "zip", world.settings.home)
 
 
+def write_schema(file: Path) -> None:
+    """Write the statements that create the installed version's tables on PostgreSQL."""
+    statements: list[str] = []
+
+    def note(statement: sa.schema.ExecutableDDLElement, *_: object, **__: object) -> None:
+        lines = str(statement.compile(dialect=postgresql.dialect())).strip().splitlines()
+        statements.append("\n".join(line.rstrip() for line in lines))
+
+    metadata.create_all(sa.create_mock_engine("postgresql+psycopg://", note), checkfirst=False)
+    file.write_text("".join(f"{statement};\n" for statement in statements))
+
+
 if __name__ == "__main__":
     write(Path(sys.argv[1]))
+    write_schema(Path(sys.argv[1]).with_suffix(".sql"))

@@ -1,93 +1,55 @@
-"""Modules of the pages, run where they may run: in Node, and in a Chromium that reaches no network."""
+"""Modules of the pages, run in a Chromium that reaches no network."""
 
 import json
-import shutil
-import subprocess
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 from playwright.sync_api import Browser, Page, Route
 
 from app.pages.static_files import FOLDER
 
-# One call after another: what each returns, or the name and the words of what it throws.
-_ALL = """async (module, asked) => {
-  const [name, calls] = JSON.parse(asked);
-  const found = [];
+_CALL_EACH = """async ([path, asked]) => {
+  const [name, calls] = JSON.parse(asked), module = await import(path), results = [];
   for (const args of calls) {
-    try { found.push({ value: await module[name](...args) }); }
-    catch (error) { found.push({ error: error.constructor.name, says: error.message }); }
+    try { results.push({ value: await module[name](...args) }); }
+    catch (error) { results.push({ error: error.constructor.name, says: error.message }); }
   }
-  return JSON.stringify(found);
+  return JSON.stringify(results);
 }"""
 
 
 class Thrown(Exception):
-    """What a module threw: the name of its class, and its words."""
+    """An error that a module threw: the name of its class, and its message."""
 
 
-class AbstractModule(ABC):
-    """A module's functions; arguments and answers are JSON."""
+class Module:
+    """The functions of a module; arguments and results are JSON.
 
-    @abstractmethod
+    Parameters
+    ----------
+    page : the page that imports it
+    name : its file under the pages' static files
+    """
+
+    def __init__(self, page: Page, name: str) -> None:
+        self._page, self._path = page, f"/{name}"
+
     def answers(self, function: str, calls: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
-        """What each call returns as `value`, or what it throws as `error` and `says`."""
+        """Return the result of each call as `value`, or its error as `error` and `says`."""
+        return json.loads(self._page.evaluate(_CALL_EACH, [self._path, json.dumps([function, calls])]))
 
-    @final
     def call(self, function: str, *args: Any) -> Any:
-        """What it returns; `Thrown` if it throws."""
-        (found,) = self.answers(function, [args])
-        if "error" in found:
-            raise Thrown(found["error"], found["says"])
-        return found.get("value")
-
-
-class _Node(AbstractModule):
-    def __init__(self, module: Path) -> None:
-        code = f"""import * as module from {json.dumps(module.as_uri())};
-            import {{ createInterface }} from "node:readline";
-            const all = {_ALL};
-            for await (const line of createInterface({{ input: process.stdin }})) {{
-              console.log(await all(module, line));
-            }}"""
-        command = [str(shutil.which("node")), "--input-type=module", "--no-warnings", "-e", code]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def answers(self, function: str, calls: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps([function, calls]) + "\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
-
-
-class _Page(AbstractModule):
-    def __init__(self, page: Page, module: Path) -> None:
-        self.page, self.path = page, f"/{module.relative_to(FOLDER)}"
-
-    def answers(self, function: str, calls: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
-        code = f"async ([path, asked]) => ({_ALL})(await import(path), asked)"
-        return json.loads(self.page.evaluate(code, [self.path, json.dumps([function, calls])]))
+        """Return the result of one call; raise `Thrown` if it throws."""
+        (result,) = self.answers(function, [args])
+        if "error" in result:
+            raise Thrown(result["error"], result["says"])
+        return result.get("value")
 
 
 @contextmanager
-def in_node(module: str) -> Iterator[AbstractModule]:
-    """The module of this name under the pages' static files, in Node."""
-    found = _Node(FOLDER / module)
-    try:
-        yield found
-    finally:
-        with found.process:
-            assert found.process.stdin is not None
-            found.process.stdin.close()
-
-
-@contextmanager
-def in_page(browser: Browser, module: str) -> Iterator[AbstractModule]:
-    """The same in a browser, on a page that came by https and can ask nobody for anything."""
+def in_page(browser: Browser, name: str) -> Iterator[Module]:
+    """Yield a module that a page with an https address has imported; the page reaches no network."""
 
     def serve(route: Route) -> None:
         file = FOLDER / route.request.url.split("/", 3)[3].split("?")[0]
@@ -97,5 +59,5 @@ def in_page(browser: Browser, module: str) -> Iterator[AbstractModule]:
     page = browser.new_page()
     page.route("**/*", serve)
     page.goto("https://pages.test/")
-    yield _Page(page, FOLDER / module)
+    yield Module(page, name)
     page.close()

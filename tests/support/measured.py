@@ -44,10 +44,10 @@ def picture(method: str, found: Curves) -> str:
     own = dict(list(of(method, found).items())[:4])
     ways = list(dict.fromkeys(way for each in own.values() for way in each))
     parts = [part for i, dataset in enumerate(own) for part in _panel(i, dataset, own[dataset], found[dataset], ways)]
-    legend = [_text(LEFT, HEIGHT + 16, "excess training risk against epsilon; grey: every other way that was measured")]
+    legend = [text(LEFT, HEIGHT + 16, "excess training risk against epsilon; grey: every other way that was measured")]
     for i, way in enumerate(ways):
         x, y = LEFT + i % 4 * 210, HEIGHT + 34
-        legend += [_line([(x, y - 4), (x + 24, y - 4)], "#0072B2", 2, _DASHES[i % 4]), _text(x + 30, y, way)]
+        legend += [line([(x, y - 4), (x + 24, y - 4)], "#0072B2", 2, _DASHES[i % 4]), text(x + 30, y, way)]
     return drawing(max(2, len(own)) * WIDTH, HEIGHT + 44, [*parts, *legend])
 
 
@@ -57,14 +57,14 @@ def law() -> str:
     edges = np.linspace(-1, 1, 201)
     below = np.searchsorted(numbers, edges) - len(numbers) / 2
     scores = np.where(below[:-1] * below[1:] <= 0, 0.0, np.minimum(abs(below[:-1]), abs(below[1:])))
-    parts = [_line([(_at(x), 172), (_at(x), 180)], "#888888", 1) for x in numbers]
+    parts = [line([(_at(x), 172), (_at(x), 180)], "#888888", 1) for x in numbers]
     for i, (epsilon, color) in enumerate(((0.1, "#E69F00"), (0.3, "#009E73"), (1.0, "#0072B2"))):
         chance = np.exp(-epsilon * scores / 2)
         chance /= chance.sum()
         points = [(_at(x), 170 - 600 * p) for x, p in zip((edges[:-1] + edges[1:]) / 2, chance, strict=True)]
-        parts += [_line(points, color, 2), _text(420, 30 + 16 * i, f"epsilon {epsilon:g}", color)]
+        parts += [line(points, color, 2), text(420, 30 + 16 * i, f"epsilon {epsilon:g}", color)]
     return drawing(
-        520, 200, [*parts, _text(20, 196, "the chance of each cell; below, the numbers whose median is asked for")]
+        520, 200, [*parts, text(20, 196, "the chance of each cell; below, the numbers whose median is asked for")]
     )
 
 
@@ -85,27 +85,27 @@ def _panel(
         across = math.log(epsilon / EPSILONS[0]) / math.log(EPSILONS[-1] / EPSILONS[0])
         return left + across * (right - left), bottom - (math.log10(value) - low) / (high - low) * (bottom - TOP)
 
-    yield _text(left, 16, dataset)
+    yield text(left, 16, dataset)
     for power in range(low, high + 1):
         y = at(1, 10.0**power)[1]
-        yield _line([(left, y), (right, y)], "#888888", 0.4)
-        yield _text(left - 36, y + 4, f"{10.0**power:g}")
+        yield line([(left, y), (right, y)], "#888888", 0.4)
+        yield text(left - 36, y + 4, f"{10.0**power:g}")
     for epsilon in EPSILONS:
-        yield _text(at(epsilon, 1)[0] - 6, HEIGHT - 6, f"{epsilon:g}")
+        yield text(at(epsilon, 1)[0] - 6, HEIGHT - 6, f"{epsilon:g}")
     for way, curve in sorted(all_.items(), key=lambda each: each[0] in own):
         points = [at(epsilon, value) for epsilon, value in zip(EPSILONS, curve, strict=True)]
-        yield _line(points, "#0072B2", 2, _DASHES[ways.index(way) % 4]) if way in own else _line(points, "#999999", 0.8)
+        yield line(points, "#0072B2", 2, _DASHES[ways.index(way) % 4]) if way in own else line(points, "#999999", 0.8)
 
 
 def _at(x: float) -> float:
     return 20 + 240 * (x + 1)
 
 
-def _line(points: Sequence[tuple[float, float]], color: str, width: float, dashes: str = "none") -> str:
+def line(points: Sequence[tuple[float, float]], color: str, width: float, dashes: str = "none") -> str:
     places = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     dashed = "" if dashes == "none" else f' stroke-dasharray="{dashes}"'
     return f'<polyline points="{places}" fill="none" stroke="{color}" stroke-width="{width:g}"{dashed}/>'
 
 
-def _text(x: float, y: float, text: str, color: str = "#777777") -> str:
+def text(x: float, y: float, text: str, color: str = "#777777") -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" fill="{color}">{escape(text)}</text>'

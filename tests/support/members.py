@@ -2,8 +2,10 @@
 
 from typing import Any, get_args
 
+from accounting import Privacy
 from solvers.losses import Huber, HuberHinge, Loss, Power, Quantile, Squared
 from solvers.losses.one_margin import OneMargin
+from solvers.methods import DpGd, Method
 
 
 def every(union: Any, *given: Any) -> list[Any]:
@@ -29,3 +31,6 @@ LOSSES: list[OneMargin] = [
     if isinstance(loss, OneMargin)
 ]
 """Every loss of one margin; softmax, of several, has `test_softmax.py`."""
+
+PROMISES = [Privacy(1.0, 1e-6), Privacy(1.0)]
+DEFAULT_METHODS = [*(kind() for kind in get_args(Method)), DpGd(release="last"), DpGd(release="random")]

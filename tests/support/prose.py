@@ -37,9 +37,9 @@ HOUSE_WORDS = {
     r"\btold (?:of|by|from|to)\b": "reported, shown",
     r"\bnobody\b": "say who cannot",
     r"\bwhoever\b": "anyone who, a person who",
-    r"\bis none\b": "is not a ...",
+    r"(?-i:\bis none\b)": "is not a ...",
     r"\bis no (?!longer)\w+\b": "is not a ...",
-    r"\b(?:are|have|has) none\b": "do not have",
+    r"(?-i:\b(?:are|have|has) none\b)": "do not have",
     r"\basks? (?:for )?(?:nobody|nothing|none)\b": "loads nothing, makes no request",
     r"\bowes?\b": "must",
     r"\bthe doors?\b": "oracle",
@@ -170,8 +170,13 @@ def main(paths: list[str]) -> None:
         prose = of_markdown(Path(path).read_text())
         print(f"{path:40s} {prose}")
         if len(paths) == 1:
-            for name in ("long", "odd_openings", "punctuated", "house_words"):
-                print(f"\n{name}:", *getattr(prose, name), sep="\n  ")
+            print_faults(prose)
+
+
+def print_faults(prose: Prose) -> None:
+    """Print the sentences to rewrite."""
+    for name in ("long", "odd_openings", "punctuated", "house_words"):
+        print(f"\n{name}:", *getattr(prose, name), sep="\n  ")
 
 
 if __name__ == "__main__":

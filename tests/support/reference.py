@@ -1,6 +1,7 @@
 """The reference from code: what the command line, the HTTP interface and the packages say of themselves, as pages."""
 
 import inspect
+import re
 import tempfile
 from collections.abc import Iterator
 from importlib import import_module
@@ -23,6 +24,11 @@ PACKAGES = {
     "solvers.regularizers": "Every regularizer.",
     "solvers.domains": "Every domain.",
 }
+
+
+_LINE = 90  # characters of a signature that fit on a line of the site
+_MODULE = re.compile(r"\b(?:[a-z_]\w*\.)+(?=[A-Za-z_])|(?<=\()self(?:, /)?(?:, )?")
+_PARAMETER = re.compile(r", (?![^\[(]*[\])])")
 
 
 def pages() -> dict[str, str]:
@@ -86,15 +92,20 @@ def python() -> Iterator[str]:
 def _methods(found: Any) -> Iterator[str]:
     for name, method in vars(found).items() if inspect.isclass(found) else ():
         if inspect.isfunction(method) and not name.startswith("_"):
-            promise = (inspect.getdoc(method) or "").partition("\n")[0]
-            yield f"- `{name}{_signature(method)}`: {_cell(promise)}\n"
+            promise = (inspect.getdoc(method) or "").partition("\n\n")[0]
+            yield f"#### `{name}`\n\n````python\n{name}{_signature(method)}\n````\n\n{_cell(promise)}\n\n"
 
 
 def _signature(found: Any) -> str:
+    """Return the signature without the modules of types; a long one has a line for each parameter."""
     try:
-        return str(inspect.signature(found))
+        signature = _MODULE.sub("", str(inspect.signature(found)))
     except ValueError:
         return "(...)"
+    if len(signature) <= _LINE:
+        return signature
+    parameters, end = signature[1:].rsplit(")", 1)
+    return "(\n    " + ",\n    ".join(_PARAMETER.split(parameters)) + f",\n){end}"
 
 
 def _schema(answer: dict[str, Any]) -> dict[str, Any]:

@@ -15,9 +15,18 @@ from accounting.privacy import Privacy
 from solvers.columns import Columns
 from solvers.domains import LinfBall
 from solvers.errors import Unsuitable
+from solvers.inference import RegressionTableRun
 from solvers.losses import Absolute, Logistic, Squared
 from solvers.methods import DpGd, Method, Run
-from solvers.methods.run import AllocatedRun, CountingRun, DataRun, FullBatchRun, SampledRun, StandardisedRun
+from solvers.methods.run import (
+    AllocatedRun,
+    CountingRun,
+    DataRun,
+    FullBatchRun,
+    SampledRun,
+    StandardisedRun,
+    WeightedRun,
+)
 from solvers.problem import Problem
 from solvers.regularizers import L2
 from solvers.statistics import AnyCounting
@@ -36,9 +45,10 @@ ORACLES: dict[type[Any], str] = {
     AllocatedRun: "solvers.data_access.allocated",
     StandardisedRun: "solvers.data_access.standardised",
     CountingRun: "solvers.data_access.counting",
+    WeightedRun: "solvers.data_access.weighted",
 }
 INPUTS, ENTRIES = "solvers.data_access.inputs", "solvers.data_access.sparse"
-# Handed only to the oracle of a run that requests them: `solvers.data_access.oracles`.
+# Opened only for a run that requests them: `solvers.data_access.oracles`.
 HANDED = {
     "walks": "solvers.data_access.walk",
     "hides": "solvers.data_access.last_iterate",
@@ -179,10 +189,14 @@ def page() -> str:
     for base, title in _TITLES.items():
         sections += _group(title, {name: every[name] for name in sorted(every) if _base_of(name) == base}, set(core))
     standardised = slice_of({"solvers.preparation.private", ORACLES[StandardisedRun], "accounting.mechanisms.gaussian"})
-    counted = slice_of({*(member.__module__ for member in get_args(AnyCounting)), ORACLES[CountingRun]})
+    statistics = {member.__module__ for member in get_args(AnyCounting) if issubclass(member, CountingRun)}
+    counted = slice_of({*statistics, ORACLES[CountingRun]})
+    tabled = slice_of({RegressionTableRun.__module__, ORACLES[WeightedRun]})
     prepared = [module for module in ANSWER if module in standardised and module not in core]
     counting = [module for module in ANSWER if module in counted and module not in {*core, *prepared}]
+    table = [module for module in ANSWER if module in tabled and module not in {*core, *prepared}]
     sections += [_PREPARATION, *_table(prepared, ANSWER), _STATISTICS, *_table(counting, ANSWER)]
+    sections += [_REGRESSION_TABLES, *_table(table, ANSWER)]
     for introduction, files in (
         (_SPECIAL, SPECIAL),
         (_COMPOSITION, COMPOSITION),
@@ -281,6 +295,13 @@ These files are for counts, means, quantiles, covariances, profiles and evaluati
 the core and private standardization, beside the proofs of
 [standardization](proofs/standardisation.md), [statistics](proofs/statistics.md) and
 [evaluations](proofs/evaluation.md).
+"""
+
+_REGRESSION_TABLES = """### Regression tables
+
+These files are for regression tables. Read them after the core and private standardization, beside
+the proof of [regression tables](proofs/regression_table.md). Estimates and intervals are computed
+from the answers alone.
 """
 
 _SPECIAL = """### Tunings and published forms

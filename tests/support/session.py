@@ -46,7 +46,7 @@ class Session:
         assert ended.value.code == (1 if refused else 0), (command, said)
         if "--json" not in command:
             assert _heads(said) == _heads(shown), command
-            assert LOSS.findall(said) == LOSS.findall(shown), command
+            assert LOSS.findall(said) == LOSS.findall(shown), (command, LOSS.findall(said), LOSS.findall(shown))
             for name, made in zip(MADE.findall(shown), MADE.findall(said), strict=True):
                 self.made.setdefault(name, made)
         return said

@@ -103,6 +103,20 @@ def modules(*folders: str) -> list[Module]:
     return [Module(path) for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
+def _ties(product: list[Module]) -> dict[str, list[str]]:
+    """Return the places in which tests are tied to each other, to the product's inside or to its prose."""
+    from tests.support.ties import TestModule, private_names
+
+    names = private_names(product)
+    tests = [TestModule(module, names) for module in modules("tests")]
+    return {
+        "imports from another test module": [place for test in tests for place in test.imports_of_test_modules()],
+        "uses of private names of the product in tests": [place for test in tests for place in test.private_uses()],
+        "assertions about prose in tests": [place for test in tests for place in test.asserted_prose()],
+        "assignments to bare particles in tests": [place for test in tests for place in test.module.particle_names()],
+    }
+
+
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -122,7 +136,7 @@ def main() -> None:
         ],
         "assignments to bare particles": [place for module in product for place in module.particle_names()],
     }
-    for title, found_places in places.items():
+    for title, found_places in (places | _ties(product)).items():
         print(f"{title}: {len(found_places)}")
         if chosen.list:
             print(*(f"  {place}" for place in found_places), sep="\n")

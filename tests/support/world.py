@@ -224,7 +224,7 @@ def output(claim: Claim) -> str:
 def output_of(world: World, job_id: str) -> str:
     """The same of a job by its id."""
     with world.database.read() as connection:
-        return _output(store.spec(connection, job_id))
+        return _output(store.document(connection, job_id, "spec") or "")
 
 
 def _output(stored: str) -> str:

@@ -1,33 +1,123 @@
-// Lines that suit the page: its colors, light and dark, and its width.
+// Draws charts with uPlot, in the colors of the page and at its width.
 
-/** Draws into `place`, whose `aria-label` says what is drawn. `lines` are `[name, values]`; `options` are uPlot's. */
-export function chart(place, x, lines, { axes, paths = null, time = false }) {
+const MOST_TABLE_ROWS = 25;
+const HEIGHT = 260;
+const DASH = [6, 4];
+
+/** Return a color of the page's style sheet as the canvas understands it. */
+function color(place, name) {
+  const probe = place.appendChild(document.createElement("span"));
+  probe.className = name;
+  const { fill } = getComputedStyle(probe);
+  probe.remove();
+  return fill;
+}
+
+/** Return a time on an axis: a date, or the time of a day if the marks are closer together. */
+function time(_, marks, __, ___, step) {
+  return marks.map((mark) => {
+    const text = new Date(1000 * mark).toISOString();
+    return step < 86400 ? text.slice(5, 16).replace("T", " ") : text.slice(0, 10);
+  });
+}
+
+/** Return uPlot's series of one line: the line, and the two ends of its band. */
+function series(place, line, index, kind) {
+  const stroke = color(place, `p${index % 6}`);
+  const paths = { step: uPlot.paths.stepped({ align: 1 }), bar: uPlot.paths.bars({ size: [0.95] }) }[kind];
+  const dash = line.is_reference ? DASH : undefined;
+  const fill = kind === "bar" ? stroke : undefined;
+  const points = { show: kind === "line" && !line.is_reference && line.values.length <= 60 };
+  const drawn = { label: line.label, stroke, width: 2, dash, fill, points, paths };
+  const end = { class: "band", width: 0, points: { show: false }, stroke };
+  return line.low?.length ? [drawn, { ...end }, { ...end }] : [drawn];
+}
+
+/** Return uPlot's options and data for a chart, which app/pages/charts.py describes. */
+function options(place, { kind, x, lines, axes, is_log: isLog, is_time: isTime, x_range: ends, y_range: range }) {
+  const all = lines.map((line, index) => series(place, line, index, kind));
+  const bands = [];
+  let position = 1;
+  all.forEach(([{ stroke }, ...ends]) => {
+    if (ends.length) bands.push({ series: [position + 2, position + 1], fill: stroke.replace("rgb(", "rgba(").replace(")", ", 0.2)") });
+    position += 1 + ends.length;
+  });
+  const marks = { stroke: color(place, "line"), width: 1 };
+  const look = { stroke: color(place, "ink"), grid: marks, ticks: marks, labelSize: 24 };
+  const [horizontal, vertical] = axes.map((label) => ({ ...look, label }));
+  if (isTime) Object.assign(horizontal, { values: time, space: 100 });
+  const y = range ? { range: (_, low, high) => [Math.min(low ?? range[0], range[0]), Math.max(high ?? range[1], range[1])] } : {};
+  const data = lines.flatMap(({ values, low = [], high = [] }) => (low.length ? [values, low, high] : [values]));
+  return [
+    {
+      width: place.clientWidth,
+      height: HEIGHT,
+      cursor: { drag: { x: false } },
+      legend: { live: false, show: lines.length > 1 },
+      scales: { x: { time: isTime ?? false, distr: isLog ? 3 : 1, ...(ends && { range: () => ends }) }, y },
+      axes: [horizontal, vertical],
+      series: [{}, ...all.flat()],
+      bands,
+    },
+    [x, ...data],
+  ];
+}
+
+/** Draw a chart into `place`, whose `aria-label` says what it shows. */
+export function chart(place, described) {
   let plot = null;
   const draw = () => {
-    const style = getComputedStyle(document.documentElement);
-    const color = (name) => style.getPropertyValue(`--${name}`).trim();
-    const drawn = lines.map(([label], i) => ({ label, stroke: color(`p${i % 6}`), width: 2, ...(paths && { paths }) }));
     plot?.destroy();
-    plot = new uPlot(
-      {
-        ...{ width: place.clientWidth, height: 260, cursor: { drag: { x: false } }, legend: { live: false } },
-        scales: { x: { time } },
-        axes: axes.map((label) => ({ label, stroke: color("ink"), grid: { stroke: color("line") }, labelSize: 24 })),
-        series: [{}, ...drawn],
-      },
-      [x, ...lines.map(([, values]) => values)],
-      place,
-    );
+    plot = new uPlot(...options(place, described), place);
   };
   draw();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-  const fit = () => plot.width === place.clientWidth || plot.setSize({ width: place.clientWidth, height: 260 });
+  const fit = () => plot.width === place.clientWidth || plot.setSize({ width: place.clientWidth, height: HEIGHT });
   new ResizeObserver(() => requestAnimationFrame(fit)).observe(place);
 }
 
-/** The logarithm of `delta` at 200 epsilons up to `most`, drawn down to 1e-15. */
-export function curve(place, delta, most) {
-  const epsilons = Array.from({ length: 200 }, (_, k) => (most * (k + 1)) / 200);
-  const powers = epsilons.map(delta).map((each) => (each >= 1e-15 ? Math.log10(each) : null));
-  chart(place, epsilons, [["log10 delta", powers]], { axes: ["epsilon", "log10 delta"] });
+/** Return a new element with a text, with elements inside, and with attributes. */
+export function made(name, text = "", inside = [], attributes = {}) {
+  const element = document.createElement(name);
+  element.textContent = text;
+  element.append(...inside);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  return element;
 }
+
+/** Return a table with a header for each column, and for each row. */
+export function table(heads, rows) {
+  const header = made("tr", "", heads.map((head) => made("th", head, [], { scope: "col" })));
+  const body = rows.map(([first, ...rest]) =>
+    made("tr", "", [made("th", first, [], { scope: "row" }), ...rest.map((cell) => made("td", cell))]),
+  );
+  return made("table", "", [made("thead", "", [header]), made("tbody", "", body)]);
+}
+
+/** Write the numbers of a chart as a folded table after it; of many points, evenly spaced ones. */
+export function tabulate(place, { x, lines, axes: [axis], is_time: isTime }) {
+  const number = (value) => (value === null ? "–" : String(Number(value.toPrecision(3))));
+  const name = (at) => (isTime ? new Date(1000 * at).toISOString().slice(0, 16).replace("T", " ") : number(at));
+  const every = Math.ceil(x.length / MOST_TABLE_ROWS);
+  const rows = x.map((at, index) => [name(at), ...lines.map(({ values }) => number(values[index]))]);
+  const shown = rows.filter((_, index) => index % every === every - 1);
+  const heads = [axis, ...lines.map(({ label }) => label)];
+  place.after(made("details", "", [made("summary", "The chart as a table"), made("div", "", [table(heads, shown)])]));
+}
+
+/** Draw the logarithm of `delta` at 200 epsilons up to `most`, down to 1e-15. */
+export function curve(place, delta, most) {
+  const x = Array.from({ length: 200 }, (_, k) => (most * (k + 1)) / 200);
+  const values = x.map(delta).map((each) => (each >= 1e-15 ? Math.log10(each) : null));
+  const described = { kind: "line", x, lines: [{ label: "log10 delta", values }], axes: ["epsilon", "log10 delta"] };
+  chart(place, described);
+  tabulate(place, described);
+}
+
+/** Draw the charts that the server described and that are not drawn yet. */
+function drawAll() {
+  for (const place of document.querySelectorAll("[data-chart]:empty")) chart(place, JSON.parse(place.dataset.chart));
+}
+
+document.addEventListener("htmx:after:swap", drawAll);
+drawAll();

@@ -1,20 +1,11 @@
 // Files that a person drops here are read here: a receipt is checked against keys that it did not bring along, and no
 // request is made.
 
-import { curve } from "./chart.js";
+import { curve, made } from "./chart.js";
 import { follow } from "./ledger.js";
 import { Invalid, gaussDelta, parse, verify } from "./receipt.js";
 
 const VERDICTS = new Map([[true, "valid"], [false, "not valid"], [null, "not computed here"]]);
-
-/** A new element with this text, and in it these. */
-export function made(name, text = "", inside = [], attributes = {}) {
-  const found = document.createElement(name);
-  found.textContent = text;
-  found.append(...inside);
-  for (const [key, value] of Object.entries(attributes)) found.setAttribute(key, value);
-  return found;
-}
 
 /** A number without the digits that computing left behind, such as 0.4999999999. */
 const readable = (value) => String(Number(value.toPrecision(6)));
@@ -76,7 +67,7 @@ function show(output, { receipt, checks, holds, mu, own }) {
     ["job", receipt.job],
     ["method", receipt.method.name],
     ["states", `epsilon ${readable(receipt.epsilon)} at delta ${receipt.delta}, ${receipt.neighbors}`],
-    ["issued", receipt.issued_at],
+    ["issued", `${receipt.issued_at.slice(0, 16).replace("T", " ")} UTC`],
     ["keys", own ? "from your file" : "as this service publishes them now"],
   ];
   output.replaceChildren(

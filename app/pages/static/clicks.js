@@ -1,12 +1,17 @@
 // Keeps every click. It is loaded before the page's body, so it listens before anything can be clicked.
 //
 // Clicks and submissions that htmx handles are kept until every script is ready, then repeated in order.
-// Answers that arrive while a button is pressed are shown once it is released: they would move or replace the button.
+// Answers would move or replace a button. Those that arrive while a button is pressed, or when the pointer has just
+// reached it, are therefore shown afterwards. Files that are dropped on a form for files before its script listens are
+// chosen there.
 "use strict";
 const CLICK_DELAY_MILLISECONDS = 50; // a touch screen reports the click shortly after the pointer is up
+const AIM_MILLISECONDS = 300; // between the pointer's arrival on a button and the press
+const PRESSABLE = "a, button, label, summary";
 const early = [];
 let isReady = false;
 let press = null;
+let aim = { element: null, since: -Infinity };
 
 function keep(event, element, repeat) {
   if (isReady || !element) return;
@@ -17,12 +22,18 @@ function keep(event, element, repeat) {
   element.ariaBusy = "true";
 }
 
-/** Wait until no link or button is pressed. */
+/** Wait until no link or button is pressed or aimed at. */
 async function released() {
-  while (press) await press.promise;
+  for (;;) {
+    const wait = aim.since + AIM_MILLISECONDS - performance.now();
+    if (press) await press.promise;
+    else if (wait > 0) await new Promise((settle) => { setTimeout(settle, wait); });
+    else return;
+  }
 }
 
 function end() {
+  aim.since = -Infinity;
   const ended = press;
   if (ended === null) return;
   setTimeout(() => {
@@ -39,6 +50,14 @@ document.addEventListener("submit", (event) => {
   const { target, submitter } = event;
   keep(event, target.closest("form[hx-post]"), () => target.requestSubmit(submitter));
 }, true);
+for (const type of ["dragover", "drop"]) {
+  document.addEventListener(type, (event) => {
+    const form = event.target.closest("form[data-keys]");
+    if (isReady || !form) return;
+    event.preventDefault();
+    if (type === "drop") form.querySelector("input[type=file]").files = event.dataTransfer.files;
+  }, true);
+}
 // After `load` and the timers that were set before it, htmx and the page's scripts listen.
 addEventListener("load", () => setTimeout(() => {
   isReady = true;
@@ -49,12 +68,16 @@ addEventListener("load", () => setTimeout(() => {
 }));
 
 document.addEventListener("pointerdown", ({ button, target }) => {
-  if (button !== 0 || !target.closest("a, button, label, summary")) return;
+  if (button !== 0 || !target.closest(PRESSABLE)) return;
   const former = press;
   let resolve;
   const promise = new Promise((settle) => { resolve = settle; });
   press = { promise, resolve };
   former?.resolve(); // those that wait for it now wait for this press
+}, true);
+document.addEventListener("pointerover", ({ target }) => {
+  const element = target.closest(PRESSABLE);
+  if (element !== aim.element) aim = { element, since: element ? performance.now() : -Infinity };
 }, true);
 for (const name of ["pointerup", "pointercancel", "contextmenu"]) addEventListener(name, end, true);
 addEventListener("blur", end); // of the window, not of a field

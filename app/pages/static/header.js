@@ -5,6 +5,8 @@ const HEAD_BYTES = 65536;
 const LINES_READ = 50;
 const DELIMITERS = [",", ";", "\t", "|"];
 const BINARY = [[0x50, 0x41, 0x52, 0x31], [0x1f, 0x8b], [0x28, 0xb5, 0x2f, 0xfd]]; // Parquet, gzip, Zstandard
+const ISO = "%Y-%m-%d";
+const DATES = { [ISO]: /^\d{4}-\d{2}-\d{2}$/, "%d.%m.%Y": /^\d{1,2}\.\d{1,2}\.\d{4}$/ };
 const DIALECT = ["dialect-delimiter", "dialect-quote", "dialect-encoding"];
 const guesses = new Map(); // by the id of a control
 let former = [];
@@ -52,8 +54,20 @@ function guessDecimal(rows, delimiter) {
   return delimiter !== "," && some(/^[-+]?\d+,\d+$/) && !some(/^[-+]?\d+\.\d+$/) ? "," : ".";
 }
 
-/** Return `number` if every value of a column that is present is a number, otherwise `category`. */
-function guessType(values, decimal) {
+/** Return the format of the dates in a file: the first one that all values of a column have, otherwise ISO dates. */
+function guessDateFormat(rows) {
+  const columns = rows[0]?.map((_, index) => rows.map((row) => row[index])) ?? [];
+  return Object.keys(DATES).find((format) => columns.some((values) => areDates(values, format))) ?? ISO;
+}
+
+/** Return whether the values that are present are dates in a format, and there is one. */
+function areDates(values, format) {
+  return values.some(Boolean) && values.every((value) => value === "" || DATES[format]?.test(value));
+}
+
+/** Return `date` if every value of a column that is present is a date, `number` if it is a number, or `category`. */
+function guessType(values, decimal, dateFormat) {
+  if (areDates(values, dateFormat)) return "date";
   const number = decimal === "," ? /^[-+]?\d[\d. ]*(,\d+)?$/ : /^[-+]?(\d[\d,]*)?\.?\d+(e[-+]?\d+)?$/i;
   return values.every((value) => value === "" || number.test(value)) ? "number" : "category";
 }
@@ -92,10 +106,11 @@ async function readHeader(chosen, target) {
   const names = split(header, delimiter, quote);
   const rows = lines.map((line) => split(line, delimiter, quote)).filter((row) => row.length === names.length);
   const decimal = fill("dialect-decimal", guessDecimal(rows, delimiter), ".");
+  const dateFormat = fill("dialect-date_format", guessDateFormat(rows), ISO);
   tellGuesses(delimiter, encoding, decimal);
   // a column that was removed by hand is not added again
   if (DIALECT.includes(target.id) && names.join("\n") === former.join("\n")) return;
-  const types = names.map((_, index) => guessType(rows.map((row) => row[index]), decimal));
+  const types = names.map((_, index) => guessType(rows.map((row) => row[index]), decimal, dateFormat));
   const values = { step: "header", header: names.join("\n"), types: types.join("\n"), former: former.join("\n") };
   former = names;
   htmx.ajax("POST", chosen.dataset.header, { source: "#editor", target: "#editor", swap: "innerMorph", values });

@@ -1,7 +1,7 @@
 // The auditor's page: the whole ledger is fetched and followed here, and what the server says is compared with it.
 
-import { chart, curve } from "./chart.js";
-import { made } from "./check.js";
+import { chart, curve, made, table, tabulate } from "./chart.js";
+import "./check.js";
 import { Ledger } from "./ledger.js";
 import { HEAD, parse, wrongSignature } from "./receipt.js";
 
@@ -48,25 +48,20 @@ async function compared(ledger, said) {
   return rows;
 }
 
-function table(place, head, rows) {
-  const header = made("tr", "", head.map((name) => made("th", name, [], { scope: "col" })));
-  const line = ([first, ...rest]) =>
-    made("tr", "", [made("th", first, [], { scope: "row" }), ...rest.map((cell) => made("td", cell))]);
-  const body = rows.map(line);
-  place.replaceChildren(made("table", "", [made("thead", "", [header]), made("tbody", "", body)]));
-}
-
 function draw(ledger, budget) {
   const shares = (by) => ledger.shares(by).map(([name, share, jobs]) => [name, String(jobs), percent(share)]);
-  table(at("analysts"), ["Analyst", "Charges", "Share"], shares("analyst"));
-  table(at("methods"), ["Method", "Charges", "Share"], shares("method"));
+  at("analysts").replaceChildren(table(["Analyst", "Charges", "Share"], shares("analyst")));
+  at("methods").replaceChildren(table(["Method", "Charges", "Share"], shares("method")));
   const { times, total, parts } = ledger.history("analyst");
   if (times.length === 0) return;
   const today = Math.max(Date.now() / 1000, times.at(-1));
   const percents = (values) => [...values, values.at(-1)].map((share) => 100 * share);
-  const lines = [["all", total], ...parts].map(([name, values]) => [name, percents(values)]);
-  const paths = uPlot.paths.stepped({ align: 1 });
-  chart(at("history"), [...times, today], lines, { axes: ["time", "% of the budget"], paths, time: true });
+  const named = parts.length > 1 ? [["all", total], ...parts] : parts; // one analyst alone is all
+  const lines = named.map(([label, values]) => ({ label, values: percents(values) }));
+  const axes = ["time (UTC)", "% of the budget"];
+  const history = { kind: "step", x: [...times, today], lines, axes, is_time: true, y_range: [0, 1] };
+  chart(at("history"), history);
+  tabulate(at("history"), history);
   if (ledger.delta(1) === null) {
     at("curve").replaceWith(made("p", `Every answer was pure: delta is 0 from epsilon ${ledger.epsilon(0)} on.`));
     return;
@@ -96,7 +91,7 @@ try {
       : `All ${ledger.sequence} entries are verified, hash by hash, and no charge exceeded the budget` +
         (grown ? ". New entries arrived since this page was loaded: reload it." : ", and the server states the same.");
   const told = rows.map(([what, here, there, agrees]) => [what, here, there, agrees ? "agrees" : "differs"]);
-  table(at("compared"), ["Value", "Computed here", "Stated by the server", "Result"], told);
+  at("compared").replaceChildren(table(["Value", "Computed here", "Stated by the server", "Result"], told));
   draw(ledger, said.budget);
   tick(ledger);
   const form = document.querySelector("form[data-keys]");

@@ -402,7 +402,7 @@ function within(receipt, { mechanisms, epsilon, accountant, mu }, found) {
   const open = (what) => [null, `not recomputed here: ${what} needs \`purse receipt verify\``];
   if (mechanisms) return open(mechanisms.join(", "));
   Object.assign(found, { recomputed: epsilon, mu });
-  const says = `the queries cost epsilon ${epsilon} at delta ${receipt.delta}, by ${accountant}`;
+  const says = `the queries cost epsilon ${Number(epsilon.toPrecision(6))} at delta ${receipt.delta}, by ${accountant}`;
   if (epsilon <= receipt.epsilon * (1 + FEW)) return [true, says];
   if (accountant === "pure" && receipt.delta > 0) return open(`less than the sum ${epsilon}`);
   return [false, "the events cost more than the stated epsilon"];

@@ -29,7 +29,7 @@ function clear(control) {
 
 function mark(control, reason) {
   clear(control);
-  const error = Object.assign(document.createElement("p"), { className: "field-error", id: `${control.id}-error` });
+  const error = Object.assign(document.createElement("p"), { className: "error", id: `${control.id}-error` });
   error.textContent = reason;
   control.after(error);
   control.setAttribute("aria-invalid", "true");

@@ -13,7 +13,7 @@ from solvers.bounds import sampled_bound
 from solvers.errors import Unsuitable
 from solvers.methods.average import Average
 from solvers.methods.checks import check_count, check_delta, check_step, not_convex
-from solvers.methods.defaults import distance
+from solvers.methods.defaults.descent import distance
 from solvers.methods.run import AllocatedRun, Bounds, Start, Strict
 from solvers.oracles import Allocated
 from solvers.potentials import POTENTIALS, Potential

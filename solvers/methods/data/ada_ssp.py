@@ -68,10 +68,10 @@ class AdaSsp(Strict):
             unless the loss is squared, the domain free, the regularizer none or l2, d at most 1024, and delta positive.
         """
         if not isinstance(problem.loss, Squared):
-            raise Unsuitable(f"ada_ssp solves least squares, and {problem.loss.name} is another loss: use squared")
+            raise Unsuitable(f"ada_ssp solves least squares, and {problem.loss.name} is another loss. Use squared")
         if problem.slope_limit < 1:
             raise Unsuitable(
-                "ada_ssp: slope_limit is not supported, because least squares limits no slopes: leave it out"
+                "ada_ssp: slope_limit is not supported, because least squares limits no slopes. Leave it out"
             )
         if not isinstance(problem.domain, Free) or not isinstance(problem.regularizer, NoRegularizer | L2):
             raise Unsuitable(
@@ -80,7 +80,7 @@ class AdaSsp(Strict):
         if problem.d > _MOST_COLUMNS:
             raise Unsuitable(
                 f"ada_ssp: at most {_MOST_COLUMNS} encoded columns are supported, because their second moments are "
-                f"released, and there are {problem.d}: use fewer features, or dp_gd"
+                f"released, and there are {problem.d}. Use fewer features, or dp_gd"
             )
         check_delta("ada_ssp", privacy)
         return AdaSspRun(self.rounds or _DEFAULT_ROUNDS)
@@ -88,7 +88,7 @@ class AdaSsp(Strict):
 
 @dataclass(frozen=True, slots=True)
 class AdaSspRun(DataRun):
-    """Resolved settings of `AdaSsp`; documents of an earlier version without `rounds` have one round."""
+    """Resolved settings of `AdaSsp`. Documents of an earlier version without `rounds` have one round."""
 
     rounds: int = 1
     name: Literal["ada_ssp"] = "ada_ssp"

@@ -55,7 +55,7 @@ class Piece:
         if not self.gap >= _LEAST_GAP:
             raise Unsuitable(
                 "the pull towards the center is too weak compared with the curvature of the loss, so steps hardly "
-                "contract: use a shorter step or a larger ridge"
+                "contract. Use a shorter step or a larger ridge"
             )
 
     @property
@@ -112,7 +112,7 @@ class Piece:
         error = (gradient + own) / self.gap
         if not error <= reach / 2:
             raise Unsuitable(
-                "steps contract too little for floating point, so rounding errors could exceed the iterates: use a "
+                "steps contract too little for floating point, so rounding errors could exceed the iterates. Use a "
                 "shorter step or a larger ridge"
             )
         return error

@@ -15,8 +15,8 @@ from solvers.methods.checks import check_convex, check_count, check_ratio, check
 from solvers.methods.data import phases as cuts
 from solvers.methods.data.localization import LAW, MOST_STEPS, localize, piece_of
 from solvers.methods.data.phases import NoiseName
-from solvers.methods.defaults import distance
 from solvers.methods.defaults import phases as schedule
+from solvers.methods.defaults.descent import distance
 from solvers.methods.run import Bounds, DataRun, Start, Strict
 from solvers.oracles import Access
 from solvers.problem import Problem, Vector
@@ -117,7 +117,7 @@ class EpochGrowth(Strict):
         if rows < schedule.LEAST_ROWS * (self.phases or 1):
             raise Unsuitable(
                 f"epochs: {epochs} epochs on n = {problem.n} have {rows} rows each, and each of their phases needs "
-                f"{schedule.LEAST_ROWS}: request fewer epochs or phases, a larger kappa, or localization"
+                f"{schedule.LEAST_ROWS}. Request fewer epochs or phases, a larger kappa, or localization"
             )
         return bound.best_phases(rows, self.phases, self.ratio, self.step)
 

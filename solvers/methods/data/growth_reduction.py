@@ -12,7 +12,7 @@ from accounting.privacy import Privacy
 from solvers.methods.checks import check_count, check_loss, check_step
 from solvers.methods.data.descent import CLOSE, Piece
 from solvers.methods.data.phases import NoiseName, bound, noise_for
-from solvers.methods.defaults import distance
+from solvers.methods.defaults.descent import distance
 from solvers.methods.defaults.phases import spread
 from solvers.methods.run import UNFINISHED, Bounds, DataRun, Start, Strict
 from solvers.oracles import Access

@@ -76,15 +76,15 @@ class InverseSensitivity(Strict):
         if problem.unit.slots > 1:
             raise Unsuitable(
                 "inverse_sensitivity counts records with one gradient each, and here a record is a person with several "
-                "rows, for whom the score is not proven: use another method"
+                "rows, for whom the score is not proven. Use another method"
             )
         if problem.d > MOST_DIMENSIONS:
             raise Unsuitable(
                 f"inverse_sensitivity supports at most {MOST_DIMENSIONS} coefficients, the intercept included, because "
-                f"a grid grows exponentially. There are {problem.d}: use fewer features or another method"
+                f"a grid grows exponentially. There are {problem.d}. Use fewer features or another method"
             )
         if not problem.is_convex:
-            raise Unsuitable(f"inverse_sensitivity needs a convex loss; {not_convex(problem)}: use dp_gd")
+            raise Unsuitable(f"inverse_sensitivity needs a convex loss; {not_convex(problem)}. Use dp_gd")
         _sides(problem)
         run = InverseSensitivityRun(self.grid or _default_grid(problem))
         if run.size(problem) > MOST_CHOICES:
@@ -93,7 +93,7 @@ class InverseSensitivity(Strict):
             )
         if run.rounding(problem) > _MOST_ROUNDING:
             raise Unsuitable(
-                "inverse_sensitivity: grid is too fine, because rounding would change scores at so many rows: use a "
+                "inverse_sensitivity: grid is too fine, because rounding would change scores at so many rows. Use a "
                 "smaller grid"
             )
         return run
@@ -175,7 +175,7 @@ def _sides(problem: Problem) -> tuple[float, float]:
     """Return the interval of each coordinate in C."""
     if isinstance(problem.domain, Free):
         raise Unsuitable(
-            "inverse_sensitivity: the domain must be bounded, because a grid must cover it: use linf_ball, for example"
+            "inverse_sensitivity: the domain must be bounded, because a grid must cover it. Use linf_ball, for example"
         )
     high = problem.domain.radius
     return (0.0 if isinstance(problem.domain, Simplex) else -high), high

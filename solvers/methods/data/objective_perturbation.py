@@ -86,7 +86,7 @@ class ObjectivePerturbation(Strict):
         if privacy.is_pure:
             raise NeedsDelta(
                 "objective_perturbation: delta must be above 0, because delta = 0 needs the exact minimizer, which no "
-                "solver returns: use output_perturbation"
+                "solver returns. Use output_perturbation"
             )
         if not isinstance(problem.regularizer, NoRegularizer | L2) or isinstance(problem.domain, Simplex):
             raise Unsuitable(
@@ -105,7 +105,7 @@ class ObjectivePerturbation(Strict):
             smallest = _least_ridge(problem, privacy, _MOST_DETERMINANT_SHARE)
             raise Unsuitable(
                 "objective_perturbation: ridge is too small, because the curvature of one record costs more than "
-                f"{_MOST_DETERMINANT_SHARE:.0%} of epsilon: set ridge to {smallest * 1.01:.3g} or more, or leave it out"
+                f"{_MOST_DETERMINANT_SHARE:.0%} of epsilon. Set ridge to {smallest * 1.01:.3g} or more, or leave it out"
             )
         std_bound = _STD_BOUND * max(1.0, (1 - _DETERMINANT_SHARE) / (1 - cost))
         std = std_bound * problem.G / gauss_mu(privacy.epsilon, privacy.delta)
@@ -127,7 +127,7 @@ class ObjectivePerturbation(Strict):
         if needed > MOST_STEPS:
             raise Unsuitable(
                 f"objective_perturbation: the problem is too ill-conditioned, because it needs more than {MOST_STEPS} "
-                "steps: use a larger l2 or ridge"
+                "steps. Use a larger l2 or ridge"
             )
         steps = max(1, math.ceil(needed)) if self.steps is None else self.steps
         if steps < needed:
@@ -175,7 +175,7 @@ class ObjectivePerturbationRun(DataRun):
         planned = access.planned("minimizer")
         if isinstance(planned.mechanism, mechanisms.RowObjectivePerturbation) and problem.unit.slots > 1:
             raise OutOfPlan(
-                "query 'minimizer' is planned for records of one row, but a person has several rows here: plan it again"
+                "query 'minimizer' is planned for records of one row, but a person has several rows here. Plan it again"
             )
         b = access.release("minimizer", np.zeros(problem.d), _bound(problem))
         std = planned.mechanism.std(planned.noise_multiplier, _bound(problem), problem.d)

@@ -53,7 +53,7 @@ def noise_for(method: str, noise: NoiseName | None, privacy: Privacy) -> NoiseNa
     if noise not in (None, "gaussian", "laplace"):
         raise Unsuitable(f"{method}: noise must be gaussian or laplace")
     if noise == "gaussian" and privacy.is_pure:
-        raise NeedsDelta(f"{method}: noise must not be gaussian at delta = 0: use laplace, or leave out noise")
+        raise NeedsDelta(f"{method}: noise must not be gaussian at delta = 0. Use laplace, or leave out noise")
     return noise or ("laplace" if privacy.is_pure else "gaussian")
 
 

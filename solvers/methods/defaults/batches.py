@@ -63,7 +63,7 @@ def fill_form(name: str, form: Form | None, problem: Problem, privacy: Privacy, 
     """
     if form is not None:
         if form == "centred" and problem.outputs > 1:
-            raise Unsuitable(f"{name}: form 'centred' needs a loss of one margin: use form 'safeguarded'")
+            raise Unsuitable(f"{name}: form 'centred' needs a loss of one margin. Use form 'safeguarded'")
         return form
     if problem.outputs > 1:
         return "safeguarded"

@@ -11,7 +11,7 @@ from accounting.privacy import Privacy
 from solvers.bounds import gradient_bound
 from solvers.errors import Unsuitable
 from solvers.methods.checks import check_count, check_loss, check_step
-from solvers.methods.defaults import accelerated_step, accelerated_steps, descent_time, distance, mirror_time
+from solvers.methods.defaults.descent import accelerated_step, accelerated_steps, descent_time, distance, mirror_time
 from solvers.methods.run import Bounds, FullBatchRun, Start, Strict
 from solvers.oracles import FullBatch
 from solvers.potentials import POTENTIALS, HalfSquaredL2, Potential

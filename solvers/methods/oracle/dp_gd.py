@@ -15,7 +15,7 @@ from solvers.errors import Unsuitable
 from solvers.hidden_steps import contraction, step_bound
 from solvers.methods.average import Average
 from solvers.methods.checks import check_count, check_loss, check_smooth, check_step
-from solvers.methods.defaults import accelerated_step, accelerated_steps, descent_time
+from solvers.methods.defaults.descent import accelerated_step, accelerated_steps, descent_time
 from solvers.methods.run import Bounds, FullBatchRun, Start, Strict
 from solvers.oracles import FullBatch
 from solvers.potentials.half_squared_l2 import directions
@@ -103,7 +103,7 @@ class DpGd(Strict):
         if release == "last" and not (problem.is_convex and problem.mu > 0):
             raise Unsuitable(
                 "dp_gd: release 'last' needs a convex loss and a strongly convex regularizer, l2 or elastic_net, "
-                "because hidden steps have a bounded cost only if steps contract: use release 'average'"
+                "because hidden steps have a bounded cost only if steps contract. Use release 'average'"
             )
         time, steps, step = descent_time(problem, privacy), self.steps, self.step
         if release == "last":

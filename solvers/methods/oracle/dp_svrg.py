@@ -2,15 +2,14 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
-from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.methods.average import Average
 from solvers.methods.checks import check_count, check_forms, check_loss, check_step
 from solvers.methods.defaults import batches
 from solvers.methods.oracle import variance_reduced
-from solvers.methods.run import Bounds, SampledRun, Start, Strict
+from solvers.methods.run import Strict
 from solvers.oracles import Sampled
 from solvers.problem import Problem, Vector
 
@@ -85,41 +84,22 @@ class DpSvrg(Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class DpSvrgRun(SampledRun):
+class DpSvrgRun(variance_reduced.VarianceReducedRun):
     """Resolved settings of `DpSvrg`."""
 
-    epochs: int
-    inner_steps: int
-    batch: int
-    step: float
-    form: batches.Form = "safeguarded"
-    step_rule: variance_reduced.StepRule = "fixed"
     name: Literal["dp_svrg"] = "dp_svrg"
-    walks: ClassVar[bool] = True
 
-    def queries(self, problem: Problem) -> tuple[Query, ...]:
-        """Return T snapshots and T m changes, or T m printed steps."""
-        return variance_reduced.queries(problem, self.epochs, self.epochs * self.inner_steps, self.batch, self.form)
-
-    def bounds(self, problem: Problem) -> Bounds:
-        """Return the largest effect of a record on each answer, and the number of coordinates."""
-        return variance_reduced.bounds(problem, self.batch, self.form)
-
-    def gradient_evaluations(self, problem: Problem) -> float:
-        """Return T (n + 2 m b), an upper bound on the expected number."""
-        return float(self.epochs) * (problem.n + 2.0 * self.inner_steps * self.batch)
-
-    def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
-        """Return why no bound is proven."""
-        return variance_reduced.UNPROVEN
+    @property
+    def total_steps(self) -> int:
+        """K = T m."""
+        return self.epochs * self.inner_steps
 
     def run(self, oracle: Sampled, problem: Problem) -> Vector:
         """Return the private model."""
-        w, mean, total = problem.start, Average(), self.epochs * self.inner_steps
-        estimates = variance_reduced.Estimates(oracle, problem, self.form, self.step_rule, self.step, self.batch)
+        w, mean, estimates = problem.start, Average(), self.estimates(oracle, problem)
         for epoch in range(self.epochs):
             eta, count = estimates.move(w, self.inner_steps), epoch * self.inner_steps
             for points in estimates.walk(w, eta, self.inner_steps):
-                mean.add_all(points[max(0, total // 2 - count) :])
+                mean.add_all(points[max(0, self.total_steps // 2 - count) :])
                 w, count = points[-1], count + len(points)
         return mean.value

@@ -1,17 +1,15 @@
 """DP-SVRG++: DP-SVRG with epochs that double in length (Wang, Ye and Xu 2017, Algorithm 2), as mechanism S."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
-from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.methods.average import Average
 from solvers.methods.checks import check_count, check_forms, check_loss, check_step
 from solvers.methods.defaults import batches
 from solvers.methods.oracle import variance_reduced
-from solvers.methods.run import Bounds, SampledRun, Start, Strict
+from solvers.methods.run import Strict
 from solvers.oracles import Sampled
 from solvers.problem import Problem, Vector
 
@@ -82,41 +80,23 @@ class DpSvrgPp(Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class DpSvrgPpRun(SampledRun):
+class DpSvrgPpRun(variance_reduced.VarianceReducedRun):
     """Resolved settings of `DpSvrgPp`."""
 
-    epochs: int
-    inner_steps: int
-    batch: int
-    step: float
-    form: batches.Form = "safeguarded"
-    step_rule: variance_reduced.StepRule = "fixed"
     name: Literal["dp_svrg_pp"] = "dp_svrg_pp"
-    walks: ClassVar[bool] = True
 
-    def queries(self, problem: Problem) -> tuple[Query, ...]:
-        """Return T snapshots and K = 2 m (2^T - 1) changes, or K printed steps."""
-        changes = _steps(self.epochs, self.inner_steps)
-        return variance_reduced.queries(problem, self.epochs, changes, self.batch, self.form)
-
-    def bounds(self, problem: Problem) -> Bounds:
-        """Return the largest effect of a record on each answer, and the number of coordinates."""
-        return variance_reduced.bounds(problem, self.batch, self.form)
-
-    def gradient_evaluations(self, problem: Problem) -> float:
-        """Return T n + 4 m (2^T - 1) b, an upper bound on the expected number."""
-        return float(self.epochs) * problem.n + 2.0 * _steps(self.epochs, self.inner_steps) * self.batch
-
-    def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
-        """Return why no bound is proven."""
-        return variance_reduced.UNPROVEN
+    @property
+    def total_steps(self) -> int:
+        """K = 2 m (2^T - 1)."""
+        return _steps(self.epochs, self.inner_steps)
 
     def run(self, oracle: Sampled, problem: Problem) -> Vector:
         """Return the private model."""
         w = anchor = problem.start
-        estimates = variance_reduced.Estimates(oracle, problem, self.form, self.step_rule, self.step, self.batch)
-        for length in _lengths(self.epochs, self.inner_steps):
-            eta, mean = estimates.move(anchor, length), Average()
+        estimates = self.estimates(oracle, problem)
+        for epoch in range(1, self.epochs + 1):
+            length, mean = self.inner_steps << epoch, Average()
+            eta = estimates.move(anchor, length)
             for points in estimates.walk(w, eta, length):
                 mean.add_all(points)
                 w = points[-1]
@@ -124,11 +104,6 @@ class DpSvrgPpRun(SampledRun):
         return anchor
 
 
-def _lengths(epochs: int, inner_steps: int) -> Iterator[int]:
-    """Return the lengths of the epochs: 2 m, 4 m, ..., 2^T m."""
-    return (inner_steps << s for s in range(1, epochs + 1))
-
-
 def _steps(epochs: int, inner_steps: int) -> int:
-    """Return the sum of the lengths, 2 m (2^T - 1)."""
+    """Return 2 m (2^T - 1), the sum of the lengths 2 m, 4 m, ..., 2^T m of the epochs."""
     return (inner_steps << (epochs + 1)) - 2 * inner_steps

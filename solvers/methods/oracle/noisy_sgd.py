@@ -10,7 +10,8 @@ from accounting.privacy import Privacy
 from solvers.bounds import sampled_bound
 from solvers.methods.average import Average
 from solvers.methods.checks import check_count, check_step
-from solvers.methods.defaults import answers_std, batches, distance
+from solvers.methods.defaults import batches
+from solvers.methods.defaults.descent import answers_std, distance
 from solvers.methods.run import Bounds, SampledRun, Strict
 from solvers.oracles import Sampled
 from solvers.problem import Problem, Vector

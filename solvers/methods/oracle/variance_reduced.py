@@ -1,7 +1,9 @@
-"""Queries, bounds and steps that dp_svrg and dp_svrg_pp share: sampled changes against an anchor."""
+"""Settings, queries, bounds and steps that dp_svrg and dp_svrg_pp share: sampled changes against an anchor."""
 
+from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Literal
+from dataclasses import dataclass
+from typing import ClassVar, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,13 +12,13 @@ from accounting.mechanisms import Gaussian, PoissonGaussian, SvrgStep
 from accounting.plan import Query
 from solvers.bounds import gradient_bound, printed_bound, sampled_bound
 from solvers.methods.defaults.batches import SNAPSHOT_SHARE, Form, barzilai_borwein, longest_step
-from solvers.methods.run import Bounds
+from solvers.methods.run import Bounds, SampledRun, Start
 from solvers.oracles import Sampled
 from solvers.problem import Problem, Vector
 
 StepRule = Literal["fixed", "barzilai_borwein"]
 
-UNPROVEN = (
+_UNPROVEN = (
     "No bound with constants is proven for this method: all steps of an epoch share the noise of its snapshot, and the "
     "theorems need fresh noise in every step."
 )
@@ -24,25 +26,59 @@ _MOST_POINTS, _MOST_COORDINATES = 1_000, 1 << 18  # of a walk between two report
 _SHORTEST = 0.25  # a Barzilai-Borwein step is at least this share of the planned step
 
 
-def queries(problem: Problem, snapshots: int, changes: int, batch: int, form: Form) -> tuple[Query, ...]:
-    """Return snapshots over all rows, for a quarter of mu^2, and changes over Poisson batches of rate b / n.
+@dataclass(frozen=True, slots=True)
+class VarianceReducedRun(SampledRun):
+    """Resolved settings that both methods have."""
 
-    Form 'printed' has steps instead, of an exact snapshot and a change over b of n rows together.
-    """
-    if form == "printed":
-        return (Query("step", changes, SvrgStep(batch, problem.n)),)
-    return (
-        Query("snapshot", snapshots, Gaussian(), SNAPSHOT_SHARE),
-        Query("change", changes, PoissonGaussian(batch / problem.n), 1 - SNAPSHOT_SHARE),
-    )
+    epochs: int
+    inner_steps: int
+    batch: int
+    step: float
+    form: Form = "safeguarded"
+    step_rule: StepRule = "fixed"
 
+    walks: ClassVar[bool] = True
 
-def bounds(problem: Problem, batch: int, form: Form) -> Bounds:
-    """Return the largest effect of a record on each answer, and the number of coordinates."""
-    if form == "printed":
-        return {"step": (printed_bound(problem, batch), problem.size)}
-    change = sampled_bound(problem, batch, problem.G)
-    return {"snapshot": (gradient_bound(problem), problem.size), "change": (change, problem.size)}
+    @property
+    @abstractmethod
+    def total_steps(self) -> int:
+        """K, the number of steps of all epochs."""
+
+    @final
+    def queries(self, problem: Problem) -> tuple[Query, ...]:
+        """Return snapshots over all rows, for a quarter of mu^2, and changes over Poisson batches of rate b / n.
+
+        Form 'printed' has steps instead, of an exact snapshot and a change over b of n rows together.
+        """
+        if self.form == "printed":
+            return (Query("step", self.total_steps, SvrgStep(self.batch, problem.n)),)
+        return (
+            Query("snapshot", self.epochs, Gaussian(), SNAPSHOT_SHARE),
+            Query("change", self.total_steps, PoissonGaussian(self.batch / problem.n), 1 - SNAPSHOT_SHARE),
+        )
+
+    @final
+    def bounds(self, problem: Problem) -> Bounds:
+        """Return the largest effect of a record on each answer, and the number of coordinates."""
+        if self.form == "printed":
+            return {"step": (printed_bound(problem, self.batch), problem.size)}
+        change = sampled_bound(problem, self.batch, problem.G)
+        return {"snapshot": (gradient_bound(problem), problem.size), "change": (change, problem.size)}
+
+    @final
+    def gradient_evaluations(self, problem: Problem) -> float:
+        """Return T n + 2 K b, an upper bound on the expected number."""
+        return float(self.epochs) * problem.n + 2.0 * self.total_steps * self.batch
+
+    @final
+    def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
+        """Return why no bound is proven."""
+        return _UNPROVEN
+
+    @final
+    def estimates(self, oracle: Sampled, problem: Problem) -> "Estimates":
+        """Return the estimates of gradients for these settings."""
+        return Estimates(oracle, problem, self.form, self.step_rule, self.step, self.batch)
 
 
 class Estimates:

@@ -13,8 +13,8 @@ from solvers.domains import Free
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Softmax, Squared
 from solvers.methods.checks import check_count, check_delta
-from solvers.methods.defaults import budget_mu
 from solvers.methods.defaults.adaptive_gd import CLASSES, NUMBERS, SETTINGS, SHARES, ridge, steps_at
+from solvers.methods.defaults.descent import budget_mu
 from solvers.methods.path import L1Weight, Path, reallocated, scaled
 from solvers.methods.run import Bounds, StandardisedRun, Strict
 from solvers.oracles import Standardised

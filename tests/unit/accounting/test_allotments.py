@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from accounting import Privacy
 from accounting.charges import UNIT, Cost
+from accounting.errors import BudgetExhausted
 from accounting.filter import Filter
 from accounting.records.allotments import Account, Allotment, Part, Standing, largest_part, reservations_fit, standing
 from accounting.records.events import Charged, Opened
@@ -176,10 +177,11 @@ class TestWhatTheLedgerSays:
         """Alone, a job within the budget is admitted whose charge does not fit; it would take what is reserved."""
         large = gaussian(self.RULE, 10.0)
         alone = Standing(opened(self.RULE))
-        assert alone.after(Charged("job", large, OWN)) is not None
+        assert alone.after(Charged("job", large, OWN)).state.whole
         for who in ("ada", "bob"):
             found = standing(opened(self.RULE), {}, {"ada": self._part(0.5)}, who)
-            assert found.after(Charged("job", large, OWN)) is None
+            with pytest.raises(BudgetExhausted):
+                found.after(Charged("job", large, OWN))
 
     def test_after_a_charge_that_took_all_nothing_is_reserved(self) -> None:
         state, _ = advance(opened(self.RULE), Charged("job", gaussian(self.RULE, 10.0), OWN), "t")

@@ -1,7 +1,6 @@
 """Receipts that an earlier version issued, of every mechanism it had: each must verify for ever."""
 
 import json
-from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -9,16 +8,8 @@ import pytest
 from accounting.errors import ReceiptInvalid
 from accounting.mechanisms import Mechanism
 from accounting.records.chain import Entry
-from accounting.records.documents import parse
 from accounting.records.receipt import recompute, verify
-
-ISSUED = parse((Path(__file__).parent / "issued_receipts.json").read_bytes())
-# Made for their day's test, of other records than they state, as no method plans them; and n of which they would be
-OTHERS = {
-    "r resampled laplace": 1000,
-    "r every mechanism with a Renyi curve": 50,
-    "r extremes": 10**9,
-}
+from tests.support.issued import ISSUED, OTHERS
 
 
 @pytest.mark.slow

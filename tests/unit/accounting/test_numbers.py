@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from accounting.errors import OutOfRange
-from accounting.numbers import SMALLEST_RATE, finite, rate, whole, within
+from accounting.numbers import finite, whole, within
 
 NO_NUMBERS = (math.nan, math.inf, -math.inf, True, "1", None, Decimal(1), 10**400, [1.0])
 
@@ -16,7 +16,6 @@ def test_what_is_no_finite_number_is_refused(value: object) -> None:
     for check in (
         lambda: finite(value, "it"),
         lambda: within(value, "it", 0.0, 1e300),
-        lambda: rate(value, "it"),
         lambda: whole(value, "it", 0, 10),
     ):
         with pytest.raises(OutOfRange, match="it"):
@@ -26,11 +25,7 @@ def test_what_is_no_finite_number_is_refused(value: object) -> None:
 def test_ranges_are_closed() -> None:
     assert [within(v, "it", 1, 2) for v in (1, 1.5, 2)] == [1.0, 1.5, 2.0]
     assert [whole(v, "it", 1, 2) for v in (1, 2)] == [1, 2]
-    assert [rate(v, "it") for v in (SMALLEST_RATE, 1)] == [SMALLEST_RATE, 1.0]
     assert type(finite(3, "it")) is float
     for check, value in ((within, 0.99), (within, 2.01), (whole, 0), (whole, 3), (whole, 1.0)):
         with pytest.raises(OutOfRange):
             check(value, "it", 1, 2)
-    for value in (0.0, math.nextafter(SMALLEST_RATE, 0), math.nextafter(1, 2), -0.5):
-        with pytest.raises(OutOfRange):
-            rate(value, "it")

@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,58 +13,34 @@ from accounting.calibration import calibrate
 from accounting.errors import CodecError, LedgerInvalid, ReceiptInvalid
 from accounting.filter import Cost, Filter
 from accounting.records import receipt, signing
-from accounting.records.chain import Entry, Head, from_lines, link, to_lines
+from accounting.records.chain import Entry, Head, from_lines, to_lines
 from accounting.records.events import (
     Charged,
     External,
-    JobEvent,
     Joined,
-    LedgerEvent,
     Opened,
     Promised,
     Refunded,
-    Released,
-    Started,
 )
 from accounting.records.heads import read_head, sign_head
 from accounting.records.ledger import advance, share
 from accounting.records.offline import shares, verify_ledger, verify_receipt
-from tests.support.receipts import AT, GD, KEY, KEYS, MODEL, SVRG, make
-
-RULE = Filter.open("gdp", Privacy(2.0, 1e-6))
-
-
-def chain(*events: LedgerEvent, rule: Filter = RULE, dataset: str = "d1", records: int = 20_000) -> list[Entry]:
-    state, first = advance(None, Opened(dataset, records, rule), AT)
-    entries = [first]
-    for event in events:
-        state, entry = advance(state, event, AT)
-        entries.append(entry)
-    return entries
-
-
-PAID = RULE.cost(calibrate(GD, Privacy(0.5, 1e-6)).plan)
-
-
-def job(name: str, epsilon: float = 0.5, paid: Cost = PAID) -> tuple[JobEvent, ...]:
-    return Charged(name, paid, Privacy(epsilon, 1e-6)), Started(name, 1), Released(name, 1, MODEL)
-
-
-LEDGER = chain(*job("j1"), *job("j2"))
-RELEASE = LEDGER[3]
-
-
-def signed(**change: Any) -> dict[str, Any]:
-    built = make(**{"entry": RELEASE} | change)
-    return {"receipt": built, "signature": receipt.sign(built, KEY)}
-
-
-def relinked(entries: Sequence[Entry]) -> list[Entry]:
-    """The same bodies in a chain that holds."""
-    made: list[Entry] = []
-    for entry in entries:
-        made.append(link(len(made) + 1, entry.kind, entry.body, made[-1].hash if made else "0" * 64))
-    return made
+from tests.support.ledgers import (
+    BROKEN,
+    LEDGER,
+    NOT_HELD,
+    PAID,
+    PART,
+    RELEASE,
+    RULE,
+    chain,
+    job,
+    overspent,
+    rewritten,
+    signed,
+    told_of,
+)
+from tests.support.receipts import AT, KEY, KEYS, MODEL, SVRG, make
 
 
 def test_a_ledger_survives_its_file_and_contains_its_heads() -> None:
@@ -72,29 +48,6 @@ def test_a_ledger_survives_its_file_and_contains_its_heads() -> None:
     assert read == LEDGER
     state = verify_ledger(read, [entry.head for entry in LEDGER])
     assert (state.sequence, state.charges, state.spent) == (7, 2, (2 * PAID[0],))
-
-
-def _rewritten() -> list[Entry]:
-    """History told anew, every hash computed again: a smaller charge."""
-    cheaper = replace(LEDGER[1], body=LEDGER[1].body | {"cost": ["1"]})
-    return relinked([LEDGER[0], cheaper, *LEDGER[2:]])
-
-
-def _overspent() -> list[Entry]:
-    """More than the filter admits, each hash in order."""
-    dear = {**LEDGER[4].body, "cost": [str(RULE.thresholds[0])]}
-    return relinked([*LEDGER[:4], replace(LEDGER[4], body=dear), *LEDGER[5:]])
-
-
-BROKEN: dict[str, tuple[Callable[[], list[Entry]], str]] = {
-    "nothing": (list, "first entry"),
-    "the start is missing": (lambda: LEDGER[1:], "first entry"),
-    "the end is missing": (lambda: LEDGER[:5], r"ends at entry 5, below the head 7:[0-9a-f]{64}: its end is lost"),
-    "an entry is missing": (lambda: [*LEDGER[:4], *LEDGER[5:]], "the chain breaks at entry 4"),
-    "rewritten": (_rewritten, r"does not contain the head 4:[0-9a-f]{64}"),
-    "overspent": (_overspent, "entry 5 does not follow"),
-    "released twice": (lambda: relinked([*LEDGER, LEDGER[3]]), "entry 8"),
-}
 
 
 @pytest.mark.parametrize(("made", "why"), BROKEN.values(), ids=BROKEN)
@@ -105,7 +58,7 @@ def test_what_was_done_to_a_ledger_is_found(made: Callable[[], list[Entry]], why
 
 
 def test_a_ledger_told_anew_holds_by_itself_so_a_head_is_needed() -> None:
-    assert verify_ledger(_rewritten()).spent == (PAID[0] + 1,)
+    assert verify_ledger(rewritten()).spent == (PAID[0] + 1,)
 
 
 @pytest.mark.parametrize(
@@ -145,70 +98,6 @@ def test_a_head_is_taken_from_a_signed_head_or_a_receipt_and_from_nothing_else()
 def test_a_receipt_is_found_in_its_ledger() -> None:
     found = verify_receipt(signed(), KEYS, LEDGER, [LEDGER[-1].head])
     assert (found.holds, found.chain, found.reason) == (True, True, None)
-
-
-PART = Charged("j1", PAID, Privacy(0.5, 1e-6))
-SHARE = share(advance(verify_ledger(chain()), PART, AT)[0], PAID)
-
-
-def told_of(ledger: list[Entry], why: str) -> dict[str, Any]:
-    """A receipt that this ledger does not hold for this reason."""
-    if "release" in why.replace("released", ""):
-        return signed()
-    more: dict[str, Any] = {"share": SHARE / 2} if "share" in why else {}
-    if "profile" in why:
-        more = {"profile": {"job": "p1", "sha256": MODEL}}
-    (entry,) = (entry for entry in ledger if entry.kind == "released" and entry.body["job"] == "j1")
-    return signed(entry=entry, **more)
-
-
-NOT_HELD = {
-    "ends before": (LEDGER[:3], "the ledger ends before this release"),
-    "told anew": (_rewritten(), "the ledger's entry is not this release"),
-    "of another job": (chain(*job("j3"), *job("j1")), "the ledger's entry is not this release"),
-    "another dataset's": (
-        chain(*job("j1"), dataset="d2"),
-        "the ledger has no such dataset, or other records or neighbors",
-    ),
-    "of fewer records": (
-        chain(*job("j1"), records=19_999),
-        "the ledger has no such dataset, or other records or neighbors",
-    ),
-    "another analyst's": (
-        chain(Charged("j1", PAID, Privacy(0.5, 1e-6), "bob"), *job("j1")[1:]),
-        "the ledger charged another analyst, dataset or method",
-    ),
-    "charged for less": (chain(*job("j1", 0.25)), "the ledger charged less than the receipt states"),
-    "of another share": (
-        chain(replace(PART, share=SHARE), *job("j1")[1:]),
-        "the ledger charged another share of the budget",
-    ),
-    "before its profile": (chain(*job("j1"), *job("p1")), "the ledger released no such profile before this charge"),
-    "by another profile": (
-        chain(Charged("p1", PAID, Privacy(0.5, 1e-6)), Started("p1", 1), Released("p1", 1, "ef" * 32), *job("j1")),
-        "the ledger released no such profile before this charge",
-    ),
-    "by what is no profile": (
-        chain(
-            Charged("p1", PAID, Privacy(0.5, 1e-6), "ada", "d1", "dp_gd"),
-            Started("p1", 1),
-            Released("p1", 1, MODEL),
-            *job("j1"),
-        ),
-        "the ledger released no such profile before this charge",
-    ),
-    "by a profile of the family's other dataset": (
-        chain(
-            Joined("d2", 20_000, "steward"),
-            Charged("p1", PAID, Privacy(0.5, 1e-6), "ada", "d2", "profile"),
-            Started("p1", 1),
-            Released("p1", 1, MODEL),
-            *job("j1"),
-        ),
-        "the ledger released no such profile before this charge",
-    ),
-    "charged less": (chain(*job("j1", 0.5, (PAID[0] * 9 // 10,))), "the ledger charged less than these queries cost"),
-}
 
 
 @pytest.mark.parametrize(("ledger", "why"), NOT_HELD.values(), ids=NOT_HELD)
@@ -264,7 +153,7 @@ def test_a_family_has_the_unit_that_its_ledger_opened_with() -> None:
 
 def test_a_ledger_that_does_not_hold_is_no_witness() -> None:
     with pytest.raises(LedgerInvalid):
-        verify_receipt(signed(), KEYS, _overspent())
+        verify_receipt(signed(), KEYS, overspent())
     with pytest.raises(LedgerInvalid, match="does not contain the head"):
         verify_receipt(signed(), KEYS, LEDGER, [Head(4, "0" * 64)])
     with pytest.raises(ReceiptInvalid):

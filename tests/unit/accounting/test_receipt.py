@@ -3,7 +3,6 @@
 import base64
 import contextlib
 import copy
-import functools
 import json
 import os
 import stat
@@ -29,13 +28,10 @@ from accounting.mechanisms import (
     Gaussian,
     Laplace,
     Mechanism,
-    Parallel,
     PoissonGaussian,
-    RandomAllocation,
     Resampled,
     Selection,
     SvrgStep,
-    WithoutReplacement,
 )
 from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves
 from accounting.plan import Plan, PlannedQuery, Query, ReleasePlan
@@ -46,15 +42,21 @@ from accounting.records.codec import MAX_QUERIES, plan_to_json
 from accounting.records.documents import canonical
 from accounting.records.signing import SigningKey, check_json
 from accounting.records.statement import check
-from tests.support.receipts import ENTRY, GD, KEY, KEYS, MODEL, SVRG, make, release_entry
-
-
-def document(built: receipt.Receipt, key: SigningKey = KEY) -> dict[str, Any]:
-    """As it comes out of a file."""
-    return receipt.read(json.dumps({"receipt": built, "signature": receipt.sign(built, key)}))
-
-
-GOOD = document(make())
+from tests.support.receipts import (
+    BAD_EVENTS,
+    ENTRY,
+    GD,
+    GOOD,
+    KEY,
+    KEYS,
+    MODEL,
+    OF_RECORDS,
+    SVRG,
+    document,
+    make,
+    release_entry,
+    signed,
+)
 
 
 @pytest.mark.slow
@@ -336,12 +338,6 @@ def test_only_a_release_is_a_release() -> None:
     assert (found.signature, found.chain, found.holds) == (True, False, False)
 
 
-def signed(change: dict[str, Any]) -> dict[str, Any]:
-    """A receipt with some fields replaced, truly signed."""
-    built = GOOD["receipt"] | change
-    return {"receipt": built, "signature": receipt.sign(built, KEY)}
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -359,42 +355,6 @@ def signed(change: dict[str, Any]) -> dict[str, Any]:
 def test_a_signed_receipt_with_a_senseless_event_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ReceiptInvalid):
         receipt.verify(signed(change), KEYS)
-
-
-GAUSSIAN = GOOD["receipt"]["event"]["event"]
-
-
-def repeated(event: Any, count: Any) -> dict[str, Any]:
-    return {"type": "SelfComposedDpEvent", "count": count, "event": event}
-
-
-BAD_EVENTS: dict[str, Any] = {
-    "null": None,
-    "list": [repeated(GAUSSIAN, 100)],
-    "text": "GaussianDpEvent",
-    "empty": {},
-    "no type": {"count": 100, "event": GAUSSIAN},
-    "unknown type": repeated(GAUSSIAN | {"type": "ZCDpEvent"}, 100),
-    "a module path": repeated(GAUSSIAN | {"type": "os.system"}, 100),
-    "a class to import": {"module_name": "dp_accounting.dp_event", "class_name": "GaussianDpEvent"},
-    "an unhashable type": repeated(GAUSSIAN | {"type": ["GaussianDpEvent"]}, 100),
-    "a private extra": repeated(GAUSSIAN | {"_": 1}, 100),
-    "a missing key": repeated({"type": "GaussianDpEvent"}, 100),
-    **{
-        name: repeated(GAUSSIAN | {"noise_multiplier": z}, 100)
-        for name, z in {
-            "NaN": float("nan"), "infinity": float("inf"), "zero": 0.0, "subnormal": 5e-324, "huge": 1e300,
-            "a huge integer": 10**400, "a bool": True, "an array": [GAUSSIAN["noise_multiplier"]],
-            "negative": -GAUSSIAN["noise_multiplier"], "a number in a string": str(GAUSSIAN["noise_multiplier"]),
-            "more noise by one in a hundred million": GAUSSIAN["noise_multiplier"] * (1 + 1e-8),
-        }.items()
-    },
-    **{f"count {count!r}": repeated(GAUSSIAN, count) for count in (0, -1, 99, 100.0, True, "100", 2**53 + 1)},
-    "sampled": repeated({"type": "PoissonSampledDpEvent", "sampling_probability": 0.01, "event": GAUSSIAN}, 100),
-    "composed in another way": {"type": "ComposedDpEvent", "events": [GAUSSIAN] * 100},
-    "a composition around it": {"type": "ComposedDpEvent", "events": [repeated(GAUSSIAN, 100)]},
-    "nested beyond reason": functools.reduce(lambda event, _: repeated(event, 1), range(900), GAUSSIAN),
-}  # fmt: skip
 
 
 @pytest.mark.parametrize("event", BAD_EVENTS.values(), ids=BAD_EVENTS.keys())
@@ -597,19 +557,6 @@ def _planned(mechanism: Mechanism, z: float = 50.0) -> Plan:
 
 def _of(plan: Plan, **change: Any) -> receipt.Receipt:
     return make(release_plan=ReleasePlan(plan, 100.0, 1e-6, "any", "1"), transcript=plan, **change)
-
-
-OF_RECORDS = {  # what is asked of 20,000 records, and of how many more or less it cannot be
-    "fresh batches": (SvrgStep(100, 20_000), 19_999),
-    "batches": (WithoutReplacement(100, 20_000), 19_999),
-    "a bootstrap sample": (Resampled(Laplace(), 20_000), 19_999),
-    "a larger bootstrap sample": (Resampled(Laplace(), 20_000), 20_001),
-    "parts of one": (Parallel(Gaussian(), 20_000), 19_999),
-    "parts of a bootstrap sample": (Resampled(Parallel(Laplace(), 7), 20_000), 6),
-    "Poisson batches of one": (PoissonGaussian(1 / 20_000), 19_998),
-    "slots of one": (RandomAllocation(0.5, 10_000), 19_998),
-    "ordered slots of one": (RandomAllocation(1.0, 20_000, "ordered"), 19_998),
-}
 
 
 @pytest.mark.parametrize("unit", [Unit(), Unit("person", 1)])

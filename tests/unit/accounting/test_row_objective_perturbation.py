@@ -15,7 +15,8 @@ from accounting.accountants import RdpAccountant, SingleUseAccountant
 from accounting.calibration import calibrate, certify
 from accounting.divergences.gaussian import gauss_delta
 from accounting.errors import ReceiptInvalid
-from accounting.mechanisms import Gaussian, ObjectivePerturbation, PerturbedObjective, RowObjectivePerturbation
+from accounting.mechanisms import Gaussian, ObjectivePerturbation, RowObjectivePerturbation
+from accounting.mechanisms.objective_perturbation import AbstractPerturbedObjective
 from accounting.mechanisms.row_objective_perturbation import Profile
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery, Query
@@ -220,7 +221,7 @@ def test_what_it_does_not_reach_is_infinite_or_the_curve_s() -> None:
 
 
 @pytest.mark.parametrize("mechanism", [ObjectivePerturbation(0.5), RowObjectivePerturbation(0.5)])
-def test_b_has_the_noise_that_is_priced(mechanism: PerturbedObjective) -> None:
+def test_b_has_the_noise_that_is_priced(mechanism: AbstractPerturbedObjective) -> None:
     """s = z G, and no less; that what is drawn has this std is every mechanism's contract."""
     for z, bound in ((1e-3, 1e-6), (3.0, 0.7), (1e12, 1e6)):
         assert 1 <= mechanism.std(z, bound, 5) / (z * bound) < 1 + 1e-9

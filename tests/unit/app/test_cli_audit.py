@@ -35,8 +35,28 @@ def test_an_unknown_method_is_told_which_there_are(capsys: pytest.CaptureFixture
     assert "dp_svrg" in capsys.readouterr().err
     with pytest.raises(SystemExit) as ended:
         main(["audit", "dp_gd", "--neighbors", "add_remove"])
-    assert ended.value.code == 1
-    assert "--neighbors must be replace_one or zero_out" in capsys.readouterr().err
+    assert ended.value.code == 2
+    assert "replace_one" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=str)
+def test_each_method_is_reported_when_it_is_finished(
+    options: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reports = []
+
+    def attack(*_: object, **__: object) -> list[Finding]:
+        reports.append(capsys.readouterr())
+        return [Finding(1e-6, 1.0, 0.5, 1.5), Finding(1e-3, 1.0, 0.5, 0.75)]
+
+    monkeypatch.setattr("solvers.audit.audit", attack)
+    with pytest.raises(SystemExit) as ended:
+        main(["audit", "all", *options])
+    assert ended.value.code == 0
+    assert all(report.out == "" for report in reports)
+    assert [report.err.count("1 holds, 1 undecided") for report in reports] == [0] + [1] * (len(reports) - 1)
+    if options:
+        assert len(json.loads(capsys.readouterr().out)) == len(reports)
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]], ids=str)

@@ -7,7 +7,8 @@ import pytest
 from pydantic import Field, ValidationError, field_validator
 
 from accounting.errors import OutOfRange
-from app.http.errors import CODES, MEDIA_TYPE, ApiError, invalid, of_status, responses
+from app.http.codes import CODES
+from app.http.errors import MEDIA_TYPE, ApiError, invalid, of_status, responses
 from purse.wire.base import Wire
 from purse.wire.problems import ProblemDetails, Remaining
 

@@ -165,3 +165,15 @@ def test_a_sample_is_scored_on_rows_apart(tmp_path: Path) -> None:
     assert found.optimum > 0.9
     with pytest.raises(ValueError, match="5 rows"):
         _ = Sample.of(sample.rows[:4]).parted
+
+
+def test_fewer_runs_are_made_by_default_if_more_would_exceed_the_work_limit() -> None:
+    """Issue 29, friction 28: a forecast for thousands of categories was refused with its own defaults."""
+    design = Design.of(_spec(), _asked("well").job)
+    problem = Problem(Logistic(), n=10**6, d=design.d, row_norm=design.row_norm, columns=design.columns)
+    few, many = ([plan(methods.DpGd(steps=steps), problem, Privacy(1.0, 1e-6))] for steps in (10, 30_000))
+    assert forecasts._fitting(few, None) == (10, forecasts._affordable(few, 10))
+    runs, records = forecasts._fitting(many, None)
+    assert (runs, records) == (3, forecasts._affordable(many, 3))
+    with pytest.raises(OutOfRange):
+        forecasts._fitting(many, 10)

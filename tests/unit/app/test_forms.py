@@ -44,7 +44,7 @@ def test_what_is_left_empty_is_told_as_a_form_has_it(forms: Forms) -> None:
     declared = _by_name(forms.fields("DatasetSpec", {}, {"targets": ["age"]}))
     asked = _by_name(forms.fields("JobRequest", {}, {"features": ["age"]}))
     assert (declared["targets"].default, asked["features"].default) == ("none", "all")
-    assert declared["unit"].hint.endswith("a single row, if left empty.")
+    assert declared["unit"].hint.endswith("If left empty, single rows are protected.")
 
 
 def test_a_tab_is_typed_as_it_is_written(forms: Forms) -> None:

@@ -8,7 +8,7 @@ import pytest
 from app.jobs import release
 from app.jobs.store import JobRow
 from purse import Model
-from tests.unit.app.test_quotes import priced
+from tests.support.quotes import priced
 
 
 @pytest.mark.parametrize("method", ["output_perturbation", "dp_gd"])

@@ -18,7 +18,7 @@ from accounting.privacy import Privacy
 from accounting.records.codec import plan_to_json
 from app.jobs import release, service
 from app.jobs.store import JobRow
-from app.sources.design import Design
+from app.sources.design import Design, load
 from app.sources.spec import JobSpec
 from app.wire import JobRequest
 from app.worker.dispatcher import Dispatcher
@@ -33,7 +33,6 @@ from solvers.problem import Problem
 from solvers.regularizers import L1, L2, ElasticNet, Regularizer
 from tests.support.inline_engine import InlineEngine
 from tests.support.members import every
-from tests.support.service import SPEC
 from tests.support.world import World, run_out
 
 COLUMNS: list[dict[str, Any]] = [
@@ -201,23 +200,20 @@ def test_categories_without_released_support_are_published_with_coefficient_0() 
 
 
 def test_a_job_runs_and_is_released_as_it_was_priced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the request nor the declaration is asked again, and nobody makes a second design."""
+    """The stored request is not read again, and no second design is made."""
     world = World.at(tmp_path / "home")
     dataset = world.dataset()
     job = world.submit(dataset, features=["sex"], row_norm=1.25).id
-    declared = json.dumps(SPEC | {"columns": SPEC["columns"][::-1]})
     with world.database.write() as connection:
         connection.execute(sa.text("update jobs set request = '{}'"))
-        connection.execute(sa.text("update datasets set spec = :spec"), {"spec": declared})
     monkeypatch.setattr(Design, "of", None)
     seen = []
-    load = Design.load
 
     def loaded(design: Design, folder: Path) -> Any:
         seen.append(design)
         return load(design, folder)
 
-    monkeypatch.setattr(Design, "load", loaded)
+    monkeypatch.setattr("app.worker.execute.load", loaded)
     dispatcher = Dispatcher(world.settings, world.database, world.keys, InlineEngine())
     dispatcher.step()
     run_out(world, dispatcher)
@@ -259,6 +255,6 @@ def test_a_standardised_model_is_in_the_declared_columns_and_says_so(tmp_path: P
     run_out(world, dispatcher)
     models = [Model.model_validate_json(service.released(world.database, world.analyst, job, "model")) for job in jobs]
     assert [len(model.coefficients) for model in models] == [len(models[0].coefficients)] * 2
-    assert "standardised coefficients" in str(models[0].preparation)
+    assert "standardized coefficients" in str(models[0].preparation)
     assert "as declared" in str(models[1].preparation)
     world.check()

@@ -9,11 +9,13 @@ import sqlalchemy as sa
 from accounting.errors import BudgetExhausted, LedgerInvalid
 from accounting.filter import Filter
 from accounting.privacy import Privacy
+from accounting.records.allotments import Standing
 from accounting.records.events import Charged, Failed, Opened, Refunded, Started
 from accounting.records.replay import replay
 from app.datasets import store as datasets
 from app.identity import store as tokens
 from app.ledger import store
+from app.ledger.allotments import stands
 from app.persistence.session import Database
 from app.persistence.tables import allotments, analyst_spend, ledger_entries
 from purse.wire.datasets import DatasetSpec
@@ -42,7 +44,10 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 def _charge(database: Database, owner: str, job: str, cost: int) -> None:
     with database.write() as connection:
-        store.apply(connection, "ds_1", Charged(job, (cost,), OWN), AT, OWNERS[owner])
+        state = store.load_state(connection, "ds_1")
+        assert state is not None
+        standing = stands(connection, "ds_1", state, OWNERS[owner])
+        store.charge(connection, "ds_1", standing, Charged(job, (cost,), OWN), AT, OWNERS[owner])
 
 
 def _everything(database: Database) -> list[object]:
@@ -104,10 +109,23 @@ def test_refund_to_somebody_who_was_never_charged_writes_nothing(database: Datab
     assert _everything(database) == before
 
 
-def test_charge_without_an_owner_is_a_mistake_and_writes_nothing(database: Database) -> None:
+def test_refund_without_an_owner_is_a_mistake_and_writes_nothing(database: Database) -> None:
+    _charge(database, "ada", "job_1", 5)
     before = _everything(database)
     with pytest.raises(ValueError, match="owner"), database.write() as connection:
-        store.apply(connection, "ds_1", Charged("job_1", (5,), OWN), AT)
+        store.apply(connection, "ds_1", Refunded("job_1", (5,), False), AT)
+    assert _everything(database) == before
+
+
+def test_charge_by_a_stale_standing_writes_nothing(database: Database) -> None:
+    """A standing that was read before another charge would spend the same budget twice."""
+    with database.read() as connection:
+        state = store.load_state(connection, "ds_1")
+    assert state is not None
+    _charge(database, "ada", "job_1", 5)
+    before = _everything(database)
+    with pytest.raises(sa.exc.IntegrityError), database.write() as connection:
+        store.charge(connection, "ds_1", Standing(state), Charged("job_2", (5,), OWN), AT, OWNERS["bob"])
     assert _everything(database) == before
 
 
@@ -124,6 +142,6 @@ def test_unknown_dataset_has_no_state_and_no_ledger(database: Database) -> None:
         assert store.entries(connection, "ds_2") == []
         assert not store.exists(connection, "ds_2")
     with pytest.raises(LedgerInvalid), database.write() as connection:
-        store.apply(connection, "ds_2", Charged("job_1", (5,), OWN), AT, OWNERS["ada"])
+        store.apply(connection, "ds_2", Started("job_1", 1), AT)
     with database.read() as connection:
         assert connection.scalar(sa.select(sa.func.count()).select_from(ledger_entries)) == 1

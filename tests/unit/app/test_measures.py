@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.jobs import evaluations
-from app.jobs.measures import Counted, Quadratic, accepted
+from app.results import evaluations
+from app.results.measures import Counted, Quadratic, accepted
 from app.sources.design import Design
 from purse.wire.columns import NumberColumn
 from purse.wire.evaluations import Measured

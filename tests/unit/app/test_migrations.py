@@ -13,25 +13,34 @@ from alembic.script import ScriptDirectory
 
 from app.ledger.epoch import Epoch
 from app.persistence.files import StartRefused
-from app.persistence.schema import NEWEST, config, is_current, upgrade
+from app.persistence.schema import NEWEST, OLDEST, config, is_current, upgrade
 from app.persistence.session import Database
 from app.persistence.tables import metadata
 from app.worker.dispatcher import Dispatcher
 from tests.support.inline_engine import InlineEngine
+from tests.support.postgres import Cluster
 from tests.support.world import World, run_out
 
 FROZEN_HOMES = sorted(Path(__file__).parent.glob("home_*.zip"))
 
 
 def _database(folder: Path) -> Database:
-    """Return a database that is empty; on PostgreSQL if tests.service.test_postgres runs the test."""
+    """Return a database that is empty; on PostgreSQL if the test runs there."""
     return Database(os.environ.get("PURSE_DATABASE_URL") or f"sqlite:///{folder}/purse.sqlite3")
 
 
 def _upgraded(folder: Path) -> Database:
-    """Return a database made by all migrations; `Database.migrate` would create the newest tables at once."""
+    """Return a database of the oldest released version, upgraded by every migration."""
+    oldest = FROZEN_HOMES[0]
+    if "PURSE_DATABASE_URL" not in os.environ:
+        shutil.unpack_archive(oldest, folder)
     database = _database(folder)
     with database.write() as connection:
+        if connection.dialect.name == "postgresql":
+            for statement in oldest.with_suffix(".sql").read_text().split(";\n"):
+                if statement:
+                    connection.exec_driver_sql(statement)
+            MigrationContext.configure(connection).stamp(ScriptDirectory.from_config(config(connection)), OLDEST)
         upgrade(connection)
     return database
 
@@ -50,6 +59,7 @@ def _statements(database: Database) -> dict[str, set[str]]:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("each_database")
 def test_autogenerate_finds_no_difference(tmp_path: Path) -> None:
     database = _upgraded(tmp_path)
     assert _differences(database, metadata) == []
@@ -72,6 +82,34 @@ def test_a_new_database_equals_an_upgraded_one(tmp_path: Path) -> None:
         database.close()
 
 
+_CATALOG_QUERIES = (
+    "select table_name, column_name, data_type, character_maximum_length, is_nullable, column_default "
+    "from information_schema.columns where table_schema = 'public'",
+    "select conrelid::regclass::text, conname, pg_get_constraintdef(oid) from pg_constraint "
+    "where connamespace = 'public'::regnamespace",
+    "select indexname, indexdef, null from pg_indexes where schemaname = 'public'",
+    "select sequencename, null, null from pg_sequences where schemaname = 'public'",
+)
+
+
+def _schema(database: Database) -> set[tuple[object, ...]]:
+    """Return the columns, constraints, indexes and sequences as PostgreSQL describes them."""
+    with database.read() as connection:
+        return {tuple(row) for query in _CATALOG_QUERIES for row in connection.execute(sa.text(query))}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("on_postgres")
+def test_a_new_database_equals_an_upgraded_one_on_postgresql(tmp_path: Path, cluster: Cluster) -> None:
+    upgraded, new = _upgraded(tmp_path), Database(cluster.database())
+    new.migrate()
+    assert _schema(upgraded) == _schema(new)
+    assert len(_schema(new)) > 100, "there was something to compare"
+    upgraded.close()
+    new.close()
+
+
+@pytest.mark.usefixtures("each_database")
 def test_migrating_again_and_at_the_same_time_changes_nothing(tmp_path: Path) -> None:
     first, second = (_database(tmp_path) for _ in range(2))
     threads = [threading.Thread(target=database.migrate) for database in (first, second)]
@@ -85,8 +123,9 @@ def test_migrating_again_and_at_the_same_time_changes_nothing(tmp_path: Path) ->
     second.close()
 
 
-@pytest.mark.parametrize(("revision", "advice"), [("0001", "export"), ("0025", "export"), ("9999", "newer")])
+@pytest.mark.parametrize(("revision", "advice"), [("0001", "Export"), ("0025", "Export"), ("9999", "newer")])
 @pytest.mark.parametrize("at_start", [True, False])
+@pytest.mark.usefixtures("each_database")
 def test_a_schema_of_an_unreleased_or_newer_version_is_refused(
     tmp_path: Path, revision: str, advice: str, at_start: bool
 ) -> None:

@@ -4,7 +4,6 @@ import json
 import math
 from collections import Counter
 from dataclasses import replace
-from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
@@ -13,8 +12,11 @@ import pytest
 from accounting.noise import Noise
 from app.datasets.profiles import Released
 from app.http.errors import ApiError
-from app.jobs import profiles, release
+from app.jobs import release
 from app.jobs.store import JobRow
+from app.results import profiles, statistics
+from app.results.intervals import WIDE, Rows, quantile, stds_of
+from app.results.widths import widths
 from app.sources.spec import JobSpec
 from app.wire import StatisticRequest
 from purse.wire.datasets import DatasetSpec
@@ -24,19 +26,10 @@ from solvers.data_access import inputs
 from solvers.preparation import ByProfile
 from solvers.solve import run
 from solvers.statistics import Profile
+from tests.support.ages_and_pay import AGE, COLUMNS, PAID, N
 from tests.support.calculations import price
+from tests.support.quotes import SETTINGS, dataset, priced
 from tests.support.seeded import SeededBits
-from tests.unit.app.test_quotes import SETTINGS, dataset, priced
-
-COLUMNS: list[dict[str, Any]] = [
-    {"name": "age", "type": "number", "lower": 20, "upper": 60},
-    {"name": "paid", "type": "number", "lower": 0, "upper": 1000, "origin": 0, "scale": 500},
-    {"name": "sex", "type": "category", "categories": ["f", "m"]},
-]
-N = 20_000
-RNG = np.random.default_rng(11)
-AGE = np.clip(RNG.normal(35, 6, N), 20, 60)
-PAID = np.minimum(RNG.exponential(60, N), 500)
 
 
 def spec_of(epsilon: float = 0.5, bins: int = 20) -> JobSpec:
@@ -80,10 +73,10 @@ def test_numbers_are_in_their_own_units() -> None:
     assert sex.counts == pytest.approx([N / 2, N / 2, 0])
     for told, values, step in ((age, AGE, 2), (paid, PAID, 25)):
         assert told.quantiles is not None
-        for quantile in told.quantiles:
-            exact = np.quantile(values, quantile.share)
-            assert exact <= quantile.at.value <= exact + step
-            assert quantile.at.low <= exact <= quantile.at.high
+        for each in told.quantiles:
+            exact = np.quantile(values, each.share)
+            assert exact <= each.at.value <= exact + step
+            assert each.at.low <= exact <= each.at.high
 
 
 @pytest.mark.slow
@@ -115,7 +108,7 @@ def test_intervals_of_persons_hold_the_truth_as_often_though_the_number_of_rows_
     asked = {"dataset": "ds_1", "method": {"name": "profile", "bins": 20}, "privacy": {"epsilon": 0.2}}
     spec = price(row, StatisticRequest.model_validate_json(json.dumps(asked)), SETTINGS).spec
     assert isinstance(spec.method, Profile)
-    present, places = RNG.random(n * k) < 0.5, slice(n * k)
+    present, places = np.random.default_rng(11).random(n * k) < 0.5, slice(n * k)
     X = np.column_stack(((AGE[places] - 40) / 20, PAID[places] / 500, np.ones(n * k)))
     data, held = inputs.of_arrays(X, np.zeros(n * k), spec.problem, present), Counter[str]()
     for seed in range(runs):
@@ -192,3 +185,48 @@ def test_an_output_that_is_no_profile_of_the_table_is_not_released() -> None:
     for wrong in ((*good[:5], -1.0, *good[6:]), (*good[:10], -1.0, *good[11:])):  # a variance, and a noise, below 0
         with pytest.raises(release.Unreleasable, match="no moments"):
             document(wrong)
+
+
+def test_quoted_widths_of_a_profile_are_the_released_ones_if_exact() -> None:
+    spec = spec_of()
+    age, paid, sex = released(spec)
+    quoted = {(each.answer, each.column): each for each in widths(spec) or ()}
+    for column in (age, paid, sex):
+        width = quoted["count", column.column.name]
+        assert width.basis == "exact"
+        assert width.width == pytest.approx(2 * WIDE * column.counts_noise_std)
+    for column in (age, paid):
+        assert column.mean is not None
+        width = quoted["mean", column.column.name]
+        assert width.basis == "exact"
+        assert width.width == pytest.approx(column.mean.high - column.mean.low)
+    others = {key[0] for key, width in quoted.items() if width.basis == "typical"}
+    assert others == {"std", *(f"quantile {share:g}" for share in (0.05, 0.25, 0.5, 0.75, 0.95))}
+
+
+def test_the_quoted_width_of_a_standard_deviation_is_that_of_evenly_spread_values() -> None:
+    spec = spec_of(5.0)
+    (quoted,) = [each for each in widths(spec) or () if (each.answer, each.column) == ("std", "age")]
+    stds = stds_of(spec.method, spec.problem, spec.release_plan.plan)
+    assert 0 < quoted.width < 2 * WIDE * 20 * stds["variances"] / (2 * math.sqrt(1 / 3))
+
+
+def test_quoted_widths_of_quantiles_use_a_released_profile_of_the_same_declaration() -> None:
+    age = released(spec_of(bins=40))[0]
+    row = dataset(N)
+    declared = {"name": "d", "columns": COLUMNS, "budget": {"epsilon": 3.0, "delta": 1e-6}}
+    row = replace(row, spec=DatasetSpec.model_validate_json(json.dumps(declared)))
+    method = {"name": "quantiles", "bins": 40, "shares": [0.05, 0.5]}
+    asked = {"dataset": "ds_1", "columns": ["age"], "method": method, "privacy": {"epsilon": 0.5}}
+    spec = price(row, StatisticRequest.model_validate_json(json.dumps(asked)), SETTINGS).spec
+    counts = np.maximum(age.counts, 0)
+    counts *= N / counts.sum()
+    std = stds_of(spec.method, spec.problem, spec.release_plan.plan)["histograms"]
+    quoted, even = statistics.widths(spec, {"age": age}), statistics.widths(spec)
+    for share, each in zip((0.05, 0.5), quoted, strict=True):
+        exact = quantile(share, counts, np.linspace(20, 60, 41), std, Rows(N, 0.0)).at
+        assert each.basis == "profile"
+        assert each.width == pytest.approx(exact.high - exact.low)
+    assert [each.width for each in quoted] != [each.width for each in even]
+    other = age.model_copy(update={"column": age.column.model_copy(update={"upper": 70.0})})
+    assert statistics.widths(spec, {"age": other}) == even, "a profile of another declaration is not used"

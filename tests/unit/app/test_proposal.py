@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from app.cli.output import Refusal
 from app.cli.proposal import drafted, hint
+from app.sources.errors import Unreadable
 from purse.wire.files import PLAIN, Dialect
 
 ROWS = 30
@@ -79,7 +79,7 @@ def test_of_what_cannot_be_unpacked_nothing_is_guessed(tmp_path: Path) -> None:
     file = tmp_path / "file.csv.gz"
     file.write_bytes(b"\x1f\x8b\x08 no more")
     assert hint(file, PLAIN) == ""
-    with pytest.raises(Refusal, match="damaged"):
+    with pytest.raises(Unreadable, match="damaged"):
         drafted(file)
 
 

@@ -1,16 +1,12 @@
 """Whose turn it is: nobody waits behind another one's queue, whatever that is; and how many may wait and run."""
 
-import json
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from random import Random
-from types import MappingProxyType
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,8 +14,8 @@ from app.http.errors import ApiError
 from app.jobs import attempts, queue, store
 from app.jobs.leases import Holder
 from app.jobs.queue import Limits
-from app.persistence.tables import jobs, ledgers, turns
 from app.settings import Settings
+from tests.support.queues import replace_jobs
 from tests.support.world import World
 
 ANALYSTS = ("ada", "bob", "eve", "joe")
@@ -122,6 +118,7 @@ def test_only_so_many_wait(world: World) -> None:
     world.check()
 
 
+@pytest.mark.usefixtures("each_database")
 def test_whoever_is_chosen_is_chosen_by_the_rule(world: World) -> None:
     """By the rule in the module's words over all jobs, however the database goes about it."""
     rng = Random(5)
@@ -135,7 +132,7 @@ def test_whoever_is_chosen_is_chosen_by_the_rule(world: World) -> None:
         had = {who.id: turn for turn, who in enumerate(rng.sample(people, rng.randint(0, 4)), 1)}
         frozen = set(rng.sample(datasets, rng.randint(0, 2)))
         limits = Limits(rng.choice((None, 1, 2)), rng.choice((None, 1, 2)))
-        _stand(world, lines, held, had, frozen)
+        replace_jobs(world, lines, held, had, frozen)
         with world.database.read() as connection:
             found = queue.claimable(connection, ["lives"], (), limits)
         chosen.append(None if found is None else found.number - 1)
@@ -162,37 +159,6 @@ def _by_the_rule(
     return min(may)[2] if may else None
 
 
-def _stand(
-    world: World,
-    lines: Sequence[tuple[str, str]],
-    held: Sequence[tuple[str, str]],
-    had: Mapping[str, int] = MappingProxyType({}),
-    frozen: Collection[str] = (),
-) -> None:
-    """Nothing but these jobs is in the database: those that wait, numbered from 1, and those that somebody runs."""
-    with world.database.write() as connection:
-        like = dict(connection.execute(sa.select(jobs).order_by(jobs.c.number).limit(1)).one()._mapping)
-        connection.execute(sa.delete(jobs).where(jobs.c.id != like["id"]))
-        connection.execute(sa.update(jobs).values(number=0, state="cancelled"))
-        connection.execute(sa.delete(turns))
-        waits = {"state": "queued", "attempt": 0, "holder": None}
-        runs = {"state": "running", "attempt": 1, "holder": "lives"}
-        made = [
-            like | kind | {"id": f"job_{n}", "number": n, "idempotency_key": str(n), "owner_id": who, "dataset_id": on}
-            for n, (kind, (who, on)) in enumerate(
-                [(waits, one) for one in lines] + [(runs, one) for one in held],
-                1,
-            )
-        ]
-        if made:
-            connection.execute(sa.insert(jobs), made)
-        if had:
-            connection.execute(sa.insert(turns), [{"owner_id": who, "turn": turn} for who, turn in had.items()])
-        for row in connection.execute(sa.select(ledgers)).all():
-            state = json.loads(row.state) | {"frozen": row.id in frozen}
-            connection.execute(sa.update(ledgers).where(ledgers.c.id == row.id).values(state=json.dumps(state)))
-
-
 def test_a_look_costs_the_same_however_many_wait(world: World) -> None:
     """Counted in the database's own instructions: a longer queue of the same people adds none."""
     with world.database.read() as connection:
@@ -203,7 +169,7 @@ def test_a_look_costs_the_same_however_many_wait(world: World) -> None:
     world.submit(first)
     costs = []
     for many in (10, 1000):
-        _stand(world, many * [(world.analyst.id, first), (bob.id, second), (bob.id, first)], [])
+        replace_jobs(world, many * [(world.analyst.id, first), (bob.id, second), (bob.id, first)], [])
         steps: list[None] = []
         with world.database.read() as connection:
             raw: Any = connection.connection.driver_connection

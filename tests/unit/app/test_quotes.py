@@ -9,50 +9,21 @@ import pytest
 
 from accounting.accountants import PldAccountant
 from accounting.errors import CalibrationFailed, FilterMismatch, OutOfRange
-from accounting.filter import Filter
 from accounting.plan import Plan
-from accounting.privacy import Privacy
 from accounting.records import receipt
 from accounting.records.allotments import Standing
-from accounting.records.events import Charged, Opened
+from accounting.records.events import Charged
 from accounting.records.ledger import LedgerState, advance
-from app.datasets.profiles import Released
 from app.datasets.store import DatasetRow
 from app.http.errors import ApiError
 from app.quotes import pricing
 from app.settings import Settings
 from app.sources.design import Design
-from app.wire import JobRequest, Quote, TuningRequest
-from purse.wire.datasets import DatasetSpec
+from app.wire import Quote, TuningRequest
 from solvers.methods import Method
 from tests.support.calculations import price
+from tests.support.quotes import REQUEST, SETTINGS, dataset, priced
 from tests.support.receipts import KEY, make
-
-COLUMNS = [
-    {"name": "age", "type": "number", "lower": 17, "upper": 90},
-    {"name": "sex", "type": "category", "categories": ["Female", "Male"]},
-    {"name": "color", "type": "category", "categories": ["red", "green", "blue"]},
-    {"name": "only", "type": "category", "categories": ["one"]},
-    {"name": "income", "type": "category", "categories": ["<=50K", ">50K"]},
-]
-REQUEST: dict[str, Any] = {"dataset": "ds_1", "target": "income", "privacy": {"epsilon": 0.5}}
-SETTINGS = Settings(home=Path("/nowhere"))
-
-
-def dataset(rows: int = 20_000, epsilon: float = 3.0, delta: float = 1e-6, kind: str = "rdp") -> DatasetRow:
-    """A dataset that is a declaration and a ledger, and nothing else."""
-    budget = {"epsilon": epsilon, "delta": delta, "filter": kind}
-    spec = DatasetSpec.model_validate_json(json.dumps({"name": "d", "columns": COLUMNS, "budget": budget}))
-    rule = Filter.open(kind, Privacy(epsilon, delta))  # type: ignore[arg-type]
-    state, _ = advance(None, Opened("ds_1", rows, rule), "now")
-    return DatasetRow("ds_1", "ds_1", "d", rows, spec, "no such folder", state, "now")
-
-
-def priced(
-    row: DatasetRow | None = None, settings: Settings = SETTINGS, known: Released | None = None, **changes: Any
-) -> pricing.Priced:
-    request = JobRequest.model_validate_json(json.dumps(REQUEST | changes))
-    return price(row or dataset(), request, settings, known)
 
 
 def quoted(row: DatasetRow | None = None, **changes: Any) -> Quote:
@@ -61,8 +32,7 @@ def quoted(row: DatasetRow | None = None, **changes: Any) -> Quote:
 
 
 def quote_of(found: pricing.Priced, row: DatasetRow) -> Quote:
-    standing = Standing(row.state)
-    return found.quote(standing, found.admitted(standing, found.charged("", "")))
+    return found.outlook(Standing(row.state))
 
 
 def refused(row: DatasetRow | None = None, settings: Settings = SETTINGS, **changes: Any) -> tuple[str, str]:
@@ -151,7 +121,7 @@ class TestPrice:
         by_default = quoted(method={"name": "dp_gd"})
         assert by_default.preparation is not None
         assert by_default.preparation.name == "private"
-        assert "standardised coefficients" in by_default.preparation.statement
+        assert "standardized coefficients" in by_default.preparation.statement
         assert by_default.row_norm == 1.0
         for asked, reason in (({"preparation": {"name": "declared"}}, "requested"), ({"row_norm": 0.5}, "clipped")):
             kept = quoted(method={"name": "dp_gd"}, **asked)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from app.sources.design import Design, DesignError, Table
+from app.sources.design import load as load_design
 from app.sources.ingest import Reading, store
 from app.sources.matrix import (
     CODES,
@@ -49,7 +50,7 @@ def design(asked: dict[str, Any], *columns: dict[str, Any]) -> Design:
 
 def load(made: Design, folder: Path) -> tuple[Floats, Floats]:
     """X, unfolded, and y."""
-    coded, y = made.load(folder)
+    coded, y = load_design(made, folder)
     problem = Problem(Squared(), n=len(y), d=made.d, row_norm=made.columns.row_norm, columns=made.columns)
     return rows_of(Data.coded(coded, y, problem)), y
 
@@ -172,7 +173,7 @@ def test_no_record_there_could_be_is_longer_than_the_schema_implies(asked: float
 
 
 def test_a_job_reads_the_stored_records_in_place(folder: Path, tmp_path: Path) -> None:
-    coded, _ = design({"features": ["city"]}).load(folder)
+    coded, _ = load_design(design({"features": ["city"]}), folder)
     assert isinstance(coded.numbers, np.memmap)
     assert isinstance(coded.codes, np.memmap)
     assert (coded.codes.dtype, coded.codes.shape, coded.offsets) == (np.uint8, (5, 2), (1,))
@@ -209,7 +210,7 @@ def test_a_stored_matrix_of_another_width_is_refused(folder: Path) -> None:
     with pytest.raises(ValueError, match="width"):
         load(design({}, AGE, SEX), folder)
     with pytest.raises(ValueError, match="width"):
-        Table.of(spec(AGE, SEX)).load(folder)
+        load_design(Table.of(spec(AGE, SEX)), folder)
 
 
 @pytest.mark.parametrize("name", [NUMBERS, CODES])

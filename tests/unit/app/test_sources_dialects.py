@@ -237,7 +237,7 @@ def test_a_dialect_that_says_two_things_is_refused(wrong: dict[str, Any]) -> Non
         ({"max_unparsed": {"z": 0.5}}, "must name declared columns"),
         ({"max_clamped": {"z": 0.5}}, "must name declared number columns"),
         ({"max_clamped": {"c": 0.5}}, "must name declared number columns"),
-        ({"dialect": {"nulls": ["red"]}}, "is no category"),
+        ({"dialect": {"nulls": ["red"]}}, "must not be one of the dialect"),
         ({"unit": {"column": "who", "max_rows": 2}}, "must not be stored"),
     ],
 )
@@ -252,9 +252,9 @@ def test_what_a_spec_says_of_its_file_fits_its_columns(wrong: dict[str, Any], wh
     ("bound", "dialect", "what"),
     [
         ("100.000", {"decimal": ",", "thousands": "."}, "columns.0.upper is ambiguous: .* 100000 in .* and 100 with"),
-        ("1,000", {"thousands": ","}, "columns.0.upper must be a number, not text: write 1000 as"),
-        ("12,5", {"decimal": ","}, "columns.0.upper must be a number, not text: write 12.5 as"),
-        ("12.5", {}, "columns.0.upper must be a number, not text: write 12.5 as"),
+        ("1,000", {"thousands": ","}, "columns.0.upper must be a number, not text. Write 1000 as"),
+        ("12,5", {"decimal": ","}, "columns.0.upper must be a number, not text. Write 12.5 as"),
+        ("12.5", {}, "columns.0.upper must be a number, not text. Write 12.5 as"),
     ],
 )
 def test_a_bound_written_as_text_is_refused_with_its_readings(bound: str, dialect: dict[str, Any], what: str) -> None:
@@ -297,9 +297,9 @@ def test_a_bound_said_as_a_date_is_the_number_of_that_date(date: str, said: str,
         ({"date": "days", "default": "2020-01-01T12:00"}, "default must be a date without a time"),
         (
             {"date": "year", "lower": "2020-01-01"},
-            "lower must be a number; it may be a date only if `date` is days or seconds",
+            "lower must be a number. It may be a date only if `date` is days or seconds",
         ),
-        ({"lower": "2020-01-01"}, "lower must be a number; it may be a date only"),
+        ({"lower": "2020-01-01"}, "lower must be a number. It may be a date only"),
         ({"date": "days", "lower": "2021-01-01", "upper": "2020-01-01"}, "lower must be below upper"),
     ],
 )

@@ -103,7 +103,7 @@ def test_a_type_that_would_be_a_guess_is_refused_by_the_columns_name(tmp_path: P
 
 @pytest.mark.parametrize("values", [pa.array([dt.date(2026, 1, 9)]), pa.array([dt.datetime(2026, 1, 9, 23)])])
 def test_of_dates_the_column_says_what_is_stored(tmp_path: Path, values: pa.Array) -> None:
-    with pytest.raises(Mismatch, match="'c' contains dates: declare with `date`"):
+    with pytest.raises(Mismatch, match=r"'c' contains dates\. Declare with `date`"):
         read(tmp_path, pa.table({"c": values}), [C])
     parts = [X.model_copy(update={"name": part, "source": "c", "date": part}) for part in ("day", "month", "weekday")]
     (tmp_path / "again").mkdir()

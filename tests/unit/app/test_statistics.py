@@ -10,20 +10,22 @@ import pytest
 
 from accounting.noise import Noise
 from app.http.errors import ApiError
-from app.jobs import statistics
-from app.jobs.intervals import Rows, quantile, stds_of
+from app.results import statistics
+from app.results.intervals import Rows, quantile, stds_of
+from app.results.widths import widths as interval_widths
 from app.sources.design import Table
 from app.sources.spec import JobSpec
 from app.wire import StatisticRequest
 from purse.wire.datasets import DatasetSpec
+from purse.wire.jobs import IntervalWidth
 from purse.wire.statistics import CountsResult, CovarianceResult, MeansResult, QuantilesResult
 from solvers.data_access import inputs
 from solvers.data_access.rows import Coded
 from solvers.solve import run
+from tests.support.ages_and_pay import AGE, COLUMNS, PAID
 from tests.support.calculations import price
+from tests.support.quotes import SETTINGS, dataset
 from tests.support.seeded import SeededBits
-from tests.unit.app.test_profiles import AGE, COLUMNS, PAID
-from tests.unit.app.test_quotes import SETTINGS, dataset
 
 N = 4000
 RNG = np.random.default_rng(8)
@@ -156,7 +158,7 @@ def test_noise_that_hides_all_leaves_a_correlation_open() -> None:
         ("counts", ["age", "age"], "must be distinct"),
         ("counts", ["nobody"], "must be declared"),
         ("profile", ["age"], "all columns"),
-        ("covariance", ["age", "sex"], "leave out the columns that are categories"),
+        ("covariance", ["age", "sex"], "Leave out the columns that are categories"),
     ],
 )
 def test_columns_that_it_cannot_be_of_are_refused(method: str, columns: list[str], said: str) -> None:
@@ -204,3 +206,59 @@ def test_each_column_asked_for_is_read_where_it_is_stored() -> None:
 def test_a_request_of_all_columns_has_the_digest_of_before_there_were_others() -> None:
     body = '{"dataset":"ds_1","method":{"bins":20,"name":"profile"},"privacy":{"epsilon":0.5,"delta":null}}'
     assert StatisticRequest.model_validate_json(body).model_dump_json() == body
+
+
+@pytest.mark.parametrize("max_rows", [None, 4])
+def test_the_quoted_width_of_a_count_is_the_released_one(max_rows: int | None) -> None:
+    """Issue 29, friction 22: counts of rows of persons have max_rows times the noise of the query."""
+    declared: dict[str, Any] = {} if max_rows is None else {"unit": {"column": "who", "max_rows": max_rows}}
+    spec = spec_of({"name": "counts"}, ["sex"], n=N // (max_rows or 1), **declared)
+    found = told(spec, ["sex"], present=None if max_rows is None else np.ones(N, bool))
+    (quoted,) = widths(spec)
+    assert (quoted.answer, quoted.column, quoted.basis) == ("count", None, "exact")
+    assert quoted.width == pytest.approx(2 * found.within)
+    assert quoted.width == pytest.approx(2 * 1.96 * (max_rows or 1) * noise_std(spec, "cells"), rel=1e-4)
+
+
+def test_the_quoted_widths_of_means_are_the_released_ones() -> None:
+    spec = spec_of({"name": "means"}, ["age", "sex"], 0.5)
+    found = told(spec, ["age", "sex"])
+    quoted = {(each.answer, each.column): each for each in widths(spec)}
+    assert {each.basis for each in quoted.values()} == {"exact"}
+    (mean,), share = found.numbers, found.categories[0].shares[0]
+    assert quoted["mean", "age"].width == pytest.approx(mean.mean.high - mean.mean.low)
+    assert quoted["share", "sex"].width == pytest.approx(share.high - share.low)
+
+
+def test_a_mean_hidden_by_noise_is_quoted_with_its_whole_range() -> None:
+    spec = spec_of({"name": "means"}, ["age", "paid"], 0.001, n=4)
+    assert [each.width for each in widths(spec)] == [40, 500]
+
+
+def test_quoted_widths_of_quantiles_are_those_of_evenly_spread_values() -> None:
+    spec = spec_of({"name": "quantiles", "bins": 100, "shares": [0.5]}, ["age"], 90.0)
+    (quoted,) = widths(spec)
+    exact = quantile(0.5, np.full(100, N / 100), np.linspace(20, 60, 101), noise_std(spec, "histograms"), Rows(N, 0))
+    assert (quoted.answer, quoted.column, quoted.basis) == ("quantile 0.5", "age", "typical")
+    assert quoted.width == pytest.approx(exact.at.high - exact.at.low)
+
+
+def test_the_quoted_width_of_a_variance_is_the_released_one_for_means_in_the_middle() -> None:
+    spec = spec_of({"name": "covariance"}, ["age"], 5.0)
+    problem, code = spec.problem, np.linspace(-1, 1, N)
+    data = inputs.of_arrays(np.column_stack((code, np.ones(N))), np.zeros(N), problem)
+    answers, _ = run(spec.method, problem, data, spec.release_plan, Noise(SeededBits(1)))
+    found = statistics.result(spec, answers)
+    assert isinstance(found, CovarianceResult)
+    mean, variance = widths(spec)
+    assert (mean.answer, variance.answer, variance.basis) == ("mean", "variance", "typical")
+    assert mean.width == pytest.approx(found.means[0].high - found.means[0].low)
+    assert variance.width == pytest.approx(2 * 1.96 * found.noise_std[0][0], rel=0.01)
+
+
+def noise_std(spec: JobSpec, query: str) -> float:
+    return stds_of(spec.method, spec.problem, spec.release_plan.plan)[query]
+
+
+def widths(spec: JobSpec) -> list[IntervalWidth]:
+    return interval_widths(spec) or []

@@ -10,7 +10,7 @@ from fastapi import Depends, FastAPI, Request
 from fastapi.testclient import TestClient
 
 from app.http import handlers
-from app.http.body import MAX_BODY_BYTES, json_body, parse_json, read_body
+from app.http.body import MAX_BODY_BYTES, JsonBody, parse_json, read_body
 from app.http.errors import ApiError
 from purse.wire.base import Delta, Epsilon, Wire
 
@@ -95,7 +95,7 @@ def test_epsilon_is_a_number_and_nothing_else(value: str) -> None:
 def test_a_repeated_key_is_refused_at_any_depth(text: str) -> None:
     problem = _refused(text)
     assert problem.violations is not None
-    assert problem.violations[0].what == "repeats a key in one object; send each key once"
+    assert problem.violations[0].what == "repeats a key in one object. Send each key once"
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def client() -> TestClient:
     handlers.install(app)
 
     @app.post("/")
-    def echo(body: Annotated[Message, Depends(json_body(Message))]) -> float:
+    def echo(body: Annotated[Message, Depends(JsonBody(Message))]) -> float:
         return body.privacy.epsilon
 
     return TestClient(app)

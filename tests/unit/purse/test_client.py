@@ -1020,6 +1020,6 @@ def test_a_refused_stream_is_the_servers_problem_on_an_event_loop_too() -> None:
 @pytest.mark.parametrize("step", [".", ".."])
 def test_a_name_that_is_a_step_in_a_path_is_asked_for_nowhere(step: str) -> None:
     """Or to withdraw such a person's grant would delete the dataset."""
-    with pytest.raises(ValueError, match="use the id"):
+    with pytest.raises(ValueError, match="Use the id"):
         api_path("datasets", "ds_a", "grants", step)
     assert api_path("datasets", "ds_a", "grants", "a.b/..") == "/v1/datasets/ds_a/grants/a.b%2F.."

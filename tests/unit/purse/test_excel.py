@@ -71,7 +71,7 @@ def test_of_several_sheets_one_is_named_and_none_is_guessed(tmp_path: Path) -> N
     file = workbook(tmp_path / "stays.xlsx", {"2024": [["x"], [1]], "2025": [["x"], [2]]})
     with readable(file, sheet="2025") as plain, plain.open(newline="") as text:
         assert list(csv.reader(text)) == [["x"], ["2"]]
-    for named, says in ((None, "several sheets; name one of '2024', '2025'"), ("2026", "no such sheet; it has '2024'")):
+    for named, says in ((None, "several sheets. Name one of '2024', '2025'"), ("2026", "no such sheet; it has '2024'")):
         with pytest.raises(ValueError, match=says), readable(file, sheet=named):
             pass
     other = tmp_path / "stays.csv"

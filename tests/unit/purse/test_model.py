@@ -100,7 +100,7 @@ def test_a_column_that_is_unknown_or_missing_is_an_error_that_names_it() -> None
         predict(model, [ROWS[0], {key: value for key, value in ROWS[1].items() if key != "town"}])
     assert predict(model, [{**ROWS[0], "y": "high"}]) == predict(model, ROWS[:1])  # the target may be there
     assert predict(model, []).shape == (0,)
-    with pytest.raises(ValueError, match="put it into a list"):
+    with pytest.raises(ValueError, match="Put it into a list"):
         predict(model, ROWS[0])  # type: ignore[arg-type]
 
 

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from purse import Model, layouts
 from purse.extras import NotInstalled
 from purse.results import BudgetReport, Evaluation, Forecast, Statistic
-from purse.tables import Tabular
+from purse.tables import Estimate, Span, Tabular
 
 PRIVACY = {
     "epsilon": 0.5,
@@ -134,6 +135,7 @@ def test_a_result_is_a_frame_and_escaped_html(kind: str) -> None:
     assert html.count("<tr>") == rows + 1
     assert "<m>" not in html
     assert "\n" not in repr(result)
+    assert str(result) == repr(result)
     pytest.importorskip("pandas", reason="pandas is not installed: frames of results are not tried")
     frame = result.to_frame()
     assert (list(frame.columns), len(frame)) == (columns, rows)
@@ -167,3 +169,44 @@ def test_a_result_is_drawn_or_names_the_extra(kind: str) -> None:
     axes = result.plot()
     assert axes.get_xlabel()
     assert result.plot(axes) is axes
+
+
+def test_tables_for_people_have_typed_cells_and_a_look() -> None:
+    [cross] = _statistic(COUNTS).tables()
+    assert (cross.caption, cross.look, cross.headings) == ("Counts of age and sex", "heat", ("", "f", "<m>", "(other)"))
+    assert cross.rows[1] == (Span(25.0, 50.0), 4, 5, 6)
+    [means, shares] = _statistic(MEANS).tables()
+    assert means.rows == [("age", Estimate(1.0, 0.5, 1.5))]
+    assert (shares.look, shares.rows[-1]) == ("bars", ("(other)", Estimate(1.0, 0.5, 1.5)))
+    measures, curve = _evaluation(_two_classes()).tables()
+    assert [row[0] for row in measures.rows] == ["accuracy", "AUC"]
+    assert (curve.look, curve.rows[0][1]) == ("roc", Estimate(4.0, 3.0, 5.0))
+    [_, residuals] = _evaluation(RESIDUALS).tables()
+    assert residuals.rows == [(Span(-1.0, 0.0), 1), (Span(0.0, 1.0), 2)]
+
+
+def test_dates_are_marked_as_dates_in_the_tables_for_people() -> None:
+    [quantiles] = layouts.tables(_statistic(QUANTILES), {"age": "days"})
+    assert quantiles.rows == [("age", 0.5, Estimate(1.0, 0.5, 1.5, "days"))]
+
+
+def test_coefficients_with_intervals_are_estimates_beside_those_in_units() -> None:
+    document = {
+        "kind": "linear",
+        "loss": "squared",
+        "coefficients": [0.5],
+        "intercept": 0.25,
+        "features": [AGE],
+        "link": "identity",
+        "classes": None,
+        "target": AGE | {"name": "income", "upper": 100.0},
+        "row_norm": 1.0,
+        "job": "job_a",
+        "privacy": PRIVACY,
+        "intervals": {"level": 0.95, "half_widths": [0.125], "intercept": 0.0625},
+    }
+    [coefficients] = layouts.tables(Model.model_validate(document))
+    assert coefficients.rows == [
+        ("age", Estimate(0.5, 0.375, 0.625), 1.0),
+        ("intercept", Estimate(0.25, 0.1875, 0.3125), pytest.approx(37.5)),
+    ]

@@ -12,7 +12,7 @@ from solvers.domains import L2Ball
 from solvers.errors import NeedsDelta, Unsuitable
 from solvers.losses import Hinge, Logistic, Loss, Softmax, Squared
 from solvers.methods import AdaptiveGd, DpGd
-from solvers.methods.defaults import budget_mu
+from solvers.methods.defaults.descent import budget_mu
 from solvers.methods.standardised.adaptive_gd import AdaptiveGdRun
 from solvers.preparation import Declared
 from solvers.regularizers import L2
@@ -167,7 +167,7 @@ def test_what_does_not_fit_is_refused() -> None:
         narrow = Problem(Logistic(), n=N, d=5, row_norm=next_to_nothing.row_norm, columns=next_to_nothing)
         with pytest.raises(Unsuitable, match="within 1e-12 of their scale"):
             AdaptiveGd().resolve(narrow, PRIVACY)
-    with pytest.raises(NeedsDelta, match="adaptive_gd adds Gaussian noise: ask for delta > 0"):
+    with pytest.raises(NeedsDelta, match=r"adaptive_gd adds Gaussian noise\. Ask for delta > 0"):
         AdaptiveGd().resolve(problem(Logistic()), Privacy(1.0))
 
 

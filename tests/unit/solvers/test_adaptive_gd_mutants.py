@@ -138,13 +138,13 @@ def test_an_answer_that_is_used_before_it_is_noised_is_caught(
 @pytest.mark.parametrize("query", ["gradient", "means", "spread", "variances", *TARGETS])
 def test_a_sensitivity_that_is_forgotten_is_caught(query: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A third of the bound of one answer."""
-    whole = StandardisedOracle.__dict__["_StandardisedOracle__answer"]
+    whole = StandardisedOracle.__dict__["_answer"]
 
     def forgotten(door: StandardisedOracle, planned: PlannedQuery, total: Vector, moved: float, most: float) -> Vector:
         found: Vector = whole(door, planned, total, moved / 3 if planned.name == query else moved, most)
         return found
 
-    monkeypatch.setattr(StandardisedOracle, "_StandardisedOracle__answer", forgotten)
+    monkeypatch.setattr(StandardisedOracle, "_answer", forgotten)
     assert f"{query}: {MOVED}" in told("squared")
 
 

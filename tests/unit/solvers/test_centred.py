@@ -21,7 +21,7 @@ from solvers.data_access.frames import framed
 from solvers.data_access.meter import Meter
 from solvers.data_access.sampled import SampledOracle
 from solvers.data_access.sums import gradient_sum
-from solvers.data_access.walk import Walk
+from solvers.data_access.walk import WalkingOracle
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
 from solvers.losses import Absolute, HuberHinge, Logistic, Loss, Quantile, Sigmoid, Softmax, Squared
@@ -30,10 +30,9 @@ from solvers.methods.defaults import batches
 from solvers.methods.oracle.dp_svrg import DpSvrgRun
 from solvers.methods.oracle.dp_svrg_pp import DpSvrgPpRun
 from tests.support.batches import OwnBatches, own_batches
+from tests.support.coded_rows import unfolded
 from tests.support.coupled import complaints
-from tests.support.inside import put
 from tests.support.seeded import SeededBits
-from tests.unit.solvers.test_kernels import unfolded
 
 Vector = NDArray[np.float64]
 N, D, RATE = 12, 3, 0.5
@@ -71,7 +70,7 @@ def asked(data: Data) -> tuple[SampledOracle, Scripted, Revealing]:
     queries = Plan((PlannedQuery("change", 10**6, PoissonGaussian(RATE), 1.0),))
     found, meter = SampledOracle(data.problem, data, queries, noise), Revealing(queries, noise)
     meter.bounds = []
-    put(found, "meter", meter)
+    found._meter = meter
     return found, noise, meter
 
 
@@ -254,7 +253,7 @@ def test_it_is_refused_where_its_theorem_fails(loss: Loss) -> None:
     data = inputs.of_arrays(np.ones((N, D)), np.ones(N), problem)
     at = np.zeros(problem.size)
     queries = Plan((PlannedQuery("change", 9, PoissonGaussian(RATE), 1.0),))
-    found = SampledOracle(problem, data, queries, Noise(SeededBits(1)), walker=Walk.of)
+    found = WalkingOracle(problem, data, queries, Noise(SeededBits(1)))
     with pytest.raises(Unsuitable, match="centred"):
         found.centred_change("change", at + 1e-3, at)
     with pytest.raises(Unsuitable, match="centred"):

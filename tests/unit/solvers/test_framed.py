@@ -23,15 +23,15 @@ from solvers.data_access.sampled import SampledOracle
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.sums import gradient_sum
 from solvers.data_access.unfolded import rows_of
-from solvers.data_access.walk import Walk
+from solvers.data_access.walk import WalkingOracle
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
 from solvers.losses import Logistic, Loss, Softmax, Squared
 from solvers.problem import Problem
 from tests.support.batches import own_batches
+from tests.support.coded_rows import targets, unfolded
 from tests.support.seeded import SeededBits
-from tests.unit.solvers.test_kernels import unfolded
-from tests.unit.solvers.test_walk import Recorded, Replayed
+from tests.support.walks import Recorded, Replayed
 
 Floats = NDArray[np.float64]
 COLUMNS = Columns((1, 3, 1, 300, 2))
@@ -47,13 +47,6 @@ def frame(seed: int = 3, scale: float = 1.0) -> Frame:
 
 def problem(loss: Loss, n: int = N) -> Problem:
     return Problem(loss, n=n, d=D, row_norm=COLUMNS.row_norm, columns=COLUMNS)
-
-
-def targets(loss: Loss, n: int = N) -> Floats:
-    rng = np.random.default_rng(5)
-    if loss.outputs > 1:
-        return rng.integers(0, loss.outputs, n).astype(float)
-    return np.where(rng.random(n) < 0.4, 1.0, -1.0) * (1.0 if loss.takes == "class" else 0.7)
 
 
 def pair(loss: Loss, used: Frame, n: int = N) -> tuple[Data, Data]:
@@ -108,9 +101,7 @@ def test_a_walk_in_a_frame_is_asking_one_by_one() -> None:
     recorded, anchor, step = Recorded(5), np.full(D, 0.1), 0.02
     snapshot = np.linspace(-0.2, 0.2, D)
     with own_batches():
-        points = SampledOracle(given, implicit, queries, recorded, walker=Walk.of).walk(
-            "change", anchor, anchor, snapshot, step, 60
-        )
+        points = WalkingOracle(given, implicit, queries, recorded).walk("change", anchor, anchor, snapshot, step, 60)
         assert points is not None
         replayed = Replayed(recorded)
         plain, w = SampledOracle(given, implicit, queries, replayed), anchor
@@ -175,7 +166,7 @@ def test_a_frame_is_for_declared_columns_and_taken_once() -> None:
             framed(data, frame(), R)
     with pytest.raises(Unsuitable, match="columns"):
         StandardisedOracle(implicit.problem, implicit, Plan(()), Noise(SeededBits(1)))
-    data = inputs.of_arrays(unfolded(N, COLUMNS), targets(Logistic()), problem(Logistic()))
+    data = inputs.of_arrays(unfolded(N, COLUMNS), targets(Logistic(), N), problem(Logistic()))
     good = frame()
     for wrong in (
         replace(good, constant=0.0),
@@ -191,7 +182,7 @@ def test_a_frame_is_for_declared_columns_and_taken_once() -> None:
 
 def test_what_a_caller_changes_later_changes_no_row() -> None:
     used = frame()
-    data = framed(inputs.of_arrays(unfolded(N, COLUMNS), targets(Logistic()), problem(Logistic())), used, R)
+    data = framed(inputs.of_arrays(unfolded(N, COLUMNS), targets(Logistic(), N), problem(Logistic())), used, R)
     before = rows_of(data)
     used.center[:], used.scale[:] = 1.0, 1e20
     assert np.array_equal(rows_of(data), before)

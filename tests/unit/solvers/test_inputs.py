@@ -29,9 +29,9 @@ from solvers.methods import DpGd, DpSvrg
 from solvers.preparation import Declared
 from solvers.problem import Problem
 from solvers.solve import data_of
+from tests.support.coded_rows import unfolded
 from tests.support.plain_loops import added, examples
 from tests.support.seeded import SeededBits
-from tests.unit.solvers.test_kernels import unfolded
 
 Floats = NDArray[np.float64]
 COLUMNS = Columns((1, 3, 1, 300, 2))

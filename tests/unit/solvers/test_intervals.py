@@ -29,9 +29,8 @@ from solvers.problem import Vector
 from solvers.regularizers import L2
 from solvers.selection import Auto
 from solvers.solve import Quote, run
+from tests.support.profiled import KNOWN, LAYOUT, N, random_records
 from tests.support.seeded import SeededBits
-from tests.unit.solvers.test_profile import KNOWN, LAYOUT, N
-from tests.unit.solvers.test_profile import rows as rows
 
 RIDGE = 0.5
 PROBLEM = Problem(Logistic(), L2(RIDGE), n=N, d=LAYOUT.d, row_norm=LAYOUT.row_norm, columns=LAYOUT)
@@ -58,11 +57,9 @@ def minimizer(X: Vector, y: Vector) -> Vector:
 @pytest.mark.parametrize(
     ("preparation", "noise"), [(Declared(), "gaussian"), (Declared(), "laplace"), (ByProfile(KNOWN), "gaussian")]
 )
-def test_each_holds_the_minimizer_without_noise_as_often_as_it_says(
-    preparation: AskedPreparation, noise: str, rows: tuple[Vector, Vector]
-) -> None:
+def test_each_holds_the_minimizer_without_noise_as_often_as_it_says(preparation: AskedPreparation, noise: str) -> None:
     """For each coefficient the share of runs that hold it is within 4.5 of its stds of .95, and not 1."""
-    X, y = rows
+    X, y = random_records()
     method = OutputPerturbation(steps=25, ridge=0.0, noise=noise)  # type: ignore[arg-type]
     quote = plan(method, PROBLEM, PRIVACY, preparation=preparation, slope_limit=1.0)
     if isinstance(preparation, ByProfile):

@@ -26,7 +26,7 @@ from solvers.methods import (
     OutputPerturbation,
 )
 from solvers.methods.average import Average
-from solvers.methods.defaults import answers_std, at_stake, descent_time
+from solvers.methods.defaults.descent import answers_std, at_stake, descent_time
 from solvers.methods.oracle.dp_gd import DpGdRun
 from solvers.methods.oracle.dp_svrg import DpSvrgRun
 from solvers.regularizers import L2
@@ -299,7 +299,7 @@ def test_what_the_theory_does_not_cover_is_named() -> None:
 
 
 def test_gaussian_noise_at_delta_0_is_refused_with_what_to_ask_for() -> None:
-    asked = "adds Gaussian noise: ask for delta > 0, or take output_perturbation or localization"
+    asked = "adds Gaussian noise. Ask for delta > 0, or take output_perturbation or localization"
     for method in (DpGd(), DpSvrg(), NoisyMirrorDescent()):
         with pytest.raises(NeedsDelta, match=asked):
             method.resolve(ADULT, Privacy(1.0))

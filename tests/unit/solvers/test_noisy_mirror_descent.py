@@ -23,7 +23,7 @@ from solvers.errors import Unsuitable
 from solvers.losses import Absolute, Hinge, Logistic, Quantile, Sigmoid, Squared
 from solvers.methods import DpGd, Localization, NoisyMirrorDescent, NoisySgd
 from solvers.methods.allocated.noisy_mirror_descent import NoisyMirrorDescentRun
-from solvers.methods.defaults import distance
+from solvers.methods.defaults.descent import distance
 from solvers.potentials import HalfSquaredL2, HalfSquaredLp, NegativeEntropy
 from solvers.problem import Vector
 from solvers.selection import Auto

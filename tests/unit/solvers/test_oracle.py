@@ -15,12 +15,12 @@ from accounting.plan import Plan, PlannedQuery
 from solvers import Problem
 from solvers.bounds import BLOCK, gradient_bound, gradient_error, sampled_bound
 from solvers.data_access import inputs
+from solvers.data_access.data import Data
 from solvers.data_access.sampled import SampledOracle
 from solvers.data_access.unfolded import rows_of
 from solvers.domains import L2Ball
 from solvers.errors import Unsuitable
 from solvers.losses import Absolute, Hinge, Logistic, Loss, Squared
-from tests.support.inside import inside, put
 from tests.support.seeded import SeededBits
 
 Vector = NDArray[np.float64]
@@ -170,7 +170,7 @@ def test_the_noise_is_the_plans(rows: tuple[Problem, Vector, Vector]) -> None:
 
 def test_at_the_anchor_the_answer_is_zero_without_a_look_and_counts(rows: tuple[Problem, Vector, Vector]) -> None:
     oracle, w = made(*rows), np.array([0.3, -0.5, 0.2])
-    put(oracle, "data", None)  # whoever looks, fails
+    oracle._data = None  # type: ignore[assignment]  # whoever looks, fails
     assert oracle.sampled_change("batch", w, w.copy()).tolist() == [0.0, 0.0, 0.0]
     assert oracle.transcript().query("batch").count == 1
 
@@ -201,13 +201,13 @@ def test_past_the_plan_there_is_no_answer(rows: tuple[Problem, Vector, Vector]) 
 
 def test_the_transcript_holds_what_was_answered(rows: tuple[Problem, Vector, Vector]) -> None:
     oracle, heard = made(*rows), list[int]()
-    inside(oracle, "meter")._on_answer = heard.append
+    oracle._meter._on_answer = heard.append
     for _ in range(3):
         oracle.gradient("full", np.zeros(3))
     oracle.sampled_gradient("batch", np.zeros(3))
     assert [(q.name, q.count) for q in oracle.transcript().queries] == [("full", 3), ("batch", 1)]
     assert heard == [1, 2, 3, 4]
-    assert inside(oracle, "meter").plan.covers(oracle.transcript())
+    assert oracle._meter.plan.covers(oracle.transcript())
 
 
 def test_a_callback_that_raises_stops_the_run(rows: tuple[Problem, Vector, Vector]) -> None:
@@ -218,7 +218,7 @@ def test_a_callback_that_raises_stops_the_run(rows: tuple[Problem, Vector, Vecto
         raise Stop
 
     oracle = made(*rows)
-    inside(oracle, "meter")._on_answer = stop
+    oracle._meter._on_answer = stop
     with pytest.raises(Stop):
         oracle.gradient("full", np.zeros(3))
     assert oracle.transcript().query("full").count == 1
@@ -256,7 +256,8 @@ def test_computed_sums_are_within_the_granted_error(scale: float, d: int, monkey
     y, w = np.where(rng.random(n) < 0.5, 1.0, -1.0), rng.standard_normal(d) * scale
     oracle = made(problem, X, y)
     value = oracle.gradient("full", w)
-    data = inside(oracle, "data")
+    data = oracle._data
+    assert isinstance(data, Data)
     wide = rows_of(data).astype(np.longdouble)
     with np.errstate(over="ignore"):
         slopes = -data.y / (1 + np.exp(np.longdouble(data.y) * (wide @ w.astype(np.longdouble))))

@@ -278,7 +278,7 @@ def test_penalties_and_domains_act_on_standardised_coefficients(rows: tuple[Vect
     """On a tiny ball the answer is that ball's image in the original columns, not the ball."""
     inside = replace(PROBLEM, domain=L2Ball(1.0))
     quote = plan(DpGd(), inside, Privacy(10.0, 1e-6))
-    assert "standardised coefficients" in quote.preparation.statement
+    assert "standardized coefficients" in quote.preparation.statement
     w, _ = run(quote.method, inside, inputs.of_arrays(*rows, inside), quote.release, preparation=quote.preparation)
     assert np.linalg.norm(w) > 1.0
 
@@ -309,7 +309,8 @@ def test_a_method_cannot_ask_for_the_moments(rows: tuple[Vector, Vector]) -> Non
 def exact_center(oracle: StandardisedOracle, problem: Problem, floor: float) -> tuple[Vector, Vector]:
     """Mutant: answers are asked for, and the exact means used."""
     center, v = ASK(oracle, problem, floor)
-    data: Data = oracle._StandardisedOracle__data  # type: ignore[attr-defined]
+    data = oracle._data
+    assert isinstance(data, Data)
     return center + rows_of(data)[:, :-1].mean(axis=0) / 1e3, v
 
 

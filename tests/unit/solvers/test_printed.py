@@ -27,7 +27,6 @@ from solvers.methods.oracle.dp_svrg import DpSvrgRun
 from solvers.methods.oracle.dp_svrg_pp import DpSvrgPpRun
 from solvers.regularizers import L2
 from solvers.solve import run
-from tests.support.inside import put
 from tests.support.quiet_oracle import QuietOracle
 from tests.support.seeded import SeededBits
 
@@ -55,7 +54,7 @@ def revealing(problem: Problem, data: Data, batch: int, count: int = 9) -> tuple
         (PlannedQuery("step", count, SvrgStep(batch, problem.n), 1.0), PlannedQuery("full", 1, Gaussian(), 1.0))
     )
     oracle = SampledOracle(problem, data, plan_, Noise(SeededBits(4)))
-    put(oracle, "meter", Revealing(plan_, Noise(SeededBits(4))))
+    oracle._meter = Revealing(plan_, Noise(SeededBits(4)))
     return oracle, calls
 
 

@@ -16,6 +16,7 @@ from solvers import Problem, moment_bounds, plan, solve
 from solvers.columns import Columns
 from solvers.data_access import inputs
 from solvers.data_access.counting import CountingOracle
+from solvers.data_access.data import Data
 from solvers.data_access.meter import Meter
 from solvers.data_access.rows import stored_numbers
 from solvers.data_access.standardised import StandardisedOracle
@@ -39,26 +40,19 @@ from solvers.selection import Auto
 from solvers.solve import run
 from solvers.statistics import Profile
 from tests.support.coupled import complaints
+from tests.support.profiled import KNOWN, LAYOUT, N, random_records
 from tests.support.seeded import SeededBits
 
-N = 600
-LAYOUT = Columns((1, 3, 1, 1), ((-1.0, 1.0), (0.0, 1.0), (-0.5, 1.0)))
 PROBLEM = Problem(Logistic(), n=N, d=LAYOUT.d, row_norm=LAYOUT.row_norm, columns=LAYOUT)
 TABLE = replace(PROBLEM, loss=Squared())
 PRIVACY = Privacy(1.0, 1e-6)
-KNOWN = Moments((0.2, 0.5, 0.3, 0.2, 0.4, 0.1), (0.3, 0.2, 0.2, 0.1, 0.05, 0.1), (0.01,) * 6)
 FAR = (np.array([1.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0]), -1.0)
 Answers = dict[str, Vector]
 
 
 @pytest.fixture(scope="module")
 def rows() -> tuple[Vector, Vector]:
-    rng = np.random.default_rng(3)
-    kinds = np.eye(3)[rng.integers(0, 3, N)]
-    numbers = np.column_stack((rng.uniform(0, 0.01, N), rng.uniform(-0.5, 1, N)))
-    X = np.column_stack((rng.normal(0.3, 0.2, N).clip(-1, 1), kinds, numbers, np.ones(N)))
-    X[7] = (-1.0, 1.0, 0.0, 0.0, 0.0, -0.5, 1.0)
-    return X, np.sign(X[:, 0] - 0.3 + X[:, 1] / 5)
+    return random_records()
 
 
 def profiled(rows: tuple[Vector, Vector], privacy: Privacy = PRIVACY, bins: int = 8) -> tuple[Moments, Vector, Plan]:
@@ -131,7 +125,8 @@ class TestProfile:
         asked = CountingOracle.histograms
 
         def exact(oracle: CountingOracle, query: str, bins: int) -> Vector:
-            data = oracle._CountingOracle__data  # type: ignore[attr-defined]
+            data = oracle._data
+            assert isinstance(data, Data)
             return asked(oracle, query, bins) + stored_numbers(data.records)[:, 0].mean()
 
         monkeypatch.setattr(CountingOracle, "histograms", exact)
@@ -144,7 +139,7 @@ class TestProfile:
             with pytest.raises(Unsuitable, match="bins"):
                 plan(Profile(bins), TABLE, PRIVACY)
         many = Columns((1,) * 400)
-        with pytest.raises(Unsuitable, match="use fewer"):
+        with pytest.raises(Unsuitable, match="Use fewer"):
             plan(Profile(1024), Problem(Squared(), n=N, d=401, row_norm=many.row_norm, columns=many), PRIVACY)
         with pytest.raises(Unsuitable, match="declared columns"):
             plan(Profile(), replace(TABLE, columns=None), PRIVACY)

@@ -19,7 +19,7 @@ from solvers.errors import Unsuitable
 from solvers.losses import Logistic
 from solvers.methods import DpGd
 from tests.support.coupled import complaints
-from tests.unit.solvers.test_standardised import exact_answers
+from tests.support.standardised import exact_answers
 
 Vector = NDArray[np.float64]
 PLAIN = Columns((1, 3, 1))

@@ -19,6 +19,7 @@ from accounting.records.codec import plan_from_json, plan_to_json
 from solvers import plan
 from solvers.data_access import inputs
 from solvers.data_access.access import DataAccess
+from solvers.data_access.data import Data
 from solvers.data_access.unfolded import rows_of
 from solvers.domains import L2Ball
 from solvers.errors import NeedsDelta, Unsuitable
@@ -30,7 +31,6 @@ from solvers.problem import Problem
 from solvers.regularizers import L2, NoRegularizer
 from solvers.solve import run
 from tests.reference.bootstrap import bootstrap_epsilon
-from tests.support.inside import inside
 from tests.support.runs import asked
 from tests.support.seeded import ScriptedBits, SeededBits
 
@@ -169,9 +169,10 @@ def test_drawn_rows_serve_their_own_query_alone_and_once() -> None:
     access = DataAccess(problem, inputs.of_arrays(*_rows(50), problem), Plan((drawn, plain)), Noise(SeededBits(1)))
     with pytest.raises(OutOfPlan, match="other rows"):
         access.release("drawn", np.zeros(2), 0.1)
-    access = DataAccess(problem, inside(access, "data"), Plan((drawn, plain)), Noise(SeededBits(1)))
+    access = DataAccess(problem, access._data, Plan((drawn, plain)), Noise(SeededBits(1)))
     again = access.redrawn()
-    assert len({tuple(row) for row in rows_of(inside(again, "data"))}) < 45
+    assert isinstance(again._data, Data)
+    assert len({tuple(row) for row in rows_of(again._data)}) < 45
     with pytest.raises(OutOfPlan, match="other rows"):
         again.release("plain", np.zeros(2), 0.1)
     again.release("drawn", np.zeros(2), 0.1)

@@ -16,13 +16,13 @@ from accounting.plan import Plan, PlannedQuery
 from solvers import Problem, domains, methods, plan, regularizers, solve
 from solvers.bounds import block_rows, gradient_bound, sampled_bound
 from solvers.data_access import inputs
+from solvers.data_access.data import Data
 from solvers.data_access.meter import Meter
 from solvers.data_access.sampled import SampledOracle
 from solvers.data_access.sums import clip
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Softmax
 from solvers.methods import AdaSsp, Method, ObjectivePerturbation, OutputPerturbation
-from tests.support.inside import inside, put
 from tests.support.seeded import SeededBits
 
 Floats = NDArray[np.float64]
@@ -209,7 +209,7 @@ def unmasked(problem: Problem, X: Floats, y: Floats) -> tuple[SampledOracle, Unm
     queries = (PlannedQuery("full", 9, Gaussian(), 1.0), PlannedQuery("batch", 9, PoissonGaussian(1.0), 1.0))
     plan_, noise = Plan(queries), Noise(SeededBits(1))
     oracle, meter = SampledOracle(problem, inputs.of_arrays(X, y, problem), plan_, noise), Unmasking(plan_, noise)
-    put(oracle, "meter", meter)
+    oracle._meter = meter
     return oracle, meter
 
 
@@ -224,7 +224,9 @@ def test_computed_sums_are_within_the_granted_error(scale: float, d: int, classe
     w = rng.standard_normal(problem.size) * scale
     anchor = w + rng.standard_normal(problem.size) * (0.1 if scale <= 1e8 else scale)
     oracle, meter = unmasked(problem, X, y)
-    wide = X.astype(np.longdouble) * inside(oracle, "data").scale[:, None]
+    data = oracle._data
+    assert isinstance(data, Data)
+    wide = X.astype(np.longdouble) * data.scale[:, None]
 
     def slopes(at: Floats) -> NDArray[np.longdouble]:
         margins = wide @ at.reshape(classes, d).astype(np.longdouble).T

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import solvers
 from accounting import Privacy
@@ -28,26 +27,16 @@ from solvers.losses import Logistic, Loss, Softmax, Squared
 from solvers.methods import AdaptiveGd, DpGd
 from solvers.solve import run
 from tests.support.seeded import SeededBits
+from tests.support.standardised import QUERIES, Vector, every_answer, exact_answers
 
-Vector = NDArray[np.float64]
 COLUMNS = Columns((1, 3, 1, 2))  # two numbers and two blocks: rows of length 8
 D, N = COLUMNS.d, 12
-QUERIES = ("means", "spread", "variances", "target_mean", "target_spread", "residual", "gradient")
 
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Vector, float]]:
-    """What the oracle hands to its mechanism, value and bound; no noise is added."""
-    calls: list[tuple[Vector, float]] = []
-
-    def perturb(_: Gaussian, value: Vector, multiplier: float, bound: float, noise: Noise) -> Vector:
-        assert multiplier == 1.0
-        assert isinstance(noise, Noise)
-        calls.append((value.copy(), bound))
-        return value
-
-    monkeypatch.setattr(Gaussian, "perturb", perturb)
-    return calls
+    """Values and bounds of all answers of a test, without noise."""
+    return exact_answers(monkeypatch)
 
 
 def problem(loss: Loss) -> Problem:
@@ -70,31 +59,6 @@ def target(rng: np.random.Generator, loss: Loss) -> float:
     if loss.takes == "number":
         return float(rng.choice([-1.0, 1.0, rng.uniform(-1, 1)]))
     return float(rng.integers(loss.outputs)) if loss.outputs > 1 else float(rng.choice([-1.0, 1.0]))
-
-
-def exact_answers(patched: pytest.MonkeyPatch) -> list[tuple[Vector, float]]:
-    """Where every value and bound will be that noise is made for; none is added from here on."""
-    calls: list[tuple[Vector, float]] = []
-
-    def perturb(_: Gaussian, value: Vector, z: float, bound: float, noise: Noise) -> Vector:
-        del z, noise
-        calls.append((value.copy(), bound))
-        return value
-
-    patched.setattr(Gaussian, "perturb", perturb)
-    return calls
-
-
-def every_answer(door: StandardisedOracle, loss: Loss, center: Vector, frame: Frame, w: Vector, limit: float) -> None:
-    door.means("means")
-    door.spread("spread", center)
-    for radius in (0.3, 1.0, 9.0):
-        door.variances("variances", center, radius)
-    door.gradient("gradient", w, frame, limit)
-    if loss.takes == "number":
-        door.target_mean("target_mean")
-        door.target_spread("target_spread", 0.4)
-        door.residual("residual", w, frame, 0.7)
 
 
 @pytest.mark.slow

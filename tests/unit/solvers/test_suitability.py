@@ -82,11 +82,11 @@ class TestRefusals:
             plan(method, _problem(loss), PRIVACY)
         text = str(refused.value)
         assert text.startswith(f"{method.name} needs a smooth loss, and {loss.name}")
-        assert ("use huber_hinge" if loss.takes == "class" else "use huber, ") in text
+        assert ("Use huber_hinge" if loss.takes == "class" else "Use huber, ") in text
 
     @pytest.mark.parametrize("method", [DpSvrg(), OutputPerturbation()], ids=repr)
     def test_a_loss_that_is_not_convex(self, method: DpSvrg | OutputPerturbation) -> None:
-        with pytest.raises(Unsuitable, match=f"{method.name} needs a convex loss; sigmoid is not: use dp_gd"):
+        with pytest.raises(Unsuitable, match=rf"{method.name} needs a convex loss; sigmoid is not\. Use dp_gd"):
             plan(method, _problem(Sigmoid()), PRIVACY)
 
     @pytest.mark.slow

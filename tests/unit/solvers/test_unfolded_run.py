@@ -15,9 +15,9 @@ from solvers.methods import AdaptiveGd, DpAccMd, DpGd, DpSvrg, DpSvrgPp, NoisyMi
 from solvers.preparation import Declared, Private
 from solvers.regularizers import L2
 from solvers.solve import run
+from tests.support.coded_rows import folded, unfolded
 from tests.support.plain_loops import Unfolded
 from tests.support.seeded import SeededBits
-from tests.unit.solvers.test_kernels import folded, unfolded
 
 N, COLUMNS = 700, Columns((1, 3, 1, 300, 1, 2, 1))
 RUNS: list[tuple[Any, Any]] = [

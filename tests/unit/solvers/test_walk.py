@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from accounting.errors import OutOfPlan
 from accounting.mechanisms import Gaussian, PoissonGaussian
-from accounting.noise import Noise, Tails, lattice
+from accounting.noise import Noise, lattice
 from accounting.noise import source as noises
 from accounting.noise.lattice import Lattice, fineness
 from accounting.plan import Plan, PlannedQuery
@@ -18,9 +18,8 @@ from accounting.privacy import Privacy, Unit
 from solvers import bounds, centred, kernels, plan, solve
 from solvers.data_access import inputs
 from solvers.data_access.data import Data
-from solvers.data_access.sampled import SampledOracle
 from solvers.data_access.unfolded import rows_of
-from solvers.data_access.walk import Walk
+from solvers.data_access.walk import WalkingOracle
 from solvers.domains import Domain, Free, L1Ball, L2Ball
 from solvers.errors import Unsuitable
 from solvers.losses import Hinge, HuberHinge, Logistic, Loss, Sigmoid, Squared
@@ -28,9 +27,9 @@ from solvers.methods import DpSvrg, DpSvrgPp
 from solvers.methods.oracle.variance_reduced import Estimates
 from solvers.problem import Problem
 from solvers.regularizers import L1, L2, NoRegularizer, Regularizer
-from tests.support.batches import OwnBatches, own_batches
-from tests.support.inside import inside
+from tests.support.batches import own_batches
 from tests.support.seeded import SeededBits
+from tests.support.walks import Recorded, Replayed
 
 Floats = NDArray[np.float64]
 N, D = 300, 11
@@ -41,60 +40,6 @@ RATE = 3.0 / N
 def _own() -> Iterator[None]:
     with own_batches():
         yield
-
-
-class Recorded(OwnBatches):
-    """Keeps what a walk has drawn ahead."""
-
-    def __init__(self, seed: int) -> None:
-        super().__init__(SeededBits(seed))
-        self.drawn: list[tuple[NDArray[np.int64], NDArray[np.int64], Tails]] = []
-        self.decided: dict[tuple[int, int], float] = {}
-
-    def poisson_batches(self, n: int, rate: float, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        self._batches = super().poisson_batches(n, rate, count)
-        return self._batches
-
-    def tails(self, count: int) -> Tails:
-        drawn = super().tails(count)
-        self.drawn.append((*self._batches, drawn))
-        return drawn
-
-    def decide(self, tails: Tails, j: int, scale: float) -> float:
-        found = self.decided[len(self.drawn) - 1, j] = super().decide(tails, j, scale)
-        return found
-
-
-class Replayed(OwnBatches):
-    """Hands the same draws to one answer after another."""
-
-    def __init__(self, recorded: Recorded) -> None:
-        self._steps, self._at, self._recorded = self._each(recorded), 0, recorded
-
-    @staticmethod
-    def _each(recorded: Recorded) -> Iterator[tuple[int, int, NDArray[np.int64], Tails]]:
-        for block, (ends, rows, tails) in enumerate(recorded.drawn):
-            for t in range(len(ends) - 1):
-                yield block, t, rows[ends[t] : ends[t + 1]], tails
-
-    def poisson_rows(self, n: int, rate: float) -> NDArray[np.int64]:
-        assert (n, rate) == (N, RATE)
-        self._now = next(self._steps)
-        return self._now[2]
-
-    def rounded_gaussian(self, count: int, scale: float) -> Floats:
-        block, t, _, tails = self._now
-        out = np.empty(count)
-        for j in range(count):
-            place = t * count + j
-            y = tails.sizes[place] * scale
-            near = 0.5 - abs(y - np.rint(y)) <= y * noises.RELATIVE + noises.ABSOLUTE * scale
-            size = -np.rint(y) if tails.negative[place] else np.rint(y)
-            out[j] = self._recorded.decided[block, place] if near else size
-        return out
-
-    def skip(self) -> None:
-        next(self._steps)
 
 
 def _problem(loss: Loss, regularizer: Regularizer | None = None, domain: Domain | None = None) -> Problem:
@@ -109,12 +54,12 @@ def _data(problem: Problem) -> Data:
     return inputs.of_arrays(X, np.sign(y) if problem.loss.takes == "class" else y / 5, problem, held)
 
 
-def _oracle(problem: Problem, noise: Noise, multiplier: float = 0.4, count: int = 10_000) -> SampledOracle:
+def _oracle(problem: Problem, noise: Noise, multiplier: float = 0.4, count: int = 10_000) -> WalkingOracle:
     queries = (
         PlannedQuery("snapshot", 10, Gaussian(), multiplier),
         PlannedQuery("change", count, PoissonGaussian(RATE), multiplier),
     )
-    return SampledOracle(problem, _data(problem), Plan(queries), noise, walker=Walk.of)
+    return WalkingOracle(problem, _data(problem), Plan(queries), noise)
 
 
 @pytest.mark.parametrize("domain", [Free(), L2Ball(0.7)], ids=repr)
@@ -190,7 +135,7 @@ def test_open_coordinates_are_decided_by_further_bits_and_the_walk_goes_on() -> 
 def test_every_answer_is_counted_before_any_is_given() -> None:
     problem, heard = _problem(Logistic()), list[int]()
     oracle = _oracle(problem, Noise(SeededBits(1)), count=250)
-    inside(oracle, "meter")._on_answer = heard.append
+    oracle._meter._on_answer = heard.append
     at = np.zeros(D)
     assert oracle.walk("change", at, at, at, 0.1, 200) is not None
     assert heard == [200]
@@ -222,7 +167,7 @@ def test_what_is_not_compiled_is_asked_for(problem: Problem) -> None:
 def test_large_batches_are_asked_for() -> None:
     problem, at = _problem(Logistic()), np.zeros(D)
     queries = Plan((PlannedQuery("change", 5, PoissonGaussian(0.5), 1.0),))
-    oracle = SampledOracle(problem, _data(problem), queries, Noise(SeededBits(1)), walker=Walk.of)
+    oracle = WalkingOracle(problem, _data(problem), queries, Noise(SeededBits(1)))
     assert oracle.walk("change", at, at, at, 0.1, 3) is None
 
 

@@ -1,0 +1,78 @@
+"""Requests for regression tables, and what their quotes expect, from public facts."""
+
+from collections.abc import Mapping
+
+from app.http.errors import ApiError, invalid_field
+from app.sources.design import Design
+from app.wire import JobRequest
+from purse.wire.columns import CategoryColumn
+from purse.wire.inference import ExpectedTable
+from solvers.domains import Free
+from solvers.inference import RegressionTable, RegressionTableRun
+from solvers.inference.budget import Budget
+from solvers.problem import Problem
+from solvers.regularizers import L2, NoRegularizer
+from solvers.selection import Auto
+
+OTHER = "(other)"
+_WIDE_SIGNAL = 2.3  # times the least signal, below which intervals are much wider than without privacy
+
+
+def requested(request: JobRequest, design: Design) -> RegressionTable:
+    """Return the requested table.
+
+    Raises
+    ------
+    ApiError
+        unsupported_combination if the request also sets how a model is trained, invalid_request if `reference` names
+        no level of a category feature.
+    """
+    settings = {
+        "method": isinstance(request.method, Auto),
+        "regularizer": request.regularizer in (L2(1e-4), NoRegularizer()),
+        "domain": isinstance(request.domain, Free),
+        "preparation": request.preparation is None,
+        "slope_limit": request.slope_limit is None,
+        "row_norm": request.row_norm is None,
+    }
+    if wrong := [name for name, is_default in settings.items() if not is_default]:
+        raise ApiError(
+            "unsupported_combination",
+            f"A regression table chooses its own method and takes no penalty: leave out {', '.join(wrong)}.",
+        )
+    return RegressionTable(request.level, _references(request.reference or {}, design))
+
+
+def _references(named: Mapping[str, str], design: Design) -> tuple[int, ...]:
+    """Return the index of the reference level of each category feature."""
+    categories = [feature for feature in design.features if isinstance(feature, CategoryColumn)]
+    if unknown := sorted(set(named) - {category.name for category in categories}):
+        raise invalid_field(
+            "body.reference", f"must name category features only, and {unknown[0]} is not a category feature"
+        )
+    indices = []
+    for category in categories:
+        levels = [*category.categories, OTHER]
+        level = named.get(category.name, levels[0])
+        if level not in levels:
+            raise invalid_field(f"body.reference.{category.name}", "must be one of the column's categories, or (other)")
+        indices.append(levels.index(level))
+    return tuple(indices)
+
+
+def expected(run: RegressionTableRun, problem: Problem) -> ExpectedTable:
+    """Return what a quote expects of a table."""
+    budget = Budget.of(problem, run.mu)
+    count = budget.parameters
+    return ExpectedTable(coefficients=count, width_ratio=budget.width_ratio, resolved=budget.resolved_share * count)
+
+
+def warnings(run: RegressionTableRun, problem: Problem) -> list[str]:
+    """Return the warnings of a quote about a table."""
+    budget = Budget.of(problem, run.mu)
+    if budget.signal >= _WIDE_SIGNAL * budget.family.least_signal:
+        return []
+    return [
+        f"Few records for {budget.parameters} coefficients at this privacy: intervals may be several times as wide as "
+        "without privacy, and some coefficients may not be resolved. Use fewer columns, merge levels, or raise epsilon."
+    ]

@@ -1,0 +1,280 @@
+"""The regression table of a model: estimates, standard errors and intervals, for papers and for statsmodels' users."""
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from purse import text
+from purse.extras import needing
+from purse.tables import Table, Tabular
+from purse.wire.columns import Column, NumberColumn
+from purse.wire.inference import INTERCEPT, Inference, TableRow
+from purse.wire.models import Model
+
+_HEADINGS = ("term", "estimate", "std error", "p", "lower", "upper", "note")
+_LATEX_SPECIAL = str.maketrans({character: rf"\{character}" for character in "&%$#_{}"})
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """An estimated linear combination of coefficients."""
+
+    estimate: float
+    std_error: float
+    lower: float
+    upper: float
+    p_value: float
+
+
+class Regression(Tabular):
+    """The regression table of a model; names follow the results of statsmodels.
+
+    Values are by term and contain only resolved terms: the noise hides the others
+    (`unresolved`). Everything here is computed from released numbers, and costs nothing.
+
+    Parameters
+    ----------
+    rows : all coefficients
+    covariance : of the resolved rows
+    facts : what the table refers to
+    heading : facts that the summary shows first, by name
+    is_logistic : whether estimates are log-odds
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[TableRow],
+        covariance: Sequence[Sequence[float]],
+        facts: Inference,
+        heading: Mapping[str, str],
+        is_logistic: bool,
+    ) -> None:
+        self.rows, self._facts, self._heading, self._is_logistic = tuple(rows), facts, dict(heading), is_logistic
+        self._resolved = [row for row in self.rows if row.resolved]
+        self._covariance = np.array(covariance).reshape(len(self._resolved), -1)
+
+    @classmethod
+    def of(cls, model: Model) -> "Regression":
+        """Return the table of a model that was trained with `inference`; a ValueError if it has none."""
+        if model.table is None or model.covariance is None or model.inference is None:
+            raise ValueError("the model has no regression table: request the job with inference=True")
+        privacy = model.privacy
+        records = f"{privacy.persons} persons" if privacy.persons else f"{privacy.rows} rows"
+        heading = {
+            "target": f"{model.target.name}, {records}",
+            "privacy": f"{text.loss(privacy.epsilon, privacy.delta)}, {privacy.neighbors}",
+        }
+        return cls(model.table, model.covariance, model.inference, heading, model.link == "logistic")
+
+    @property
+    def params(self) -> dict[str, float]:
+        """Estimates."""
+        return self._values("estimate")
+
+    @property
+    def bse(self) -> dict[str, float]:
+        """Standard errors, with sampling error and privacy noise."""
+        return self._values("std_error")
+
+    @property
+    def pvalues(self) -> dict[str, float]:
+        """Two-sided p-values."""
+        return self._values("p_value")
+
+    @property
+    def unresolved(self) -> dict[str, str]:
+        """The terms without an estimate, and the reason of each."""
+        return {row.term: row.reason or "" for row in self.rows if not row.resolved}
+
+    @property
+    def ratios(self) -> dict[str, float]:
+        """Odds ratios of a logistic model: e to the power of each estimate without the intercept.
+
+        Raises
+        ------
+        ValueError
+            if the model is not logistic.
+        """
+        if not self._is_logistic:
+            raise ValueError("odds ratios are for logistic models")
+        return {term: math.exp(value) for term, value in self.params.items() if term != INTERCEPT}
+
+    def conf_int(self, alpha: float | None = None) -> dict[str, tuple[float, float]]:
+        """Return the ends of each interval.
+
+        Parameters
+        ----------
+        alpha : 1 - confidence; by default that of the table, which needs no further package
+
+        Raises
+        ------
+        NotInstalled
+            at another confidence, without `privy-purse[solvers]`.
+        """
+        if alpha is None or math.isclose(alpha, 1 - self._facts.level):
+            ends = self._values("lower"), self._values("upper")
+            return {term: (lower, ends[1][term]) for term, lower in ends[0].items()}
+        intervals = {}
+        for row in self._resolved:
+            estimate, error, degrees = _numbers(row)
+            half = _quantile(1 - alpha / 2, degrees) * error
+            intervals[row.term] = (estimate - half, estimate + half)
+        return intervals
+
+    def cov_params(self) -> NDArray[np.float64]:
+        """Return the covariance of the resolved terms, in the order of `params`."""
+        return self._covariance.copy()
+
+    def contrast(self, weights: Mapping[str, float]) -> Contrast:
+        """Return an estimated linear combination of coefficients, such as {"ward = south": 1, "ward = east": -1}.
+
+        Parameters
+        ----------
+        weights : by term; the reference level of a category has the coefficient 0
+
+        Raises
+        ------
+        ValueError
+            if a term is not known or not resolved, or all weights are 0.
+        NotInstalled
+            without `privy-purse[solvers]`.
+        """
+        references = {f"{row.column} = {row.reference}" for row in self.rows if row.reference is not None}
+        terms = [row.term for row in self._resolved]
+        for term in weights:
+            if term not in terms and term not in references:
+                reason = self.unresolved.get(term, "the table has no such term")
+                raise ValueError(f"{term}: {reason}")
+        vector = np.array([float(weights.get(term, 0.0)) for term in terms])
+        if not vector.any():
+            raise ValueError("weights must name at least one term of the table, with a weight that is not 0")
+        used = [row for row, weight in zip(self._resolved, vector, strict=True) if weight]
+        estimate = float(vector @ list(self.params.values()))
+        error = math.sqrt(float(vector @ self._covariance @ vector))
+        degrees = min(_numbers(row)[2] for row in used)
+        half = _quantile((1 + self._facts.level) / 2, degrees) * error
+        return Contrast(estimate, error, estimate - half, estimate + half, _p_value(estimate / error, degrees))
+
+    def margins(self, features: Sequence[Column], encoded: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the margin of each row and the ends of its interval, (n, 3); NaN if a row needs an unresolved term.
+
+        Parameters
+        ----------
+        features : the columns of the model
+        encoded : encoded values of the rows, as `purse.prediction.design` returns them
+
+        Raises
+        ------
+        NotInstalled
+            without `privy-purse[solvers]`.
+        """
+        weights = {INTERCEPT: np.ones(len(encoded))} | _weights(features, encoded)
+        vectors = np.column_stack([weights[row.term] for row in self._resolved] or [np.zeros((len(encoded), 0))])
+        hidden = np.zeros(len(encoded), dtype=bool)
+        for term in self.unresolved:
+            hidden |= weights[term] != 0
+        half = np.sqrt(np.einsum("ij,jk,ik->i", vectors, self._covariance, vectors))
+        if self._resolved:
+            degrees = min(_numbers(row)[2] for row in self._resolved)
+            half *= _quantile((1 + self._facts.level) / 2, degrees)
+        margins = vectors @ np.array(list(self.params.values()))
+        ends = np.column_stack((margins, margins - half, margins + half))
+        return np.where(hidden[:, None], np.nan, ends)
+
+    def summary(self) -> str:
+        """Return the table as text, with what it refers to."""
+        inference = self._facts
+        facts: list[tuple[str, object]] = [
+            ("regression", "logistic" if self._is_logistic else "linear"),
+            *self._heading.items(),
+            ("intervals", f"{inference.level:.3g}, with sampling error and privacy noise"),
+        ]
+        if inference.effective_rows is not None:
+            facts.append(("effective rows", f"{inference.effective_rows:.0f}, as many without privacy are as precise"))
+        facts += [(f"test of {test.column}", f"p = {test.p_value:.3g}") for test in inference.joint_tests]
+        table = self._as_table()
+        return text.facts(facts) + text.table(table.headings, table.rows) + text.paragraph(inference.parameter)
+
+    def to_csv(self) -> str:
+        """Return all rows and columns of the table as CSV."""
+        out = io.StringIO()
+        writer = csv.DictWriter(out, list(TableRow.model_fields), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(row.model_dump() for row in self.rows)
+        return out.getvalue()
+
+    def to_latex(self) -> str:
+        """Return the table as a LaTeX `tabular`, with a line for each term."""
+        lines = [r"\begin{tabular}{lrrrr}", r"term & estimate & std. error & $p$ & interval \\", r"\hline"]
+        for row in self.rows:
+            term = row.term.translate(_LATEX_SPECIAL)
+            if row.resolved:
+                p_value = "$<$.001" if (row.p_value or 0.0) < 1e-3 else f"{row.p_value:.3f}"
+                lines.append(
+                    rf"{term} & {row.estimate:.4g} & {row.std_error:.4g} & {p_value} & "
+                    rf"[{row.lower:.4g}, {row.upper:.4g}] \\"
+                )
+            else:
+                lines.append(rf"{term} & \multicolumn{{4}}{{l}}{{not resolved}} \\")
+        return "\n".join([*lines, r"\end{tabular}", ""])
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def __repr__(self) -> str:
+        return f"<regression: {len(self._resolved)} of {len(self.rows)} terms resolved>"
+
+    def _as_table(self) -> Table:
+        rows: list[tuple[object, ...]] = []
+        for row in self.rows:
+            if row.resolved:
+                note = "" if row.reference is None else f"beside {row.reference}"
+                rows.append((row.term, row.estimate, row.std_error, row.p_value, row.lower, row.upper, note))
+            else:
+                rows.append((row.term, *[""] * 5, f"not resolved: {row.reason}"))
+        return Table(_HEADINGS, rows)
+
+    def _values(self, field: str) -> dict[str, float]:
+        return {row.term: float(getattr(row, field)) for row in self._resolved}
+
+
+def _weights(features: Sequence[Column], encoded: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    """Return the weight of each term in each row's margin: a number in the unit of the file, or 0 or 1 for a level."""
+    weights, start = {}, 0
+    for column in features:
+        if isinstance(column, NumberColumn):
+            middle, half = column.middle_and_half
+            weights[column.name] = middle + half * encoded[:, start]
+            start += 1
+            continue
+        for category in (*column.categories, "(other)"):
+            weights[f"{column.name} = {category}"] = encoded[:, start]
+            start += 1
+    return weights
+
+
+def _numbers(row: TableRow) -> tuple[float, float, float]:
+    """Return the estimate, the standard error and the degrees of freedom of a resolved row."""
+    assert row.estimate is not None
+    assert row.std_error is not None
+    assert row.degrees_of_freedom is not None
+    return row.estimate, row.std_error, row.degrees_of_freedom
+
+
+def _quantile(level: float, degrees: float) -> float:
+    """Return a quantile of the t distribution."""
+    with needing("this confidence"):
+        from scipy import stats
+    return float(stats.t.ppf(level, degrees))
+
+
+def _p_value(ratio: float, degrees: float) -> float:
+    """Return the two-sided p-value of an estimate over its standard error."""
+    with needing("a p-value"):
+        from scipy import stats
+    return 2 * float(stats.t.sf(abs(ratio), degrees))

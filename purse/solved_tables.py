@@ -1,0 +1,81 @@
+"""The published form of a solved regression table: terms by name, numbers in the units of the file.
+
+It takes the table of `solvers.inference.table` without importing it, because clients need no solvers.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from purse.wire.columns import CategoryColumn, Column, NumberColumn
+from purse.wire.inference import INTERCEPT, Inference, JointTest, TableRow
+
+_LINE_FIELDS = {
+    "estimate": "estimate",
+    "std_error": "std_error",
+    "sampling_error": "sampling_error",
+    "noise_error": "noise_error",
+    "degrees_of_freedom": "degrees",
+    "lower": "lower",
+    "upper": "upper",
+    "p_value": "p_value",
+}
+
+
+def units(features: Sequence[Column], target: Column | None) -> dict[str, Any]:
+    """Return the fields of `solvers.inference.table.Units`.
+
+    Parameters
+    ----------
+    target : a number target; None for classes
+    """
+    numbers = [feature.middle_and_half for feature in features if isinstance(feature, NumberColumn)]
+    origin, unit = target.middle_and_half if isinstance(target, NumberColumn) else (0.0, 1.0)
+    own = {"origins": tuple(o for o, _ in numbers), "units": tuple(u for _, u in numbers)}
+    return own | {"target_origin": origin, "target_unit": unit}
+
+
+def published(features: Sequence[Column], target: Column | None, solved: Any, level: float) -> dict[str, Any]:
+    """Return the fields of a model that hold its table.
+
+    Parameters
+    ----------
+    target : as in `units`
+    solved : a `solvers.inference.table.Table`
+    level : confidence of its intervals
+    """
+    weights, residual_limit = solved.estimate.weights, None
+    if isinstance(target, NumberColumn):
+        residual_limit = weights.residual_limit * units(features, target)["target_unit"]
+    facts = Inference(
+        level=level,
+        row_limit=weights.row_limit,
+        score_limit=None if isinstance(target, NumberColumn) else weights.score_limit,
+        residual_limit=residual_limit,
+        effective_rows=solved.effective_rows,
+        joint_tests=[JointTest(column=features[f].name, p_value=p) for f, p in solved.joint_p_values.items()],
+    )
+    rows = [_row(features, row) for row in solved.rows]
+    return {"table": rows, "covariance": solved.covariance.tolist(), "inference": facts}
+
+
+def _row(features: Sequence[Column], row: Any) -> TableRow:
+    values = {name: None if row.line is None else getattr(row.line, field) for name, field in _LINE_FIELDS.items()}
+    facts = {"resolved": row.line is not None, "reason": row.reason, "per_std": row.per_std}
+    return TableRow.model_validate(_named(features, row.contrast) | facts | values)
+
+
+def _named(features: Sequence[Column], contrast: Any) -> dict[str, Any]:
+    """Return the term, column and levels of a contrast."""
+    if contrast.kind == "intercept":
+        return {"term": INTERCEPT, "column": None, "category": None, "reference": None}
+    column = features[contrast.feature]
+    if not isinstance(column, CategoryColumn):
+        return {"term": column.name, "column": column.name, "category": None, "reference": None}
+    levels = [*column.categories, "(other)"]
+    category, reference = levels[contrast.level], levels[contrast.reference]
+    return {
+        "term": f"{column.name} = {category}",
+        "column": column.name,
+        "category": category,
+        "reference": reference,
+    }

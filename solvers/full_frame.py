@@ -1,0 +1,34 @@
+"""Coordinates u(x) = L x + o of rows, made of released numbers only."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.problem import Vector
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FullFrame:
+    """Coordinates u(x) = L x + o. A row that is in a level without weight has u = 0.
+
+    Parameters
+    ----------
+    matrix : L, (coordinates, d - 1); x is a row without its constant column
+    offset : o, (coordinates,)
+    has_weight : (d - 1,), whether the rows in this level of a category have a weight; true for numbers
+    """
+
+    matrix: NDArray[np.float64]
+    offset: Vector
+    has_weight: NDArray[np.bool_]
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates."""
+        return len(self.offset)
+
+    @property
+    def raw(self) -> NDArray[np.float64]:
+        """The matrix B, (d, coordinates), with <u(x), w> = <(x, 1), B w>."""
+        return np.vstack((self.matrix.T, self.offset))

@@ -1,0 +1,239 @@
+"""The estimate of a regression table and its variance, from the answers of a run alone.
+
+With theta the estimate and theta* the parameter, theta - theta* = H^-1 (E D - psi - xi): psi is the sampling error of
+the mean score, xi the noise of the released score, E the noise of the released curvature H, and D the last correction.
+Each has a known or a released variance. Everything here is post-processing.
+Derivation and approximations: docs/proofs/regression_table.md. Reference: docs/spec 27.6.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from solvers.inference.answers import Answers, Target, class_share_std, coordinates_of, last_weights
+from solvers.inference.budget import Budget
+from solvers.inference.coordinates import Coordinates, Matrix, Stds, raised
+from solvers.inference.path import NODE_WEIGHTS, NODES
+from solvers.problem import Problem, Vector
+from solvers.weighting import AnyWeights
+
+_RESOLVED_STDS = 3.0  # smaller eigenvalues of H are not told from noise
+_SURE_STDS = 15.0  # larger eigenvalues need no allowance for their noise
+_UNRESOLVED_PART = 0.5  # of a contrast's variance in directions that are not resolved
+_SEPARATED_MARGINS = 4.0  # std of the margins of a logistic model beyond which classes are nearly separated
+_LEAST_EVENTS_PER_PARAMETER, _LEAST_EVENTS_STDS = 10, 4.0
+
+NOISE_HIDES = "the privacy noise hides this coefficient at this budget"
+FEW_ROWS = "too few rows are in this level"
+SEPARATED = "the classes are nearly separated, so coefficients have no finite estimate"
+FEW_EVENTS = "one class has too few rows for this many coefficients"
+MOSTLY_UNRESOLVED = "the privacy noise hides most coefficients of this table, so none is given"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An estimated contrast: its estimate, standard error in two parts, degrees of freedom, interval and p-value.
+
+    Parameters
+    ----------
+    sampling_error, noise_error : parts of the standard error; their squares add up to its square
+    degrees : of freedom of the t distribution of estimate over standard error
+    """
+
+    estimate: float
+    std_error: float
+    sampling_error: float
+    noise_error: float
+    degrees: float
+    lower: float
+    upper: float
+    p_value: float
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """The estimate theta in the coordinates of a table, with its variance.
+
+    Contrasts are rows over the coded columns and the intercept: (d,) with the intercept last. Use `Estimate.of`.
+
+    Parameters
+    ----------
+    problem : the problem
+    coordinates : the coordinates
+    weights : of the last answers, by which the parameter is defined
+    theta : the estimate, (coordinates,)
+    inverse : H^-1, with small eigenvalues of H raised
+    wide_inverse : H^-1 of eigenvalues that are lowered by the noise of H
+    sampling, noise : the two parts of the variance of H theta
+    remainder : the correction for the change of the curvature between theta_0 and theta
+    squared_scores_std : noise std of the mean squared score's diagonal
+    vectors, values, is_resolved : eigenvectors and raised eigenvalues of H, and whether each exceeds its noise
+    refusal : why no contrast is given, or None
+    """
+
+    problem: Problem
+    coordinates: Coordinates
+    weights: AnyWeights
+    theta: Vector
+    inverse: Matrix
+    wide_inverse: Matrix
+    sampling: Matrix
+    noise: Matrix
+    remainder: Vector
+    squared_scores_std: float
+    vectors: Matrix
+    values: Vector
+    is_resolved: NDArray[np.bool_]
+    refusal: str | None
+
+    @staticmethod
+    def of(problem: Problem, mu: float, answers: Answers, stds: Stds) -> "Estimate":
+        """Return the estimate from the answers of a run.
+
+        Parameters
+        ----------
+        mu : of the run
+        stds : noise stds of the plan
+        """
+        coordinates = coordinates_of(problem, answers.moments, answers.share, answers.second_moments, stds)
+        weights = last_weights(Budget.of(problem, mu), answers.target)
+        curvature_std = stds.of_matrix("curvature", weights.curvature_bound)
+        values, vectors = np.linalg.eigh(answers.curvature)
+        minimum = _RESOLVED_STDS * curvature_std
+        is_resolved, positive = values >= minimum, np.maximum(values, minimum)
+        inverse = (vectors / positive) @ vectors.T
+        score_variance = stds.of_vector("gradient", weights.gradient_bound) ** 2 * np.eye(coordinates.size)
+        first = answers.point - inverse @ answers.gradient
+        own = inverse @ (score_variance + _curvature_noise(curvature_std, answers.point - first)) @ inverse
+        remainder = np.zeros(coordinates.size)
+        if not weights.is_linear:
+            remainder = _remainder(coordinates, weights, answers.point, first, own)
+        theta = answers.point - inverse @ (answers.gradient + remainder)
+        allowance = np.clip((_SURE_STDS - values / curvature_std) / (_SURE_STDS - _RESOLVED_STDS), 0, 1)
+        wide_inverse = (vectors / (positive - allowance * curvature_std)) @ vectors.T
+        change = wide_inverse @ answers.curvature @ (answers.point - theta)
+        n = problem.n
+        return Estimate(
+            problem=problem,
+            coordinates=coordinates,
+            weights=weights,
+            theta=theta,
+            inverse=inverse,
+            wide_inverse=wide_inverse,
+            sampling=raised(answers.squared_scores, 0.0) / max(n - coordinates.size, 1),
+            noise=score_variance + _curvature_noise(curvature_std, change),
+            remainder=inverse @ remainder,
+            squared_scores_std=stds.of_matrix("squared_scores", weights.gradient_bound**2),
+            vectors=vectors,
+            values=positive,
+            is_resolved=is_resolved,
+            refusal=_refusal(problem, coordinates, theta, answers.target, stds, answers.share),
+        )
+
+    @cached_property
+    def coefficients(self) -> Vector:
+        """Coefficients of the coded columns and the intercept, (d,); levels without weight have the coefficient 0."""
+        return np.asarray(self.coordinates.frame.raw @ self.theta)
+
+    def is_given(self, contrasts: Matrix) -> NDArray[np.bool_]:
+        """Return whether the noise leaves each contrast visible, apart from `refusal`."""
+        projections = (contrasts @ self.coordinates.frame.raw) @ self.vectors
+        parts = projections**2 / self.values**2
+        hidden = (parts * ~self.is_resolved).sum(axis=1)
+        return np.asarray(hidden < _UNRESOLVED_PART * np.maximum(parts.sum(axis=1), 1e-300))
+
+    def covariance(self, contrasts: Matrix) -> Matrix:
+        """Return the covariance of some contrasts, with sampling error and noise."""
+        rows = contrasts @ self.coordinates.frame.raw
+        wide, change = rows @ self.wide_inverse, rows @ self.remainder
+        return np.asarray(wide @ (self.sampling + self.noise) @ wide.T + np.outer(change, change))
+
+    def line(self, contrast: Vector, level: float, origin: float = 0.0) -> Line:
+        """Return the line of one contrast; it is meaningful only if `is_given` and there is no `refusal`.
+
+        Parameters
+        ----------
+        level : confidence of the interval
+        origin : added to the estimate
+        """
+        row = contrast @ self.coordinates.frame.raw
+        wide, narrow = row @ self.wide_inverse, row @ self.inverse
+        variance = float(self.covariance(contrast[None])[0, 0])
+        sampling = min(float(wide @ self.sampling @ wide), variance)
+        unsure = self.squared_scores_std * float(narrow @ narrow) / self.problem.n
+        degrees = max(2 * (variance / max(unsure, 1e-300)) ** 2, 1.0)
+        estimate, error = origin + float(row @ self.theta), math.sqrt(variance)
+        half = float(special.stdtrit(degrees, (1 + level) / 2)) * error
+        p_value = 2 * float(special.stdtr(degrees, -abs(estimate) / error))
+        parts = math.sqrt(sampling), math.sqrt(variance - sampling)
+        return Line(estimate, error, *parts, degrees, estimate - half, estimate + half, p_value)
+
+    def joint_p_value(self, contrasts: Matrix) -> float:
+        """Return the p-value of the hypothesis that all contrasts are 0, by an F test."""
+        estimates = contrasts @ self.coefficients
+        count = len(contrasts)
+        quadratic = float(estimates @ np.linalg.solve(self.covariance(contrasts), estimates))
+        degrees = min(self.line(contrast, 0.95).degrees for contrast in contrasts)
+        return float(special.fdtrc(count, degrees, quadratic / count))
+
+
+def _curvature_noise(std: float, change: Vector) -> Matrix:
+    """Return the covariance of E D, with E the noise of a curvature and D a change of the point."""
+    size = len(change)
+    return np.asarray(std**2 / 2 * (float(change @ change) * np.eye(size) + np.outer(change, change)))
+
+
+def _refusal(
+    problem: Problem, coordinates: Coordinates, theta: Vector, target: Target, stds: Stds, share: float
+) -> str | None:
+    """Return why a logistic table gives no contrast at all, by released numbers, or None."""
+    if problem.loss.takes == "number":
+        return None
+    rows = problem.slots * share
+    events = rows * min(target.positive_share, 1 - target.positive_share)
+    minimum = max(
+        _LEAST_EVENTS_PER_PARAMETER * coordinates.size, _LEAST_EVENTS_STDS * rows * class_share_std(stds, share)
+    )
+    if events < minimum:
+        return FEW_EVENTS
+    spread = math.sqrt(max(float(theta @ coordinates.covariance_estimate @ theta), 0.0))
+    return SEPARATED if spread > _SEPARATED_MARGINS else None
+
+
+def _remainder(coordinates: Coordinates, weights: AnyWeights, start: Vector, end: Vector, noise: Matrix) -> Vector:
+    """Return how much the mean score at `end` differs from its linear prediction at `start`, if rows are Gaussian.
+
+    The part that the noise of `end` alone would cause is taken off.
+
+    Parameters
+    ----------
+    noise : covariance of the noise of `end`
+    """
+    second = coordinates.second_estimate / coordinates.weight
+    moved = max(float((end - start) @ second @ (end - start)), 1e-300)
+    real = max(0.0, 1 - float(np.trace(second @ noise)) / moved)
+    return real * _gaussian_remainder(coordinates, weights, start, end - start)
+
+
+def _gaussian_remainder(coordinates: Coordinates, weights: AnyWeights, start: Vector, change: Vector) -> Vector:
+    """Return the mean of omega (g(m + dm) - g(m) - g'(m) dm) u for Gaussian rows, by quadrature over (m, dm)."""
+    covariance, directions = coordinates.covariance_estimate, np.column_stack((start, change))
+    squares = directions.T @ covariance @ directions
+    along = math.sqrt(max(float(squares[0, 0]), 1e-12))
+    mixed = float(squares[0, 1]) / along
+    across = math.sqrt(max(float(squares[1, 1]) - mixed**2, 1e-14))
+    first, second = np.meshgrid(NODES, NODES)
+    node_weights = np.outer(NODE_WEIGHTS, NODE_WEIGHTS)
+    margins = float(coordinates.mean @ start) + along * first
+    changes = float(coordinates.mean @ change) + mixed * first + across * second
+    bend = weights.mean(margins + changes) - weights.mean(margins) - weights.curvature(margins) * changes
+    values = node_weights * weights.weights(margins, np.ones_like(margins)) * bend
+    by_first, by_second = float((values * first).sum()), float((values * second).sum())
+    slopes = np.array((by_first / along, 0.0))
+    if across > 1e-6:
+        slopes = np.linalg.solve(np.array([[along, mixed], [0.0, across]]), np.array((by_first, by_second)))
+    return np.asarray(coordinates.weight * (coordinates.mean * values.sum() + covariance @ directions @ slopes))

@@ -1,0 +1,242 @@
+"""Regression table: a logistic or linear model with standard errors that hold sampling error and privacy noise."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from accounting.divergences.gaussian import gauss_mu
+from accounting.mechanisms import Gaussian
+from accounting.plan import Query
+from accounting.privacy import Privacy, sensitivity_factor
+from solvers import moment_bounds
+from solvers.domains import Free
+from solvers.errors import Unsuitable
+from solvers.inference.answers import (
+    Answers,
+    Target,
+    answers_size,
+    bounded_class_mean,
+    bounded_scale,
+    coordinates_of,
+    counted_residual,
+    last_weights,
+    late_scale,
+    path_weights,
+)
+from solvers.inference.budget import MOST_PARAMETERS, STEPS, Budget, parameters_of, step_name
+from solvers.inference.coordinates import (
+    SQUARED_ROW_LIMIT,
+    Coordinates,
+    Stds,
+    first_frame,
+    levels_with_weight,
+)
+from solvers.inference.path import Path
+from solvers.losses import Logistic, Squared
+from solvers.methods.checks import check_delta
+from solvers.methods.run import Bounds, Start, Strict, WeightedRun
+from solvers.oracles import Weighted
+from solvers.preparation import moments as column_moments
+from solvers.preparation.moments import Moments, columns_of
+from solvers.problem import Problem, Vector
+from solvers.regularizers import NoRegularizer
+
+_LATE = len(STEPS) - 3  # index of the step before which the scale of residuals is released again
+_LONGEST_STEP = {"class": 1.5, "number": 2.0}  # in margins
+_LARGEST_ROW = math.sqrt(6.0)
+_LARGEST_LAST_RESIDUAL, _LARGEST_RESIDUAL = 4.0, 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class RegressionTable(Strict):
+    """A logistic or linear regression whose intervals hold sampling error and privacy noise.
+
+    Private moments give coordinates, and a short path a point theta_0. At theta_0 the run releases the mean curvature
+    H, the mean squared score G and the mean score g (the gradient) of weighted records. The estimate is
+    theta_0 - H^-1 g.
+    Its variance has a part of sampling, H^-1 G H^-1 / n, and parts of the noise of g and H. All of this is
+    post-processing (`solvers.inference.estimate`).
+
+    The parameter is that of the model, if the model is right for the declared columns; otherwise it is the best fit to
+    the weighted population. A level with too few rows is left out, and a coefficient that the noise hides is not
+    resolved.
+
+    Parameters
+    ----------
+    level : confidence of each interval, in [0.5, 0.999]
+    references : for each category the index of the level that others are compared with; the first ones by default
+
+    Precondition: declared columns, rows not clipped; logistic or squared loss, no regularizer, free domain, delta > 0.
+    Proof: docs/proofs/regression_table.md. Reference: docs/spec 27.
+    """
+
+    level: float = 0.95
+    references: tuple[int, ...] = ()
+    name: Literal["regression_table"] = "regression_table"
+    standardises: ClassVar[bool] = True
+
+    def resolve(self, problem: Problem, privacy: Privacy) -> "RegressionTableRun":
+        """Return the run; raise `Unsuitable` if the problem does not suit a table, or resolves nothing."""
+        check_delta(self.name, privacy)
+        run = RegressionTableRun(gauss_mu(privacy.epsilon, privacy.delta), self.level, self.references)
+        run.check(problem, privacy)
+        return run
+
+
+@dataclass(frozen=True, slots=True)
+class RegressionTableRun(WeightedRun):
+    """Resolved settings of `RegressionTable`.
+
+    Parameters
+    ----------
+    mu : Gaussian mu of the guarantee, from which shares and limits follow
+    level, references : as in `RegressionTable`
+    """
+
+    mu: float
+    level: float = 0.95
+    references: tuple[int, ...] = ()
+    name: Literal["regression_table"] = "regression_table"
+
+    def __post_init__(self) -> None:
+        if not 1e-6 <= self.mu <= 1e4:
+            raise Unsuitable("regression_table: mu must lie in [1e-6, 1e4]")
+        if not 0.5 <= self.level <= 0.999:
+            raise Unsuitable("regression_table: level must lie in [0.5, 0.999]")
+
+    def check(self, problem: Problem, privacy: Privacy) -> None:
+        """Raise `Unsuitable` if the problem does not suit a table, or the budget resolves nothing."""
+        check_delta(self.name, privacy)
+        if not isinstance(problem.loss, Logistic | Squared):
+            raise Unsuitable(
+                f"regression_table: loss must be logistic or squared, not {problem.loss.name}: choose a target with "
+                "two classes, a positive class, or a number"
+            )
+        if not (isinstance(problem.regularizer, NoRegularizer) and isinstance(problem.domain, Free)):
+            raise Unsuitable("regression_table: a penalty or a bounded domain would bias the estimates: leave them out")
+        if problem.slope_limit < 1 or problem.moments is not None:
+            raise Unsuitable("regression_table: it limits scores and standardises rows itself: leave out both settings")
+        if column_moments.are_narrow(columns_of(problem)):
+            raise Unsuitable(f"regression_table: {column_moments.NARROW}")
+        if refusal := self._refusal(problem):
+            raise Unsuitable(f"regression_table: {refusal}")
+
+    def _refusal(self, problem: Problem) -> str | None:
+        """Return why the budget does not suffice, or the references do not fit, or None."""
+        blocks = [width for width in columns_of(problem).widths if width > 1]
+        if self.references and (
+            len(self.references) != len(blocks)
+            or not all(0 <= index < width for index, width in zip(self.references, blocks, strict=True))
+        ):
+            return "references must have the index of a level for each category, in order"
+        d = parameters_of(problem)
+        if d > MOST_PARAMETERS:
+            return (
+                f"the columns have {d} parameters, and at most {MOST_PARAMETERS} are supported: use fewer columns, or "
+                "merge levels"
+            )
+        budget = Budget.of(problem, self.mu)
+        if budget.signal < budget.family.least_signal:
+            records = "persons" if problem.unit.is_person else "rows"
+            return (
+                f"with {d} parameters and this privacy, {budget.records_needed} {records} are needed, and there are "
+                f"{problem.n}. No coefficient would be resolved: use fewer columns, merge levels, or raise epsilon"
+            )
+        return None
+
+    def queries(self, problem: Problem) -> tuple[Query, ...]:
+        """Return one query for each answer, in order."""
+        columns, is_person = columns_of(problem), problem.unit.is_person
+        shares = Budget.of(problem, self.mu).shares(problem.d > 1 or is_person, bool(columns.is_number.any()))
+        return tuple(Query(query, 1, Gaussian(), share) for query, share in shares.items())
+
+    def bounds(self, problem: Problem) -> Bounds:
+        """Return the largest bounds, without rounding, and the number of coordinates of each answer."""
+        d, n, k = parameters_of(problem), problem.n, sensitivity_factor(problem.relation)
+        triangle, is_linear = d * (d + 1) // 2, isinstance(problem.loss, Squared)
+        step = (_LARGEST_RESIDUAL if is_linear else 1.0) * _LARGEST_ROW
+        score = (_LARGEST_LAST_RESIDUAL if is_linear else 1.0) * _LARGEST_ROW
+        curvature = (1.0 if is_linear else 0.25) * _LARGEST_ROW**2
+        bounds = {
+            "means": (moment_bounds.means(columns_of(problem), problem.relation, problem.unit) / n, problem.d),
+            "second_moments": (SQUARED_ROW_LIMIT / math.sqrt(k) / n, triangle),
+            "target_mean": (1 / n, 1),
+            "target_spread": (_LARGEST_RESIDUAL / k / n, 1),
+            "residual": (_LARGEST_RESIDUAL / k / n, 1),
+            **{step_name(index): (step / n, d) for index in range(len(STEPS))},
+            "curvature": (curvature / math.sqrt(k) / n, triangle),
+            "squared_scores": (score**2 / math.sqrt(k) / n, triangle),
+            "gradient": (score / n, d),
+        }
+        return {query.name: (bounds | column_moments.bounds(problem))[query.name] for query in self.queries(problem)}
+
+    def gradient_evaluations(self, problem: Problem) -> float:
+        """Return a pass for each answer, and n d / 2 for each matrix, the equivalent of its products."""
+        return float(problem.n) * (len(self.queries(problem)) + 1.5 * parameters_of(problem))
+
+    def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:  # noqa: ARG002
+        """Return why there is no bound."""
+        return "A regression table is an estimate with intervals; its forecast is that of widths."
+
+    def size(self, problem: Problem) -> int:
+        """Return the number of released numbers."""
+        return answers_size(problem)
+
+    def run(self, oracle: Weighted, problem: Problem) -> Vector:
+        """Return the answers, flat."""
+        stds = Stds(problem, lambda query: _planned(oracle, query))
+        moments = _column_moments(oracle, problem)
+        share = oracle.moments.share
+        first = first_frame(problem, moments, levels_with_weight(problem, moments, share, stds))
+        second = oracle.second_moments("second_moments", first, SQUARED_ROW_LIMIT)
+        coordinates = coordinates_of(problem, moments, share, second, stds)
+        budget = Budget.of(problem, self.mu)
+        target, point = self._path(oracle, coordinates, stds, budget, problem)
+        weights = last_weights(budget, target)
+        curvature = oracle.curvature("curvature", point, coordinates.frame, weights)
+        squared = oracle.squared_scores("squared_scores", point, coordinates.frame, weights)
+        gradient = oracle.gradient("gradient", point, coordinates.frame, weights)
+        return Answers(share, moments, target, second, point, curvature, squared, gradient).flat(problem)
+
+    def _path(
+        self, oracle: Weighted, coordinates: Coordinates, stds: Stds, budget: Budget, problem: Problem
+    ) -> tuple[Target, Vector]:
+        """Return the released numbers about the target, and the end of the path."""
+        target = _target(oracle, stds, budget)
+        start = target.mean
+        if not budget.is_linear:
+            start = math.log(target.positive_share / (1 - target.positive_share))
+        w, path = coordinates.constant(start), Path(coordinates, _LONGEST_STEP[problem.loss.takes])
+        for index in range(len(STEPS)):
+            if budget.is_linear and index == _LATE:
+                largest = counted_residual(target)
+                residual = oracle.residual("residual", w, coordinates.frame, largest) / oracle.moments.share
+                std = stds.of_number("residual", largest) / oracle.moments.share
+                target = Target(target.mean, target.scale, late_scale(residual, std, target))
+            weights = path_weights(budget, target, index, _LATE)
+            w = path.moved(w, oracle.gradient(step_name(index), w, coordinates.frame, weights), weights)
+        return target, w
+
+
+def _planned(oracle: Weighted, query: str) -> float:
+    """Return the noise multiplier of a query, of the moments or of the weighted answers."""
+    is_of_moments = query in moment_bounds.MOMENTS | moment_bounds.TARGET_MOMENTS
+    return (oracle.moments if is_of_moments else oracle).planned(query).noise_multiplier
+
+
+def _column_moments(oracle: Weighted, problem: Problem) -> Moments:
+    """Return the moments of the columns; for persons, their means also release the share of slots that hold a row."""
+    if problem.d == 1 and problem.unit.is_person:
+        oracle.moments.means("means")
+    return column_moments.answered(oracle.moments, problem)
+
+
+def _target(oracle: Weighted, stds: Stds, budget: Budget) -> Target:
+    """Return the released numbers about the target."""
+    share, mean = oracle.moments.share, oracle.moments.target_mean("target_mean")
+    if not budget.is_linear:
+        return Target(bounded_class_mean(mean, stds, share))
+    mean = min(max(mean, -1.0), 1.0)
+    distance = oracle.moments.target_spread("target_spread", mean)
+    std = stds.of_number("target_spread", 1 + abs(mean)) / share
+    return Target(mean, bounded_scale(distance, std, _LARGEST_RESIDUAL))

@@ -1,0 +1,372 @@
+"""Every answer of a regression table by itself: no record moves it by more than noise is made for, and some do by all.
+
+Then faults planted on the run's own path, each of which a comparison of neighbors must show.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from accounting import Unit
+from accounting.mechanisms import Gaussian
+from accounting.noise import Noise
+from accounting.plan import Plan, PlannedQuery
+from accounting.privacy import Relation, sensitivity_factor
+from solvers import weighting
+from solvers.columns import Columns
+from solvers.data_access import inputs, weighted_sums
+from solvers.data_access.data import Data, Slots, Work
+from solvers.data_access.meter import Meter
+from solvers.data_access.standardised import StandardisedOracle
+from solvers.data_access.weighted import WeightedOracle, packing
+from solvers.data_access.weighted_sums import Curvatures, Distances, LongRows, Scores, SquaredScores, coordinates
+from solvers.errors import Unsuitable
+from solvers.full_frame import FullFrame
+from solvers.problem import Problem
+from solvers.weighting import AnyWeights, LinearWeights, LogisticWeights
+from tests.support.coupled import complaints_of_each
+from tests.support.operations import operations
+from tests.support.seeded import SeededBits
+from tests.support.tables import problem_of, quoted
+
+Vector = NDArray[np.float64]
+COLUMNS = Columns((1, 3, 1))
+QUERIES = ("second_moments", "residual", "gradient", "curvature", "squared_scores")
+MOVED = "moved by more than its bound says"
+LEAKED = ("depends on the data", "no function of the answers")
+N = 400
+FAR, BACK = np.array([1.0, 1, 0, 0, 1, 1]), np.array([-1.0, 0, 1, 0, -1, 1])
+TYPICAL, NEAR = np.array([0.3, 0, 1, 0, -0.2, 1]), np.array([0.0, 0, 0, 1, 0, 1])
+WEIGHTS: dict[str, list[AnyWeights]] = {
+    "logistic": [LogisticWeights(1.3, 0.5, 0.25), LogisticWeights(2.2, 0.9, 0.25), LogisticWeights(1.3, 0.6, 0.04)],
+    "linear": [LinearWeights(1.3, 0.4), LinearWeights(1.2, 3.0)],
+}
+
+every = pytest.mark.parametrize("family", WEIGHTS)
+
+
+def frame_of(rng: np.random.Generator, size: int = 4) -> FullFrame:
+    has_weight = np.ones(5, dtype=bool)
+    has_weight[2] = rng.random() < 0.5
+    return FullFrame(rng.normal(size=(size, 5)) * rng.choice((0.5, 3)), rng.normal(size=size), has_weight)
+
+
+def exact(problem: Problem, X: Vector, y: Vector, ask: Callable[[WeightedOracle], Any]) -> tuple[Vector, float]:
+    """Return what an oracle adds noise to, and the bound that it makes the noise for."""
+    plan = Plan(tuple(PlannedQuery(name, 1, Gaussian(), 1.0) for name in QUERIES), problem.relation)
+    seen: list[tuple[Vector, float]] = []
+
+    def perturb(_: Meter, __: PlannedQuery, value: Vector, bound: float) -> Vector:
+        seen.append((value.copy(), bound))
+        return value
+
+    present = np.abs(X).sum(axis=1) > 0
+    data = inputs.of_arrays(X, y, problem, present if problem.unit.is_person else None)
+    moments = StandardisedOracle(problem, data, replace(plan, queries=()), Noise(SeededBits(1)))
+    with patch.object(Meter, "perturb", perturb):
+        ask(WeightedOracle(moments, problem, data, plan, Noise(SeededBits(1))))
+    return seen[0]
+
+
+def record(rng: np.random.Generator, k: int, is_linear: bool) -> tuple[Vector, Vector]:
+    """Return the rows of a record, among them corners, short rows and empty slots, and their targets."""
+    x = np.zeros((k, 6))
+    x[:, 0], x[:, 4] = (rng.choice((-1.0, 1.0, 0.0, rng.uniform(-1, 1)), k) for _ in range(2))
+    x[np.arange(k), 1 + rng.integers(0, 3, k)] = 1.0
+    x[:, 5] = 1.0
+    if k > 1:
+        x *= (rng.random(k) < rng.choice((0.0, 0.5, 1.0)))[:, None]
+    same = rng.random() < 0.5
+    y = rng.choice((-1.0, 1.0, rng.uniform(-1, 1) if is_linear else 1.0), k)
+    return (np.tile(x[0], (k, 1)), np.full(k, y[0])) if same else (x, y)
+
+
+def chosen(rng: np.random.Generator, k: int) -> tuple[Vector, Vector]:
+    """Return alike rows of a record that is about as long as a row limit, along one of two orthogonal directions."""
+    x = np.zeros(6)
+    direction = rng.integers(0, 2)
+    x[4 * direction], x[1 + direction], x[5] = rng.choice((-1.0, 1.0)) * rng.uniform(0.6, 1), 1.0, 1.0
+    return np.tile(x, (k, 1)), np.full(k, rng.choice((-1.0, 1.0)))
+
+
+def plain(weights: AnyWeights) -> dict[str, Callable[[WeightedOracle], Any]]:
+    """Return requests about rows as they are, at margins of 0."""
+    return requests(FullFrame(np.eye(5), np.zeros(5), np.ones(5, dtype=bool)), weights, np.zeros(5), 1.0)
+
+
+def asks(rng: np.random.Generator, frame: FullFrame, weights: AnyWeights) -> dict[str, Callable[[WeightedOracle], Any]]:
+    return requests(frame, weights, rng.normal(size=frame.size) * rng.choice((0.0, 0.3, 3.0)), rng.uniform(0.1, 3))
+
+
+def requests(
+    frame: FullFrame, weights: AnyWeights, w: Vector, limit: float
+) -> dict[str, Callable[[WeightedOracle], Any]]:
+    return {
+        "second_moments": lambda oracle: oracle.second_moments("second_moments", frame, limit),
+        "residual": lambda oracle: oracle.residual("residual", w, frame, limit),
+        "gradient": lambda oracle: oracle.gradient("gradient", w, frame, weights),
+        "curvature": lambda oracle: oracle.curvature("curvature", w, frame, weights),
+        "squared_scores": lambda oracle: oracle.squared_scores("squared_scores", w, frame, weights),
+    }
+
+
+@pytest.mark.parametrize("unit", [Unit(), Unit("person", 3)], ids=["row", "person"])
+@pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
+@pytest.mark.parametrize("family", WEIGHTS)
+def test_no_record_moves_an_answer_by_more_than_its_bound_and_some_by_nearly_all(
+    family: str, relation: Relation, unit: Unit
+) -> None:
+    """With one record the answer is its term. Empty slots, long rows, margins near and far from 0, levels left out."""
+    rng = np.random.default_rng(7)
+    shares: defaultdict[str, float] = defaultdict(float)
+    problem = problem_of(COLUMNS, family == "linear", 1, relation=relation, unit=unit)
+    factor = sensitivity_factor(relation)
+    for trial in range(12):
+        weights = WEIGHTS[family][trial // 2 % len(WEIGHTS[family])]
+        for query, ask in (asks(rng, frame_of(rng), weights) if trial % 2 else plain(weights)).items():
+            records = [chosen(rng, unit.slots) for _ in range(4 if trial % 2 else 24)]
+            records += [record(rng, unit.slots, family == "linear") for _ in range(8)]
+            found = [exact(problem, *each, ask) for each in records]
+            values, bound = np.array([value for value, _ in found]), found[0][1]
+            assert {each for _, each in found} == {bound}
+            others = values[None] if relation == "replace_one" else np.zeros((1, 1, values.shape[1]))
+            moved = float(np.linalg.norm(values[:, None] - others, axis=2).max())
+            assert moved <= factor * bound, query
+            shares[query] = max(shares[query], moved / (factor * bound))
+    assert min(shares.values()) > 0.95, shares
+
+
+@pytest.mark.parametrize("family", WEIGHTS)
+def test_scores_of_persons_are_squared_after_they_are_added_up(family: str) -> None:
+    """Beside a plain loop over persons, of whom some begin in one piece of rows and end in the next."""
+    rng, k, n = np.random.default_rng(3), 7, 5000
+    problem = problem_of(COLUMNS, family == "linear", n, unit=Unit("person", k))
+    X, y = record(rng, n * k, family == "linear")
+    X[:, 5] = 1.0
+    X[np.arange(n * k), 1 + rng.integers(0, 3, n * k)] = 1.0
+    X[:, 1:4] = np.eye(3)[X[:, 1:4].argmax(axis=1)]
+    present = rng.random(n * k) < 0.6
+    data = inputs.of_arrays(X, y, problem, present)
+    frame, weights, w = frame_of(rng), WEIGHTS[family][0], rng.normal(size=4)
+    work = Scores(frame, w, weights)
+    u, _ = coordinates(data, slice(0, n * k), frame)
+    norms = np.maximum(np.linalg.norm(u, axis=1), weighting.LEAST_NORM)
+    scores = u * (weights.weights(u @ w, norms) * weights.residuals(u @ w, data.y))[:, None]
+    persons = np.array([scores[k * p : k * p + k].sum(axis=0) / k for p in range(n)])
+    np.testing.assert_allclose(data.total(SquaredScores(work)), persons.T @ persons, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(data.total(work), scores.sum(axis=0), rtol=1e-9, atol=1e-9)
+
+
+def test_coordinates_are_linear_in_the_row_whether_they_are_kept_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, n = np.random.default_rng(4), 4000
+    problem = problem_of(COLUMNS, True, n)
+    X, y = record(rng, n, True)
+    X[:, 1:] = np.column_stack((np.eye(3)[rng.integers(0, 3, n)], rng.uniform(-1, 1, n), np.ones(n)))
+    data, frame = inputs.of_arrays(X, y, problem), frame_of(rng)
+    u, has_weight = coordinates(data, slice(0, n), frame)
+    np.testing.assert_allclose(u, (X @ frame.raw) * has_weight[:, None], rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(has_weight, frame.has_weight[1 + X[:, 1:4].argmax(axis=1)])
+    kept = data.total(Scores(frame, np.ones(4), WEIGHTS["linear"][0]))
+    monkeypatch.setattr(weighted_sums, "_MOST_STORED", 0)
+    fresh = inputs.of_arrays(X, y, problem)
+    np.testing.assert_array_equal(fresh.total(Scores(frame, np.ones(4), WEIGHTS["linear"][0])), kept)
+    assert "coordinates" not in fresh.cache
+
+
+@every
+def test_the_records_do_not_change_how_much_is_done(family: str) -> None:
+    """Nobody has a row, everybody has all, rows are at the center or far out: the sums take the same operations."""
+    rng, k, n = np.random.default_rng(8), 3, 200
+    problem = problem_of(COLUMNS, family == "linear", n, unit=Unit("person", k))
+    frame, weights, counted = frame_of(rng), WEIGHTS[family][0], []
+    scores = Scores(frame, np.ones(4), weights)
+    works: list[Work] = [scores, SquaredScores(scores), Curvatures(frame, np.ones(4), weights), LongRows(frame, 2.0)]
+    works.append(Distances(frame, np.ones(4), 1.0))
+    for row, share in ((NEAR, 0.0), (NEAR, 0.0), (NEAR, 1.0), (FAR, 1.0), (FAR, 0.5)):
+        X, present = np.tile(row, (n * k, 1)), rng.random(n * k) < share
+        data = inputs.of_arrays(X, np.where(rng.random(n * k) < share, 1.0, -1.0), problem, present)
+        counted.append(operations(lambda data=data: [data.total(work) for work in works]))  # type: ignore[misc]
+    _, *counted = counted  # the first pass also makes what is made once
+    assert sum(counted[0].values()) > 100
+    assert all(other == counted[0] for other in counted)
+
+
+def test_weights_of_another_type_and_frames_out_of_range_are_refused() -> None:
+    """A weight of the caller's own would see targets, and its bound is not proven."""
+
+    class Curious(LinearWeights):
+        def residuals(self, margins: Vector, targets: Vector) -> Vector:
+            return targets + 0 * margins
+
+    problem, frame = problem_of(COLUMNS, True, 1), frame_of(np.random.default_rng(1))
+    x, y = record(np.random.default_rng(1), 1, True)
+    wide = FullFrame(1e31 * frame.matrix, frame.offset, frame.has_weight)
+    good = LinearWeights(1.0, 1.0)
+    for at, weights, w in (
+        (frame, Curious(1.0, 1.0), np.zeros(4)),
+        (wide, good, np.zeros(4)),
+        (frame, good, np.full(4, np.nan)),
+        (frame, good, np.zeros(3)),
+        (frame, LinearWeights(1.0, 1e300), np.zeros(4)),
+    ):
+        with pytest.raises(Unsuitable):
+            exact(problem, x, y, lambda oracle, a=at, b=weights, c=w: oracle.gradient("gradient", c, a, b))  # type: ignore[misc]
+
+
+def complaints(family: str, relation: Relation = "replace_one", unit: Unit = Unit()) -> list[str]:  # noqa: B008
+    """Return what a comparison of neighbors shows: record 7 in several forms, with all else alike."""
+    quote = quoted(COLUMNS, family == "linear", N, 6.0, relation=relation, unit=unit)
+    rng, k = np.random.default_rng(2), unit.slots
+    X = np.column_stack(
+        (
+            rng.normal(0, 0.3, N * k).clip(-1, 1),
+            np.eye(3)[rng.choice(3, N * k, p=(0.6, 0.3, 0.1))],
+            rng.normal(0, 0.3, N * k).clip(-1, 1),
+            np.ones(N * k),
+        )
+    )
+    margins = 3 * X[:, 0] - 2 * X[:, 4] + rng.normal(size=N * k)
+    y = np.clip(margins / 8, -1, 1) if family == "linear" else np.sign(margins)
+    at = slice(7 * k, 7 * k + k)
+    X[at], y[at] = (NEAR, 1.0) if relation == "replace_one" else (TYPICAL, 1.0)
+    present = np.ones(N * k, bool) if unit.is_person else None
+    others: list[tuple[Any, Any]] = []
+    for row, target in ((TYPICAL, 1.0), (TYPICAL, -1.0), (FAR, -1.0), (BACK, 1.0), (BACK, -1.0), (NEAR, -1.0)):
+        others.append(((row, target), present))
+    if family == "linear":  # a residual that is not cut
+        others.append(((TYPICAL, 0.15), present))
+    if unit.is_person:
+        absent = np.ones(N * k, bool)
+        absent[at] = False
+        others = [((TYPICAL, 1.0), absent)] if relation == "zero_out" else [*others, ((NEAR, 1.0), absent)]
+    return complaints_of_each(quote, X, y, others, present)
+
+
+@every
+def test_neighbors_differ_by_no_more_than_their_bounds_and_by_answers_alone(family: str) -> None:
+    assert complaints(family) == []
+    for relation in ("replace_one", "zero_out"):
+        assert complaints(family, relation, Unit("person", 3)) == []
+
+
+def one_sided(oracle: WeightedOracle, query: str, work: Any, size: int, trace: float) -> Any:
+    """Mutant: two matrices are taken to be no farther apart than one is from 0."""
+    return MATRIX(oracle, query, work, size, trace / math.sqrt(2))
+
+
+def of_unit_rows(u: Vector) -> Vector:
+    """Mutant: weights do not follow the length of a row."""
+    return np.ones(len(u))
+
+
+def without_curvature_limit(work: Curvatures, data: Data) -> Callable[[Slots], Vector]:
+    """Mutant: h is forgotten, in the weights and at the end."""
+    assert isinstance(work.weights, LogisticWeights)
+    return CURVATURES(replace(work, weights=replace(work.weights, curvature_limit=1.0)), data)
+
+
+def cut_after_the_sum(work: Scores, data: Data) -> Callable[[Slots], Vector]:
+    """Mutant: the sum is cut to what bounded scores could add up to, and not each score."""
+    bound = work.weights.gradient_bound
+
+    def added(rows: Slots) -> Vector:
+        assert isinstance(rows, slice)
+        u, _ = coordinates(data, rows, work.frame)
+        total = u.T @ work.weights.residuals(u @ work.w, data.y[rows])
+        return np.asarray(total * min(1.0, bound * len(u) / float(np.linalg.norm(total))))
+
+    return added
+
+
+def of_long_rows(work: LongRows, data: Data) -> Callable[[Slots], Vector]:
+    """Mutant: rows are not shortened."""
+    return LONG(replace(work, limit=1e12), data)
+
+
+MATRIX = WeightedOracle.__dict__["_WeightedOracle__matrix"]
+CURVATURES, LONG = Curvatures.on, LongRows.on
+
+
+def test_two_matrices_are_sqrt_2_apart_and_the_off_diagonal_counts_twice() -> None:
+    """The mutant that forgets sqrt(2) makes noise for less than two orthogonal rows can be apart."""
+    problem, frame = problem_of(COLUMNS, True, 1), FullFrame(np.eye(5), np.zeros(5), np.ones(5, bool))
+
+    def term(*row: float) -> tuple[Vector, float]:
+        x = np.array([row], dtype=float)
+        return exact(problem, x, np.ones(1), lambda oracle: oracle.second_moments("second_moments", frame, 1.0))
+
+    (one, bound), (two, _) = term(1, 1, 0, 0, 1, 1), term(-1, 0, 1, 0, 1, 1)
+    upper, factors = packing(5)
+    x = np.array([1.0, 1, 0, 0, 1])
+    np.testing.assert_allclose(one, (np.outer(x, x) / 3)[upper] * factors)
+    assert np.linalg.norm(one) == pytest.approx(1.0)
+    assert float(np.linalg.norm(one - two)) == pytest.approx(2 * bound)
+    with patch.object(WeightedOracle, "_WeightedOracle__matrix", one_sided):
+        assert np.linalg.norm(one - two) > 2 * term(1, 1, 0, 0, 1, 1)[1]
+
+
+@pytest.mark.parametrize(
+    ("family", "query", "target", "name", "mutant"),
+    [
+        ("linear", "gradient", weighted_sums, "_lengths", of_unit_rows),
+        ("logistic", "gradient", weighted_sums, "_lengths", of_unit_rows),
+        ("linear", "gradient", Scores, "on", cut_after_the_sum),
+        ("logistic", "gradient", Scores, "on", cut_after_the_sum),
+        ("linear", "second_moments", LongRows, "on", of_long_rows),
+    ],
+)
+def test_a_limit_that_is_not_each_records_own_is_caught(
+    family: str, query: str, target: Any, name: str, mutant: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(target, name, mutant)
+    assert f"{query}: {MOVED}" in complaints(family)
+
+
+def test_a_curvature_without_its_limit_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, weights = problem_of(COLUMNS, False, 1), LogisticWeights(1.3, 0.9, 0.04)
+    frame, row = FullFrame(np.eye(5), np.zeros(5), np.ones(5, bool)), np.array([[1.0, 1, 0, 0, 0, 1]])
+
+    def moved() -> float:
+        value, bound = exact(problem, row, np.ones(1), lambda o: o.curvature("curvature", np.zeros(5), frame, weights))
+        return float(np.linalg.norm(value)) / bound
+
+    assert moved() <= math.sqrt(2)
+    monkeypatch.setattr(Curvatures, "on", without_curvature_limit)
+    assert moved() > math.sqrt(2)
+
+
+@pytest.mark.parametrize(
+    ("query", "family"),
+    [(query, "linear") for query in ("means", "variances", "second_moments", "target_spread", "residual")]
+    + [(query, "logistic") for query in ("target_mean", "step_1", "curvature", "squared_scores", "gradient")],
+)
+def test_an_answer_that_is_used_before_it_is_noised_is_caught(
+    query: str, family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = Meter.answer
+
+    def unhidden(meter: Meter, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
+        noisy = answer(meter, planned, value, bound)
+        return value if planned.name == query else noisy
+
+    monkeypatch.setattr(Meter, "answer", unhidden)
+    assert any(word in each for each in complaints(family) for word in LEAKED)
+
+
+@pytest.mark.parametrize("query", ["step_8", "gradient", "curvature", "squared_scores", "second_moments", "residual"])
+def test_a_bound_that_is_too_small_is_caught(query: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenth of the bound of one answer."""
+    answer = Meter.answer
+
+    def forgotten(meter: Meter, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
+        return answer(meter, planned, value, bound / 10 if planned.name == query else bound)
+
+    monkeypatch.setattr(Meter, "answer", forgotten)
+    assert f"{query}: {MOVED}" in complaints("linear")

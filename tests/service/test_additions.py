@@ -1,0 +1,300 @@
+"""One addition of each kind follows CONTRIBUTING.md on a copy of the product, and the suite asks for the rest of it.
+
+First the copy has the code and the line in the union. Then the tests of all members fail that CONTRIBUTING.md lists
+under "Also needed". Last the copy has these rows, pages and cases too, and all tests pass.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.patience import PATIENCE
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ROOT / "tests/support/additions"
+Line = tuple[str, str, str]  # file, text that is in it, and the text that replaces the first occurrence
+
+
+def after(file: str, text: str, line: str) -> Line:
+    return file, text, text + line
+
+
+def before(file: str, text: str, line: str) -> Line:
+    return file, text, line + text
+
+
+@dataclass(frozen=True)
+class Addition:
+    """What a person writes for one addition.
+
+    Parameters
+    ----------
+    files : sources in tests/support/additions by their paths in the product
+    lines : lines of code: in a union, a table, a router
+    rest : rows, pages and cases that the suite asks for
+    asking : tests that fail without the rest
+    """
+
+    lines: tuple[Line, ...]
+    rest: tuple[Line, ...]
+    asking: frozenset[str]
+    files: Mapping[str, str]
+
+
+PROOF = "The statement, its preconditions and the proof of a real addition stand here. " * 8
+ROUTE = """
+
+@router.get("/{dataset_id}/width", summary="Count a dataset's columns", responses=responses("not_found"))
+def width(base: Base, principal: Anyone, dataset_id: DatasetId) -> int:
+    \"\"\"Return the number of declared columns.\"\"\"
+    return len(service.get(base, dataset_id, principal).columns)
+"""
+COMMAND = '''def columns(json: Json, file: Annotated[Path, file_argument("A CSV file.")]) -> Output:
+    """Show the column names of a CSV file.
+
+    \\b
+    Example:
+      purse columns people.csv
+    """
+    names = file.read_text().partition("\\n")[0].split(",")
+    return Output(names, " ".join(names))
+
+
+'''
+PAGE = """
+
+@router.get(f"{PREFIX}/colophon")
+async def colophon(visit: Visiting) -> Response:
+    \"\"\"Return a page of plain text.\"\"\"
+    return await visit.page("colophon.html")
+"""
+NAME = "GET /v1/datasets/{dataset_id}/width"
+EXPENSIVE, READS = "tests/heavy/dearest.py", "    jobs, wide = facts.jobs, facts.wide\n    return {\n"
+TABLE_OF_TWO, TABLE_OF_THREE = "\n| --- | --- |\n", "\n| --- | --- | --- |\n"
+CASES, FIRST_CASE = "solvers/audit/cases.py", '    "dp_gd": Case('
+ADDITIONS = {
+    "loss": Addition(
+        files={"solvers/losses/log_cosh.py": "log_cosh.py"},
+        lines=(
+            before(
+                "solvers/losses/__init__.py",
+                "\nLoss = ",
+                "\nfrom solvers.losses.log_cosh import LogCosh\n",
+            ),
+            ("solvers/losses/__init__.py", "\nLoss = ", "\nLoss = LogCosh | "),
+        ),
+        rest=(after("docs/http.md", "\n| `loss` | ", "`log_cosh`, "),),
+        asking=frozenset({"test_every_name_of_a_union_is_in_its_row"}),
+    ),
+    "mechanism": Addition(
+        files={"accounting/mechanisms/coin.py": "coin.py"},
+        lines=(
+            before(
+                "accounting/mechanisms/__init__.py",
+                "\nMechanism = (\n",
+                "\nfrom accounting.mechanisms.coin import Coin\n",
+            ),
+            after("accounting/mechanisms/__init__.py", "\nMechanism = (\n", "    Coin |"),
+        ),
+        rest=(("docs/proofs/coin.md", "", PROOF),),
+        asking=frozenset({"test_every_mechanism_and_method_has_its_proof"}),
+    ),
+    "method": Addition(
+        files={"solvers/methods/oracle/one_step.py": "one_step.py"},
+        lines=(
+            before(
+                "solvers/methods/__init__.py",
+                "from solvers.methods.run import",
+                "from solvers.methods.oracle.one_step import OneStep as OneStep\n",
+            ),
+            after("solvers/methods/__init__.py", "    | PhasedSgd\n", "    | OneStep\n"),
+        ),
+        rest=(
+            ("docs/proofs/one_step.md", "", PROOF),
+            after("docs/http.md", "\n| `method` | ", "`one_step`, "),
+            before("docs/http.md", "\n- `dp_gd`: ", "\n- `one_step`: one noisy gradient step."),
+            before(CASES, FIRST_CASE, '    "one_step": Case(methods.OneStep(step=0.01), _FLAT),\n'),
+        ),
+        asking=frozenset(
+            {
+                "test_every_mechanism_and_method_has_its_proof",
+                "test_every_method_has_a_case",
+                "test_every_method_has_its_line",
+                "test_every_name_of_a_union_is_in_its_row",
+            }
+        ),
+    ),
+    "statistic": Addition(
+        files={"solvers/statistics/spread.py": "spread.py"},
+        lines=(
+            before(
+                "solvers/statistics/__init__.py",
+                "\nAnyStatistic = ",
+                "\nfrom solvers.statistics.spread import Spread as Spread\n",
+            ),
+            ("solvers/statistics/__init__.py", "\nAnyStatistic = ", "\nAnyStatistic = Spread | "),
+        ),
+        rest=(
+            before(CASES, "from solvers.statistics import", "from solvers.statistics.spread import Spread\n"),
+            before(CASES, FIRST_CASE, '    "spread": Case(Spread(), _CODED, corners=_CORNERS),\n'),
+            after("tests/support/audit_cases.py", "SHARED = {\n", '    "spread": ("profile_persons",),\n'),
+        ),
+        asking=frozenset({"test_every_method_has_a_case"}),
+    ),
+    "route": Addition(
+        files={},
+        lines=(("app/datasets/routes.py", "", ROUTE),),
+        rest=(
+            after("tests/support/access.py", "\nRULES = {\n", f"    {tuple(NAME.split())}: ALL,\n"),
+            after("docs/http.md", TABLE_OF_THREE, f"| `{NAME}` | any role | number of columns |\n"),
+            after("docs/commands.md", TABLE_OF_TWO, f"| `{NAME}` | `purse datasets` |\n"),
+            after(EXPENSIVE, READS, f'        {tuple(NAME.split())}: _get(f"/v1/datasets/{{wide}}/width"),\n'),
+        ),
+        asking=frozenset(
+            {
+                "test_every_route_has_its_row_and_no_row_is_left_over",
+                "test_every_route_has_a_row_with_a_command",
+                "test_every_route_that_an_analyst_may_call_has_its_dearest_request",
+                "test_every_route_is_public_by_name_or_has_a_rule",
+                "test_rule_is_in_the_routes_own_dependencies",
+                "test_wrong_role_is_403_and_right_role_is_let_in",
+            }
+        ),
+    ),
+    "command": Addition(
+        files={},
+        lines=(
+            before("app/cli/check.py", "def check(\n", COMMAND),
+            after(
+                "app/cli/table.py",
+                "Final[Sequence[Command]] = (\n",
+                '    Command("columns", "check.columns", "Show the column names of a CSV file"),\n',
+            ),
+            after("app/cli/table.py", '"Data": (', '"columns", '),
+        ),
+        rest=(("docs/commands.md", "", "\n`purse columns` shows the column names of a CSV file.\n"),),
+        asking=frozenset({"test_every_command_is_named"}),
+    ),
+    "page": Addition(
+        files={"app/pages/templates/colophon.html": "colophon.html"},
+        lines=(("app/pages/routes.py", "", PAGE),),
+        rest=(
+            after("docs/pages.md", TABLE_OF_THREE, "| `GET /pages/colophon` | any role | a page of text |\n"),
+            after(EXPENSIVE, READS, '        ("GET", "/pages/colophon"): _get("/pages/colophon"),\n'),
+        ),
+        asking=frozenset(
+            {
+                "test_every_page_has_its_row_and_no_row_is_left_over",
+                "test_every_route_that_an_analyst_may_call_has_its_dearest_request",
+            }
+        ),
+    ),
+}
+SUITES = (
+    "test_trials",
+    *("unit/solvers/test_losses", "unit/solvers/test_kernels", "privacy/test_audit_cases"),
+    *("docs/test_docs_complete", "docs/test_commands_page"),
+    *("service/test_identity", "service/test_grants", "service/test_pages", "service/test_attack"),
+)
+SELECTED = (
+    "trial or LogCosh or log_cosh or coin or OneStep or one_step or spread or width or columns or colophon or "
+    "every_route or every_name or every_method_has_a_case or every_page_has"
+)
+RUN = """
+import json, sys
+from pathlib import Path
+import pytest
+
+class Outcomes:
+    def __init__(self):
+        self.passed, self.failed = [], []
+
+    def pytest_runtest_logreport(self, report):
+        if report.when == "call" or report.failed:
+            getattr(self, report.outcome).append(report.nodeid.partition("::")[2])
+
+selected, suites, rest = json.loads(sys.argv[1])
+outcomes = []
+for is_last in (False, True):
+    outcomes.append(Outcomes())
+    pytest.main(["-q", "-p", "no:cacheprovider", "-k", selected, "--tb=short", *suites], [outcomes[-1]])
+    for module in [name for name in sys.modules if name.partition(".")[0] == "tests" or "solvers.audit" in name]:
+        del sys.modules[module]
+    for path, text, replacement in [] if is_last else rest:
+        file = Path(path)
+        content = file.read_text() if file.exists() else ""
+        file.write_text(content.replace(text, replacement, 1) if text else content + replacement)
+Path("outcomes.json").write_text(json.dumps([vars(each) for each in outcomes]))
+"""
+
+
+def write(folder: Path, line: Line) -> None:
+    path, text, replacement = line
+    file = folder / path
+    content = file.read_text()
+    assert text in content, line
+    file.write_text(content.replace(text, replacement, 1) if text else content + replacement)
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, list[str]], dict[str, list[str]], str]:
+    """Tests that passed and failed without the rest and with it, and what was printed."""
+    copy = tmp_path_factory.mktemp("copy")
+    for folder in ("accounting", "solvers", "purse", "app", "tests", "docs"):
+        shutil.copytree(ROOT / folder, copy / folder)  # with the compiled loops
+    shutil.copy(ROOT / "pyproject.toml", copy)
+    shutil.copy(SOURCES / "trials.py", copy / "tests/test_trials.py")
+    for addition in ADDITIONS.values():
+        for path, source in addition.files.items():
+            shutil.copy(SOURCES / source, copy / path)
+        for line in addition.lines:
+            write(copy, line)
+    rest = [line for addition in ADDITIONS.values() for line in addition.rest]
+    run = subprocess.run(
+        [sys.executable, "-c", RUN, json.dumps([SELECTED, [f"tests/{name}.py" for name in SUITES], rest])],
+        cwd=copy,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    assert run.returncode == 0, run.stderr
+    without, complete = json.loads((copy / "outcomes.json").read_text())
+    return without, complete, run.stdout
+
+
+def names(tests: list[str]) -> set[str]:
+    return {name.partition("[")[0] for name in tests}
+
+
+@pytest.mark.slow
+def test_the_suite_asks_for_the_rest_of_an_addition(outcomes: Any) -> None:
+    without, _, printed = outcomes
+    assert names(without["failed"]) == frozenset().union(*(each.asking for each in ADDITIONS.values())), printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ADDITIONS)
+def test_an_addition_of_each_kind_passes_the_tests_of_all_members(outcomes: Any, kind: str) -> None:
+    _, complete, printed = outcomes
+    assert complete["failed"] == [], printed
+    assert kind == "route" or f"test_trial_of_a_{kind}" in complete["passed"]
+    assert ADDITIONS[kind].asking <= names(complete["passed"])
+
+
+@pytest.mark.slow
+def test_a_route_has_the_tests_of_all_routes(outcomes: Any) -> None:
+    """It needs a valid token, and a grant on the dataset."""
+    _, complete, _ = outcomes
+    own = names([name for name in complete["passed"] if "width" in name])
+    assert own > {"test_no_valid_token_is_401", "test_without_a_grant_a_dataset_is_as_one_that_never_was"}
+    assert sum("LogCosh" in name for name in complete["passed"]) >= 10

@@ -1,0 +1,157 @@
+"""Regression tables over HTTP: quote, job, table in the units of the file, receipt, and what is refused."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.pages.words import number
+from purse.prediction import predict
+from purse.wire.models import Model
+from tests.support.pages import visit
+from tests.support.service import SPEC, Service
+
+COLUMNS = [
+    {"name": "age", "type": "number", "lower": 20, "upper": 80},
+    {"name": "smoker", "type": "number", "lower": 0, "upper": 1},
+    {"name": "ward", "type": "category", "categories": ["north", "south", "closed"]},
+    {"name": "stay", "type": "number", "lower": 0, "upper": 40},
+    {"name": "readmitted", "type": "category", "categories": ["no", "yes"]},
+]
+ROWS = 6000
+SLOPES = {"age": 0.03, "smoker": 0.8, "ward = south": -0.5}  # of the log-odds of readmission
+DAYS = {"age": 0.2, "smoker": 3.0, "ward = south": -2.0}
+
+
+def clinic() -> bytes:
+    """A file whose readmissions and stays follow known coefficients; the third ward has no row."""
+    rng = np.random.default_rng(1)
+    age, smoker, south = rng.uniform(20, 80, ROWS), rng.integers(0, 2, ROWS), rng.integers(0, 2, ROWS)
+    odds = SLOPES["age"] * (age - 50) + SLOPES["smoker"] * smoker + SLOPES["ward = south"] * south
+    stay = DAYS["age"] * (age - 50) + DAYS["smoker"] * smoker + DAYS["ward = south"] * south + 18
+    again, days = rng.random(ROWS) < 1 / (1 + np.exp(-odds)), np.clip(stay + rng.normal(0, 3, ROWS), 0, 40)
+    lines = (
+        f"{a:.3f},{s},{('north', 'south')[w]},{d:.3f},{('no', 'yes')[int(r)]}"
+        for a, s, w, d, r in zip(age, smoker, south, days, again, strict=True)
+    )
+    return ("age,smoker,ward,stay,readmitted\n" + "\n".join(lines) + "\n").encode()
+
+
+@pytest.fixture(scope="module")
+def hospital(shared: Service) -> str:
+    spec = SPEC | {"name": "clinic", "columns": COLUMNS, "budget": {"epsilon": 40.0, "delta": 1e-6}}
+    made = shared.upload(spec, clinic())
+    assert made.status_code == 201, made.text
+    return str(made.json()["id"])
+
+
+def body(dataset: str, **changes: Any) -> dict[str, Any]:
+    asked = {"features": ["age", "smoker", "ward"], "privacy": {"epsilon": 8.0}, "inference": True}
+    return {"dataset": dataset, "target": "readmitted"} | asked | changes
+
+
+def released(service: Service, request: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the model document, and the quote."""
+    quote = service.call("analyst", "POST", "/v1/quotes", json=request)
+    assert quote.status_code == 200, quote.text
+    answer = service.call("analyst", "POST", "/v1/jobs", json=request)
+    assert answer.status_code == 202, answer.text
+    job = service.finished(answer.json()["id"])
+    assert (job["state"], job["error"]) == ("done", None)
+    receipt = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/receipt").json()
+    assert receipt["receipt"]["method"] == quote.json()["method"]
+    assert service.call(None, "POST", "/v1/receipts/verify", json=receipt).json()["valid"]
+    return service.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json(), quote.json()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("target", "truth", "intercept"),
+    [("readmitted", SLOPES, -50 * SLOPES["age"]), ("stay", DAYS, 18 - 50 * DAYS["age"])],
+)
+def test_a_table_is_in_the_units_of_the_file(
+    shared: Service, hospital: str, target: str, truth: dict[str, float], intercept: float
+) -> None:
+    model, quote = released(shared, body(hospital, target=target))
+    assert quote["expected_table"]["coefficients"] == 6  # age, smoker, two wards and "(other)" beside north, intercept
+    assert 1 < quote["expected_table"]["width_ratio"] < 2
+    rows = {row["term"]: row for row in model["table"]}
+    assert list(rows) == ["age", "smoker", "ward = south", "ward = closed", "ward = (other)", "intercept"]
+    for term, true in (truth | {"intercept": intercept}).items():
+        row = rows[term]
+        assert row["resolved"]
+        assert row["reason"] is None
+        assert abs(row["estimate"] - true) < 5 * row["std_error"]
+        assert row["lower"] < row["estimate"] < row["upper"]
+        assert row["std_error"] ** 2 == pytest.approx(row["sampling_error"] ** 2 + row["noise_error"] ** 2)
+    for term in ("ward = closed", "ward = (other)"):
+        assert (rows[term]["resolved"], rows[term]["estimate"], rows[term]["reference"]) == (False, None, "north")
+        assert "few rows" in rows[term]["reason"]
+    given = [row["std_error"] ** 2 for row in model["table"] if row["resolved"]]
+    assert np.diag(model["covariance"]) == pytest.approx(given)
+    assert [test["column"] for test in model["inference"]["joint_tests"]] == ["ward"]
+    assert (model["inference"]["residual_limit"] is None) == (target == "readmitted")
+    assert 0 < model["inference"]["effective_rows"] <= ROWS
+    person = {"age": 60, "smoker": 1, "ward": "south"}
+    margin = sum(rows[term]["estimate"] * value for term, value in (("age", 60), ("smoker", 1), ("ward = south", 1)))
+    (predicted,) = predict(Model.model_validate(model), [person])
+    margin += rows["intercept"]["estimate"]
+    assert predicted == pytest.approx(1 / (1 + np.exp(-margin)) if target == "readmitted" else margin)
+
+
+@pytest.mark.slow
+def test_the_page_of_a_job_shows_its_table(shared: Service, hospital: str) -> None:
+    job = shared.finished(shared.call("analyst", "POST", "/v1/jobs", json=body(hospital)).json()["id"])
+    model = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
+    page = visit(shared, shared.tokens["analyst"], f"/pages/jobs/{job['id']}").text
+    for row in model["table"]:
+        assert row["term"] in page
+        assert (f"{number(row['estimate'], 3)} [" if row["resolved"] else row["reason"]) in page
+
+
+@pytest.mark.slow
+def test_a_reference_and_a_level_change_the_table_and_not_the_price(shared: Service, hospital: str) -> None:
+    plain = shared.call("analyst", "POST", "/v1/quotes", json=body(hospital)).json()
+    model, quote = released(shared, body(hospital, reference={"ward": "south"}, level=0.9))
+    assert quote["queries"] == plain["queries"]
+    rows = {row["term"]: row for row in model["table"]}
+    assert "ward = south" not in rows
+    assert rows["ward = north"]["reference"] == "south"
+    assert abs(rows["ward = north"]["estimate"] + SLOPES["ward = south"]) < 5 * rows["ward = north"]["std_error"]
+    assert model["inference"]["level"] == 0.9
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"method": {"name": "dp_gd"}}, "unsupported_combination"),
+        ({"regularizer": {"name": "l1", "strength": 0.1}}, "unsupported_combination"),
+        ({"preparation": {"name": "declared"}}, "unsupported_combination"),
+        ({"loss": {"name": "hinge"}}, "unsupported_combination"),
+        ({"privacy": {"epsilon": 0.01}}, "unsupported_combination"),
+        ({"privacy": {"epsilon": 1.0, "delta": 0.0}}, "unsupported_combination"),
+        ({"reference": {"ward": "west"}}, "invalid_request"),
+        ({"reference": {"age": "50"}}, "invalid_request"),
+        ({"level": 1.0}, "out_of_range"),
+    ],
+    ids=str,
+)
+def test_what_does_not_suit_a_table_is_refused_before_anything_is_charged(
+    shared: Service, hospital: str, changes: dict[str, Any], code: str
+) -> None:
+    for path in ("/v1/quotes", "/v1/jobs"):
+        answer = shared.call("analyst", "POST", path, json=body(hospital, **changes))
+        assert answer.status_code in (409, 422), answer.text
+        assert answer.json()["code"] in (code, "needs_delta"), answer.text
+
+
+def test_a_forecast_of_a_table_is_refused(shared: Service, hospital: str) -> None:
+    asked = body(hospital) | {"privacy": {"epsilons": [1.0]}}
+    answer = shared.call("analyst", "POST", "/v1/forecasts", json=asked)
+    assert (answer.status_code, answer.json()["violations"][0]["where"]) == (422, "body.inference")
+
+
+def test_a_model_without_inference_has_no_table(shared: Service, hospital: str) -> None:
+    quote = shared.call("analyst", "POST", "/v1/quotes", json=body(hospital, inference=False)).json()
+    assert "expected_table" not in quote
+    assert quote["method"]["name"] != "regression_table"

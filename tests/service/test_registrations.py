@@ -1,0 +1,200 @@
+"""Rows of datasets and jobs must repeat what the ledger states, because jobs are priced and run by these rows."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from app.datasets import store
+from app.http.errors import ApiError
+from app.jobs import attempts
+from app.jobs import service as jobs
+from app.ledger import audit
+from app.quotes import service as quotes
+from purse.wire.budgets import BudgetChange
+from purse.wire.datasets import Amendment
+from tests.support.world import World, output, request
+
+pytestmark = pytest.mark.slow
+
+
+def _column(name: str, value: object) -> Callable[[dict[str, Any]], None]:
+    def change(row: dict[str, Any]) -> None:
+        assert row[name] != value
+        row[name] = value
+
+    return change
+
+
+def _declared(name: str, value: object) -> Callable[[dict[str, Any]], None]:
+    def change(row: dict[str, Any]) -> None:
+        spec = json.loads(row["spec"])
+        assert spec[name] != value
+        row["spec"] = json.dumps(spec | {name: value})
+
+    return change
+
+
+def _narrowed(row: dict[str, Any]) -> None:
+    row["spec"] = row["spec"].replace('"upper":100', '"upper":50')
+
+
+# Stated by the fields of every entry, also of entries that lack the hash of the declaration.
+FIELDS = {
+    "neighbors": _declared("neighbors", "zero_out"),
+    "unit": _declared("unit", {"column": "id", "max_rows": 3, "persons": None}),
+    "family": _declared("family", "another"),
+    "rows": _column("rows", 100_000),
+    "folder": _column("folder", "another"),
+}
+HASHED = {
+    "bound": _narrowed,
+    "storage": _declared("storage", "partitions"),
+    "targets": _declared("targets", ["income"]),
+    "holdout_of": _column("holdout_of", "another"),
+}
+
+
+def _alter(world: World, dataset: str, change: Callable[[dict[str, Any]], None]) -> None:
+    columns = ("rows", "spec", "folder", "holdout_of")
+    with world.database.write() as connection:
+        found = connection.execute(sa.text("select * from datasets where id = :id"), {"id": dataset}).mappings().one()
+        before = {name: found[name] for name in columns}
+        after = dict(before)
+        change(after)
+        assert after != before
+        assignments = ", ".join(f"{name} = :{name}" for name in columns)
+        connection.execute(sa.text(f"update datasets set {assignments} where id = :id"), {"id": dataset, **after})
+
+
+def _refused(world: World, dataset: str, change: Callable[[dict[str, Any]], None]) -> None:
+    """Assert that a change of the row stops quotes, submissions, external charges and starts."""
+    priced, kinds = world.priced(dataset, privacy={"epsilon": 0.2}), world.kinds(dataset)
+    _alter(world, dataset, change)
+    with pytest.raises(ApiError, match="dataset_damaged"):
+        jobs.submit(world.database, world.analyst, "key", priced)
+    with pytest.raises(ApiError, match="dataset_damaged"):
+        quotes.read(world.database, world.settings, world.analyst, request(dataset))
+    with pytest.raises(ApiError, match="dataset_damaged"):
+        world.charge(dataset, "elsewhere", 5.0)
+    assert world.kinds(dataset) == kinds, "nothing was charged"
+    with pytest.raises(audit.UnsoundLedger):
+        audit.refuse_unsound(world.database)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World.at(tmp_path / "home")
+
+
+@pytest.mark.parametrize("change", (FIELDS | HASHED).values(), ids=FIELDS | HASHED)
+def test_a_changed_row_of_the_dataset_that_opened_its_ledger_is_refused(
+    world: World, change: Callable[[dict[str, Any]], None]
+) -> None:
+    _refused(world, world.dataset(), change)
+
+
+@pytest.mark.parametrize("change", [FIELDS["neighbors"], FIELDS["rows"], _narrowed], ids=["neighbors", "rows", "bound"])
+def test_a_changed_row_of_a_member_of_a_family_is_refused(
+    world: World, change: Callable[[dict[str, Any]], None]
+) -> None:
+    world.dataset(family="kin")
+    _refused(world, world.dataset(family="kin"), change)
+
+
+@pytest.mark.parametrize("change", FIELDS.values(), ids=FIELDS)
+def test_entries_without_a_hash_of_the_declaration_still_state_their_fields(
+    world: World, change: Callable[[dict[str, Any]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "declaration_sha256", lambda *_: None)
+        dataset = world.dataset()
+    audit.refuse_unsound(world.database)
+    assert world.submit(dataset, privacy={"epsilon": 0.2}).state == "queued"
+    _refused(world, dataset, change)
+
+
+def test_a_changed_row_of_a_holdout_set_or_an_erased_dataset_is_refused_at_the_start(world: World) -> None:
+    dataset = world.dataset(holdout=0.25)
+    with world.database.read() as connection:
+        part = store.holdout(connection, dataset)
+    assert part is not None
+    audit.refuse_unsound(world.database)
+    _alter(world, part, _column("holdout_of", None))
+    with pytest.raises(audit.UnsoundLedger):
+        audit.refuse_unsound(world.database)
+    _alter(world, part, _column("holdout_of", dataset))
+    world.erase(dataset)
+    audit.refuse_unsound(world.database)
+    _alter(world, dataset, FIELDS["neighbors"])
+    with pytest.raises(audit.UnsoundLedger):
+        audit.refuse_unsound(world.database)
+
+
+def test_a_dataset_that_was_moved_to_another_ledger_is_charged_to_none(world: World) -> None:
+    dataset, other = world.dataset(), world.dataset()
+    priced = world.priced(dataset, privacy={"epsilon": 0.2})
+    with world.database.write() as connection:
+        connection.execute(sa.text("update datasets set ledger_id = :o where id = :d"), {"o": other, "d": dataset})
+    with pytest.raises(ApiError, match="dataset_damaged"):
+        jobs.submit(world.database, world.analyst, "key", priced)
+    assert all(audit.verify(world.database).values())
+
+
+def test_a_family_whose_stored_name_was_changed_is_refused_at_the_start(world: World) -> None:
+    """Otherwise the next dataset about the same people would open a second budget."""
+    world.dataset(family="kin")
+    audit.refuse_unsound(world.database)
+    with world.database.write() as connection:
+        connection.execute(sa.text("update ledgers set family = null"))
+    with pytest.raises(audit.UnsoundLedger):
+        audit.refuse_unsound(world.database)
+
+
+JOB_CHANGES = {
+    "less noise": "update jobs set spec = replace(spec, '\"noise_multiplier\"\\:', '\"noise_multiplier\"\\:0.0')",
+    "another dataset": "update jobs set dataset_id = (select max(id) from datasets where id != dataset_id)",
+    "another entry": "update jobs set charge = replace(charge, '\"entry\"\\:2', '\"entry\"\\:3')",
+    "folder of the dataset": "update datasets set folder = 'another'",
+}
+
+
+@pytest.mark.parametrize("statement", JOB_CHANGES.values(), ids=JOB_CHANGES)
+@pytest.mark.parametrize("is_released", [False, True], ids=["before the start", "after the end"])
+def test_a_job_that_is_not_as_charged_fails(world: World, statement: str, is_released: bool) -> None:
+    dataset, _ = world.dataset(), world.dataset()
+    job = world.submit(dataset, privacy={"epsilon": 0.2})
+    claim = world.claim() if is_released else None
+    if claim is not None:
+        attempts.end(world.database, claim, output(claim), world.clock.ticks())
+    with world.database.write() as connection:
+        assert connection.execute(sa.text(statement)).rowcount > 0
+    if is_released:
+        world.tell()
+    else:
+        assert world.claim() is None
+    failed = world.job(job.id)
+    assert (failed.state, failed.error) == ("failed", "job_failed")
+
+
+def test_a_changed_entry_of_a_member_is_not_read(world: World) -> None:
+    world.dataset(family="kin")
+    member = world.dataset(family="kin")
+    _alter(world, member, FIELDS["rows"])
+    with world.database.write() as connection:
+        changed = sa.text("update ledger_entries set body = replace(body, :old, :new) where kind = 'joined'")
+        connection.execute(changed, {"old": '"rows":202', "new": '"rows":100000'})
+        [body] = connection.scalars(sa.text("select body from ledger_entries where kind = 'joined'"))
+        assert json.loads(body)["rows"] == 100_000
+    with pytest.raises(ApiError, match="dataset_damaged"):
+        quotes.read(world.database, world.settings, world.analyst, request(member))
+
+
+def test_names_and_budgets_may_still_change(world: World) -> None:
+    dataset = world.dataset()
+    world.amend(dataset, Amendment(name="renamed", budget=BudgetChange(epsilon=2.0, delta=1e-6)))
+    audit.refuse_unsound(world.database)
+    assert world.submit(dataset, privacy={"epsilon": 0.2}).state == "queued"

@@ -1,0 +1,31 @@
+"""Mutants of the product: a function replaced by a wrong one, which a test must then detect."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from accounting.calibration import _calibrate
+from accounting.noise import Noise
+from accounting.noise.lattice import Lattice
+
+
+@contextmanager
+def mutated(owner: Any, name: str, mutant: Callable[..., Any]) -> Iterator[None]:
+    """The product with one of its functions replaced."""
+    original = owner.__dict__[name]
+    _calibrate.cache_clear()
+    setattr(owner, name, mutant)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
+        _calibrate.cache_clear()
+
+
+def half_noise(lattice: Lattice, value: Any, noise: Noise) -> Any:
+    steps = np.rint(value / lattice.spacing) + np.rint(
+        noise.rounded_gaussian(len(value), lattice.std / lattice.spacing) / 2
+    )
+    return steps * lattice.spacing

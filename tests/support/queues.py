@@ -1,0 +1,41 @@
+"""Queues of jobs that are written to the database as they stand."""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
+
+import sqlalchemy as sa
+
+from app.persistence.tables import jobs, ledgers, turns
+from tests.support.world import World
+
+
+def replace_jobs(
+    world: World,
+    lines: Sequence[tuple[str, str]],
+    held: Sequence[tuple[str, str]],
+    had: Mapping[str, int] = MappingProxyType({}),
+    frozen: Collection[str] = (),
+) -> None:
+    """Replace all jobs by `lines`, which are queued in this order, and `held`, which are running."""
+    with world.database.write() as connection:
+        like = dict(connection.execute(sa.select(jobs).order_by(jobs.c.number).limit(1)).one()._mapping)
+        connection.execute(sa.delete(jobs).where(jobs.c.id != like["id"]))
+        connection.execute(sa.update(jobs).values(number=0, state="cancelled"))
+        connection.execute(sa.delete(turns))
+        waits = {"state": "queued", "attempt": 0, "holder": None}
+        runs = {"state": "running", "attempt": 1, "holder": "lives"}
+        made = [
+            like | kind | {"id": f"job_{n}", "number": n, "idempotency_key": str(n), "owner_id": who, "dataset_id": on}
+            for n, (kind, (who, on)) in enumerate(
+                [(waits, one) for one in lines] + [(runs, one) for one in held],
+                1,
+            )
+        ]
+        if made:
+            connection.execute(sa.insert(jobs), made)
+        if had:
+            connection.execute(sa.insert(turns), [{"owner_id": who, "turn": turn} for who, turn in had.items()])
+        for row in connection.execute(sa.select(ledgers)).all():
+            state = json.loads(row.state) | {"frozen": row.id in frozen}
+            connection.execute(sa.update(ledgers).where(ledgers.c.id == row.id).values(state=json.dumps(state)))

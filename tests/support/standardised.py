@@ -1,0 +1,41 @@
+"""Answers of a StandardisedOracle before noise is added."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from accounting.mechanisms import Gaussian
+from accounting.noise import Noise
+from solvers.data_access.standardised import StandardisedOracle
+from solvers.frame import Frame
+from solvers.losses import Loss
+
+Vector = NDArray[np.float64]
+QUERIES = ("means", "spread", "variances", "target_mean", "target_spread", "residual", "gradient")
+
+
+def exact_answers(patched: pytest.MonkeyPatch) -> list[tuple[Vector, float]]:
+    """Replace the Gaussian mechanism and return the list of its values and bounds; no noise is added from now on."""
+    calls: list[tuple[Vector, float]] = []
+
+    def perturb(_: Gaussian, value: Vector, z: float, bound: float, noise: Noise) -> Vector:
+        assert z == 1.0
+        assert isinstance(noise, Noise)
+        calls.append((value.copy(), bound))
+        return value
+
+    patched.setattr(Gaussian, "perturb", perturb)
+    return calls
+
+
+def every_answer(oracle: StandardisedOracle, loss: Loss, center: Vector, frame: Frame, w: Vector, limit: float) -> None:
+    """Ask the oracle once for each kind of answer that suits the loss."""
+    oracle.means("means")
+    oracle.spread("spread", center)
+    for radius in (0.3, 1.0, 9.0):
+        oracle.variances("variances", center, radius)
+    oracle.gradient("gradient", w, frame, limit)
+    if loss.takes == "number":
+        oracle.target_mean("target_mean")
+        oracle.target_spread("target_spread", 0.4)
+        oracle.residual("residual", w, frame, 0.7)

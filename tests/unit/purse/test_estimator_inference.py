@@ -1,0 +1,49 @@
+"""Estimators with `inference`: a regression table of local data, charged like every fit."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import purse
+from accounting.errors import BudgetExhausted
+from solvers.errors import Unsuitable
+
+N = 8000
+
+
+def rows() -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N, 2))
+    return X, X @ [1.0, -0.5] + rng.logistic(size=N)
+
+
+def test_tables_are_in_the_units_of_the_columns_and_charged() -> None:
+    X, margins = rows()
+    accountant = purse.BudgetAccountant(4.0, 1e-6)
+    declared: dict[str, Any] = {"bounds": (-4, 4), "delta": 1e-6, "inference": True, "accountant": accountant}
+    logistic = purse.PrivateLogisticRegression(2.0, classes=["no", "yes"], **declared)
+    logistic.fit(X, np.where(margins > 0, "yes", "no"))
+    linear = purse.PrivateLinearRegression(2.0, target_bounds=(-20, 20), **declared).fit(X, margins)
+    for fitted in (logistic, linear):
+        table = fitted.regression_
+        for term, true in {"column 0": 1.0, "column 1": -0.5, "intercept": 0.0}.items():
+            assert abs(table.params[term] - true) < 5 * table.bse[term]
+        assert np.ravel(fitted.coef_) == pytest.approx([table.params["column 0"], table.params["column 1"]])
+        assert float(np.ravel(fitted.intercept_)[0]) == pytest.approx(table.params["intercept"])
+        assert str(N) in table.summary()
+    assert accountant.fits == 2
+    with pytest.raises(BudgetExhausted):
+        purse.PrivateLinearRegression(4.0, target_bounds=(-20, 20), **declared).fit(X, margins)
+
+
+def test_persons_are_the_rows_of_a_table_and_other_settings_are_refused() -> None:
+    X, margins = rows()
+    declared: dict[str, Any] = {"bounds": (-4, 4), "target_bounds": (-20, 20), "inference": True}
+    fitted = purse.PrivateLinearRegression(4.0, max_rows=2, **declared).fit(X, margins, persons=np.arange(N) // 2)
+    assert "4000" in fitted.regression_.summary()
+    for wrong, error in (({"method": "dp_gd"}, ValueError), ({"alpha": 0.1}, Unsuitable)):
+        with pytest.raises(error):
+            purse.PrivateLinearRegression(4.0, **declared, **wrong).fit(X, margins)
+    with pytest.raises(Unsuitable, match="loss"):
+        purse.PrivateLinearSVC(4.0, bounds=(-4, 4), classes=[0, 1], inference=True).fit(X, margins > 0)

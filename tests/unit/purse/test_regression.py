@@ -1,0 +1,136 @@
+"""The regression table in people's hands: statsmodels' names, contrasts, text, CSV and LaTeX."""
+
+import csv
+import io
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from purse import Model
+from purse.prediction import design
+from purse.regression import Regression
+
+LINES = {
+    "age": (0.03, 0.01),
+    "ward = south": (-0.5, 0.2),
+    "ward = east": (0.25, 0.25),
+    "ward = (other)": None,
+    "intercept": (-1.5, 0.5),
+}
+
+
+def row(term: str, line: tuple[float, float] | None) -> dict[str, Any]:
+    column, _, category = term.partition(" = ")
+    named = {"term": term, "column": None if term == "intercept" else column, "category": category or None}
+    numbers = "estimate", "std_error", "sampling_error", "noise_error", "degrees_of_freedom", "lower", "upper"
+    values = dict.fromkeys((*numbers, "p_value", "per_std"))
+    if line is not None:
+        estimate, error = line
+        parts = (estimate, error, 0.8 * error, 0.6 * error, 1e6, estimate - 1.96 * error, estimate + 1.96 * error)
+        values |= dict(zip(numbers, parts, strict=True)) | {"p_value": 0.0004 if term == "age" else 0.2}
+    reason = None if line else "too few rows are in this level"
+    return named | {"reference": "north" if category else None, "resolved": line is not None, "reason": reason} | values
+
+
+def model(**changes: Any) -> Model:
+    errors = np.array([line[1] for line in LINES.values() if line])
+    correlation = np.eye(4)
+    correlation[1, 2] = correlation[2, 1] = 0.5
+    document: dict[str, Any] = {
+        "kind": "linear",
+        "loss": "logistic",
+        "coefficients": [0.3, 0.0, -0.5, 0.25, 0.0],
+        "intercept": -1.5,
+        "features": [
+            {"name": "age", "type": "number", "lower": -10, "upper": 10},
+            {"name": "ward", "type": "category", "categories": ["north", "south", "east"]},
+        ],
+        "link": "logistic",
+        "classes": ["no", "yes"],
+        "target": {"name": "re_admitted", "type": "category", "categories": ["no", "yes"]},
+        "row_norm": 2.0,
+        "job": "job_a",
+        "privacy": {
+            "epsilon": 1.0,
+            "delta": 1e-6,
+            "neighbors": "replace_one",
+            "rows": 5000,
+            "event": {},
+            "accountant": "gdp",
+            "accountant_version": "1",
+        },
+        "table": [row(term, line) for term, line in LINES.items()],
+        "covariance": (correlation * np.outer(errors, errors)).tolist(),
+        "inference": {
+            "level": 0.95,
+            "row_limit": 1.5,
+            "score_limit": 0.8,
+            "residual_limit": None,
+            "effective_rows": 3900.0,
+            "joint_tests": [{"column": "ward", "p_value": 0.01}],
+        },
+    }
+    return Model.model_validate(document | changes)
+
+
+def test_values_are_by_resolved_term() -> None:
+    found = model().regression
+    assert found.params == {"age": 0.03, "ward = south": -0.5, "ward = east": 0.25, "intercept": -1.5}
+    assert found.bse["ward = south"] == 0.2
+    assert list(found.pvalues) == list(found.params)
+    assert found.unresolved == {"ward = (other)": "too few rows are in this level"}
+    ratios = {"age": math.exp(0.03), "ward = south": math.exp(-0.5), "ward = east": math.exp(0.25)}
+    assert found.ratios == pytest.approx(ratios)
+    assert found.conf_int()["age"] == pytest.approx((0.03 - 0.0196, 0.03 + 0.0196))
+    assert found.conf_int(0.1)["age"] == pytest.approx((0.03 - 0.01645, 0.03 + 0.01645), abs=1e-5)
+    assert np.sqrt(np.diag(found.cov_params())) == pytest.approx(list(found.bse.values()))
+
+
+def test_a_contrast_uses_the_covariance_and_knows_references() -> None:
+    found = model().contrast({"ward = south": 1, "ward = east": -1})
+    assert found.estimate == -0.75
+    assert found.std_error == pytest.approx(math.sqrt(0.04 + 0.0625 - 2 * 0.5 * 0.2 * 0.25))
+    assert found.upper - found.lower == pytest.approx(2 * 1.95996 * found.std_error, rel=1e-4)
+    assert model().contrast({"ward = south": 2, "ward = north": -2}).estimate == -1.0
+    for weights in ({"ward = (other)": 1.0}, {"ward = west": 1.0}, {"ward = north": 1.0}, {}):
+        with pytest.raises(ValueError, match=r"ward|weights"):
+            model().contrast(weights)
+
+
+def test_means_of_rows_have_intervals_unless_a_term_is_not_resolved() -> None:
+    rows = [{"age": 5, "ward": "south"}, {"age": -2, "ward": "north"}, {"age": 0, "ward": "elsewhere"}]
+    found = model().predict(rows, interval=True)
+    assert found[0, 0] == pytest.approx(1 / (1 + math.exp(1.5 - 0.15 + 0.5)))
+    assert found[0] == pytest.approx(1 / (1 + np.exp(-model().regression.margins(*_encoded(rows))[0])))
+    same = model().contrast({"age": -2, "intercept": 1})
+    assert found[1] == pytest.approx(1 / (1 + np.exp(-np.array((same.estimate, same.lower, same.upper)))))
+    assert np.isnan(found[2]).all()
+    in_units = model(link="identity", loss="squared").predict(rows, interval=True)
+    assert in_units[1] == pytest.approx((same.estimate, same.lower, same.upper))
+
+
+def _encoded(rows: Any) -> tuple[Any, Any]:
+    return model().features, design(model(), rows)
+
+
+def test_text_csv_and_latex_have_every_term() -> None:
+    found = model().regression
+    for text in (str(model()), found.summary(), found.to_csv(), found.to_latex(), model()._repr_html_()):
+        assert all(term.replace("_", r"\_") in text or term in text for term in LINES)
+    assert "not resolved" in found.summary()
+    assert "3900" in found.summary()
+    (first, *_) = csv.DictReader(io.StringIO(found.to_csv()))
+    assert (first["term"], first["estimate"], first["resolved"]) == ("age", "0.03", "True")
+    assert r"$<$.001" in found.to_latex()
+    assert found.to_frame()["term"].tolist() == list(LINES)
+
+
+def test_a_model_without_a_table_says_how_to_get_it() -> None:
+    plain = model(table=None, covariance=None, inference=None)
+    with pytest.raises(ValueError, match="inference=True"):
+        Regression.of(plain)
+    assert "coefficient" in plain.summary()
+    with pytest.raises(ValueError, match="logistic"):
+        _ = model(link="identity").regression.ratios

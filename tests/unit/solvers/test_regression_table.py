@@ -1,0 +1,300 @@
+"""Regression tables: coverage, agreement with a solver without noise, edges, and what a quote refuses."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from accounting import Privacy, Unit
+from accounting.noise import Noise
+from solvers import plan
+from solvers.columns import Columns
+from solvers.data_access import data as reading
+from solvers.data_access import inputs, partitioned
+from solvers.data_access.data import Data
+from solvers.data_access.rows import copied
+from solvers.domains import L2Ball
+from solvers.errors import NeedsDelta, Unsuitable
+from solvers.inference import RegressionTable, coordinates, estimate
+from solvers.inference.budget import Budget
+from solvers.inference.coordinates import complement
+from solvers.inference.table import Table
+from solvers.losses import Huber, Softmax
+from solvers.regularizers import L2
+from solvers.solve import run
+from tests.support.seeded import SeededBits
+from tests.support.tables import correlated, drawn, problem_of, quiet, quoted, slopes, table_of
+
+Vector = NDArray[np.float64]
+MIXED = Columns((1, 3, 1, 2))
+
+
+def mixed(n: int, rng: np.random.Generator, weights: tuple[float, ...] = (0.5, 0.3, 0.2)) -> Vector:
+    numbers = correlated(n, 2, rng)
+    blocks = np.eye(len(weights))[rng.choice(len(weights), n, p=weights)], np.eye(2)[rng.integers(0, 2, n)]
+    return np.column_stack((numbers[:, 0], blocks[0], numbers[:, 1], blocks[1]))
+
+
+def labels(margins: Vector, rng: np.random.Generator) -> Vector:
+    return np.where(rng.random(len(margins)) < 1 / (1 + np.exp(-margins)), 1.0, -1.0)
+
+
+@pytest.mark.parametrize(("is_linear", "epsilon"), [(False, 1.0), (True, 2.0)], ids=["logistic", "linear"])
+def test_intervals_cover_what_they_state_and_parts_alone_do_not(is_linear: bool, epsilon: float) -> None:
+    """300 lines and more: the exact lower bound of a rate of .95 at the level .001 is about .90."""
+    n, p, runs = 4000, 5, 60
+    quote = quoted(Columns((1,) * p), is_linear, n, epsilon)
+    truth = np.append(slopes(p) / 8, -0.1) if is_linear else np.append(slopes(p), -0.3)
+    errors, widths, parts, nulls = [], [], [], []
+    for seed in range(runs):
+        found = table_of(quote, *drawn(n, p, is_linear, np.random.default_rng(seed)), seed)
+        for row, true in zip(found.rows, truth, strict=True):
+            if row.line is None:
+                continue
+            errors.append(abs(row.line.estimate - true))
+            widths.append((row.line.upper - row.line.lower) / 2)
+            parts.append((1.96 * row.line.sampling_error, 1.96 * row.line.noise_error))
+            nulls += [row.line.p_value] if true == 0 else []
+    covered, count = np.array(errors) <= np.array(widths), len(errors)
+    assert count > 0.95 * runs * len(truth)
+    assert stats.binom.cdf(covered.sum(), count, 0.95) > 1e-3
+    by_part = (np.array(errors)[:, None] <= np.array(parts)).mean(axis=0)
+    assert (by_part < 0.92).all()
+    false = sum(p_value < 0.05 for p_value in nulls)
+    assert len(nulls) >= 0.9 * runs
+    assert stats.binom.sf(false - 1, len(nulls), 0.05) > 1e-3
+
+
+@pytest.mark.parametrize("is_linear", [False, True], ids=["logistic", "linear"])
+def test_without_noise_it_is_the_weighted_fit(is_linear: bool) -> None:
+    """A Newton solver with the same weights, in one-hot coding less one level, gives the same contrasts."""
+    rng, n = np.random.default_rng(3), 6000
+    X = mixed(n, rng)
+    margins = X @ np.array([1.5, 0, 0.5, -0.5, -2.0, 0, 0.3]) + 0.2
+    y = np.clip(margins / 8 + 0.1 * rng.standard_normal(n), -1, 1) if is_linear else labels(margins, rng)
+    quote = quiet(quoted(MIXED, is_linear, n, 4.0))
+    found = table_of(quote, X, y)
+    known = found.estimate.coordinates
+    u = np.column_stack((X, np.ones(n))) @ known.frame.raw
+    start, norms = found.answers.point, np.linalg.norm(u, axis=1)
+    omega, theta = found.estimate.weights.weights(u @ start, norms), start.copy()
+    for _ in range(20):
+        m = u @ theta
+        omega_slopes = omega * found.estimate.weights.slopes(m, y)
+        score = u.T @ (omega * found.estimate.weights.residuals(m, y))
+        theta = theta - np.linalg.solve((u * omega_slopes[:, None]).T @ u, score)
+    exact = known.frame.raw @ theta
+    scores = u * (omega * found.estimate.weights.residuals(u @ theta, y))[:, None]
+    bread = np.linalg.inv((u * omega_slopes[:, None]).T @ u) @ known.frame.raw.T
+    sandwich = bread.T @ scores.T @ scores @ bread
+    for row in found.rows:
+        assert row.line is not None
+        error = float(np.sqrt(row.contrast.weights @ sandwich @ row.contrast.weights))
+        assert abs(row.line.estimate - row.contrast.weights @ exact) < 0.01 * error
+        assert row.line.std_error == pytest.approx(error, rel=0.02)
+        assert row.line.noise_error < 0.05 * error
+        assert row.line.degrees > 1e6
+    contrasts = np.array([row.contrast.weights for row in found.rows])
+    np.testing.assert_allclose(found.covariance, found.estimate.covariance(contrasts), rtol=1e-9)
+
+
+def test_contrasts_do_not_depend_on_the_basis_of_a_category(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, n = np.random.default_rng(4), 4000
+    X = mixed(n, rng)
+    y, quote = labels(X @ np.array([1.5, 0, 0.5, -0.5, -2.0, 0, 0.3]), rng), quiet(quoted(MIXED, False, n, 4.0))
+    one = table_of(quote, X, y)
+
+    def turned(normal: Vector) -> Vector:
+        basis = complement(normal)
+        turn, _ = np.linalg.qr(np.random.default_rng(5).normal(size=(basis.shape[1],) * 2))
+        return np.asarray(basis @ turn)
+
+    monkeypatch.setattr(coordinates, "complement", turned)
+    other = table_of(quote, X, y)
+    for a, b in zip(one.rows, other.rows, strict=True):
+        assert a.line is not None
+        assert b.line is not None
+        assert a.line.estimate == pytest.approx(b.line.estimate, rel=1e-3, abs=1e-3 * a.line.std_error)
+        assert a.line.std_error == pytest.approx(b.line.std_error, rel=1e-3)
+
+
+def test_a_basis_is_orthonormal_and_orthogonal_to_its_normal() -> None:
+    for size in (1, 2, 5, 40):
+        normal = np.random.default_rng(size).uniform(0.1, 3, size)
+        basis = complement(normal)
+        np.testing.assert_allclose(basis.T @ basis, np.eye(size - 1), atol=1e-12)
+        np.testing.assert_allclose(normal @ basis, 0, atol=1e-12)
+
+
+def test_the_noise_of_a_curvature_has_the_covariance_that_is_stated() -> None:
+    rng, std, change = np.random.default_rng(1), 0.3, np.array([1.0, -2.0, 0.5])
+    noise = np.triu(rng.normal(size=(100_000, 3, 3)), 1) / np.sqrt(2)
+    noise = std * (noise + noise.transpose(0, 2, 1) + np.eye(3) * rng.normal(size=(100_000, 1, 3)))
+    moved = noise @ change
+    np.testing.assert_allclose(np.cov(moved.T), estimate._curvature_noise(std, change), rtol=0.03, atol=0.01)
+
+
+def no_wrong_numbers(found: Table, truth: dict[int, float] | None = None) -> None:
+    for index, row in enumerate(found.rows):
+        assert (row.line is None) == (row.reason is not None)
+        if row.line is not None:
+            assert np.isfinite((row.line.estimate, row.line.std_error, row.line.lower, row.line.upper)).all()
+            if truth is not None and index in truth:
+                assert abs(row.line.estimate - truth[index]) < 6 * row.line.std_error
+    assert len(found.covariance) == sum(row.line is not None for row in found.rows)
+
+
+def test_separated_classes_have_no_line() -> None:
+    rng = np.random.default_rng(1)
+    X = correlated(8000, 3, rng)
+    found = table_of(quoted(Columns((1, 1, 1)), False, 8000), X, np.sign(X @ np.array([3.0, -2, 1])))
+    assert not any(row.line for row in found.rows)
+    no_wrong_numbers(found)
+
+
+def test_a_column_twice_is_not_resolved_and_others_are() -> None:
+    rng = np.random.default_rng(2)
+    X = correlated(8000, 3, rng)
+    X[:, 2] = X[:, 1]
+    found = table_of(quoted(Columns((1, 1, 1)), False, 8000), X, labels(X @ np.array([3.0, -2, 1]), rng))
+    assert [row.line is not None for row in found.rows] == [True, False, False, True]
+    no_wrong_numbers(found, {0: 3.0, 3: 0.0})
+
+
+def test_a_level_that_nobody_has_is_left_out_and_replaced_as_reference() -> None:
+    rng, n = np.random.default_rng(3), 8000
+    level = rng.integers(1, 4, n)
+    X = np.column_stack((correlated(n, 1, rng), np.eye(5)[level]))
+    y = labels(2 * X[:, 0] + 0.5 * (level == 2), rng)
+    found = table_of(quoted(Columns((1, 5)), False, n), X, y)
+    reference = found.rows[1].contrast.reference
+    assert reference in (1, 2, 3)
+    reasons = {row.contrast.level: row.reason for row in found.rows if row.contrast.kind == "level"}
+    assert {own for own, reason in reasons.items() if reason} == {0, 4}
+    assert set(found.joint_p_values) == {1}
+    no_wrong_numbers(found, {0: 2.0})
+
+
+def test_labels_that_are_all_alike_have_no_line() -> None:
+    rng = np.random.default_rng(4)
+    found = table_of(quoted(Columns((1, 1)), False, 4000), correlated(4000, 2, rng), np.ones(4000))
+    assert {row.reason for row in found.rows} == {estimate.FEW_EVENTS}
+    found = table_of(quoted(Columns((1, 1)), True, 4000), correlated(4000, 2, rng), np.ones(4000))
+    no_wrong_numbers(found)
+
+
+@pytest.mark.parametrize("columns", [Columns(()), Columns((2,)), Columns((4, 3)), Columns((1,))], ids=str)
+@pytest.mark.parametrize("is_linear", [False, True], ids=["logistic", "linear"])
+@pytest.mark.parametrize("unit", [Unit(), Unit("person", 2)], ids=["rows", "persons"])
+def test_small_tables_have_their_lines(columns: Columns, is_linear: bool, unit: Unit) -> None:
+    """The intercept alone, one kind of columns alone, and persons of whom some have no row."""
+    rng, n = np.random.default_rng(5), 6000
+    slots = n * unit.slots
+    parts = [np.eye(w)[rng.integers(0, w, slots)] if w > 1 else correlated(slots, 1, rng) for w in columns.widths]
+    X = np.column_stack([*parts, np.zeros((slots, 0))])
+    y = np.clip(rng.normal(0.2, 0.2, slots), -1, 1) if is_linear else labels(np.full(slots, 0.4), rng)
+    present = rng.random(slots) < 0.7 if unit.is_person else None
+    found = table_of(quoted(columns, is_linear, n, unit=unit), X, y, present=present)
+    assert all(row.line for row in found.rows)
+    no_wrong_numbers(found, {len(found.rows) - 1: 0.2 if is_linear else 0.4})
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
+def test_intervals_of_persons_cover_although_their_rows_depend(relation: str) -> None:
+    """Rows of a person share an effect, so intervals for independent rows would be too short."""
+    persons, k, p, runs = 4000, 4, 2, 30
+    quote = quoted(Columns((1, 1)), True, persons, 2.0, unit=Unit("person", k), relation=relation)
+    covered = []
+    for seed in range(runs):
+        rng = np.random.default_rng([seed, 9])
+        X = np.repeat(correlated(persons, p, rng), k, axis=0)
+        noise = np.repeat(0.2 * rng.standard_normal(persons), k) + 0.05 * rng.standard_normal(persons * k)
+        y = np.clip(X @ np.array([0.3, 0.0]) + 0.1 + noise, -1, 1)
+        found = table_of(quote, X, y, seed, rng.random(persons * k) < 0.8)
+        for row, true in zip(found.rows, (0.3, 0.0, 0.1), strict=True):
+            if row.line is not None:
+                covered.append(row.line.lower <= true <= row.line.upper)
+    assert len(covered) > 0.9 * 3 * runs
+    assert stats.binom.cdf(sum(covered), len(covered), 0.95) > 1e-3
+
+
+@pytest.mark.parametrize("is_linear", [False, True], ids=["logistic", "linear"])
+def test_the_answers_of_partitions_are_those_of_one_machine(is_linear: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    n, group = 3000, 1024
+    for module in (reading, partitioned):
+        monkeypatch.setattr(module, "GROUP", group)
+    rng = np.random.default_rng(6)
+    X = mixed(n, rng)
+    y = np.clip(rng.normal(0, 0.3, n), -1, 1) if is_linear else labels(2 * X[:, 0], rng)
+    quote = quoted(MIXED, is_linear, n, 6.0)
+    problem = quote.problem
+    whole = inputs.of_arrays(np.column_stack((X, np.ones(n))), y, problem)
+    parts = []
+    for start in range(0, n, group):
+        own = np.arange(start, min(start + group, n))
+        records = copied(whole.records, own)
+        parts.append(Data(records, whole.y[own], whole.scale[own], replace(problem, n=len(own))))
+    apart = partitioned.Partitioned(problem, partitioned.LocalPartitions(parts))
+    first, second = (run(quote.method, problem, d, quote.release, Noise(SeededBits(1)))[0] for d in (whole, apart))
+    np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize(
+    ("facts", "match"),
+    [
+        ({"regularizer": L2(0.1)}, "penalty"),
+        ({"domain": L2Ball(1.0)}, "bounded domain"),
+        ({"slope_limit": 0.5}, "limits scores"),
+        ({"loss": Softmax(3)}, "loss"),
+        ({"loss": Huber(1.0)}, "loss"),
+        ({"row_norm": 0.5}, "row_norm"),
+        ({"n": 300}, "rows are needed"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_a_problem_that_does_not_suit_is_refused_with_its_reason(facts: dict[str, object], match: str) -> None:
+    problem = replace(problem_of(Columns((1,) * 9), False, 40_000), **facts)  # type: ignore[arg-type]
+    with pytest.raises(Unsuitable, match=match):
+        plan(RegressionTable(), problem, Privacy(1.0, 1e-6))
+
+
+def test_a_table_needs_delta_few_parameters_and_known_references() -> None:
+    problem = problem_of(MIXED, False, 40_000)
+    with pytest.raises(NeedsDelta):
+        plan(RegressionTable(), problem, Privacy(1.0))
+    with pytest.raises(Unsuitable, match="at most 200"):
+        plan(RegressionTable(), problem_of(Columns((300,)), False, 10**9), Privacy(1.0, 1e-6))
+    for references in ((0,), (3, 0), (0, 0, 0)):
+        with pytest.raises(Unsuitable, match="references"):
+            plan(RegressionTable(references=references), problem, Privacy(1.0, 1e-6))
+    with pytest.raises(Unsuitable, match="level"):
+        plan(RegressionTable(level=0.2), problem, Privacy(1.0, 1e-6))
+
+
+def test_a_refusal_names_the_rows_that_suffice() -> None:
+    few = problem_of(Columns((1,) * 9), False, 1000)
+    privacy = Privacy(1.0, 1e-6)
+    with pytest.raises(Unsuitable) as refused:
+        plan(RegressionTable(), few, privacy)
+    needed = int(str(refused.value).split(" rows are needed")[0].split(", ")[-1])
+    plan(RegressionTable(), replace(few, n=needed), privacy)
+    with pytest.raises(Unsuitable, match="rows are needed"):
+        plan(RegressionTable(), replace(few, n=needed - 2), privacy)
+
+
+@pytest.mark.parametrize("is_linear", [False, True], ids=["logistic", "linear"])
+def test_a_plan_spends_all_and_its_forecast_improves_with_rows(is_linear: bool) -> None:
+    ratios = []
+    for n in (3_000, 10_000, 100_000, 1_000_000):
+        budget = Budget(n, 10, 1, 0.3, is_linear)
+        for has_columns, has_numbers in ((False, False), (True, False), (True, True)):
+            shares = budget.shares(has_columns, has_numbers)
+            assert sum(shares.values()) == pytest.approx(1.0)
+            assert min(shares.values()) > 0
+            assert shares["gradient"] > 0.05
+        ratios.append(budget.width_ratio)
+        assert 0.4 <= budget.resolved_share <= 1
+    assert ratios == sorted(ratios, reverse=True)
+    assert ratios[-1] < 1.2
