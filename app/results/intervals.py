@@ -125,7 +125,7 @@ def quantile_widths(
     known : released profiles by the column's name
     """
     even = _bin_widths(shares, np.full(bins, rows.n / bins), std, rows)
-    found = []
+    interval_widths = []
     for column in columns:
         if isinstance(column, NumberColumn):
             counts = _known_counts(known.get(column.name), column, bins, rows)
@@ -133,14 +133,15 @@ def quantile_widths(
             basis: Basis = "typical" if counts is None else "profile"
             widths = even if counts is None else _bin_widths(shares, counts, std, rows)
             for share, width in zip(shares, widths, strict=True):
-                found.append(IntervalWidth.of(f"quantile {share:g}", column.name, width * (high - low) / bins, basis))
-    return found
+                answer = f"quantile {share:g}"
+                interval_widths.append(IntervalWidth.of(answer, column.name, width * (high - low) / bins, basis))
+    return interval_widths
 
 
 def _bin_widths(shares: Sequence[float], counts: NDArray[np.float64], std: float, rows: Rows) -> list[float]:
     """Return the width of each quantile's interval, in bins."""
-    found = [quantile(share, counts, np.arange(len(counts) + 1.0), std, rows).at for share in shares]
-    return [at.high - at.low for at in found]
+    estimates = [quantile(share, counts, np.arange(len(counts) + 1.0), std, rows).at for share in shares]
+    return [at.high - at.low for at in estimates]
 
 
 def _known_counts(

@@ -18,5 +18,5 @@ def widths(spec: JobSpec, profile: DatasetProfile | None = None) -> Widths | Non
         return profiles.widths(spec)
     if isinstance(spec.method, Evaluation):
         return evaluations.widths(spec)
-    known = {} if profile is None else {each.column.name: each for each in profile.columns}
-    return statistics.widths(spec, known) if isinstance(spec.method, AnyStatistic) else None
+    by_name = {} if profile is None else {each.column.name: each for each in profile.columns}
+    return statistics.widths(spec, by_name) if isinstance(spec.method, AnyStatistic) else None
