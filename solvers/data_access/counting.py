@@ -3,6 +3,7 @@
 Precondition and guarantee: as `StandardisedOracle`. Proof: docs/proofs/statistics.md.
 """
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -10,16 +11,18 @@ import numpy as np
 from accounting.mechanisms import Gaussian
 from accounting.noise import Noise
 from accounting.plan import Plan
-from solvers import moment_bounds
+from solvers import group_bounds, moment_bounds
 from solvers.bounds import UNIT
 from solvers.data_access.count_sums import Cells, Histograms, Products, Scores
 from solvers.data_access.data import Work
 from solvers.data_access.frames import check_center
+from solvers.data_access.group_sums import GroupCounts, GroupMoments
 from solvers.data_access.meter import AbstractOracle
 from solvers.data_access.moment_sums import columns_of
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.summed import Summed
 from solvers.errors import Unsuitable
+from solvers.groups import Groups
 from solvers.problem import Problem, Vector
 
 MOST_BINS, MOST_CELLS = 2**16, 2**20
@@ -69,6 +72,39 @@ class CountingOracle(AbstractOracle):
                 f"bins must lie in [1, {MOST_BINS}] and make at most {MOST_CELLS} cells. Use fewer bins or columns"
             )
         return self._counted(query, Cells(bins), moment_bounds.cells(self._problem.relation))
+
+    def group_counts(self, query: str, groups: Groups, bins: int) -> Vector:
+        """Return counts of rows + noise; see `group_sums.GroupCounts`.
+
+        With 0 bins, a record is in at most one group. Otherwise it is in at most one part of each described feature. A
+        person's row counts 1/k.
+        """
+        self._check_groups(groups, bins)
+        described = len(groups.parts(self._columns, bins)) if bins else 1
+        moved = group_bounds.parts(described, self._problem.relation)
+        return self._counted(query, GroupCounts(groups, bins), moved)
+
+    def group_moments(self, query: str, groups: Groups) -> Vector:
+        """Return sums of u and u o u in each group + noise, flat; see `group_sums.GroupMoments`.
+
+        A person's row counts 1/k.
+        """
+        self._check_groups(groups, 1)
+        planned, p = self._meter.take(query, Gaussian), groups.layout(self._columns).widths.count(1)
+        moved = group_bounds.moments(p, self._problem.relation)
+        bound = moment_bounds.of_means(self._problem, moved, math.sqrt(2 * p))
+        mean = self._data.total(GroupMoments(groups)).ravel() / self._problem.slots
+        return self._meter.answer(planned, mean, bound) * self._problem.n
+
+    def _check_groups(self, groups: Groups, bins: int) -> None:
+        refusal = groups.refusal(self._columns)
+        if refusal is not None:
+            raise Unsuitable(refusal)
+        parts = groups.count(self._columns) * sum(groups.parts(self._columns, bins))
+        if not 0 <= bins <= MOST_BINS or parts > MOST_CELLS:
+            raise Unsuitable(
+                f"bins must lie in [0, {MOST_BINS}] and make at most {MOST_CELLS} parts. Use fewer groups or columns"
+            )
 
     def products(self, query: str, center: Vector) -> Vector:
         """Return the mean of y y' + noise, with y the numbers of x - m.
