@@ -1,4 +1,4 @@
-"""purse stats count, table, means, quantiles, covariance."""
+"""purse stats count, table, means, quantiles, covariance, table1."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +10,8 @@ from app.cli.jobs import price_output
 from app.cli.options import Bins, Dataset, Json, Release
 from app.cli.output import Output, Refusal, note, release_output, size
 from app.cli.profiles import interval
-from purse import Client, text
+from purse import Client, layouts, text
+from purse.tables import Estimate, Table
 from purse.wire.statistics import (
     Axis,
     CountsResult,
@@ -18,6 +19,7 @@ from purse.wire.statistics import (
     MeansResult,
     QuantilesResult,
     ReleasedStatistic,
+    Table1Result,
 )
 
 Columns = Annotated[list[str], typer.Argument(help="Declared columns.")]
@@ -116,8 +118,14 @@ def _statistic(
 ) -> Output:
     """Release or price a statistic. Options of the method without a value are left out."""
     fields = {name: value for name, value in method.items() if value is not None}
-    request: dict[str, Any] = {"dataset": dataset, "method": fields, "privacy": release.fields}
-    request |= {"columns": columns} if columns else {}
+    return _released(client, json, release, {"dataset": dataset, "method": fields}, columns)
+
+
+def _released(
+    client: Client, json: bool, release: Release, fields: dict[str, Any], columns: list[str] | None
+) -> Output:
+    """Release or price the statistic of a request."""
+    request = fields | {"privacy": release.fields} | ({"columns": columns} if columns else {})
     if release.quote:
         return price_output(client.quote(**request))
     released = client.jobs.submit(**request).statistic(progress=False if json else None)
@@ -140,9 +148,28 @@ def _text(released: ReleasedStatistic) -> str:
         case QuantilesResult() as quantiles:
             cells = [(each.column, q.share, interval(q.at)) for each in quantiles.columns for q in each.quantiles]
             return text.table(("column", "share", "at"), cells)
+        case Table1Result():
+            described = [each for each in layouts.tables(released) if each.look != "bars"]
+            return "\n".join(_described(each) for each in described)
         case CovarianceResult() as covariances:
             rows = zip(covariances.columns, covariances.correlation, strict=True)
             return text.table(("", *covariances.columns), [(name, *map(interval, row)) for name, row in rows])
+
+
+def _described(table: Table) -> str:
+    """Return a table of estimates, with its caption and note."""
+    rows = [[_cell(each) for each in row] for row in table.rows]
+    return f"{table.caption}\n{text.table(table.headings, rows)}{text.paragraph(table.note)}"
+
+
+def _cell(cell: object) -> str:
+    match cell:
+        case Estimate(value, low, high):
+            return f"{text.number(value)} [{text.number(low)}, {text.number(high)}]"
+        case None:
+            return "-"
+        case _:
+            return str(cell)
 
 
 def _counts(result: CountsResult) -> str:

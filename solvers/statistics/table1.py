@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
@@ -19,6 +20,7 @@ from solvers.statistics.statistic import Statistic, bins_refused
 MOST_BINS, MOST_GROUPS, MOST_DESCRIBED, MOST_CELLS = 256, 128, 64, 2**18
 _GROUPS_SHARE, _MOMENTS_SHARE = 0.2, 0.4  # of mu^2; the parts use what is left
 
+_ALL = Groups()  # all rows are one group, of which all features are described
 TableBins = Annotated[int, Field(ge=1, le=MOST_BINS)]
 
 
@@ -44,7 +46,7 @@ class Table1(Statistic):
     Proof: docs/proofs/statistics.md. Reference: docs/spec 22.
     """
 
-    groups: Groups = Groups()  # noqa: RUF009 (it is frozen)
+    groups: SkipJsonSchema[Annotated[Groups, Field(exclude_if=lambda groups: groups == _ALL)]] = _ALL
     bins: TableBins = 32
     name: Literal["table1"] = "table1"
 
