@@ -11,6 +11,7 @@ from app.cli.options import Bins, Dataset, Json, Release
 from app.cli.output import Output, Refusal, note, release_output, size
 from app.cli.profiles import interval
 from purse import Client, layouts, text
+from purse.table1 import condition
 from purse.tables import Estimate, Table
 from purse.wire.statistics import (
     Axis,
@@ -111,6 +112,34 @@ def covariance(client: Client, json: Json, dataset: Dataset, columns: Columns, r
       purse stats covariance census age hours --epsilon 0.2
     """
     return _statistic(client, json, dataset, columns, release, name="covariance")
+
+
+def table1(
+    client: Client,
+    json: Json,
+    dataset: Dataset,
+    by: Annotated[list[str], typer.Option(help="A category column whose categories are the groups. At most two.")],
+    release: Release,
+    columns: Annotated[list[str] | None, typer.Argument(help="Columns to describe. Default: all others.")] = None,
+    where: Annotated[
+        list[str] | None, typer.Option(help="A condition on the rows, such as 'age >= 65'. Repeatable.")
+    ] = None,
+) -> Output:
+    """Count and describe groups of rows: the Table 1 of a paper.
+
+    Each group has counts, means, standard deviations, quartiles, sums and shares, and differences from the first group.
+
+    \b
+    Examples:
+      purse stats table1 census age income --by sex --epsilon 0.5
+      purse stats table1 census age --by sex --by income --where "age >= 65" --epsilon 0.5 --quote
+    """
+    try:
+        conditions = [condition(each) for each in where or ()]
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--where") from None
+    fields = {"by": by} | ({"where": conditions} if conditions else {})
+    return _released(client, json, release, {"dataset": dataset, "method": {"name": "table1"}} | fields, columns)
 
 
 def _statistic(

@@ -113,8 +113,8 @@ GLOSSARY = MappingProxyType(
             "estimated with noise, and the price of the job includes them."
         ),
         "statistic": (
-            "A private count, cross table, mean, quantile or covariance. Statistics are charged and receipted "
-            "like models."
+            "A private count, cross table, mean, quantile, covariance or description of groups. Statistics are "
+            "charged and receipted like models."
         ),
         "tuning": (
             "A job that trains several candidates and releases the best one. Its price is lower than that of "
