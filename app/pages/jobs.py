@@ -145,7 +145,7 @@ async def _context(visit: Visit, job_id: str) -> dict[str, Any]:
         evaluations = await _evaluations(visit, holdout, job_id)
     return {
         "job": job,
-        "title": job["kind"].capitalize() if view.release is None else layouts.title(view.release),
+        "title": await _title(visit, job, view),
         "dataset_name": dataset.get("name"),
         "is_over": job["state"] in _FINAL_STATES,
         "shown": view,
@@ -154,6 +154,18 @@ async def _context(visit: Visit, job_id: str) -> dict[str, Any]:
         "model": model,
         "features": () if model is None else predictions.features(model),
     }
+
+
+async def _title(visit: Visit, job: dict[str, Any], view: releases.Shown) -> str:
+    """Return a job's name: that of its release, or of its kind if nothing is released yet."""
+    if view.release is None:
+        return str(job["kind"]).capitalize()
+    title = layouts.title(view.release)
+    if isinstance(view.release, ReleasedEvaluation):
+        with suppress(ApiError):  # the model is another analyst's
+            model = await visit.api.get(f"/v1/jobs/{view.release.model}/model")
+            return f"{title} of the model of {model['target']['name']}"
+    return title
 
 
 async def _evaluations(visit: Visit, holdout: str, model: str) -> list[tuple[dict[str, Any], releases.Table]]:
