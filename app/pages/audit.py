@@ -44,7 +44,7 @@ async def ledger(visit: Visiting, dataset_id: Identifier, cursor: Cursor | None 
     entries_page = await visit.api.get(f"{path}/ledger", cursor=cursor, limit=_ENTRIES_PER_PAGE, order="desc")
     dataset, keys = await visit.api.get(path), await visit.api.get("/v1/keys")
     statements = {"head": head, "keys": keys, "budget": dataset["budget"]}
-    return await visit.page("ledger.html", dataset=dataset, shown=entries_page, said=statements)
+    return await visit.page("ledger.html", dataset=dataset, entries=entries_page, said=statements)
 
 
 @router.get("/datasets/{dataset_id}/ledger/entries")

@@ -133,11 +133,11 @@ async def _context(visit: Visit, job_id: str) -> dict[str, Any]:
     dataset: dict[str, Any] = {}
     with suppress(ApiError):  # an analyst whose grant was revoked keeps the releases
         dataset = await visit.api.get(f"/v1/datasets/{job['dataset']}")
-    view = releases.Shown()
+    view = releases.View()
     if job["state"] == "done":
         release = await visit.api.send("GET", f"/v1/jobs/{job_id}/{job['kind']}")
         dates = {column["name"]: column.get("date") for column in dataset.get("columns", ())}
-        view = await in_turn(releases.shown, job["kind"], release.content, dates)
+        view = await in_turn(releases.view, job["kind"], release.content, dates)
     model = view.release if isinstance(view.release, Model) else None
     holdout = dataset.get("holdout") if job["kind"] == "model" else None
     evaluations: list[tuple[dict[str, Any], releases.Table]] = []
@@ -148,7 +148,7 @@ async def _context(visit: Visit, job_id: str) -> dict[str, Any]:
         "title": await _title(visit, job, view),
         "dataset_name": dataset.get("name"),
         "is_over": job["state"] in _FINAL_STATES,
-        "shown": view,
+        "view": view,
         "holdout": holdout,
         "evaluations": evaluations,
         "model": model,
@@ -156,7 +156,7 @@ async def _context(visit: Visit, job_id: str) -> dict[str, Any]:
     }
 
 
-async def _title(visit: Visit, job: dict[str, Any], view: releases.Shown) -> str:
+async def _title(visit: Visit, job: dict[str, Any], view: releases.View) -> str:
     """Return a job's name: that of its release, or of its kind if nothing is released yet."""
     if view.release is None:
         return str(job["kind"]).capitalize()
@@ -176,7 +176,7 @@ async def _evaluations(visit: Visit, holdout: str, model: str) -> list[tuple[dic
     evaluations = []
     for job in jobs["items"]:
         answer = await visit.api.send("GET", f"/v1/jobs/{job['id']}/evaluation")
-        view = await in_turn(releases.shown, "evaluation", answer.content, {})
+        view = await in_turn(releases.view, "evaluation", answer.content, {})
         if isinstance(view.release, ReleasedEvaluation) and view.release.model == model:
             evaluations.append((job, view.tables[0]))
     return evaluations

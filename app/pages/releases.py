@@ -88,7 +88,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class View:
     """The part of a release that a page shows.
 
     Parameters
@@ -103,20 +103,20 @@ class Shown:
     is_all: bool = True
 
 
-def shown(kind: str, content: bytes, dates: Mapping[str, str | None]) -> Shown:
+def view(kind: str, content: bytes, dates: Mapping[str, str | None]) -> View:
     """Return the first tables of a release; `dates` are the columns that hold days or seconds."""
     if len(content) > MOST_BYTES:
-        return Shown(is_all=False)
+        return View(is_all=False)
     release = _DOCUMENTS.get(kind, Model).model_validate_json(content)
     first: list[Table] = []
     cells = 0
     for each in layouts.tables(release, dates):
         if cells >= MOST_OF_PAGE:
-            return Shown(release, tuple(first), is_all=False)
+            return View(release, tuple(first), is_all=False)
         table = Table.of(each)
         first.append(table)
         cells += len(table.rows) * len(table.heads)
-    return Shown(release, tuple(first))
+    return View(release, tuple(first))
 
 
 def written(cell: object) -> str:

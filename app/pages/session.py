@@ -1,4 +1,4 @@
-"""A cookie stands for the visitor's bearer token under /pages, and only our own pages may send what changes anything.
+"""The session of the pages: a cookie replaces the bearer token below /pages, and only our pages may change anything.
 
 Reference: Fetch Metadata (W3C) and RFC 6454 (Origin) for who sent a request; RFC 6265bis for SameSite; CSP level 3.
 """
@@ -31,9 +31,9 @@ _HEADERS = (
 
 
 class Session:
-    """ASGI middleware around everything that reads a token, of the paths of pages alone.
+    """ASGI middleware that turns the cookie of a page request into its bearer token.
 
-    A request's own `Authorization` is ignored there: whoever has a token in hand asks the API.
+    The `Authorization` header of such a request is ignored: a program with a token uses the API.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -61,16 +61,16 @@ class Session:
 
 
 def is_page(path: str) -> bool:
-    """Whether the path is a page's."""
+    """Return whether a path belongs to a page."""
     return path == PREFIX or path.startswith(f"{PREFIX}/")
 
 
 def begin(request: Request, response: Response, token: str, is_led: bool = False) -> None:
-    """From now on this browser shows the token, to pages alone, until it is closed or the time is over.
+    """Store the token in this browser, which sends it to pages only, for at most eight hours.
 
     Parameters
     ----------
-    is_led : whether the provider has led the visitor here with it, so that signing out goes by there
+    is_led : whether the token came from the provider, so that signing out ends the session there too
 
     Raises
     ------
@@ -86,27 +86,27 @@ def begin(request: Request, response: Response, token: str, is_led: bool = False
 
 
 def end(request: Request, response: Response) -> None:
-    """The browser forgets the token."""
+    """Delete the token from this browser."""
     _set(request, response, "", 0)
 
 
 def is_led(request: Request) -> bool:
-    """Whether this browser's session began at the provider."""
+    """Return whether this browser's session began at the provider."""
     return _kept(request.scope, COOKIE).startswith(_LED)
 
 
 def remember(request: Request, response: Response, number: str) -> None:
-    """This browser shows the number of its attempt when the provider, another site, leads it back."""
+    """Store the number of a sign-in attempt, which the browser sends when the provider redirects back."""
     _set(request, response, number, _ATTEMPT_SECONDS, _ATTEMPT, "/sign-in", "lax")
 
 
 def remembered(request: Request) -> str:
-    """The number of this browser's attempt; empty if it has made none."""
+    """Return the number of this browser's sign-in attempt; empty if there is none."""
     return _kept(request.scope, _ATTEMPT)
 
 
 def forget(request: Request, response: Response) -> None:
-    """An attempt is made once."""
+    """Delete the number of the attempt, which is valid once."""
     _set(request, response, "", 0, _ATTEMPT, "/sign-in", "lax")
 
 
@@ -139,7 +139,7 @@ def _token(scope: Scope) -> bytes | None:
 
 
 def _kept(scope: Scope, cookie: str) -> str:
-    """What the cookie holds; nothing if there are two, of which a neighboring site may have set one."""
+    """Return the value of a cookie; empty if there are two, because a neighboring site may have set one of them."""
     cookies = b";".join(value for name, value in scope["headers"] if name == b"cookie").decode("latin-1").split(";")
     mine = [value for name, _, value in (pair.strip().partition("=") for pair in cookies) if name == cookie]
     return mine[0] if len(mine) == 1 else ""
@@ -150,7 +150,7 @@ def _is_sendable(token: str) -> bool:
 
 
 def _is_own(scope: Scope) -> bool:
-    """Whether a page of ours sent it: by the browser's word, or where it says nothing (plain http), by its origin."""
+    """Return whether one of our pages sent a request, by Sec-Fetch-Site, or by Origin if the browser omits that."""
     headers: dict[bytes, str] = {name: value.decode("latin-1") for name, value in scope["headers"]}
     site = headers.get(b"sec-fetch-site")
     if site is not None:

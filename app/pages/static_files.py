@@ -1,6 +1,6 @@
-"""Scripts, styles and pictures, under names that hold the digest of them all: what has a name never changes.
+"""Scripts, style sheets and pictures. Their paths contain a digest, so browsers can cache them permanently.
 
-One digest for all, so that a module finds another one beside it.
+All files share one digest, so that a module can import another one by a relative path.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ router = strict_router(prefix=f"{PREFIX}/static", include_in_schema=False)
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One of them: its bytes, what they are, and their SHA-256."""
+    """A file: its bytes, its media type and its SHA-256."""
 
     content: bytes
     kind: str
@@ -32,26 +32,26 @@ class File:
 
 @cache
 def files() -> dict[str, File]:
-    """All that is served, by name; licences and the list of what is vendored are beside them, and are not."""
+    """Return the files that are served, by name. Licences and the list of vendored files are not served."""
     return {path.name: _read(path) for path in FOLDER.iterdir() if path.suffix in _KINDS}
 
 
 @cache
 def together() -> str:
-    """The digest of them all."""
+    """Return the digest of all files."""
     digests = {name: file.digest for name, file in files().items()}
     return hashlib.sha256(repr(sorted(digests.items())).encode()).hexdigest()[:16]
 
 
 def address(name: str) -> str:
-    """The path of a file under /pages."""
+    """Return the path of a file below /pages."""
     assert name in files()
     return f"/static/{together()}/{name}"
 
 
 @router.get("/{digest}/{name}")
 def read(request: Request, digest: str, name: str) -> Response:
-    """The file, for whoever asks."""
+    """Return a file, also to visitors who are not signed in."""
     file = files().get(name)
     if file is None or digest != together():
         raise ApiError("not_found")
