@@ -169,6 +169,30 @@ class StandardisedOracle(AbstractOracle):
         return self._meter.answer(planned, total / self._problem.slots, moved)
 
 
+class AbstractWithMoments(AbstractOracle):
+    """An oracle of rows whose layout is public, together with the oracle of their moments.
+
+    Parameters
+    ----------
+    moments : the oracle of moments of the same data, with its own part of the plan
+    problem, data, plan, noise, on_answer : as for `AbstractOracle`
+    """
+
+    __slots__ = ("moments",)
+
+    def __init__(
+        self,
+        moments: StandardisedOracle,
+        problem: Problem,
+        data: Summed,
+        plan: Plan,
+        noise: Noise,
+        on_answer: Callable[[int], None] | None = None,
+    ) -> None:
+        super().__init__(problem, data, plan, noise, on_answer)
+        self.moments = moments
+
+
 def _check_length(length: float) -> None:
     """Raise `Unsuitable` unless the square of the length is a positive float."""
     if not _SHORTEST <= length <= _LONGEST:
