@@ -92,10 +92,8 @@ class StandardisedOracle(AbstractOracle):
         check_center(center, self._problem)
         _check_length(radius)
         planned, longest = self._meter.take(query, Gaussian), float(np.linalg.norm(self._farthest(center)))
-        moved, squared_radius = (
-            moment_bounds.variances(self._columns, center, radius, self._relation),
-            radius * radius,
-        )
+        moved = moment_bounds.variances(self._columns, center, radius, self._relation)
+        squared_radius = radius * radius
         moved *= 1 + (self._columns.widths.count(1) + 16) * UNIT  # rounding of the computed ||y||^2
         is_shortened = longest > math.sqrt(self._factor) * squared_radius
         total = self._data.total(Squares(center, squared_radius if is_shortened else math.inf))
