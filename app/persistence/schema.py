@@ -31,10 +31,14 @@ def create(connection: sa.Connection) -> bool:
     """Create all tables in an empty database; return False, and change nothing, if the database has any table."""
     if sa.inspect(connection).get_table_names():
         return False
+    _create_tables(connection)
+    return True
+
+
+def _create_tables(connection: sa.Connection) -> None:
     metadata.create_all(connection, checkfirst=False)
     _VERSION.create(connection)
     connection.execute(_VERSION.insert().values(version_num=NEWEST))
-    return True
 
 
 def refuse_unknown(connection: sa.Connection) -> None:
@@ -54,7 +58,10 @@ def refuse_unknown(connection: sa.Connection) -> None:
 
 
 def upgrade(connection: sa.Connection) -> None:
-    """Run the migrations that are missing, inside the connection's transaction."""
+    """Run the missing migrations in the connection's transaction, or create all tables beside those of others."""
+    if _revision(connection) is None:
+        _create_tables(connection)
+        return
     from alembic import command
 
     command.upgrade(config(connection), "head")

@@ -108,6 +108,8 @@ def _method(
 ) -> Method | Auto | AnyCounting | Candidates | RegressionTable:
     if isinstance(request, JobRequest) and isinstance(design, Design) and request.inference:
         return inference.requested(request, design)
+    if isinstance(request, JobRequest) and request.reference is not None:
+        raise invalid_field("body.reference", "must be left out without inference, because a model has no table")
     if not isinstance(request, TuningRequest):
         return request.method
     candidates = [

@@ -24,8 +24,9 @@ from solvers.data_access.summed import Summed
 from solvers.data_access.walk import WalkingOracle
 from solvers.data_access.weighted import WeightedOracle
 from solvers.errors import Unsuitable
-from solvers.moment_bounds import MOMENTS, TARGET_MOMENTS
+from solvers.moment_bounds import MOMENTS
 from solvers.problem import Problem, Vector
+from solvers.weighting import MOMENTS_OF_TABLES
 
 _Opened = TypeVar("_Opened", bound=AbstractOracle | WeightedOracle)
 _AfterMoments = TypeVar("_AfterMoments", CountingOracle, WeightedOracle)
@@ -87,7 +88,7 @@ class DataOracles:
 
     def weighted(self) -> WeightedOracle:
         """Open the oracle of weighted scores and curvatures, whose moments have their own part of the plan."""
-        return self.__after_moments(WeightedOracle, MOMENTS | TARGET_MOMENTS)
+        return self.__after_moments(WeightedOracle, MOMENTS_OF_TABLES)
 
     def access(self, tabulates: bool) -> DataAccess:
         """Open the data access, with or without tables of gradients."""
