@@ -27,14 +27,9 @@ def is_current(connection: sa.Connection) -> bool:
     return _revision(connection) == NEWEST
 
 
-def create(connection: sa.Connection) -> bool:
-    """Create all tables in an empty database; return False, and change nothing, if the database has any table."""
-    if sa.inspect(connection).get_table_names():
-        return False
-    metadata.create_all(connection, checkfirst=False)
-    _VERSION.create(connection)
-    connection.execute(_VERSION.insert().values(version_num=NEWEST))
-    return True
+def is_empty(connection: sa.Connection) -> bool:
+    """Return whether the database has no table."""
+    return not sa.inspect(connection).get_table_names()
 
 
 def refuse_unknown(connection: sa.Connection) -> None:
@@ -54,7 +49,12 @@ def refuse_unknown(connection: sa.Connection) -> None:
 
 
 def upgrade(connection: sa.Connection) -> None:
-    """Run the migrations that are missing, inside the connection's transaction."""
+    """Create our tables, or run the migrations that are missing, inside the connection's transaction."""
+    if _revision(connection) is None:  # the database is empty, or another application's
+        metadata.create_all(connection, checkfirst=False)
+        _VERSION.create(connection)
+        connection.execute(_VERSION.insert().values(version_num=NEWEST))
+        return
     from alembic import command
 
     command.upgrade(config(connection), "head")
