@@ -17,6 +17,7 @@ from accounting.accountants import (
     SingleUseAccountant,
 )
 from accounting.accountants.rdp import ORDERS
+from accounting.divergences.allocation import LARGEST_PORTABLE_EPSILON
 from accounting.divergences.gaussian import gauss_mu
 from accounting.errors import CalibrationFailed, OutOfRange, Unsupported
 from accounting.mechanisms import Mechanism
@@ -36,11 +37,10 @@ _PURE_EPSILON_MARGIN = 2e-9
 _DIVISION_ROUNDING = 1 + 1e-15  # bounds the rounding of two divisions
 _RENYI_CONTENDER_RATIO = 1.05  # all orders are searched if a few of them come this near to the target
 _USED_EPSILON_RATIO = 0.97  # below this share of the target a plan wastes epsilon
-# Above this epsilon, rounding may be most of a profile computed in floats: another processor changed epsilon by 0.6 %
-# at most. So the noise is calibrated for 1 / (1 + _PORTABILITY_MARGIN) of the stated epsilon, and every verifier
-# confirms it. These searches are the most expensive, so they end at a larger tolerance. It keeps
-# (1 - _PORTABLE_TOLERANCE) / (1 + _PORTABILITY_MARGIN) at or above (1 - _TOLERANCE) / 1.02.
-_LARGEST_PORTABLE_EPSILON = 4.0
+# Above `LARGEST_PORTABLE_EPSILON`, another processor may compute another epsilon. So the noise is calibrated for
+# 1 / (1 + _PORTABILITY_MARGIN) of the stated epsilon, and every verifier confirms it. These searches are the most
+# expensive, so they end at a larger tolerance. It keeps (1 - _PORTABLE_TOLERANCE) / (1 + _PORTABILITY_MARGIN) at or
+# above (1 - _TOLERANCE) / 1.02.
 _PORTABILITY_MARGIN = 0.0198
 _PORTABLE_TOLERANCE = 3.96e-4
 # A search may end where a bound jumps, and a bound that is slightly larger on another processor could jump past the
@@ -66,8 +66,9 @@ def calibrate(queries: Sequence[Query], privacy: Privacy, relation: Relation = R
     CalibrationFailed
         if no accountant covers the target, such as a Gaussian answer at delta = 0.
     """
-    if privacy.epsilon <= _LARGEST_PORTABLE_EPSILON or all(q.mechanism.curves(1.0).delta is None for q in queries):
-        return _calibrate(tuple(queries), privacy, relation)
+    largest = math.inf if _is_portable(queries) else LARGEST_PORTABLE_EPSILON
+    if privacy.epsilon <= largest * (1 + _PORTABILITY_MARGIN):
+        return _calibrate(tuple(queries), replace(privacy, epsilon=min(privacy.epsilon, largest)), relation)
     target = Privacy(privacy.epsilon / (1 + _PORTABILITY_MARGIN), privacy.delta)
     strict = replace(target, delta=max(privacy.delta / _DELTA_MARGIN_FACTOR, DELTA_RANGE[0]))
     release = _calibrate(tuple(queries), target, relation, _PORTABLE_TOLERANCE)
@@ -91,6 +92,12 @@ def certify(plan: Plan, delta: float) -> tuple[float, Accountant]:
             "no accountant covers this plan at this delta: a plan needs a query, and Gaussian noise a positive delta"
         )
     return min(certificates, key=lambda certificate: certificate[0])
+
+
+def _is_portable(queries: Sequence[Query]) -> bool:
+    """Return whether the plan's epsilon does not depend on the processor, except for last digits."""
+    uses = sum(q.count for q in queries)
+    return all(uses <= q.mechanism.curves(1.0).portable_uses for q in queries)
 
 
 @lru_cache(maxsize=4096)

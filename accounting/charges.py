@@ -64,8 +64,9 @@ def mixed(plan: AbstractComposition, orders: Sequence[float], thresholds: Cost, 
     """Return (mu^2, rho(a_1), .., d / slack) in units: the cost of laws that differ with probability at most d.
 
     A Gaussian plan is charged exactly, with d = 0. Any other plan gets a d whose share of the slack is at most its
-    share of each threshold, so the slack never ends before all thresholds have. If no such d is found, the charge is
-    exact and mu is the cost without sampling. A plan that no ledger could hold at that cost gets any d.
+    share of each threshold, so the slack never ends before all thresholds have. If no such d is found, d is 0 and mu
+    is the cost without sampling, or infinite if there is none. A plan that no ledger could hold at that cost gets any
+    d.
     """
     exact = _whole([_squared(plan.gdp_bound()), *plan.rdp(orders)], 0)
     if plan.gdp() is not None:

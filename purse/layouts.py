@@ -200,8 +200,8 @@ def _measures(measures: Mapping[str, Measured | None]) -> Table:
         for name, each in measures.items()
         if each is not None
     ]
-    headings = ("measure", "value", "95 % interval, noise and sampling", "95 % interval, noise alone")
-    return Table(headings, rows, "On the holdout set")
+    note = "The interval covers noise and sampling in 95 of 100 evaluations. The last column covers the noise alone."
+    return Table(("measure", "value", "95 % interval", "noise alone"), rows, "On the holdout set", note)
 
 
 def _roc(thresholds: Sequence[Threshold], positive: str) -> Table:

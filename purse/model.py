@@ -126,11 +126,30 @@ class Model(Tabular, models.Model):
         name = f" for class {self.classes[0]}" if self.link == "softmax" and self.classes else ""
         return bars(axes, list(largest_terms), list(largest_terms.values()), f"coefficient of the encoded value{name}")
 
-    def predict(self, rows: "Rows", dialect: Dialect = PLAIN) -> "NDArray[Any]":
-        """Return the predictions for rows: see `purse.predict`."""
-        from purse.prediction import predict  # late: NumPy
+    def predict(self, rows: "Rows", dialect: Dialect = PLAIN, *, interval: bool = False) -> "NDArray[Any]":
+        """Return the predictions for rows: see `purse.predict`.
 
-        return predict(self, rows, dialect)
+        Parameters
+        ----------
+        interval : return (n, 3) instead: the mean of the target and the ends of its interval, by the regression table;
+            NaN if a row needs a coefficient that is not resolved
+
+        Raises
+        ------
+        ValueError
+            as `purse.predict`, or with `interval` if the model has no regression table.
+        """
+        import numpy as np  # late, with what needs it
+
+        from purse.prediction import design, of_margins, predict
+
+        if not interval:
+            return predict(self, rows, dialect)
+        ends = self.regression.margins(self.features, design(self, rows, dialect))
+        if self.link == "identity":
+            return ends
+        with np.errstate(invalid="ignore"):  # NaN stays NaN
+            return of_margins(self, ends.reshape(-1, 1)).reshape(ends.shape)
 
     def to_sklearn(self) -> Any:
         """Return a fitted pipeline of scikit-learn that predicts the same from a frame.

@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -75,28 +76,33 @@ def margins_of(model: Model, rows: Rows, dialect: Dialect = PLAIN) -> NDArray[np
     """Return intercept + sum of coefficient * encoded value: shape (n, 1), or (n, K) for link softmax."""
     coefficients, intercepts = weights_of(model)
     codes, n = _encoded(model, rows, dialect)
-    margins = np.tile(intercepts, (n, 1))
-    start = 0
-    for column, code in zip(model.features, codes, strict=True):
+    return sums(model.features, codes, np.tile(intercepts, (n, 1)), coefficients)
+
+
+def sums(
+    features: Sequence[Column],
+    codes: Sequence[NDArray[np.float64]],
+    intercepts: NDArray[np.float64],
+    coefficients: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return intercepts (n, K) + the sum of coefficient * encoded value, for coefficients of shape (K, p)."""
+    for column, code, start in zip(features, codes, _starts(features), strict=True):
         if isinstance(column, CategoryColumn):
-            margins += coefficients[:, start + code.astype(np.int64)].T
+            intercepts += coefficients[:, start + code.astype(np.int64)].T
         else:
-            margins += code[:, None] * coefficients[:, start]
-        start += width(column)
-    return margins
+            intercepts += code[:, None] * coefficients[:, start]
+    return intercepts
 
 
-def design(model: Model, rows: Rows) -> NDArray[np.float64]:
+def design(model: Model, rows: Rows, dialect: Dialect = PLAIN) -> NDArray[np.float64]:
     """Return the encoded values of rows, (n, p)."""
-    codes, n = _encoded(model, rows, PLAIN)
+    codes, n = _encoded(model, rows, dialect)
     matrix = np.zeros((n, sum(map(width, model.features))))
-    start = 0
-    for column, code in zip(model.features, codes, strict=True):
+    for column, code, start in zip(model.features, codes, _starts(model.features), strict=True):
         if isinstance(column, CategoryColumn):
             matrix[np.arange(n), start + code.astype(np.int64)] = 1.0
         else:
             matrix[:, start] = code
-        start += width(column)
     return matrix
 
 
@@ -124,11 +130,7 @@ def _encoded(model: Model, rows: Rows, dialect: Dialect) -> tuple[list[NDArray[n
     """Return the codes of each feature and the number of rows; warn of unsupported categories among them."""
     values, n = _feature_values(model, rows)
     codes = [encode(column, values[column.name], dialect) for column in model.features]
-    is_unsupported, start, affected = np.array(model.unsupported, dtype=bool), 0, []
-    for column, code in zip(model.features, codes, strict=True):
-        if isinstance(column, CategoryColumn) and is_unsupported[start + code.astype(np.int64)].any():
-            affected.append(column.name)
-        start += width(column)
+    affected = affected_columns(model.features, codes, np.array(model.unsupported, dtype=bool))
     if affected:
         reason = "coefficients are 0" if model.intervals is None else "coefficients are noise"
         warnings.warn(
@@ -138,6 +140,22 @@ def _encoded(model: Model, rows: Rows, dialect: Dialect) -> tuple[list[NDArray[n
             stacklevel=5,
         )
     return codes, n
+
+
+def affected_columns(
+    features: Sequence[Column], codes: Sequence[NDArray[np.float64]], is_unsupported: NDArray[np.bool_]
+) -> list[str]:
+    """Return the names of columns whose codes hold a category that the released shares do not support."""
+    return [
+        column.name
+        for column, code, start in zip(features, codes, _starts(features), strict=True)
+        if isinstance(column, CategoryColumn) and is_unsupported[start + code.astype(np.int64)].any()
+    ]
+
+
+def _starts(features: Sequence[Column]) -> list[int]:
+    """Return the index of each column's first coefficient."""
+    return [*accumulate(map(width, features), initial=0)][:-1]
 
 
 def _feature_values(model: Model, rows: Rows) -> tuple[dict[str, list[object]], int]:

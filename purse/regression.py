@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from purse import text
 from purse.extras import needing
 from purse.tables import Table, Tabular
+from purse.wire.columns import Column, NumberColumn
 from purse.wire.inference import INTERCEPT, Inference, TableRow
 from purse.wire.models import Model
 
@@ -159,6 +160,32 @@ class Regression(Tabular):
         half = _quantile((1 + self._facts.level) / 2, degrees) * error
         return Contrast(estimate, error, estimate - half, estimate + half, _p_value(estimate / error, degrees))
 
+    def margins(self, features: Sequence[Column], encoded: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the margin of each row and the ends of its interval, (n, 3); NaN if a row needs an unresolved term.
+
+        Parameters
+        ----------
+        features : the columns of the model
+        encoded : encoded values of the rows, as `purse.prediction.design` returns them
+
+        Raises
+        ------
+        NotInstalled
+            without `privy-purse[solvers]`.
+        """
+        weights = {INTERCEPT: np.ones(len(encoded))} | _weights(features, encoded)
+        vectors = np.column_stack([weights[row.term] for row in self._resolved] or [np.zeros((len(encoded), 0))])
+        hidden = np.zeros(len(encoded), dtype=bool)
+        for term in self.unresolved:
+            hidden |= weights[term] != 0
+        half = np.sqrt(np.einsum("ij,jk,ik->i", vectors, self._covariance, vectors))
+        if self._resolved:
+            degrees = min(_numbers(row)[2] for row in self._resolved)
+            half *= _quantile((1 + self._facts.level) / 2, degrees)
+        margins = vectors @ np.array(list(self.params.values()))
+        ends = np.column_stack((margins, margins - half, margins + half))
+        return np.where(hidden[:, None], np.nan, ends)
+
     def summary(self) -> str:
         """Return the table as text, with what it refers to."""
         inference = self._facts
@@ -214,6 +241,21 @@ class Regression(Tabular):
 
     def _values(self, field: str) -> dict[str, float]:
         return {row.term: float(getattr(row, field)) for row in self._resolved}
+
+
+def _weights(features: Sequence[Column], encoded: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    """Return the weight of each term in each row's margin: a number in the unit of the file, or 0 or 1 for a level."""
+    weights, start = {}, 0
+    for column in features:
+        if isinstance(column, NumberColumn):
+            middle, half = column.middle_and_half
+            weights[column.name] = middle + half * encoded[:, start]
+            start += 1
+            continue
+        for category in (*column.categories, "(other)"):
+            weights[f"{column.name} = {category}"] = encoded[:, start]
+            start += 1
+    return weights
 
 
 def _numbers(row: TableRow) -> tuple[float, float, float]:

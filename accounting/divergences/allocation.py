@@ -7,14 +7,14 @@ Proof: docs/proofs/random_allocation.md.
 
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, ndtr
 
-from accounting.divergences import polygon, sampled_gaussian, slot_law, slot_sums
+from accounting.divergences import few_slots, polygon, sampled_gaussian, slot_law, slot_sums
 from accounting.divergences.gaussian import gauss_delta, gauss_epsilon
 from accounting.divergences.losses import Search
 from accounting.divergences.polygon import Knots
@@ -36,6 +36,9 @@ _LARGEST_SHIFT = 20.0  # as in tight.py
 # could hide, and squares would overflow.
 _LARGEST_HIDDEN_SHIFT, _LARGEST_HIDDEN_EPSILON = 8.0, 150.0
 _LARGEST_KNOT_EPSILON = 600.0  # the profile beyond it counts as infinite loss
+# Above this epsilon, rounding may be most of a bound of `slot_sums`, and another processor changed epsilon by 0.6 % at
+# most. One use of a few slots is then bounded by `few_slots`. Up to this epsilon, stored receipts must recompute.
+LARGEST_PORTABLE_EPSILON = 4.0
 _EPSILONS_PER_OCTAVE = 1 << 15  # epsilons between two powers of two that `epsilon` may return
 # From this epsilon on, the bounds may rise because most of them is rounding (observed at 13 and above). There the first
 # bound within delta is searched in steps of 2 % or more. In such a step -ln of a bound grows by at most about
@@ -65,43 +68,47 @@ def hockey_stick(
     noise_multiplier: float,
     epsilon: float,
     relation: Relation = REPLACE_ONE,
+    circles_only: bool = False,
     hints: slot_sums.SearchHints | None = None,
 ) -> float:
     """Return an upper bound on H_gamma of one use at gamma = e^epsilon, epsilon >= 0: delta there, in both orders.
 
     Parameters
     ----------
-    hints : from the sums of the same curve at lower epsilons, in a search
+    circles_only : whether `slot_sums` is used for few slots at a large epsilon, too
+    hints : for `slot_sums`, from the sums of the same curve at lower epsilons, in a search
     """
     c, q = 1 / noise_multiplier, min(1.0, math.nextafter(mechanism.rate, 2.0))
     if c > _LARGEST_SHIFT:
         return 1.0
     gamma, is_ordered, is_zero_out = math.exp(epsilon), mechanism.form == "ordered", relation == "zero_out"
     if is_ordered and is_zero_out:  # the null record is another record, or it keeps the slot
-        return min(hockey_stick(mechanism, noise_multiplier, epsilon), q * gauss_delta(c, epsilon) * _ROUNDING)
+        replaced = hockey_stick(mechanism, noise_multiplier, epsilon, circles_only=circles_only)
+        return min(replaced, q * gauss_delta(c, epsilon) * _ROUNDING)
     if is_zero_out:
         with_known_slots = min(sampled_gaussian.hockey_stick(q, c, epsilon), 1.0)
     else:
         with_known_slots = min(_known_slots(c, q, epsilon, is_ordered), 1.0)
-    is_exact = mechanism.slots == 1 and not is_ordered
     is_beyond = epsilon > _LARGEST_HIDDEN_EPSILON or c > _LARGEST_HIDDEN_SHIFT
-    if with_known_slots < _NEGLIGIBLE or is_exact or is_beyond:
+    if with_known_slots < _NEGLIGIBLE or mechanism.slots == 1 or is_beyond:
         return with_known_slots
+    excess: Callable[..., float] = partial(slot_sums.excess, hints=hints)
+    if mechanism.slots <= few_slots.MOST_FEW_SLOTS and epsilon > LARGEST_PORTABLE_EPSILON and not circles_only:
+        excess = few_slots.excess
     if is_zero_out:
-        return min(with_known_slots, _zero_out(c, q, gamma, mechanism.slots, hints) * _ROUNDING)
+        return min(with_known_slots, _zero_out(c, q, gamma, mechanism.slots, excess) * _ROUNDING)
     law = slot_law.ordered(c, gamma) if is_ordered else slot_law.independent(c, gamma)
-    excess = slot_sums.excess(law, mechanism.slots, (1 - q) * (gamma - 1) / q, hints)
-    return min(with_known_slots, q * excess * _ROUNDING)
+    return min(with_known_slots, q * excess(law, mechanism.slots, (1 - q) * (gamma - 1) / q) * _ROUNDING)
 
 
-def _zero_out(c: float, q: float, gamma: float, slots: int, hints: slot_sums.SearchHints | None) -> float:
+def _zero_out(c: float, q: float, gamma: float, slots: int, excess: Callable[..., float]) -> float:
     """Return the larger of E[(1 - q + q S - gamma)_+] and E[(1 - gamma (1 - q + q S))_+], S the mean of slot ratios."""
-    forward = q * slot_sums.excess(slot_law.single(c, False), slots, 1 + (gamma - 1) / q, hints)
+    forward = q * excess(slot_law.single(c, False), slots, 1 + (gamma - 1) / q)
     kappa = (1 - 1 / gamma) / q - 1  # if it is not negative, 1 - gamma (1 - q) is not positive
     if kappa >= 0:
         return forward
     factor = gamma * q
-    backward = slot_sums.excess(slot_law.single(c, True), slots, kappa, negligible=0.5 * forward / factor)
+    backward = excess(slot_law.single(c, True), slots, kappa, hints=None, negligible=0.5 * forward / factor)
     return max(forward, factor * backward)
 
 
@@ -120,22 +127,29 @@ def epsilon(mechanism: Allocation, noise_multiplier: float, delta: float, relati
 
     if hockey_stick(mechanism, noise_multiplier, 0.0, relation) <= delta:
         return 0.0
-    rising = round(math.log2(_SMALLEST_RISING_EPSILON) * _EPSILONS_PER_OCTAVE)
-    guess = gauss_epsilon(typical_deviation(mechanism, noise_multiplier, relation), delta)
-    begin = round(math.log2(min(max(guess, 1e-9), _SMALLEST_RISING_EPSILON)) * _EPSILONS_PER_OCTAVE)
-    k: float = _crossing(over, (-30 * _EPSILONS_PER_OCTAVE, math.inf), (rising + 1, -math.inf), begin)
-    if k > rising:
-        k = _first(over, rising)
-    return 2 ** (k / _EPSILONS_PER_OCTAVE) if k < math.inf else math.inf
+    has_few_slots = mechanism.slots <= few_slots.MOST_FEW_SLOTS
+    border = _exponent(LARGEST_PORTABLE_EPSILON if has_few_slots else _SMALLEST_RISING_EPSILON)
+    last = _exponent(_LARGEST_KNOT_EPSILON)
+    begin = _exponent(max(gauss_epsilon(typical_deviation(mechanism, noise_multiplier, relation), delta), 1e-9))
+    k: float = _crossing(over, (-30 * _EPSILONS_PER_OCTAVE, math.inf), (border + 1, -math.inf), begin)
+    if k > border and has_few_slots:
+        k = _crossing(over, (border, math.inf), (last + 1, -math.inf), begin)
+    elif k > border:
+        k = _first(over, border, last)
+    return 2 ** (k / _EPSILONS_PER_OCTAVE) if k <= last else math.inf
 
 
-def _first(over: Callable[[int], float], begin: int) -> float:
-    """Return the first k > begin with over(k) <= 0 that is found in small steps, infinity if there is none.
+def _exponent(epsilon: float) -> int:
+    """Return the k whose 2^(k / 2^15) is nearest to epsilon."""
+    return round(math.log2(epsilon) * _EPSILONS_PER_OCTAVE)
+
+
+def _first(over: Callable[[int], float], begin: int, last: int) -> float:
+    """Return the first k > begin with over(k) <= 0 that is found in small steps, infinity if no k <= last is.
 
     The profile falls as epsilon grows, so a bound at a smaller epsilon holds at all larger ones. The bound itself may
     rise where rounding is most of it: any k with over(k) <= 0 is valid, and the first one is the least epsilon.
     """
-    last = math.floor(math.log2(_LARGEST_KNOT_EPSILON) * _EPSILONS_PER_OCTAVE)
     low = high = (begin, over(begin))
     while high[1] > 0:
         if high[0] == last:
@@ -189,7 +203,7 @@ def _knots(mechanism: Allocation, noise_multiplier: float, search: Search | None
     hints = slot_sums.SearchHints(begins_with_last=search == "about") if search else None
 
     def profile(epsilon: float) -> float:
-        return hockey_stick(mechanism, noise_multiplier, epsilon, relation, hints)
+        return hockey_stick(mechanism, noise_multiplier, epsilon, relation, True, hints)
 
     if search:
         first, *falls = _SEARCH_STEPS[search]

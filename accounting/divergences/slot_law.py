@@ -38,6 +38,15 @@ class SlotLaw:
     cut: float
     conditioning: float
 
+    def between(self, bottom: int, top: int) -> "SlotLaw":
+        """Return the law with all mass below and above two points moved to them; `cut` grows by the excess above."""
+        x, p = self.points, self.masses
+        masses = p[bottom : top + 1].copy()
+        masses[0] += p[:bottom].sum()
+        masses[-1] += p[top + 1 :].sum()
+        cut = self.cut + float(p[top + 1 :] @ (x[top + 1 :] - x[top]))
+        return SlotLaw(x[bottom : top + 1], masses, cut, self.conditioning)
+
 
 def independent(c: float, gamma: float) -> SlotLaw:
     """Return the law of X = e^(cy - c^2/2) - gamma e^(-cy - c^2/2), which rises with y ~ N(0, 1)."""
@@ -145,20 +154,15 @@ class Stretch:
     slots: int
 
     def within(self, trim: float) -> SlotLaw:
-        """Return the law between a floor that hardly raises the mean and a cap that cuts `trim` of a jump's excess.
-
-        Mass beyond them is moved to them, and the excess above the cap is added to `cut`.
-        """
-        law, over, jump = self.law, self.over, self.jump
-        x, p = law.points, law.masses
-        top = len(x) - 1 if jump is None else jump + int(np.argmax(over[jump:] <= trim * over[jump]))
+        """Return the law between a floor that hardly raises the mean and the cap of `trim`."""
+        x, top = self.law.points, self.top(trim)
         floor = np.flatnonzero((self.under <= _LARGEST_FLOOR_EFFECT * self.scale / self.slots) | (x <= -4 * x[top]))
-        bottom = min(int(floor[-1]), self.first, top - 1)
-        masses = p[bottom : top + 1].copy()
-        masses[0] += p[:bottom].sum()
-        masses[-1] += p[top + 1 :].sum()
-        cut = law.cut + float(p[top + 1 :] @ (x[top + 1 :] - x[top]))
-        return SlotLaw(x[bottom : top + 1], masses, cut, law.conditioning)
+        return self.law.between(min(int(floor[-1]), self.first, top - 1), top)
+
+    def top(self, trim: float) -> int:
+        """Return the index of a cap that cuts at most `trim` of a jump's excess."""
+        over, jump = self.over, self.jump
+        return len(over) - 1 if jump is None else jump + int(np.argmax(over[jump:] <= trim * over[jump]))
 
 
 def stretch(law: SlotLaw, slots: int, kappa: float) -> Stretch:

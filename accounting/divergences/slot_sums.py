@@ -110,6 +110,12 @@ def excess(law: SlotLaw, slots: int, kappa: float, hints: SearchHints | None = N
     return smallest
 
 
+def rounding_factor(law: SlotLaw, slots: int) -> float:
+    """Return a bound on true over computed E f(S), f >= 0, by the rounding of masses; infinite if it is not near 1."""
+    eta = slots * _UNIT_ROUNDOFF * 2**13 * (1 + law.conditioning)
+    return math.exp(eta) if eta < _LARGEST_ETA else math.inf
+
+
 @dataclass(frozen=True, slots=True)
 class _Bound:
     """An upper bound, the relative amount by which the lattice raised it, and whether much was lost otherwise.
@@ -154,10 +160,9 @@ def _bound(
     part, law, thetas, log_powers = trimmed.part, trimmed.law, trimmed.thetas, trimmed.log_powers
     chernoff = log_powers - 1 - np.log(thetas)
     best = int(np.argmin(chernoff))
-    eta = T * _UNIT_ROUNDOFF * 2**13 * (1 + law.conditioning)
-    if not eta < _LARGEST_ETA:
+    rounding = rounding_factor(law, T)
+    if rounding == math.inf:
         return _NO_BOUND
-    rounding = math.exp(eta)
     crude = rounding * (math.exp(min(chernoff[best], _LARGEST_LOG_POWER)) / T + law.cut)
     if chernoff[best] < math.log(_NEGLIGIBLE * T) or crude <= negligible:
         return _Bound(crude, 0.0, False)

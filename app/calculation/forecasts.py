@@ -100,7 +100,7 @@ def forecast(
         if the runs would take too long, or the target is constant.
     """
     problem = next(iter(planned.values())).problem
-    runs, records = _fitting(list(planned.values()), requested_runs)
+    runs, records = fitting(list(planned.values()), requested_runs)
     trial = _drawn(design, problem, records, twin, seed, signal)
     if not design.classes and not np.ptp(trial.test_y):  # r2 would be a quotient by zero
         raise OutOfRange("the target has one value in all test rows, so r2 is undefined. Choose another target")
@@ -115,7 +115,7 @@ def forecast(
     return Forecasted(tuple(points), records, _constant(design, trial.test_y), score(optimum)[0])
 
 
-def _fitting(planned: list[Quote], requested_runs: int | None) -> tuple[int, int]:
+def fitting(planned: list[Quote], requested_runs: int | None) -> tuple[int, int]:
     """Return the number of runs at each epsilon, and of the records of a run."""
     if requested_runs is not None:
         return requested_runs, _affordable(planned, requested_runs)

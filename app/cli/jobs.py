@@ -9,7 +9,12 @@ from app.cli.output import Output, loss, neighbors, percent, write_json
 from purse import Client, text
 from purse.wire import jobs as wire
 
-_BASES = {"exact": "exact", "worst_case": "at most", "typical": "if values are spread evenly"}
+_BASES = {
+    "exact": "exact",
+    "worst_case": "at most",
+    "profile": "by the profile",
+    "typical": "if values are spread evenly",
+}
 _PREPARATIONS = {
     "declared": "as declared",
     "private": "private moments",

@@ -101,11 +101,11 @@ def refuse_changed(connection: sa.Connection, row: DatasetRow) -> None:
 
     An entry never changes, so it is read once for each state of the row.
     """
-    digest = declaration_sha256(row.declaration, row.holdout_of)
-    key = (row.id, row.ledger_id, row.folder, row.n, digest)
-    if key in _confirmed:
-        return
     try:
+        digest = declaration_sha256(row.declaration, row.holdout_of)
+        key = (row.id, row.ledger_id, row.folder, row.n, digest)
+        if key in _confirmed:
+            return
         stated = ledger.registration(connection, row.id)
         wrong = Row(row.id, row.folder, row.n, row.declaration, row.holdout_of).differs(stated)
     except (AccountingError, ValueError) as error:
@@ -231,10 +231,10 @@ def refuse_name(connection: sa.Connection, name: str) -> None:
 
 def refuse_content(connection: sa.Connection, content_sha256: str, ledger_id: str | None) -> None:
     """Raise an `ApiError` duplicate_dataset if this content is already on another ledger than this one."""
-    same = sa.select(datasets.c.name, datasets.c.ledger_id).where(datasets.c.content_sha256 == content_sha256, THERE)
-    others = sorted(row.name for row in connection.execute(same) if row.ledger_id != ledger_id)
-    if others:
-        detail = f"The dataset {others[0]!r} has the same values. Use it, or register this file in its family."
+    query = sa.select(datasets.c.name, datasets.c.ledger_id).where(datasets.c.content_sha256 == content_sha256, THERE)
+    names = sorted(row.name for row in connection.execute(query) if row.ledger_id != ledger_id)
+    if names:
+        detail = f"The dataset {names[0]!r} has the same values. Use it, or register this file in its family."
         raise ApiError("duplicate_dataset", detail)
 
 

@@ -15,7 +15,7 @@ from app.ledger import audit, store
 from app.ledger.audit import UnsoundLedger
 from app.persistence.dialect import continue_job_numbers
 from app.persistence.files import StartRefused
-from app.persistence.schema import is_current, is_empty, upgrade
+from app.persistence.schema import create, is_current
 from app.persistence.session import Database
 from app.persistence.tables import jobs, metadata, service
 
@@ -61,11 +61,10 @@ def copy(source: Database, target: Database, keys: Jwks) -> Contents:
                 "the database to copy from is of another version. Run `purse server migrate` on it first"
             )
         copied = _contents(old, keys)
-        if not is_empty(new):
+        if not create(new):
             raise StartRefused(
                 "the database to copy to has tables, and copying would mix two services. Name an empty database"
             )
-        upgrade(new)
         for table in metadata.sorted_tables:
             for part in old.execute(sa.select(table).execution_options(yield_per=_MOST_ROWS)).partitions():
                 new.execute(sa.insert(table), [dict(row._mapping) for row in part])

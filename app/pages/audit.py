@@ -3,18 +3,14 @@
 from typing import Annotated
 
 from fastapi import Query, Response
-from fastapi.responses import HTMLResponse
 
-from app.http.queries import strict_router
 from app.http.work import in_turn
-from app.pages.frame import PageRoute, Visiting
+from app.pages.frame import Visiting, page_router
 from app.pages.session import PREFIX
 from purse.wire.base import Identifier
 
 _ENTRIES_PER_PAGE, _ENTRIES_PER_REQUEST = 50, 500
-router = strict_router(
-    prefix=PREFIX, include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse
-)
+router = page_router()
 
 Cursor = Annotated[str, Query(pattern="^[0-9]{1,15}$")]
 

@@ -1,15 +1,16 @@
 """The frame of every page: the visitor, the navigation, the templates, and pages for errors."""
 
 import math
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import parse_qsl
 
-from fastapi import Depends, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.params import Depends as Dependency
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -19,10 +20,12 @@ from python_multipart.multipart import Field, File
 
 from app.http.body import MAX_BODY_BYTES, read_body
 from app.http.errors import ApiError, invalid
+from app.http.queries import strict_router
 from app.http.work import in_turn
 from app.identity.dependencies import Principal, bearer, caller
 from app.pages import session, words
 from app.pages.api import Api, part
+from app.pages.forms import Forms
 from app.pages.glossary import GLOSSARY
 from app.pages.session import PREFIX
 from app.pages.static_files import address
@@ -86,6 +89,19 @@ class Visit:
     def root(self) -> str:
         """The path of the pages, with a proxy's prefix."""
         return str(self.request.scope.get("root_path", "")) + PREFIX
+
+    @property
+    def forms(self) -> Forms:
+        """Forms made from the schemas of the API."""
+        return Forms(self.request.app.openapi()["components"]["schemas"])
+
+    async def rejection(self, method: str, path: str, **content: Any) -> ApiError | None:
+        """Send a change to the API; return its error if it rejects the change."""
+        try:
+            await self.api.send(method, path, **content)
+        except ApiError as error:
+            return error
+        return None
 
     @property
     def is_partial(self) -> bool:
@@ -178,6 +194,9 @@ async def stewards(visit: Visiting) -> None:
         raise ApiError("forbidden")
 
 
+STEWARDS_ONLY = (Depends(stewards),)
+
+
 class PageRoute(APIRoute):
     """A route whose errors are pages: the sign-in page, or a page that states the error and its remedy."""
 
@@ -208,3 +227,14 @@ async def _refused(request: Request, error: ApiError) -> Response:
     answer = await visit.page(template, error.status, problem=error.details())
     answer.headers.update(error.headers or {})
     return answer
+
+
+def page_router(path: str = "", dependencies: Sequence[Dependency] = ()) -> APIRouter:
+    """Return a router for pages whose paths begin with this one, below /pages."""
+    return strict_router(
+        prefix=f"{PREFIX}{path}",
+        include_in_schema=False,
+        route_class=PageRoute,
+        default_response_class=HTMLResponse,
+        dependencies=list(dependencies),
+    )

@@ -5,24 +5,19 @@ from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 from fastapi import Query, Response
-from fastapi.responses import HTMLResponse
 
 from app.http.errors import ApiError
-from app.http.queries import strict_router
 from app.http.work import in_turn
 from app.pages import charts, predictions, releases
 from app.pages.forms import document, member_indices, missing, without
-from app.pages.frame import PageRoute, Visit, Visiting
-from app.pages.session import PREFIX
+from app.pages.frame import Visit, Visiting, page_router
 from app.pages.sheet import Kind, Sheet
 from purse import layouts
 from purse.model import Model
 from purse.wire.base import Identifier
 from purse.wire.evaluations import ReleasedEvaluation
 
-router = strict_router(
-    prefix=PREFIX, include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse
-)
+router = page_router()
 
 AskedKind = Annotated[Kind, Query()]
 Cursor = Annotated[str | None, Query(max_length=64)]

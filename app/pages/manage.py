@@ -3,14 +3,11 @@
 from contextlib import suppress
 from typing import Annotated, Any
 
-from fastapi import Depends, Query, Response
-from fastapi.responses import HTMLResponse
+from fastapi import Query, Response
 
 from app.http.errors import ApiError
-from app.http.queries import strict_router
-from app.pages.forms import Forms, document, read_number
-from app.pages.frame import PageRoute, Visit, Visiting, stewards
-from app.pages.session import PREFIX
+from app.pages.forms import document, read_number
+from app.pages.frame import STEWARDS_ONLY, Visit, Visiting, page_router
 from purse.wire.base import Identifier
 from purse.wire.problems import Violation
 from purse.wire.twins import MOST_TWIN_ROWS
@@ -33,14 +30,8 @@ _CHANGES = {
     "no-sample": "The public sample was removed.",
 }
 
-router = strict_router(
-    prefix=f"{PREFIX}/datasets/{{dataset_id}}/manage",
-    include_in_schema=False,
-    route_class=PageRoute,
-    default_response_class=HTMLResponse,
-    dependencies=[Depends(stewards)],
-)
-twins = strict_router(prefix=f"{PREFIX}/datasets/{{dataset_id}}/twin", include_in_schema=False, route_class=PageRoute)
+router = page_router("/datasets/{dataset_id}/manage", STEWARDS_ONLY)
+twins = page_router("/datasets/{dataset_id}/twin")
 
 Changed = Annotated[str, Query(max_length=20)]
 
@@ -69,7 +60,7 @@ async def freeze(visit: Visiting, dataset_id: Identifier) -> Response:
 async def budget(visit: Visiting, dataset_id: Identifier) -> Response:
     """Raise the budget, or change it if nothing has been charged."""
     values = await visit.form()
-    fields = Forms(visit.request.app.openapi()["components"]["schemas"]).fields("Amendment", values, {})
+    fields = visit.forms.fields("Amendment", values, {})
     return await _amend(visit, dataset_id, document([f for f in fields if f.name == "budget"]), values, "budget")
 
 
@@ -146,9 +137,8 @@ async def _change(
     visit: Visit, dataset_id: str, values: dict[str, str], changed: str, method: str, path: str, **content: Any
 ) -> Response:
     """Send a change to the API, and return the page with the reason if the API rejects it."""
-    try:
-        await visit.api.send(method, f"/v1/datasets/{dataset_id}{path}", **content)
-    except ApiError as error:
+    error = await visit.rejection(method, f"/v1/datasets/{dataset_id}{path}", **content)
+    if error is not None:
         return await _page(visit, dataset_id, values, error)
     return visit.go(f"/datasets/{dataset_id}/manage?changed={changed}")
 
@@ -164,7 +154,7 @@ async def _page(
     sample = None
     with suppress(ApiError):  # there is no public sample
         sample = await visit.api.get(f"{path}/sample")
-    fields = Forms(visit.request.app.openapi()["components"]["schemas"]).fields("Amendment", values or {}, {})
+    fields = visit.forms.fields("Amendment", values or {}, {})
     return await visit.page(
         "manage.html",
         200 if error is None else error.status,

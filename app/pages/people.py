@@ -2,27 +2,18 @@
 
 from typing import Any
 
-from fastapi import Depends, Response
-from fastapi.responses import HTMLResponse
+from fastapi import Response
 
 from app.http.errors import ApiError
-from app.http.queries import strict_router
 from app.pages.api import part
-from app.pages.forms import Forms, document, with_defaults
-from app.pages.frame import PageRoute, Visit, Visiting, stewards
-from app.pages.session import PREFIX
+from app.pages.forms import document, with_defaults
+from app.pages.frame import STEWARDS_ONLY, Visit, Visiting, page_router
 from purse.wire.base import Identifier
 
 _MAX_NAMES = 200  # of analysts, which the form suggests
 _DEFAULTS = {"share": "or an epsilon below", "epsilon": "or a share above", "delta": "the budget's delta"}
 
-router = strict_router(
-    prefix=f"{PREFIX}/datasets/{{dataset_id}}/people",
-    include_in_schema=False,
-    route_class=PageRoute,
-    default_response_class=HTMLResponse,
-    dependencies=[Depends(stewards)],
-)
+router = page_router("/datasets/{dataset_id}/people", STEWARDS_ONLY)
 
 
 @router.get("")
@@ -49,7 +40,7 @@ async def revoke(visit: Visiting, dataset_id: Identifier) -> Response:
 async def allot(visit: Visiting, dataset_id: Identifier) -> Response:
     """Limit what all jobs of an analyst may spend together."""
     values = await visit.form()
-    limits = document(_forms(visit).fields("AllotmentRequest", values, {}))
+    limits = document(visit.forms.fields("AllotmentRequest", values, {}))
     return await _change(visit, dataset_id, values, "PUT", f"allotments/{part(values.get('analyst', ''))}", json=limits)
 
 
@@ -60,17 +51,12 @@ async def remove_allotment(visit: Visiting, dataset_id: Identifier) -> Response:
     return await _change(visit, dataset_id, values, "DELETE", f"allotments/{part(values.get('analyst', ''))}")
 
 
-def _forms(visit: Visit) -> Forms:
-    return Forms(visit.request.app.openapi()["components"]["schemas"])
-
-
 async def _change(
     visit: Visit, dataset_id: str, values: dict[str, str], method: str, path: str, **body: Any
 ) -> Response:
     """Send a change to the API, and return the page with the reason if the API rejects it."""
-    try:
-        await visit.api.send(method, f"/v1/datasets/{dataset_id}/{path}", **body)
-    except ApiError as error:
+    error = await visit.rejection(method, f"/v1/datasets/{dataset_id}/{path}", **body)
+    if error is not None:
         return await _page(visit, dataset_id, values, error)
     return visit.go(f"/datasets/{dataset_id}/people")
 
@@ -84,7 +70,7 @@ async def _page(visit: Visit, dataset_id: str, values: dict[str, str], error: Ap
         dataset=await visit.api.get(place),
         grants=await visit.api.get(f"{place}/grants", limit=500),
         allotments=await visit.api.get(f"{place}/allotments", limit=500),
-        fields=with_defaults(_forms(visit).fields("AllotmentRequest", values, {}), _DEFAULTS),
+        fields=with_defaults(visit.forms.fields("AllotmentRequest", values, {}), _DEFAULTS),
         analysts=sorted({token["name"] for token in tokens["items"]}),
         granted="" if "share" in values else values.get("analyst", ""),
         allotted=values.get("analyst", "") if "share" in values else "",

@@ -8,14 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from fastapi import Response
-from fastapi.responses import HTMLResponse
 
 from app.http.errors import ApiError
-from app.http.queries import strict_router
 from app.http.work import in_turn
 from app.pages import words
-from app.pages.frame import PageRoute, Visiting
-from app.pages.session import PREFIX
+from app.pages.frame import Visiting, page_router
 from purse.model import Model
 from purse.wire.base import Identifier
 from purse.wire.columns import CategoryColumn, Column
@@ -27,12 +24,7 @@ MAX_FILE_BYTES = 2**20  # as of other bodies, because reading a file takes the s
 _FORMATS = {"comma": Dialect(), "semicolon": Dialect(delimiter=";", decimal=","), "tab": Dialect(delimiter="\t")}
 Format = Literal["comma", "semicolon", "tab"]
 
-router = strict_router(
-    prefix=f"{PREFIX}/jobs/{{job_id}}/predictions",
-    include_in_schema=False,
-    route_class=PageRoute,
-    default_response_class=HTMLResponse,
-)
+router = page_router("/jobs/{job_id}/predictions")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from app.pages import charts, words
 from app.pages.charts import Chart
 from purse import layouts, tables
 from purse.layouts import Release
-from purse.model import Model
+from purse.model import INTERCEPT, Model
 from purse.tables import Estimate, Span
 from purse.wire.evaluations import ReleasedEvaluation
 from purse.wire.profiles import DatasetProfile
@@ -79,7 +79,7 @@ class Table:
             table.note,
             tuple(table.headings[:columns]),
             tuple(tuple(map(written, row)) for row in rows),
-            _bars(list(map(_first_number, rows)), table.within) if table.look == "bars" else (),
+            _bars(rows, table.within) if table.look == "bars" else (),
             _shades([row[1:] for row in rows]) if table.look == "heat" else (),
             charts.of_table(table),
             max(len(table.rows) - most_rows, 0),
@@ -137,11 +137,16 @@ def written(cell: object) -> str:
             return str(cell)
 
 
-def _bars(cells: Sequence[object], within: float) -> tuple[Bar, ...]:
-    """Return bars of numbers, with the ends of their intervals."""
-    estimates = [each if isinstance(each, Estimate) else _estimate(each, within) for each in cells]
-    scale = max((abs(end) for each in estimates for end in (each.value, each.low, each.high)), default=0.0) or 1.0
-    return tuple(Bar(each.value / scale, each.low / scale, each.high / scale) for each in estimates)
+def _bars(rows: Sequence[Sequence[object]], within: float) -> tuple[Bar, ...]:
+    """Return bars of numbers, with the ends of their intervals.
+
+    Bars are scaled without the intercept. It may be cut, so that the coefficients can be compared.
+    """
+    estimates = [_estimate(_first_number(row), within) for row in rows]
+    compared = [each for row, each in zip(rows, estimates, strict=True) if row[0] != INTERCEPT] or estimates
+    scale = max((abs(end) for each in compared for end in (each.value, each.low, each.high)), default=0.0) or 1.0
+    ends = ((min(max(end / scale, -1.0), 1.0) for end in (each.value, each.low, each.high)) for each in estimates)
+    return tuple(Bar(*lengths) for lengths in ends)
 
 
 def _first_number(row: Sequence[object]) -> object:
@@ -149,16 +154,15 @@ def _first_number(row: Sequence[object]) -> object:
 
 
 def _estimate(cell: object, within: float) -> Estimate:
+    """Return a number with its interval, which reaches `within` to both sides if it has no interval of its own."""
+    if isinstance(cell, Estimate):
+        return cell
     value = float(cell) if isinstance(cell, int | float) else 0.0
     return Estimate(value, value - within, value + within)
 
 
 def _shades(rows: Sequence[Sequence[object]]) -> tuple[tuple[float, ...], ...]:
     """Return shades of correlations, or of counts in proportion to the largest one."""
-    weights = [[abs(_estimate_or_count(cell)) for cell in row] for row in rows]
+    weights = [[abs(_estimate(cell, 0.0).value) for cell in row] for row in rows]
     largest = max((weight for row in weights for weight in row), default=0.0) or 1.0
     return tuple(tuple(_DARKEST_SHADE * weight / largest for weight in row) for row in weights)
-
-
-def _estimate_or_count(cell: object) -> float:
-    return cell.value if isinstance(cell, Estimate) else _estimate(cell, 0.0).value

@@ -11,7 +11,7 @@ from app.http.errors import ApiError
 from app.http.work import in_turn
 from app.pages import words
 from app.pages.api import part as path_part
-from app.pages.forms import Field, Forms, document, missing, with_defaults
+from app.pages.forms import Field, document, missing, with_defaults
 from app.pages.frame import Visit
 from purse.wire.problems import Violation
 
@@ -69,7 +69,7 @@ class Sheet:
         target = next((column for column in dataset["columns"] if column["name"] == values.get("target")), None)
         if target is not None and target["type"] == "category":
             options["positive"] = target["categories"]
-        forms = Forms(visit.request.app.openapi()["components"]["schemas"])
+        forms = visit.forms
         job_schema = forms.schemas["JobRequest"]["properties"]
         fields = forms.fields(_SCHEMAS[kind], values, options, ("dataset",))
         is_counts = kind == "statistic" and values.get("method.name") == "counts"

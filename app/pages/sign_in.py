@@ -7,17 +7,14 @@ from fastapi import APIRouter, Query, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from app.http.errors import ApiError
-from app.http.queries import strict_router
 from app.http.rates import address
 from app.identity.code_flow import Attempt, CodeFlow
 from app.pages import session
 from app.pages.api import Api
-from app.pages.frame import PageRoute, Passing, Visit
+from app.pages.frame import PageRoute, Passing, Visit, page_router
 from app.pages.session import PREFIX
 
-router = strict_router(
-    prefix=PREFIX, include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse
-)
+router = page_router()
 # Ignores further parameters of the provider, as RFC 6749, section 4.1.2 requires.
 return_router = APIRouter(
     prefix=PREFIX, include_in_schema=False, route_class=PageRoute, default_response_class=HTMLResponse

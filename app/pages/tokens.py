@@ -2,14 +2,11 @@
 
 from typing import Annotated, Any
 
-from fastapi import Depends, Query, Response
-from fastapi.responses import HTMLResponse
+from fastapi import Query, Response
 
 from app.http.errors import ApiError
-from app.http.queries import strict_router
 from app.pages.api import part
-from app.pages.frame import PageRoute, Visit, Visiting, stewards
-from app.pages.session import PREFIX
+from app.pages.frame import STEWARDS_ONLY, Visit, Visiting, page_router
 
 _SECONDS_PER_DAY = 86_400
 _LIFETIMES = {"90 days": 90, "30 days": 30, "1 year": 365, "does not expire": None}  # in days, the usual one first
@@ -21,13 +18,7 @@ _ROLES = {
 _MAX_LISTED = 200
 
 Cursor = Annotated[str | None, Query(max_length=64)]
-router = strict_router(
-    prefix=f"{PREFIX}/tokens",
-    include_in_schema=False,
-    route_class=PageRoute,
-    default_response_class=HTMLResponse,
-    dependencies=[Depends(stewards)],
-)
+router = page_router("/tokens", STEWARDS_ONLY)
 
 
 @router.get("")
@@ -54,11 +45,8 @@ async def create(visit: Visiting) -> Response:
 async def revoke(visit: Visiting) -> Response:
     """Revoke a token at once."""
     values = await visit.form()
-    try:
-        await visit.api.send("DELETE", f"/v1/tokens/{part(values.get('token', ''))}")
-    except ApiError as error:
-        return await _page(visit, {}, error)
-    return visit.go("/tokens")
+    error = await visit.rejection("DELETE", f"/v1/tokens/{part(values.get('token', ''))}")
+    return visit.go("/tokens") if error is None else await _page(visit, {}, error)
 
 
 async def _page(

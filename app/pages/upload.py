@@ -9,15 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fastapi import Depends, Response
+from fastapi import Response
 from fastapi.responses import HTMLResponse
 
 from app.http.errors import ApiError
-from app.http.queries import strict_router
 from app.http.work import in_turn
 from app.pages.forms import Field, Forms, document, form_values, member_indices, with_defaults, without
-from app.pages.frame import PageRoute, Visit, Visiting, stewards
-from app.pages.session import PREFIX
+from app.pages.frame import STEWARDS_ONLY, Visit, Visiting, page_router
 from app.sources.identifiers import identifying
 from purse.wire.columns import BOUNDS
 from purse.wire.files import PLAIN, Dialect, FileReport
@@ -35,13 +33,7 @@ _EXAMPLES = {
 _MAX_COLUMNS = 300  # of the editor; a pasted declaration may have as many as the API accepts
 
 
-router = strict_router(
-    prefix=f"{PREFIX}/upload",
-    include_in_schema=False,
-    route_class=PageRoute,
-    default_response_class=HTMLResponse,
-    dependencies=[Depends(stewards)],
-)
+router = page_router("/upload", STEWARDS_ONLY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +43,7 @@ class ColumnForm:
     path: str
     type: str
     common: list[Field]
-    more: list[Field]
+    folded: list[Field]
 
     @property
     def name(self) -> str:
@@ -61,7 +53,7 @@ class ColumnForm:
     @property
     def fields(self) -> list[Field]:
         """All fields."""
-        return [*self.common, *self.more]
+        return [*self.common, *self.folded]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +74,7 @@ class Editor:
     @classmethod
     def of(cls, visit: Visit, values: dict[str, str]) -> "Editor":
         """Return the schema's fields, with the values that were filled in."""
-        forms = Forms(visit.request.app.openapi()["components"]["schemas"])
+        forms = visit.forms
         indices = member_indices(values, "columns")
         if len(indices) > _MAX_COLUMNS:
             raise ApiError("too_large", f"The editor takes at most {_MAX_COLUMNS} columns. Paste the declaration.")

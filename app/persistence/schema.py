@@ -27,9 +27,18 @@ def is_current(connection: sa.Connection) -> bool:
     return _revision(connection) == NEWEST
 
 
-def is_empty(connection: sa.Connection) -> bool:
-    """Return whether the database has no table."""
-    return not sa.inspect(connection).get_table_names()
+def create(connection: sa.Connection) -> bool:
+    """Create all tables in an empty database; return False, and change nothing, if the database has any table."""
+    if sa.inspect(connection).get_table_names():
+        return False
+    _create_tables(connection)
+    return True
+
+
+def _create_tables(connection: sa.Connection) -> None:
+    metadata.create_all(connection, checkfirst=False)
+    _VERSION.create(connection)
+    connection.execute(_VERSION.insert().values(version_num=NEWEST))
 
 
 def refuse_unknown(connection: sa.Connection) -> None:
@@ -49,11 +58,9 @@ def refuse_unknown(connection: sa.Connection) -> None:
 
 
 def upgrade(connection: sa.Connection) -> None:
-    """Create our tables, or run the migrations that are missing, inside the connection's transaction."""
-    if _revision(connection) is None:  # the database is empty, or another application's
-        metadata.create_all(connection, checkfirst=False)
-        _VERSION.create(connection)
-        connection.execute(_VERSION.insert().values(version_num=NEWEST))
+    """Run the missing migrations in the connection's transaction, or create all tables beside those of others."""
+    if _revision(connection) is None:
+        _create_tables(connection)
         return
     from alembic import command
 

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from app.persistence.clock import Clock, SystemClock, stamp
 from app.persistence.dialect import Alone, Dialect, Unavailable
 from app.persistence.files import StartRefused
-from app.persistence.schema import is_current, is_empty, refuse_unknown, upgrade
+from app.persistence.schema import create, is_current, refuse_unknown, upgrade
 
 
 def new_id(prefix: str) -> str:
@@ -113,10 +113,10 @@ class Database:
             if the schema belongs to an unreleased or a newer version, or `at_start` forbids the upgrade.
         """
         with self.write(alone="names") as connection:
-            if is_current(connection):
+            if is_current(connection) or create(connection):
                 return
             refuse_unknown(connection)
-            if at_start and not self._dialect.upgrades_at_start and not is_empty(connection):
+            if at_start and not self._dialect.upgrades_at_start:
                 raise StartRefused(
                     "the database does not have the schema of this version, and other servers may use it. Stop every "
                     "server on it, then run `purse server migrate`"

@@ -197,7 +197,7 @@ def priced(requested: ReadRequest, answer: Answer) -> Priced:
         guarantee=requested.question.privacy,
         seconds=price.seconds,
         warnings=_warnings(requested.design, dataset, requested.question.privacy) + _table_warnings(spec),
-        interval_width=widths(spec),
+        interval_width=widths(spec, requested.profile),
     )
 
 

@@ -15,6 +15,7 @@ from app.settings import Settings
 from app.sources.design import Design, DesignError, Table
 from app.wire import FromProfile, JobRequest, Requested, StatisticRequest, TuningRequest
 from purse.wire.columns import CategoryColumn
+from purse.wire.profiles import DatasetProfile
 from solvers import preparation
 from solvers.fitting import Wish
 from solvers.inference import RegressionTable
@@ -37,6 +38,7 @@ class ReadRequest:
     ----------
     question : asks for the noise and the cost
     weights : of the model to evaluate; empty for other requests
+    profile : the latest released profile of the dataset, for the widths of intervals
     """
 
     request: Requested
@@ -44,6 +46,7 @@ class ReadRequest:
     design: Design | Table
     question: Price
     weights: tuple[float, ...] = ()
+    profile: DatasetProfile | None = None
 
 
 def read(
@@ -56,7 +59,7 @@ def read(
 
     Parameters
     ----------
-    profile : the released profile by which the request standardises rows, if it does
+    profile : the released profile by which a job standardises rows, if it does; for a statistic, the latest one
 
     Raises
     ------
@@ -96,6 +99,7 @@ def read(
         dataset,
         design,
         Price(method, problem, privacy, rule, *limits, wish.preparation, wish.slope_limit),
+        profile=profile.document if profile is not None and isinstance(request, StatisticRequest) else None,
     )
 
 
@@ -104,6 +108,8 @@ def _method(
 ) -> Method | Auto | AnyCounting | Candidates | RegressionTable:
     if isinstance(request, JobRequest) and isinstance(design, Design) and request.inference:
         return inference.requested(request, design)
+    if isinstance(request, JobRequest) and request.reference is not None:
+        raise invalid_field("body.reference", "must be left out without inference, because a model has no table")
     if not isinstance(request, TuningRequest):
         return request.method
     candidates = [

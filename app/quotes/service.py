@@ -14,7 +14,7 @@ from app.quotes import evaluations, pricing, requests
 from app.quotes.pricing import Priced
 from app.quotes.requests import ReadRequest
 from app.settings import Settings
-from app.wire import EvaluationRequest, FromProfile, JobRequest, Quote, Requested
+from app.wire import EvaluationRequest, FromProfile, JobRequest, Quote, Requested, StatisticRequest
 
 
 async def price(database: Database, settings: Settings, pool: Pool, principal: Principal, request: Requested) -> Priced:
@@ -46,8 +46,9 @@ def read(database: Database, settings: Settings, principal: Principal, request: 
         datasets.refuse_changed(connection, dataset)
         preparation = request.preparation if isinstance(request, JobRequest) else None
         profile = None
-        if isinstance(preparation, FromProfile):
-            job = preparation.job or profiles.latest(connection, dataset.id)
+        if isinstance(preparation, FromProfile) or isinstance(request, StatisticRequest):
+            named = preparation.job if isinstance(preparation, FromProfile) else None
+            job = named or profiles.latest(connection, dataset.id)
             profile = profiles.get(connection, dataset.id, job) if job else None
     return requests.read(dataset, request, settings, profile)
 

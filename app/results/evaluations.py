@@ -47,12 +47,12 @@ def widths(spec: JobSpec) -> Widths:
     assert isinstance(design, Design)
     cells = method.size(problem)
     counted = _counted(spec, np.full(cells, problem.n / cells))
-    found = [IntervalWidth.of("count", None, 2 * WIDE * counted.places * counted.std, "exact")]
+    interval_widths = [IntervalWidth.of("count", None, 2 * WIDE * counted.places * counted.std, "exact")]
     is_bounded = design.outputs == 1 and not problem.unit.is_person
     for name, each in _measures(spec, method, design, counted).items():
         basis: Basis = "worst_case" if is_bounded and name == "accuracy" else "typical"
-        found.append(IntervalWidth.of(name, None, each.high - each.low, basis))
-    return found
+        interval_widths.append(IntervalWidth.of(name, None, each.high - each.low, basis))
+    return interval_widths
 
 
 def _measures(spec: JobSpec, method: Evaluation, design: Design, counted: Counted) -> dict[str, Measured]:

@@ -1,8 +1,9 @@
 """Intervals for the noiseless number, computed from released answers and the known noise: post-processing."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,11 +11,12 @@ from numpy.typing import NDArray
 from accounting.plan import Plan
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.jobs import Basis, IntervalWidth
-from purse.wire.profiles import Interval, QuantileEstimate
+from purse.wire.profiles import ColumnProfile, Interval, QuantileEstimate
 from solvers.methods.run import Run
 from solvers.problem import Problem
 
 Widths = list[IntervalWidth]
+NO_PROFILE: Mapping[str, ColumnProfile] = MappingProxyType({})
 WIDE = 1.959964  # half-width of a 95 % interval, in stds of the noise
 
 
@@ -105,28 +107,52 @@ def mean_widths(columns: Sequence[Column], std: float, rows: Rows) -> Widths:
     return widths
 
 
-def quantile_widths(columns: Sequence[Column], shares: Sequence[float], bins: int, std: float, rows: Rows) -> Widths:
-    """Return the width for each number's quantiles, if its values are spread evenly over its range.
+def quantile_widths(
+    columns: Sequence[Column],
+    shares: Sequence[float],
+    bins: int,
+    std: float,
+    rows: Rows,
+    known: Mapping[str, ColumnProfile] = NO_PROFILE,
+) -> Widths:
+    """Return the width for each number's quantiles.
 
-    All numbers then have the same interval in bins, so each share is estimated once.
+    Values are distributed as in the released profile, or spread evenly over the range of a column without one.
 
     Parameters
     ----------
     std : of the noise of each bin's count
+    known : released profiles by the column's name
     """
-    even = np.full(bins, rows.n / bins)
-    found = [quantile(share, even, np.arange(bins + 1.0), std, rows).at for share in shares]
-    return [
-        IntervalWidth.of(f"quantile {share:g}", column.name, (at.high - at.low) * _bin_width(column, bins), "typical")
-        for column in columns
-        if isinstance(column, NumberColumn)
-        for share, at in zip(shares, found, strict=True)
-    ]
+    even = _bin_widths(shares, np.full(bins, rows.n / bins), std, rows)
+    interval_widths = []
+    for column in columns:
+        if isinstance(column, NumberColumn):
+            counts = _known_counts(known.get(column.name), column, bins, rows)
+            low, high = column.ends
+            basis: Basis = "typical" if counts is None else "profile"
+            widths = even if counts is None else _bin_widths(shares, counts, std, rows)
+            for share, width in zip(shares, widths, strict=True):
+                answer = f"quantile {share:g}"
+                interval_widths.append(IntervalWidth.of(answer, column.name, width * (high - low) / bins, basis))
+    return interval_widths
 
 
-def _bin_width(column: NumberColumn, bins: int) -> float:
-    low, high = column.ends
-    return (high - low) / bins
+def _bin_widths(shares: Sequence[float], counts: NDArray[np.float64], std: float, rows: Rows) -> list[float]:
+    """Return the width of each quantile's interval, in bins."""
+    estimates = [quantile(share, counts, np.arange(len(counts) + 1.0), std, rows).at for share in shares]
+    return [at.high - at.low for at in estimates]
+
+
+def _known_counts(
+    profile: ColumnProfile | None, column: NumberColumn, bins: int, rows: Rows
+) -> NDArray[np.float64] | None:
+    """Return the rows in each bin by a released profile of the column as it is declared now; None without one."""
+    counts = np.maximum([0.0] if profile is None or profile.column != column else profile.counts, 0.0)
+    if counts.sum() <= 0:
+        return None
+    upto = np.concatenate(([0.0], np.cumsum(counts))) * rows.n / counts.sum()
+    return np.asarray(np.diff(np.interp(np.linspace(0, 1, bins + 1), np.linspace(0, 1, len(upto)), upto)))
 
 
 def interval(ends: NDArray[np.float64]) -> Interval:

@@ -68,13 +68,13 @@ def widths(spec: JobSpec) -> Widths:
     stds = stds_of(method, problem, plan)
     rows = Rows(problem.n, problem.n * stds["means"] if problem.unit.is_person else 0.0)
     counts = {True: places * problem.n * stds["means"], False: places * stds.get("histograms", 0.0)}
-    found = [
+    interval_widths = [
         IntervalWidth.of("count", column.name, 2 * WIDE * counts[isinstance(column, CategoryColumn)], "exact")
         for column in table.features
     ]
     numbers = [column for column in table.features if isinstance(column, NumberColumn)]
     if not numbers:
-        return found
+        return interval_widths
     spread = (layout.high - layout.low) ** 2 / 12
     center = np.zeros(problem.d - 1)
     center[layout.is_number] = (layout.low + layout.high) / 2
@@ -83,9 +83,9 @@ def widths(spec: JobSpec) -> Widths:
     ]
     for column, v, std in zip(numbers, spread.tolist(), noise.tolist(), strict=True):
         ends = _std_of(column, v, std, rows)
-        found.append(IntervalWidth.of("std", column.name, ends.high - ends.low, "typical"))
-    found += mean_widths(numbers, stds["means"], rows)
-    return found + quantile_widths(numbers, _SHARES, method.bins, stds["histograms"], rows)
+        interval_widths.append(IntervalWidth.of("std", column.name, ends.high - ends.low, "typical"))
+    interval_widths += mean_widths(numbers, stds["means"], rows)
+    return interval_widths + quantile_widths(numbers, _SHARES, method.bins, stds["histograms"], rows)
 
 
 def _std_of(column: NumberColumn, variance: float, noise: float, rows: Rows) -> Interval:

@@ -4,11 +4,13 @@ The result is post-processing. The widths are functions of public facts.
 """
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.results.intervals import (
+    NO_PROFILE,
     WIDE,
     Rows,
     Widths,
@@ -25,7 +27,7 @@ from app.sources.design import Table
 from app.sources.spec import JobSpec
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.jobs import IntervalWidth
-from purse.wire.profiles import Interval
+from purse.wire.profiles import ColumnProfile, Interval
 from purse.wire.statistics import (
     Axis,
     CategoryShares,
@@ -62,11 +64,18 @@ def result(spec: JobSpec, answers: Answers) -> CountsResult | MeansResult | Quan
     raise ValueError("a profile has its own document")
 
 
-def widths(spec: JobSpec) -> Widths:
-    """Return the widths of the result's intervals from public facts; `ValueError` for a profile."""
+def widths(spec: JobSpec, known: Mapping[str, ColumnProfile] = NO_PROFILE) -> Widths:
+    """Return the widths of the result's intervals from public facts; `ValueError` for a profile.
+
+    If records are persons, each is assumed to have as many rows as it may.
+
+    Parameters
+    ----------
+    known : released profiles by the column's name
+    """
     method, table = spec.method, spec.design
     assert isinstance(table, Table)
-    rows = _rows(spec, np.ones(1))  # if records are persons, each is assumed to have as many rows as it may
+    rows = _rows(spec, np.ones(1))
     match method:
         case Counts():
             std = spec.problem.unit.slots * stds_of(method, spec.problem, spec.release_plan.plan)["cells"]
@@ -75,7 +84,7 @@ def widths(spec: JobSpec) -> Widths:
             return mean_widths(table.features, _mean_std(spec, rows), rows)
         case Quantiles():
             std = stds_of(method, spec.problem, spec.release_plan.plan)["histograms"]
-            return quantile_widths(table.features, method.shares, method.bins, std, rows)
+            return quantile_widths(table.features, method.shares, method.bins, std, rows, known)
         case Covariance():
             return _covariance_widths(spec, table, rows)
     raise ValueError("a profile has widths of its own")

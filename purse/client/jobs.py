@@ -50,7 +50,7 @@ class AsyncJobs:
         """Charge the budget and queue a job.
 
         The job trains a model of `target`. With `method="counts"`, "means", "quantiles", "covariance" or "profile" it
-        releases this statistic of `columns` instead.
+        releases this statistic of `columns` instead. With `inference=True` it releases a regression table.
 
         Parameters
         ----------

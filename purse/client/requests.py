@@ -25,13 +25,16 @@ class TrainingOptions(TypedDict, total=False):
 
 
 class ModelOptions(TrainingOptions, total=False):
-    """Options of one way to train a model."""
+    """Options of one way to train a model, or of a regression table (`inference`, `reference`, `level`)."""
 
     regularizer: Choice
     domain: Choice
     method: Choice
     preparation: Choice
     slope_limit: float | None
+    inference: bool
+    reference: Mapping[str, str] | None
+    level: float
 
 
 class JobOptions(ModelOptions, total=False):

@@ -16,8 +16,9 @@ its noise gets coefficient 0, as in the service.
 """
 
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any, Final, get_args
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Final, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,20 +26,20 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from accounting.privacy import Privacy, Unit
+from accounting.privacy import REPLACE_ONE, Privacy, Relation, Unit
 from purse.estimators import declared
-from purse.estimators.accountant import ROW
+from purse.estimators.accountant import ROW, BudgetAccountant
 from purse.estimators.declared import Floats
-from purse.estimators.unsupported import explained
+from purse.estimators.unsupported import refuse
 from purse.estimators.values import column, columns, matrix, plain_values
 from purse.frames import is_frame
 from purse.model import inputs
-from purse.prediction import UnsupportedCategory
+from purse.prediction import UnsupportedCategory, affected_columns, sums
 from purse.regression import Regression
 from purse.solved_tables import published, units
 from purse.text import loss
 from purse.values import as_text
-from purse.wire.columns import CategoryColumn, Column
+from purse.wire.columns import Column
 from purse.wire.models import unsupported, width
 from solvers import preparation
 from solvers.inference import RegressionTable, RegressionTableRun
@@ -59,15 +60,29 @@ PREPARATIONS: Final[dict[str, preparation.AskedPreparation]] = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class Private(BaseEstimator):  # type: ignore[misc]
     """The declaration, the planned and charged fit, and the margins of a private estimator."""
 
-    inference = False
+    inference = False  # a parameter of the estimators that can fit a regression table
 
-    def __init_subclass__(cls, **keywords: Any) -> None:
-        super().__init_subclass__(**keywords)
-        if "__init__" in vars(cls):
-            cls.__init__ = explained(cls.__init__)  # type: ignore[method-assign]
+    epsilon: float = 1.0
+    _: KW_ONLY
+    delta: float | None = None
+    bounds: Any = None
+    categories: Mapping[Any, Sequence[Any]] | None = None
+    alpha: float = 0.0
+    method: "str | Method | Auto" = "auto"
+    preparation: str | None = None
+    slope_limit: float | None = None
+    accountant: BudgetAccountant | None = None
+    neighbors: Relation = REPLACE_ONE
+    max_rows: int | None = None
+
+    def __new__(cls, *_: Any, **keywords: Any) -> Self:
+        refuse(cls.__name__, keywords)
+        created: Self = super().__new__(cls)
+        return created
 
     def _fit(self, X: Any, y: Any, loss: Loss, targets: Callable[[], Floats], persons: Any) -> Floats:
         """Return the coefficients of encoded rows, (K, d), after shapes, plan and charge are settled in this order."""
@@ -158,23 +173,16 @@ class Private(BaseEstimator):  # type: ignore[misc]
         """Return the margins of rows, (n, K)."""
         check_is_fitted(self, "release_")
         codes = _codes(self._columns, self._validated(X, reset=False))
-        self._warn_of_unsupported(codes)
-        return declared.margins(self._columns, codes, self._weights)
-
-    def _warn_of_unsupported(self, codes: Sequence[Floats]) -> None:
-        """Warn if rows hold categories whose coefficient is 0, because no released number shows that they occurred."""
-        start, affected = 0, []
-        for feature, code in zip(self._columns, codes, strict=True):
-            if isinstance(feature, CategoryColumn) and self._is_unsupported[start + code.astype(int)].any():
-                affected.append(feature.name)
-            start += width(feature)
+        affected = affected_columns(self._columns, codes, self._is_unsupported)
         if affected:
             warnings.warn(
                 f"Some rows hold categories whose coefficients are 0, in columns: {', '.join(affected)}. The released "
                 "shares cannot tell these categories from categories without training rows.",
                 UnsupportedCategory,
-                stacklevel=4,
+                stacklevel=3,
             )
+        intercepts, coefficients = self._weights[:, -1], self._weights[:, :-1]
+        return sums(self._columns, codes, np.tile(intercepts, (len(codes[0]), 1)), coefficients)
 
     def _validated(self, X: Any, reset: bool = True) -> Any:
         """Return a frame, an array or sparse rows; a ValueError if the shape is not (n, p)."""

@@ -1,16 +1,15 @@
 """Private classifiers, whose labels are declared."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 
-from accounting.privacy import REPLACE_ONE, Relation
 from purse.estimators import declared
-from purse.estimators.accountant import BudgetAccountant
 from purse.estimators.base import Private, target
 from purse.estimators.declared import Floats
 from purse.estimators.unsupported import refuse_fit_parameters
@@ -18,43 +17,15 @@ from purse.estimators.values import plain
 from purse.values import as_text
 from solvers.data_access.containers import objects
 from solvers.losses import HuberHinge, Logistic, Loss, Softmax
-from solvers.methods import Method
-from solvers.selection import Auto
 
 
+@dataclass(eq=False, repr=False)
 class _Classifier(ClassifierMixin, Private, ABC):  # type: ignore[misc]
     """The common part of private classifiers."""
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        delta: float | None = None,
-        bounds: Any = None,
-        categories: Mapping[Any, Sequence[Any]] | None = None,
-        classes: Sequence[Any] | None = None,
-        alpha: float = 0.0,
-        method: "str | Method | Auto" = "auto",
-        preparation: str | None = None,
-        slope_limit: float | None = None,
-        accountant: BudgetAccountant | None = None,
-        neighbors: Relation = REPLACE_ONE,
-        max_rows: int | None = None,
-        inference: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.categories = categories
-        self.classes = classes
-        self.alpha = alpha
-        self.method = method
-        self.preparation = preparation
-        self.slope_limit = slope_limit
-        self.accountant = accountant
-        self.neighbors = neighbors
-        self.max_rows = max_rows
-        self.inference = inference
+    _: KW_ONLY
+    classes: Sequence[Any] | None = None
+    inference: bool = False
 
     def fit(self, X: Any, y: Any, persons: Any = None, **unsupported: Any) -> Any:
         """Fit a private model of the rows and return it; the class documents the guarantee.

@@ -82,17 +82,6 @@ def layout(features: Sequence[Column]) -> Columns:
     return Columns(tuple(map(width, features)), ranges)
 
 
-def margins(features: Sequence[Column], codes: Sequence[Floats], w: Floats) -> Floats:
-    """Return W'x of encoded rows, (n, K), for W of shape (K, d), whose last column is the intercept's."""
-    sums = np.tile(w[:, -1], (len(codes[0]), 1))
-    start = 0
-    for column, code in zip(features, codes, strict=True):
-        block = w[:, start : start + width(column)]
-        sums += np.outer(code, block[:, 0]) if isinstance(column, NumberColumn) else block[:, code.astype(int)].T
-        start += width(column)
-    return sums
-
-
 def codes(column: Column, values: Any) -> Floats:
     """Return the code of each value of a column, (n,): a function of the value and the declaration alone."""
     return encode(column, numbers(values) if isinstance(column, NumberColumn) else plain_values(values))

@@ -1,26 +1,26 @@
 """Private regressors, whose range of targets is declared."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from accounting.privacy import REPLACE_ONE, Relation
 from purse.estimators import declared
-from purse.estimators.accountant import BudgetAccountant
 from purse.estimators.base import Private, target
 from purse.estimators.declared import Floats
 from purse.estimators.unsupported import refuse_fit_parameters
 from purse.wire.columns import NumberColumn
 from solvers.losses import Loss, Quantile, Squared
-from solvers.methods import Method
-from solvers.selection import Auto
 
 
+@dataclass(eq=False, repr=False)
 class _Regressor(RegressorMixin, Private, ABC):  # type: ignore[misc]
     """The common part of private regressors."""
+
+    _: KW_ONLY
+    target_bounds: Any = None
 
     def fit(self, X: Any, y: Any, persons: Any = None, **unsupported: Any) -> Any:
         """Fit a private model of the rows and return it; the class documents the guarantee.
@@ -82,6 +82,7 @@ class _Regressor(RegressorMixin, Private, ABC):  # type: ignore[misc]
         """Return the loss whose mean is minimized."""
 
 
+@dataclass(eq=False, repr=False)
 class PrivateLinearRegression(_Regressor):
     """Private linear regression: f(m, y) = (m - y)^2 / 2 up to half the target's range, and linear beyond.
 
@@ -93,41 +94,14 @@ class PrivateLinearRegression(_Regressor):
     (p,), in the target's unit per unit of the column.
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        delta: float | None = None,
-        bounds: Any = None,
-        categories: Mapping[Any, Sequence[Any]] | None = None,
-        target_bounds: Any = None,
-        alpha: float = 0.0,
-        method: "str | Method | Auto" = "auto",
-        preparation: str | None = None,
-        slope_limit: float | None = None,
-        accountant: BudgetAccountant | None = None,
-        neighbors: Relation = REPLACE_ONE,
-        max_rows: int | None = None,
-        inference: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.categories = categories
-        self.target_bounds = target_bounds
-        self.alpha = alpha
-        self.method = method
-        self.preparation = preparation
-        self.slope_limit = slope_limit
-        self.accountant = accountant
-        self.neighbors = neighbors
-        self.max_rows = max_rows
-        self.inference = inference
+    _: KW_ONLY
+    inference: bool = False
 
     def _loss(self) -> Loss:
         return Squared()
 
 
+@dataclass(eq=False, repr=False)
 class PrivateQuantileRegressor(_Regressor):
     """Private quantile regression: f(m, y) = max(q (y - m), (1 - q) (m - y)), smoothed.
 
@@ -140,38 +114,9 @@ class PrivateQuantileRegressor(_Regressor):
         methods are proven and they take longer
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        quantile: float = 0.5,
-        smoothing: float = 0.01,
-        delta: float | None = None,
-        bounds: Any = None,
-        categories: Mapping[Any, Sequence[Any]] | None = None,
-        target_bounds: Any = None,
-        alpha: float = 0.0,
-        method: "str | Method | Auto" = "auto",
-        preparation: str | None = None,
-        slope_limit: float | None = None,
-        accountant: BudgetAccountant | None = None,
-        neighbors: Relation = REPLACE_ONE,
-        max_rows: int | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.quantile = quantile
-        self.smoothing = smoothing
-        self.delta = delta
-        self.bounds = bounds
-        self.categories = categories
-        self.target_bounds = target_bounds
-        self.alpha = alpha
-        self.method = method
-        self.preparation = preparation
-        self.slope_limit = slope_limit
-        self.accountant = accountant
-        self.neighbors = neighbors
-        self.max_rows = max_rows
+    _: KW_ONLY
+    quantile: float = 0.5
+    smoothing: float = 0.01
 
     def _loss(self) -> Loss:
         return Quantile(self.quantile, self.smoothing)

@@ -1,7 +1,6 @@
 """Errors for parameters of scikit-learn that a private fit cannot have, with what to use instead."""
 
-from collections.abc import Callable, Mapping
-from functools import wraps
+from collections.abc import Mapping
 from typing import Any, Final
 
 _NOISE: Final = "the noise of a private fit must be unpredictable, so it has no seed and two fits differ; leave it out"
@@ -38,14 +37,3 @@ def refuse_fit_parameters(estimator: Any, keywords: Mapping[str, Any]) -> None:
     refuse(name, keywords)
     if keywords:
         raise TypeError(f"{name} has the parameters X, y and persons, and no {', '.join(keywords)}.")
-
-
-def explained(initializer: Callable[..., None]) -> Callable[..., None]:
-    """Return an initializer that explains parameters of scikit-learn; its signature stays."""
-
-    @wraps(initializer)
-    def initialize(self: Any, *args: Any, **keywords: Any) -> None:
-        refuse(type(self).__name__, keywords)
-        initializer(self, *args, **keywords)
-
-    return initialize

@@ -4,7 +4,8 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from accounting.privacy import MOST_ROWS, REPLACE_ONE, Unit
 from purse.wire.base import Identifier, Name, Protected, Timestamp, Title, Wire
@@ -91,12 +92,17 @@ class DatasetSpec(Wire):
     @model_validator(mode="before")
     @classmethod
     def _refuse_written_bounds(cls, document: Any) -> Any:
-        """Raise a ValueError for a bound that is a number written as text: its digits can mean two numbers."""
+        """Raise a ValidationError for bounds that are numbers written as text: their digits can mean two numbers."""
         columns = document.get("columns") if isinstance(document, Mapping) else None
+        errors: list[InitErrorDetails] = []
         for index, column in enumerate(columns if isinstance(columns, list) else ()):
-            if isinstance(column, Mapping):
-                for bound in BOUNDS:
-                    _refuse_written(column.get(bound), f"columns.{index}.{bound}", document.get("dialect"))
+            for name in BOUNDS if isinstance(column, Mapping) else ():
+                reason = _rejection_of_text(column.get(name), document.get("dialect"))
+                if reason is not None:
+                    kind = PydanticCustomError("value_error", "{reason}", {"reason": reason})
+                    errors.append({"type": kind, "loc": ("columns", index, name), "input": column.get(name)})
+        if errors:
+            raise ValidationError.from_exception_data(cls.__name__, errors)
         return document
 
     @model_validator(mode="after")
@@ -142,22 +148,23 @@ class DatasetSpec(Wire):
         return self.model_copy(update={"columns": settled(self.columns)})
 
 
-def _refuse_written(bound: object, field: str, dialect: object) -> None:
-    """Raise a ValueError if a bound is text that is a number in the dialect of the file or in JSON."""
+def _rejection_of_text(bound: object, dialect: object) -> str | None:
+    """Return why a bound is rejected that is text and a number in the dialect of the file or in JSON; None if not."""
     if not isinstance(bound, str):
-        return
+        return None
     try:
         declared = Dialect.model_validate(dialect or {})
     except ValueError:  # reported with the field `dialect`
-        return
+        return None
     readings = {"in the declared dialect": declared.number(bound), "with a decimal point": PLAIN.number(bound)}
     readings = {how: number for how, number in readings.items() if math.isfinite(number)}
     if len(set(readings.values())) > 1:
         listed = " and ".join(f"{number:.15g} {how}" for how, number in readings.items())
         either = " or ".join(f"{number:.15g}" for number in readings.values())
-        raise ValueError(f"{field} is ambiguous: {bound!r} is {listed}. Write {either} as a JSON number")
+        return f"is ambiguous: {bound!r} is {listed}. Write {either} as a JSON number"
     for number in readings.values():
-        raise ValueError(f"{field} must be a number, not text. Write {number:.15g} as a JSON number")
+        return f"must be a number, not text. Write {number:.15g} as a JSON number"
+    return None
 
 
 class Amendment(Wire):

@@ -87,15 +87,16 @@ class Prepared(Wire):
     """The profile, if rows are standardized by one."""
 
 
-Basis = Literal["exact", "worst_case", "typical"]
+Basis = Literal["exact", "worst_case", "profile", "typical"]
 
 
 class IntervalWidth(Wire):
     """The width of the 95 % interval of an answer, known before the answer is bought.
 
     It is a function of public facts. `exact`: the released interval has this width, unless it is cut at an end of the
-    declared range. `worst_case`: it has at most this width. `typical`: it has this width if values, scores or residuals
-    are spread evenly over their range, classes are equally frequent, and every person has as many rows as allowed.
+    declared range. `worst_case`: it has at most this width. `profile`: it has this width if values are distributed as
+    in the latest released profile. `typical`: it has this width if values, scores or residuals are spread evenly over
+    their range, classes are equally frequent, and every person has as many rows as allowed.
     """
 
     answer: str
@@ -105,7 +106,7 @@ class IntervalWidth(Wire):
     width: float
     """Upper end minus lower end, in the unit of the answer."""
     basis: Basis
-    """`exact`, `worst_case` or `typical`."""
+    """`exact`, `worst_case`, `profile` or `typical`."""
 
     @classmethod
     def of(cls, answer: str, column: str | None, width: float, basis: Basis) -> "IntervalWidth":

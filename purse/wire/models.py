@@ -93,7 +93,7 @@ class Chosen(Wire):
     """Number of runs. How many of them counted is secret."""
     score: float
     """Noisy share of training rows whose class is predicted correctly. For a number, the mean error of its code, at
-    most 1 for each row."""
+    most 1 for each row. Coefficients are scored before those of unsupported categories are set to 0."""
     noise_std: float
     """Standard deviation of the score's noise, before the choice."""
 

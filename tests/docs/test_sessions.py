@@ -114,7 +114,7 @@ def test_the_client_example(service: Live, session: Session) -> None:
     code = PYTHON[0].replace("http://127.0.0.1:8000", service.url).replace('token="..."', f'token="{service.token}"')
     exec(compile(code, "python.md", "exec"), {})
     said = session.capsys.readouterr().out
-    found = re.search(r"^sex = male  .*\n(?:.*\n)*\[(\S+)\]\nepsilon=\d", said, re.MULTILINE)
+    found = re.search(r"^sex = male  .*\n(?:.*\n)*\[(\S+)\]\nPrivacyLoss\(epsilon=\d", said, re.MULTILINE)
     assert found, said
     assert 0.0 <= float(found[1]) <= 1.0, "a private model may be sure, in any notation"
 
@@ -170,7 +170,7 @@ def test_every_session_and_example_of_a_page_is_run_by_a_test() -> None:
         *how_tos,
     }
     python = {name for name, page in pages.items() if blocks(page, "python")}
-    assert python == {"auditing.md", "python.md", "estimators.md", "webhooks.md"}
+    assert python == {"auditing.md", "cookbook.md", "python.md", "estimators.md", "webhooks.md"}
 
 
 def test_outputs_of_sessions_fit_100_columns() -> None:

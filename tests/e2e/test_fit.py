@@ -72,7 +72,7 @@ def test_without_a_schema_there_is_a_template_and_only_the_header_is_read(people
     (people.parent / "template.json").write_text(out)
     code, out, err = fit("--epsilon", "1", "--schema", str(people.parent / "template.json"))
     assert (code, out) == (1, "")
-    assert "not a complete declaration" in err
+    assert "declaration" in err
     assert not (people.parent / "home").exists()
 
 
@@ -81,7 +81,7 @@ def test_what_has_no_header_has_no_template(people: Path, fit: Fit, content: byt
     people.write_bytes(content)
     code, out, err = fit("--epsilon", "1")
     assert (code, out) == (1, "")
-    assert "has no column names" in err
+    assert "column names" in err
 
 
 def test_a_schema_may_be_a_spec_with_a_budget_or_without_one(people: Path) -> None:
@@ -156,7 +156,7 @@ def test_fits_of_one_file_share_one_budget(people: Path, fit: Fit) -> None:
     assert (code, "another schema" in err) == (1, True)
     schema.write_text(json.dumps(SCHEMA))
     code, out, err = fit(*asked, "--budget", "5")
-    assert (code, "fixed at its first fit: epsilon 0.8" in err) == (1, True)
+    assert (code, "epsilon 0.8" in err) == (1, True)
     _only_the_first_token_is_left(home)
 
 
@@ -185,7 +185,7 @@ def test_fits_of_a_workbooks_sheet_share_one_budget_however_it_is_saved(
     assert (code, [column["name"] for column in json.loads(out)]) == (2, lines[0])
     asked += ["--schema", str(schema), "--json"]
     code, _, err = purse("fit", str(book), *asked)
-    assert (code, "several sheets. Name one of 'a', 'b'" in err) == (1, True)
+    assert (code, "'a', 'b'" in err) == (1, True)
     code, out, err = purse("fit", str(book), "--sheet", "b", *asked)
     assert code == 0, err
     assert json.loads(out)["dataset"]["rows"] == 199
@@ -194,7 +194,7 @@ def test_fits_of_a_workbooks_sheet_share_one_budget_however_it_is_saved(
     assert (code, json.loads(out)["code"]) == (1, "budget_exhausted")
     schema.write_text(json.dumps({"columns": SCHEMA, "dialect": {"delimiter": ";"}}))
     code, _, err = purse("fit", str(saved), *asked)
-    assert (code, "in another dialect. Repeat --unit, --max-rows" in err) == (1, True)
+    assert (code, "--unit, --max-rows" in err) == (1, True)
 
 
 def test_a_fit_may_protect_persons(people: Path, fit: Fit) -> None:
@@ -213,7 +213,7 @@ def test_a_fit_may_protect_persons(people: Path, fit: Fit) -> None:
     code, out, err = fit(*asked, "--unit", "zip", "--max-rows", "3")  # another column says who is who: other persons
     assert (code, "with other persons" in err) == (1, True)
     code, out, err = fit(*asked, "--unit", "who")
-    assert (code, "Give both or neither" in err) == (1, True)
+    assert (code, "both or neither" in err) == (1, True)
 
 
 @pytest.mark.slow
@@ -222,7 +222,7 @@ def test_a_hospitals_file_as_it_is(fit: Fit, people: Path, purse: Fit) -> None:
     spec = people.with_name("stays.json")
     people.write_bytes(hospital.stays(intensive="{}.0"))
     code, out, err = purse("check", str(people), "--propose")
-    assert (code, "never from this file" in err, "'name' is left out" in err) == (0, True, True)
+    assert (code, "never from this file" in err, "'name'" in err) == (0, True, True)
     draft = json.loads(out)
     assert draft["dialect"] == hospital.DIALECT
     bounds = {column["name"]: column for column in hospital.COLUMNS}
@@ -237,10 +237,10 @@ def test_a_hospitals_file_as_it_is(fit: Fit, people: Path, purse: Fit) -> None:
     code, out, _ = purse("check", str(people), "--spec", str(spec), "--json")
     assert (code, json.loads(out)["refused"]) == (1, ["intensiv"])
     code, out, _ = purse("check", str(people), "--spec", str(spec))
-    assert "the file says 0.0 and 1.0: declare these, or write 0 and 1" in out
+    assert "0.0 and 1.0" in out
     asked = ("--target", "intensiv", "--epsilon", "1", "--schema", str(spec), "--json")
     code, out, err = fit(*asked)
-    assert (code, json.loads(out)["code"], "declare these, or write 0 and 1" in err) == (1, "unparsed_values", True)
+    assert (code, json.loads(out)["code"], "write 0 and 1" in err) == (1, "unparsed_values", True)
 
     people.write_bytes(gzip.compress(hospital.stays()))
     assert purse("check", str(people), "--spec", str(spec), "--target", "intensiv")[0] == 0

@@ -230,6 +230,28 @@ def test_every_wrong_field_has_its_reason_beside_it(visitor: Visitor, tmp_path: 
     visitor.check()
 
 
+def test_an_ambiguous_bound_has_its_reason_beside_it(visitor: Visitor) -> None:
+    """With "." for thousands, 100.000 is not the number that the form's own notation means by it."""
+    page = visitor.page
+    page.goto("/pages/upload")
+    file = {"name": "costs.csv", "mimeType": "text/csv", "buffer": b"stay;cost\n2;1,5\n"}
+    page.get_by_label("File (CSV").set_input_files(file)  # type: ignore[arg-type]
+    cost = page.get_by_role("group", name="Column 2: cost")
+    expect(cost).to_be_visible()
+    page.locator("summary", has_text="File format").click()
+    page.locator("[name='dialect.thousands']").select_option(".")
+    for name, value in {"name": "costs", "budget.epsilon": "1", "budget.delta": "1e-6"}.items():
+        page.locator(f"[name='{name}']").fill(value)
+    for group, upper in ((page.get_by_role("group", name="Column 1: stay"), "30"), (cost, "100.000")):
+        group.get_by_label("Lower").fill("0")
+        group.get_by_label("Upper").fill(upper)
+    page.get_by_role("button", name="Upload and register").click()
+    expect(page.get_by_role("alert")).to_contain_text("Column cost")
+    expect(page.locator("#columns-1-upper-error")).to_be_visible()
+    expect(page.locator("#columns-0-upper-error")).to_have_count(0)
+    visitor.complaints.clear()  # the browser's own, of the 422
+
+
 def test_a_click_that_comes_while_a_field_is_taken_over_is_not_lost(visitor: Visitor, tmp_path: Path) -> None:
     """Leaving the last field for the button takes it over: the click waits for that, and sends what was typed."""
     page = visitor.page
@@ -417,7 +439,6 @@ def test_a_statistic_is_shown_with_what_its_noise_hides(visitor: Visitor, datase
     page = visitor.page
     page.goto(f"/pages/datasets/{dataset}/new?kind=statistic")
     page.get_by_label("Method").select_option("counts")
-    page.locator("summary", has_text="Columns").click()
     page.get_by_role("checkbox", name="sex").check()
     expect(page.locator("#quote dd").first).to_contain_text("of the budget")
     page.get_by_role("button", name="Charge and run").click()

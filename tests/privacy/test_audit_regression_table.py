@@ -22,16 +22,17 @@ from accounting.privacy import Relation, sensitivity_factor
 from solvers import weighting
 from solvers.columns import Columns
 from solvers.data_access import inputs, weighted_sums
-from solvers.data_access.data import Data, Slots
+from solvers.data_access.data import Data, Slots, Work
 from solvers.data_access.meter import Meter
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.weighted import WeightedOracle, packing
-from solvers.data_access.weighted_sums import Curvatures, LongRows, Scores, SquaredScores, coordinates
+from solvers.data_access.weighted_sums import Curvatures, Distances, LongRows, Scores, SquaredScores, coordinates
 from solvers.errors import Unsuitable
 from solvers.full_frame import FullFrame
 from solvers.problem import Problem
 from solvers.weighting import AnyWeights, LinearWeights, LogisticWeights
 from tests.support.coupled import complaints_of_each
+from tests.support.operations import operations
 from tests.support.seeded import SeededBits
 from tests.support.tables import problem_of, quoted
 
@@ -40,10 +41,15 @@ COLUMNS = Columns((1, 3, 1))
 QUERIES = ("second_moments", "residual", "gradient", "curvature", "squared_scores")
 MOVED = "moved by more than its bound says"
 LEAKED = ("depends on the data", "no function of the answers")
+N = 400
+FAR, BACK = np.array([1.0, 1, 0, 0, 1, 1]), np.array([-1.0, 0, 1, 0, -1, 1])
+TYPICAL, NEAR = np.array([0.3, 0, 1, 0, -0.2, 1]), np.array([0.0, 0, 0, 1, 0, 1])
 WEIGHTS: dict[str, list[AnyWeights]] = {
     "logistic": [LogisticWeights(1.3, 0.5, 0.25), LogisticWeights(2.2, 0.9, 0.25), LogisticWeights(1.3, 0.6, 0.04)],
     "linear": [LinearWeights(1.3, 0.4), LinearWeights(1.2, 3.0)],
 }
+
+every = pytest.mark.parametrize("family", WEIGHTS)
 
 
 def frame_of(rng: np.random.Generator, size: int = 4) -> FullFrame:
@@ -174,6 +180,24 @@ def test_coordinates_are_linear_in_the_row_whether_they_are_kept_or_not(monkeypa
     assert "coordinates" not in fresh.cache
 
 
+@every
+def test_the_records_do_not_change_how_much_is_done(family: str) -> None:
+    """Nobody has a row, everybody has all, rows are at the center or far out: the sums take the same operations."""
+    rng, k, n = np.random.default_rng(8), 3, 200
+    problem = problem_of(COLUMNS, family == "linear", n, unit=Unit("person", k))
+    frame, weights, counted = frame_of(rng), WEIGHTS[family][0], []
+    scores = Scores(frame, np.ones(4), weights)
+    works: list[Work] = [scores, SquaredScores(scores), Curvatures(frame, np.ones(4), weights), LongRows(frame, 2.0)]
+    works.append(Distances(frame, np.ones(4), 1.0))
+    for row, share in ((NEAR, 0.0), (NEAR, 0.0), (NEAR, 1.0), (FAR, 1.0), (FAR, 0.5)):
+        X, present = np.tile(row, (n * k, 1)), rng.random(n * k) < share
+        data = inputs.of_arrays(X, np.where(rng.random(n * k) < share, 1.0, -1.0), problem, present)
+        counted.append(operations(lambda data=data: [data.total(work) for work in works]))  # type: ignore[misc]
+    _, *counted = counted  # the first pass also makes what is made once
+    assert sum(counted[0].values()) > 100
+    assert all(other == counted[0] for other in counted)
+
+
 def test_weights_of_another_type_and_frames_out_of_range_are_refused() -> None:
     """A weight of the caller's own would see targets, and its bound is not proven."""
 
@@ -194,11 +218,6 @@ def test_weights_of_another_type_and_frames_out_of_range_are_refused() -> None:
     ):
         with pytest.raises(Unsuitable):
             exact(problem, x, y, lambda oracle, a=at, b=weights, c=w: oracle.gradient("gradient", c, a, b))  # type: ignore[misc]
-
-
-N = 400
-FAR, BACK = np.array([1.0, 1, 0, 0, 1, 1]), np.array([-1.0, 0, 1, 0, -1, 1])
-TYPICAL, NEAR = np.array([0.3, 0, 1, 0, -0.2, 1]), np.array([0.0, 0, 0, 1, 0, 1])
 
 
 def complaints(family: str, relation: Relation = "replace_one", unit: Unit = Unit()) -> list[str]:  # noqa: B008
@@ -228,9 +247,6 @@ def complaints(family: str, relation: Relation = "replace_one", unit: Unit = Uni
         absent[at] = False
         others = [((TYPICAL, 1.0), absent)] if relation == "zero_out" else [*others, ((NEAR, 1.0), absent)]
     return complaints_of_each(quote, X, y, others, present)
-
-
-every = pytest.mark.parametrize("family", WEIGHTS)
 
 
 @every

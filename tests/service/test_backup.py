@@ -65,7 +65,7 @@ def test_what_was_charged_since_is_missed_at_the_start_and_needs_an_order(tmp_pa
     (dataset,) = audit.verify(world.database)
     world.release(dataset)
     restored = _restored(world, tmp_path / "copy")
-    with pytest.raises(BelowEpoch, match="older than its published heads"):
+    with pytest.raises(BelowEpoch, match="published heads"):
         Epoch.open(restored.settings, restored.database)
     lost = rollback.accept(restored.database, restored.settings, "the drill")
     assert set(lost.ledgers) == {dataset}
@@ -89,7 +89,7 @@ def test_a_copy_is_whole_or_not_there(tmp_path: Path) -> None:
     world = _lived(tmp_path)
     (folder,) = (world.settings.home / "datasets").glob("[!.]*")
     folder.rename(tmp_path / "aside")
-    with pytest.raises(StartRefused, match="was deleted while it was copied"):
+    with pytest.raises(StartRefused, match="deleted"):
         back_up(world.settings, tmp_path / "backups" / "copy")
     assert list((tmp_path / "backups").iterdir()) == []
     (tmp_path / "aside").rename(folder)

@@ -230,7 +230,7 @@ def test_an_unknown_query_parameter_is_named_and_its_value_is_not(shared: Servic
     unknown, strange, twice = told
     assert (unknown, twice) == ("query.limt", "query.order")
     assert "Known query parameters: " in told[unknown]
-    assert "Did you mean `limit`?" in told[unknown]
+    assert "`limit`?" in told[unknown]
     assert (len(strange) < 80, strange.isprintable()) == (True, True)
 
 

@@ -151,6 +151,12 @@ def test_a_forecast_of_a_table_is_refused(shared: Service, hospital: str) -> Non
     assert (answer.status_code, answer.json()["violations"][0]["where"]) == (422, "body.inference")
 
 
+def test_references_need_inference(shared: Service, hospital: str) -> None:
+    asked = body(hospital, inference=False, reference={"ward": "south"})
+    answer = shared.call("analyst", "POST", "/v1/quotes", json=asked)
+    assert (answer.status_code, answer.json()["violations"][0]["where"]) == (422, "body.reference")
+
+
 def test_a_model_without_inference_has_no_table(shared: Service, hospital: str) -> None:
     quote = shared.call("analyst", "POST", "/v1/quotes", json=body(hospital, inference=False)).json()
     assert "expected_table" not in quote

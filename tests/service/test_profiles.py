@@ -38,6 +38,9 @@ def _post(service: Service, path: str, dataset: str, body: dict[str, Any], **cha
     return service.call("analyst", "POST", f"/v1/{path}", json=body | {"dataset": dataset} | changes)
 
 
+MEDIAN = {"method": {"name": "quantiles", "shares": [0.5]}, "columns": ["age"], "privacy": {"epsilon": 0.1}}
+
+
 def _quote(service: Service, dataset: str, body: dict[str, Any], **changes: Any) -> dict[str, Any]:
     answer = _post(service, "quotes", dataset, body, **changes)
     assert answer.status_code == 200, answer.text
@@ -90,6 +93,8 @@ def test_a_profile_is_charged_once_and_a_later_job_charges_only_its_training(
         assert service.call(None, "POST", "/v1/receipts/verify", json=receipt).json()["valid"]
         assert _get(service, f"datasets/{dataset}")["profile"] == job["id"]
         asking = _quote(service, dataset, REUSED, preparation={"name": "private"})
+        (median,) = _quote(service, dataset, MEDIAN)["interval_width"]
+        assert (median["answer"], median["column"], median["basis"]) == ("quantile 0.5", "age", "profile")
 
     with make_service(home) as service:  # started again
         price = _quote(service, dataset, REUSED)
@@ -177,12 +182,12 @@ def test_what_cannot_be_had_is_refused_in_a_sentence_and_charges_nothing(service
 
     status, code, said = refused(REUSED)
     assert (status, code) == (422, "invalid_request")
-    assert "no profile of this dataset has been released" in said
-    assert "this job released no profile" in refused(REUSED, **asked(elsewhere))[2]
+    assert "no profile" in said
+    assert "no profile" in refused(REUSED, **asked(elsewhere))[2]
     for unknown in ("job_x", trained):
-        assert "this job released no profile" in refused(REUSED, **asked(unknown))[2]
+        assert "no profile" in refused(REUSED, **asked(unknown))[2]
     _, code, said = refused(PROFILE, privacy={"epsilon": 0.5, "delta": 0.0})
-    assert (code, "need delta > 0" in said) == ("unsupported_combination", True)
+    assert (code, "delta > 0" in said) == ("unsupported_combination", True)
     assert "body.target Unknown field `target` in the request body" in refused(PROFILE, target="income")[2]
     assert "body.method.profile.bins" in refused(PROFILE, method={"name": "profile", "bins": 0})[2]
     assert "body.target" in refused({key: value for key, value in JOB.items() if key != "target"})[2]
@@ -191,7 +196,7 @@ def test_what_cannot_be_had_is_refused_in_a_sentence_and_charges_nothing(service
     profile = _done(service, dataset, PROFILE)["id"]
     before = service.durable(dataset)
     _, code, said = refused(REUSED, privacy={"epsilon": 0.5, "delta": 0.0})
-    assert (code, "need delta > 0" in said) == ("unsupported_combination", True)
+    assert (code, "delta > 0" in said) == ("unsupported_combination", True)
     _, code, said = refused(REUSED, row_norm=0.5)
     assert (code, "row_norm" in said) == ("unsupported_combination", True)
     assert service.durable(dataset) == before

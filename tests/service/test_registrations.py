@@ -51,6 +51,7 @@ FIELDS = {
     "folder": _column("folder", "another"),
 }
 HASHED = {
+    "repeated key": lambda row: row.update(spec=row["spec"].replace("{", '{"neighbors": "zero_out", ', 1)),
     "bound": _narrowed,
     "storage": _declared("storage", "partitions"),
     "targets": _declared("targets", ["income"]),

@@ -21,7 +21,7 @@ FOLDER = Path(__file__).parents[2] / "docs/pictures"
 DELTA = 1e-6
 BUDGET, JOB = Privacy(2.0, DELTA), Privacy(0.5, DELTA)  # of the tutorial
 _BLUE, _ORANGE, _GREEN, _GREY = "#0072B2", "#D55E00", "#009E73", "#888888"
-_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 620, 270, 60, 600, 20, 225
+_WIDTH, _HEIGHT, _MARGIN, _RIGHT, _TOP, _BOTTOM = 620, 270, 60, 600, 20, 225
 _WIDE = 1.959964  # half-width of a 95 % interval, in stds
 _MAX_ROWS = 8  # of a person, in the picture of the noise
 
@@ -54,12 +54,12 @@ def noise() -> str:
 
     def at(epsilon: float, value: float) -> tuple[float, float]:
         across, up = math.log10(epsilon / 0.01) / 3, math.log10(value) / 4
-        return _LEFT + across * (_RIGHT - _LEFT), _BOTTOM - up * (_BOTTOM - _TOP)
+        return _MARGIN + across * (_RIGHT - _MARGIN), _BOTTOM - up * (_BOTTOM - _TOP)
 
     parts = []
     for power in range(5):
         y = at(1.0, 10.0**power)[1]
-        parts += [line([(_LEFT, y), (_RIGHT, y)], _GREY, 0.4), text(_LEFT - 42, y + 4, f"{10**power:,}")]
+        parts += [line([(_MARGIN, y), (_RIGHT, y)], _GREY, 0.4), text(_MARGIN - 42, y + 4, f"{10**power:,}")]
     parts += [text(at(epsilon, 1)[0] - 8, _BOTTOM + 16, f"{epsilon:g}") for epsilon in (0.01, 0.1, 1.0, 10.0)]
     for max_rows, color, name in (
         (1, _BLUE, "one row"),
@@ -71,7 +71,7 @@ def noise() -> str:
     x, y = at(0.05, within(0.05))
     parts += [line([(x, y), (x, _BOTTOM)], _GREY, 1, "3 3"), text(x + 6, _BOTTOM - 8, f"{within(0.05):.0f} at 0.05")]
     parts.append(
-        text(_LEFT, _BOTTOM + 36, "epsilon (below) and the distance within which 95 of 100 noisy counts lie (left)")
+        text(_MARGIN, _BOTTOM + 36, "epsilon (below) and the distance within which 95 of 100 noisy counts lie (left)")
     )
     return drawing(_WIDTH, _HEIGHT, parts)
 
@@ -79,19 +79,19 @@ def noise() -> str:
 def budget() -> str:
     """Draw what equal jobs of the tutorial guarantee together, and the sum of their epsilons."""
     spent = spending()
-    most, steps = BUDGET.epsilon * 1.5, len(spent) + 1
+    highest, steps = BUDGET.epsilon * 1.5, len(spent) + 1
 
     def at(jobs: float, epsilon: float) -> tuple[float, float]:
-        return _LEFT + jobs / steps * (_RIGHT - _LEFT), _BOTTOM - epsilon / most * (_BOTTOM - _TOP)
+        return _MARGIN + jobs / steps * (_RIGHT - _MARGIN), _BOTTOM - epsilon / highest * (_BOTTOM - _TOP)
 
     parts = []
     for epsilon in (0.0, 1.0, 2.0, 3.0):
         y = at(0, epsilon)[1]
-        parts += [line([(_LEFT, y), (_RIGHT, y)], _GREY, 0.4), text(_LEFT - 24, y + 4, f"{epsilon:g}")]
+        parts += [line([(_MARGIN, y), (_RIGHT, y)], _GREY, 0.4), text(_MARGIN - 24, y + 4, f"{epsilon:g}")]
     parts += [text(at(jobs, 0)[0] - 4, _BOTTOM + 16, str(jobs)) for jobs in range(1, steps + 1)]
     limit = at(0, BUDGET.epsilon)[1]
-    parts += [line([(_LEFT, limit), (_RIGHT, limit)], _GREEN, 2), text(_LEFT + 4, limit - 6, "the budget", _GREEN)]
-    sums = [(jobs, jobs * JOB.epsilon) for jobs in range(int(most / JOB.epsilon) + 1)]
+    parts += [line([(_MARGIN, limit), (_RIGHT, limit)], _GREEN, 2), text(_MARGIN + 4, limit - 6, "the budget", _GREEN)]
+    sums = [(jobs, jobs * JOB.epsilon) for jobs in range(int(highest / JOB.epsilon) + 1)]
     parts += [
         line([at(*each) for each in sums], _GREY, 1.5, "6 3"),
         text(*at(6.2, 2.75), "sum of the epsilons"),
@@ -101,7 +101,9 @@ def budget() -> str:
         line([at(*each) for each in curve], _BLUE, 2),
         text(*at(6.2, 1.1), "epsilon of all jobs together", _BLUE),
     ]
-    parts.append(text(_LEFT, _BOTTOM + 36, f"jobs of epsilon {JOB.epsilon:g} (below) and epsilon at delta 1e-6 (left)"))
+    parts.append(
+        text(_MARGIN, _BOTTOM + 36, f"jobs of epsilon {JOB.epsilon:g} (below) and epsilon at delta 1e-6 (left)")
+    )
     return drawing(_WIDTH, _HEIGHT, parts)
 
 

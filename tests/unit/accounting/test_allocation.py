@@ -235,9 +235,9 @@ def test_a_search_for_noise_asks_little_of_the_profile(monkeypatch: pytest.Monke
     """What a quote costs. Before, four passes asked for 1,500 sums, then 240."""
     asked, real = [], slot_sums.excess
 
-    def counted(*args: Any) -> float:
+    def counted(*args: Any, **hints: Any) -> float:
         asked.append(args)
-        return real(*args)
+        return real(*args, **hints)
 
     monkeypatch.setattr(slot_sums, "excess", counted)
     for count, most in ((1, 60), (4, 180)):
@@ -287,16 +287,9 @@ def test_a_larger_epsilon_is_not_certified_where_a_smaller_one_is() -> None:
     less, more = (epsilon_of_one_use(mechanism, 0.4220200783841239 * (1 + share), delta) for share in (0.0, 1e-7))
     assert more == pytest.approx(less, rel=1e-3)
     assert less < 28.5
-    found = epsilon_of_one_use(RandomAllocation(1.0, 2), 0.5, 1e-6)  # 26.36, the last of five crossings, was found
+    found = epsilon_of_one_use(RandomAllocation(1.0, 2), 0.5, 1e-6)  # 26.36 was found, then 17.74
     assert exact_two_slots(1.0, 2.0, math.exp(found)) <= 1e-6
-    assert 16.86 < found < 18
-
-
-@pytest.mark.slow
-def test_a_larger_epsilon_needs_less_noise_where_rounding_dominates() -> None:
-    asked = (Query("half_pass", 1, RandomAllocation(1.0, 3)),)
-    noise = [calibrate(asked, Privacy(e, 1e-6)).plan.queries[0].noise_multiplier for e in (14.0, 16.0, 20.0)]
-    assert noise[0] > noise[1] > noise[2]
+    assert 16.86 < found < 16.88
 
 
 @pytest.mark.slow
@@ -311,7 +304,7 @@ def test_a_search_that_ends_where_the_bound_jumps_leaves_room_for_other_platform
 
 @pytest.mark.slow
 def test_no_number_is_lost_at_the_edges() -> None:
-    for slots in (1, 7, 3000):
+    for slots in (1, 2, 5, 7, 3000):
         for z in (0.06, 0.3, 5.0, 1e4):
             for form in ("independent", "ordered"):
                 for epsilon in (0.0, 1e-3, 2.0, 50.0, 100.0):

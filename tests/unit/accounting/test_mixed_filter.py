@@ -88,7 +88,7 @@ def test_thresholds_share_one_delta(epsilon: float, delta: float) -> None:
 
 
 def test_what_makes_no_filter_is_refused() -> None:
-    with pytest.raises(OutOfRange, match="delta must be 0"):
+    with pytest.raises(OutOfRange, match="delta"):
         Filter.open("gdp_rdp", Privacy(1.0))
     for slack in (6e-7, -1e-9, math.nan):
         with pytest.raises(OutOfRange, match=r"slack|finite"):

@@ -147,14 +147,14 @@ def test_a_family_has_the_unit_that_its_ledger_opened_with() -> None:
         if (opened or Unit()) == (joined or Unit()):
             assert verify_ledger(entries).sequence == 2
         else:
-            with pytest.raises(LedgerInvalid, match="entry 2 joins records of another unit"):
+            with pytest.raises(LedgerInvalid, match="entry 2"):
                 verify_ledger(entries)
 
 
 def test_a_ledger_that_does_not_hold_is_no_witness() -> None:
     with pytest.raises(LedgerInvalid):
         verify_receipt(signed(), KEYS, overspent())
-    with pytest.raises(LedgerInvalid, match="does not contain the head"):
+    with pytest.raises(LedgerInvalid, match="the head"):
         verify_receipt(signed(), KEYS, LEDGER, [Head(4, "0" * 64)])
     with pytest.raises(ReceiptInvalid):
         verify_receipt([], KEYS, LEDGER)

@@ -188,7 +188,7 @@ def test_a_sheet_of_a_workbook_is_checked_and_registered(
     cells = [[float(age), sex, income] for age, sex, income in rows[1:]]
     book = workbook(tmp_path / "people.xlsx", {"notes": [["x"]], "2025": [rows[0], *cells]})
     code, _, err = run("check", str(book), "--spec", str(spec))
-    assert (code, "several sheets. Name one of 'notes', '2025'" in err) == (1, True)
+    assert (code, "'notes', '2025'" in err) == (1, True)
     of_it = (str(book), "--sheet", "2025", "--spec", str(spec))
     told = _document(run("check", *of_it, "--json"))
     assert told == _document(run("check", str(file), "--spec", str(spec), "--json"))
@@ -412,7 +412,7 @@ def test_what_people_read(run: Run, people: tuple[Path, Path, str], tmp_path: Pa
     code, _, err = run("predict", job, str(foreign), *with_spec)
     assert (code, "cannot be unpacked" in err) == (1, True), err
     code, _, err = run("predict", "nowhere.json", str(file))
-    assert (code, "is neither a file nor a job's id" in err) == (1, True), err
+    assert (code, "job's id" in err) == (1, True), err
     code, out, _ = run("datasets", name)
     assert (code, re.search(r"^sex +category +f, m +-$", out, re.M) is not None) == (0, True)
     code, out, _ = run("server", "health", "--metrics")

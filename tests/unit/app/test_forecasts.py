@@ -172,8 +172,8 @@ def test_fewer_runs_are_made_by_default_if_more_would_exceed_the_work_limit() ->
     design = Design.of(_spec(), _asked("well").job)
     problem = Problem(Logistic(), n=10**6, d=design.d, row_norm=design.row_norm, columns=design.columns)
     few, many = ([plan(methods.DpGd(steps=steps), problem, Privacy(1.0, 1e-6))] for steps in (10, 30_000))
-    assert forecasts._fitting(few, None) == (10, forecasts._affordable(few, 10))
-    runs, records = forecasts._fitting(many, None)
+    assert forecasts.fitting(few, None) == (10, forecasts._affordable(few, 10))
+    runs, records = forecasts.fitting(many, None)
     assert (runs, records) == (3, forecasts._affordable(many, 3))
     with pytest.raises(OutOfRange):
-        forecasts._fitting(many, 10)
+        forecasts.fitting(many, 10)

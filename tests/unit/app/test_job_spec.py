@@ -152,7 +152,7 @@ def test_a_method_of_a_whole_table_is_refused() -> None:
     asked = ASKED[1]
     document = json.loads(_spec(asked, _problems(asked)[0], RUN).to_json())
     document["method"] = {"name": "profile", "bins": 4}
-    with pytest.raises(ValidationError, match="a statistic needs a table"):
+    with pytest.raises(ValidationError, match="statistic"):
         JobSpec.model_validate_json(json.dumps(document))
 
 
@@ -173,7 +173,7 @@ def test_an_output_is_a_list_of_finite_coefficients_or_is_not_released() -> None
 
     assert read([0.25, -1.0]).coefficients == (0.25, -1.0)
     for wrong in ({"0": 0.25}, "0.25", 0.25, None, [math.nan], [math.inf], [1e301], ["0.25"], [True], [[0.25]]):
-        with pytest.raises(release.Unreleasable, match="not one of ours"):
+        with pytest.raises(release.Unreleasable, match="of ours"):
             read(wrong)
 
 

@@ -41,7 +41,7 @@ def told(counts: Any, std: float, n: int | None) -> dict[str, Measured]:
 @pytest.mark.slow
 @pytest.mark.parametrize(("n", "std", "is_known"), [(400, 1.0, True), (400, 8.0, True), (1000, 3.0, False)])
 def test_ends_hold_the_truth_as_often_as_they_say(n: int, std: float, is_known: bool) -> None:
-    """Of 240 releases, if they hold 93 of 100, one of 36 counts is below what is asked with a chance under 1e-9.
+    """Of 240 releases, if they hold 93 of 100, one of 36 counts is below what is asked with a chance under 1e-7.
 
     Noise alone of the records themselves; noise and sampling of what they are a sample of. A person's rows that are all
     alike count as one record, and the rows' number is not known then.

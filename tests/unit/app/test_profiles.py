@@ -14,8 +14,8 @@ from app.datasets.profiles import Released
 from app.http.errors import ApiError
 from app.jobs import release
 from app.jobs.store import JobRow
-from app.results import profiles
-from app.results.intervals import WIDE, stds_of
+from app.results import profiles, statistics
+from app.results.intervals import WIDE, Rows, quantile, stds_of
 from app.results.widths import widths
 from app.sources.spec import JobSpec
 from app.wire import StatisticRequest
@@ -73,10 +73,10 @@ def test_numbers_are_in_their_own_units() -> None:
     assert sex.counts == pytest.approx([N / 2, N / 2, 0])
     for told, values, step in ((age, AGE, 2), (paid, PAID, 25)):
         assert told.quantiles is not None
-        for quantile in told.quantiles:
-            exact = np.quantile(values, quantile.share)
-            assert exact <= quantile.at.value <= exact + step
-            assert quantile.at.low <= exact <= quantile.at.high
+        for each in told.quantiles:
+            exact = np.quantile(values, each.share)
+            assert exact <= each.at.value <= exact + step
+            assert each.at.low <= exact <= each.at.high
 
 
 @pytest.mark.slow
@@ -209,3 +209,24 @@ def test_the_quoted_width_of_a_standard_deviation_is_that_of_evenly_spread_value
     (quoted,) = [each for each in widths(spec) or () if (each.answer, each.column) == ("std", "age")]
     stds = stds_of(spec.method, spec.problem, spec.release_plan.plan)
     assert 0 < quoted.width < 2 * WIDE * 20 * stds["variances"] / (2 * math.sqrt(1 / 3))
+
+
+def test_quoted_widths_of_quantiles_use_a_released_profile_of_the_same_declaration() -> None:
+    age = released(spec_of(bins=40))[0]
+    row = dataset(N)
+    declared = {"name": "d", "columns": COLUMNS, "budget": {"epsilon": 3.0, "delta": 1e-6}}
+    row = replace(row, spec=DatasetSpec.model_validate_json(json.dumps(declared)))
+    method = {"name": "quantiles", "bins": 40, "shares": [0.05, 0.5]}
+    asked = {"dataset": "ds_1", "columns": ["age"], "method": method, "privacy": {"epsilon": 0.5}}
+    spec = price(row, StatisticRequest.model_validate_json(json.dumps(asked)), SETTINGS).spec
+    counts = np.maximum(age.counts, 0)
+    counts *= N / counts.sum()
+    std = stds_of(spec.method, spec.problem, spec.release_plan.plan)["histograms"]
+    quoted, even = statistics.widths(spec, {"age": age}), statistics.widths(spec)
+    for share, each in zip((0.05, 0.5), quoted, strict=True):
+        exact = quantile(share, counts, np.linspace(20, 60, 41), std, Rows(N, 0.0)).at
+        assert each.basis == "profile"
+        assert each.width == pytest.approx(exact.high - exact.low)
+    assert [each.width for each in quoted] != [each.width for each in even]
+    other = age.model_copy(update={"column": age.column.model_copy(update={"upper": 70.0})})
+    assert statistics.widths(spec, {"age": other}) == even, "a profile of another declaration is not used"

@@ -236,7 +236,7 @@ def test_stored_files_of_another_length_width_or_type_are_refused(
 @pytest.mark.parametrize("block", [np.zeros((2, 3)), np.zeros(2), np.zeros((2, 2), np.float32)], ids=str)
 def test_a_block_of_another_width_or_type_is_not_written(tmp_path: Path, block: Any) -> None:
     with MatrixWriter(tmp_path / "m.npy", 2) as writer:
-        with pytest.raises(ValueError, match="declared type and width"):
+        with pytest.raises(ValueError, match="type and width"):
             writer.append(block)
         writer.append(np.ones((1, 2)))
     assert np.load(tmp_path / "m.npy").tolist() == [[1.0, 1.0]]
@@ -279,9 +279,9 @@ def test_a_matrix_that_would_be_too_wide_is_refused() -> None:
     wide = [CITY | {"name": f"c{i}", "categories": many} for i in range(16)]
     with pytest.raises(DesignError, match="262144 columns"):
         design({}, SEX, *wide)
-    with pytest.raises(DesignError, match="87381 columns, counting each category, for 3 classes"):
+    with pytest.raises(DesignError, match="87381 columns"):
         design({"target": "city"}, CITY, *wide[:6])
-    with pytest.raises(DesignError, match="at most 262144 columns, counting each category"):
+    with pytest.raises(DesignError, match="262144 columns"):
         Table.of(spec(*wide))
     assert design({"target": "city"}, CITY, *wide[:5]).size == 3 * (5 * (2**14 + 1) + 1)
     made = design({}, SEX, *wide[:15])

@@ -71,7 +71,7 @@ def test_an_encoding_is_undone_before_anything_is_read(
 @pytest.mark.parametrize("text", ["x", "x,c\n2.5,red\n"])
 def test_utf_16_says_in_which_order_its_bytes_are(tmp_path: Path, text: str) -> None:
     """Without the mark at its beginning the file is refused, as one of another encoding is."""
-    with pytest.raises(Unreadable, match="Line 1 is not UTF-16"):
+    with pytest.raises(Unreadable, match="UTF-16"):
         read(tmp_path / "file", text.encode("utf-16-le"), encoding="utf-16")
 
 
@@ -251,10 +251,14 @@ def test_what_a_spec_says_of_its_file_fits_its_columns(wrong: dict[str, Any], wh
 @pytest.mark.parametrize(
     ("bound", "dialect", "what"),
     [
-        ("100.000", {"decimal": ",", "thousands": "."}, "columns.0.upper is ambiguous: .* 100000 in .* and 100 with"),
-        ("1,000", {"thousands": ","}, "columns.0.upper must be a number, not text. Write 1000 as"),
-        ("12,5", {"decimal": ","}, "columns.0.upper must be a number, not text. Write 12.5 as"),
-        ("12.5", {}, "columns.0.upper must be a number, not text. Write 12.5 as"),
+        (
+            "100.000",
+            {"decimal": ",", "thousands": "."},
+            r"columns.0.upper\s+is ambiguous: .* 100000 in",
+        ),
+        ("1,000", {"thousands": ","}, r"columns.0.upper\s+must be a number, not text. Write 1000 as"),
+        ("12,5", {"decimal": ","}, r"columns.0.upper\s+must be a number, not text. Write 12.5 as"),
+        ("12.5", {}, r"columns.0.upper\s+must be a number, not text. Write 12.5 as"),
     ],
 )
 def test_a_bound_written_as_text_is_refused_with_its_readings(bound: str, dialect: dict[str, Any], what: str) -> None:

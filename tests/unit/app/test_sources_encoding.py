@@ -253,7 +253,7 @@ def test_the_encoder_of_a_category_is_a_category_encoder() -> None:
 
 def test_categories_are_distinct_and_a_default_is_one_of_them() -> None:
     assert category("a", "b", default="b").default == "b"
-    with pytest.raises(ValueError, match="default must be one of the categories"):
+    with pytest.raises(ValueError, match="default"):
         category("a", "b", default="c")
     with pytest.raises(ValueError, match="must be distinct"):
         category("a", "b", "a")

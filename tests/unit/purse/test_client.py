@@ -679,7 +679,7 @@ def test_prediction_by_softmax_is_a_probability_for_each_class() -> None:
     assert predict(level, []).shape == (0, 3)
     with pytest.raises(ValueError, match="link softmax"):
         predict(level.model_copy(update={"classes": ["a", "b"]}), rows)
-    with pytest.raises(ValueError, match="several rows of coefficients"):
+    with pytest.raises(ValueError, match="several rows"):
         predict(level.model_copy(update={"link": "logistic"}), rows)
     with pytest.raises(ValueError, match="coefficients"):
         predict(level.model_copy(update={"intercept": [0.0, 0.0]}), rows)
@@ -854,7 +854,7 @@ def test_receipt_is_verified_offline_against_saved_keys_only(tmp_path: Path) -> 
         assert isinstance(malformed.value.__cause__, ReceiptInvalid)
     with pytest.raises(NotVerified, match="not a receipt"):
         load(saved, saved)
-    with pytest.raises(NotVerified, match="not a key set"):
+    with pytest.raises(NotVerified, match="key set"):
         load(path, path)
 
 

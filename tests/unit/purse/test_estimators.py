@@ -190,7 +190,7 @@ def test_an_accountant_is_refused_in_a_fork_of_its_process(monkeypatch: pytest.M
     X, y = _rows(20)
     accountant = purse.BudgetAccountant(1.0, 1e-6)
     monkeypatch.setattr(os, "getpid", lambda: -1)
-    with pytest.raises(ValueError, match="in a fork of that, each would be a budget of its own"):
+    with pytest.raises(ValueError, match="fork"):
         _logistic(accountant=accountant).fit(X, y)
     assert accountant.fits == 0
 
@@ -207,7 +207,7 @@ def test_weights_are_refused_and_nothing_is_charged(estimator: str) -> None:
     X, y = _rows(20)
     accountant = purse.BudgetAccountant(1.0, 1e-6)
     model = getattr(purse, estimator)(bounds=(-1, 1), accountant=accountant)
-    with pytest.raises(TypeError, match="does not have sample_weight: weights would multiply"):
+    with pytest.raises(TypeError, match="sample_weight"):
         model.fit(X, y, sample_weight=np.ones(20))
     with pytest.raises(TypeError, match="no colour"):
         model.fit(X, y, colour=1)
@@ -226,13 +226,13 @@ def test_a_category_without_rows_has_coefficient_0_and_is_warned_of() -> None:
     coefficients = dict(zip(model.coef_names_[1:], model.coef_[0][1:], strict=True))
     assert [value == 0.0 for value in coefficients.values()] == absent.tolist()
     assert absent.any(), "two of the categories have no row; each passes with probability 0.023"
-    with pytest.warns(UnsupportedCategory, match="in columns: column 1"):
+    with pytest.warns(UnsupportedCategory, match="column 1"):
         model.predict([[0.5, value] for value in (2, 3)])
 
 
 def test_a_regressor_needs_the_bounds_of_its_target() -> None:
     X, y = _rows(20)
-    with pytest.raises(ValueError, match="target_bounds must be declared"):
+    with pytest.raises(ValueError, match="target_bounds"):
         purse.PrivateLinearRegression(bounds=(-1, 1)).fit(X, y)
 
 
@@ -347,7 +347,7 @@ def test_a_declaration_of_another_column_is_refused() -> None:
     pandas = pytest.importorskip("pandas", reason="pandas is not installed: no frame is tried")
     frame = pandas.DataFrame(_rows(20)[0], columns=["a", "b", "c"])
     columns = [NumberColumn(name=name, type="number", lower=-1, upper=1) for name in ("a", "c", "b")]
-    with pytest.raises(ValueError, match="bounds of b are those of a column c"):
+    with pytest.raises(ValueError, match="column c"):
         _logistic(bounds=columns).fit(frame, [0, 1] * 10)
     read = NumberColumn(name="beta", source="b", type="number", lower=-1, upper=1)
     assert _logistic(bounds=[columns[0], read, columns[1]]).fit(frame, [0, 1] * 10).coef_names_ == ["a", "b", "c"]
@@ -482,7 +482,7 @@ def test_threads_are_admitted_as_if_one_after_the_other() -> None:
 def test_a_copy_of_a_budget_is_the_budget_and_it_is_not_pickled() -> None:
     accountant = purse.BudgetAccountant(1.0, 1e-6)
     assert copy.copy(accountant) is copy.deepcopy(accountant) is accountant
-    with pytest.raises(TypeError, match="each copy would be a budget of its own"):
+    with pytest.raises(TypeError, match="copy"):
         pickle.dumps(_logistic(accountant=accountant))
     assert repr(accountant) == "BudgetAccountant(1, 1e-06, 'gdp_rdp'; 0 spent)"
 
@@ -504,7 +504,7 @@ def test_a_pipeline_of_public_steps_is_one_and_others_are_named() -> None:
         assert purse.check_pipeline(pipeline) == {}
     learns = ColumnTransformer([("scale", make_pipeline(StandardScaler()), ["a"]), ("rest", "drop", ["b", "c"])])
     nested = make_pipeline(learns, _logistic(bounds=(-3, 3)))
-    with pytest.warns(purse.LearnedFromData, match="StandardScaler. will learn from the rows without privacy"):
+    with pytest.warns(purse.LearnedFromData, match="StandardScaler"):
         assert purse.check_pipeline(nested) == {"columntransformer.scale.standardscaler": ()}
     nested.fit(frame, y)
     with pytest.warns(purse.LearnedFromData, match="has learned mean_"):

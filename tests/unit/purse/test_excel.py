@@ -78,7 +78,7 @@ def test_of_several_sheets_one_is_named_and_none_is_guessed(tmp_path: Path) -> N
     other.write_text("x\n1\n")
     with readable(other) as plain:
         assert plain == other
-    with pytest.raises(ValueError, match="sheet is for Excel workbooks"), readable(other, sheet="2025"):
+    with pytest.raises(ValueError, match="Excel workbooks"), readable(other, sheet="2025"):
         pass
 
 
@@ -88,7 +88,7 @@ def test_of_several_sheets_one_is_named_and_none_is_guessed(tmp_path: Path) -> N
 )
 def test_what_the_dialect_cannot_say_is_refused_with_its_line(value: str, dialect: Any, tmp_path: Path) -> None:
     file = workbook(tmp_path / "stays.xlsx", {"a": [["x", "y"], [1, 1], [value, 1]]})
-    with pytest.raises(ValueError, match="line 3 of the sheet has text") as refused, readable(file, Dialect(**dialect)):
+    with pytest.raises(ValueError, match="line 3") as refused, readable(file, Dialect(**dialect)):
         pass
     assert value not in str(refused.value)
 
@@ -102,7 +102,7 @@ def test_a_time_that_the_format_has_no_place_for_is_no_date(tmp_path: Path) -> N
 def test_what_is_no_workbook_is_said_to_be_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "stays.xlsx"
     file.write_bytes(b"x,y\n1,2\n")
-    with pytest.raises(ValueError, match="cannot be read as a workbook"), readable(file):
+    with pytest.raises(ValueError, match="as a workbook"), readable(file):
         pass
     monkeypatch.setitem(sys.modules, "python_calamine", None)
     with pytest.raises(NotInstalled, match=r"pip install 'privy-purse\[excel\]'"), readable(file):

@@ -96,11 +96,11 @@ def test_a_column_that_is_unknown_or_missing_is_an_error_that_names_it() -> None
         predict(model, [{"age": 1, "sex": "f", "town": "a"}])
     with pytest.raises(ValueError, match=r"Columns that are not in the model: Age, height\."):
         predict(model, [{**ROWS[0], "Age": 3, "height": 2}])
-    with pytest.raises(ValueError, match="rows differ in their columns: town"):
+    with pytest.raises(ValueError, match="columns: town"):
         predict(model, [ROWS[0], {key: value for key, value in ROWS[1].items() if key != "town"}])
     assert predict(model, [{**ROWS[0], "y": "high"}]) == predict(model, ROWS[:1])  # the target may be there
     assert predict(model, []).shape == (0,)
-    with pytest.raises(ValueError, match="Put it into a list"):
+    with pytest.raises(ValueError, match="a list"):
         predict(model, ROWS[0])  # type: ignore[arg-type]
 
 
@@ -247,7 +247,7 @@ def test_categories_without_released_support_are_named_and_warned_of_once() -> N
     assert model.unsupported_categories == {"sex": ["f", "(other)"], "town": ["c"]}
     assert _model("identity").unsupported_categories == {}
     assert "3 categories in sex, town" in model.summary()
-    with pytest.warns(UnsupportedCategory, match="in columns: sex, town") as warned:
+    with pytest.warns(UnsupportedCategory, match="sex, town") as warned:
         model.predict(ROWS)
     assert len(warned) == 1
     with warnings.catch_warnings():

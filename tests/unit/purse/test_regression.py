@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from purse import Model
+from purse.prediction import design
 from purse.regression import Regression
 
 LINES = {
@@ -96,6 +97,22 @@ def test_a_contrast_uses_the_covariance_and_knows_references() -> None:
     for weights in ({"ward = (other)": 1.0}, {"ward = west": 1.0}, {"ward = north": 1.0}, {}):
         with pytest.raises(ValueError, match=r"ward|weights"):
             model().contrast(weights)
+
+
+def test_means_of_rows_have_intervals_unless_a_term_is_not_resolved() -> None:
+    rows = [{"age": 5, "ward": "south"}, {"age": -2, "ward": "north"}, {"age": 0, "ward": "elsewhere"}]
+    found = model().predict(rows, interval=True)
+    assert found[0, 0] == pytest.approx(1 / (1 + math.exp(1.5 - 0.15 + 0.5)))
+    assert found[0] == pytest.approx(1 / (1 + np.exp(-model().regression.margins(*_encoded(rows))[0])))
+    same = model().contrast({"age": -2, "intercept": 1})
+    assert found[1] == pytest.approx(1 / (1 + np.exp(-np.array((same.estimate, same.lower, same.upper)))))
+    assert np.isnan(found[2]).all()
+    in_units = model(link="identity", loss="squared").predict(rows, interval=True)
+    assert in_units[1] == pytest.approx((same.estimate, same.lower, same.upper))
+
+
+def _encoded(rows: Any) -> tuple[Any, Any]:
+    return model().features, design(model(), rows)
 
 
 def test_text_csv_and_latex_have_every_term() -> None:

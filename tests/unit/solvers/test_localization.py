@@ -223,7 +223,7 @@ def test_losses_that_are_not_smooth_are_taken_with_a_stated_bias() -> None:
     width = quote.method.smoothing  # type: ignore[union-attr]
     assert width is not None
     assert width > 0
-    assert "for smoothing the loss" in quote.forecast.statement
+    assert "smoothing" in quote.forecast.statement
     assert plan(Localization(), replace(problem, loss=Logistic()), TARGET).method.smoothing == 0.0  # type: ignore[union-attr]
 
 

@@ -202,9 +202,9 @@ def test_nobody_s_rows_are_a_neighbor_of_one_person_s() -> None:
         found = solve(methods.DpGd(steps=2), problem, none, np.empty(0), Privacy(1.0, 1e-6), Declared(), persons=[])
         assert found.coefficients.shape == (problem.d,)
     for wrong in (np.ones((1, 2)), np.ones((0, 3)), sparse.csr_array((1, 2)), {"a": np.ones(1), "b": np.ones(1)}):
-        with pytest.raises(Unsuitable, match="a row for each entry"):
+        with pytest.raises(Unsuitable, match="each entry"):
             of_persons(wrong, np.empty(0), [], plain, Noise(SeededBits(4)))
-    with pytest.raises(Unsuitable, match="a row for each entry"):
+    with pytest.raises(Unsuitable, match="each entry"):
         of_persons(np.ones((0, 2)), np.ones(1), [], plain, Noise(SeededBits(4)))
 
 
@@ -259,7 +259,7 @@ def test_a_perturbed_objective_pays_for_the_rank_of_a_person() -> None:
 
 def test_a_rank_that_costs_too_much_is_refused() -> None:
     problem = Problem(Logistic(), L2(1e-5), n=10, d=2, row_norm=1.0, unit=Unit("person", 4096))
-    with pytest.raises(Unsuitable, match="ridge is too small"):
+    with pytest.raises(Unsuitable, match="ridge"):
         plan(ObjectivePerturbation(ridge=0.0), problem, Privacy(1.0, 1e-6), preparation=Declared())
 
 

@@ -288,7 +288,7 @@ class TestByProfile:
 
         by, short = ByProfile(KNOWN), ByProfile(KNOWN.at([0, 1]))
         for method in (DpGd(), AdaptiveGd(), Auto()):
-            assert "need delta > 0" in refused(PROBLEM, Privacy(1.0), by, method)
+            assert "delta > 0" in refused(PROBLEM, Privacy(1.0), by, method)
             assert "another layout" in refused(PROBLEM, PRIVACY, short, method)
             assert "declared columns" in refused(replace(PROBLEM, columns=None), PRIVACY, by, method)
             assert "row_norm" in refused(replace(PROBLEM, row_norm=1.0), PRIVACY, by, method)

@@ -1,7 +1,7 @@
 """The schema of version 0.2, the first that was released.
 
-`app.persistence.schema.upgrade` gives a database without our tables the newest ones at once. No database is ever
-upgraded to this revision. Migrations after it start from databases that version 0.2 created.
+`app.persistence.schema.create` gives an empty database the newest tables at once. No database is ever upgraded to this
+revision. Migrations after it start from databases that version 0.2 created.
 """
 
 revision = "0200"
