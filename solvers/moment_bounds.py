@@ -16,9 +16,6 @@ from solvers.problem import Problem
 MOMENTS = {"means", "spread", "variances"}
 """Names of the queries whose answers are private moments."""
 
-TARGET_MOMENTS = {"target_mean", "target_spread"}
-"""Names of the queries about the target alone."""
-
 SLIP = 1 + 8 * UNIT  # relative rounding of a difference, a product and a shortening
 
 

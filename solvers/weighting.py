@@ -13,7 +13,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from solvers.moment_bounds import MOMENTS
 from solvers.problem import Vector
+
+MOMENTS_OF_TABLES = MOMENTS | {"target_mean", "target_spread"}
+"""Names of the queries of a weighted run that are moments of the columns and of the target."""
 
 LEAST_NORM = 1e-150
 """Norm that replaces smaller ones, so that no quotient overflows; the rows of empty slots have norm 0."""

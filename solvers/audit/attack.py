@@ -28,11 +28,12 @@ from solvers.data_access.data import Data
 from solvers.data_access.oracles import DataOracles, split
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.methods import Run
-from solvers.moment_bounds import MOMENTS, TARGET_MOMENTS
+from solvers.moment_bounds import MOMENTS
 from solvers.oracles import Sampled
 from solvers.preparation import Preparation
 from solvers.problem import Problem, Vector
 from solvers.solve import AS_DECLARED
+from solvers.weighting import MOMENTS_OF_TABLES
 
 TestStatistic = Callable[[Vector], float]
 
@@ -93,7 +94,7 @@ class ScoringOracles:
 
     def weighted(self) -> WeightedAttacker:
         """Open the oracle of weighted scores and curvatures."""
-        moments_plan, plan = split(self._plan, MOMENTS | TARGET_MOMENTS)
+        moments_plan, plan = split(self._plan, MOMENTS_OF_TABLES)
         oracle, data = self._oracles.weighted(), self._neighbors.data
         moments = StandardisedAttacker(oracle.moments, self.problem, moments_plan, *data)
         self._attacker = WeightedAttacker(oracle, moments, self.problem, plan, data)

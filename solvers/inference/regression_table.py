@@ -40,6 +40,7 @@ from solvers.preparation import moments as column_moments
 from solvers.preparation.moments import Moments, columns_of
 from solvers.problem import Problem, Vector
 from solvers.regularizers import NoRegularizer
+from solvers.weighting import MOMENTS_OF_TABLES
 
 _LATE = len(STEPS) - 3  # index of the step before which the scale of residuals is released again
 _LONGEST_STEP = {"class": 1.5, "number": 2.0}  # in margins
@@ -220,7 +221,7 @@ class RegressionTableRun(WeightedRun):
 
 def _planned(oracle: Weighted, query: str) -> float:
     """Return the noise multiplier of a query, of the moments or of the weighted answers."""
-    is_of_moments = query in moment_bounds.MOMENTS | moment_bounds.TARGET_MOMENTS
+    is_of_moments = query in MOMENTS_OF_TABLES
     return (oracle.moments if is_of_moments else oracle).planned(query).noise_multiplier
 
 
