@@ -1,6 +1,7 @@
-"""Scripts, style sheets and pictures. Their paths contain a digest, so browsers can cache them permanently.
+"""Scripts, styles and pictures of the pages, at paths that contain a digest of all of them.
 
-All files share one digest, so that a module can import another one by a relative path.
+A path therefore never changes its content, and browsers may store it for good. All files share one digest, so that
+modules can import each other by relative paths.
 """
 
 import hashlib
@@ -23,7 +24,7 @@ router = strict_router(prefix=f"{PREFIX}/static", include_in_schema=False)
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file: its bytes, its media type and its SHA-256."""
+    """A static file: its bytes, media type and SHA-256."""
 
     content: bytes
     kind: str
@@ -32,13 +33,13 @@ class File:
 
 @cache
 def files() -> dict[str, File]:
-    """Return the files that are served, by name. Licences and the list of vendored files are not served."""
+    """Return the served files by name. Licences and the list of vendored files are not among them."""
     return {path.name: _read(path) for path in FOLDER.iterdir() if path.suffix in _KINDS}
 
 
 @cache
 def together() -> str:
-    """Return the digest of all files."""
+    """Return a digest of all files."""
     digests = {name: file.digest for name, file in files().items()}
     return hashlib.sha256(repr(sorted(digests.items())).encode()).hexdigest()[:16]
 
@@ -51,7 +52,7 @@ def address(name: str) -> str:
 
 @router.get("/{digest}/{name}")
 def read(request: Request, digest: str, name: str) -> Response:
-    """Return a file, also to visitors who are not signed in."""
+    """Serve a file, without a token."""
     file = files().get(name)
     if file is None or digest != together():
         raise ApiError("not_found")
