@@ -92,10 +92,8 @@ class StandardisedOracle(AbstractOracle):
         check_center(center, self._problem)
         _check_length(radius)
         planned, longest = self._meter.take(query, Gaussian), float(np.linalg.norm(self._farthest(center)))
-        moved, squared_radius = (
-            moment_bounds.variances(self._columns, center, radius, self._relation),
-            radius * radius,
-        )
+        moved = moment_bounds.variances(self._columns, center, radius, self._relation)
+        squared_radius = radius * radius
         moved *= 1 + (self._columns.widths.count(1) + 16) * UNIT  # rounding of the computed ||y||^2
         is_shortened = longest > math.sqrt(self._factor) * squared_radius
         total = self._data.total(Squares(center, squared_radius if is_shortened else math.inf))
@@ -167,6 +165,30 @@ class StandardisedOracle(AbstractOracle):
         """Return total / (n k) + noise, with the per-record bound `moved` of the exact total and the longest term."""
         moved = moment_bounds.of_means(self._problem, moved, longest)
         return self._meter.answer(planned, total / self._problem.slots, moved)
+
+
+class AbstractWithMoments(AbstractOracle):
+    """An oracle of rows whose layout is public, together with the oracle of their moments.
+
+    Parameters
+    ----------
+    moments : the oracle of moments of the same data, with its own part of the plan
+    problem, data, plan, noise, on_answer : as for `AbstractOracle`
+    """
+
+    __slots__ = ("moments",)
+
+    def __init__(
+        self,
+        moments: StandardisedOracle,
+        problem: Problem,
+        data: Summed,
+        plan: Plan,
+        noise: Noise,
+        on_answer: Callable[[int], None] | None = None,
+    ) -> None:
+        super().__init__(problem, data, plan, noise, on_answer)
+        self.moments = moments
 
 
 def _check_length(length: float) -> None:
