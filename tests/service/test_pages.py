@@ -447,6 +447,7 @@ def test_a_model_is_evaluated_on_the_part_that_was_kept_out(shared: Service) -> 
     shared.finished(made.headers["Location"].rpartition("/")[2])
     page = visit(shared, STEWARD, made.headers["Location"]).text
     assert "noise and sampling" in page
+    assert "Evaluation of the model of income" in page
     assert f'href="/pages/jobs/{job}"' in page
     assert page.count("data-chart") == 2, "ROC and calibration"
     model = visit(shared, STEWARD, f"/pages/jobs/{job}").text

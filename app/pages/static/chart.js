@@ -52,6 +52,7 @@ function options(place, { kind, x, lines, axes, is_log: isLog, is_time: isTime, 
     {
       width: place.clientWidth,
       height: HEIGHT,
+      padding: [null, 24, null, null], // room for half of the last mark's label
       cursor: { drag: { x: false } },
       legend: { live: false, show: lines.length > 1 },
       scales: { x: { time: isTime ?? false, distr: isLog ? 3 : 1, ...(ends && { range: () => ends }) }, y },
