@@ -14,6 +14,8 @@ from accounting.errors import CodecError
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SCALARS = (int, float, bool, type(None))
+_LARGEST_SAFE_INTEGER = 2**53 - 1
+_SMALLEST_EXPONENTIAL = 10**21  # a float from here on is written with an exponent
 _UNKNOWN_KEY_ERRORS = ("extra_forbidden", "unexpected_keyword_argument")
 
 T = TypeVar("T")
@@ -25,8 +27,8 @@ def canonical(value: Any) -> bytes:
     Raises
     ------
     CodecError
-        for NaN, infinities, integers beyond 2^53 - 1, lone surrogates, keys that are not strings, values that
-        are not JSON, and nesting too deep to walk.
+        for NaN, infinities, lone surrogates, keys that are not strings, values that are not JSON, nesting too deep to
+        walk, and integers beyond 2^53 - 1 that are not the canonical form of a float.
     """
     try:
         return _written(value).encode()
@@ -139,6 +141,10 @@ def _utf16(name: str) -> bytes:
 
 @lru_cache(4096, typed=True)  # 1, 1.0 and True are equal
 def _number(value: float | bool | None) -> str:
+    if isinstance(value, int) and _LARGEST_SAFE_INTEGER < abs(value) < _SMALLEST_EXPONENTIAL:
+        written = rfc8785.dumps(float(value)).decode()
+        if written == str(value):  # a large float, which is written without an exponent and read as an int
+            return written
     return rfc8785.dumps(value).decode()
 
 
