@@ -1,4 +1,4 @@
-"""What `make quick` leaves out, and how laws are tried."""
+"""Order and selection of tests, Hypothesis profiles, and fixtures for PostgreSQL."""
 
 import gc
 import logging
@@ -15,58 +15,56 @@ from hypothesis import HealthCheck, settings
 from tests.support.postgres import Cluster, NoPostgres, begun
 
 ROOT = Path(__file__).parent
-# Real servers; browsers; statistics with power: of how many files of each one another take turns.
+# Folders whose tests are all slow: servers, browsers, audits. Of two folders, files alternate in this proportion.
 SLOW = {"e2e": 1, "pages": 1, "privacy": 2}
 
-# The same examples on every machine, however slow it is; `--hypothesis-profile=explore` draws others.
+# The suite tries the same examples on every machine; `--hypothesis-profile=explore` draws new ones.
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("suite", settings.get_profile("explore"), derandomize=True)
 settings.load_profile("suite")
 
 
-# Each process that a test starts reads what another has compiled: without that, a second of CPU for each server.
+# Processes that tests start read bytecode that others have written, which saves a second of CPU for each server.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-gc.disable()  # what is imported and collected stays: looking for garbage in it is a third of collecting the suite
+gc.disable()  # imported modules and collected tests are no garbage; searching them takes a third of the collection
 
 
 def pytest_collection_finish() -> None:
-    """From here on only what the tests themselves make is looked through, and seldom."""
+    """Exempt everything that exists from garbage collection, and collect the rest rarely."""
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
     gc.enable()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """What is slow as a whole is not even imported where slow tests are left out."""
-    left_out = config.option.markexpr == "not slow"
-    return True if left_out and collection_path.parent == ROOT and collection_path.name in SLOW else None
+    """Skip the import of slow folders if slow tests are not selected."""
+    is_quick = config.option.markexpr == "not slow"
+    return True if is_quick and collection_path.parent == ROOT and collection_path.name in SLOW else None
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One process more than cores where some wait for servers of their own; no more than gains anything."""
+    """Return one process more than there are cores if some tests wait for servers, and at most four."""
     return min((os.cpu_count() or 1) + (config.option.markexpr != "not slow"), 4)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whole folders are slow; single tests elsewhere carry the mark themselves. The slow files come first, one that
-    waits for servers beside two that compute.
-    """
-    places: dict[str, list[Path]] = {name: [] for name in SLOW}
+    """Mark the tests of slow folders, and put their files first: one that waits for servers for two that compute."""
+    files: dict[str, list[Path]] = {name: [] for name in SLOW}
     for item in items:
-        if (room := item.path.relative_to(ROOT).parts[0]) in SLOW:
+        if (folder := item.path.relative_to(ROOT).parts[0]) in SLOW:
             item.add_marker(pytest.mark.slow)
-            if item.path not in places[room]:
-                places[room].append(item.path)
-    order = {path: place / share for room, share in SLOW.items() for place, path in enumerate(places[room])}
+            if item.path not in files[folder]:
+                files[folder].append(item.path)
+    order = {path: place / share for folder, share in SLOW.items() for place, path in enumerate(files[folder])}
     items.sort(key=lambda item: order.get(item.path, math.inf))
 
 
 @pytest.fixture(autouse=True)
-def _words_again() -> Iterator[None]:
-    """What a worker does to its process, silence, ends with the test that started one here."""
+def _restore_logging() -> Iterator[None]:
+    """Undo what a worker that a test starts in this process does to it: no log and no warnings of NumPy."""
     with np.errstate():
         yield
     logging.disable(logging.NOTSET)
@@ -74,21 +72,21 @@ def _words_again() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
-    """A PostgreSQL server, begun by the first test of this process that asks for it."""
+    """A PostgreSQL server, which the first test of this process that uses it starts."""
     try:
-        made = begun()
-    except NoPostgres as why:
-        pytest.skip(f"no PostgreSQL: {why}")
+        server = begun()
+    except NoPostgres as error:
+        pytest.skip(f"no PostgreSQL: {error}")
     try:
-        made.database()
-        yield made
+        server.database()
+        yield server
     finally:
-        made.close()
+        server.close()
 
 
 @pytest.fixture
 def on_postgres(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    """Every service that this test makes is on one fresh database there."""
+    """PostgreSQL with one fresh database, which every service of the test uses."""
     monkeypatch.setenv("PURSE_DATABASE_URL", cluster.emptied())
     return cluster
 

@@ -78,7 +78,7 @@ PAGES: dict[str, tuple[str, str, int]] = {
     "jobs-auditor": ("auditor", "/jobs", 0),
 }
 """By the name of the picture: the role, the address, and the number of charts."""
-PICTURES = {"dataset", "jobs", "model", "evaluation", "cross", "histogram", "ledger", "receipt", "people", "manage"}
+PICTURES = {"dataset", "model", "evaluation", "cross", "histogram", "ledger", "receipt", "people", "manage", "tokens"}
 PHONE_PICTURES = {"jobs", "model"}  # in dark colors
 
 

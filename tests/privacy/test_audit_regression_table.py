@@ -290,7 +290,7 @@ def of_long_rows(work: LongRows, data: Data) -> Callable[[Slots], Vector]:
     return LONG(replace(work, limit=1e12), data)
 
 
-MATRIX = WeightedOracle.__dict__["_WeightedOracle__matrix"]
+MATRIX = WeightedOracle._matrix
 CURVATURES, LONG = Curvatures.on, LongRows.on
 
 
@@ -308,7 +308,7 @@ def test_two_matrices_are_sqrt_2_apart_and_the_off_diagonal_counts_twice() -> No
     np.testing.assert_allclose(one, (np.outer(x, x) / 3)[upper] * factors)
     assert np.linalg.norm(one) == pytest.approx(1.0)
     assert float(np.linalg.norm(one - two)) == pytest.approx(2 * bound)
-    with patch.object(WeightedOracle, "_WeightedOracle__matrix", one_sided):
+    with patch.object(WeightedOracle, "_matrix", one_sided):
         assert np.linalg.norm(one - two) > 2 * term(1, 1, 0, 0, 1, 1)[1]
 
 

@@ -1,4 +1,4 @@
-"""The whole application on a temporary home, with an engine inside the test's process, and one token of each role."""
+"""Fixtures with the whole application in the test's process: a temporary home, and one token of each role."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -43,7 +43,7 @@ def made(home: Path, clock: Clock | None = None, **settings: Any) -> Iterator[Se
 
 @pytest.fixture(scope="session")
 def make_service() -> MakeService:
-    """`with make_service(home, **settings) as service`; twice on one home is a restart."""
+    """`with make_service(home, **settings) as service`; a second service on one home is a restart."""
     return made
 
 
@@ -56,6 +56,6 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """One application for all tests of a file that do not mind what the others leave."""
+    """One application for all tests of a file that may see the datasets and jobs of the others."""
     with made(tmp_path_factory.mktemp("shared") / "home") as service:
         yield service

@@ -20,14 +20,14 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Route, e
 from app.pages.session import COOKIE, PREFIX
 
 DESK, PHONE = {"width": 1000, "height": 720}, {"width": 390, "height": 844}
-_PICTURE_HEIGHT = 800  # pixels
+_PICTURE_HEIGHT = 1000  # pixels
 _AS_WEBP = """async (picture) => {
   const image = new Image();
   image.src = `data:image/png;base64,${picture}`;
   await image.decode();
   const canvas = Object.assign(document.createElement("canvas"), { width: image.width, height: image.height });
   canvas.getContext("2d").drawImage(image, 0, 0);
-  return canvas.toDataURL("image/webp", 0.7);
+  return canvas.toDataURL("image/webp", 0.6);
 }"""
 _AXE = Axe()
 _WAIT_MILLISECONDS = 120_000  # for one step of a page, which a load of 20 slows tenfold

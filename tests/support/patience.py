@@ -1,4 +1,4 @@
-"""How long a test waits for what it has set going."""
+"""Waiting for a condition, with one long time limit."""
 
 import asyncio
 import time
@@ -7,22 +7,22 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-PATIENCE = 600.0  # seconds: a guard against hanging and no expectation, since a load of 20 slows a machine tenfold
+PATIENCE = 600.0  # seconds; only ends tests that hang, because a load of 20 slows a machine tenfold
 
 
-def until(what: Callable[[], T], within: float = PATIENCE) -> T:
-    """What it returns, once that is true; asked less often the longer it takes, since asking takes time of its own."""
-    deadline, rest = time.monotonic() + within, 0.01
-    while not (found := what()):
+def until(condition: Callable[[], T], within: float = PATIENCE) -> T:
+    """Return the first true value of the condition; the intervals between its calls grow up to 0.3 seconds."""
+    deadline, interval = time.monotonic() + within, 0.01
+    while not (value := condition()):
         assert time.monotonic() < deadline, "waited too long"
-        time.sleep(rest)
-        rest = min(1.2 * rest, 0.3)
-    return found
+        time.sleep(interval)
+        interval = min(1.2 * interval, 0.3)
+    return value
 
 
-async def eventually(holds: Callable[[], bool]) -> None:
-    """Returns once it holds."""
+async def eventually(condition: Callable[[], bool]) -> None:
+    """Return when the condition is true."""
     deadline = time.monotonic() + PATIENCE
-    while not holds():
+    while not condition():
         assert time.monotonic() < deadline, "waited too long"
         await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""A world whose jobs are run by a dispatcher on an engine."""
+"""A `World` whose jobs a dispatcher runs on an engine."""
 
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -18,7 +18,7 @@ TIMES: dict[str, Any] = {"lease_seconds": 4.0, "renew_seconds": 0.5}
 
 
 class Running(Generic[E]):
-    """One home, one dataset, and its dispatcher."""
+    """A home with one dataset, and the dispatcher that runs its jobs."""
 
     def __init__(self, home: Path, engine: E) -> None:
         self.engine = engine
@@ -28,18 +28,18 @@ class Running(Generic[E]):
         self.dispatcher.start()
 
     def submit(self, **changes: Any) -> str:
-        """A job's id."""
+        """Submit a job and return its id."""
         job = self.world.submit(self.dataset, **changes).id
         self.dispatcher.wake()
         return job
 
     def finished(self, job: str) -> Job:
-        """The job, once it is over."""
+        """Return the job when it has ended."""
         until(lambda: self.world.job(job).state not in ("queued", "running"))
         return self.world.job(job)
 
     def stop(self) -> None:
-        """The dispatcher, then the world; its books balance."""
+        """Stop the dispatcher, check the books, and close the database."""
         self.dispatcher.stop()
         self.world.check()
         self.world.database.close()

@@ -1,4 +1,4 @@
-"""A real server in a process of its own, to be killed."""
+"""A server in a process of its own, which tests may kill."""
 
 import json
 import os
@@ -25,7 +25,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 def spawned(parent: int) -> list[int]:
-    """The processes under this one that run attempts."""
+    """Return the ids of the worker processes below a process."""
     try:
         children = psutil.Process(parent).children(recursive=True)
         return [child.pid for child in children if "spawn_main" in " ".join(child.cmdline())]
@@ -34,14 +34,14 @@ def spawned(parent: int) -> list[int]:
 
 
 class Server:
-    """One home, and a server on it that may be started, killed and started again.
+    """A home, and a server on it that can be started, killed and started again.
 
     Parameters
     ----------
-    home : of all its lives
-    log : where all its lives print; beside the home if None
-    begin : a statement that its process begins with
-    settings : PURSE_* by their lower-case names
+    home : folder of the server's data
+    log : file that every start appends its output to; beside the home if None
+    begin : a Python statement that its process runs first
+    settings : PURSE_* settings by their lower-case names
     """
 
     def __init__(self, home: Path, log: Path | None = None, begin: str = "", **settings: Any) -> None:
@@ -56,7 +56,7 @@ class Server:
         )
 
     def start(self, within: float = PATIENCE) -> None:
-        """Returns when it is ready."""
+        """Start the process, and return when the server is ready."""
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-c", f"{self._begin}\n{_START}"],
@@ -77,19 +77,19 @@ class Server:
             time.sleep(0.1)
 
     def kill(self) -> None:
-        """kill -9, and nothing else: what its workers do then is theirs."""
+        """Kill the server's process with SIGKILL, but none of its workers."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
 
     def stop(self, within: float = PATIENCE) -> None:
-        """The polite way."""
+        """Send SIGTERM, and wait for the end of the process."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
         self._process.wait(within)
 
     def stop_or_kill(self) -> None:
-        """Whatever it takes."""
+        """Stop the server, or kill it if it does not stop in time."""
         if self.lives():
             try:
                 self.stop()
@@ -97,31 +97,31 @@ class Server:
                 self.kill()
 
     def lives(self) -> bool:
-        """Whether there is a process."""
+        """Return whether the process runs."""
         return self._process is not None and self._process.poll() is None
 
     def cpu_seconds(self) -> float:
-        """What the server's own process has taken, its children left out."""
+        """Return the CPU time of the server's process without its children."""
         times = psutil.Process(self.pid).cpu_times()
         return float(times.user + times.system)
 
     def workers(self) -> list[int]:
-        """The worker processes that it has now."""
+        """Return the ids of the server's worker processes."""
         return spawned(self.pid)
 
     @property
     def pid(self) -> int:
-        """Its own process."""
+        """Id of the server's process."""
         assert self._process is not None
         return self._process.pid
 
     def log(self, last: int | None = 5000) -> str:
-        """What all its lives have printed, or the end of it."""
-        said = self._log.read_text(errors="replace") if self._log.exists() else ""
-        return said if last is None else said[-last:]
+        """Return the output of every start, or its last characters."""
+        text = self._log.read_text(errors="replace") if self._log.exists() else ""
+        return text if last is None else text[-last:]
 
     def upload(self, spec: dict[str, Any], file: bytes) -> str:
-        """The id of a new dataset; `httpx.HTTPStatusError` as `submit`."""
+        """Register a dataset and return its id; raise `httpx.HTTPStatusError` as `submit` does."""
         answer = self.client.post("/v1/datasets", data={"spec": json.dumps(spec)}, files={"file": ("f.csv", file)})
         if answer.status_code in (503, 507):
             answer.raise_for_status()
@@ -129,7 +129,7 @@ class Server:
         return str(answer.json()["id"])
 
     def submit(self, body: dict[str, Any], key: str) -> str:
-        """The id of the job under this key; `httpx.HTTPStatusError` while the database is away, or without room."""
+        """Submit a job and return its id; raise `httpx.HTTPStatusError` after a 503 or 507."""
         answer = self.client.post("/v1/jobs", json=body, headers={"Idempotency-Key": key})
         if answer.status_code in (503, 507):
             answer.raise_for_status()
@@ -137,36 +137,36 @@ class Server:
         return str(answer.json()["id"])
 
     def job(self, job_id: str) -> dict[str, Any]:
-        """A job as it stands."""
+        """Return a job."""
         answer = self.client.get(f"/v1/jobs/{job_id}")
         assert answer.status_code == 200, answer.text
-        found: dict[str, Any] = answer.json()
-        return found
+        job: dict[str, Any] = answer.json()
+        return job
 
     def finished(self, job_id: str, within: float = PATIENCE) -> dict[str, Any]:
-        """A job, once it is over."""
+        """Return a job when it has ended."""
         deadline = time.monotonic() + within
         while (job := self.job(job_id))["state"] in ("queued", "running"):
             assert time.monotonic() < deadline, job
-            time.sleep(0.1)
+            time.sleep(0.4)  # a request costs more CPU than the wait is worth
         return job
 
     def verifies(self, job_id: str) -> bool:
-        """Whether the job's receipt holds, by the server's own word; and there is a model."""
+        """Return whether the server verifies the job's receipt; the job must have a model."""
         assert self.client.get(f"/v1/jobs/{job_id}/model").status_code == 200
         receipt = self.client.get(f"/v1/jobs/{job_id}/receipt").json()
         return bool(self.client.post("/v1/receipts/verify", json=receipt).json()["valid"])
 
     def database(self) -> Database:
-        """Its database, from outside."""
+        """Open the server's database from this process."""
         return Database(self._environment.get("PURSE_DATABASE_URL") or f"sqlite:///{self.home / 'purse.sqlite3'}")
 
     def keys(self) -> dict[str, Any]:
-        """Its public keys, from its home."""
+        """Read the server's public keys from its home."""
         return SigningKeys(self.home).jwks()
 
     def books(self) -> Counter[str]:
-        """`check_books` of its home, whether it lives or not."""
+        """Return the result of `check_books` for the home, whether the server runs or not."""
         database = self.database()
         try:
             return check_books(database, self.keys())

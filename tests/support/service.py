@@ -1,4 +1,4 @@
-"""A running application as tests see it: its callers, a small dataset, a job."""
+"""A running application in the test's process, its callers, and a small dataset and job."""
 
 import itertools
 import json
@@ -17,9 +17,9 @@ from tests.support.inline_engine import InlineEngine
 from tests.support.patience import PATIENCE, until
 
 STEWARD = "steward-" + "s" * 32
-# Tests ask faster than anybody else; what bounds that has its own.
+# No limits on the rate of requests, because tests send them fast.
 UNHURRIED: dict[str, Any] = {"caller_rate": 10**6, "stranger_rate": 10**6, "total_rate": 10**6}
-# Headers that tell of the request itself, and of nothing that it asked for.
+# Headers about the request itself.
 OF_THE_REQUEST = {"x-request-id", "ratelimit", "ratelimit-policy"}
 SPEC: dict[str, Any] = {
     "name": "people",
@@ -36,7 +36,7 @@ JOB: dict[str, Any] = {"target": "income", "privacy": {"epsilon": 0.5}}
 
 
 def people(rows: int = 200, first: int = 0) -> bytes:
-    """A small CSV file that suits SPEC; another for each number of rows and, modulo 60, of the first."""
+    """Return a small CSV file that fits SPEC, different for each row count and each first row modulo 60."""
     lines = (f"{20 + i % 60},{'fm'[i % 2]},{'high' if i % 60 > 30 else 'low'}" for i in range(first, first + rows))
     return ("age,sex,income\n" + "\n".join(lines) + "\n").encode()
 
@@ -47,10 +47,10 @@ class Service:
 
     Parameters
     ----------
-    app, home, engine : what runs
-    client : sends requests; `call` adds a token
-    tokens : by role
-    analysts : who gets a grant on whatever is uploaded
+    app, home, engine : the application, its data folder and its engine
+    client : HTTP client; `call` adds a token
+    tokens : tokens by role
+    analysts : names of the analysts who are granted access to every upload
     """
 
     app: FastAPI
@@ -62,75 +62,75 @@ class Service:
 
     @property
     def database(self) -> Database:
-        """The application's own."""
-        found: Database = self.app.state.services.database
-        return found
+        """The application's database."""
+        database: Database = self.app.state.services.database
+        return database
 
     def call(self, role: str | None, method: str, path: str, **options: Any) -> Response:
-        """One request, with the token of that role, or with none."""
+        """Send a request with the token of the role; without a token if the role is None."""
         headers = dict(options.pop("headers", {}))
         if role is not None:
             headers["Authorization"] = f"Bearer {self.tokens[role]}"
         return self.client.request(method, path, headers=headers, **options)
 
     def upload(self, spec: Any = None, file: bytes | None = None, name: str = "people.csv") -> Response:
-        """Register a dataset as the steward; `spec` may be raw text."""
+        """Register a dataset as the steward, and grant it to the analysts; `spec` may be raw text."""
         text = spec if isinstance(spec, str) else json.dumps(SPEC if spec is None else spec)
         files = {"file": (name, people() if file is None else file)}
-        made = self.call("steward", "POST", "/v1/datasets", data={"spec": text}, files=files)
-        if made.status_code == 201:
+        response = self.call("steward", "POST", "/v1/datasets", data={"spec": text}, files=files)
+        if response.status_code == 201:
             for analyst in self.analysts:
-                self.grant(made.json()["id"], analyst)
-        return made
+                self.grant(response.json()["id"], analyst)
+        return response
 
     def attach(self, dataset: str, file: bytes | None = None, published: str = "last year's file") -> Response:
-        """A public sample of a dataset, from the steward."""
-        sent = {"content": people(100) if file is None else file, "params": {"published": published}}
+        """Attach a public sample to a dataset as the steward."""
+        options = {"content": people(100) if file is None else file, "params": {"published": published}}
         headers = {"Content-Type": "application/octet-stream"}
-        return self.call("steward", "PUT", f"/v1/datasets/{dataset}/sample", headers=headers, **sent)
+        return self.call("steward", "PUT", f"/v1/datasets/{dataset}/sample", headers=headers, **options)
 
     def grant(self, dataset: str, analyst: str) -> None:
-        """From now on the dataset is there for the analyst."""
-        given = self.call("steward", "PUT", f"/v1/datasets/{dataset}/grants/{analyst}")
-        assert given.status_code == 200, given.text
+        """Grant the dataset to the analyst."""
+        response = self.call("steward", "PUT", f"/v1/datasets/{dataset}/grants/{analyst}")
+        assert response.status_code == 200, response.text
 
     def analyst(self, name: str, *datasets: str) -> dict[str, Any]:
-        """A new analyst of this name, who knows of these datasets and of those that come."""
-        made = self.call("steward", "POST", "/v1/tokens", json={"name": name, "role": "analyst"})
-        assert made.status_code == 201, made.text
-        self.tokens[name] = made.json()["token"]
+        """Create an analyst's token, and grant these datasets and all later ones to the analyst."""
+        response = self.call("steward", "POST", "/v1/tokens", json={"name": name, "role": "analyst"})
+        assert response.status_code == 201, response.text
+        self.tokens[name] = response.json()["token"]
         self.analysts.append(name)
         for dataset in datasets:
             self.grant(dataset, name)
-        found: dict[str, Any] = made.json()
-        return found
+        token: dict[str, Any] = response.json()
+        return token
 
     def dataset(self, **changes: Any) -> str:
-        """The id of a fresh dataset, each with another file, and none that a test makes by `people(rows)`."""
+        """Register a dataset with a file that no other has, and return its id."""
         number = next(_numbers)
-        made = self.upload(SPEC | {"name": f"people {number}"} | changes, people(200 + number, first=1))
-        assert made.status_code == 201, made.text
-        return str(made.json()["id"])
+        response = self.upload(SPEC | {"name": f"people {number}"} | changes, people(200 + number, first=1))
+        assert response.status_code == 201, response.text
+        return str(response.json()["id"])
 
     def durable(self, dataset: str) -> tuple[list[Any], list[bytes], list[str]]:
-        """Everything that lasts: every row of every table but heartbeats, budget and ledger as told, every folder."""
+        """Return all durable state: rows of all tables except heartbeats, answers of budget and ledger, and folders."""
         lasting = [table for table in metadata.sorted_tables if table is not holders]
         with self.database.read() as connection:
             tables = [list(connection.execute(sa.select(t).order_by(*t.primary_key))) for t in lasting]
-        told = [self.call("steward", "GET", f"/v1/datasets/{dataset}/{p}").content for p in ("budget", "ledger")]
+        answers = [self.call("steward", "GET", f"/v1/datasets/{dataset}/{p}").content for p in ("budget", "ledger")]
         folders = sorted(str(path.relative_to(self.home)) for path in self.home.rglob("*") if path.is_dir())
-        return tables, told, folders
+        return tables, answers, folders
 
     def started(self, job_id: str) -> dict[str, Any]:
-        """The job, once it waits no more."""
+        """Return the job when it is no longer queued."""
         return self._past(job_id, ("queued",), PATIENCE)
 
     def finished(self, job_id: str, within: float = PATIENCE) -> dict[str, Any]:
-        """The job, once it is over."""
+        """Return the job when it has ended."""
         return self._past(job_id, ("queued", "running"), within)
 
     def _past(self, job_id: str, states: tuple[str, ...], within: float) -> dict[str, Any]:
-        """Asked of the database until it is so, since a request costs ten times as much."""
+        """Poll the database, because a request costs ten times as much."""
 
         def is_past() -> bool:
             with self.database.read() as connection:

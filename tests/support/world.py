@@ -1,4 +1,4 @@
-"""Jobs without HTTP: a database, keys, an analyst, datasets; and what must hold of the books at any moment."""
+"""Jobs without HTTP: a database, keys, an analyst and datasets; and checks of ledgers and jobs."""
 
 import asyncio
 import hashlib
@@ -57,7 +57,7 @@ STEWARD = Principal("idn_steward", "the steward", "steward")
 
 @dataclass(slots=True)
 class World:
-    """A service's inside. Make one with `World.at`."""
+    """The inside of a service; `World.at` makes one."""
 
     settings: Settings
     database: Database
@@ -70,7 +70,7 @@ class World:
 
     @staticmethod
     def at(home: Path, clock: Clock | None = None, **chosen: Any) -> "World":
-        """A fresh one in this folder, or the one that is there already; its clock stands still if it is set by none."""
+        """Open the home in this folder, or create it; without a clock, time stands still."""
         settings = Settings(home=home, **chosen)
         database = open_database(settings, clock or SetClock())
         with database.write() as connection:
@@ -83,13 +83,13 @@ class World:
         return World(settings, database, SigningKeys(home), found, steward)
 
     def dataset(self, rows: int = 200, **changes: Any) -> str:
-        """The id of a fresh dataset with the columns of SPEC, which is there for the analyst."""
+        """Register a dataset with the columns of SPEC, grant it to the analyst, and return its id."""
         dataset = self.register(rows, **changes)
         self.grant(dataset, self.analyst)
         return dataset
 
     def register(self, rows: int = 200, **changes: Any) -> str:
-        """The same, for nobody but stewards."""
+        """Register a dataset with the columns of SPEC, and return its id."""
         self.made += 1
         name = f"people {self.made}"
         folder = self.settings.home / f"upload {self.made}"
@@ -101,11 +101,11 @@ class World:
         return datasets.create(self.database, self.settings, STEWARD, upload).id
 
     def grant(self, dataset: str, analyst: Principal) -> None:
-        """From now on the dataset is there for the analyst."""
+        """Grant the dataset to the analyst."""
         grants.give(self.database, STEWARD, dataset, analyst.id)
 
     def join(self, name: str, *datasets: str) -> Principal:
-        """A new analyst, who knows of these datasets."""
+        """Create an analyst, and grant these datasets to the analyst."""
         with self.database.write() as connection:
             tokens.add(connection, name, "analyst", f"secret of {name}", self.database.timestamp())
         found = asyncio.run(tokens.find(self.database, f"secret of {name}"))
@@ -119,7 +119,7 @@ class World:
         return stewardship.amend(self.database, STEWARD, dataset, change)
 
     def charge(self, dataset: str, label: str, noise_multiplier: float) -> ExternalCharged:
-        """What a Gaussian mechanism cost elsewhere, whether it fits or not."""
+        """Charge a Gaussian mechanism that ran elsewhere, even beyond the budget."""
         asked = ExternalCharge(label=label, event=GaussianDpEvent(noise_multiplier), exceeds=True)
         return charges.charge(self.database, self.steward, dataset, asked)
 
@@ -128,7 +128,7 @@ class World:
         return stewardship.erase(self.database, self.settings, STEWARD, dataset)
 
     def submit(self, dataset: str, key: str | None = None, owner: Principal | None = None, **changes: Any) -> Job:
-        """A job of JOB's kind, ada's if nobody is named."""
+        """Submit JOB with changes; its owner is ada by default."""
         owner = owner or self.analyst
         asked, key = request(dataset, **changes), key or new_id("key")
         before = asyncio.run(service.submitted(self.database, owner, key, asked))
@@ -137,7 +137,7 @@ class World:
         return service.submit(self.database, owner, key, self.priced(dataset, **changes), self.limits)
 
     def priced(self, dataset: str, **changes: Any) -> Priced:
-        """Such a job's price."""
+        """Return the price of JOB with changes."""
         with self.database.read() as connection:
             row = dataset_store.get(connection, dataset)
         assert row is not None
@@ -150,7 +150,7 @@ class World:
         return self.database.clock
 
     def claim(self) -> Claim | None:
-        """The next attempt, in the hands of a holder of its own that takes nobody for dead by itself."""
+        """Claim the next attempt for a holder of its own, which never declares other holders dead."""
         holder = Holder(self.database.clock, float("inf"))
         claim = attempts.claim(self.database, holder)
         if claim is not None:
@@ -158,13 +158,13 @@ class World:
         return claim
 
     def end(self, claim: Claim, how: str | None = None) -> bool:
-        """The attempt ends with an output, or otherwise, and this is told at once."""
+        """End the attempt with an output or as `how` says, and publish it at once."""
         if not attempts.end(self.database, claim, how or output(claim), self.database.clock.ticks()):
             return False
         return how == attempts.VANISHED or self.tell() > 0
 
     def release(self, dataset: str) -> str:
-        """A job of a fifth of the budget, run and told: its id."""
+        """Run and publish a job of epsilon 0.2, and return its id."""
         job = self.submit(dataset, privacy={"epsilon": 0.2})
         claim = self.claim()
         assert claim is not None
@@ -172,7 +172,7 @@ class World:
         return job.id
 
     def tell(self) -> int:
-        """Lets the time come at which all that has ended may be told: how many ends that are."""
+        """Advance the clock until every end is published, and return their number."""
         count, teller = 0, Holder(self.database.clock, float("inf"))
         while True:
             ready, soon = attempts.due(self.database, teller)
@@ -187,12 +187,12 @@ class World:
             self.clock.pass_(soon)
 
     def expire(self) -> None:
-        """Every holder is dead."""
+        """Remove every holder, as if all servers had died."""
         with self.database.write() as connection:
             connection.execute(sa.delete(holder_table))
 
     def job(self, job_id: str) -> Job:
-        """As its owner sees it."""
+        """Return the job as its owner sees it."""
         return service.get(self.database, self.analyst, job_id)
 
     def kinds(self, dataset: str) -> list[str]:
