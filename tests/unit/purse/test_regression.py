@@ -99,6 +99,15 @@ def test_a_contrast_uses_the_covariance_and_knows_references() -> None:
             model().contrast(weights)
 
 
+def test_a_table_without_a_resolved_term_is_shown_and_predicts_nothing() -> None:
+    none = model(table=[row(term, None) for term in LINES], covariance=[])
+    assert none.regression.params == {}
+    assert list(none.regression.unresolved) == list(LINES)
+    assert none.regression.cov_params().shape == (0, 0)
+    assert "not resolved" in none.regression.summary()
+    assert np.isnan(none.predict([{"age": 5, "ward": "south"}], interval=True)).all()
+
+
 def test_means_of_rows_have_intervals_unless_a_term_is_not_resolved() -> None:
     rows = [{"age": 5, "ward": "south"}, {"age": -2, "ward": "north"}, {"age": 0, "ward": "elsewhere"}]
     found = model().predict(rows, interval=True)
