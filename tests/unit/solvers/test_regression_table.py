@@ -17,13 +17,16 @@ from solvers.data_access.data import Data
 from solvers.data_access.rows import copied
 from solvers.domains import L2Ball
 from solvers.errors import NeedsDelta, Unsuitable
+from solvers.full_frame import FullFrame
 from solvers.inference import RegressionTable, coordinates, estimate
 from solvers.inference.budget import Budget
-from solvers.inference.coordinates import complement
+from solvers.inference.coordinates import complement, decorrelated
+from solvers.inference.path import Path
 from solvers.inference.table import Table
 from solvers.losses import Huber, Softmax
 from solvers.regularizers import L2
 from solvers.solve import run
+from solvers.weighting import LogisticWeights
 from tests.support.seeded import SeededBits
 from tests.support.tables import correlated, drawn, problem_of, quiet, quoted, slopes, table_of
 
@@ -144,6 +147,14 @@ def no_wrong_numbers(found: Table, truth: dict[int, float] | None = None) -> Non
             if truth is not None and index in truth:
                 assert abs(row.line.estimate - truth[index]) < 6 * row.line.std_error
     assert len(found.covariance) == sum(row.line is not None for row in found.rows)
+
+
+def test_a_step_is_finite_where_every_curvature_is_0() -> None:
+    """Noise can make all margins so large that sigmoids are 0 or 1."""
+    frame = FullFrame(np.zeros((1, 0)), np.ones(1), np.ones(0, dtype=bool))
+    known = decorrelated(frame, np.ones((1, 1)), 0.01, 1.0)
+    moved = Path(known, 1.5).moved(known.constant(1e4), np.ones(1), LogisticWeights(1.5, 0.5, 0.25))
+    assert 1 < (known.constant(1e4) - moved)[0] < 2
 
 
 def test_separated_classes_have_no_line() -> None:
