@@ -25,6 +25,7 @@ from solvers.weighting import AnyWeights
 
 _LARGEST_ENTRY, _LARGEST_WEIGHT = 1e30, 1e50  # of a frame and of w, so that no square or margin overflows
 _LIMITS = 1e-12, 1e12
+_MOST_KEPT = 2**26  # coordinates of all rows, in all partitions
 
 
 class WeightedOracle(AbstractWithMoments):
@@ -52,7 +53,7 @@ class WeightedOracle(AbstractWithMoments):
         own, point = self._checked(frame), _checked_point(w, frame)
         _check_limits(limit)
         planned, moved = self._meter.take(query, Gaussian), limit / sensitivity_factor(self._problem.relation)
-        return float(self._answer(planned, Distances(own, point, limit), moved, limit)[0])
+        return float(self._answer(planned, Distances(own, point, limit, self._keeps(own)), moved, limit)[0])
 
     def gradient(self, query: str, w: Vector, frame: FullFrame, weights: AnyWeights) -> Vector:
         """Return (1/n) sum of omega t u at w + noise; a record's term is no longer than the gradient bound."""
@@ -63,7 +64,7 @@ class WeightedOracle(AbstractWithMoments):
     def curvature(self, query: str, w: Vector, frame: FullFrame, weights: AnyWeights) -> Matrix:
         """Return (1/n) sum of omega f u u' at w + noise; a record's term has a trace of at most the curvature bound."""
         scores = self._scores(w, frame, weights)
-        work = Curvatures(scores.frame, scores.w, scores.weights)
+        work = Curvatures(scores.frame, scores.w, scores.weights, scores.keeps)
         return self._matrix(query, work, frame.size, work.weights.curvature_bound)
 
     def squared_scores(self, query: str, w: Vector, frame: FullFrame, weights: AnyWeights) -> Matrix:
@@ -96,7 +97,12 @@ class WeightedOracle(AbstractWithMoments):
         own = replace(weights)
         for limit in (own.row_limit, own.gradient_bound, own.curvature_bound):
             _check_limits(limit)
-        return Scores(self._checked(frame), _checked_point(w, frame), own)
+        checked = self._checked(frame)
+        return Scores(checked, _checked_point(w, frame), own, self._keeps(checked))
+
+    def _keeps(self, frame: FullFrame) -> bool:
+        """Return whether the coordinates of all rows are kept between sums; every partition keeps its own."""
+        return self._problem.slots * frame.size <= _MOST_KEPT
 
     def _checked(self, frame: FullFrame) -> FullFrame:
         """Return a private copy of a frame; raise `Unsuitable` if it is out of range, by the request alone."""

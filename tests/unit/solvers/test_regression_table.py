@@ -12,7 +12,7 @@ from accounting.noise import Noise
 from solvers import plan
 from solvers.columns import Columns
 from solvers.data_access import data as reading
-from solvers.data_access import inputs, partitioned
+from solvers.data_access import inputs, partitioned, weighted
 from solvers.data_access.data import Data
 from solvers.data_access.rows import copied
 from solvers.domains import L2Ball
@@ -250,6 +250,13 @@ def test_the_answers_of_partitions_are_those_of_one_machine(is_linear: bool, mon
     apart = partitioned.Partitioned(problem, partitioned.LocalPartitions(parts))
     first, second = (run(quote.method, problem, d, quote.release, Noise(SeededBits(1)))[0] for d in (whole, apart))
     np.testing.assert_array_equal(first, second)
+    assert all("coordinates" in part.cache for part in parts)
+    monkeypatch.setattr(weighted, "_MOST_KEPT", 6 * n - 1)  # the limit is for all partitions together
+    for part in parts:
+        part.cache.clear()
+    third = run(quote.method, problem, apart, quote.release, Noise(SeededBits(1)))[0]
+    np.testing.assert_array_equal(first, third)
+    assert not any("coordinates" in part.cache for part in parts)
 
 
 @pytest.mark.parametrize(
