@@ -145,6 +145,16 @@ def test_what_does_not_suit_a_table_is_refused_before_anything_is_charged(
         assert answer.json()["code"] in (code, "needs_delta"), answer.text
 
 
+def test_a_column_with_the_name_of_another_term_is_refused(shared: Service) -> None:
+    columns = [{**COLUMNS[0], "name": "intercept", "source": "age"}, *COLUMNS[1:]]
+    made = shared.upload(SPEC | {"name": "named", "columns": columns}, clinic())
+    asked = body(made.json()["id"], features=["intercept", "ward"])
+    answer = shared.call("analyst", "POST", "/v1/jobs", json=asked)
+    assert (answer.status_code, answer.json()["code"]) == (422, "unsupported_combination")
+    assert "intercept" in answer.json()["detail"]
+    assert shared.call("analyst", "POST", "/v1/quotes", json=asked | {"features": ["smoker"]}).status_code == 200
+
+
 def test_a_forecast_of_a_table_is_refused(shared: Service, hospital: str) -> None:
     asked = body(hospital) | {"privacy": {"epsilons": [1.0]}}
     answer = shared.call("analyst", "POST", "/v1/forecasts", json=asked)
