@@ -219,6 +219,25 @@ def test_weights_of_another_type_and_frames_out_of_range_are_refused() -> None:
             exact(problem, x, y, lambda oracle, a=at, b=weights, c=w: oracle.gradient("gradient", c, a, b))  # type: ignore[misc]
 
 
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_bound_follows_from_the_checked_copy_of_a_frame(query: str) -> None:
+    """A method cannot lower a bound, or the number of coordinates, by a frame that states another size."""
+
+    class Small(FullFrame):
+        @property
+        def size(self) -> int:
+            return -(10**17)
+
+    problem, frame = problem_of(COLUMNS, True, 1), frame_of(np.random.default_rng(1))
+    x, y = record(np.random.default_rng(1), 1, True)
+    stated = Small(frame.matrix, frame.offset, frame.has_weight)
+    (value, bound), (same, other) = (
+        exact(problem, x, y, requests(own, LinearWeights(1.0, 1.0), np.ones(4), 1.0)[query]) for own in (frame, stated)
+    )
+    np.testing.assert_array_equal(same, value)
+    assert other == bound > 0
+
+
 def complaints(family: str, relation: Relation = "replace_one", unit: Unit = Unit()) -> list[str]:  # noqa: B008
     """Return what a comparison of neighbors shows: record 7 in several forms, with all else alike."""
     quote = quoted(COLUMNS, family == "linear", N, 6.0, relation=relation, unit=unit)
