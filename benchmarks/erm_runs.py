@@ -148,7 +148,7 @@ def measured(name: str, method: Method, one: Instance, privacy: Privacy, seeds: 
     risks, seconds = np.empty(seeds), np.empty(seeds)
     for i in range(seeds):
         start = time.process_time()
-        w, _ = run(quote.method, problem, one.data, quote.release)
+        w, *_ = run(quote.method, problem, one.data, quote.release)
         seconds[i] = time.process_time() - start
         risks[i] = one.excess(w)
     passes = quote.gradient_evaluations / problem.n

@@ -122,6 +122,6 @@ def profile_of(spec: DatasetSpec, rows: Sample) -> tuple[Law, ...]:
     problem = Problem(Squared(), n=len(rows.rows), d=table.d, row_norm=table.row_norm, columns=table.columns)
     quote = plan(Profile(), problem, Privacy(PRICE, DELTA))
     X = {column.name: rows.rows[:, j] for j, column in enumerate(spec.columns)}
-    answers, _ = run(quote.method, problem, data_of(problem, X, np.zeros(len(rows.rows))), quote.release)
+    answers, *_ = run(quote.method, problem, data_of(problem, X, np.zeros(len(rows.rows))), quote.release)
     job = JobSpec(design=table, problem=problem, method=Profile(), release_plan=quote.release)
     return profiled(profiles.columns(job, answers))

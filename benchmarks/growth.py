@@ -74,7 +74,7 @@ def measure(cells: Iterable[tuple[Instance, int, float]], seeds: int) -> Iterabl
             risks = np.empty(seeds)
             for seed in range(seeds):
                 X, y, excess = instance.draw(n, epsilon, np.random.default_rng(seed))
-                w, _ = run(quote.method, problem, inputs.of_arrays(X, y, problem), quote.release)
+                w, *_ = run(quote.method, problem, inputs.of_arrays(X, y, problem), quote.release)
                 risks[seed] = max(excess(w), LEAST)
             yield Point(instance, method.name, n, epsilon, risks)
 

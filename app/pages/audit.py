@@ -6,7 +6,6 @@ from fastapi import Query, Response
 
 from app.http.work import in_turn
 from app.pages.frame import Visiting, page_router
-from app.pages.session import PREFIX
 from purse.wire.base import Identifier
 
 _ENTRIES_PER_PAGE, _ENTRIES_PER_REQUEST = 50, 500
@@ -32,7 +31,6 @@ async def receipt(visit: Visiting, job_id: Identifier) -> Response:
         document=answer.text,
         receipt=(await in_turn(answer.json))["receipt"],
         keys=keys,
-        service=visit.root.removesuffix(PREFIX),
     )
 
 

@@ -149,6 +149,13 @@ def _bars(rows: Sequence[Sequence[object]], within: float) -> tuple[Bar, ...]:
     return tuple(Bar(*lengths) for lengths in ends)
 
 
+def _weight(estimate: Estimate) -> float:
+    """Return how far a number is from 0; 0 if its interval contains 0, so that noise is not shaded."""
+    if estimate.low < 0 < estimate.high:
+        return 0.0
+    return abs(estimate.value)
+
+
 def _first_number(row: Sequence[object]) -> object:
     return next((cell for cell in row[1:] if isinstance(cell, int | float | Estimate)), None)
 
@@ -163,6 +170,6 @@ def _estimate(cell: object, within: float) -> Estimate:
 
 def _shades(rows: Sequence[Sequence[object]]) -> tuple[tuple[float, ...], ...]:
     """Return shades of correlations, or of counts in proportion to the largest one."""
-    weights = [[abs(_estimate(cell, 0.0).value) for cell in row] for row in rows]
+    weights = [[_weight(_estimate(cell, 0.0)) for cell in row] for row in rows]
     largest = max((weight for row in weights for weight in row), default=0.0) or 1.0
     return tuple(tuple(_DARKEST_SHADE * weight / largest for weight in row) for row in weights)

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from app.pages import releases
-from app.pages.releases import MOST_BYTES, MOST_CELLS, MOST_COLUMNS, MOST_OF_PAGE, MOST_ROWS, view
+from app.pages.releases import MOST_BYTES, MOST_CELLS, MOST_COLUMNS, MOST_OF_PAGE, MOST_ROWS, Table, view
+from purse import tables
+from purse.tables import Estimate
 from purse.wire.columns import CategoryColumn
 from purse.wire.models import PrivacyStatement
 from purse.wire.profiles import Interval
@@ -50,6 +52,19 @@ def test_a_wide_covariance_shows_its_first_rows_and_columns() -> None:
     assert {len(row) for row in table.rows} == {1 + MOST_COLUMNS}
     assert len(table.rows) == MOST_CELLS // len(table.heads)
     assert (table.left_out, table.columns_left_out) == (100 - len(table.rows), 100 - MOST_COLUMNS)
+
+
+def test_a_correlation_that_noise_hides_is_not_shaded() -> None:
+    table = Table.of(
+        tables.Table(("", "a"), [("a", Estimate(-1.0, -1.0, 1.0)), ("b", Estimate(0.5, 0.25, 0.75))], look="heat")
+    )
+    assert table.shades[0] == (0.0,)
+    assert table.shades[1][0] > 0
+
+
+def test_bars_are_scaled_without_the_intercept() -> None:
+    table = Table.of(tables.Table(("input", "encoded"), [("age", 0.5), ("intercept", -4.0)], look="bars"))
+    assert [bar.length for bar in table.bars] == [1.0, -1.0]
 
 
 def test_a_release_that_is_too_large_to_be_read_for_a_page_is_left_to_its_file() -> None:
