@@ -12,7 +12,7 @@ from purse import Model
 from purse.prediction import design
 from purse.regression import Regression
 from purse.solved_tables import refusal
-from purse.wire.columns import CategoryColumn, NumberColumn
+from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.inference import TableRow
 
 LINES = {
@@ -123,12 +123,13 @@ def test_columns_whose_table_could_not_be_published_are_refused() -> None:
     ward, long = category("ward", "north", "south"), category("w" * 200, "c" * 500)
     assert refusal([column("age"), ward, long], None) is None
     assert TableRow.model_validate(row(f"{long.name} = {long.categories[0]}", None)).reason is not None
-    for features in (
+    clashes: list[list[Column]] = [
         [column("intercept")],
         [ward, column("ward = south")],
         [category("ward", "north", "(other)")],
         [category("a", "b = c"), category("a = b", "c")],
-    ):
+    ]
+    for features in clashes:
         assert "would have the name" in str(refusal(features, None))
     for wrong in (column("x", -1e150, 1e150), column("x", 0, 1e-50), column("x", 1e60, 2e60)):
         assert "x: a table needs" in str(refusal([wrong], None))
