@@ -16,8 +16,8 @@ from accounting.privacy import sensitivity_factor
 from solvers import moment_bounds
 from solvers.bounds import UNIT
 from solvers.data_access.data import Work
-from solvers.data_access.standardised import AbstractWithMoments
 from solvers.data_access.weighted_sums import Curvatures, Distances, LongRows, Matrix, Scores, SquaredScores
+from solvers.data_access.with_moments import AbstractWithMoments
 from solvers.errors import Unsuitable
 from solvers.full_frame import FullFrame
 from solvers.problem import Vector
