@@ -10,6 +10,7 @@ body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding
 h2{margin-top:2.5rem;border-bottom:1px solid #ccc}h3{margin:2rem 0 .3rem}code{background:#f3f3f3;padding:.1em .3em}
 table{border-collapse:collapse;margin:.5rem 0}td,th{text-align:left;vertical-align:top;padding:.2rem .8rem .2rem 0}
 b.m{display:inline-block;min-width:4.5rem}small{color:#595959}code,td,pre{overflow-wrap:anywhere}
+th{font-weight:400}th code{overflow-wrap:normal}
 h1,h3,summary,output{overflow-wrap:anywhere}label{display:block;margin:.3rem 0}a{color:#0645ad}
 input,textarea{max-width:100%;box-sizing:border-box}textarea{width:100%;min-height:8rem}
 textarea,output{font:14px/1.4 monospace}output{display:block;white-space:pre-wrap}
@@ -115,4 +116,4 @@ def _kind(schema: Node) -> str:
 
 
 def _row(name: str, kind: str, text: str | None) -> str:
-    return f"<tr><td><code>{escape(name)}</code></td><td>{kind}</td><td>{escape(text or '')}</td></tr>"
+    return f'<tr><th scope="row"><code>{escape(name)}</code></th><td>{kind}</td><td>{escape(text or "")}</td></tr>'

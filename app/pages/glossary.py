@@ -44,8 +44,8 @@ GLOSSARY = MappingProxyType(
             "with delta 0 needs pure."
         ),
         "forecast": (
-            "The accuracy to expect at several epsilons. The service trains on public synthetic rows with the "
-            "noise of the real job. A forecast reads no data and charges nothing."
+            "The accuracy to expect at several epsilons. The service trains models on public synthetic rows, with "
+            "the same noise as a real job. A forecast reads no data and charges nothing."
         ),
         "grant": (
             "A steward's permission for one analyst to see a dataset and to spend on it. Without a grant, the "
@@ -57,7 +57,7 @@ GLOSSARY = MappingProxyType(
         ),
         "ledger": (
             "The append-only list of everything that happened to a budget. Each entry contains the hash of "
-            "the entry before, so a changed entry is noticed."
+            "the previous entry, so any later change is noticed."
         ),
         "ledger head": (
             "The number and hash of a ledger's newest entry, written SEQUENCE:HASH. Anyone who kept a head "
@@ -110,8 +110,8 @@ GLOSSARY = MappingProxyType(
             "lower limit needs less noise and adds some bias."
         ),
         "standardization": (
-            "Centering and scaling each column by its mean and standard deviation. By default, these are "
-            "estimated with noise, and the price of the job includes them."
+            "Centering and scaling each column by its mean and standard deviation. By default, means and "
+            "deviations are estimated with noise, and the price of the job includes them."
         ),
         "statistic": (
             "A private count, cross table, mean, quantile or covariance. Statistics are charged and receipted "

@@ -12,7 +12,7 @@ from solvers.data_access.count_sums import Cells, Histograms, Products, Scores
 from solvers.data_access.data import Work
 from solvers.data_access.frames import check_center
 from solvers.data_access.moment_sums import columns_of
-from solvers.data_access.standardised import AbstractWithMoments
+from solvers.data_access.with_moments import AbstractWithMoments
 from solvers.errors import Unsuitable
 from solvers.problem import Vector
 

@@ -19,10 +19,11 @@ from solvers.data_access.last_iterate import HiddenStepsOracle
 from solvers.data_access.lattice_sums import TabulatingAccess
 from solvers.data_access.meter import AbstractOracle
 from solvers.data_access.sampled import SampledOracle
-from solvers.data_access.standardised import AbstractWithMoments, StandardisedOracle
+from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.summed import Summed
 from solvers.data_access.walk import WalkingOracle
 from solvers.data_access.weighted import WeightedOracle
+from solvers.data_access.with_moments import AbstractWithMoments
 from solvers.errors import Unsuitable
 from solvers.moment_bounds import MOMENTS
 from solvers.problem import Problem, Vector

@@ -40,6 +40,7 @@ ANSWER = {
     "solvers.data_access.standardised": "Moments and gradients are metered, and every record is clipped.",
     "solvers.data_access.frames": "Standardized rows use released moments only.",
     "solvers.data_access.moment_sums": "Each sum adds at most the bound of `solvers.moment_bounds` per record.",
+    "solvers.data_access.with_moments": "Moments of the same data have their own part of the plan.",
     "solvers.data_access.counting": "Counts and products are metered like moments.",
     "solvers.data_access.count_sums": "A record adds 1 (a person: their rows over the cap) to the cells that it is in.",
     "solvers.hidden_steps": "Contraction, reach and bound of a hidden step include rounding.",

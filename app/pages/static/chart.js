@@ -17,6 +17,7 @@ function color(place, name) {
 function time(_, marks, __, ___, step) {
   return marks.map((mark) => {
     const text = new Date(1000 * mark).toISOString();
+    if (step < 60) return text.slice(11, 19);
     return step < 86400 ? text.slice(5, 16).replace("T", " ") : text.slice(0, 10);
   });
 }
