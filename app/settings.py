@@ -190,9 +190,7 @@ class Settings(BaseSettings):
             not self.scheduler.startswith("tls://")
             or None in (self.scheduler_ca, self.scheduler_cert, self.scheduler_key)
         ):
-            raise ValueError(
-                "scheduler must be a tls:// address, with scheduler_ca, scheduler_cert and scheduler_key"
-            )
+            raise ValueError("scheduler must be a tls:// address, with scheduler_ca, scheduler_cert and scheduler_key")
         return self
 
     @model_validator(mode="after")
@@ -205,9 +203,7 @@ class Settings(BaseSettings):
         redirect = self.oidc_redirect
         is_return = redirect is not None and redirect.endswith("/pages/sign-in/return")
         if redirect is not None and not (all(is_set) and is_confidential(redirect) and is_return):
-            raise ValueError(
-                "oidc_redirect needs oidc_issuer, and must be https:// and end in /pages/sign-in/return"
-            )
+            raise ValueError("oidc_redirect needs oidc_issuer, and must be https:// and end in /pages/sign-in/return")
         return self
 
     @property
