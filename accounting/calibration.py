@@ -18,9 +18,10 @@ from accounting.accountants import (
 )
 from accounting.accountants.rdp import ORDERS
 from accounting.divergences.allocation import LARGEST_PORTABLE_EPSILON
+from accounting.divergences.few_slots import MOST_FEW_SLOTS
 from accounting.divergences.gaussian import gauss_mu
 from accounting.errors import CalibrationFailed, OutOfRange, Unsupported
-from accounting.mechanisms import Mechanism
+from accounting.mechanisms import Mechanism, RandomAllocation
 from accounting.plan import MULTIPLIERS, Plan, PlannedQuery, Query, ReleasePlan
 from accounting.privacy import DELTA_RANGE, REPLACE_ONE, Privacy, Relation, sensitivity_factor
 from accounting.search import Point, SearchResult, largest
@@ -95,9 +96,14 @@ def certify(plan: Plan, delta: float) -> tuple[float, Accountant]:
 
 
 def _is_portable(queries: Sequence[Query]) -> bool:
-    """Return whether the plan's epsilon does not depend on the processor, except for last digits."""
-    uses = sum(q.count for q in queries)
-    return all(uses <= q.mechanism.curves(1.0).portable_uses for q in queries)
+    """Return whether the plan's epsilon does not depend on the processor, except for last digits.
+
+    Among random allocations, the epsilon of one use of a few slots does not.
+    """
+    mechanisms = [q.mechanism for q in queries]
+    if sum(q.count for q in queries) == 1 and isinstance(mechanisms[0], RandomAllocation):
+        return mechanisms[0].slots <= MOST_FEW_SLOTS
+    return all(mechanism.curves(1.0).delta is None for mechanism in mechanisms)
 
 
 @lru_cache(maxsize=4096)
@@ -121,7 +127,6 @@ class _EpsilonBound(Protocol):
 
     def epsilon(self, plan: Plan, delta: float) -> float:
         """Return the plan's epsilon at delta."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,11 +220,9 @@ class _Strategy(Protocol):
 
     def applies(self, target: _Target, plan: Plan) -> bool:
         """Return whether the plan is of this class. Its noise multipliers do not matter."""
-        ...
 
     def search(self, target: _Target, plan: Plan) -> ReleasePlan:
         """Return the certified plan of least noise."""
-        ...
 
 
 class _PureQueries:

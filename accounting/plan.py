@@ -24,32 +24,25 @@ MULTIPLIERS = (1e-3, 1e12)
 _NAME = re.compile(r"[^\x00-\x1f\x7f]{1,64}")
 
 
-def _check(name: str, count: int) -> None:
-    if not _NAME.fullmatch(name):
-        raise OutOfRange("a query's name must have 1 to 64 characters and no control character")
-    whole(count, "the count of a query", 1, MAX_COUNT)
-
-
 @dataclass(frozen=True, slots=True)
-class Query:
-    """`count` uses of one mechanism, accounted for together, with the noise still open.
+class AbstractQuery:
+    """`count` uses of one mechanism, accounted for together.
 
     Parameters
     ----------
     name : the solver's name of the query ("snapshot")
     count : number of uses
     mechanism : makes each answer private
-    weight : float in [1e-6, 1e6], the query's share of the plan's mu^2 (shares are normalized)
     """
 
     name: str
     count: int
-    mechanism: Mechanism
-    weight: float = 1.0
+    mechanism: Annotated[Mechanism, Field(discriminator="name")]
 
     def __post_init__(self) -> None:
-        _check(self.name, self.count)
-        within(self.weight, "weight", 1e-6, 1e6)
+        if not _NAME.fullmatch(self.name):
+            raise OutOfRange("a query's name must have 1 to 64 characters and no control character")
+        whole(self.count, "the count of a query", 1, MAX_COUNT)
 
     @property
     def answers(self) -> int:
@@ -58,25 +51,33 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedQuery:
+class Query(AbstractQuery):
+    """A query whose noise is still open.
+
+    Parameters
+    ----------
+    weight : float in [1e-6, 1e6], the query's share of the plan's mu^2 (shares are normalized)
+    """
+
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        AbstractQuery.__post_init__(self)
+        within(self.weight, "weight", 1e-6, 1e6)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedQuery(AbstractQuery):
     """A query whose noise multiplier (noise std over per-record bound, unitless) is fixed."""
 
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
 
-    name: str
-    count: int
-    mechanism: Annotated[Mechanism, Field(discriminator="name")]
     noise_multiplier: float
 
     def __post_init__(self) -> None:
-        _check(self.name, self.count)
+        AbstractQuery.__post_init__(self)
         if finite(self.noise_multiplier, "noise multiplier") <= 0:
             raise OutOfRange("noise multiplier must be positive")
-
-    @property
-    def answers(self) -> int:
-        """Number of answers to the solver: `count` uses of a mechanism that may give several answers a use."""
-        return self.count * self.mechanism.answers
 
     def curves(self, relation: Relation = REPLACE_ONE) -> Curves:
         """Return the cost of one use."""

@@ -48,7 +48,7 @@ def report(seeds: int) -> None:
                     if cell is cells[-1] and isinstance(used, ByProfile) and by is not None:
                         used = replace(used, moments=by.moments)
                     data = inputs.of_arrays(split.X, split.y, quote.problem)
-                    w, _ = run(quote.method, quote.problem, data, quote.release, preparation=used)
+                    w, *_ = run(quote.method, quote.problem, data, quote.release, preparation=used)
                     cell.append(objective(problem, split, w) - least)
             told = (f"{np.mean(cell):.4f} +- {np.std(cell) / np.sqrt(seeds):.4f}" for cell in cells)
             print(f"{method.name:<8}{epsilon:>8g}" + "".join(f"{text:>22}" for text in told))
@@ -58,5 +58,5 @@ def report(seeds: int) -> None:
 def _profile(problem: Problem, X: Vector, price: float) -> ByProfile:
     table = replace(problem, loss=Squared())
     quote = plan(Profile(), table, Privacy(price, DELTA))
-    answers, _ = run(quote.method, table, inputs.of_arrays(X, np.zeros(len(X)), table), quote.release)
+    answers, *_ = run(quote.method, table, inputs.of_arrays(X, np.zeros(len(X)), table), quote.release)
     return ByProfile(Profile().unpack(table, answers)[0])

@@ -37,7 +37,7 @@ Release = Model | ReleasedStatistic | ReleasedEvaluation | DatasetProfile
 Dates = Mapping[str, str | None]
 NO_DATES: Dates = MappingProxyType({})
 _STDS = 1.96  # of a 95 % interval
-_OTHER = "(other)"
+_UNDECLARED = "(other)"
 
 
 def title(release: Release) -> str:
@@ -135,7 +135,7 @@ def _statistic(released: ReleasedStatistic, dates: Dates) -> Iterator[Table]:
                 numbers = [(each.column, _estimate(each.mean, dates.get(each.column))) for each in means.numbers]
                 yield Table(("column", "mean"), numbers, "Means")
             for each in means.categories:
-                shares = zip([*each.column.categories, _OTHER], map(_estimate, each.shares), strict=True)
+                shares = zip([*each.column.categories, _UNDECLARED], map(_estimate, each.shares), strict=True)
                 yield Table(("category", "share"), list(shares), each.column.name, look="bars")
         case QuantilesResult() as quantiles:
             rows = [
@@ -171,7 +171,7 @@ def _profile(profile: DatasetProfile) -> Iterator[Table]:
         yield Table(("number", "mean", "std", "median", "5 %", "95 %"), list(map(_summary, numbers)), "Numbers")
     for each in profile.columns:
         if isinstance(each.column, CategoryColumn):
-            rows = list(zip([*each.column.categories, _OTHER], map(round, each.counts), strict=True))
+            rows = list(zip([*each.column.categories, _UNDECLARED], map(round, each.counts), strict=True))
             within = _STDS * each.counts_noise_std
             yield Table(("category", "rows"), rows, each.column.name, look="bars", within=within)
         else:
@@ -183,8 +183,8 @@ def _summary(profile: ColumnProfile) -> tuple[Cell, ...]:
     date = None if isinstance(profile.column, CategoryColumn) else profile.column.date
     quantiles = {quantile.share: quantile.at for quantile in profile.quantiles or ()}
     places = (profile.mean, quantiles.get(0.5), quantiles.get(0.05), quantiles.get(0.95))
-    mean, *others = (None if place is None else _estimate(place, date) for place in places)
-    return (profile.column.name, mean, None if profile.std is None else _estimate(profile.std), *others)
+    mean, *estimates = (None if place is None else _estimate(place, date) for place in places)
+    return (profile.column.name, mean, None if profile.std is None else _estimate(profile.std), *estimates)
 
 
 def _evaluation(released: ReleasedEvaluation) -> Iterator[Table]:
@@ -247,7 +247,7 @@ def _grid(
 
 def _labels(axis: Axis) -> list[Cell]:
     if isinstance(axis.column, CategoryColumn):
-        return [*axis.column.categories, _OTHER]
+        return [*axis.column.categories, _UNDECLARED]
     return _spans(axis.edges or (), axis.column.date)
 
 

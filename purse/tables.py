@@ -1,5 +1,6 @@
 """Released numbers as tables: text for a terminal, HTML for a notebook, a frame of pandas."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -75,14 +76,14 @@ class Table:
         return f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-class Tabular:
+class Tabular(ABC):
     """A released document that a notebook shows as a table."""
 
     __slots__ = ()
 
+    @abstractmethod
     def _as_table(self) -> Table:
         """Return the main numbers of the document."""
-        raise NotImplementedError
 
     def to_frame(self) -> Any:
         """Return the main numbers as a DataFrame of pandas.

@@ -187,20 +187,6 @@ def run(
     noise: Noise | None = None,
     on_answer: Callable[[int], None] | None = None,
     preparation: Preparation = AS_DECLARED,
-) -> tuple[Vector, Plan]:
-    """Return the coefficients, or a statistic's answers, and the transcript of one run: see `run_with_means`."""
-    coefficients, transcript, _ = run_with_means(method, problem, data, release, noise, on_answer, preparation)
-    return coefficients, transcript
-
-
-def run_with_means(
-    method: Run | AnyCounting,
-    problem: Problem,
-    data: Data | RemoteData,
-    release: ReleasePlan,
-    noise: Noise | None = None,
-    on_answer: Callable[[int], None] | None = None,
-    preparation: Preparation = AS_DECLARED,
 ) -> tuple[Vector, Plan, ReleasedMeans | None]:
     """Return the coefficients, or a statistic's answers, the transcript, and the means that the run released.
 
@@ -270,9 +256,7 @@ def release(quote: Quote, X: Any, y: Any, persons: Any = None) -> Release:
     """Run a quote on data, as `solve` does, for callers that charge the quote before."""
     problem, planned = quote.problem, quote.release
     data = data_of(problem, X, y, persons)
-    coefficients, transcript, means = run_with_means(
-        quote.method, problem, data, planned, preparation=quote.preparation
-    )
+    coefficients, transcript, means = run(quote.method, problem, data, planned, preparation=quote.preparation)
     return Release(
         coefficients,
         planned.epsilon,

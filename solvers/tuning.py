@@ -23,7 +23,7 @@ from solvers.errors import NeedsDelta, RunFailed
 from solvers.problem import Problem, Vector
 from solvers.solve import AS_DECLARED, Limits, Quote, ReleasedMeans
 from solvers.solve import plan as plan_one
-from solvers.solve import run_with_means as run_one
+from solvers.solve import run as run_one
 from solvers.trials import CHOICE, SCORE, Candidates, Trial, Tuning
 
 _NO_LIMITS = Limits()
@@ -111,21 +111,8 @@ def run(
     release: ReleasePlan,
     noise: Noise | None = None,
     on_answer: Callable[[int], None] | None = None,
-) -> tuple[Vector, Plan]:
-    """Return the chosen run's candidate, score and coefficients, (2 + size,), and the transcript."""
-    output, transcript, _ = run_with_means(tuning, problem, data, release, noise, on_answer)
-    return output, transcript
-
-
-def run_with_means(
-    tuning: Tuning,
-    problem: Problem,
-    data: Data,
-    release: ReleasePlan,
-    noise: Noise | None = None,
-    on_answer: Callable[[int], None] | None = None,
 ) -> tuple[Vector, Plan, ReleasedMeans | None]:
-    """Return the result of `run`, and the means that the chosen run released, if it did.
+    """Return the chosen run's candidate, score and coefficients, (2 + size,), the transcript, and its released means.
 
     All runs are made, whatever their scores are. The means are part of the output of each run, as the score and the
     coefficients are, and the plan of the run contains their query.

@@ -4,7 +4,6 @@ A class here is abstract, or its methods are final: nothing is overridden. A new
 package's union and one proof.
 """
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -45,7 +44,6 @@ class Curves:
     epsilon : of one use at a delta, if the mechanism has a profile of its own
     epsilon_beside : of one use together with Gaussian answers, whose mu^2 follows delta
     delta : of one use at an epsilon, by that profile, for the beginning of a search
-    portable_uses : the most uses in one plan whose epsilon does not depend on the processor, except for last digits
     """
 
     rdp: Callable[[Sequence[float]], Vector]
@@ -60,7 +58,6 @@ class Curves:
     epsilon: Callable[[float], float] | None = None
     epsilon_beside: Callable[[float, float], float] | None = None
     delta: Callable[[float], float] | None = None
-    portable_uses: float = math.inf
 
     @classmethod
     def gaussian(cls, mu: float) -> "Curves":

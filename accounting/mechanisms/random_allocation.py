@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import ClassVar, Literal
 
-from accounting.divergences import allocation, few_slots, polygon
+from accounting.divergences import allocation, polygon
 from accounting.divergences.losses import Masses, Search
 from accounting.errors import OutOfRange
 from accounting.mechanisms.gaussian import Gaussian
@@ -85,7 +85,6 @@ class RandomAllocation(AbstractGaussianNoise):
             approximate_rdp=partial(allocation.conditioned_rdp, *use, relation=relation),
             epsilon=partial(allocation.epsilon, *use, relation=relation),
             delta=partial(allocation.hockey_stick, *use, relation=relation),
-            portable_uses=1 if self.slots <= few_slots.MOST_FEW_SLOTS else 0,
         )
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:

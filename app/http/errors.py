@@ -123,7 +123,10 @@ def invalid(
     """
     violations = [_violation(error, root, model) for error in errors[:_MOST_VIOLATIONS]]
     code = "out_of_range" if any(_is_range(error) for error in errors) else "invalid_request"
-    return ApiError(code, "See `violations`.", violations=violations)
+    detail = "See `violations`."
+    if len(errors) > _MOST_VIOLATIONS:
+        detail = f"See `violations`, which has the first {_MOST_VIOLATIONS} of {len(errors)} errors."
+    return ApiError(code, detail, violations=violations)
 
 
 def invalid_field(where: str, what: str, code: str = "invalid_request") -> ApiError:

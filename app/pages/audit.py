@@ -6,7 +6,6 @@ from fastapi import Query, Response
 
 from app.http.work import in_turn
 from app.pages.frame import Visiting, page_router
-from app.pages.session import PREFIX
 from purse.wire.base import Identifier
 
 _ENTRIES_PER_PAGE, _ENTRIES_PER_REQUEST = 50, 500
@@ -32,7 +31,6 @@ async def receipt(visit: Visiting, job_id: Identifier) -> Response:
         document=answer.text,
         receipt=(await in_turn(answer.json))["receipt"],
         keys=keys,
-        service=visit.root.removesuffix(PREFIX),
     )
 
 
@@ -44,7 +42,7 @@ async def ledger(visit: Visiting, dataset_id: Identifier, cursor: Cursor | None 
     entries_page = await visit.api.get(f"{path}/ledger", cursor=cursor, limit=_ENTRIES_PER_PAGE, order="desc")
     dataset, keys = await visit.api.get(path), await visit.api.get("/v1/keys")
     statements = {"head": head, "keys": keys, "budget": dataset["budget"]}
-    return await visit.page("ledger.html", dataset=dataset, shown=entries_page, said=statements)
+    return await visit.page("ledger.html", dataset=dataset, entries=entries_page, said=statements)
 
 
 @router.get("/datasets/{dataset_id}/ledger/entries")

@@ -92,14 +92,15 @@ def spending(jobs: Sequence[Mapping[str, Any]]) -> Chart | None:
     if len(jobs) < 2:
         return None
     totals = dict.fromkeys([job["analyst"] for job in jobs], 0.0)
-    steps = []
+    steps = [dict(totals)]
     for job in jobs:
         totals[job["analyst"]] += 100 * (job["quote"]["share"] or 0.0)
         steps.append(dict(totals))
     lines = [Line(analyst, [step[analyst] for step in steps]) for analyst in totals]
     if len(totals) > 1:
         lines.append(Line("all", [sum(step.values()) for step in steps], is_reference=True))
-    x = [datetime.fromisoformat(job["created_at"]).timestamp() for job in jobs]
+    times = [datetime.fromisoformat(job["created_at"]).timestamp() for job in jobs]
+    x = [times[0] - 1.0, *times]  # nothing was spent a second before the first charge
     axes = ("time (UTC)", "% of the budget, as quoted")
     title = "Used share of the budget over time, by analyst"
     return Chart(title, "step", x, lines, axes, is_time=True, y_range=(0.0, 1.0))

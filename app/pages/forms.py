@@ -17,6 +17,7 @@ _REFERENCE_PREFIX = "#/components/schemas/"
 _MAX_DEPTH, _MAX_ITEMS = 6, 1000
 _TYPED_TAB = "\\t"  # a person cannot type a tab, because its key moves to the next field
 _OBJECT_DEFAULT = "If left out: "  # introduces a default that is an object in a schema's description
+_MEMBER = re.compile(r"^candidates\.\d+\.")  # a candidate has the defaults of a job
 _WORDS_FOR_NULL = (("if null", "if left empty"), ("null means", "an empty field means"), ("If null", "If left empty"))
 
 
@@ -196,7 +197,7 @@ def with_defaults(fields: Iterable[Field], defaults: Mapping[str, str]) -> list[
     return [
         replace(
             field,
-            default=defaults.get(field.name, field.default),
+            default=defaults.get(_MEMBER.sub("", field.name), field.default),
             parts=tuple(with_defaults(field.parts, defaults)),
         )
         for field in fields

@@ -113,6 +113,7 @@ class Visit:
         role = self.principal.role if self.principal else None
         frame = {
             "root": self.root,
+            "service": self.root.removesuffix(PREFIX),
             "visitor": self.principal,
             "navigation": [(path, name) for path, name, roles in NAVIGATION if role in roles],
             "static": lambda name: self.root + address(name),

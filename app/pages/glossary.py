@@ -44,8 +44,8 @@ GLOSSARY = MappingProxyType(
             "with delta 0 needs pure."
         ),
         "forecast": (
-            "The accuracy to expect at several epsilons. The service trains on public synthetic rows with the "
-            "noise of the real job. A forecast reads no data and charges nothing."
+            "The accuracy to expect at several epsilons. The service trains models on public synthetic rows, with "
+            "the same noise as a real job. A forecast reads no data and charges nothing."
         ),
         "grant": (
             "A steward's permission for one analyst to see a dataset and to spend on it. Without a grant, the "
@@ -57,7 +57,7 @@ GLOSSARY = MappingProxyType(
         ),
         "ledger": (
             "The append-only list of everything that happened to a budget. Each entry contains the hash of "
-            "the entry before, so a changed entry is noticed."
+            "the previous entry, so any later change is noticed."
         ),
         "ledger head": (
             "The number and hash of a ledger's newest entry, written SEQUENCE:HASH. Anyone who kept a head "
@@ -71,9 +71,10 @@ GLOSSARY = MappingProxyType(
             "replace_one, another record replaces the record, and under zero_out a blank does."
         ),
         "noise multiplier": (
-            "The standard deviation of the noise, divided by the most that one record can add to the answer. "
-            "This number has no unit and determines the privacy cost of a Gaussian answer. The noise std in a "
-            "quote is the same noise in units of the answer."
+            "The standard deviation of the noise (for Laplace noise, its scale), divided by the most that one "
+            "record can add to the answer. "
+            "This number has no unit and determines the privacy cost of a Gaussian answer. A quote also states "
+            "the standard deviation in units of the answer (noise std)."
         ),
         "preparation": (
             "The step that turns stored rows into the vectors on which a method trains. The choices are "
@@ -109,8 +110,8 @@ GLOSSARY = MappingProxyType(
             "lower limit needs less noise and adds some bias."
         ),
         "standardization": (
-            "Centering and scaling each column by its mean and standard deviation. By default, these are "
-            "estimated with noise, and the price of the job includes them."
+            "Centering and scaling each column by its mean and standard deviation. By default, means and "
+            "deviations are estimated with noise, and the price of the job includes them."
         ),
         "statistic": (
             "A private count, cross table, mean, quantile, covariance or description of groups. Statistics are "

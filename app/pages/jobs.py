@@ -133,11 +133,11 @@ async def _context(visit: Visit, job_id: str) -> dict[str, Any]:
     dataset: dict[str, Any] = {}
     with suppress(ApiError):  # an analyst whose grant was revoked keeps the releases
         dataset = await visit.api.get(f"/v1/datasets/{job['dataset']}")
-    view = releases.Shown()
+    view = releases.View()
     if job["state"] == "done":
         release = await visit.api.send("GET", f"/v1/jobs/{job_id}/{job['kind']}")
         dates = {column["name"]: column.get("date") for column in dataset.get("columns", ())}
-        view = await in_turn(releases.shown, job["kind"], release.content, dates)
+        view = await in_turn(releases.view, job["kind"], release.content, dates)
     model = view.release if isinstance(view.release, Model) else None
     holdout = dataset.get("holdout") if job["kind"] == "model" else None
     evaluations: list[tuple[dict[str, Any], releases.Table]] = []
@@ -145,15 +145,27 @@ async def _context(visit: Visit, job_id: str) -> dict[str, Any]:
         evaluations = await _evaluations(visit, holdout, job_id)
     return {
         "job": job,
-        "title": job["kind"].capitalize() if view.release is None else layouts.title(view.release),
+        "title": await _title(visit, job, view),
         "dataset_name": dataset.get("name"),
         "is_over": job["state"] in _FINAL_STATES,
-        "shown": view,
+        "view": view,
         "holdout": holdout,
         "evaluations": evaluations,
         "model": model,
         "features": () if model is None else predictions.features(model),
     }
+
+
+async def _title(visit: Visit, job: dict[str, Any], view: releases.View) -> str:
+    """Return a job's name: that of its release, or of its kind if nothing is released yet."""
+    if view.release is None:
+        return str(job["kind"]).capitalize()
+    title = layouts.title(view.release)
+    if isinstance(view.release, ReleasedEvaluation):
+        with suppress(ApiError):  # the model is another analyst's
+            model = await visit.api.get(f"/v1/jobs/{view.release.model}/model")
+            return f"{title} of the model of {model['target']['name']}"
+    return title
 
 
 async def _evaluations(visit: Visit, holdout: str, model: str) -> list[tuple[dict[str, Any], releases.Table]]:
@@ -164,7 +176,7 @@ async def _evaluations(visit: Visit, holdout: str, model: str) -> list[tuple[dic
     evaluations = []
     for job in jobs["items"]:
         answer = await visit.api.send("GET", f"/v1/jobs/{job['id']}/evaluation")
-        view = await in_turn(releases.shown, "evaluation", answer.content, {})
+        view = await in_turn(releases.view, "evaluation", answer.content, {})
         if isinstance(view.release, ReleasedEvaluation) and view.release.model == model:
             evaluations.append((job, view.tables[0]))
     return evaluations

@@ -88,7 +88,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class View:
     """The part of a release that a page shows.
 
     Parameters
@@ -103,20 +103,20 @@ class Shown:
     is_all: bool = True
 
 
-def shown(kind: str, content: bytes, dates: Mapping[str, str | None]) -> Shown:
+def view(kind: str, content: bytes, dates: Mapping[str, str | None]) -> View:
     """Return the first tables of a release; `dates` are the columns that hold days or seconds."""
     if len(content) > MOST_BYTES:
-        return Shown(is_all=False)
+        return View(is_all=False)
     release = _DOCUMENTS.get(kind, Model).model_validate_json(content)
     first: list[Table] = []
     cells = 0
     for each in layouts.tables(release, dates):
         if cells >= MOST_OF_PAGE:
-            return Shown(release, tuple(first), is_all=False)
+            return View(release, tuple(first), is_all=False)
         table = Table.of(each)
         first.append(table)
         cells += len(table.rows) * len(table.heads)
-    return Shown(release, tuple(first))
+    return View(release, tuple(first))
 
 
 def written(cell: object) -> str:
@@ -149,6 +149,13 @@ def _bars(rows: Sequence[Sequence[object]], within: float) -> tuple[Bar, ...]:
     return tuple(Bar(*lengths) for lengths in ends)
 
 
+def _weight(estimate: Estimate) -> float:
+    """Return how far a number is from 0; 0 if its interval contains 0, so that noise is not shaded."""
+    if estimate.low < 0 < estimate.high:
+        return 0.0
+    return abs(estimate.value)
+
+
 def _first_number(row: Sequence[object]) -> object:
     return next((cell for cell in row[1:] if isinstance(cell, int | float | Estimate)), None)
 
@@ -163,6 +170,6 @@ def _estimate(cell: object, within: float) -> Estimate:
 
 def _shades(rows: Sequence[Sequence[object]]) -> tuple[tuple[float, ...], ...]:
     """Return shades of correlations, or of counts in proportion to the largest one."""
-    weights = [[abs(_estimate(cell, 0.0).value) for cell in row] for row in rows]
+    weights = [[_weight(_estimate(cell, 0.0)) for cell in row] for row in rows]
     largest = max((weight for row in weights for weight in row), default=0.0) or 1.0
     return tuple(tuple(_DARKEST_SHADE * weight / largest for weight in row) for row in weights)

@@ -1,6 +1,7 @@
-"""A cookie stands for the visitor's bearer token under /pages, and only our own pages may send what changes anything.
+"""The session of a browser: a cookie that holds the visitor's bearer token, for the paths of pages alone.
 
-Reference: Fetch Metadata (W3C) and RFC 6454 (Origin) for who sent a request; RFC 6265bis for SameSite; CSP level 3.
+A request that may change something is refused unless one of our pages sent it. Reference: Fetch Metadata (W3C) and
+RFC 6454 (Origin) for the sender of a request; RFC 6265bis for SameSite; CSP level 3.
 """
 
 from typing import Literal
@@ -15,10 +16,10 @@ from app.http.routing import own_path
 
 PREFIX = "/pages"
 COOKIE = "purse_session"
-_LED = ":"  # before a token that the provider gave: no token, as it is quoted, holds it
-SECONDS = 8 * 3600  # that a sign-in lasts, if its token does
+_LED = ":"  # precedes a token of the provider; a quoted token never contains it
+SECONDS = 8 * 3600  # longest duration of a session
 _ATTEMPT, _ATTEMPT_SECONDS = "purse_sign_on", 600  # while the visitor is at the provider
-MOST_COOKIE_BYTES = 4000  # what every browser keeps of one
+MOST_COOKIE_BYTES = 4000  # every browser stores a cookie of this length
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _HEADERS = (
     (
@@ -31,9 +32,9 @@ _HEADERS = (
 
 
 class Session:
-    """ASGI middleware around everything that reads a token, of the paths of pages alone.
+    """ASGI middleware that passes on the cookie's token as the request's `Authorization`, for the paths of pages alone.
 
-    A request's own `Authorization` is ignored there: whoever has a token in hand asks the API.
+    The `Authorization` that the browser sends is ignored there, because a caller who has a token can use the API.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -61,21 +62,21 @@ class Session:
 
 
 def is_page(path: str) -> bool:
-    """Whether the path is a page's."""
+    """Return whether the path belongs to a page."""
     return path == PREFIX or path.startswith(f"{PREFIX}/")
 
 
 def begin(request: Request, response: Response, token: str, is_led: bool = False) -> None:
-    """From now on this browser shows the token, to pages alone, until it is closed or the time is over.
+    """Store the token in a cookie of this browser, until the browser is closed or `SECONDS` have passed.
 
     Parameters
     ----------
-    is_led : whether the provider has led the visitor here with it, so that signing out goes by there
+    is_led : whether the token comes from the sign-on provider; signing out then includes the provider
 
     Raises
     ------
     ApiError
-        unauthenticated if no header could hold it, too_large if no browser would keep it.
+        unauthenticated if a header cannot hold the token, too_large if browsers would not store it.
     """
     if not _is_sendable(token):
         raise ApiError("unauthenticated")
@@ -86,27 +87,27 @@ def begin(request: Request, response: Response, token: str, is_led: bool = False
 
 
 def end(request: Request, response: Response) -> None:
-    """The browser forgets the token."""
+    """Delete the token's cookie."""
     _set(request, response, "", 0)
 
 
 def is_led(request: Request) -> bool:
-    """Whether this browser's session began at the provider."""
+    """Return whether the token of this browser comes from the sign-on provider."""
     return _kept(request.scope, COOKIE).startswith(_LED)
 
 
 def remember(request: Request, response: Response, number: str) -> None:
-    """This browser shows the number of its attempt when the provider, another site, leads it back."""
+    """Store the number of a sign-on attempt in a cookie that is also sent when the provider's site leads back."""
     _set(request, response, number, _ATTEMPT_SECONDS, _ATTEMPT, "/sign-in", "lax")
 
 
 def remembered(request: Request) -> str:
-    """The number of this browser's attempt; empty if it has made none."""
+    """Return the number of this browser's sign-on attempt; empty without one."""
     return _kept(request.scope, _ATTEMPT)
 
 
 def forget(request: Request, response: Response) -> None:
-    """An attempt is made once."""
+    """Delete the cookie of the sign-on attempt, because each attempt is used once."""
     _set(request, response, "", 0, _ATTEMPT, "/sign-in", "lax")
 
 
@@ -119,7 +120,7 @@ def _set(
     below: str = "",
     sent: Literal["strict", "lax"] = "strict",
 ) -> None:
-    # A proxy that is not trusted does not hide https: the browser's own word for where it is, and the operator's.
+    # Behind a proxy that is not trusted, the request's URL may say http. The browser's and the operator's URLs tell.
     chosen = request.app.state.services.settings.oidc_redirect or ""
     urls = (str(request.url), request.headers.get("origin", ""), chosen)
     response.set_cookie(
@@ -139,7 +140,7 @@ def _token(scope: Scope) -> bytes | None:
 
 
 def _kept(scope: Scope, cookie: str) -> str:
-    """What the cookie holds; nothing if there are two, of which a neighboring site may have set one."""
+    """Return the cookie's value; empty if there are two, because a neighboring site may have set one of them."""
     cookies = b";".join(value for name, value in scope["headers"] if name == b"cookie").decode("latin-1").split(";")
     mine = [value for name, _, value in (pair.strip().partition("=") for pair in cookies) if name == cookie]
     return mine[0] if len(mine) == 1 else ""
@@ -150,7 +151,7 @@ def _is_sendable(token: str) -> bool:
 
 
 def _is_own(scope: Scope) -> bool:
-    """Whether a page of ours sent it: by the browser's word, or where it says nothing (plain http), by its origin."""
+    """Return whether one of our pages sent the request, by Sec-Fetch-Site or, without it (plain http), by Origin."""
     headers: dict[bytes, str] = {name: value.decode("latin-1") for name, value in scope["headers"]}
     site = headers.get(b"sec-fetch-site")
     if site is not None:

@@ -1,4 +1,4 @@
-"""Signing in, by a token or by way of the organization's provider, whose token becomes the session; and out."""
+"""Sign-in with a token or at the organization's provider, whose token becomes the session, and sign-out."""
 
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -25,20 +25,20 @@ ProviderParameter = Annotated[str, Query(max_length=4096)]
 
 @router.get("/sign-in")
 async def sign_in(visit: Passing, ended: bool = False) -> Response:
-    """Asks for a token, or leads to the provider; says so if what was shown is one no longer."""
+    """Return the form for a token, with a note if the former token has ended."""
     return await _asked(visit, ended=ended)
 
 
 @router.post("/sign-in")
 async def signed_in(visit: Passing) -> Response:
-    """Keeps the token in a cookie, if it is a valid one."""
+    """Store the token in a cookie if it is valid."""
     token = (await visit.form()).get("token", "").strip()
     return await _entered(visit, visit.go(""), token)
 
 
 @router.get("/sign-in/provider")
 async def leave(visit: Passing) -> Response:
-    """On to the provider, with what binds its answer to this browser."""
+    """Redirect to the provider, with a value that binds its response to this browser."""
     attempt = Attempt.begin()
     answer = RedirectResponse(_flow(visit).address(attempt), 303)
     session.remember(visit.request, answer, attempt.number)
@@ -49,9 +49,9 @@ async def leave(visit: Passing) -> Response:
 async def come_back(
     visit: Passing, state: ProviderParameter = "", code: ProviderParameter = "", iss: ProviderParameter | None = None
 ) -> Response:
-    """From the provider: its token becomes the session.
+    """Receive the provider's redirect, whose token becomes the session.
 
-    The page goes on by itself, since a strict cookie is not sent where another site has led, by redirects least of all.
+    The page continues by itself: browsers do not send a strict cookie after a redirect from another site.
     """
     try:
         attempt = Attempt(session.remembered(visit.request))
@@ -65,9 +65,9 @@ async def come_back(
 
 @router.post("/sign-out")
 async def signed_out(visit: Passing) -> Response:
-    """The browser forgets the token; whoever signed in at the provider goes on to sign out there, where that can be.
+    """End the session, and lead users who signed in at the provider to its sign-out.
 
-    By a page that goes on by itself: a form's answer may lead to no other site.
+    The page continues by itself: the response to a form may not redirect to another site.
     """
     services = visit.request.app.state.services
     is_led = services.settings.oidc_redirect is not None and session.is_led(visit.request)
@@ -81,7 +81,7 @@ async def signed_out(visit: Passing) -> Response:
 
 
 async def _entered(visit: Visit, answer: Response, token: str, is_led: bool = False) -> Response:
-    """The answer, which begins the session; or why this token begins none."""
+    """Return the response that begins the session, or the form with the reason why the token is rejected."""
     try:
         session.begin(visit.request, answer, token, is_led)
         await Api(visit.request, f"Bearer {token}").get("/v1/datasets", limit=1)
@@ -91,7 +91,7 @@ async def _entered(visit: Visit, answer: Response, token: str, is_led: bool = Fa
 
 
 async def _asked(visit: Visit, refused: ApiError | None = None, *, ended: bool = False) -> Response:
-    """The page that asks."""
+    """Return the page with the form for a token."""
     chosen = visit.request.app.state.services.settings
     provider = urlsplit(chosen.oidc_issuer).hostname if chosen.oidc_redirect else None
     if refused is None:

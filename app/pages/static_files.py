@@ -1,6 +1,7 @@
-"""Scripts, styles and pictures, under names that hold the digest of them all: what has a name never changes.
+"""Scripts, styles and pictures of the pages, at paths that contain a digest of all of them.
 
-One digest for all, so that a module finds another one beside it.
+A path therefore never changes its content, and browsers may store it for good. All files share one digest, so that
+modules can import each other by relative paths.
 """
 
 import hashlib
@@ -23,7 +24,7 @@ router = strict_router(prefix=f"{PREFIX}/static", include_in_schema=False)
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One of them: its bytes, what they are, and their SHA-256."""
+    """A static file: its bytes, media type and SHA-256."""
 
     content: bytes
     kind: str
@@ -32,26 +33,26 @@ class File:
 
 @cache
 def files() -> dict[str, File]:
-    """All that is served, by name; licences and the list of what is vendored are beside them, and are not."""
+    """Return the served files by name. Licences and the list of vendored files are not among them."""
     return {path.name: _read(path) for path in FOLDER.iterdir() if path.suffix in _KINDS}
 
 
 @cache
 def together() -> str:
-    """The digest of them all."""
+    """Return a digest of all files."""
     digests = {name: file.digest for name, file in files().items()}
     return hashlib.sha256(repr(sorted(digests.items())).encode()).hexdigest()[:16]
 
 
 def address(name: str) -> str:
-    """The path of a file under /pages."""
+    """Return the path of a file below /pages."""
     assert name in files()
     return f"/static/{together()}/{name}"
 
 
 @router.get("/{digest}/{name}")
 def read(request: Request, digest: str, name: str) -> Response:
-    """The file, for whoever asks."""
+    """Serve a file, without a token."""
     file = files().get(name)
     if file is None or digest != together():
         raise ApiError("not_found")

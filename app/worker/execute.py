@@ -28,7 +28,8 @@ from purse.wire.base import Wire
 from solvers import tuning
 from solvers.data_access.data import Data
 from solvers.data_access.partitioned import LocalPartitions, Partitioned, Partitions
-from solvers.solve import ReleasedMeans, run_with_means
+from solvers.solve import ReleasedMeans
+from solvers.solve import run as run_one
 from solvers.trials import Tuning
 
 
@@ -132,11 +133,11 @@ def _data(job: Payload, payload: str, scratch: Path, spread: Spread | None) -> I
 def _run(spec: JobSpec, data: Data | Partitioned, on_answer: Callable[[int], None] | None) -> str:
     means: ReleasedMeans | None = None
     if isinstance(spec.method, Tuning) and isinstance(data, Data):
-        coefficients, transcript, means = tuning.run_with_means(
+        coefficients, transcript, means = tuning.run(
             spec.method, spec.problem, data, spec.release_plan, on_answer=on_answer
         )
     else:
-        coefficients, transcript, means = run_with_means(
+        coefficients, transcript, means = run_one(
             spec.method, spec.problem, data, spec.release_plan, on_answer=on_answer, preparation=spec.preparation
         )
     output = {"coefficients": coefficients.tolist(), "transcript": plan_to_json(transcript)}

@@ -34,17 +34,17 @@ class PersonUnit(Wire):
 
     @property
     def name(self) -> str:
-        """The column's."""
+        """The name of the column, as `NumberColumn.name`."""
         return self.column
 
     @property
     def of(self) -> str:
-        """The same."""
+        """The column's name in the file, as `NumberColumn.of`."""
         return self.column
 
     @property
     def date(self) -> None:
-        """Names are what they are."""
+        """None, because names of persons are not dates."""
 
 
 class DatasetSpec(Wire):
@@ -86,7 +86,7 @@ class DatasetSpec(Wire):
 
     @property
     def protected(self) -> Unit:
-        """What neighbors differ in."""
+        """The unit of privacy: a row, or all rows of a person."""
         return Unit() if self.unit is None else Unit("person", self.unit.max_rows)
 
     @model_validator(mode="before")
@@ -130,21 +130,21 @@ class DatasetSpec(Wire):
 
     @property
     def kept_out(self) -> "DatasetSpec":
-        """The declaration of the part that is kept out."""
+        """The declaration of the holdout set."""
         return self.model_copy(update={"name": f"{self.name} (holdout)", "holdout": None})
 
     def most_unparsed(self, name: str) -> float:
-        """The largest part of a column's values that may not parse."""
+        """Return the largest share of a column's values that may not parse."""
         named = self.max_unparsed if isinstance(self.max_unparsed, dict) else {}
         usual = MAX_UNPARSED if isinstance(self.max_unparsed, dict) else self.max_unparsed
         return named.get(name, min(usual, MAX_UNPARSED_TARGET) if name in self.targets else usual)
 
     def most_clamped(self, name: str) -> float | None:
-        """The largest share of a column's values that may be clamped; None for no limit."""
+        """Return the largest share of a column's values that may be clamped; None for no limit."""
         return self.max_clamped.get(name) if isinstance(self.max_clamped, dict) else self.max_clamped
 
     def settled(self) -> "DatasetSpec":
-        """As a new dataset has it: what a column's rule fills in is written down."""
+        """Return the declaration of a new dataset, with the defaults of its columns filled in."""
         return self.model_copy(update={"columns": settled(self.columns)})
 
 
@@ -178,9 +178,9 @@ class Amendment(Wire):
     """If true, no job is charged or started until it is set to false again."""
 
     @model_validator(mode="after")
-    def _something(self) -> Self:
+    def _check_any(self) -> Self:
         if self.name is None and self.budget is None and self.frozen is None:
-            raise ValueError("name, budget or frozen must be given")
+            raise ValueError("the request changes nothing. Set name, budget or frozen")
         return self
 
 
@@ -225,5 +225,5 @@ class Registered(Dataset):
 
     @staticmethod
     def of(dataset: Dataset, report: FileReport) -> "Registered":
-        """A dataset, and the report of its file."""
+        """Return the response for a dataset and the report of its file."""
         return Registered(**dict(dataset), report=report)

@@ -1,4 +1,4 @@
-"""How a file is written, as the steward declares it, and what became of its values, as its uploader is told."""
+"""The format of an uploaded file, and the report on its values for the uploader."""
 
 import math
 import re
@@ -61,7 +61,7 @@ class Dialect(Wire):
         return rf"^[+-]?[0-9]{{1,3}}({mark}[0-9]{{3}})+([{self.decimal}][0-9]*)?([eE][+-]?[0-9]+)?$", mark
 
     def number(self, text: str) -> float:
-        """Return the number that a text says in this dialect, or NaN: no nan, inf or 1_000."""
+        """Return the number of a text in this dialect, or NaN. Python's nan, inf and 1_000 are not numbers here."""
         text = text.strip(SPACE)
         if self.thousands is not None:
             form, mark = self.grouped
@@ -71,7 +71,7 @@ class Dialect(Wire):
         return float(text) if _NUMBER.fullmatch(text) else math.nan
 
     @model_validator(mode="after")
-    def _tellable(self) -> Self:
+    def _check_format(self) -> Self:
         if self.decimal == self.thousands:
             raise ValueError("decimal and thousands must differ")
         parts = _DIRECTIVE.findall(self.date_format)
@@ -89,13 +89,13 @@ class Outcome(Wire):
     what: OutcomeKind
     """Why another value is stored: the value is beyond a bound, or the default replaces it."""
     count: int
-    """How many values."""
+    """Number of such values."""
     line: int
-    """The file's line of the first one, or its row in Parquet."""
+    """Line of the first such value in the file, or its row in Parquet."""
     examples: list[str]
-    """Some of them as the file has them, shortened."""
+    """Some of these values as they stand in the file, shortened."""
     cure: str | None = None
-    """What probably helps."""
+    """A change of the declaration or the file that probably helps."""
 
 
 class ColumnReport(Wire):
@@ -105,7 +105,7 @@ class ColumnReport(Wire):
     parsed: int
     """Values that were stored as they are."""
     outcomes: list[Outcome]
-    """All the others."""
+    """Values that were stored in another form, by kind."""
     max_unparsed: Share
     """The largest share of the non-missing values that may not parse."""
     max_clamped: Share | None = None
@@ -132,8 +132,8 @@ class ColumnReport(Wire):
         return counts | {outcome.what: outcome.count for outcome in self.outcomes}
 
     def _share(self, count: int) -> float:
-        there = self.parsed + sum(self._counts.values()) - self._counts["missing"]
-        return count / there if count else 0.0
+        present = self.parsed + sum(self._counts.values()) - self._counts["missing"]
+        return count / present if count else 0.0
 
 
 class FileReport(Wire):

@@ -4,52 +4,32 @@ Precondition and guarantee: as `StandardisedOracle`. Proof: docs/proofs/statisti
 """
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
 from accounting.mechanisms import Gaussian
-from accounting.noise import Noise
-from accounting.plan import Plan
 from solvers import group_bounds, moment_bounds
 from solvers.bounds import UNIT
 from solvers.data_access.count_sums import Cells, Histograms, Products, Scores
 from solvers.data_access.data import Work
 from solvers.data_access.frames import check_center
 from solvers.data_access.group_sums import GroupCounts, GroupMoments
-from solvers.data_access.meter import AbstractOracle
 from solvers.data_access.moment_sums import columns_of
-from solvers.data_access.standardised import StandardisedOracle
-from solvers.data_access.summed import Summed
+from solvers.data_access.with_moments import AbstractWithMoments
 from solvers.errors import Unsuitable
 from solvers.groups import Groups
-from solvers.problem import Problem, Vector
+from solvers.problem import Vector
 
 MOST_BINS, MOST_CELLS = 2**16, 2**20
 
 
-class CountingOracle(AbstractOracle):
+class CountingOracle(AbstractWithMoments):
     """Private answers about rows whose layout is public, each one use of the Gaussian mechanism over all rows.
 
-    Parameters
-    ----------
-    moments : the oracle of moments of the same data, with its own part of the plan
-    problem, data, plan, noise, on_answer : as for `AbstractOracle`
+    Parameters as `AbstractWithMoments`.
     """
 
-    __slots__ = ("_columns", "moments")
-
-    def __init__(
-        self,
-        moments: StandardisedOracle,
-        problem: Problem,
-        data: Summed,
-        plan: Plan,
-        noise: Noise,
-        on_answer: Callable[[int], None] | None = None,
-    ) -> None:
-        super().__init__(problem, data, plan, noise, on_answer)
-        self.moments, self._columns = moments, columns_of(data)
+    __slots__ = ()
 
     def histograms(self, query: str, bins: int) -> Vector:
         """Return counts of rows in `bins` equal parts of each number's range + noise, (p bins,), number by number.
@@ -57,9 +37,10 @@ class CountingOracle(AbstractOracle):
         A record is in p parts. Replacing it moves the counts by sqrt(2 p), and removing it by sqrt(p). A person's row
         counts 1/k.
         """
-        if not 1 <= bins <= MOST_BINS or not self._columns.widths.count(1):
+        columns = columns_of(self._data)
+        if not 1 <= bins <= MOST_BINS or not columns.widths.count(1):
             raise Unsuitable(f"bins must lie in [1, {MOST_BINS}], and at least one column must be a number")
-        return self._counted(query, Histograms(bins), moment_bounds.counts(self._columns, self._problem.relation))
+        return self._counted(query, Histograms(bins), moment_bounds.counts(columns, self._problem.relation))
 
     def cells(self, query: str, bins: int) -> Vector:
         """Return counts of rows in each cell of all columns + noise, (cells,); see `count_sums.Cells`.
@@ -67,7 +48,7 @@ class CountingOracle(AbstractOracle):
         A record is in one cell. Replacing it moves the counts by sqrt(2), and removing it by 1. A person's row counts
         1/k.
         """
-        if not 1 <= bins <= MOST_BINS or self._columns.cells(bins) > MOST_CELLS:
+        if not 1 <= bins <= MOST_BINS or columns_of(self._data).cells(bins) > MOST_CELLS:
             raise Unsuitable(
                 f"bins must lie in [1, {MOST_BINS}] and make at most {MOST_CELLS} cells. Use fewer bins or columns"
             )
@@ -113,10 +94,11 @@ class CountingOracle(AbstractOracle):
         is over slots that hold a row, whose share `StandardisedOracle.means` has released.
         """
         check_center(center, self._problem)
+        columns = columns_of(self._data)
         planned = self._meter.take(query, Gaussian)
         slip = 1 + (self._problem.d + 16) * UNIT  # rounding of a sum of squares
-        moved = slip * moment_bounds.products(self._columns, center, self._problem.relation)
-        longest = slip * float(moment_bounds.farthest(self._columns, center).sum())
+        moved = slip * moment_bounds.products(columns, center, self._problem.relation)
+        longest = slip * float(moment_bounds.farthest(columns, center).sum())
         bound = moment_bounds.of_means(self._problem, moved, longest)
         mean = self._data.total(Products(center)) / self._problem.slots
         return self._meter.answer(planned, mean, bound) / self.moments.share

@@ -23,13 +23,14 @@ from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.summed import Summed
 from solvers.data_access.walk import WalkingOracle
 from solvers.data_access.weighted import WeightedOracle
+from solvers.data_access.with_moments import AbstractWithMoments
 from solvers.errors import Unsuitable
 from solvers.moment_bounds import MOMENTS
 from solvers.problem import Problem, Vector
 from solvers.weighting import MOMENTS_OF_TABLES
 
-_Opened = TypeVar("_Opened", bound=AbstractOracle | WeightedOracle)
-_AfterMoments = TypeVar("_AfterMoments", CountingOracle, WeightedOracle)
+_Opened = TypeVar("_Opened", bound=AbstractOracle)
+_AfterMoments = TypeVar("_AfterMoments", bound=AbstractWithMoments)
 OnAnswer = Callable[[int], None]
 
 
@@ -48,7 +49,7 @@ class DataOracles:
 
     def __init__(self, data: Summed, plan: Plan, noise: Noise, on_answer: OnAnswer | None = None) -> None:
         self.__data, self.__plan, self.__noise, self.__on_answer = data, plan, noise, on_answer
-        self.__opened: tuple[AbstractOracle | WeightedOracle, ...] = ()
+        self.__opened: tuple[AbstractOracle, ...] = ()
 
     @property
     def problem(self) -> Problem:

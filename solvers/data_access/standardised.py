@@ -35,14 +35,14 @@ class StandardisedOracle(AbstractOracle):
     row, which `means` releases with its answer; so they are means over rows.
     """
 
-    __slots__ = ("_columns", "_factor", "_means", "_relation", "_share")
+    __slots__ = ("_columns", "_factor", "_means", "_share")
 
     def __init__(
         self, problem: Problem, data: Summed, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None = None
     ) -> None:
         super().__init__(problem, data, plan, noise, on_answer)
         self._columns = columns_of(data)
-        self._relation, self._factor = problem.relation, sensitivity_factor(problem.relation)
+        self._factor = sensitivity_factor(problem.relation)
         self._share = 1.0
         self._means: tuple[Vector, float] | None = None
 
@@ -92,7 +92,7 @@ class StandardisedOracle(AbstractOracle):
         check_center(center, self._problem)
         _check_length(radius)
         planned, longest = self._meter.take(query, Gaussian), float(np.linalg.norm(self._farthest(center)))
-        moved = moment_bounds.variances(self._columns, center, radius, self._relation)
+        moved = moment_bounds.variances(self._columns, center, radius, self._problem.relation)
         squared_radius = radius * radius
         moved *= 1 + (self._columns.widths.count(1) + 16) * UNIT  # rounding of the computed ||y||^2
         is_shortened = longest > math.sqrt(self._factor) * squared_radius

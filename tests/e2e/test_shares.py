@@ -84,7 +84,7 @@ def solved(kept: Kept, data: Partitioned, on_answer: Any = None) -> Any:
 
 def test_a_killed_worker_changes_neither_answer_nor_transcript(kept: Kept, tmp_path: Path) -> None:
     until(lambda: len(kept.engine._client.nthreads()) == 2)
-    w, transcript = solved(kept, whole(kept, tmp_path))
+    w, transcript, _ = solved(kept, whole(kept, tmp_path))
     client, killed = kept.engine._client, list[int]()
     shares = Shares(client, kept.payload, 3)
     data = Partitioned(Payload.model_validate_json(kept.payload).spec.problem, shares)
@@ -94,7 +94,7 @@ def test_a_killed_worker_changes_neither_answer_nor_transcript(kept: Kept, tmp_p
             killed.extend(client.run(os.getpid).values())
             os.kill(killed[0], signal.SIGKILL)
 
-    other, again = solved(kept, data, kill_one)
+    other, again, _ = solved(kept, data, kill_one)
     shares.close()
     assert killed
     assert np.array_equal(w, other)

@@ -367,6 +367,7 @@ def test_moving_epsilon_shows_what_it_costs_before_anything_is_spent(visitor: Vi
     expect(page.get_by_role("alert")).to_have_count(0)
     page.get_by_label("Target").select_option("income")
     before = _share(page)
+    expect(page.locator("#charge")).to_contain_text("of the budget")
     assumptions = page.locator("summary", has_text="Assumptions")
     assumptions.click()
     page.get_by_label("Signal").fill("0.8")

@@ -206,7 +206,7 @@ def test_a_run_keeps_its_plan_its_bounds_and_its_cost(method: Method, monkeypatc
             counted = Counted(patch)
             X = plain if problem.columns is None else laid_out
             data = inputs.of_arrays(X, np.sign(plain @ [1.0, -2.0]), quote.problem)
-            w, transcript = run(
+            w, transcript, _ = run(
                 quote.method, quote.problem, data, quote.release, Noise(SeededBits(3)), preparation=quote.preparation
             )
         if quote.met == quote.problem:

@@ -130,7 +130,7 @@ def test_the_answers_and_the_transcript_are_those_of_one_machine(method: Method 
         for given in (whole, parted(whole)):
             noise = Noise(SeededBits(5))
             found.append(run(quote.method, quote.problem, given, quote.release, noise, preparation=quote.preparation))
-        (w, transcript), (other, again) = found
+        (w, transcript, _), (other, again, _) = found
         assert np.array_equal(w, other)
         assert transcript == again
 

@@ -214,7 +214,7 @@ def test_every_method_ends_finite_and_within_its_plan(method: Method, loss: Loss
         quote = plan(method, problem, Privacy(1.0, 1e-5))
         data = inputs.of_arrays(*dataset(kind, 60, 4), problem)
         heard: list[int] = []
-        w, transcript = run(quote.method, problem, data, quote.release, Noise(SeededBits(2)), heard.append)
+        w, transcript, _ = run(quote.method, problem, data, quote.release, Noise(SeededBits(2)), heard.append)
         assert np.isfinite(w).all()
         assert near(float(np.linalg.norm(w)), domain.diameter(problem.size))
         assert quote.release.plan.covers(transcript)

@@ -447,6 +447,7 @@ def test_a_model_is_evaluated_on_the_part_that_was_kept_out(shared: Service) -> 
     shared.finished(made.headers["Location"].rpartition("/")[2])
     page = visit(shared, STEWARD, made.headers["Location"]).text
     assert "noise and sampling" in page
+    assert "Evaluation of the model of income" in page
     assert f'href="/pages/jobs/{job}"' in page
     assert page.count("data-chart") == 2, "ROC and calibration"
     model = visit(shared, STEWARD, f"/pages/jobs/{job}").text
@@ -564,8 +565,10 @@ def test_a_form_begins_with_what_it_still_needs_and_not_with_an_error(shared: Se
 
 
 def test_defaults_of_a_form_are_words(shared: Service) -> None:
-    page = visit(shared, STEWARD, f"/pages/datasets/{shared.dataset()}/new?kind=model").text
-    assert 'placeholder="0.000001, the dataset&#39;s delta"' in page
+    form = f"/pages/datasets/{shared.dataset()}/new?kind="
+    assert 'placeholder="0.000001, the dataset&#39;s delta"' in visit(shared, STEWARD, f"{form}model").text
+    tuning = visit(shared, STEWARD, f"{form}tuning").text
+    assert tuning.count("private where possible") == 2, "each candidate has the defaults of a job"
 
 
 def test_a_form_that_may_have_been_done_is_sent_again_under_its_key(

@@ -43,7 +43,7 @@ def table_of(quote: Quote, X: Vector, y: Vector, seed: int = 1, present: NDArray
     problem, numbers = quote.problem, columns_of(quote).widths.count(1)
     rows = np.column_stack((X, np.ones(len(X))))
     data = inputs.of_arrays(rows, y, problem, present)
-    answers, _ = run(quote.method, problem, data, quote.release, Noise(SeededBits(seed)))
+    answers, *_ = run(quote.method, problem, data, quote.release, Noise(SeededBits(seed)))
     stds = Stds(problem, lambda query: quote.release.plan.query(query).noise_multiplier)
     return table(problem, quote.method, answers, stds, Units((0.0,) * numbers, (1.0,) * numbers))  # type: ignore[arg-type]
 

@@ -17,6 +17,7 @@ function color(place, name) {
 function time(_, marks, __, ___, step) {
   return marks.map((mark) => {
     const text = new Date(1000 * mark).toISOString();
+    if (step < 60) return text.slice(11, 19);
     return step < 86400 ? text.slice(5, 16).replace("T", " ") : text.slice(0, 10);
   });
 }
@@ -52,6 +53,7 @@ function options(place, { kind, x, lines, axes, is_log: isLog, is_time: isTime, 
     {
       width: place.clientWidth,
       height: HEIGHT,
+      padding: [null, 24, null, null], // room for half of the last mark's label
       cursor: { drag: { x: false } },
       legend: { live: false, show: lines.length > 1 },
       scales: { x: { time: isTime ?? false, distr: isLog ? 3 : 1, ...(ends && { range: () => ends }) }, y },

@@ -1,5 +1,4 @@
-// Files that a person drops here are read here: a receipt is checked against keys that it did not bring along, and no
-// request is made.
+// Checks the files that a person drops on the page. A receipt is checked against keys from elsewhere. No request is made.
 
 import { curve, made } from "./chart.js";
 import { follow } from "./ledger.js";
@@ -7,7 +6,7 @@ import { Invalid, gaussDelta, parse, verify } from "./receipt.js";
 
 const VERDICTS = new Map([[true, "valid"], [false, "not valid"], [null, "not computed here"]]);
 
-/** A number without the digits that computing left behind, such as 0.4999999999. */
+/** Return a number without rounding errors such as 0.4999999999. */
 const readable = (value) => String(Number(value.toPrecision(6)));
 const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 const read = async (file) => {
@@ -19,7 +18,7 @@ const read = async (file) => {
   }
 };
 
-/** What files hold, told apart by content: a receipt, keys, an exported ledger, or else what a receipt may be for. */
+/** Return the files by their content: a receipt, keys, an exported ledger, or a released document. */
 export function sorted(texts) {
   const found = {};
   for (const text of texts) {
@@ -27,7 +26,7 @@ export function sorted(texts) {
     try {
       value = parse(text);
     } catch {
-      // lines, each of them JSON
+      // a ledger: one JSON document per line
     }
     const has = (key) => value !== null && typeof value === "object" && Object.hasOwn(value, key);
     if (value === null || (has("sequence") && has("body"))) found.ledger = text;
@@ -36,14 +35,14 @@ export function sorted(texts) {
   return found;
 }
 
-/** Whether a ledger that was followed holds the receipt's release, as one more of the checks. */
+/** Return the check whether a verified ledger contains the release of the receipt. */
 function inLedger(receipt, ledger) {
   const wrong = ledger.wrong(receipt);
   const says = wrong ?? `entry ${receipt.sequence} of this ledger is its release, and its charge is as stated`;
   return { what: "ledger", holds: wrong === null, says };
 }
 
-/** All that can be found of these texts; `Invalid` if one of them is malformed, or there is no receipt. */
+/** Return the results of all checks; throw `Invalid` if a text is malformed or there is no receipt. */
 export async function found(texts, keys, ledger = null) {
   const given = sorted(texts);
   if (given.receipt === undefined) throw new Invalid("none of these files is a receipt. A job's page saves it under Save the receipt");
@@ -82,7 +81,7 @@ function show(output, { receipt, checks, holds, mu, own }) {
   curve(place, (epsilon) => gaussDelta(mu, epsilon), Math.max(2 * receipt.epsilon, 1e-3));
 }
 
-/** Check what was given last, and write the result into the form's output. */
+/** Check the latest files, and write the result into the form's output. */
 async function check(form, texts) {
   form.texts = texts;
   const output = form.querySelector("output");
@@ -109,7 +108,7 @@ for (const form of document.querySelectorAll("form[data-keys]")) {
   });
   form.addEventListener("followed", () => form.texts && check(form, form.texts)); // the ledger can be compared now
   const given = document.querySelector("[data-receipt]");
-  const chosen = form.querySelector("input[type=file]").files; // before this script had arrived
+  const chosen = form.querySelector("input[type=file]").files; // chosen before this script was loaded
   if (chosen.length) files(chosen);
   else if (given) check(form, [given.textContent]);
 }

@@ -1,6 +1,5 @@
-// A dataset's ledger, followed entry by entry where it is read: the chain is unbroken from its first entry on, no
-// charge passed the filter, and shares are sums of exact integers. Thresholds are taken as they were registered:
-// `purse ledger verify` computes them again from the budget.
+// Verifies a dataset's ledger entry by entry: the chain of hashes is complete, no charge exceeded the filter, and shares
+// are sums of exact integers. Thresholds are used as registered; `purse ledger verify` recomputes them from the budget.
 
 import { Invalid, canonical, gaussDelta, isSound } from "./receipt.js";
 
@@ -12,31 +11,31 @@ const STEPS = {
   refunded: ["charged"],
   started: ["charged", "started"],
   ...{ released: ["started"], failed: ["started"], cancelled: ["started"] },
-}; // of a job, and after which it may come
+}; // steps of a job, with the steps that may precede them
 
 const numbers = (cost) => cost.map(BigInt);
 const plus = (a, b, sign = 1n) => a.map((each, i) => each + sign * b[i]);
 const guarded = ({ neighbors, unit, ...said }) => {
   const { name = "row", max_rows: most = null } = unit ?? {};
   return canonical([neighbors, name, most, said[`${name}s`] ?? null]);
-}; // the relation, the unit and n, as a registration or a receipt says them
+}; // the relation, the unit and n of a registration or a receipt
 const ratio = (a, b) => Number((a * 10n ** 18n) / b) / 1e18;
 
-/** Where a ledger stands after the entries that were added, all of which follow from those before them. */
+/** The state of a ledger after the entries that were added. Each entry must follow from the entries before it. */
 export class Ledger {
   sequence = 0;
   hash = GENESIS;
   filter = null; // {kind, epsilon, delta, orders, weights, thresholds, slack} as it was registered last
   spent = [];
   whole = false; // one job took all of the budget
-  lost = false; // entries were, and perhaps charges with them
+  lost = false; // whether entries were lost, and charges perhaps with them
   live = new Map(); // by job, or by the entry's number: {at, analyst, method, cost} of what is charged
   changes = []; // {at, analyst, method, cost, sign}, in order
   heads = new Map(); // by sequence number, the hash
   entries = new Map(); // by sequence number, each as it was added
   #stages = new Map(); // by job, its last step; "ended" after its end
 
-  /** Adds the next entry; `Invalid` if it does not hash to its hash, does not follow, or charges too much. */
+  /** Add the next entry; throw `Invalid` if its hash is wrong, it does not follow, or it charges too much. */
   async add(entry) {
     const { sequence, kind, body, previous_hash: previous, hash } = entry;
     if (!(await isSound(entry))) throw new Invalid(`entry ${sequence} does not hash to its hash`);
@@ -107,8 +106,8 @@ export class Ledger {
     [this.spent, this.whole] = [plus(this.spent, charge.cost, -1n), false];
   }
 
-  /** What it records otherwise than a receipt of a release in it, as `verify_receipt` of accounting.records.offline says
-   * it; null if nothing. Whether the charge is what the queries cost is left to `purse receipt verify`. */
+  /** Return how this ledger contradicts a receipt, in the words of `verify_receipt` of accounting.records.offline; null
+   * if it does not. `purse receipt verify` checks that the charge is the cost of the queries. */
   wrong(receipt) {
     const [entry, all] = [this.entries.get(receipt.sequence), [...this.entries.values()]];
     if (!entry) return "the ledger ends before this release";
@@ -140,19 +139,19 @@ export class Ledger {
     return isOf ? null : "the ledger has no such dataset, or other records or neighbors";
   }
 
-  /** Whether some coordinate holds it, and the slack of approximations, which is the last, does too. */
+  /** Return whether a total fits in some coordinate of the curve, and in the slack, which is the last coordinate. */
   #admits(total) {
     const tops = this.filter.thresholds;
     const within = total.map((each, i) => each <= tops[i]);
     return within.slice(0, this.#curved).some(Boolean) && within.slice(this.#curved).every(Boolean);
   }
 
-  /** How many coordinates are those of the privacy curve. */
+  /** The number of coordinates of the privacy curve. */
   get #curved() {
     return this.spent.length - (this.filter.slack ? 1 : 0);
   }
 
-  /** The part of the budget that a sum of charges is, on the coordinate with the most room left now. */
+  /** Return a sum of charges as a share of the budget, at the coordinate with the largest remainder now. */
   share(cost) {
     if (this.whole) return cost.some((each) => each > 0n) ? 1 : 0;
     const tops = this.filter.thresholds;
@@ -161,7 +160,7 @@ export class Ledger {
     return ratio(cost[widest], tops[widest]);
   }
 
-  /** `[[name, share, charges], ...]`, the largest first, by `analyst` or `method`; they add up to what is spent. */
+  /** Return `[name, share, charges]` by `analyst` or `method`, the largest first; shares add up to the spent share. */
   shares(by) {
     const sums = new Map();
     for (const charge of this.live.values()) {
@@ -172,7 +171,7 @@ export class Ledger {
     return found.sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
   }
 
-  /** `{times, total, parts: [[name, shares]]}`: what was spent after each change, as parts of today's budget. */
+  /** Return `{times, total, parts: [[name, shares]]}`: the spent share of the current budget after each change. */
   history(by) {
     const names = [...new Set(this.changes.map((change) => change[by]))];
     const sums = new Map(names.map((name) => [name, this.spent.map(() => 0n)]));
@@ -186,7 +185,7 @@ export class Ledger {
     return { times, total, parts };
   }
 
-  /** delta at an epsilon of all that is spent, had the charges been fixed beforehand; null under `pure`. */
+  /** Return delta at an epsilon for all charges, if they were fixed in advance; null under `pure`. */
   delta(epsilon) {
     const { kind, orders, weights, slack } = this.filter;
     if (this.live.size === 0 || kind === "pure") return null;
@@ -200,7 +199,7 @@ export class Ledger {
     return off + Math.min(gaussian, ...orders.map((a, k) => renyi(spent[k + 1], a, 1, at)), 1);
   }
 
-  /** The least epsilon of all that is spent, at a delta; null as `delta`. */
+  /** Return the smallest epsilon of all charges at a delta; null as for `delta`. */
   epsilon(delta) {
     if (this.filter.kind === "pure") return Number(this.spent[0]) / UNIT;
     if (this.live.size === 0) return 0;
@@ -216,19 +215,19 @@ export class Ledger {
   }
 }
 
-/** The ledger of all these entries; `Invalid` as `Ledger.add`. */
+/** Return the ledger of these entries; throw `Invalid` as `Ledger.add` does. */
 export async function follow(entries) {
   const ledger = new Ledger();
   for (const entry of entries) await ledger.add(entry);
   return ledger;
 }
 
-/** What the ledger of all these entries records otherwise than a receipt, or null. */
+/** Return how the ledger of these entries contradicts a receipt; null if it does not. */
 export async function wrong(entries, receipt) {
   return (await follow(entries)).wrong(receipt);
 }
 
-/** What `follow` leads to, as JSON: for whoever is no page. */
+/** Return the result of `follow` as JSON, for programs outside a page. */
 export async function told(entries, epsilons = [], delta = 1e-6) {
   const ledger = await follow(entries);
   return {

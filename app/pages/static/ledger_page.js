@@ -1,4 +1,4 @@
-// The auditor's page: the whole ledger is fetched and followed here, and what the server says is compared with it.
+// Verifies the whole ledger in the browser, and compares the result with the statements of the server.
 
 import { chart, curve, made, table, tabulate } from "./chart.js";
 import "./check.js";
@@ -12,7 +12,7 @@ const near = (a, b) => Math.abs(a - b) <= 1e-6 * Math.max(Math.abs(a), Math.abs(
 
 const brief = ({ sequence, hash }) => `${sequence}:${hash.slice(0, 12)}…`;
 
-/** The ledger after its last entry; what was followed is told on the way. */
+/** Return the verified ledger, and show the progress. */
 async function followed() {
   const ledger = new Ledger();
   for (let cursor = "0"; cursor !== null; ) {
@@ -26,7 +26,7 @@ async function followed() {
   return ledger;
 }
 
-/** What is compared with the server's words: `[what, here, there, whether they agree]`. */
+/** Return the comparison as rows: name, computed value, stated value, and whether they agree. */
 async function compared(ledger, said) {
   const { signature, ...head } = said.head;
   const wrong = await wrongSignature(head, signature, said.keys, HEAD);

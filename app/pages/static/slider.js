@@ -1,5 +1,5 @@
-// A range on a logarithmic scale sets the number that it names, and follows what is typed there. If it was moved before
-// this script had arrived, it sets its number as well.
+// Connects a range on a logarithmic scale with a number field, in both directions. A range that was moved before this
+// script was loaded sets its number as well.
 "use strict";
 const rangeOf = (number) => document.querySelector(`[data-sets="${number.id}"]`);
 const numberOf = (range) => document.getElementById(range.dataset.sets);

@@ -86,7 +86,7 @@ def test_trial_of_a_method() -> None:
     annotation: Any = JobSpec.model_fields["method"].annotation
     stored = TypeAdapter(annotation).validate_json('{"step":0.5,"name":"one_step"}')
     assert stored == quote.method
-    w, transcript = run(stored, problem, inputs.of_arrays(np.ones((50, 2)), np.ones(50), problem), quote.release)
+    w, transcript, _ = run(stored, problem, inputs.of_arrays(np.ones((50, 2)), np.ones(50), problem), quote.release)
     assert transcript == quote.release.plan
     assert np.isfinite(w).all()
 
@@ -99,7 +99,7 @@ def test_trial_of_a_statistic() -> None:
     problem = Problem(Squared(), n=2000, d=3, row_norm=columns.row_norm, columns=columns)
     quote = plan(method, problem, Privacy(50.0, 1e-6))
     X = np.column_stack((np.linspace(-1, 1, 2000), np.zeros(2000), np.ones(2000)))
-    answers, transcript = run(method, problem, inputs.of_arrays(X, np.zeros(2000), problem), quote.release)
+    answers, transcript, _ = run(method, problem, inputs.of_arrays(X, np.zeros(2000), problem), quote.release)
     assert transcript == quote.release.plan
     assert abs(answers[0] - 1 / 3) < 0.05
 

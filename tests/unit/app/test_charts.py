@@ -32,9 +32,9 @@ def test_spending_is_summed_by_analyst_and_for_all() -> None:
     chart = charts.spending(jobs)
     assert chart is not None
     assert {line.label: [*line.values] for line in chart.lines} == {
-        "ada": pytest.approx([10, 10, 10, 40]),
-        "bob": pytest.approx([0, 20, 20, 20]),
-        "all": pytest.approx([10, 30, 30, 60]),
+        "ada": pytest.approx([0, 10, 10, 10, 40]),
+        "bob": pytest.approx([0, 0, 20, 20, 20]),
+        "all": pytest.approx([0, 10, 30, 30, 60]),
     }
     assert list(chart.x) == sorted(chart.x)
     assert charts.spending(jobs[:1]) is None

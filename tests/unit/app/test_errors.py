@@ -128,6 +128,7 @@ def test_violations_are_few() -> None:
     problem = invalid(errors)
     assert problem.violations is not None
     assert len(problem.violations) == 20
+    assert "20 of 1000" in str(problem.detail)
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def test_intervals_of_persons_hold_the_truth_as_often_though_the_number_of_rows_
     data, held = inputs.of_arrays(X, np.zeros(n * k), spec.problem, present), Counter[str]()
     for seed in range(runs):
         noise = Noise(SeededBits(seed))
-        answers, _ = run(spec.method, spec.problem, data, spec.release_plan, noise)
+        answers, *_ = run(spec.method, spec.problem, data, spec.release_plan, noise)
         for told, values in zip(profiles.columns(spec, answers), (AGE[places], PAID[places]), strict=True):
             assert told.mean is not None
             assert told.quantiles is not None

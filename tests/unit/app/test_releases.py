@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from app.pages import releases
-from app.pages.releases import MOST_BYTES, MOST_CELLS, MOST_COLUMNS, MOST_OF_PAGE, MOST_ROWS, shown
+from app.pages.releases import MOST_BYTES, MOST_CELLS, MOST_COLUMNS, MOST_OF_PAGE, MOST_ROWS, Table, view
+from purse import tables
+from purse.tables import Estimate
 from purse.wire.columns import CategoryColumn
 from purse.wire.models import PrivacyStatement
 from purse.wire.profiles import Interval
@@ -43,7 +45,7 @@ def _any_statement(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_wide_covariance_shows_its_first_rows_and_columns() -> None:
     content = _statistic(_covariance(100))
     assert len(content) < MOST_BYTES
-    found = shown("statistic", content, {})
+    found = view("statistic", content, {})
     [table] = found.tables
     assert found.is_all
     assert len(table.heads) == 1 + MOST_COLUMNS
@@ -52,9 +54,22 @@ def test_a_wide_covariance_shows_its_first_rows_and_columns() -> None:
     assert (table.left_out, table.columns_left_out) == (100 - len(table.rows), 100 - MOST_COLUMNS)
 
 
+def test_a_correlation_that_noise_hides_is_not_shaded() -> None:
+    table = Table.of(
+        tables.Table(("", "a"), [("a", Estimate(-1.0, -1.0, 1.0)), ("b", Estimate(0.5, 0.25, 0.75))], look="heat")
+    )
+    assert table.shades[0] == (0.0,)
+    assert table.shades[1][0] > 0
+
+
+def test_bars_are_scaled_without_the_intercept() -> None:
+    table = Table.of(tables.Table(("input", "encoded"), [("age", 0.5), ("intercept", -4.0)], look="bars"))
+    assert [bar.length for bar in table.bars] == [1.0, -1.0]
+
+
 def test_a_release_that_is_too_large_to_be_read_for_a_page_is_left_to_its_file() -> None:
     content = b"[" + b" " * MOST_BYTES
-    assert shown("statistic", content, {}) == releases.Shown(is_all=False)
+    assert view("statistic", content, {}) == releases.View(is_all=False)
 
 
 def test_many_tables_and_long_ones_are_cut() -> None:
@@ -62,7 +77,7 @@ def test_many_tables_and_long_ones_are_cut() -> None:
     category = CategoryColumn(name="kind", type="category", categories=[f"part {part}" for part in range(600)])
     shares = CategoryShares(column=category, shares=[SAME] * 601)
     means = MeansResult(name="means", numbers=numbers, categories=[shares] * 9)
-    found = shown("statistic", _statistic(means), {})
+    found = view("statistic", _statistic(means), {})
     assert not found.is_all
     assert found.tables[0].left_out == 7
     assert found.tables[1].left_out == 601 - MOST_ROWS

@@ -47,7 +47,7 @@ def told(spec: JobSpec, columns: list[str], seed: int = 1, present: Any = None) 
     X = np.column_stack((*parts, np.ones(N)))
     data = inputs.of_arrays(X, np.zeros(N), spec.problem, present)
     assert not isinstance(spec.method, str)
-    answers, _ = run(spec.method, spec.problem, data, spec.release_plan, Noise(SeededBits(seed)))
+    answers, *_ = run(spec.method, spec.problem, data, spec.release_plan, Noise(SeededBits(seed)))
     return statistics.result(spec, answers)
 
 
@@ -247,7 +247,7 @@ def test_the_quoted_width_of_a_variance_is_the_released_one_for_means_in_the_mid
     spec = spec_of({"name": "covariance"}, ["age"], 5.0)
     problem, code = spec.problem, np.linspace(-1, 1, N)
     data = inputs.of_arrays(np.column_stack((code, np.ones(N))), np.zeros(N), problem)
-    answers, _ = run(spec.method, problem, data, spec.release_plan, Noise(SeededBits(1)))
+    answers, *_ = run(spec.method, problem, data, spec.release_plan, Noise(SeededBits(1)))
     found = statistics.result(spec, answers)
     assert isinstance(found, CovarianceResult)
     mean, variance = widths(spec)

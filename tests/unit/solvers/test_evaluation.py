@@ -79,7 +79,7 @@ class TestEachKind:
         data = inputs.of_arrays(X, KINDS[kind][1], problem)
         counts = data.total(Scores(np.array(method.weights).reshape(-1, problem.d), method.bins, method.clip))
         assert (counts == exact(kind, method)).all()
-        told, transcript = run(quote.method, problem, data, quote.release, Noise(SeededBits(2)))
+        told, transcript, _ = run(quote.method, problem, data, quote.release, Noise(SeededBits(2)))
         assert told.shape == (method.size(problem),)
         assert transcript.covers(quote.release.plan)
         assert np.abs(told - counts).max() < 7 * quote.noise_stds[0]

@@ -147,7 +147,7 @@ def test_a_plan_made_for_other_steps_is_refused() -> None:
 def test_only_the_last_iterate_is_an_answer() -> None:
     """Signs of life come at every step, and all of them but the last say that nothing was answered yet."""
     quote, heard = plan(DpGd(steps=7, step=0.5, release="last"), PROBLEM, PRIVACY), list[int]()
-    w, transcript = run(
+    w, transcript, _ = run(
         quote.method,
         PROBLEM,
         inputs.of_arrays(*_rows(PROBLEM), PROBLEM),
@@ -228,7 +228,7 @@ def test_no_data_makes_a_run_fail_or_leave_its_domain(domain: Domain, release: s
         for value in (0.0, np.nan, 1e300, -np.inf):
             X, y = _rows(problem)
             X[::3], y[::2] = value, value
-            w, transcript = run(
+            w, transcript, _ = run(
                 quote.method, problem, inputs.of_arrays(X, y, problem), quote.release, Noise(SeededBits(2))
             )
             assert np.isfinite(w).all()

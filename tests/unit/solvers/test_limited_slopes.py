@@ -236,6 +236,6 @@ def test_a_run_is_covered_by_its_plan() -> None:
     for method in (DpGd(), NoisySgd(), DpSvrg(), Localization(), ObjectivePerturbation()):
         quote = plan(method, problem(Logistic()), PRIVACY, slope_limit=0.5)
         data = inputs.of_arrays(X, y, quote.problem)
-        w, transcript = run(quote.method, quote.problem, data, quote.release, Noise(SeededBits(2)))
+        w, transcript, _ = run(quote.method, quote.problem, data, quote.release, Noise(SeededBits(2)))
         assert quote.release.plan.covers(transcript)
         assert np.isfinite(w).all()

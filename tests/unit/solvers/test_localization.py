@@ -192,7 +192,7 @@ def test_runs_stay_in_the_domain_and_within_their_plan(method: Any, privacy: Pri
     assert asked(quote.method).resolve(problem, privacy) == quote.method
     [query] = quote.release.plan.queries
     heard: list[int] = []
-    w, transcript = run(
+    w, transcript, _ = run(
         quote.method, problem, inputs.of_arrays(X, y, problem), quote.release, Noise(SeededBits(2)), heard.append
     )
     assert np.allclose(domain.project(w), w)
@@ -265,7 +265,7 @@ def test_late_phases_with_tiny_steps_keep_the_model() -> None:
     X, y = np.full((2_000, 2), 0.7), np.ones(2_000)
     for method in (Localization(phases=16, ratio=16.0), PhasedSgd(phases=16, ratio=16.0)):
         quote = plan(method, problem, Privacy(1.0, 1e-6))
-        found, _ = run(quote.method, problem, inputs.of_arrays(X, y, problem), quote.release)
+        found, *_ = run(quote.method, problem, inputs.of_arrays(X, y, problem), quote.release)
         assert np.abs(found).max() > quote.noise_stds[0] / 100
 
 

@@ -132,7 +132,7 @@ def test_it_runs_within_its_plan_for_every_convex_loss(loss: Squared, n: int, d:
     for form in ("independent", "ordered"):
         quote = plan(NoisyMirrorDescent(form=form), problem, Privacy(1.0, 1e-5))
         data = inputs.of_arrays(X, y, problem)
-        w, transcript = run(quote.method, problem, data, quote.release, Noise(SeededBits(2)))
+        w, transcript, _ = run(quote.method, problem, data, quote.release, Noise(SeededBits(2)))
         assert np.isfinite(w).all()
         assert quote.release.plan == transcript
         assert asked(quote.method).resolve(problem, PRIVACY) == quote.method
@@ -199,7 +199,7 @@ def test_the_potential_of_the_least_bound() -> None:
         assert isinstance(quote.method, NoisyMirrorDescentRun)
         assert isinstance(quote.method.potential, potential)
         X, y = np.random.default_rng(0).uniform(-0.1, 0.1, (400, 3000)), np.ones(400)
-        w, _ = run(quote.method, problem, inputs.of_arrays(X, y, problem), quote.release, Noise(SeededBits(2)))
+        w, *_ = run(quote.method, problem, inputs.of_arrays(X, y, problem), quote.release, Noise(SeededBits(2)))
         assert float(np.linalg.norm(w - domain.project(w))) < 1e-9
     with pytest.raises(Unsuitable, match="does not cover"):
         NoisyMirrorDescent(potential=NegativeEntropy()).resolve(problem, PRIVACY)

@@ -80,7 +80,7 @@ def test_the_answer_is_the_methods_own_on_rows_that_were_standardised_by_hand(
     X, y = rows
     quote = plan(method, PROBLEM, PRIVACY)
     data, plan_ = inputs.of_arrays(X, y, PROBLEM), quote.release.plan
-    found, _ = run(quote.method, PROBLEM, data, quote.release, Noise(SeededBits(1)), preparation=quote.preparation)
+    found, *_ = run(quote.method, PROBLEM, data, quote.release, Noise(SeededBits(1)), preparation=quote.preparation)
 
     noise = Noise(SeededBits(1))
     asked = Plan(tuple(q for q in plan_.queries if q.name in ("means", "spread", "variances")))
@@ -89,7 +89,7 @@ def test_the_answer_is_the_methods_own_on_rows_that_were_standardised_by_hand(
     Z *= (ROW_NORM / np.maximum(np.linalg.norm(Z, axis=1), ROW_NORM))[:, None]
     met = Problem(Logistic(), n=N, d=COLUMNS.d, row_norm=ROW_NORM, stretch=STRETCH)
     own = replace(quote.release, plan=Plan(tuple(q for q in plan_.queries if q not in asked.queries)))
-    w, _ = run(quote.method, met, inputs.of_arrays(Z, y, met), own, noise)
+    w, *_ = run(quote.method, met, inputs.of_arrays(Z, y, met), own, noise)
     by_hand = np.append(w[:-1] * frame.scale, w[-1] * frame.constant - (w[:-1] * frame.scale) @ frame.center)
     # the rows are rounded elsewhere, and an answer may then be another point of its lattice
     assert np.linalg.norm(found - by_hand) <= 1e-5 * np.linalg.norm(by_hand)
@@ -110,7 +110,7 @@ def test_the_transcript_names_the_moments_and_the_methods_door_holds_none(
     monkeypatch.setattr(Meter, "__init__", opening)
     quote = plan(method, PROBLEM, PRIVACY)
     data = inputs.of_arrays(*rows, quote.problem)
-    _, transcript = run(quote.method, quote.problem, data, quote.release, preparation=quote.preparation)
+    _, transcript, _ = run(quote.method, quote.problem, data, quote.release, preparation=quote.preparation)
     planned = quote.release.plan.queries
     assert {query.name: query for query in transcript.queries} == {query.name: query for query in planned}
     moments_asked, own = opened
@@ -279,7 +279,7 @@ def test_penalties_and_domains_act_on_standardised_coefficients(rows: tuple[Vect
     inside = replace(PROBLEM, domain=L2Ball(1.0))
     quote = plan(DpGd(), inside, Privacy(10.0, 1e-6))
     assert "standardized coefficients" in quote.preparation.statement
-    w, _ = run(quote.method, inside, inputs.of_arrays(*rows, inside), quote.release, preparation=quote.preparation)
+    w, *_ = run(quote.method, inside, inputs.of_arrays(*rows, inside), quote.release, preparation=quote.preparation)
     assert np.linalg.norm(w) > 1.0
 
 

@@ -150,7 +150,7 @@ def test_the_printed_form_asks_printed_steps_alone(made: type[DpSvrgRun | DpSvrg
 def test_a_printed_run_ends_finite_and_within_its_plan(made: type[DpSvrg | DpSvrgPp], batch: int) -> None:
     problem = Problem(Logistic(), L2(0.1), L2Ball(2.0), n=60, d=4, row_norm=1.5)
     quote = plan(made(batch=batch, form="printed"), problem, PRIVACY)
-    w, transcript = run(
+    w, transcript, _ = run(
         quote.method, problem, inputs.of_arrays(*rows(60, 4), problem), quote.release, Noise(SeededBits(2))
     )
     assert np.isfinite(w).all()
@@ -239,7 +239,7 @@ class TestBarzilaiBorwein:
         fixed, moving = (plan(DpSvrg(step_rule=rule), problem, PRIVACY) for rule in ("fixed", "barzilai_borwein"))
         assert fixed.release == moving.release
         data = inputs.of_arrays(*rows(500, 4), problem)
-        w, transcript = run(moving.method, problem, data, moving.release, Noise(SeededBits(3)))
+        w, transcript, _ = run(moving.method, problem, data, moving.release, Noise(SeededBits(3)))
         assert np.isfinite(w).all()
         assert transcript == moving.release.plan
 

@@ -57,7 +57,9 @@ def rows() -> tuple[Vector, Vector]:
 
 def profiled(rows: tuple[Vector, Vector], privacy: Privacy = PRIVACY, bins: int = 8) -> tuple[Moments, Vector, Plan]:
     quote = plan(Profile(bins), TABLE, privacy)
-    answers, transcript = run(Profile(bins), TABLE, inputs.of_arrays(*rows, TABLE), quote.release, Noise(SeededBits(2)))
+    answers, transcript, _ = run(
+        Profile(bins), TABLE, inputs.of_arrays(*rows, TABLE), quote.release, Noise(SeededBits(2))
+    )
     return *Profile(bins).unpack(TABLE, answers)[:2], transcript
 
 
@@ -78,7 +80,7 @@ class TestProfile:
         quote = plan(Profile(), table, PRIVACY)
         assert [q.name for q in quote.release.plan.queries] == ["means"]
         X = np.column_stack((np.tile([1.0, 0.0], (N, 1)), np.tile([0.0, 0.0, 1.0], (N, 1)), np.ones(N)))
-        answers, _ = run(Profile(), table, inputs.of_arrays(X, np.zeros(N), table), quote.release)
+        answers, *_ = run(Profile(), table, inputs.of_arrays(X, np.zeros(N), table), quote.release)
         assert answers.shape == (Profile().size(table),) == (15,)
 
     def test_with_hardly_any_noise_it_is_what_the_columns_say(self, rows: tuple[Vector, Vector]) -> None:
@@ -181,13 +183,13 @@ class TestByProfile:
         asking = plan(method, problem, PRIVACY)
         assert asking.preparation == Private()
         data = inputs.of_arrays(*rows, asking.problem)
-        one, transcript = run(
+        one, transcript, _ = run(
             asking.method, asking.problem, data, asking.release, Noise(SeededBits(1)), preparation=Private()
         )
         rest = tuple(q for q in asking.release.plan.queries if q.name not in Private().bounds(problem))
         known = replace(asking.release, plan=Plan(rest))
         by = ByProfile(drawn[0])
-        two, less = run(asking.method, asking.problem, data, known, Noise(SeededBits(1)), preparation=by)
+        two, less, _ = run(asking.method, asking.problem, data, known, Noise(SeededBits(1)), preparation=by)
         assert np.array_equal(one, two)
         assert {q.name for q in transcript.queries} - {q.name for q in less.queries} == {"means", "spread", "variances"}
         assert len(drawn) == 1

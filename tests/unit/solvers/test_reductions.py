@@ -78,7 +78,7 @@ def test_rounds_are_composed(privacy: Privacy) -> None:
     [query] = quote.release.plan.queries
     assert query.count == quote.method.rounds > 1  # type: ignore[union-attr]
     heard: list[int] = []
-    _, transcript = run(
+    _, transcript, _ = run(
         quote.method, problem, inputs.of_arrays(*_rows(2_000), problem), quote.release, on_answer=heard.append
     )
     assert transcript == quote.release.plan
@@ -189,7 +189,7 @@ def test_a_run_on_drawn_rows_is_priced_and_read_back(inner: Any) -> None:
     assert (quote.release.accountant, quote.method.inner.noise) == ("pure", "laplace")  # type: ignore[union-attr]
     [query] = quote.release.plan.queries
     assert 2 / query.noise_multiplier == pytest.approx(run_epsilon(1.0, 300), rel=1e-6)
-    w, transcript = run(
+    w, transcript, _ = run(
         quote.method, problem, inputs.of_arrays(*_rows(300), problem), quote.release, Noise(SeededBits(2))
     )
     assert transcript == quote.release.plan == plan_from_json(plan_to_json(transcript))

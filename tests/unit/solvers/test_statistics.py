@@ -64,7 +64,7 @@ def rows_of(columns: Columns, n: int = N) -> Vector:
 def answers_of(statistic: AnyStatistic, X: Vector, problem: Problem, privacy: Privacy = SURE) -> Vector:
     quote = plan(statistic, problem, privacy)
     data = inputs.of_arrays(X, np.zeros(problem.slots), problem)
-    answers, transcript = run(quote.method, problem, data, quote.release, Noise(SeededBits(2)))
+    answers, transcript, _ = run(quote.method, problem, data, quote.release, Noise(SeededBits(2)))
     assert quote.release.plan.covers(transcript)
     assert transcript.covers(quote.release.plan)
     assert answers.shape == (statistic.size(problem),)
@@ -297,7 +297,7 @@ def test_persons_rows_weigh_less_and_their_number_is_noisy(statistic: AnyStatist
     X, here = rows_of(columns, n * k), np.random.default_rng(4).random(n * k) < 0.5
     quote = plan(statistic, problem, SURE)
     data = inputs.of_arrays(X, np.zeros(n * k), problem, here)
-    told, _ = run(quote.method, problem, data, quote.release, Noise(SeededBits(3)))
+    told, *_ = run(quote.method, problem, data, quote.release, Noise(SeededBits(3)))
     rows = replace(problem, n=int(here.sum()), unit=Unit())
     alone = answers_of(statistic, X[here], rows)
     if isinstance(statistic, Counts | Quantiles | Table1):

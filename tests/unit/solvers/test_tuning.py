@@ -31,7 +31,7 @@ from solvers.preparation import Declared
 from solvers.problem import Vector
 from solvers.regularizers import L2
 from solvers.solve import Limits, Quote
-from solvers.solve import run_with_means as run_one
+from solvers.solve import run as run_one
 from solvers.trials import Candidate, Candidates, Tuning
 from tests.support.receipts import make
 from tests.support.seeded import SeededBits
@@ -84,7 +84,7 @@ def test_every_run_is_made_whatever_counts_and_the_work_tells_nothing(rows: tupl
     with patch.object(tuning, "_scored_run", wraps=tuning._scored_run) as tried:
         for seed in range(8):
             told: list[int] = []
-            output, transcript = tuning.run(
+            output, transcript, _ = tuning.run(
                 tuned(quote), PROBLEM, data, quote.release, Noise(SeededBits(seed)), told.append
             )
             chosen.add(int(output[0]))
@@ -135,7 +135,7 @@ def test_whatever_a_run_raises_ends_that_run_alone(error: Exception, rows: tuple
         return run_one(*given)  # type: ignore[arg-type]
 
     with patch.object(tuning, "run_one", failing):
-        output, _ = tuning.run(tuned(quote), PROBLEM, data, quote.release, Noise(SeededBits(3)))
+        output, *_ = tuning.run(tuned(quote), PROBLEM, data, quote.release, Noise(SeededBits(3)))
     assert made == 6
     assert np.isfinite(output).all()
 
