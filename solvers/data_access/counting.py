@@ -10,6 +10,7 @@ import numpy as np
 from accounting.mechanisms import Gaussian
 from solvers import group_bounds, moment_bounds
 from solvers.bounds import UNIT
+from solvers.columns import Columns
 from solvers.data_access.count_sums import Cells, Histograms, Products, Scores
 from solvers.data_access.data import Work
 from solvers.data_access.frames import check_center
@@ -60,8 +61,8 @@ class CountingOracle(AbstractWithMoments):
         With 0 bins, a record is in at most one group. Otherwise it is in at most one part of each described feature. A
         person's row counts 1/k.
         """
-        self._check_groups(groups, bins)
-        described = len(groups.parts(self._columns, bins)) if bins else 1
+        columns = self._columns_for(groups, bins)
+        described = len(groups.parts(columns, bins)) if bins else 1
         moved = group_bounds.parts(described, self._problem.relation)
         return self._counted(query, GroupCounts(groups, bins), moved)
 
@@ -70,22 +71,25 @@ class CountingOracle(AbstractWithMoments):
 
         A person's row counts 1/k.
         """
-        self._check_groups(groups, 1)
-        planned, p = self._meter.take(query, Gaussian), groups.layout(self._columns).widths.count(1)
+        p = groups.layout(self._columns_for(groups, 1)).widths.count(1)
+        planned = self._meter.take(query, Gaussian)
         moved = group_bounds.moments(p, self._problem.relation)
         bound = moment_bounds.of_means(self._problem, moved, math.sqrt(2 * p))
         mean = self._data.total(GroupMoments(groups)).ravel() / self._problem.slots
         return self._meter.answer(planned, mean, bound) * self._problem.n
 
-    def _check_groups(self, groups: Groups, bins: int) -> None:
-        refusal = groups.refusal(self._columns)
+    def _columns_for(self, groups: Groups, bins: int) -> Columns:
+        """Return the declared layout; raise `Unsuitable` if the groups do not fit it."""
+        columns = columns_of(self._data)
+        refusal = groups.refusal(columns)
         if refusal is not None:
             raise Unsuitable(refusal)
-        parts = groups.count(self._columns) * sum(groups.parts(self._columns, bins))
+        parts = groups.count(columns) * sum(groups.parts(columns, bins))
         if not 0 <= bins <= MOST_BINS or parts > MOST_CELLS:
             raise Unsuitable(
                 f"bins must lie in [0, {MOST_BINS}] and make at most {MOST_CELLS} parts. Use fewer groups or columns"
             )
+        return columns
 
     def products(self, query: str, center: Vector) -> Vector:
         """Return the mean of y y' + noise, with y the numbers of x - m.

@@ -56,7 +56,7 @@ def spec_of(epsilon: float = 1.0, n: int = N, unit: Any = None, **fields: Any) -
 def released(spec: JobSpec, seed: int = 1, present: Any = None) -> Table1Result:
     rows = np.column_stack([X[:, STARTS[column.name]] for column in spec.design.features] + [X[:, -1:]])
     data = inputs.of_arrays(rows, np.zeros(N), spec.problem, present)
-    answers, _ = run(spec.method, spec.problem, data, spec.release_plan, Noise(SeededBits(seed)))
+    answers, _, _ = run(spec.method, spec.problem, data, spec.release_plan, Noise(SeededBits(seed)))
     result = statistics.result(spec, answers)
     assert isinstance(result, Table1Result)
     return result
@@ -171,7 +171,7 @@ def test_intervals_cover_noise_and_sampling(cap: int) -> None:
         rows = np.column_stack([X[people][:, STARTS[column.name]] for column in spec.design.features] + [X[:, -1:]])
         present = None if cap == 1 else np.ones(N, dtype=bool)
         data = inputs.of_arrays(rows, np.zeros(N), spec.problem, present)
-        answers, _ = run(spec.method, spec.problem, data, spec.release_plan, Noise(SeededBits(seed)))
+        answers, _, _ = run(spec.method, spec.problem, data, spec.release_plan, Noise(SeededBits(seed)))
         group = by_name(statistics.result(spec, answers))["b"]  # type: ignore[arg-type]
         number, share = group.numbers[0], group.categories[0].shares
         assert number.mean is not None
