@@ -164,7 +164,7 @@ class Settings(BaseSettings):
     @field_validator("trusted_proxies")
     @classmethod
     def _of_networks(cls, proxies: str | None) -> str | None:
-        for network in (proxies or "0.0.0.0").split(","):  # nobody is everybody: no asterisk
+        for network in (proxies or "0.0.0.0").split(","):  # without proxies, any valid network passes; "*" never does
             ipaddress.ip_network(network.strip())
         return proxies
 
@@ -190,7 +190,7 @@ class Settings(BaseSettings):
             not self.scheduler.startswith("tls://")
             or None in (self.scheduler_ca, self.scheduler_cert, self.scheduler_key)
         ):
-            raise ValueError("a scheduler is a tls:// address, and needs scheduler_ca, scheduler_cert, scheduler_key")
+            raise ValueError("scheduler must be a tls:// address, with scheduler_ca, scheduler_cert and scheduler_key")
         return self
 
     @model_validator(mode="after")
@@ -203,7 +203,7 @@ class Settings(BaseSettings):
         redirect = self.oidc_redirect
         is_return = redirect is not None and redirect.endswith("/pages/sign-in/return")
         if redirect is not None and not (all(is_set) and is_confidential(redirect) and is_return):
-            raise ValueError("oidc_redirect needs oidc_issuer, and is an https:// address ending /pages/sign-in/return")
+            raise ValueError("oidc_redirect needs oidc_issuer, and must be https:// and end in /pages/sign-in/return")
         return self
 
     @property
@@ -213,23 +213,23 @@ class Settings(BaseSettings):
 
     @property
     def epoch(self) -> Path:
-        """The file of the ledgers' heads."""
+        """The file that stores the newest head of every ledger."""
         return self.epoch_file.expanduser().absolute() if self.epoch_file else self.home / "epoch"
 
     @property
     def has_room(self) -> bool:
-        """Whether the home's disk has room to work with."""
+        """Whether the home's disk has at least `min_free_bytes` free."""
         return shutil.disk_usage(self.home).free >= self.min_free_bytes
 
     def make_home(self) -> Path:
-        """The home, made if it was not there, and closed to everybody else."""
+        """Create the home if it does not exist, make it private to its owner, and return its path."""
         self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.home.chmod(0o700)
         return self.home
 
 
 def is_confidential(address: object) -> bool:
-    """Whether nobody on the way can read along or answer instead: TLS, or this machine itself."""
+    """Return whether no third party can read or forge messages to the address: https, or this machine itself."""
     if not isinstance(address, str) or not re.fullmatch(r"https?://[^\s?#@\\]+", address):
         return False
     parts = urlsplit(address)
@@ -237,6 +237,6 @@ def is_confidential(address: object) -> bool:
 
 
 def forget_secrets() -> None:
-    """Takes what opens the service or its database out of the environment: no process started later inherits it."""
+    """Remove secrets from the environment, so that later processes do not inherit them."""
     for name in ("PURSE_BOOTSTRAP_TOKEN", "PURSE_METRICS_TOKEN", "PURSE_DATABASE_URL", "PURSE_OIDC_CLIENT_SECRET"):
         os.environ.pop(name, None)
