@@ -127,7 +127,6 @@ class _EpsilonBound(Protocol):
 
     def epsilon(self, plan: Plan, delta: float) -> float:
         """Return the plan's epsilon at delta."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,11 +220,9 @@ class _Strategy(Protocol):
 
     def applies(self, target: _Target, plan: Plan) -> bool:
         """Return whether the plan is of this class. Its noise multipliers do not matter."""
-        ...
 
     def search(self, target: _Target, plan: Plan) -> ReleasePlan:
         """Return the certified plan of least noise."""
-        ...
 
 
 class _PureQueries:

@@ -196,19 +196,15 @@ class _Currency(Protocol):
 
     def thresholds(self, rule: Filter) -> Cost:
         """Return the thresholds without the slack's, for a filter that has none yet."""
-        ...
 
     def cost(self, rule: Filter, plan: AbstractComposition) -> Cost:
         """Return the plan's charge."""
-        ...
 
     def spent_epsilon(self, rule: Filter, spent: Cost) -> float:
         """Return the epsilon of charges that are not all 0, rounded up."""
-        ...
 
     def next_epsilon(self, rule: Filter, room: list[int]) -> float:
         """Return the largest epsilon of one more job in this room, rounded down; at most 0 if there is none."""
-        ...
 
 
 def _renyi_thresholds(rule: Filter, weights: tuple[float, ...]) -> Cost:

@@ -35,7 +35,7 @@ def report(seeds: int) -> None:
 
 
 def centred(seeds: int) -> None:
-    """dp_svrg and dp_svrg_pp, excess risk with plain and with centred changes at the same plan; what the rule says."""
+    """Compare plain with centred changes of dp_svrg and dp_svrg_pp at the same plan, and print the rule's choice."""
     own = tuple((epsilon, None) for epsilon in (*EPSILONS, 4.0))
     sizes = tuple((epsilon, batch) for epsilon in EPSILONS for batch in (None, 300, 3000))
     for load, method, cases in (
@@ -79,7 +79,7 @@ def _centred(split: Split, method: DpSvrg | DpSvrgPp, cases: Sequence[tuple[floa
 
 
 def table(split: Split, seeds: int, methods: Sequence[Method]) -> None:
-    """Mean and spread (standard deviation) over fresh runs; the noise has no seed to set."""
+    """Print mean and standard deviation over fresh runs, whose noise has no seed."""
     n, d = split.X.shape
     problem = Problem(Logistic(), L2(STRENGTH), n=n, d=d, row_norm=split.row_norm, columns=split.columns)
     best = optimum(problem, split)
@@ -124,7 +124,7 @@ def optimum(problem: Problem, split: Split) -> NDArray[np.float64]:
 
 
 def objective(problem: Problem, split: Split, w: NDArray[np.float64]) -> float:
-    """F(w) + r(w) on the training rows."""
+    """Return F(w) + r(w) on the training rows."""
     return float(np.mean(problem.loss.value(split.X @ w, split.y))) + problem.regularizer.value(w)
 
 

@@ -35,7 +35,7 @@ _FAILURE = 0.05  # the chance that the ridge does not hold the noise, in both pa
 Vector = NDArray[np.float64]
 
 CHANGES = {"add/remove": (1.0, 1.0), "replace-one": (math.sqrt(2), 2.0)}
-"""Of X'X over R^2, and of X'r over R."""
+"""Bounds of X'X over R^2, and of X'r over R."""
 
 
 def printed(split: Split, epsilon: float, delta: float, relation: str = "add/remove", strength: float = 0.0) -> Vector:

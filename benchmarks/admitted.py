@@ -52,14 +52,14 @@ MIXES = {
 
 
 def admitted(rule: Filter, costs: tuple[Cost, ...]) -> float:
-    """N of a round of these charges, a real number: 7.4 is seven, and nearly half of an eighth."""
+    """Return how many rounds of these charges fit, a real number: 7.4 is seven rounds and part of an eighth."""
     total = tuple(map(sum, zip(*costs, strict=True)))
     most = max(top / c for top, c in zip(rule.curve(rule.thresholds), rule.curve(total), strict=True))
     return min(most, rule.thresholds[-1] / total[-1]) if rule.slack and total[-1] else most
 
 
 def filters(epsilon: float) -> dict[str, Filter]:
-    """Of one budget, by the head of their columns."""
+    """Return the filters of one budget by the heading of their column."""
     budget = Privacy(epsilon, DELTA)
     return {
         "rdp": Filter.open("rdp", budget),

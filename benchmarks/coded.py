@@ -34,7 +34,7 @@ from solvers.problem import Problem
 Floats = NDArray[np.float64]
 N = 520_976
 ADULT = (1, 9, 1, 17, 1, 8, 16, 7, 6, 3, 1, 1, 1, 43)
-"""As Adult is declared: 6 numbers, 8 categories; 117 coordinates with the constant."""
+"""The layout of Adult: 6 numbers and 8 categories, 117 coordinates with the constant."""
 
 
 def report(seeds: int) -> None:
@@ -46,7 +46,7 @@ def report(seeds: int) -> None:
 
 
 def drawn(n: int, widths: tuple[int, ...], seed: int = 1) -> Data:
-    """Records of that layout as the service stores them, uniform, with targets of a logistic loss."""
+    """Return uniform records of that layout as the service stores them, with targets of a logistic loss."""
     rng, columns = np.random.default_rng(seed), Columns(widths)
     codes = [in_bytes(rng.integers(0, w, n), code_bytes(w)) for w in widths if w > 1]
     numbers = rng.uniform(-1, 1, (n, widths.count(1))).astype(np.float32)
@@ -56,7 +56,7 @@ def drawn(n: int, widths: tuple[int, ...], seed: int = 1) -> Data:
 
 
 def passes(repeats: int) -> None:
-    """16 times as many records as Adult's, of its layout: a full gradient beside what the unfolded matrix costs."""
+    """Time a full gradient of 16 times Adult's records, beside one with the unfolded matrix."""
     data = drawn(N, ADULT)
     d, w = data.problem.d, np.random.default_rng(2).standard_normal(data.problem.d) / 3
     X, y = rows_of(data), data.y
@@ -119,7 +119,7 @@ def numbers(repeats: int) -> None:
 
 
 def growth(repeats: int) -> None:
-    """Exponents: seconds of a pass against records, columns and categories, between neighbors of a row."""
+    """Print how the seconds of a pass grow with records, columns and categories, as exponents."""
     for name, cases in (
         ("records", [(10**k, ADULT) for k in (4, 5, 6, 7)]),
         ("columns", [(100_000, (1,) * k + (10,) * k) for k in (4, 16, 64, 256)]),

@@ -55,7 +55,7 @@ class Peak(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        """Until the process ends."""
+        """Sample until the process ends."""
         while True:
             self.most = max(self.most, self._now())
             time.sleep(0.002)

@@ -82,7 +82,7 @@ def gradients() -> None:
 
 
 def steps() -> None:
-    """Batches of one row: the walk of dp_svrg against a bare compiled loop with numpy's PCG64 noise."""
+    """Time the walk of dp_svrg on batches of one row, beside a bare compiled loop with numpy's PCG64 noise."""
     generator, n, count = np.random.default_rng(0), 200_000, 75_000
     X = generator.standard_normal((n, D))
     X /= np.linalg.norm(X, axis=1, keepdims=True)
@@ -108,7 +108,7 @@ def steps() -> None:
 
 
 def compilation() -> None:
-    """What a start pays for compiled loops, without and with a cache; and that a first gradient compiles nothing."""
+    """Time the start of compiled loops without and with a cache, and check that a first gradient compiles nothing."""
     with tempfile.TemporaryDirectory() as cache:
         environment = os.environ | {"NUMBA_CACHE_DIR": cache}
         command = [sys.executable, "-c", _FIRST]

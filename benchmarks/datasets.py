@@ -116,7 +116,7 @@ class Split:
 
 
 def adult() -> Split | None:
-    """Census income: 32,561 rows to train on, 16,281 kept out by its publishers."""
+    """Return census income: 32,561 training rows, and 16,281 test rows of its publishers."""
     if not (DATA / "adult_train.parquet").exists():
         return None
     train, test = (pq.read_table(DATA / f"adult_{part}.parquet") for part in ("train", "test"))
@@ -142,7 +142,7 @@ def covertype(rows: int = COVTYPE_ROWS, *, settled: bool = False) -> Split | Non
 
 
 def cover_types(rows: int) -> Split | None:
-    """Forest cover, all seven classes told apart, 0 to 6; the same rows, its indicators coded 0 and 1."""
+    """Return forest cover with all seven classes, 0 to 6: the same rows, with indicators coded 0 and 1."""
     return _cover(rows, None, settled=True)
 
 
@@ -165,24 +165,24 @@ def _cover(rows: int, positive: str | None, *, settled: bool) -> Split | None:
 
 
 def california() -> Split | None:
-    """Median house values of California's block groups: four fifths by a fixed permutation, the rest kept out."""
+    """Return median house values of California's block groups: four fifths train, by a fixed permutation."""
     return _numbers("California housing", "california_housing.parquet", _CALIFORNIA, "median_house_value")
 
 
 def protein() -> Split | None:
-    """How far predicted protein structures are off (CASP, RMSD): four fifths by a fixed permutation."""
+    """Return errors of predicted protein structures (CASP, RMSD): four fifths train, by a fixed permutation."""
     return _numbers("Protein", "protein_casp.parquet", _PROTEIN, "RMSD")
 
 
 def bank() -> Split | None:
-    """Who takes a bank's offer on the telephone: four fifths by a fixed permutation."""
+    """Return responses to a bank's offers by telephone: four fifths train, by a fixed permutation."""
     if not (DATA / "bank_full.parquet").exists():
         return None
     return _mixed("Bank", pq.read_table(DATA / "bank_full.parquet"), _BANK, "y", "yes")
 
 
 def w8a() -> Split | None:
-    """Web pages: 300 words that are there or not; four fifths by a fixed permutation."""
+    """Return web pages with indicators of 300 words: four fifths train, by a fixed permutation."""
     if not (DATA / "w8a.libsvm.gz").exists():
         return None
     with gzip.open(DATA / "w8a.libsvm.gz", "rt") as lines:
@@ -196,7 +196,7 @@ def w8a() -> Split | None:
 
 
 def health() -> Split | None:
-    """Whether a wife has health insurance by her own job (Ecdat's HI): four fifths by a fixed permutation."""
+    """Return whether wives have health insurance by their own job (Ecdat's HI): four fifths train."""
     table = _listed("Ecdat/HI")
     if table is None:
         return None
@@ -204,7 +204,7 @@ def health() -> Split | None:
 
 
 def diamonds() -> Split | None:
-    """Prices of diamonds (ggplot2): four fifths by a fixed permutation."""
+    """Return prices of diamonds (ggplot2): four fifths train, by a fixed permutation."""
     table = _listed("ggplot2/diamonds")
     return None if table is None else _mixed("Diamonds", table.drop_columns([""]), _DIAMONDS, "price", None)
 
@@ -222,7 +222,7 @@ def _listed(name: str) -> pa.Table | None:
 def _mixed(
     name: str, table: pa.Table, bounds: Mapping[str, tuple[float, float]], target: str, positive: str | None
 ) -> Split:
-    """Numbers by their published ranges; the other columns by the categories that the published file lists."""
+    """Encode numbers by their published ranges, and other columns by the categories that the published file lists."""
     columns: list[Column] = []
     for column in table.column_names:
         if column in bounds:

@@ -19,7 +19,7 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """w, P(w) = F(w) + (lambda/2) ||w||^2, and how much that can exceed the least value by."""
+    """A point w, P(w) = F(w) + (lambda/2) ||w||^2, and a bound on its excess over the minimum."""
 
     w: Vector
     value: float
@@ -27,18 +27,18 @@ class Optimum:
 
 
 def objective(problem: Problem, X: Vector, y: Vector, w: Vector) -> float:
-    """F(w) + r(w)."""
+    """Return F(w) + r(w)."""
     return float(np.mean(problem.loss.value(X @ w, y))) + problem.regularizer.value(w)
 
 
 def lower_bound(problem: Problem, X: Vector, y: Vector, slopes: Vector) -> float:
-    """D(s), which no w has less than; any slopes of the loss or of an envelope will do."""
+    """Return D(s), a lower bound of P for all slopes of the loss or of an envelope."""
     moment = slopes @ X / len(y)
     return -float(slopes @ y) / len(y) - float(moment @ moment) / (2 * problem.mu)
 
 
 def minimize(problem: Problem, X: Vector, y: Vector) -> Optimum:
-    """Newton's method on ever narrower envelopes of the loss; the best point and the best certificate met.
+    """Minimize by Newton's method on ever narrower envelopes; return the best point and certificate.
 
     The certificate is the duality gap. The conjugate of the hinge loss is s y for s = -y a, a in [0, 1], that of the
     absolute residual is s y for s in [-1, 1]. So for all such s_i, by weak duality,

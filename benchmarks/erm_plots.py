@@ -30,7 +30,7 @@ LOOKS = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"),
 
 
 def curves(file: Path, points: Sequence[Point], zeros: Mapping[float, float], label: str, scale: Scale) -> None:
-    """Risk against a cost: a row for each lambda, a column for each epsilon, dotted the risk of w = 0."""
+    """Plot risk against a cost: a row for each lambda, a column for each epsilon, the risk of w = 0 dotted."""
     strengths = list(dict.fromkeys(p.strength for p in points))
     epsilons = list(dict.fromkeys(p.epsilon for p in points))
     with mpl.rc_context(STYLE):
@@ -48,7 +48,7 @@ def curves(file: Path, points: Sequence[Point], zeros: Mapping[float, float], la
 
 
 def growth(file: Path, points: Sequence[Point], rates: Mapping[float, int], label: str, scale: Scale) -> None:
-    """Risk against n or epsilon: a panel for each lambda, dashed the theorem's slope through the last points."""
+    """Plot risk against n or epsilon: a panel for each lambda, the theorem's slope dashed."""
     with mpl.rc_context(STYLE):
         figure, panels = plt.subplots(1, len(rates), figsize=(9.6, 4.2))
         for axes, (strength, rate) in zip(panels, rates.items(), strict=True):

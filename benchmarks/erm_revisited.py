@@ -33,7 +33,7 @@ PRINTED: dict[str, DpSvrg | DpGd] = {
 
 
 def curves(seeds: int, plots: Path) -> None:
-    """Risk against gradient evaluations and CPU time at 200,000 rows, and the paper's own sizes."""
+    """Compare risk with gradient evaluations and CPU time at 200,000 rows and at the paper's sizes."""
     split = _begin("curves", ROWS, seeds, plots)
     if split is None:
         return
@@ -50,7 +50,7 @@ def curves(seeds: int, plots: Path) -> None:
 
 
 def growth(seeds: int, plots: Path) -> None:
-    """Risk against n and against epsilon."""
+    """Compare risk with n and with epsilon."""
     split = _begin("growth", max(GROWTH_ROWS), seeds, plots)
     if split is None:
         return
@@ -78,7 +78,7 @@ def _begin(what: str, rows: int, seeds: int, plots: Path) -> Split | None:
 
 
 def budgets(instances: Iterable[Instance], seeds: int) -> list[Point]:
-    """Every method at shares of its default steps."""
+    """Run every method at shares of its default steps."""
     points = []
     for one in instances:
         for epsilon in EPSILONS:
@@ -102,7 +102,7 @@ def printed_sizes(one: Instance) -> None:
 
 
 def defaults(instances: Iterable[Instance], epsilons: Iterable[float], seeds: int) -> list[Point]:
-    """Every method at its defaults, and where mu > 0 also longer ones."""
+    """Run every method at its defaults, and with more steps if mu > 0."""
     points = []
     for one in instances:
         names = [*VARIANTS, *(LONGER if one.problem.mu > 0 else ())]

@@ -100,7 +100,7 @@ class Instance:
     best: Optimum
 
     def excess(self, w: NDArray[np.float64]) -> float:
-        """F(w) + r(w) less its certified least value."""
+        """Return F(w) + r(w) minus its certified minimum."""
         return objective(self.problem, rows_of(self.data), self.data.y, w) - self.best.value
 
 
@@ -142,7 +142,7 @@ def measure(name: str, one: Instance, privacy: Privacy, seeds: int, share: float
 
 
 def measured(name: str, method: Method, one: Instance, privacy: Privacy, seeds: int, share: float = 1.0) -> Point:
-    """Fresh runs of one method; the noise has no seed to set."""
+    """Return risks and CPU seconds of fresh runs of one method, whose noise has no seed."""
     problem = one.problem
     quote = plan(method, problem, privacy)
     risks, seconds = np.empty(seeds), np.empty(seeds)

@@ -43,7 +43,7 @@ def row(point: Point, steps: str) -> str:
 
 
 def equal_risk(points: Sequence[Point]) -> None:
-    """What it costs, on each method's curve, to come near the risk of dp_gd at its defaults."""
+    """Print the cost at which each method's curve comes near the risk of dp_gd at its defaults."""
     print(
         f"\nThe least cost of a risk {NEAR:g} times that of dp_gd at its defaults, on lines between points (log-log);"
     )
@@ -66,7 +66,7 @@ def _cost(curve: Sequence[Point], reference: Sequence[Point], target: float, sca
 
 
 def _crossing(curve: Sequence[Point], target: float, scale: Scale) -> float | None:
-    """Where the curve's mean risk first falls to the target."""
+    """Return the cost at which the curve's mean risk first reaches the target."""
     if curve[0].risk <= target:
         return scale(curve[0])
     for left, right in pairwise(curve):
@@ -95,7 +95,7 @@ def printed_noise(problem: Problem, epsilons: Sequence[float], delta: float) -> 
 
 
 def growth(over: str, points: Sequence[Point], rates: Mapping[float, int], scales: Mapping[str, Scale]) -> None:
-    """Mean risks along the first scale, and log-log slopes along each."""
+    """Print mean risks along the first scale, and log-log slopes along each."""
     first = next(iter(scales.values()))
     for strength, rate in rates.items():
         chosen = [p for p in points if p.strength == strength]

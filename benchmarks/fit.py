@@ -43,7 +43,7 @@ _IDLE = 20.0  # seconds
 _SMALLEST = {"name": "dp_gd", "steps": 1}
 
 Seconds = tuple[float, float]
-"""CPU, and on the clock."""
+"""CPU seconds, and seconds by the clock."""
 
 
 def report(repeats: int) -> None:
@@ -53,7 +53,7 @@ def report(repeats: int) -> None:
 
 
 def fits(repeats: int) -> None:
-    """In turn: scikit-learn; purse on a new home, which takes the file in; purse again on that home."""
+    """Time scikit-learn, purse on a new home with an upload, and purse again on that home."""
     if not (DATA / "adult_train.parquet").exists() or not PYTHON.exists():
         print("fit: needs adult_train.parquet in the folder BENCHMARK_DATA, and `make peers` for scikit-learn")
         return
@@ -87,7 +87,7 @@ def smallest() -> None:
     with small(100, 50.0) as (purse, server, dataset):
 
         def job() -> Seconds:
-            """Seconds from its submission to its end: as the job says, and until the client has heard of it."""
+            """Return the seconds from submission to end, by the job's times and by the client's clock."""
             start = time.perf_counter()
             handle = purse.jobs.submit(dataset=dataset, target="y", method=_SMALLEST, privacy={"epsilon": 0.1})
             handle.wait()

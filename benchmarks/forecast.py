@@ -117,7 +117,7 @@ def truth_of(case: Case, seeds: int, epsilons: Sequence[float] = EPSILONS) -> tu
 
 
 def profile_of(spec: DatasetSpec, rows: Sample) -> tuple[Law, ...]:
-    """By the counts of a profile that is released once."""
+    """Return the laws of the columns by a profile of the rows that is released once."""
     table = Table.of(spec)
     problem = Problem(Squared(), n=len(rows.rows), d=table.d, row_norm=table.row_norm, columns=table.columns)
     quote = plan(Profile(), problem, Privacy(PRICE, DELTA))

@@ -45,7 +45,7 @@ class Point:
 
 
 def report(seeds: int, plots: Path) -> None:
-    """Two tables of slopes, the figures they are of, and two plots."""
+    """Write two tables of slopes, their figures and two plots."""
     plots.mkdir(parents=True, exist_ok=True)
     print(f"delta = {DELTA:g}, {seeds} draws of the rows a cell, methods untuned, epoch_growth told kappa >= {TOLD:g}")
     by_rows = list(measure(((i, n, EPSILON) for i in instances() for n in ROWS), seeds))
@@ -57,13 +57,13 @@ def report(seeds: int, plots: Path) -> None:
 
 
 def instances() -> list[Instance]:
-    """In order of kappa."""
+    """Return the instances in order of kappa."""
     sharp = [make for k in (1.25, 1.5) for make in (one_sided(k), *(power(k, d) for d in DIMENSIONS))]
     return [*sharp, *(linear(k, d) for k in (2, 3) for d in DIMENSIONS), *(convex(d) for d in DIMENSIONS)]
 
 
 def measure(cells: Iterable[tuple[Instance, int, float]], seeds: int) -> Iterable[Point]:
-    """Every method in every cell that it takes."""
+    """Run every method in every cell that it accepts."""
     for instance, n, epsilon in cells:
         problem = instance.problem(n, epsilon)
         for method in METHODS:

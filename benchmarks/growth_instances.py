@@ -41,7 +41,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class Linear:
-    """f(m, y) = -y m, the random linear term of Theorem 4."""
+    """The loss f(m, y) = -y m, the random linear term of Theorem 4."""
 
     name: str = "linear"
     takes: str = "class"
@@ -191,7 +191,7 @@ def _basis(n: int, d: int, rng: np.random.Generator) -> Vector:
 
 
 def _signs(n: int, d: int, rng: np.random.Generator) -> tuple[Vector, Vector, Vector]:
-    """Rows e_j, targets v_j with probability (1 + delta) / 2 and else -v_j; and E y x."""
+    """Draw rows e_j with targets v_j with probability (1 + delta) / 2 and -v_j otherwise; return E y x too."""
     delta, v, which = math.sqrt(d / (24 * n)), rng.choice([-1.0, 1.0], size=d), rng.integers(d, size=n)
     X = np.zeros((n, d))
     X[np.arange(n), which] = 1.0

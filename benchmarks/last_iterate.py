@@ -33,7 +33,7 @@ def report(seeds: int) -> None:
 
 
 def block(split: Split, strength: float, seeds: int) -> None:
-    """Excess risk, the std of each noisy gradient in units of G/n, and the bound that the quote proves."""
+    """Print excess risk, the std of each noisy gradient in units of G/n, and the quote's proven bound."""
     n, d = split.X.shape
     problem = Problem(Logistic(), L2(strength), n=n, d=d, row_norm=split.row_norm)
     best = optimum(problem, split)

@@ -55,12 +55,12 @@ class Server:
     log: Path
 
     def cpu(self) -> float:
-        """Seconds so far, of all its processes."""
+        """Return the CPU seconds of all its processes so far."""
         family = [self.process, *self.process.children(recursive=True)]
         return sum(sum(one.cpu_times()[:4]) for one in family)
 
     def profile(self) -> str:
-        """Where its time went since this was last asked."""
+        """Return the server's own line on its CPU time since the last call."""
         before = self.log.stat().st_size
         self.process.send_signal(signal.SIGUSR1)
         while not (told := self.log.read_bytes()[before:].partition(b"\n"))[1]:
@@ -70,7 +70,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Callers:
-    """Tokens, and a dataset that all may use."""
+    """Tokens, and a dataset that all analysts may use."""
 
     steward: str
     analysts: tuple[str, ...]

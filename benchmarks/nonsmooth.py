@@ -154,7 +154,7 @@ def _problem(split: Split, loss: Loss) -> Problem:
 
 
 def score(split: Split, loss: Loss, w: NDArray[np.float64]) -> float:
-    """On the rows kept out: accuracy for a class, the mean absolute residual for a number coded in [-1, 1]."""
+    """Return the test score: accuracy for classes, the mean absolute residual for a number coded in [-1, 1]."""
     if loss.takes == "class":
         return accuracy(split, w)
     return float(np.mean(np.abs(split.X_test @ w - split.y_test)))

@@ -23,7 +23,7 @@ def draw(tables: Sequence[Table], folder: Path) -> None:
 
 
 def _one(table: Table, file: Path) -> None:
-    """Risk against epsilon, evaluations and seconds: a line a method, its points the epsilons, dotted w = 0."""
+    """Plot risk against epsilon, evaluations and seconds: a line for each method, w = 0 dotted."""
     scales: tuple[tuple[str, Callable[[Point], float]], ...] = (
         ("epsilon", lambda p: p.epsilon),
         ("gradient evaluations / n", lambda p: p.passes),

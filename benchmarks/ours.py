@@ -61,7 +61,7 @@ class Way:
 
     @property
     def name(self) -> str:
-        """As the tables have it."""
+        """Return the name in the tables."""
         limit = "" if self.wish.slope_limit is None else f", slope_limit {self.wish.slope_limit:g}"
         rounds = ", one round" if self.method == AdaSsp(1) else ""
         return self.method.name + (", declared" if isinstance(self.wish.preparation, Declared) else "") + limit + rounds
@@ -98,7 +98,7 @@ OTHERS = (
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is public of a dataset, and what needs no noise: the excess of w = 0, the scores of that and the optimum."""
+    """Public facts of a dataset, and results without noise: the excess and score of w = 0, and the optimum's score."""
 
     dataset: str
     loss: str
@@ -111,7 +111,7 @@ class Facts:
 
     @property
     def problem(self) -> Problem:
-        """Without a penalty."""
+        """Return the problem without a penalty."""
         columns = Columns(tuple(self.widths), tuple((low, high) for low, high in self.ranges))
         loss = Logistic() if self.loss == "logistic" else Squared()
         return Problem(loss, n=self.n, d=columns.d, row_norm=columns.row_norm, columns=columns)
@@ -222,7 +222,7 @@ def _same(way: Way, taken: Fitted, problem: Problem, privacy: Privacy) -> bool:
 
 
 def _print(facts: Facts, cells: dict[tuple[str, str, float], Cell], ways: Sequence[str]) -> None:
-    """Mean and standard deviation of every way at every epsilon; which `auto` takes, and its excess over the least."""
+    """Print mean and standard deviation of every method at every epsilon, and the choice of `auto` with its excess."""
     title = f"{facts.dataset}: n = {facts.n}, d = {facts.problem.d}, {facts.loss}, no penalty, delta = {DELTA:g}"
     measured = [name for name in ways if (facts.dataset, name, EPSILONS[0]) in cells]
     heads = "".join(f"{f'eps {epsilon:g}':>20}" for epsilon in EPSILONS)

@@ -78,7 +78,7 @@ def report(rows: int) -> None:
 
 
 def stored(home: Path, rows: int) -> Manifest:
-    """Partitions of so many records, rounded up to whole ones."""
+    """Return partitions with at least this many records."""
     rng, found, storage = np.random.default_rng(1), [], Storage(f"file://{home}/store")
     for number in range(-(-rows // GROUP)):
         folder, sums = home / "made", []
@@ -120,7 +120,7 @@ def measured(engine: DaskEngine, home: Path, whole: Manifest, share: int) -> tup
 
 
 def anonymous() -> float:
-    """MB of this process that are no file's pages."""
+    """Return the MB of this process that are not pages of files."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) / 1024
 
@@ -147,7 +147,7 @@ def _spec(n: int) -> JobSpec:
 
 
 def _in_turn(*works: Callable[[], Vector]) -> list[tuple[float, Vector]]:
-    """Of each the seconds by the clock, the median of a few in turn after one that warms up; and what came of it."""
+    """Return the median seconds of each function, called in turn after a first call, with its result."""
     found = [work() for work in works]
     seconds: list[list[float]] = [[] for _ in works]
     for _ in range(_REPEATS):

@@ -77,7 +77,7 @@ def report(seeds: int) -> None:
 
 
 def _measured(place: int, seeds: int) -> str:
-    """What is to be printed of this set."""
+    """Return the lines to print for this dataset."""
     split = _MEANT[place]()
     if split is None:
         return "peers: BENCHMARK_DATA names no folder that holds this dataset; nothing measured\n"
@@ -132,7 +132,7 @@ def _dataset(split: Split, folder: str, seeds: int) -> None:
 
 
 def _runs(fit: Callable[[], tuple[Vector, float]], least: int, before: Cell | None) -> list[tuple[Vector, float]]:
-    """So many runs with those of before; of what is cheap more, for a mean that can be trusted."""
+    """Return the new runs, besides those stored; cheap methods get more."""
     had = len(before.excess) if before else 0
     runs = [fit() for _ in range(least - had)]
     while not had and len(runs) < _MOST and sum(seconds for _, seconds in runs) < _CHEAP:
@@ -141,7 +141,7 @@ def _runs(fit: Callable[[], tuple[Vector, float]], least: int, before: Cell | No
 
 
 def _mean_seconds(before: Cell | None, seconds: list[float]) -> float:
-    """Of a run, those of before among them."""
+    """Return the mean seconds of a run, stored runs included."""
     had = len(before.excess) if before else 0
     return (sum(seconds) + (had * before.seconds if before else 0.0)) / (had + len(seconds))
 
@@ -159,7 +159,7 @@ def _print(
     start: tuple[float, float],
     optimum: float,
 ) -> None:
-    """Mean excess of every way and epsilon, scores and CPU time; then ours over the best peer and over the floor."""
+    """Print mean excess, scores and CPU time of every method, then ours over the best peer and the floor."""
     names = list(dict.fromkeys(way for way, _ in cells))
     heads = "".join(f"{f'eps {epsilon:g}':>17}" for epsilon in EPSILONS)
     for what, kind, zero, top in (
@@ -201,7 +201,7 @@ def _print(
 
 
 def _briefly(setting: Setting) -> str:
-    """Values alone, in their order."""
+    """Return the values in their order."""
     return " ".join("x".join(map(str, v)) if isinstance(v, list | tuple) else f"{v:g}" for v in setting.values())
 
 

@@ -87,7 +87,7 @@ class Peers:
         return np.array(answer["w"]), float(answer["seconds"])
 
     def close(self) -> None:
-        """Ends the worker."""
+        """End the worker."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait()
@@ -141,7 +141,7 @@ def _timed(fit: Callable[[float], Vector]) -> Fit:
 def _ours(
     split: Split, problem: Problem, method: Method | Auto, relation: Relation = REPLACE_ONE, delta: float = DELTA
 ) -> Fit:
-    """Everything from the arrays to the coefficients, calibration included."""
+    """Run everything from the arrays to the coefficients, with calibration."""
     near = replace(problem, relation=relation)
     return _timed(lambda epsilon: solve(method, near, split.X, split.y, Privacy(epsilon, delta)).coefficients)
 
@@ -151,7 +151,7 @@ def _diffprivlib(peers: Peers, C: float, split: Split) -> Fit:
 
 
 def _tuned_diffprivlib(peers: Peers, split: Split, risk: Risk, epsilon: float, given: Setting | None) -> Prepared:
-    """By the training risk of one run each: its penalty, as an l2 of ours."""
+    """Choose the penalty by the training risk of one run each; return it as an l2 of ours."""
     fits = {s: _diffprivlib(peers, split.row_norm**2 / (len(split.y) * s), split) for s in _STRENGTHS}
     best = given["l2"] if given else min(fits, key=lambda s: risk(fits[s](epsilon)[0]))
     return Prepared(fits[best], {"l2": best})

@@ -43,7 +43,7 @@ def opacus(X: Any, y: Any, job: dict[str, Any]) -> Any:
     from torch.utils.data import DataLoader, Dataset
 
     class Rows(Dataset):  # type: ignore[misc]
-        """Whole batches at once: a DataLoader that fetches row by row takes several times as long."""
+        """Yield whole batches, because a DataLoader that fetches single rows takes several times as long."""
 
         def __init__(self) -> None:
             self.X, self.y = torch.tensor(X, dtype=torch.float32), torch.tensor(y, dtype=torch.float32)
@@ -87,7 +87,7 @@ PEERS = {"diffprivlib_logistic": diffprivlib_logistic, "diffprivlib_linear": dif
 
 
 def main() -> None:
-    """Answer every line."""
+    """Answer each line of the input."""
     warnings.simplefilter("ignore")
     with np.load(sys.argv[1]) as arrays:
         X, y = arrays["X"], arrays["y"]

@@ -40,7 +40,7 @@ _PEAK = 16 / (25 * math.sqrt(5))  # the largest t (1 - t^2)^2, at t = 1 / sqrt(5
 
 Vector = NDArray[np.float64]
 Slopes = Callable[[Vector, Vector, Vector], Vector]
-"""Of (n, K) margins, y and the most that each row's slope may be: (n, K)."""
+"""Slopes (n, K) from margins (n, K), y and the limit of each row's slope."""
 
 
 def cut(margins: Vector, y: Vector, most: Vector) -> Vector:
@@ -113,7 +113,7 @@ def _redescending(split: Split, seeds: int) -> None:
 
 
 def classes(seeds: int) -> None:
-    """Seven kinds of forest: softmax under one joint limit, and each class against the rest in two ways."""
+    """Compare softmax under one joint limit with two forms of each class against the rest, on seven classes."""
     split = cover_types(_ROWS)
     if split is None:
         print("classes: BENCHMARK_DATA names no folder that holds Covertype")
@@ -146,7 +146,7 @@ def classes(seeds: int) -> None:
 
 
 def _classes(fit: AdaptiveGd | DpGd | Slopes | None, problem: Problem, split: Split, epsilon: float) -> Vector:
-    """(7, d)."""
+    """Return the coefficients of one run for seven classes, (7, d)."""
     if fit is None:
         return _each(problem, split, epsilon)
     if isinstance(fit, AdaptiveGd | DpGd):
@@ -156,7 +156,7 @@ def _classes(fit: AdaptiveGd | DpGd | Slopes | None, problem: Problem, split: Sp
 
 
 def _each(problem: Problem, split: Split, epsilon: float) -> Vector:
-    """Seven runs of adaptive_gd for a seventh of mu^2 each, less what moments that all of them share have cost."""
+    """Run adaptive_gd seven times for a seventh of mu^2 each, minus the cost of the moments that all share."""
     mu = gauss_mu(epsilon, DELTA)
     share = sum(MOMENTS.values()) / 100
     first = Privacy(gauss_epsilon(mu * math.sqrt(share), DELTA), DELTA)
@@ -179,7 +179,7 @@ def _one(problem: Problem, split: Split, kind: int) -> tuple[Problem, Vector, Ve
 
 
 def softmax_optimum(split: Split) -> Vector:
-    """(K, d), by L-BFGS on standardised columns."""
+    """Return the optimum, (K, d), by L-BFGS on standardised columns."""
     spread = split.X[:, :-1].std(axis=0)
     frame = Frame(split.X[:, :-1].mean(axis=0), 1 / np.where(spread > 0, spread, 1.0), 1.0)
     z, targets = in_frame(split.X, frame), np.eye(int(split.y.max()) + 1)[split.y.astype(int)]
@@ -196,12 +196,12 @@ def softmax_optimum(split: Split) -> Vector:
 
 
 def softmax_shares(margins: Vector) -> Vector:
-    """ln p for each class."""
+    """Return ln p of each class."""
     return np.asarray(log_softmax(margins, axis=1))
 
 
 def rest_shares(margins: Vector) -> Vector:
-    """ln p, p in proportion to what each class has against the rest."""
+    """Return ln p, with p in proportion to each class's probability against the rest."""
     logs = -np.logaddexp(0, -margins)
     return np.asarray(logs - np.logaddexp.reduce(logs, axis=1)[:, None])
 

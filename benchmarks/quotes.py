@@ -29,7 +29,7 @@ FEWEST, ROWS = 1000, (32_561, 1_000_000)
 FIRST, OTHER = 1.0, 0.7
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 20.0)
 Costs = tuple[str, list[float]]
-"""Of what, and CPU milliseconds."""
+"""Name of the measurement, and CPU milliseconds."""
 _QUESTIONS, _CHILDREN = 100, 3
 _SETTLE = 10.0  # seconds until the server's workers are there
 
@@ -83,7 +83,7 @@ def problems(n: int) -> Iterator[Problem]:
 
 
 def _costs(method: type, n: int) -> Costs:
-    """Of the first problem that the method takes, at delta = 1e-6 or else at 0."""
+    """Return the costs for the first problem that the method accepts, at delta = 1e-6 or otherwise at 0."""
     for delta in (1e-6, 0.0):
         for problem in problems(n):
             try:
@@ -110,7 +110,7 @@ def _timed(method: type, problem: Problem, epsilon: float, delta: float) -> tupl
 
 
 def _least(work: Callable[[], Costs]) -> Costs:
-    """As the service does, some times over; nothing is remembered from one child to the next."""
+    """Return the least costs of several child processes, which share no caches with each other."""
     told, costs = "", []
     for _ in range(_CHILDREN):
         reading, writing = os.pipe()

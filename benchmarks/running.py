@@ -75,5 +75,5 @@ def _is_ready(client: httpx.Client) -> bool:
 
 
 def cpu_seconds(process: psutil.Process) -> float:
-    """CPU seconds of a process and its descendants; user and system."""
+    """Return the CPU seconds, user and system, of a process and its descendants."""
     return sum(sum(one.cpu_times()[:2]) for one in (process, *process.children(recursive=True)))

@@ -59,7 +59,7 @@ class Way:
 
     @property
     def name(self) -> str:
-        """As the table has it."""
+        """Return the name in the table."""
         return (
             f"  {self.rounds} gradients"
             + (f", ridge x {self.ridge:g}, mean" if self.averaged else "")
@@ -71,7 +71,7 @@ WAYS = Way(5), Way(10), Way(20), Way(40, 2.0, averaged=True), Way(160, 4.0, aver
 
 
 def boosted(seeds: int) -> None:
-    """AdaSSP's way for the logistic loss: H once, then w <- w - H^-1 (g + noise), beside adaptive_gd and dp_gd."""
+    """Compare adaptive_gd, dp_gd and AdaSSP's form for the logistic loss: H once, then w <- w - H^-1 (g + noise)."""
     for split, problem, data, risk in _sets((adult, _forest, bank, w8a), seeds):
         for label, method in (("adaptive_gd", AdaptiveGd()), ("dp_gd", DpGd())):
             row(label, [mean(solver(method, problem, split, epsilon), risk, seeds) for epsilon in EPSILONS])
@@ -111,7 +111,7 @@ def _sets(loads: Sequence[Callable[[], Split | None]], seeds: int) -> Iterator[t
 
 
 def _plan(problem: Problem, epsilon: float, gradients: int, second: float) -> Plan:
-    """Moments as adaptive_gd has them, a second moment for so many percent of mu^2, gradients for the rest."""
+    """Return a plan with adaptive_gd's moments, a second moment for a percentage of mu^2, and gradients."""
     asked = moments.queries(problem, **MOMENTS)
     if second:
         asked += (Query("second", 1, Gaussian(), second),)
@@ -150,7 +150,7 @@ def by_second_moment(problem: Problem, split: Split, data: Data, epsilon: float,
 
 
 def symmetric(d: int, std: float) -> Vector:
-    """Noise of this std in every direction of symmetric matrices, by their Frobenius norm."""
+    """Draw noise of this std in every direction of symmetric matrices, in the Frobenius norm."""
     noise = std * np.random.default_rng().standard_normal((d, d))
     return np.asarray((noise + noise.T) / 2)
 
@@ -183,7 +183,7 @@ def turned(problem: Problem, split: Split, data: Data, epsilon: float, rank: int
 
 
 def turning(z: Vector, rank: int) -> Vector:
-    """B, symmetric: the largest directions of the rows' second moment made as long as the rest are in the mean."""
+    """Return the symmetric B that scales the largest directions of the second moment to the mean of the others."""
     values, vectors = np.linalg.eigh(z.T @ z / len(z))
     total, kept = float(values.sum()), len(values) - rank
     values = np.where(np.arange(len(values)) < kept, values[:kept].mean(), values)

@@ -38,7 +38,7 @@ _signal = AdaptiveGdRun._signal
 
 
 def report(seeds: int) -> None:
-    """Adult and 50,000 rows of Covertype, logistic, no penalty, preparation private."""
+    """Compare on Adult and 50,000 rows of Covertype: logistic, no penalty, preparation private."""
     _profiles()
     for split in (adult(), covertype(50_000, settled=True)):
         if split is None:
@@ -87,7 +87,7 @@ def _steps(split: Split, seeds: int) -> None:
 
 
 def small(seeds: int) -> None:
-    """What adaptive_gd makes of few records for each coefficient: by its rule, and as if there were many."""
+    """Compare adaptive_gd on few records for each coefficient with its settings for many records."""
     for split, rows in ((adult(), 5000), (covertype(5000, settled=True), 5000), (bank(), 5000), (w8a(), 10_000)):
         if split is None:
             print("small: BENCHMARK_DATA names no folder that holds the dataset")
@@ -112,7 +112,7 @@ def _many(run: AdaptiveGdRun, oracle: Standardised, problem: Problem) -> float:
 
 
 def descent(seeds: int) -> None:
-    """What excess risk is made of: at epsilon 100 nearly nothing but the steps, below that the noise too."""
+    """Print parts of the excess risk: at epsilon 100 almost only the steps, below that the noise too."""
     for split in (w8a(), _words()):
         if split is None:
             print("descent: BENCHMARK_DATA names no folder that holds the real datasets")
@@ -130,7 +130,7 @@ def _by_steps(split: Split, seeds: int) -> None:
 
 
 def _words() -> Split:
-    """20,000 pages, 120 words that are there or not, made up: chances like Zipf's, 7 % on a topic, 2 % misnamed."""
+    """Return 20,000 synthetic pages with indicators of 120 words: Zipf frequencies, 7 % on a topic, 2 % mislabeled."""
     generator, n, d = np.random.default_rng(7), 20_000, 120
     chances = np.minimum(0.3, 1.2 / np.arange(1, d + 1) ** 0.9)
     long = np.where(generator.random((n, 1)) < 0.3, 3.0, 1.0)
@@ -165,7 +165,7 @@ def _times(split: Split, problem: Problem, risk: Callable[[Vector], float], seed
 
 
 def _shares(split: Split, problem: Problem, risk: Callable[[Vector], float], seeds: int) -> None:
-    """Means, spread and variances get 2, 1 and 5 % of mu^2."""
+    """Compare multiples of the moments' shares of mu^2, which are 2, 1 and 5 %."""
     for method in (DpGd(), DpSvrg()):
         row(f"{method.name}, by the moments' shares", [f"eps {epsilon:g}" for epsilon in EPSILONS])
         for factor in _SHARES:

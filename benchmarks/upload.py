@@ -102,7 +102,7 @@ def _watched(server: Server) -> Iterator[Callable[[], float]]:
 
 
 def _memory(server: Server) -> float:
-    """MiB of its own: pages of files, which the system takes back when it likes, are not among them."""
+    """Return the MiB of the process without pages of files, which the system can reclaim."""
     status = Path(f"/proc/{server.process.pid}/status").read_text()
     return int(status.partition("RssAnon:")[2].split()[0]) / 2**10
 

@@ -102,7 +102,7 @@ def _optimum(problem: Problem, split: Split) -> NDArray[np.float64]:
 
 
 def w8a() -> Split:
-    """Web pages: 300 binary words and a constant; 20,000 rows by a fixed permutation, the rest kept out."""
+    """Return web pages, 300 binary words and a constant: 20,000 training rows by a fixed permutation."""
     with gzip.open(DATA / "w8a.libsvm.gz", "rt") as lines:
         records = [line.split() for line in lines if line.strip()]
     X, y = np.zeros((len(records), 301)), np.array([float(record[0]) for record in records])
@@ -116,7 +116,7 @@ def w8a() -> Split:
 
 
 def fourier(d: int) -> Split:
-    """Adult in d random Fourier features, cos(<a, x> + b) / sqrt(d)."""
+    """Return Adult in d random Fourier features, cos(<a, x> + b) / sqrt(d)."""
     split, random = _adult(), np.random.default_rng(1)
     a = random.standard_normal((split.X.shape[1], d)) / split.row_norm
     b = random.uniform(0, 2 * np.pi, d)
@@ -124,7 +124,7 @@ def fourier(d: int) -> Split:
 
 
 def relu(d: int) -> Split:
-    """Adult in d random features max(0, <a, x>), each row scaled to norm 1."""
+    """Return Adult in d random features max(0, <a, x>), each row scaled to norm 1."""
     split = _adult()
     a = np.random.default_rng(2).standard_normal((split.X.shape[1], d))
 
@@ -143,7 +143,7 @@ def _adult() -> Split:
 
 
 def _mapped(split: Split, name: str, features: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Split:
-    """4,000 rows to train on and 2,000 kept out, mapped."""
+    """Return 4,000 training rows and 2,000 test rows, mapped."""
     X, X_test = features(split.X[:_ROWS]), features(split.X_test[: _ROWS // 2])
     return replace(
         split, name=name, X=X, y=split.y[:_ROWS], X_test=X_test, y_test=split.y_test[: _ROWS // 2], row_norm=1

@@ -18,7 +18,6 @@ class Frame(Protocol):
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """The method that all of them have; it is not called."""
-        ...
 
 
 Rows = Frame | Sequence[Mapping[str, object]]

@@ -56,7 +56,7 @@ class Regression(Tabular):
     ) -> None:
         self.rows, self._facts, self._heading, self._is_logistic = tuple(rows), facts, dict(heading), is_logistic
         self._resolved = [row for row in self.rows if row.resolved]
-        self._covariance = np.array(covariance).reshape(len(self._resolved), -1)
+        self._covariance = np.array(covariance, dtype=float).reshape(len(self._resolved), len(self._resolved))
 
     @classmethod
     def of(cls, model: Model) -> "Regression":

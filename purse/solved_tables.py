@@ -3,6 +3,7 @@
 It takes the table of `solvers.inference.table` without importing it, because clients need no solvers.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,25 @@ _LINE_FIELDS = {
     "upper": "upper",
     "p_value": "p_value",
 }
+
+
+_LARGEST, _SMALLEST_UNIT = 1e40, 1e-40  # of bounds and of their distance, so that no square overflows
+
+
+def refusal(features: Sequence[Column], target: Column | None) -> str | None:
+    """Return why a table of these columns cannot be published, or None; a target of classes may be None."""
+    for column in (*features, target):
+        if isinstance(column, NumberColumn):
+            middle, half = column.middle_and_half
+            if not (abs(middle) <= _LARGEST and _SMALLEST_UNIT <= half <= _LARGEST):
+                return (
+                    f"{column.name}: a table needs bounds within 1e40 that are more than 1e-40 apart, because it is in "
+                    "the units of the file. Declare the column in another unit"
+                )
+    terms = Counter([INTERCEPT, *(term for column in features for term in _terms(column))])
+    if repeated := [term for term, count in terms.items() if count > 1]:
+        return f"two terms of the table would have the name {repeated[0]}. Rename the column or the category"
+    return None
 
 
 def units(features: Sequence[Column], target: Column | None) -> dict[str, Any]:
@@ -71,11 +91,21 @@ def _named(features: Sequence[Column], contrast: Any) -> dict[str, Any]:
     column = features[contrast.feature]
     if not isinstance(column, CategoryColumn):
         return {"term": column.name, "column": column.name, "category": None, "reference": None}
-    levels = [*column.categories, "(other)"]
-    category, reference = levels[contrast.level], levels[contrast.reference]
+    levels = _levels(column)
     return {
-        "term": f"{column.name} = {category}",
+        "term": _terms(column)[contrast.level],
         "column": column.name,
-        "category": category,
-        "reference": reference,
+        "category": levels[contrast.level],
+        "reference": levels[contrast.reference],
     }
+
+
+def _terms(column: Column) -> list[str]:
+    """Return the term of a number column, or one for each level of a category, of which one is the reference."""
+    if not isinstance(column, CategoryColumn):
+        return [column.name]
+    return [f"{column.name} = {level}" for level in _levels(column)]
+
+
+def _levels(column: CategoryColumn) -> list[str]:
+    return [*column.categories, "(other)"]

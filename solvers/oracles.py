@@ -68,40 +68,31 @@ class Standardised(Protocol):
 
     def planned(self, query: str) -> PlannedQuery:
         """Return the query with its planned noise."""
-        ...
 
     @property
     def share(self) -> float:
         """The noisy share of slots that hold a row."""
-        ...
 
     def means(self, query: str) -> Vector:
         """Return the noisy mean row without the constant."""
-        ...
 
     def spread(self, query: str, center: Vector) -> float:
         """Return the noisy mean squared distance of the numbers from the center."""
-        ...
 
     def variances(self, query: str, center: Vector, radius: float) -> Vector:
         """Return the noisy mean squared difference of each number from the center."""
-        ...
 
     def target_mean(self, query: str) -> float:
         """Return the noisy mean target."""
-        ...
 
     def target_spread(self, query: str, center: float) -> float:
         """Return the noisy mean distance of the target from a number."""
-        ...
 
     def residual(self, query: str, w: Vector, frame: Frame, limit: float) -> float:
         """Return the noisy mean of min(|residual|, limit)."""
-        ...
 
     def gradient(self, query: str, w: Vector, frame: Frame, limit: float) -> Vector:
         """Return the noisy mean gradient in the frame; each record's gradient has at most the norm `limit`."""
-        ...
 
 
 class Counting(Protocol):
@@ -110,23 +101,18 @@ class Counting(Protocol):
     @property
     def moments(self) -> Standardised:
         """The oracle of the columns' moments."""
-        ...
 
     def histograms(self, query: str, bins: int) -> Vector:
         """Return noisy counts of each number in equal parts of its range."""
-        ...
 
     def cells(self, query: str, bins: int) -> Vector:
         """Return noisy counts of rows in the cells of all columns together."""
-        ...
 
     def products(self, query: str, center: Vector) -> Vector:
         """Return noisy mean products of the numbers' differences from the center."""
-        ...
 
     def scores(self, query: str, weights: Vector, bins: int, clip: float) -> Vector:
         """Return noisy counts of records by their target and by the prediction of a public model."""
-        ...
 
 
 class Weighted(Protocol):
@@ -135,31 +121,24 @@ class Weighted(Protocol):
     @property
     def moments(self) -> Standardised:
         """The oracle of the columns' and the target's moments."""
-        ...
 
     def planned(self, query: str) -> PlannedQuery:
         """Return the query with its planned noise."""
-        ...
 
     def second_moments(self, query: str, frame: FullFrame, limit: float) -> NDArray[np.float64]:
         """Return the noisy mean of u u', where rows with ||u||^2 > limit are shortened."""
-        ...
 
     def residual(self, query: str, w: Vector, frame: FullFrame, limit: float) -> float:
         """Return the noisy mean of min(|residual|, limit)."""
-        ...
 
     def gradient(self, query: str, w: Vector, frame: FullFrame, weights: AnyWeights) -> Vector:
         """Return the noisy mean of the weighted scores at w."""
-        ...
 
     def curvature(self, query: str, w: Vector, frame: FullFrame, weights: AnyWeights) -> NDArray[np.float64]:
         """Return the noisy mean of the weighted curvatures at w."""
-        ...
 
     def squared_scores(self, query: str, w: Vector, frame: FullFrame, weights: AnyWeights) -> NDArray[np.float64]:
         """Return the noisy mean over records of the squared weighted scores at w."""
-        ...
 
 
 class Access(Protocol):
@@ -196,32 +175,24 @@ class Oracles(Protocol):
     @property
     def problem(self) -> Problem:
         """The problem that the data were prepared for."""
-        ...
 
     def full_batch(self, hides_steps: bool) -> FullBatch:
         """Open the oracle of full gradients, with or without hidden steps."""
-        ...
 
     def sampled(self, walks: bool) -> Sampled:
         """Open the oracle of sampled gradients, with or without compiled walks."""
-        ...
 
     def allocated(self) -> Allocated:
         """Open the oracle of secret slots."""
-        ...
 
     def standardised(self) -> Standardised:
         """Open the oracle of moments and limited gradients."""
-        ...
 
     def counting(self) -> Counting:
         """Open the oracle of counts and products."""
-        ...
 
     def weighted(self) -> Weighted:
         """Open the oracle of weighted scores and curvatures."""
-        ...
 
     def access(self, tabulates: bool) -> Access:
         """Open the data access, with or without tables of gradients."""
-        ...

@@ -38,25 +38,20 @@ class Loss(Protocol):
     @property
     def shift(self) -> float:
         """The pair's largest shift, in noise stds."""
-        ...
 
     @property
     def deviation(self) -> float:
         """The loss's typical standard deviation."""
-        ...
 
     @property
     def widest(self) -> float:
         """The largest finite loss on the grid."""
-        ...
 
     def moments(self, count: int) -> tuple[float, float]:
         """Return the mean and variance of the sum of `count` losses, as upper bounds or approximately."""
-        ...
 
     def masses(self, interval: float) -> Masses:
         """Return the pessimistic masses."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,6 @@ class Bits(Protocol):
 
     def words(self, count: int) -> NDArray[np.uint64]:
         """Return the next `count` words, shape (count,)."""
-        ...
 
 
 class SystemBits:

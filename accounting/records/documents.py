@@ -14,6 +14,7 @@ from accounting.errors import CodecError
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SCALARS = (int, float, bool, type(None))
+_LARGE = range(2**53, 10**21)  # floats of this size are written without an exponent, and therefore read as integers
 _UNKNOWN_KEY_ERRORS = ("extra_forbidden", "unexpected_keyword_argument")
 
 T = TypeVar("T")
@@ -25,8 +26,8 @@ def canonical(value: Any) -> bytes:
     Raises
     ------
     CodecError
-        for NaN, infinities, integers beyond 2^53 - 1, lone surrogates, keys that are not strings, values that
-        are not JSON, and nesting too deep to walk.
+        for NaN, infinities, lone surrogates, keys that are not strings, values that are not JSON, nesting too deep to
+        walk, and integers beyond 2^53 - 1 that are not the canonical form of a float.
     """
     try:
         return _written(value).encode()
@@ -89,11 +90,8 @@ def typed(adapter: TypeAdapter[T], document: Any, what: str) -> T:
         path = first["loc"][:-1] if first["type"] in _UNKNOWN_KEY_ERRORS else first["loc"]
         problem = first["ctx"]["error"] if first["type"] == "value_error" else first["type"].replace("_", " ")
         raise CodecError(f"{'.'.join([what, *map(str, path)])}: {problem}") from None
-    except (
-        ValueError,
-        TypeError,
-        RecursionError,
-    ):  # NaN, infinities, values outside JSON, numbers of 5,000 digits
+    # NaN, infinities, values outside JSON, numbers of 5,000 digits
+    except (ValueError, TypeError, RecursionError):
         raise CodecError(f"{what} is not JSON") from None
 
 
@@ -139,7 +137,8 @@ def _utf16(name: str) -> bytes:
 
 @lru_cache(4096, typed=True)  # 1, 1.0 and True are equal
 def _number(value: float | bool | None) -> str:
-    return rfc8785.dumps(value).decode()
+    is_large_float = isinstance(value, int) and abs(value) in _LARGE and rfc8785.dumps(float(value)) == b"%d" % value
+    return str(value) if is_large_float else rfc8785.dumps(value).decode()
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

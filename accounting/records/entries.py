@@ -1,6 +1,6 @@
 """Ledger events to and from the kind and body of an entry."""
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any, Literal, assert_never, get_args
 
 from accounting.errors import LedgerInvalid
@@ -27,7 +27,7 @@ from accounting.records.events import (
 from accounting.records.filters import cost_from_json, cost_to_json, filter_from_json, filter_to_json
 
 _NAMES = ("analyst", "dataset", "method")  # of a charge, if they were recorded
-
+_PlainEvent = Renamed | Started | Released | Failed | Cancelled  # the body of the entry has the fields of the event
 EntryKind = Literal[
     "opened",
     "joined",
@@ -46,6 +46,13 @@ EntryKind = Literal[
     "failed",
     "cancelled",
 ]
+_PLAIN: dict[EntryKind, type[_PlainEvent]] = {
+    "renamed": Renamed,
+    "started": Started,
+    "released": Released,
+    "failed": Failed,
+    "cancelled": Cancelled,
+}
 
 
 def record(event: LedgerEvent, whole: bool) -> tuple[EntryKind, dict[str, Any]]:
@@ -60,8 +67,6 @@ def record(event: LedgerEvent, whole: bool) -> tuple[EntryKind, dict[str, Any]]:
             return "promised", {"filter": filter_to_json(rule), "by": by}
         case Frozen(is_frozen=is_frozen, by=by):
             return "frozen" if is_frozen else "unfrozen", {"by": by}
-        case Renamed(dataset=dataset, name=name, by=by):
-            return "renamed", {"dataset": dataset, "name": name, "by": by}
         case Emptied(dataset=dataset, withdrawn=withdrawn, by=by):
             return "withdrawn" if withdrawn else "deleted", {"dataset": dataset, "by": by}
         case External(cost=cost):
@@ -74,16 +79,10 @@ def record(event: LedgerEvent, whole: bool) -> tuple[EntryKind, dict[str, Any]]:
             names = {name: getattr(event, name) for name in (*_NAMES, "spec_sha256")}
             body |= {name: text(value, name) for name, value in names.items() if value is not None}
             return "charged", body if event.share is None else body | {"share": event.share}
-        case Started(job=job, attempt=attempt):
-            return "started", {"job": job, "attempt": attempt}
         case Refunded(job=job, cost=cost, whole=refund_whole):
             return "refunded", {"job": job, "cost": cost_to_json(cost), "whole": refund_whole}
-        case Released(job=job, attempt=attempt, model_sha256=model):
-            return "released", {"job": job, "attempt": attempt, "model_sha256": model}
-        case Failed(job=job, attempt=attempt):
-            return "failed", {"job": job, "attempt": attempt}
-        case Cancelled(job=job, attempt=attempt):
-            return "cancelled", {"job": job, "attempt": attempt}
+        case Renamed() | Started() | Released() | Failed() | Cancelled():
+            return next(kind for kind, cls in _PLAIN.items() if isinstance(event, cls)), asdict(event)
         case _:
             assert_never(event)
 
@@ -103,8 +102,6 @@ def event_of(entry: Entry) -> LedgerEvent:
             return Promised(filter_from_json(body["filter"]), body["by"])
         case "frozen" | "unfrozen":
             return Frozen(entry.kind == "frozen", body["by"])
-        case "renamed":
-            return Renamed(body["dataset"], body["name"], body["by"])
         case "deleted" | "withdrawn":
             return Emptied(body["dataset"], entry.kind == "withdrawn", body["by"])
         case "external":
@@ -117,16 +114,11 @@ def event_of(entry: Entry) -> LedgerEvent:
             share = None if "share" not in body else number(body["share"], 0.0, 1.0, "share")
             cost, spec = cost_from_json(body["cost"]), body.get("spec_sha256")
             return Charged(body["job"], cost, own, analyst, dataset, method, share, spec)
-        case "started":
-            return Started(body["job"], body["attempt"])
         case "refunded":
             return Refunded(body["job"], cost_from_json(body["cost"]), body["whole"])
-        case "released":
-            return Released(body["job"], body["attempt"], body["model_sha256"])
-        case "failed":
-            return Failed(body["job"], body["attempt"])
-        case "cancelled":
-            return Cancelled(body["job"], body["attempt"])
+        case "renamed" | "started" | "released" | "failed" | "cancelled":
+            cls = _PLAIN[entry.kind]
+            return cls(*(body[field.name] for field in fields(cls)))
         case _:
             raise LedgerInvalid(f"kind must be one of: {', '.join(get_args(EntryKind))}")
 

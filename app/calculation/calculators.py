@@ -29,15 +29,12 @@ class Process(Protocol):
     @property
     def pid(self) -> int:
         """The process id."""
-        ...
 
     def kill(self) -> None:
         """Kill the process."""
-        ...
 
     def wait(self) -> int:
         """Wait for the end of the process; return its exit status."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,19 +81,15 @@ class Calculators(Protocol):
 
     def start(self) -> None:
         """Start, and return at once."""
-        ...
 
     def is_warm(self) -> bool:
         """Wait until questions can be answered; False if the attempt failed. The next call makes another attempt."""
-        ...
 
     async def ask(self, question: bytes) -> bytes:
         """Return the answer to a question of one line; cancelling ends the calculation. Raise `Lost` if it has none."""
-        ...
 
     def close(self) -> None:
         """End all calculations."""
-        ...
 
 
 class ForkedCalculators:

@@ -10,14 +10,16 @@ docs/decisions/0004-job-engine.md.
 """
 
 import hashlib
-import json
 import logging
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
 
-from accounting.errors import LedgerInvalid
+from accounting.errors import AccountingError
+from accounting.records.chain import MOST_ENTRIES
+from accounting.records.documents import fields, integer, parse
 from accounting.records.events import Failed, Released, Started
 from app.datasets import store as datasets
 from app.datasets.store import DatasetRow
@@ -215,11 +217,10 @@ def publish(database: Database, keys: SigningKeys, claim: Claim) -> str | None:
     """
     with database.read() as connection:
         how = store.document(connection, claim.id, "ended")
-        is_as_charged = _is_as_charged(connection, claim)
-    if how is None:
-        return None
-    if not is_as_charged:
-        raise release.Unreleasable("the job is not as charged")
+        if how is None:
+            return None
+        if not _is_as_charged(connection, claim):
+            raise release.Unreleasable("the job is not as charged")
     if how in (RAISED, VANISHED):
         return fail(database, claim, "worker_lost" if how == VANISHED else "job_failed")
     return _release(database, keys, claim, how)
@@ -269,16 +270,19 @@ def _claim(connection: sa.Connection, row: JobRow) -> Claim:
 
 
 def _is_as_charged(connection: sa.Connection, claim: Claim) -> bool:
-    """Return whether the rows of a job and its dataset state what the ledger states about them."""
+    """Return whether the rows of a job and its dataset state what the ledger states about them.
+
+    A job that has ended in the ledger is not as charged: a second run would release a second answer for one charge.
+    """
     job = claim.job
-    try:
+    with suppress(ApiError, AccountingError):
         datasets.refuse_changed(connection, claim.dataset)
-        charge = ledger.charged(connection, job.dataset_id, job.id, json.loads(job.charge).get("entry", 1))
+        own = fields(parse(job.charge), ("cost",), "a charge", optional=("share", "entry"))
+        first = integer(own.get("entry", 1), 1, MOST_ENTRIES, "entry")
+        charge = ledger.charged(connection, job.dataset_id, job.id, first)
         stated = (charge.dataset or job.dataset_id, charge.spec_sha256 or store.spec_sha256(claim.spec))
         if stated == (job.dataset_id, store.spec_sha256(claim.spec)):
             return True
-    except (ApiError, LedgerInvalid, ValueError):
-        pass
     _LOG.error("job_differs_from_charge %s", job.id)
     return False
 

@@ -43,6 +43,9 @@ from app.persistence.tables import (
     ledgers,
 )
 
+_OF_JOB = json_at(ledger_entries.c.body, "$.job", sa.Text())
+_ENDS = ("refunded", "released", "failed", "cancelled")  # kinds of the last entry of a job
+
 
 def lock(connection: sa.Connection, of: sa.ColumnElement[bool]) -> bool:
     """Lock the ledgers of these datasets until the end of the transaction; return whether there are any.
@@ -118,7 +121,7 @@ def registration(connection: sa.Connection, dataset_id: str) -> Registration:
 
 
 def charged(connection: sa.Connection, dataset_id: str, job_id: str, first: int = 1) -> Charged:
-    """Return the charge of a job.
+    """Return the charge of a job that has not ended.
 
     Parameters
     ----------
@@ -127,12 +130,15 @@ def charged(connection: sa.Connection, dataset_id: str, job_id: str, first: int 
     Raises
     ------
     LedgerInvalid
-        if there is no charge from there on, or the entry was changed.
+        if there is no charge from there on, the entry was changed, or the job was refunded, released, failed or
+        cancelled.
     """
-    is_charge = (ledger_entries.c.ledger_id == _of(dataset_id)) & (ledger_entries.c.kind == "charged")
-    of_job = json_at(ledger_entries.c.body, "$.job", sa.Text()) == job_id
-    query = sa.select(ledger_entries).where(is_charge, ledger_entries.c.sequence >= first, of_job)
-    rows = connection.execute(query.order_by(ledger_entries.c.sequence).limit(1))
+    is_later = (ledger_entries.c.ledger_id == _of(dataset_id)) & (ledger_entries.c.sequence >= first)
+    of_job = is_later & (sa.literal(job_id) == _OF_JOB)
+    query = sa.select(ledger_entries).where(of_job).order_by(ledger_entries.c.sequence).limit(1)
+    if connection.execute(query.where(ledger_entries.c.kind.in_(_ENDS))).all():
+        raise LedgerInvalid("the job has ended")
+    rows = connection.execute(query.where(ledger_entries.c.kind == "charged"))
     return _sound(Charged, [_entry(row) for row in rows])
 
 
@@ -258,9 +264,6 @@ def entries(connection: sa.Connection, dataset_id: str, after: int = 0, limit: i
     return [_entry(row) for row in rows]
 
 
-_JOB = json_at(ledger_entries.c.body, "$.job", sa.Text())
-
-
 def page(
     connection: sa.Connection, dataset_id: str, asked: Paging, analyst: str | None, kind: str | None
 ) -> list[Entry]:
@@ -270,7 +273,7 @@ def page(
         query = query.where(ledger_entries.c.kind == kind)
     if analyst is not None:
         owners = sa.select(identities.c.id).where((identities.c.name == analyst) | (identities.c.id == analyst))
-        query = query.where(_JOB.in_(sa.select(jobs.c.id).where(jobs.c.owner_id.in_(owners))))
+        query = query.where(_OF_JOB.in_(sa.select(jobs.c.id).where(jobs.c.owner_id.in_(owners))))
     return [_entry(row) for row in connection.execute(asked.of(query, ledger_entries.c.sequence))]
 
 

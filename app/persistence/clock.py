@@ -16,19 +16,15 @@ class Clock(Protocol):
     @property
     def boot(self) -> str:
         """Identifier of the start of this machine, from which `ticks` counts; equal in all its processes."""
-        ...
 
     def wall(self) -> float:
         """Return seconds since 1970, for timestamps and the expiry of tokens; people may set this clock."""
-        ...
 
     def ticks(self) -> float:
         """Return seconds since `boot`, which never decrease."""
-        ...
 
     def wait(self, event: threading.Event, seconds: float, /) -> None:
         """Return when the event is set or the time is over."""
-        ...
 
 
 @final

@@ -39,26 +39,21 @@ class Dialect(Protocol):
 
     async def ask(self, question: sa.Select[Any], values: Mapping[str, str]) -> Sequence[Sequence[Any]]:
         """Return the rows of one statement as the driver returns them: text and numbers."""
-        ...
 
     def turn(self) -> AbstractContextManager[None]:
         """Return the lock that a thread holds while it writes."""
-        ...
 
     def exclude(self, connection: sa.Connection, alone: Alone) -> None:
         """Wait until no other transaction that called this with the same word is open, in any process."""
-        ...
 
     def changes(self, stopped: threading.Event) -> Iterator[str | None]:
         """Yield each job id that any process announced and committed; None if anything may have changed.
 
         The iterator ends when `stopped` is set. It raises an error of the driver if the database is not available.
         """
-        ...
 
     def translate(self, error: sa.exc.SQLAlchemyError) -> OSError | None:
         """Return a full disk, `Unavailable` or `Unusable`; None if the error is a programming error."""
-        ...
 
 
 CHANNEL: Final = "purse_jobs"

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from app.http.errors import ApiError, invalid_field
 from app.sources.design import Design
 from app.wire import JobRequest
+from purse.solved_tables import refusal
 from purse.wire.columns import CategoryColumn
 from purse.wire.inference import ExpectedTable
 from solvers.domains import Free
@@ -24,8 +25,8 @@ def requested(request: JobRequest, design: Design) -> RegressionTable:
     Raises
     ------
     ApiError
-        unsupported_combination if the request also sets how a model is trained, invalid_request if `reference` names
-        no level of a category feature.
+        unsupported_combination if the request also sets how a model is trained, or if no table of these columns can be
+        published, invalid_request if `reference` names no level of a category feature.
     """
     settings = {
         "method": isinstance(request.method, Auto),
@@ -40,6 +41,8 @@ def requested(request: JobRequest, design: Design) -> RegressionTable:
             "unsupported_combination",
             f"A regression table chooses its own method and takes no penalty: leave out {', '.join(wrong)}.",
         )
+    if reason := refusal(design.features, design.target):
+        raise ApiError("unsupported_combination", f"{reason}.")
     return RegressionTable(request.level, _references(request.reference or {}, design))
 
 

@@ -63,15 +63,12 @@ class Handle(Protocol):
 
     def done(self) -> bool:
         """Return whether the attempt has ended and its slot is free."""
-        ...
 
     def result(self) -> Outcome:
         """Return how the attempt ended; to be called after `done`."""
-        ...
 
     def cancel(self) -> None:
         """Request the attempt to stop, and restart its worker if it does not. Return at once."""
-        ...
 
 
 class Engine(Protocol):
@@ -80,23 +77,18 @@ class Engine(Protocol):
     @property
     def slots(self) -> int:
         """Number of attempts of all servers that may run at once; 0 while no worker is available."""
-        ...
 
     def take(self, held: int) -> bool:
         """Return whether a slot is free beside the `held` ones of this server, and reserve it until `hold`."""
-        ...
 
     def hold(self, held: int) -> None:
         """Record that this server holds so many slots, and release any other that `take` reserved."""
-        ...
 
     def submit(self, job_id: str, attempt: int, payload: str) -> Handle:
         """Start an attempt. Its progress is not reported, because the time of a step depends on its batch."""
-        ...
 
     def close(self) -> None:
         """Stop everything."""
-        ...
 
 
 class Coming:

@@ -36,19 +36,15 @@ class Driver(Protocol):
 
     async def request(self, method: str, path: str, **arguments: Any) -> httpx.Response:
         """Return the whole response."""
-        ...
 
     def lines(self, call: Call[None], timeout: float) -> AbstractAsyncContextManager[AsyncIterator[str]]:
         """Open a response that is read line by line; raise a `ProblemError` if the server refuses."""
-        ...
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""
-        ...
 
     async def close(self) -> None:
         """Close the connections."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ from purse.frames import is_frame
 from purse.model import inputs
 from purse.prediction import UnsupportedCategory, affected_columns, sums
 from purse.regression import Regression
-from purse.solved_tables import published, units
+from purse.solved_tables import published, refusal, units
 from purse.text import loss
 from purse.values import as_text
 from purse.wire.columns import Column
@@ -93,6 +93,8 @@ class Private(BaseEstimator):  # type: ignore[misc]
         layout, regularizer = declared.layout(features), L2(self.alpha) if self.alpha else NoRegularizer()
         if self.inference and (self.method, self.preparation, self.slope_limit) != ("auto", None, None):
             raise ValueError("inference chooses its own method: leave out method, preparation and slope_limit")
+        if self.inference and (reason := refusal(features, self._number_target())):
+            raise ValueError(reason)
         facts: Any = {"n": n, "d": layout.d, "row_norm": layout.row_norm, "columns": layout}
         facts |= {"relation": self.neighbors, "unit": unit}
         privacy, accountant = self._privacy(n), self.accountant

@@ -1,9 +1,5 @@
 """Regression tables: estimates with standard errors, and what a quote expects of them."""
 
-from typing import Annotated
-
-from pydantic import Field
-
 from purse.wire.base import Name, Wire
 
 INTERCEPT = "intercept"
@@ -20,7 +16,7 @@ PARAMETER = (
 class TableRow(Wire):
     """A coefficient in the units of the file, with its standard error. All numbers are null if it is not resolved."""
 
-    term: Annotated[str, Field(max_length=500)]
+    term: str
     """The column, `column = level` for a level of a category, or `intercept`."""
     column: Name | None
     """The column. Null for the intercept."""

@@ -61,7 +61,6 @@ class Partitions(Protocol):
         self, view: View, work: Work, parts: Sequence[Part], pulse: Callable[[], object]
     ) -> Iterator[NDArray[Any]]:
         """Yield `sum_of` for each of the parts in order; the pulse is called now and then, and may raise."""
-        ...
 
 
 def sum_of(data: Data, view: View, work: Work, slots: Slots) -> NDArray[Any]:

@@ -16,15 +16,12 @@ class Summed(Protocol):
     @property
     def problem(self) -> Problem:
         """The problem whose R and loss the records were mapped with."""
-        ...
 
     def total(self, work: Work, slots: Slots | None = None, pulse: Callable[[], object] = bool) -> NDArray[Any]:
         """Return the sum; see `Data.total`."""
-        ...
 
     def seen_by(self, problem: Problem) -> "Summed":
         """Return the same records for another loss, or for another bound on prepared rows."""
-        ...
 
 
 class RemoteData(Summed, Protocol):
@@ -32,8 +29,6 @@ class RemoteData(Summed, Protocol):
 
     def within(self, frame: Frame, row_norm: float) -> "RemoteData":
         """Return the records in a frame; see `frames.framed`."""
-        ...
 
     def seen_by(self, problem: Problem) -> "RemoteData":
         """Return the same records for another problem; see `Summed.seen_by`."""
-        ...

@@ -25,6 +25,7 @@ from solvers.weighting import AnyWeights
 
 _LARGEST_ENTRY, _LARGEST_WEIGHT = 1e30, 1e50  # of a frame and of w, so that no square or margin overflows
 _LIMITS = 1e-12, 1e12
+_MOST_KEPT = 2**26  # coordinates of all rows, in all partitions
 
 
 class WeightedOracle(AbstractWithMoments):
@@ -49,27 +50,29 @@ class WeightedOracle(AbstractWithMoments):
 
     def residual(self, query: str, w: Vector, frame: FullFrame, limit: float) -> float:
         """Return the mean of min(|<u, w> - y|, limit) + noise, with 0 for rows without a weight."""
-        own, point = self._checked(frame), _checked_point(w, frame)
+        own = self._checked(frame)
+        point = _checked_point(w, own)
         _check_limits(limit)
         planned, moved = self._meter.take(query, Gaussian), limit / sensitivity_factor(self._problem.relation)
-        return float(self._answer(planned, Distances(own, point, limit), moved, limit)[0])
+        return float(self._answer(planned, Distances(own, point, limit, self._keeps(own)), moved, limit)[0])
 
     def gradient(self, query: str, w: Vector, frame: FullFrame, weights: AnyWeights) -> Vector:
         """Return (1/n) sum of omega t u at w + noise; a record's term is no longer than the gradient bound."""
         work = self._scores(w, frame, weights)
-        planned, bound = self._meter.take(query, Gaussian), work.weights.gradient_bound * _slip(frame)
+        planned, bound = self._meter.take(query, Gaussian), work.weights.gradient_bound * _slip(work.frame)
         return self._answer(planned, work, bound, bound)
 
     def curvature(self, query: str, w: Vector, frame: FullFrame, weights: AnyWeights) -> Matrix:
         """Return (1/n) sum of omega f u u' at w + noise; a record's term has a trace of at most the curvature bound."""
         scores = self._scores(w, frame, weights)
-        work = Curvatures(scores.frame, scores.w, scores.weights)
-        return self._matrix(query, work, frame.size, work.weights.curvature_bound)
+        work = Curvatures(scores.frame, scores.w, scores.weights, scores.keeps)
+        return self._matrix(query, work, work.frame.size, work.weights.curvature_bound)
 
     def squared_scores(self, query: str, w: Vector, frame: FullFrame, weights: AnyWeights) -> Matrix:
         """Return (1/n) sum of S S' at w + noise, with S the mean of omega t u over a record's slots."""
         k, work = self._problem.unit.slots, SquaredScores(self._scores(w, frame, weights))
-        return k * self._matrix(query, work, frame.size, work.scores.weights.gradient_bound**2 / k)
+        scores = work.scores
+        return k * self._matrix(query, work, scores.frame.size, scores.weights.gradient_bound**2 / k)
 
     def _matrix(self, query: str, work: Work, size: int, trace: float) -> Matrix:
         """Return the mean of positive semidefinite terms with at most this trace + noise.
@@ -96,7 +99,12 @@ class WeightedOracle(AbstractWithMoments):
         own = replace(weights)
         for limit in (own.row_limit, own.gradient_bound, own.curvature_bound):
             _check_limits(limit)
-        return Scores(self._checked(frame), _checked_point(w, frame), own)
+        checked = self._checked(frame)
+        return Scores(checked, _checked_point(w, checked), own, self._keeps(checked))
+
+    def _keeps(self, frame: FullFrame) -> bool:
+        """Return whether the coordinates of all rows are kept between sums; every partition keeps its own."""
+        return self._problem.slots * frame.size <= _MOST_KEPT
 
     def _checked(self, frame: FullFrame) -> FullFrame:
         """Return a private copy of a frame; raise `Unsuitable` if it is out of range, by the request alone."""

@@ -2,6 +2,7 @@
 
 The coordinates of a row are computed by elementwise operations, from this row alone, so they are a function of the row
 and of the frame, bit for bit. Every term is cut to its bound at the end, whatever the error of its factors.
+A work with `keeps` leaves the coordinates of rows in the cache of the data, for the next sums in the same frame.
 Proof: docs/proofs/regression_table.md.
 """
 
@@ -22,8 +23,6 @@ from solvers.problem import Vector
 from solvers.weighting import LEAST_NORM, AnyWeights
 
 Matrix = NDArray[np.float64]
-
-_MOST_STORED = 2**26  # coordinates of rows that are kept between sums
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,11 +53,12 @@ class Distances(Work):
     frame: FullFrame
     w: Vector
     limit: float
+    keeps: bool = True
 
     def on(self, data: Data) -> Callable[[Slots], Vector]:
         """Return the sum over a piece."""
 
-        rows_in = stored_coordinates(data, self.frame)
+        rows_in = coordinates_in(data, self.frame, self.keeps)
 
         def added(rows: Slots) -> Vector:
             u, has_weight = rows_in(slice(*range_of(rows)))
@@ -77,6 +77,7 @@ class Scores(Work):
     frame: FullFrame
     w: Vector
     weights: AnyWeights
+    keeps: bool = True
 
     def on(self, data: Data) -> Callable[[Slots], Vector]:
         """Return the sum over a piece."""
@@ -85,7 +86,7 @@ class Scores(Work):
 
     def each(self, data: Data) -> Callable[[slice], Matrix]:
         """Return a function that returns omega t u of each row, cut to the gradient bound: (rows, coordinates)."""
-        rows_in, weights = stored_coordinates(data, self.frame), self.weights
+        rows_in, weights = coordinates_in(data, self.frame, self.keeps), self.weights
 
         def scores(rows: slice) -> Matrix:
             u, _ = rows_in(rows)
@@ -106,11 +107,12 @@ class Curvatures(Work):
     frame: FullFrame
     w: Vector
     weights: AnyWeights
+    keeps: bool = True
 
     def on(self, data: Data) -> Callable[[Slots], Matrix]:
         """Return the sum over a piece."""
 
-        rows_in = stored_coordinates(data, self.frame)
+        rows_in = coordinates_in(data, self.frame, self.keeps)
 
         def added(rows: Slots) -> Matrix:
             u, _ = rows_in(slice(*range_of(rows)))
@@ -145,14 +147,16 @@ class SquaredScores(Work):
         return added
 
 
-def stored_coordinates(data: Data, frame: FullFrame) -> Callable[[slice], tuple[Matrix, NDArray[np.bool_]]]:
+def coordinates_in(data: Data, frame: FullFrame, keeps: bool) -> Callable[[slice], tuple[Matrix, NDArray[np.bool_]]]:
     """Return a function that returns `coordinates` of some rows.
 
-    All rows are computed at once and kept for the next sums in this frame, unless they are too many numbers.
+    Parameters
+    ----------
+    keeps : whether all rows are computed at once and kept for the next sums in this frame
     """
-    slots = data.problem.slots
-    if slots * frame.size > _MOST_STORED:
+    if not keeps:
         return lambda rows: coordinates(data, rows, frame)
+    slots = data.problem.slots
     cached: tuple[FullFrame, Matrix, NDArray[np.bool_]] | None = data.cache.get("coordinates")
     if cached is None or not (
         np.array_equal(cached[0].raw, frame.raw) and np.array_equal(cached[0].has_weight, frame.has_weight)

@@ -20,6 +20,7 @@ NODE_WEIGHTS = _NODE_WEIGHTS / _NODE_WEIGHTS.sum()
 
 _LEAST_CURVATURE = 0.03  # of the mean curvature; eigenvalues are raised to it
 _LEAST_VARIANCE = 1e-12  # of margins
+_LEAST_MEAN = 1e-12  # of curvatures, which are 0 at margins that rare noise makes huge
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ def predicted_curvature(coordinates: Coordinates, w: Vector, weights: AnyWeights
     variance = max(float(w @ along), _LEAST_VARIANCE)
     margins = float(coordinates.mean @ w) + math.sqrt(variance) * NODES
     values = weights.weights(margins, np.ones_like(margins)) * weights.curvature(margins)
-    mean = float(NODE_WEIGHTS @ values)
+    mean = max(float(NODE_WEIGHTS @ values), _LEAST_MEAN)
     slope = float(NODE_WEIGHTS @ (values * NODES)) / math.sqrt(variance)
     bend = float(NODE_WEIGHTS @ (values * (NODES**2 - 1))) / variance
     mixed = np.outer(coordinates.mean, along)

@@ -55,7 +55,7 @@ def session(
 
 
 @pytest.mark.slow
-def test_the_tutorial_and_the_guides_for_its_dataset(service: Live, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tutorial_and_its_guides(service: Live, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     for command, shown in steps(DOCS / "tutorial.md"):
         session.run(command, shown)
     assert Path("predictions.csv").read_text().count("\n") == 3

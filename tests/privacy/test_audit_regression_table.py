@@ -164,7 +164,7 @@ def test_scores_of_persons_are_squared_after_they_are_added_up(family: str) -> N
     np.testing.assert_allclose(data.total(work), scores.sum(axis=0), rtol=1e-9, atol=1e-9)
 
 
-def test_coordinates_are_linear_in_the_row_whether_they_are_kept_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_coordinates_are_linear_in_the_row_whether_they_are_kept_or_not() -> None:
     rng, n = np.random.default_rng(4), 4000
     problem = problem_of(COLUMNS, True, n)
     X, y = record(rng, n, True)
@@ -173,10 +173,9 @@ def test_coordinates_are_linear_in_the_row_whether_they_are_kept_or_not(monkeypa
     u, has_weight = coordinates(data, slice(0, n), frame)
     np.testing.assert_allclose(u, (X @ frame.raw) * has_weight[:, None], rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(has_weight, frame.has_weight[1 + X[:, 1:4].argmax(axis=1)])
-    kept = data.total(Scores(frame, np.ones(4), WEIGHTS["linear"][0]))
-    monkeypatch.setattr(weighted_sums, "_MOST_STORED", 0)
+    scores = Scores(frame, np.ones(4), WEIGHTS["linear"][0])
     fresh = inputs.of_arrays(X, y, problem)
-    np.testing.assert_array_equal(fresh.total(Scores(frame, np.ones(4), WEIGHTS["linear"][0])), kept)
+    np.testing.assert_array_equal(fresh.total(replace(scores, keeps=False)), data.total(scores))
     assert "coordinates" not in fresh.cache
 
 
@@ -218,6 +217,25 @@ def test_weights_of_another_type_and_frames_out_of_range_are_refused() -> None:
     ):
         with pytest.raises(Unsuitable):
             exact(problem, x, y, lambda oracle, a=at, b=weights, c=w: oracle.gradient("gradient", c, a, b))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_bound_follows_from_the_checked_copy_of_a_frame(query: str) -> None:
+    """A method cannot lower a bound, or the number of coordinates, by a frame that states another size."""
+
+    class Small(FullFrame):
+        @property
+        def size(self) -> int:
+            return -(10**17)
+
+    problem, frame = problem_of(COLUMNS, True, 1), frame_of(np.random.default_rng(1))
+    x, y = record(np.random.default_rng(1), 1, True)
+    stated = Small(frame.matrix, frame.offset, frame.has_weight)
+    (value, bound), (same, other) = (
+        exact(problem, x, y, requests(own, LinearWeights(1.0, 1.0), np.ones(4), 1.0)[query]) for own in (frame, stated)
+    )
+    np.testing.assert_array_equal(same, value)
+    assert other == bound > 0
 
 
 def complaints(family: str, relation: Relation = "replace_one", unit: Unit = Unit()) -> list[str]:  # noqa: B008

@@ -11,7 +11,7 @@ from purse.wire.models import Model
 from tests.support.pages import visit
 from tests.support.service import SPEC, Service
 
-COLUMNS = [
+COLUMNS: list[dict[str, Any]] = [
     {"name": "age", "type": "number", "lower": 20, "upper": 80},
     {"name": "smoker", "type": "number", "lower": 0, "upper": 1},
     {"name": "ward", "type": "category", "categories": ["north", "south", "closed"]},
@@ -143,6 +143,16 @@ def test_what_does_not_suit_a_table_is_refused_before_anything_is_charged(
         answer = shared.call("analyst", "POST", path, json=body(hospital, **changes))
         assert answer.status_code in (409, 422), answer.text
         assert answer.json()["code"] in (code, "needs_delta"), answer.text
+
+
+def test_a_column_with_the_name_of_another_term_is_refused(shared: Service) -> None:
+    columns = [COLUMNS[0] | {"name": "intercept", "source": "age"}, *COLUMNS[1:]]
+    made = shared.upload(SPEC | {"name": "named", "columns": columns}, clinic())
+    asked = body(made.json()["id"], features=["intercept", "ward"])
+    answer = shared.call("analyst", "POST", "/v1/jobs", json=asked)
+    assert (answer.status_code, answer.json()["code"]) == (422, "unsupported_combination")
+    assert "intercept" in answer.json()["detail"]
+    assert shared.call("analyst", "POST", "/v1/quotes", json=asked | {"features": ["smoker"]}).status_code == 200
 
 
 def test_a_forecast_of_a_table_is_refused(shared: Service, hospital: str) -> None:

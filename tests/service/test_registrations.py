@@ -16,6 +16,7 @@ from app.ledger import audit
 from app.quotes import service as quotes
 from purse.wire.budgets import BudgetChange
 from purse.wire.datasets import Amendment
+from tests.support.service import SPEC
 from tests.support.world import World, output, request
 
 pytestmark = pytest.mark.slow
@@ -158,6 +159,8 @@ def test_a_family_whose_stored_name_was_changed_is_refused_at_the_start(world: W
 JOB_CHANGES = {
     "less noise": "update jobs set spec = replace(spec, '\"noise_multiplier\"\\:', '\"noise_multiplier\"\\:0.0')",
     "another dataset": "update jobs set dataset_id = (select max(id) from datasets where id != dataset_id)",
+    "no charge": "update jobs set charge = '[]'",
+    "no number of an entry": "update jobs set charge = replace(charge, '\"entry\"\\:2', '\"entry\"\\:1e300')",
     "another entry": "update jobs set charge = replace(charge, '\"entry\"\\:2', '\"entry\"\\:3')",
     "folder of the dataset": "update datasets set folder = 'another'",
 }
@@ -199,3 +202,37 @@ def test_names_and_budgets_may_still_change(world: World) -> None:
     world.amend(dataset, Amendment(name="renamed", budget=BudgetChange(epsilon=2.0, delta=1e-6)))
     audit.refuse_unsound(world.database)
     assert world.submit(dataset, privacy={"epsilon": 0.2}).state == "queued"
+
+
+@pytest.mark.parametrize("end", ["released", "failed", "cancelled", "refunded"])
+def test_a_job_that_has_ended_is_not_run_again(world: World, end: str) -> None:
+    """A second run would release a second answer for one charge, or one for a refunded charge."""
+    dataset = world.dataset()
+    job = world.submit(dataset, privacy={"epsilon": 0.2})
+    claim = None if end == "refunded" else world.claim()
+    if end in ("refunded", "cancelled"):
+        jobs.cancel(world.database, world.analyst, job.id)
+    else:
+        assert claim is not None
+        world.end(claim, attempts.RAISED if end == "failed" else None)
+    kinds = world.kinds(dataset)
+    assert kinds[-1] == end
+    with world.database.write() as connection:
+        again = "update jobs set state = 'queued', model = null, receipt = null, error = null, finished_at = null"
+        assert connection.execute(sa.text(again)).rowcount == 1
+    assert world.claim() is None
+    assert world.job(job.id).state == "failed"
+    assert world.kinds(dataset) == kinds, "the ledger still holds"
+    audit.refuse_unsound(world.database)
+
+
+@pytest.mark.parametrize("bound", [2.0**53, 1e17, 1.2345678901234568e20])
+def test_bounds_that_are_written_as_large_integers_are_registered_priced_and_released(
+    world: World, bound: float
+) -> None:
+    columns = [{"name": "age", "type": "number", "lower": -bound, "upper": bound}, *SPEC["columns"][1:]]
+    dataset = world.dataset(columns=columns)
+    world.amend(dataset, Amendment(name="renamed"))
+    world.release(dataset)
+    assert world.check() == {"done": 1}
+    audit.refuse_unsound(world.database)

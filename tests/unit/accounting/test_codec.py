@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import rfc8785
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from accounting import Privacy
@@ -34,8 +34,9 @@ queries = st.builds(PlannedQuery, st.just("q"), st.integers(1, 10**9), mechanism
 plans = st.lists(queries, min_size=1, max_size=6).map(
     lambda qs: Plan(tuple(PlannedQuery(f"q{i}", q.count, q.mechanism, q.noise_multiplier) for i, q in enumerate(qs)))
 )
+INTEGERS = st.integers(1 - 2**53, 2**53 - 1) | st.sampled_from([2**53 + 1, -(2**53) - 1, 10**21, -(10**400)])
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    st.none() | st.booleans() | INTEGERS | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )
@@ -184,8 +185,8 @@ def test_bad_release_plans_are_refused(change: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [math.nan, math.inf, -math.inf, 2**53, -(2**53), 10**400, {1: 2}, {None: 1}, b"bytes", object(), {1, 2}, "\ud800",
-     {"\udfff": 1}],
+    [math.nan, math.inf, -math.inf, 2**53 + 1, -(2**53) - 1, 10**21, 10**400, {1: 2}, {None: 1}, b"bytes", object(),
+     {1, 2}, "\ud800", {"\udfff": 1}],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_what_has_no_canonical_form_is_refused(value: Any) -> None:
@@ -232,9 +233,21 @@ def test_canonical_is_a_function_of_the_value(document: Any) -> None:
         assert canonical(document) == expected
 
 
+@given(st.floats(allow_nan=False, allow_infinity=False) | st.floats(2.0**53, 1e22))
+@example(2.0**53)
+@example(-(2.0**53))
+@example(1.2345678901234568e20)
+@example(1e21)
+def test_what_was_read_has_the_canonical_form_that_was_read(value: float) -> None:
+    """Floats from 2^53 to 10^21 are written without an exponent, and therefore read as integers."""
+    written = canonical({"a": [value]})
+    assert canonical(parse(written)) == written
+    assert canonical(json.loads(written)) == written
+
+
 def test_equal_values_of_other_types_are_written_as_what_they_are() -> None:
     assert canonical([1, True, 1.0, 0, False, -0.0]) == b"[1,true,1,0,false,0]"
-    for wrong in ({1: 2}, {None: 2}, {True: 2}, {"a"}, 2**53, -(2**53), "\ud800", {"\ud800": 1}, b"", object()):
+    for wrong in ({1: 2}, {None: 2}, {True: 2}, {"a"}, 2**53 + 1, "\ud800", {"\ud800": 1}, b"", object()):
         with pytest.raises(CodecError):
             canonical([wrong])
 

@@ -42,8 +42,12 @@ def test_persons_are_the_rows_of_a_table_and_other_settings_are_refused() -> Non
     declared: dict[str, Any] = {"bounds": (-4, 4), "target_bounds": (-20, 20), "inference": True}
     fitted = purse.PrivateLinearRegression(4.0, max_rows=2, **declared).fit(X, margins, persons=np.arange(N) // 2)
     assert "4000" in fitted.regression_.summary()
-    for wrong, error in (({"method": "dp_gd"}, ValueError), ({"alpha": 0.1}, Unsuitable)):
+    for wrong, error in (
+        ({"method": "dp_gd"}, ValueError),
+        ({"bounds": (0, 1e60)}, ValueError),
+        ({"alpha": 0.1}, Unsuitable),
+    ):
         with pytest.raises(error):
-            purse.PrivateLinearRegression(4.0, **declared, **wrong).fit(X, margins)
+            purse.PrivateLinearRegression(4.0, **(declared | wrong)).fit(X, margins)
     with pytest.raises(Unsuitable, match="loss"):
         purse.PrivateLinearSVC(4.0, bounds=(-4, 4), classes=[0, 1], inference=True).fit(X, margins > 0)

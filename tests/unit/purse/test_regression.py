@@ -11,6 +11,9 @@ import pytest
 from purse import Model
 from purse.prediction import design
 from purse.regression import Regression
+from purse.solved_tables import refusal
+from purse.wire.columns import CategoryColumn, Column, NumberColumn
+from purse.wire.inference import TableRow
 
 LINES = {
     "age": (0.03, 0.01),
@@ -97,6 +100,40 @@ def test_a_contrast_uses_the_covariance_and_knows_references() -> None:
     for weights in ({"ward = (other)": 1.0}, {"ward = west": 1.0}, {"ward = north": 1.0}, {}):
         with pytest.raises(ValueError, match=r"ward|weights"):
             model().contrast(weights)
+
+
+def test_a_table_without_a_resolved_term_is_shown_and_predicts_nothing() -> None:
+    none = model(table=[row(term, None) for term in LINES], covariance=[])
+    assert none.regression.params == {}
+    assert list(none.regression.unresolved) == list(LINES)
+    assert none.regression.cov_params().shape == (0, 0)
+    assert "not resolved" in none.regression.summary()
+    assert np.isnan(none.predict([{"age": 5, "ward": "south"}], interval=True)).all()
+
+
+def column(name: str, lower: float = 0.0, upper: float = 1.0) -> NumberColumn:
+    return NumberColumn(name=name, type="number", lower=lower, upper=upper)
+
+
+def category(name: str, *levels: str) -> CategoryColumn:
+    return CategoryColumn(name=name, type="category", categories=list(levels))
+
+
+def test_columns_whose_table_could_not_be_published_are_refused() -> None:
+    ward, long = category("ward", "north", "south"), category("w" * 200, "c" * 500)
+    assert refusal([column("age"), ward, long], None) is None
+    assert TableRow.model_validate(row(f"{long.name} = {long.categories[0]}", None)).reason is not None
+    clashes: list[list[Column]] = [
+        [column("intercept")],
+        [ward, column("ward = south")],
+        [category("ward", "north", "(other)")],
+        [category("a", "b = c"), category("a = b", "c")],
+    ]
+    for features in clashes:
+        assert "would have the name" in str(refusal(features, None))
+    for wrong in (column("x", -1e150, 1e150), column("x", 0, 1e-50), column("x", 1e60, 2e60)):
+        assert "x: a table needs" in str(refusal([wrong], None))
+        assert "x: a table needs" in str(refusal([], wrong))
 
 
 def test_means_of_rows_have_intervals_unless_a_term_is_not_resolved() -> None:

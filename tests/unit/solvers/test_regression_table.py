@@ -12,18 +12,21 @@ from accounting.noise import Noise
 from solvers import plan
 from solvers.columns import Columns
 from solvers.data_access import data as reading
-from solvers.data_access import inputs, partitioned
+from solvers.data_access import inputs, partitioned, weighted
 from solvers.data_access.data import Data
 from solvers.data_access.rows import copied
 from solvers.domains import L2Ball
 from solvers.errors import NeedsDelta, Unsuitable
+from solvers.full_frame import FullFrame
 from solvers.inference import RegressionTable, coordinates, estimate
 from solvers.inference.budget import Budget
-from solvers.inference.coordinates import complement
+from solvers.inference.coordinates import complement, decorrelated
+from solvers.inference.path import Path
 from solvers.inference.table import Table
 from solvers.losses import Huber, Softmax
 from solvers.regularizers import L2
 from solvers.solve import run
+from solvers.weighting import LogisticWeights
 from tests.support.seeded import SeededBits
 from tests.support.tables import correlated, drawn, problem_of, quiet, quoted, slopes, table_of
 
@@ -146,6 +149,14 @@ def no_wrong_numbers(found: Table, truth: dict[int, float] | None = None) -> Non
     assert len(found.covariance) == sum(row.line is not None for row in found.rows)
 
 
+def test_a_step_is_finite_where_every_curvature_is_0() -> None:
+    """Noise can make all margins so large that sigmoids are 0 or 1."""
+    frame = FullFrame(np.zeros((1, 0)), np.ones(1), np.ones(0, dtype=bool))
+    known = decorrelated(frame, np.ones((1, 1)), 0.01, 1.0)
+    moved = Path(known, 1.5).moved(known.constant(1e4), np.ones(1), LogisticWeights(1.5, 0.5, 0.25))
+    assert 1 < (known.constant(1e4) - moved)[0] < 2
+
+
 def test_separated_classes_have_no_line() -> None:
     rng = np.random.default_rng(1)
     X = correlated(8000, 3, rng)
@@ -239,6 +250,13 @@ def test_the_answers_of_partitions_are_those_of_one_machine(is_linear: bool, mon
     apart = partitioned.Partitioned(problem, partitioned.LocalPartitions(parts))
     first, second = (run(quote.method, problem, d, quote.release, Noise(SeededBits(1)))[0] for d in (whole, apart))
     np.testing.assert_array_equal(first, second)
+    assert all("coordinates" in part.cache for part in parts)
+    monkeypatch.setattr(weighted, "_MOST_KEPT", 6 * n - 1)  # the limit is for all partitions together
+    for part in parts:
+        part.cache.clear()
+    third = run(quote.method, problem, apart, quote.release, Noise(SeededBits(1)))[0]
+    np.testing.assert_array_equal(first, third)
+    assert not any("coordinates" in part.cache for part in parts)
 
 
 @pytest.mark.parametrize(
