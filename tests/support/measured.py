@@ -63,9 +63,7 @@ def law() -> str:
         chance /= chance.sum()
         points = [(_at(x), 170 - 600 * p) for x, p in zip((edges[:-1] + edges[1:]) / 2, chance, strict=True)]
         parts += [line(points, color, 2), text(420, 30 + 16 * i, f"epsilon {epsilon:g}", color)]
-    return drawing(
-        520, 200, [*parts, text(20, 196, "probability of each cell; below: the numbers")]
-    )
+    return drawing(520, 200, [*parts, text(20, 196, "probability of each cell; below: the numbers")])
 
 
 def drawing(width: int, height: int, parts: Sequence[str]) -> str:
