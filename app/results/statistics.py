@@ -38,7 +38,7 @@ from purse.wire.statistics import (
     NumberMean,
     QuantilesResult,
 )
-from solvers import moment_bounds
+from solvers import count_bounds
 from solvers.preparation.moments import columns_of
 from solvers.statistics import AnyStatistic, Counts, Covariance, Means, Profile, Quantiles
 
@@ -175,7 +175,7 @@ def _covariance(spec: JobSpec, table: Table, answers: Answers, rows: Rows) -> Co
 def _covariance_stds(spec: JobSpec, center: Answers, spread: Answers, rows: Rows) -> Answers:
     """Return the std of each covariance of codes: noise of the products, of the center and of the number of rows."""
     p, problem, query = len(center), spec.problem, spec.release_plan.plan.query("products")
-    moved = moment_bounds.products(columns_of(problem), center, problem.relation) / rows.n
+    moved = count_bounds.products(columns_of(problem), center, problem.relation) / rows.n
     std = query.mechanism.std(query.noise_multiplier, moved, p * (p + 1) // 2)
     wide = np.full((p, p), std / math.sqrt(2))
     np.fill_diagonal(wide, std)
