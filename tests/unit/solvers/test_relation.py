@@ -140,7 +140,7 @@ SIZED: dict[str, tuple[Method | Profile, Problem]] = {
 
 def test_every_method_is_tried() -> None:
     names = {str(member.__dataclass_fields__["name"].default) for member in get_args(Method)}
-    assert names <= {method.name for method, _ in SIZED.values()}
+    assert names <= {method.name for method, _ in SIZED.values()}, "add the method to SIZED"
 
 
 @pytest.mark.slow
