@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from accounting.plan import Plan
-from solvers import group_bounds, moment_bounds
+from solvers import count_bounds
 from solvers.audit.standardised import StandardisedAttacker
 from solvers.columns import Columns
 from solvers.data_access.counting import CountingOracle
@@ -40,7 +40,7 @@ class CountingAttacker:
         """Return the answer, and score it."""
         answer = self._oracle.histograms(query, bins)
         counts = [np.array([np.bincount(part, minlength=bins) for part in self._parts(x, bins).T]) for x in self._rows]
-        bound = moment_bounds.counts(self._columns, self._problem.relation)
+        bound = count_bounds.counts(self._columns, self._problem.relation)
         self._counted(query, answer, [count.ravel() for count in counts], bound)
         return answer
 
@@ -56,7 +56,7 @@ class CountingAttacker:
                 start += width
             np.add.at(table, tuple(cells), 1)
             counts.append(table.ravel())
-        self._counted(query, answer, counts, moment_bounds.cells(self._problem.relation))
+        self._counted(query, answer, counts, count_bounds.cells(self._problem.relation))
         return answer
 
     def group_counts(self, query: str, groups: Groups, bins: int) -> Vector:
@@ -69,7 +69,7 @@ class CountingAttacker:
                 inside.T @ np.eye(size)[part.astype(int)] for part, size in zip(parts[groups.by :], sizes, strict=False)
             ]
             counts.append(np.concatenate([block.ravel() for block in blocks or [inside.sum(axis=0)]]))
-        self._counted(query, answer, counts, group_bounds.parts(len(sizes) or 1, self._problem.relation))
+        self._counted(query, answer, counts, count_bounds.group_parts(len(sizes) or 1, self._problem.relation))
         return answer
 
     def group_moments(self, query: str, groups: Groups) -> Vector:
@@ -81,7 +81,7 @@ class CountingAttacker:
             numbers = rows[:, self._columns.is_number][:, :p]
             u = (2 * numbers - layout.low - layout.high) / (layout.high - layout.low)
             sums.append((np.hstack((u, u**2)).T @ self._grouped(rows, groups)).ravel())
-        self._counted(query, answer, sums, group_bounds.moments(p, self._problem.relation))
+        self._counted(query, answer, sums, count_bounds.group_moments(p, self._problem.relation))
         return answer
 
     def products(self, query: str, center: Vector) -> Vector:
@@ -93,7 +93,7 @@ class CountingAttacker:
         for rows in self._rows:
             centered = (rows - center)[:, is_number]
             means.append((centered.T @ centered)[upper] * weights / problem.slots)
-        bound = moment_bounds.products(self._columns, center, problem.relation)
+        bound = count_bounds.products(self._columns, center, problem.relation)
         self._scored(query, answer * self.moments.share, means, bound / problem.n)
         return answer
 
@@ -108,7 +108,7 @@ class CountingAttacker:
                 predicted_bins = (bins / (1 + np.exp(-margins))).astype(int).clip(0, bins - 1)
                 table = np.bincount((y > 0) * bins + predicted_bins, minlength=2 * bins)
             counts.append(table.astype(float))
-        self._counted(query, answer, counts, moment_bounds.cells(self._problem.relation))
+        self._counted(query, answer, counts, count_bounds.cells(self._problem.relation))
         return answer
 
     def _grouped(self, rows: Vector, groups: Groups) -> Vector:

@@ -9,7 +9,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
-from solvers import group_bounds
+from solvers import count_bounds
 from solvers.groups import Groups
 from solvers.methods.run import Bounds
 from solvers.oracles import Counting
@@ -75,10 +75,10 @@ class Table1(Statistic):
         columns, p = moments.columns_of(problem), self._numbers(problem)
         groups, parts = self.groups.count(columns), self.groups.parts(columns, self.bins)
         bounds: Bounds = {
-            "groups": (group_bounds.parts(1, problem.relation), groups),
-            "parts": (group_bounds.parts(len(parts), problem.relation), groups * sum(parts)),
+            "groups": (count_bounds.group_parts(1, problem.relation), groups),
+            "parts": (count_bounds.group_parts(len(parts), problem.relation), groups * sum(parts)),
         }
-        return bounds | {"moments": (group_bounds.moments(p, problem.relation), groups * 2 * p)} if p else bounds
+        return bounds | {"moments": (count_bounds.group_moments(p, problem.relation), groups * 2 * p)} if p else bounds
 
     def size(self, problem: Problem) -> int:
         """Return how many numbers `run` returns."""

@@ -13,7 +13,7 @@ from accounting.divergences.gaussian import gauss_mu
 from accounting.errors import OutOfPlan
 from accounting.noise import Noise
 from accounting.privacy import Relation, Unit
-from solvers import Problem, group_bounds, moment_bounds, plan
+from solvers import Problem, count_bounds, plan
 from solvers.columns import Columns
 from solvers.data_access import inputs
 from solvers.data_access.count_sums import Cells, Products
@@ -162,8 +162,8 @@ def test_moments_of_two_records_are_as_far_apart_as_their_bound_says(p: int) -> 
     one, two = (np.hstack((each, each**2)) for each in (u, v))
     same, apart = np.linalg.norm(one - two, axis=1), np.hypot(np.linalg.norm(one, axis=1), np.linalg.norm(two, axis=1))
     for distance in (same, apart):
-        assert distance.max() == pytest.approx(2 * group_bounds.moments(p))
-    assert np.linalg.norm(one, axis=1).max() == pytest.approx(group_bounds.moments(p, "zero_out"))
+        assert distance.max() == pytest.approx(2 * count_bounds.group_moments(p))
+    assert np.linalg.norm(one, axis=1).max() == pytest.approx(count_bounds.group_moments(p, "zero_out"))
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
@@ -241,13 +241,13 @@ def test_what_cannot_be_had_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("statistic", "bounds", "name", "mutant"),
+    ("statistic", "name", "mutant"),
     [
-        (ALL[0], moment_bounds, "cells", lambda *_: 0.5),
-        (ALL[2], moment_bounds, "counts", lambda *_: math.sqrt(2) / 2),
-        (ALL[3], moment_bounds, "products", lambda *_: 0.05),
-        (ALL[4], group_bounds, "parts", lambda *_: 0.5),
-        (ALL[4], group_bounds, "moments", lambda *_: 1.0),
+        (ALL[0], "cells", lambda *_: 0.5),
+        (ALL[2], "counts", lambda *_: math.sqrt(2) / 2),
+        (ALL[3], "products", lambda *_: 0.05),
+        (ALL[4], "group_parts", lambda *_: 0.5),
+        (ALL[4], "group_moments", lambda *_: 1.0),
     ],
     ids=[
         "a cell is left or entered",
@@ -258,7 +258,7 @@ def test_what_cannot_be_had_is_refused() -> None:
     ],
 )
 def test_a_forgotten_sensitivity_is_caught(
-    statistic: tuple[AnyStatistic, Columns], bounds: Any, name: str, mutant: Any, monkeypatch: pytest.MonkeyPatch
+    statistic: tuple[AnyStatistic, Columns], name: str, mutant: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked, columns = statistic
     X = rows_of(columns)
@@ -268,7 +268,7 @@ def test_a_forgotten_sensitivity_is_caught(
     quote = plan(asked, problem_of(columns), PRIVACY)
     assert complaints(quote, X, np.zeros(N), (far, 0.0)) == []
     with monkeypatch.context() as patch:
-        patch.setattr(bounds, name, mutant)
+        patch.setattr(count_bounds, name, mutant)
         assert complaints(quote, X, np.zeros(N), (far, 0.0)) != []
 
 
@@ -278,13 +278,13 @@ def test_products_of_two_records_are_as_far_apart_as_their_bound_says() -> None:
     for p in (1, 2, 5):
         columns = Columns((1,) * p)
         center = rng.uniform(-0.5, 0.5, p) if p > 1 else np.zeros(1)
-        bound = 2 * moment_bounds.products(columns, center)
+        bound = 2 * count_bounds.products(columns, center)
         x, y = (np.sign(rng.normal(size=(4000, p))) - center for _ in range(2))
         x[0] *= 0.0
         moved = np.linalg.norm(x[:, :, None] * x[:, None] - y[:, :, None] * y[:, None], axis=(1, 2))
         assert moved.max() <= bound * (1 + 1e-12)
-    assert moment_bounds.products(Columns((1,)), np.zeros(1)) == 0.5
-    whole = moment_bounds.products(Columns((1, 1)), np.zeros(2))
+    assert count_bounds.products(Columns((1,)), np.zeros(1)) == 0.5
+    whole = count_bounds.products(Columns((1, 1)), np.zeros(2))
     ends = np.array([[1.0, 1.0], [1.0, -1.0]])
     assert np.linalg.norm(np.outer(*ends[[0, 0]]) - np.outer(*ends[[1, 1]])) == pytest.approx(2 * whole)
 
