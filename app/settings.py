@@ -39,7 +39,7 @@ class Settings(BaseSettings):
     max_token_lifetime: int | None = Field(default=None, ge=60)
     """Longest lifetime of any token, in seconds. No limit if unset."""
     oidc_issuer: str | None = None
-    """Issuer of the [sign-on](sign-on.md) provider, exactly as in its tokens (https)."""
+    """Address of the [sign-on](sign-on.md) provider (https), exactly as its tokens state it in `iss`."""
     oidc_audience: str | None = Field(default=None, min_length=1)
     """Required `aud` claim: this service's client id at the provider."""
     oidc_algorithms: tuple[Algorithm, ...] = Field(default=("RS256", "ES256"), min_length=1)
@@ -59,9 +59,9 @@ class Settings(BaseSettings):
     oidc_scopes: tuple[str, ...] = ()
     """Scopes that a sign-in on the pages requests in addition to `openid`, a list."""
     oidc_skew_seconds: int = Field(default=60, ge=0, le=300)
-    """Accepted difference between the two clocks, in seconds."""
+    """Accepted difference to the provider's clock, in seconds."""
     oidc_stale_seconds: int = Field(default=14_400, ge=60, le=604_800)
-    """Seconds for which known keys stay valid if the provider is unreachable."""
+    """Seconds for which the provider's known keys stay valid while it is unreachable."""
     metrics_token: SecretStr | None = None
     """Token for `GET /metrics` only, 32 to 512 characters."""
     storage_url: str | None = None
@@ -69,9 +69,9 @@ class Settings(BaseSettings):
     host: str = "127.0.0.1"
     """Address to listen on."""
     root_path: str = Field(default="", pattern=r"^(/[A-Za-z0-9._~-]+)*$")
-    """Path prefix under which a proxy shows the service: /purse."""
+    """Path prefix under which a proxy shows the service, such as `/purse`."""
     trusted_proxies: str | None = None
-    """Proxies (addresses, networks) whose X-Forwarded-For and -Proto headers are used, by commas."""
+    """Proxies whose X-Forwarded-For and -Proto headers are used: addresses or networks, with commas."""
     port: int = Field(default=8000, ge=0, le=65535)
     """TCP port to listen on."""
     database_url: str | None = Field(default=None, repr=False)
@@ -81,7 +81,7 @@ class Settings(BaseSettings):
     workers: int = Field(default=2, ge=1, le=256)
     """Number of local worker processes, if no scheduler is set."""
     scheduler: str | None = None
-    """Address of a Dask scheduler (tls://...) to run jobs instead of local workers."""
+    """Address of a Dask scheduler (tls://...) that replaces the local workers."""
     scheduler_ca: Path | None = None
     """Certificate authority of the scheduler's mutual TLS, a PEM file."""
     scheduler_cert: Path | None = None
@@ -97,13 +97,13 @@ class Settings(BaseSettings):
     caller_rate: int = Field(default=100, ge=1, le=10**6)
     """Requests per second of one caller, with bursts of ten seconds' worth. Costly ones count more."""
     stranger_rate: int = Field(default=50, ge=1, le=10**6)
-    """Requests per second of one address without a valid token, with such bursts."""
+    """Requests per second of one address without a valid token, with bursts of ten seconds' worth."""
     total_rate: int = Field(default=2000, ge=2, le=10**6)
-    """Requests per second of all callers. Half at most without a valid token."""
+    """Requests per second of all callers. At most half of them may lack a valid token."""
     max_streams: int = Field(default=128, ge=1, le=100_000)
-    """Maximum number of open event streams; 8 for one caller."""
+    """Maximum number of open event streams. One caller may have 8."""
     max_upload_bytes: int = Field(default=4 * 2**30, ge=1)
-    """Maximum size of a file in bytes, also uncompressed."""
+    """Maximum size of an uploaded file in bytes, compressed and uncompressed."""
     upload_seconds: int = Field(default=86_400, ge=60, le=2_592_000)
     """Seconds without new bytes after which an unfinished upload is deleted."""
     max_gradient_evaluations: float = Field(default=1e11, gt=0)
@@ -127,7 +127,7 @@ class Settings(BaseSettings):
     calculation_seconds: int = Field(default=60, ge=1, le=3600)
     """Maximum CPU time of one price calculation, in seconds."""
     lease_seconds: float = Field(default=30.0, gt=0, le=3600)
-    """Seconds after which others run a silent server's jobs."""
+    """Seconds without a heartbeat after which other servers take over a server's jobs."""
     renew_seconds: float = Field(default=10.0, gt=0)
     """Heartbeat interval in seconds; at most half of PURSE_LEASE_SECONDS."""
     drain_seconds: float = Field(default=5.0, ge=0, le=86_400)
@@ -164,7 +164,7 @@ class Settings(BaseSettings):
     @field_validator("trusted_proxies")
     @classmethod
     def _of_networks(cls, proxies: str | None) -> str | None:
-        for network in (proxies or "0.0.0.0").split(","):  # nobody is everybody: no asterisk
+        for network in (proxies or "0.0.0.0").split(","):  # without proxies, any valid network passes; "*" never does
             ipaddress.ip_network(network.strip())
         return proxies
 
@@ -190,7 +190,7 @@ class Settings(BaseSettings):
             not self.scheduler.startswith("tls://")
             or None in (self.scheduler_ca, self.scheduler_cert, self.scheduler_key)
         ):
-            raise ValueError("a scheduler is a tls:// address, and needs scheduler_ca, scheduler_cert, scheduler_key")
+            raise ValueError("scheduler must be a tls:// address, with scheduler_ca, scheduler_cert and scheduler_key")
         return self
 
     @model_validator(mode="after")
@@ -203,7 +203,7 @@ class Settings(BaseSettings):
         redirect = self.oidc_redirect
         is_return = redirect is not None and redirect.endswith("/pages/sign-in/return")
         if redirect is not None and not (all(is_set) and is_confidential(redirect) and is_return):
-            raise ValueError("oidc_redirect needs oidc_issuer, and is an https:// address ending /pages/sign-in/return")
+            raise ValueError("oidc_redirect needs oidc_issuer, and must be https:// and end in /pages/sign-in/return")
         return self
 
     @property
@@ -213,23 +213,23 @@ class Settings(BaseSettings):
 
     @property
     def epoch(self) -> Path:
-        """The file of the ledgers' heads."""
+        """The file that stores the newest head of every ledger."""
         return self.epoch_file.expanduser().absolute() if self.epoch_file else self.home / "epoch"
 
     @property
     def has_room(self) -> bool:
-        """Whether the home's disk has room to work with."""
+        """Whether the home's disk has at least `min_free_bytes` free."""
         return shutil.disk_usage(self.home).free >= self.min_free_bytes
 
     def make_home(self) -> Path:
-        """The home, made if it was not there, and closed to everybody else."""
+        """Create the home if it does not exist, make it private to its owner, and return its path."""
         self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.home.chmod(0o700)
         return self.home
 
 
 def is_confidential(address: object) -> bool:
-    """Whether nobody on the way can read along or answer instead: TLS, or this machine itself."""
+    """Return whether no third party can read or forge messages to the address: https, or this machine itself."""
     if not isinstance(address, str) or not re.fullmatch(r"https?://[^\s?#@\\]+", address):
         return False
     parts = urlsplit(address)
@@ -237,6 +237,6 @@ def is_confidential(address: object) -> bool:
 
 
 def forget_secrets() -> None:
-    """Takes what opens the service or its database out of the environment: no process started later inherits it."""
+    """Remove secrets from the environment, so that later processes do not inherit them."""
     for name in ("PURSE_BOOTSTRAP_TOKEN", "PURSE_METRICS_TOKEN", "PURSE_DATABASE_URL", "PURSE_OIDC_CLIENT_SECRET"):
         os.environ.pop(name, None)

@@ -195,7 +195,7 @@ class Regression(Tabular):
             ("intervals", f"{inference.level:.3g}, with sampling error and privacy noise"),
         ]
         if inference.effective_rows is not None:
-            facts.append(("effective rows", f"{inference.effective_rows:.0f}, as many without privacy are as precise"))
+            facts.append(("effective rows", f"{inference.effective_rows:.0f} rows without privacy are as precise"))
         facts += [(f"test of {test.column}", f"p = {test.p_value:.3g}") for test in inference.joint_tests]
         table = self._as_table()
         return text.facts(facts) + text.table(table.headings, table.rows) + text.paragraph(inference.parameter)
@@ -233,7 +233,7 @@ class Regression(Tabular):
         rows: list[tuple[object, ...]] = []
         for row in self.rows:
             if row.resolved:
-                note = "" if row.reference is None else f"beside {row.reference}"
+                note = "" if row.reference is None else f"relative to {row.reference}"
                 rows.append((row.term, row.estimate, row.std_error, row.p_value, row.lower, row.upper, note))
             else:
                 rows.append((row.term, *[""] * 5, f"not resolved: {row.reason}"))

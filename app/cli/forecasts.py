@@ -17,7 +17,10 @@ from purse.wire.twins import TwinSource
 _NUMBERS = {"accuracy": "accuracy", "r2": "R^2"}
 Source = Annotated[
     TwinSource | None,
-    typer.Option("--from", help="Default: the first of sample, profile and declaration that exists."),
+    typer.Option(
+        "--from",
+        help="Origin of the synthetic rows. Default: the first of sample, profile and declaration that exists.",
+    ),
 ]
 
 
@@ -30,21 +33,22 @@ def forecast(
     ] = None,
     delta: Delta = None,
     wanted: Annotated[
-        float | None, typer.Option(help="Target score: accuracy, or R^2 for a numeric target. Shows its epsilon.")
+        float | None,
+        typer.Option(help="Target score: accuracy, or R^2 for a numeric target. Shows the epsilon that reaches it."),
     ] = None,
     signal: Annotated[
-        float, typer.Option(help="Quality of the best model: 0 is as good as a constant answer, 1 is perfect.")
+        float, typer.Option(help="Assumed quality of the best model: 0 is as good as a constant answer, 1 is perfect.")
     ] = 0.5,
     source: Source = None,
     runs: Annotated[int | None, typer.Option(help="Number of runs at each epsilon. Default: 10, or fewer.")] = None,
-    twin_number: Annotated[int, typer.Option("--twin", help="Number of the twin to try.")] = 0,
+    twin_number: Annotated[int, typer.Option("--twin", help="Number of the synthetic dataset.")] = 0,
     spec: Annotated[Path | None, file_option("JSON file with a spec. The forecast then runs on this machine.")] = None,
     records: Annotated[int | None, typer.Option(help="With --spec: number of records.")] = None,
     sample: Annotated[Path | None, file_option("With --spec: public file with similar rows.")] = None,
 ) -> Output:
     """Estimate the accuracy to expect at each epsilon.
 
-    The method is run many times on artificial rows, with the noise that a job would have. No data is read and nothing
+    The method is run many times on synthetic rows, with the noise that a job would have. No data is read and nothing
     is charged. The declaration does not state how strongly the target depends on the other columns, so try several
     values of --signal, or use a public --sample.
 
@@ -142,7 +146,7 @@ def twin(
     number: Annotated[int, typer.Option(help="Number of the twin. The same number gives the same rows.")] = 0,
     source: Source = None,
 ) -> Output:
-    """Write artificial rows to try code on.
+    """Write synthetic rows to try code on.
 
     The rows have the declared columns, ranges, categories and dialect. From a public sample, whole rows are drawn.
     Otherwise each column is drawn separately, so columns are independent. No data is read and nothing is charged.
@@ -153,4 +157,4 @@ def twin(
     """
     out.write_bytes(client.datasets.twin(dataset, rows=rows, number=number, source=source))
     document = {"written": str(out), "rows": rows, "number": number}
-    return Output(document, notes=[f"wrote {out}: {rows} artificial rows"])
+    return Output(document, notes=[f"wrote {out}: {rows} synthetic rows"])

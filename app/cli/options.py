@@ -23,14 +23,18 @@ def file_option(text: str, *names: str) -> Any:
 
 
 Json = Annotated[bool, typer.Option("--json", help="Write one JSON document to stdout, without text.")]
-Url = Annotated[str, typer.Option("--url", envvar="PURSE_URL", help="The server. Set its token in PURSE_TOKEN.")]
+Url = Annotated[
+    str, typer.Option("--url", envvar="PURSE_URL", help="Address of the server. Set its token in PURSE_TOKEN.")
+]
 Home = Annotated[
     Path | None, typer.Option("--home", envvar="PURSE_HOME", help="The server's data folder. Default: ./purse-data.")
 ]
 Wait = Annotated[bool, typer.Option("--wait", help="Return when the job has ended.")]
 Key = Annotated[
     str | None,
-    typer.Option("--idempotency-key", help="Two requests with the same key are charged once. Default: a random key."),
+    typer.Option(
+        "--idempotency-key", help="Repeat a request with the same key, and it is charged once. Default: a random key."
+    ),
 ]
 QuoteOnly = Annotated[bool, typer.Option("--quote", help="Show the price and charge nothing.")]
 Explain = Annotated[bool, typer.Option("--explain", help="Explain what the neighbor relation guarantees.")]
@@ -81,7 +85,7 @@ class Training:
     target: Target
     method: Annotated[
         str | None,
-        typer.Option("--method", "-m", help=f"Training method. Default: auto. Others: {', '.join(METHODS)}."),
+        typer.Option("--method", "-m", help=f"Training method: {', '.join(METHODS)}. Default: auto."),
     ] = None
     positive: Positive = None
     request_file: Annotated[
@@ -95,20 +99,22 @@ class Training:
     preparation: Annotated[
         str | None,
         typer.Option(
-            help="How rows are scaled: private, declared, profile (the latest) or profile:JOB. Default: private if it "
-            "fits the method."
+            help="How rows are scaled: private, declared, profile (the latest) or profile:JOB. Default: private if "
+            "the method supports it."
         ),
     ] = None
     slope_limit: Annotated[
         float | None,
-        typer.Option(help="Fraction of the loss's slope bound to which slopes are clipped. Default: a public rule."),
+        typer.Option(
+            help="Clip each record's slope to this fraction of the loss's bound. Default: chosen from public facts."
+        ),
     ] = None
     inference: Annotated[
         bool,
         typer.Option(
             "--inference",
-            help="Release a regression table: estimates with standard errors that hold sampling error and privacy "
-            "noise.",
+            help="Release a regression table: estimates with standard errors that include sampling error "
+            "and privacy noise.",
         ),
     ] = False
 

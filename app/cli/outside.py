@@ -20,8 +20,12 @@ Rate = Annotated[float | None, typer.Option(help="Probability that a record is i
 class Mechanism:
     """The mechanism of one answer that was computed elsewhere."""
 
-    gaussian: Annotated[float | None, typer.Option(help="Noise std divided by the sensitivity.")] = None
-    laplace: Annotated[float | None, typer.Option(help="Noise scale divided by the sensitivity.")] = None
+    gaussian: Annotated[
+        float | None, typer.Option(help="Noise std divided by the most that one record adds to an answer.")
+    ] = None
+    laplace: Annotated[
+        float | None, typer.Option(help="Noise scale divided by the most that one record adds to an answer.")
+    ] = None
     pure: Annotated[float | None, typer.Option(help="Epsilon of an answer by another mechanism.")] = None
     rate: Rate = None
 

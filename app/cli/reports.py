@@ -25,4 +25,4 @@ def cures(report: FileReport) -> Iterator[str]:
         for outcome in column.outcomes:
             if outcome.cure is not None:
                 kind = f"{outcome.count} {outcome.what.replace('_', ' ')}, first on line {outcome.line}"
-                yield f"{column.name}: {kind}; {outcome.cure}"
+                yield f"{column.name}: {kind}. {outcome.cure}"

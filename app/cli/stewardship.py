@@ -24,8 +24,8 @@ def amend(
 ) -> Output:
     """Rename a dataset or change its budget.
 
-    While nothing is charged, the budget can be any other. Afterwards it can only grow, and the previous guarantee stays
-    on record.
+    While nothing is charged, the budget can be set to any value. Afterwards it can only grow, and the previous
+    guarantee stays on record.
 
     \b
     Examples:

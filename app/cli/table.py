@@ -52,7 +52,7 @@ COMMANDS: Final[Sequence[Command]] = (
     Command("dataset unfreeze", "stewardship.unfreeze", "Allow spending on a dataset again"),
     Command("dataset erase", "stewardship.erase", "Delete a dataset's values permanently"),
     Command("dataset charge", "outside.charge", "Charge a dataset for results computed elsewhere", "charge"),
-    Command("dataset twin", "forecasts.twin", "Write artificial rows to try code on", "twin"),
+    Command("dataset twin", "forecasts.twin", "Write synthetic rows to try code on", "twin"),
     Command("dataset sample set", "samples.attach", "Attach a public file of rows", "sample set"),
     Command("dataset sample show", "samples.show", "Show the attached public file", "sample show"),
     Command("dataset sample delete", "samples.delete", "Remove the attached public file", "sample delete"),

@@ -72,7 +72,7 @@ def tell(url: str, token: str, folder: Path, register: Callable[[Client, Path], 
     print(f"{dataset.name}: {dataset.persons} patients to train on; a patient is the unit, and the budget is epsilon 3")
     with Client(url, people["ada"]) as ada, Client(url, people["bob"]) as bob:
         expected = ada.forecast(dataset=dataset.id, target=TARGET, positive="ja", epsilons=EPSILONS, runs=5)
-        print("accuracy to expect, tried on artificial rows:")
+        print("accuracy to expect, tried on synthetic rows:")
         for at in expected.at:
             quote = ada.quote(dataset=dataset.id, **_MODEL | {"privacy": {"epsilon": at.epsilon}})
             score = f"{at.score.median:.3f}, between {at.score.low:.3f} and {at.score.high:.3f}"

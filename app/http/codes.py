@@ -149,8 +149,8 @@ CODES: Mapping[str, Code] = {
     ),
     "too_many_requests": Code(
         429,
-        "Too many simultaneous requests",
-        "Wait for your earlier requests. `Retry-After` states when to try again.",
+        "Too many requests, or too many waiting jobs",
+        "A limit on requests, jobs, uploads or calculations is reached. `Retry-After` states when to try again.",
     ),
     "headers_too_large": Code(
         431,

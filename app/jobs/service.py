@@ -4,16 +4,15 @@
 """
 
 import hashlib
-import json
 from dataclasses import replace
 from typing import Literal
 
 import sqlalchemy as sa
 
-from accounting.errors import BudgetExhausted
+from accounting.errors import BudgetExhausted, LedgerInvalid
 from accounting.records.documents import canonical_text
 from accounting.records.events import Cancelled, Refunded
-from accounting.records.filters import cost_from_json, cost_to_json
+from accounting.records.filters import cost_to_json
 from app.datasets import names
 from app.datasets import store as datasets
 from app.http.errors import ApiError
@@ -88,8 +87,11 @@ def stop(connection: sa.Connection, row: JobRow, at: str) -> None:
         case "queued":
             state = ledger.load_state(connection, row.dataset_id)
             assert state is not None
-            refund = Refunded(row.id, cost_from_json(json.loads(row.charge)["cost"]), state.whole)
-            ledger.apply(connection, row.dataset_id, refund, at, row.owner_id)
+            try:
+                charge = ledger.charged(connection, row.dataset_id, row.id)
+            except LedgerInvalid:  # the row says queued, but the ledger has refunded or ended the job
+                raise ApiError("already_finished") from None
+            ledger.apply(connection, row.dataset_id, Refunded(row.id, charge.cost, state.whole), at, row.owner_id)
         case "running":
             ledger.apply(connection, row.dataset_id, Cancelled(row.id, row.attempt), at)
         case _:

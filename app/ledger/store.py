@@ -134,7 +134,8 @@ def charged(connection: sa.Connection, dataset_id: str, job_id: str, first: int 
         cancelled.
     """
     is_later = (ledger_entries.c.ledger_id == _of(dataset_id)) & (ledger_entries.c.sequence >= first)
-    query = sa.select(ledger_entries).where(is_later, job_id == _OF_JOB).order_by(ledger_entries.c.sequence).limit(1)
+    of_job = is_later & (sa.literal(job_id) == _OF_JOB)
+    query = sa.select(ledger_entries).where(of_job).order_by(ledger_entries.c.sequence).limit(1)
     if connection.execute(query.where(ledger_entries.c.kind.in_(_ENDS))).all():
         raise LedgerInvalid("the job has ended")
     rows = connection.execute(query.where(ledger_entries.c.kind == "charged"))

@@ -1,16 +1,22 @@
 """The OpenAPI document as one HTML page, on which a script of our own can send requests."""
 
 import json
+import re
 from html import escape
 from typing import Any
 
 Node = dict[str, Any]
+_CODE = re.compile("`([^`]+)`")
+_LISTED = re.compile(r"(?:^|\n)- ")
+_NO_ID = re.compile(r"[^a-z0-9]+")
 _STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222;background:#fff}
 h2{margin-top:2.5rem;border-bottom:1px solid #ccc}h3{margin:2rem 0 .3rem}code{background:#f3f3f3;padding:.1em .3em}
 table{border-collapse:collapse;margin:.5rem 0}td,th{text-align:left;vertical-align:top;padding:.2rem .8rem .2rem 0}
-b.m{display:inline-block;min-width:4.5rem}small{color:#595959}code,td,pre{overflow-wrap:anywhere}
-th{font-weight:400}th code{overflow-wrap:normal}
+b.m{display:inline-block;min-width:4.5rem}small{color:#595959}code,pre{overflow-wrap:anywhere}
+td{overflow-wrap:break-word}th{font-weight:400}th code{overflow-wrap:normal}td:nth-child(2){min-width:9rem}
+nav{columns:18rem}nav li{break-inside:avoid}nav ul{padding-left:1rem}summary{cursor:pointer}
+@media(max-width:40rem){tr{display:grid;padding:.4rem 0}td:nth-child(2){min-width:0}}
 h1,h3,summary,output{overflow-wrap:anywhere}label{display:block;margin:.3rem 0}a{color:#0645ad}
 input,textarea{max-width:100%;box-sizing:border-box}textarea{width:100%;min-height:8rem}
 textarea,output{font:14px/1.4 monospace}output{display:block;white-space:pre-wrap}
@@ -22,23 +28,45 @@ small{color:#aaa}a{color:#8ab4f8}}
 def page(document: Node) -> str:
     """Return the HTML of the document: routes by tag, then schemas."""
     info = document["info"]
-    tags: dict[str, list[str]] = {}
+    tags: dict[str, list[tuple[str, str, Node]]] = {}
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             tag = (operation.get("tags") or ["other"])[0]
-            tags.setdefault(tag, []).append(_operation(method, path, operation))
-    routes = "".join(f"<h2>{escape(tag)}</h2>{''.join(items)}" for tag, items in tags.items())
+            tags.setdefault(tag, []).append((method, path, operation))
+    routes = "".join(
+        f"<h2>{escape(tag)}</h2>{''.join(_operation(*route) for route in of_tag)}" for tag, of_tag in tags.items()
+    )
+    contents = "".join(
+        f"<li>{escape(tag)}<ul>{''.join(_link(*route) for route in of_tag)}</ul></li>" for tag, of_tag in tags.items()
+    )
     schemas = "".join(_schema(name, node) for name, node in sorted(document["components"]["schemas"].items()))
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(info["title"])}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>'
         f'<script src="docs/try.js" defer></script>'
         f"<main><h1>{escape(info['title'])} <small>{escape(info['version'])}</small></h1>"
-        f'<p>{escape(info.get("description", ""))}</p><p>For programs: <a href="openapi.json">openapi.json</a></p>'
+        f'<p>{_prose(info.get("description", ""))}</p><p>For programs: <a href="openapi.json">openapi.json</a></p>'
         '<p data-try hidden><label>Token <input id="token" type="password" autocomplete="off" size="60"></label>'
         "This page keeps the token until it is closed. Requests below are sent to this service and take effect.</p>"
+        f'<nav aria-label="Routes"><ul>{contents}</ul></nav>'
         f"{routes}<h2>Schemas</h2>{schemas}</main></html>"
     )
+
+
+def _id(method: str, path: str) -> str:
+    """Return the id of a route's heading."""
+    return _NO_ID.sub("-", f"{method} {path}".lower()).strip("-")
+
+
+def _link(method: str, path: str, operation: Node) -> str:
+    """Return the entry of a route in the contents."""
+    return f'<li><a href="#{_id(method, path)}">{escape(operation.get("summary", path))}</a></li>'
+
+
+def _prose(text: str | None) -> str:
+    """Return a description as HTML, with code between backticks and each item of a list on a line of its own."""
+    html = _CODE.sub(r"<code>\1</code>", escape(text or ""))
+    return _LISTED.sub("<br>• ", html).removeprefix("<br>")
 
 
 def _operation(method: str, path: str, operation: Node) -> str:
@@ -48,13 +76,16 @@ def _operation(method: str, path: str, operation: Node) -> str:
     ]
     for media, content in operation.get("requestBody", {}).get("content", {}).items():
         rows.append(_row("body", _kind(content.get("schema", {})), media))
+    errors: list[str] = []
     for status, response in operation["responses"].items():
         kinds = {_kind(content.get("schema", {})) for content in response.get("content", {}).values()}
-        rows.append(_row(status, " ".join(sorted(kinds)), response.get("description", "")))
+        row = _row(status, " ".join(sorted(kinds)), response.get("description", ""))
+        (errors if status >= "400" else rows).append(row)
+    folded = f"<details><summary>Errors</summary><table>{''.join(errors)}</table></details>" if errors else ""
     return (
-        f'<h3><b class="m">{method.upper()}</b> <code>{escape(path)}</code></h3>'
-        f"<p>{escape(operation.get('summary', ''))}. {escape(operation.get('description', ''))}</p>"
-        f"<table>{''.join(rows)}</table>{_form(method, path, operation)}"
+        f'<h3 id="{_id(method, path)}"><b class="m">{method.upper()}</b> <code>{escape(path)}</code></h3>'
+        f"<p>{escape(operation.get('summary', ''))}. {_prose(operation.get('description', ''))}</p>"
+        f"<table>{''.join(rows)}</table>{folded}{_form(method, path, operation)}"
     )
 
 
@@ -95,7 +126,7 @@ def _schema(name: str, node: Node) -> str:
         )
         for field, schema in node.get("properties", {}).items()
     ]
-    text = escape(node.get("description", "")).replace("\n", "<br>")
+    text = _prose(node.get("description", "")).replace("\n", "<br>")
     return f'<h3 id="{escape(name)}">{escape(name)}</h3><p>{text}</p><table>{"".join(rows)}</table>'
 
 
@@ -116,4 +147,4 @@ def _kind(schema: Node) -> str:
 
 
 def _row(name: str, kind: str, text: str | None) -> str:
-    return f'<tr><th scope="row"><code>{escape(name)}</code></th><td>{kind}</td><td>{escape(text or "")}</td></tr>'
+    return f'<tr><th scope="row"><code>{escape(name)}</code></th><td>{kind}</td><td>{_prose(text)}</td></tr>'

@@ -71,9 +71,10 @@ GLOSSARY = MappingProxyType(
             "replace_one, another record replaces the record, and under zero_out a blank does."
         ),
         "noise multiplier": (
-            "The standard deviation of the noise, divided by the most that one record can add to the answer. "
-            "This number has no unit and determines the privacy cost of a Gaussian answer. The noise std in a "
-            "quote is the same noise in units of the answer."
+            "The standard deviation of the noise (for Laplace noise, its scale), divided by the most that one "
+            "record can add to the answer. "
+            "This number has no unit and determines the privacy cost of a Gaussian answer. A quote also states "
+            "the standard deviation in units of the answer (noise std)."
         ),
         "preparation": (
             "The step that turns stored rows into the vectors on which a method trains. The choices are "

@@ -16,32 +16,33 @@ def cure(column: Column, dialect: Dialect, what: OutcomeKind, examples: Sequence
     """Return what to declare or to write; None if nothing is wrong, or no remedy is known."""
     if what == "missing":
         return None
-    says = f"the file says {_listed(examples)}"
+    found = f"The file contains {_listed(examples)}."
     if what == "clamped":
-        return f"{says}: if such values are possible, declare wider bounds; bounds must come from prior knowledge"
+        return f"{found} If such values are possible, declare wider bounds, but take them from prior knowledge."
     if any(example.casefold() in NULLS for example in examples):
-        return f"{says}: list texts for a missing value in the dialect's `nulls`"
+        return f"{found} Add texts that mean a missing value to the dialect's `nulls`."
     if what == "not_a_date":
-        return f"{says}: declare the `date_format` of the dialect, which now is {dialect.date_format!r}"
+        return f"{found} Change the dialect's `date_format`, which is {dialect.date_format!r}."
     if isinstance(column, CategoryColumn):
-        return _of_category(column, says, examples)
+        return _of_category(column, found, examples)
     if any(_DATE.fullmatch(example) for example in examples):
-        return f"{says}: declare with `date` which part of a date is stored"
+        return f"{found} Declare with `date` which number is computed from a date."
     mark = "," if dialect.decimal == "." else "."
     if any(_DECIMAL[mark].fullmatch(example) for example in examples):
-        return f"{says}: declare the dialect's `decimal` {mark!r}, or `thousands` if it separates thousands"
+        return f"{found} Declare {mark!r} as the dialect's `decimal`, or as `thousands` if it separates thousands."
     grouped = next(filter(None, map(_GROUPED.fullmatch, examples)), None)
     if grouped is not None:
-        and_decimal = f" and its `decimal` {mark!r}" if grouped[1] == dialect.decimal else ""
-        return f"{says}: declare the dialect's `thousands` {grouped[1]!r}{and_decimal}"
-    return f"{says}: write plain numbers, or declare a category"
+        and_decimal = f", and {mark!r} as its `decimal`" if grouped[1] == dialect.decimal else ""
+        return f"{found} Declare {grouped[1]!r} as the dialect's `thousands`{and_decimal}."
+    return f"{found} Write plain numbers, or declare a category column."
 
 
-def _of_category(column: CategoryColumn, says: str, examples: Sequence[str]) -> str:
+def _of_category(column: CategoryColumn, found: str, examples: Sequence[str]) -> str:
     alike = [category for category in column.categories if any(_alike(category, example) for example in examples)]
     if alike:
-        return f"{says}: declare these, or write {_listed(alike)}"
-    return f"{says}: declare these, or if they shall count as {column.default or 'other'}, a larger `max_unparsed`"
+        return f"{found} Declare these categories, or write {_listed(alike)} instead."
+    default = column.default or "other"
+    return f"{found} Declare these categories. If they should count as {default}, raise `max_unparsed`."
 
 
 def _alike(category: str, example: str) -> bool:

@@ -55,7 +55,7 @@ def session(
 
 
 @pytest.mark.slow
-def test_the_tutorial_and_the_analysts_how_to(service: Live, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tutorial_and_its_guides(service: Live, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     for command, shown in steps(DOCS / "tutorial.md"):
         session.run(command, shown)
     assert Path("predictions.csv").read_text().count("\n") == 3
@@ -65,6 +65,8 @@ def test_the_tutorial_and_the_analysts_how_to(service: Live, session: Session, m
     for command, shown in steps(DOCS / "how-to/analyst.md"):
         session.run(command, shown)
     assert Path("twin.csv").read_text().count("\n") == 201
+    for command, shown in steps(DOCS / "how-to/regression.md"):
+        session.run(command, shown)
 
 
 @pytest.mark.slow

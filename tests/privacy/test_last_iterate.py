@@ -25,7 +25,6 @@ from solvers.audit.bounds import mu_lower_bound
 from solvers.bounds import gradient_bound
 from solvers.data_access import inputs
 from solvers.data_access import last_iterate as hidden
-from solvers.data_access.last_iterate import HiddenStepsOracle
 from solvers.data_access.oracles import DataOracles
 from solvers.data_access.sums import gradient_sum
 from solvers.domains import LinfBall
@@ -142,7 +141,7 @@ def test_mutant_factor_two_forgotten_is_caught() -> None:
         assert is_caught(SLOW, 12)
 
 
-def _with_the_one_before(oracle: HiddenStepsOracle, query: str, steps: int, step: float) -> Vector:
+def _with_the_one_before(oracle: hidden.HiddenStepsOracle, query: str, steps: int, step: float) -> Vector:
     """The last iterate, and in its idle second coordinate the iterate before."""
     data, meter, problem = oracle._data, oracle._meter, oracle._problem
     planned = meter.take(query, LastIterate)
@@ -162,7 +161,7 @@ def test_mutant_an_extra_iterate_released_is_caught() -> None:
         return float((w[0] / c - w[1]) + mean / spread * w[1])
 
     assert not is_caught(FAST, 6, 2000, both)
-    with mutated(HiddenStepsOracle, "last_iterate", _with_the_one_before):
+    with mutated(hidden.HiddenStepsOracle, "last_iterate", _with_the_one_before):
         assert is_caught(FAST, 6, 2000, both)
 
 
@@ -203,13 +202,13 @@ def _last_side(w: float, radius: float, spacing: float) -> int:
     return 0
 
 
-def _rounded_gradients(oracle: HiddenStepsOracle, query: str, steps: int, step: float) -> Vector:
+def _rounded_gradients(oracle: hidden.HiddenStepsOracle, query: str, steps: int, step: float) -> Vector:
     """T6 claimed for gradients rounded to a lattice: the form without a proof."""
-    data, meter = oracle._data, oracle._meter
-    w, planned = data.problem.start, meter.take(query, LastIterate)
+    data, meter, problem = oracle._data, oracle._meter, oracle._problem
+    w, planned = problem.start, meter.take(query, LastIterate)
     for _ in range(steps):
-        exact = gradient_sum(data, slice(0, data.problem.n), w) / data.problem.n
-        w = data.problem.prox(w - step * meter.perturb(planned, exact, gradient_bound(data.problem)), step)
+        exact = gradient_sum(data, slice(0, problem.n), w) / problem.n
+        w = problem.prox(w - step * meter.perturb(planned, exact, gradient_bound(problem)), step)
     return w
 
 
@@ -222,7 +221,7 @@ def test_the_low_bits_of_the_last_iterate_carry_no_path() -> None:
     assert 100 < len(inside) < 300
     assert all(float(2 * w / spacing).is_integer() for w in inside)
     assert sum(_last_side(w, radius, spacing) != 0 for w in inside) <= 3
-    with mutated(HiddenStepsOracle, "last_iterate", _rounded_gradients):
+    with mutated(hidden.HiddenStepsOracle, "last_iterate", _rounded_gradients):
         leaky = np.concatenate(attacked(boxed, plan, STEPS, first)(150))
     inside = leaky[np.abs(leaky) < radius]
     assert np.mean([float(2 * w / spacing).is_integer() for w in inside]) < 0.5
@@ -237,6 +236,6 @@ def test_mutant_rounded_gradients_is_caught_by_its_low_bits() -> None:
         return REACH * _last_side(float(w[0]), radius, spacing) + 0.5 * float(w[0]) / (radius / REACH)
 
     assert not is_caught(boxed, STEPS, 500, attack, MILD)
-    with mutated(HiddenStepsOracle, "last_iterate", _rounded_gradients):
+    with mutated(hidden.HiddenStepsOracle, "last_iterate", _rounded_gradients):
         assert is_caught(boxed, STEPS, 500, attack, MILD)
         assert not is_caught(boxed, STEPS, 500, first, MILD)  # its value alone, without the low bits, tells no more

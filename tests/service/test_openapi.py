@@ -241,6 +241,10 @@ def test_docs_are_one_page_with_one_script_and_nothing_from_elsewhere(
     assert not re.search(r"https?://|innerHTML|eval|Storage|cookie", shared.client.get("/docs/try.js").text)
     for path in document["paths"]:
         assert path in response.text
+    headings, links = re.findall(r'<h3 id="([^"]+)"', response.text), re.findall(r'href="#([^"]+)"', response.text)
+    assert len(headings) == len(set(headings))
+    assert set(links) <= set(headings)
+    assert "`" not in re.sub(r"<textarea.*?</textarea>", "", response.text, flags=re.DOTALL)
 
 
 def test_what_makes_something_says_where_it_is_and_what_may_pass_says_when_to_ask_again(

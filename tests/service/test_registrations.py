@@ -184,6 +184,18 @@ def test_a_job_that_is_not_as_charged_fails(world: World, statement: str, is_rel
     assert (failed.state, failed.error) == ("failed", "job_failed")
 
 
+def test_a_cancelled_job_is_refunded_what_the_ledger_charged(world: World) -> None:
+    dataset = world.dataset()
+    before = world.submit(dataset, privacy={"epsilon": 0.2}).quote.remaining
+    job = world.submit(dataset, privacy={"epsilon": 0.1})
+    with world.database.write() as connection:
+        larger = "update jobs set charge = (select charge from jobs order by number limit 1)"
+        assert connection.execute(sa.text(larger)).rowcount == 2
+    jobs.cancel(world.database, world.analyst, job.id)
+    assert world.submit(dataset, privacy={"epsilon": 0.1}).quote.remaining.epsilon < before.epsilon
+    audit.refuse_unsound(world.database)
+
+
 def test_a_changed_entry_of_a_member_is_not_read(world: World) -> None:
     world.dataset(family="kin")
     member = world.dataset(family="kin")
@@ -220,6 +232,8 @@ def test_a_job_that_has_ended_is_not_run_again(world: World, end: str) -> None:
     with world.database.write() as connection:
         again = "update jobs set state = 'queued', model = null, receipt = null, error = null, finished_at = null"
         assert connection.execute(sa.text(again)).rowcount == 1
+    with pytest.raises(ApiError, match="already_finished"):  # a refund would return a budget that is spent
+        jobs.cancel(world.database, world.analyst, job.id)
     assert world.claim() is None
     assert world.job(job.id).state == "failed"
     assert world.kinds(dataset) == kinds, "the ledger still holds"

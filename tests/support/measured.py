@@ -40,11 +40,11 @@ def of(method: str, found: Curves) -> Curves:
 
 
 def picture(method: str, found: Curves) -> str:
-    """A panel for each of up to four datasets: the method's ways in colour, all others grey, both axes logarithmic."""
+    """Return a panel for each of up to four datasets: the method in colour, all others grey, both axes logarithmic."""
     own = dict(list(of(method, found).items())[:4])
     ways = list(dict.fromkeys(way for each in own.values() for way in each))
     parts = [part for i, dataset in enumerate(own) for part in _panel(i, dataset, own[dataset], found[dataset], ways)]
-    legend = [text(LEFT, HEIGHT + 16, "excess training risk against epsilon; grey: every other way that was measured")]
+    legend = [text(LEFT, HEIGHT + 16, "excess training risk against epsilon; grey: all other methods")]
     for i, way in enumerate(ways):
         x, y = LEFT + i % 4 * 210, HEIGHT + 34
         legend += [line([(x, y - 4), (x + 24, y - 4)], "#0072B2", 2, _DASHES[i % 4]), text(x + 30, y, way)]
@@ -52,7 +52,7 @@ def picture(method: str, found: Curves) -> str:
 
 
 def law() -> str:
-    """Of inverse sensitivity: the median of 99 made-up numbers, chosen from 200 cells at three epsilons."""
+    """Probability that `inverse_sensitivity` chooses each of 200 cells, for the median of 99 numbers."""
     numbers = 2 * (np.arange(1, 100) / 100) ** 2 - 1
     edges = np.linspace(-1, 1, 201)
     below = np.searchsorted(numbers, edges) - len(numbers) / 2
@@ -63,9 +63,7 @@ def law() -> str:
         chance /= chance.sum()
         points = [(_at(x), 170 - 600 * p) for x, p in zip((edges[:-1] + edges[1:]) / 2, chance, strict=True)]
         parts += [line(points, color, 2), text(420, 30 + 16 * i, f"epsilon {epsilon:g}", color)]
-    return drawing(
-        520, 200, [*parts, text(20, 196, "the chance of each cell; below, the numbers whose median is asked for")]
-    )
+    return drawing(520, 200, [*parts, text(20, 196, "probability of each cell; below: the numbers")])
 
 
 def drawing(width: int, height: int, parts: Sequence[str]) -> str:

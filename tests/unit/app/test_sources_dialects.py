@@ -401,24 +401,24 @@ def test_each_value_has_one_fate(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "cure"),
     [
-        (["Red", "RED"], "declare these, or write red"),
-        (["pink"], "declare these, or if they shall count as other, a larger `max_unparsed`"),
-        (["n/a"], "list texts for a missing value in the dialect's `nulls`"),
+        (["Red", "RED"], "Declare these categories, or write red instead."),
+        (["pink"], "Declare these categories. If they should count as other, raise `max_unparsed`."),
+        (["n/a"], "Add texts that mean a missing value to the dialect's `nulls`."),
     ],
 )
 def test_a_cure_says_what_to_do(tmp_path: Path, values: list[str], cure: str) -> None:
     [_, column] = counted(tmp_path / "file", "x,c\n" + "".join(f"1,{value}\n" for value in values)).columns
-    assert column.outcomes[0].cure == f"the file says {' and '.join(values)}: {cure}"
+    assert column.outcomes[0].cure == f"The file contains {' and '.join(values)}. {cure}"
 
 
 @pytest.mark.parametrize(
     ("value", "said"),
     [
         ("2024-01-02", "`date`"),
-        ("1,5", "`decimal` ','"),
-        ("1 234", "`thousands` ' '"),
-        ("1.234,5", "`thousands` '.' and its `decimal` ','"),
-        ("12 kg", "write plain numbers"),
+        ("1,5", "',' as the dialect's `decimal`"),
+        ("1 234", "' ' as the dialect's `thousands`"),
+        ("1.234,5", "'.' as the dialect's `thousands`, and ',' as its `decimal`"),
+        ("12 kg", "Write plain numbers"),
     ],
 )
 def test_a_number_that_is_written_otherwise_has_a_cure(tmp_path: Path, value: str, said: str) -> None:
