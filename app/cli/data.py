@@ -164,8 +164,8 @@ def _standing(status: BudgetStatus, explain: bool) -> list[tuple[str, object]]:
 
 def changes(status: BudgetStatus) -> list[tuple[str, object]]:
     """Return the lines for a budget that was changed, frozen or exceeded."""
-    promises = [("promised", f"{loss(promise)} since {promise.since}") for promise in status.promises]
-    lines: list[tuple[str, object]] = [*(promises if len(promises) > 1 else [])]
+    guarantees = [("guarantee", f"{loss(promise)} since {promise.since}") for promise in status.promises]
+    lines: list[tuple[str, object]] = [*(guarantees if len(guarantees) > 1 else [])]
     if status.frozen:
         lines.append(("frozen", "nothing is charged and no job starts"))
     if status.exceeded:

@@ -39,7 +39,8 @@ async function compared(ledger, said) {
   if (!ledger.whole) {
     const epsilon = ledger.epsilon(said.budget.delta);
     const there = said.budget.spent.epsilon;
-    rows.push(["spent epsilon", epsilon.toPrecision(6), there.toPrecision(6), near(epsilon, there)]);
+    const digits = (value) => String(Number(value.toPrecision(6)));
+    rows.push(["spent epsilon", digits(epsilon), digits(there), near(epsilon, there)]);
   }
   for (const [name, part] of ledger.shares("analyst")) {
     const there = said.budget.analysts.find((each) => each.analyst === name)?.share;
