@@ -1,5 +1,5 @@
 ARG BASE=python:3.11-slim-bookworm
-# What the loops are compiled for: x86-64-v2 is what the locked wheels need anyway. On another architecture: generic.
+# Processor for which the loops are compiled. The locked wheels need x86-64-v2 anyway. Elsewhere, use `generic`.
 ARG LOOPS=x86-64-v2
 
 FROM ${BASE} AS build
@@ -8,8 +8,8 @@ WORKDIR /src
 # hadolint ignore=DL3008
 RUN apt-get update -qq && apt-get install -qq -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 COPY requirements.lock requirements-build.lock ./
-# A private registry: --secret id=pip.conf,src=... and, for its authority, --secret id=ca.pem,src=... ; neither is
-# written into a layer. Only wheels: nothing of the dependencies runs while they are installed.
+# For a private registry, pass --secret id=pip.conf,src=... and, for its authority, --secret id=ca.pem,src=... Neither
+# is written into a layer. Only wheels are installed, so no code of a dependency runs during installation.
 RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem \
     export PIP_CONFIG_FILE=/run/secrets/pip.conf PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 && \
     python3 -m venv /opt/tools && \
@@ -22,9 +22,8 @@ COPY solvers solvers
 COPY purse purse
 COPY app app
 COPY docker docker
-# The loops are linked into one file, for one kind of processor and not for the one that builds (-P: those of the modules
-# that are installed). After that the service needs neither their compiler nor an installer, nor the parts of its
-# libraries that it never loads: see the list in prune.py.
+# Link the loops of the installed modules (-P) into one file, for LOOPS and not for the processor of the build. Then
+# remove the compiler, the installer, and the parts of libraries that are never loaded (listed in prune.py).
 RUN /opt/tools/bin/pip wheel --no-deps --no-index --no-build-isolation --wheel-dir /dist . && \
     /opt/venv/bin/pip install --no-cache-dir --no-deps --no-index /dist/*.whl && \
     NUMBA_CACHE_DIR=/tmp/loops NUMBA_CPU_NAME=${LOOPS} NUMBA_CPU_FEATURES='' \
@@ -34,15 +33,15 @@ RUN /opt/tools/bin/pip wheel --no-deps --no-index --no-build-isolation --wheel-d
     python3 docker/root.py /root-of-image /opt/venv && \
     mkdir /folders && mkdir -m 0700 /folders/data /folders/epoch /folders/scratch
 
-# No shell, no packages, no other user: Python, the environment, and the libraries that these are linked with.
+# The image contains only Python, the environment and their shared libraries. It has no shell and no packages.
 FROM scratch
 LABEL org.opencontainers.image.title="Privy Purse" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /root-of-image /
 COPY --from=build /opt/venv /opt/venv
 COPY --from=build --chown=10001:10001 /folders /
-# The root file system may be read-only: state is in the volume, scratch is in /tmp.
-# /epoch and /scratch are for volumes too, of which a server may have the one and a worker the other.
+# The root file system may be read-only, because state is in the volume and temporary files are in /tmp. A server may
+# mount another volume at /epoch, and a worker one at /scratch.
 ENV PATH=/opt/venv/bin:/usr/bin \
     PURSE_HOME=/data \
     PYTHONDONTWRITEBYTECODE=1 \
@@ -50,7 +49,7 @@ ENV PATH=/opt/venv/bin:/usr/bin \
     PYTHONUNBUFFERED=1
 WORKDIR /data
 USER 10001:10001
-# A part that is missing ends the build.
+# The build fails if a needed file is missing.
 RUN --mount=type=bind,from=build,source=/src/docker,target=/mnt ["python", "/mnt/smoke.py"]
 VOLUME /data
 EXPOSE 8000

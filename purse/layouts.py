@@ -6,6 +6,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, product
 from types import MappingProxyType
+from typing import assert_never
 
 from purse.model import Coefficients, Model
 from purse.tables import Cell, Estimate, Span, Table
@@ -135,6 +136,8 @@ def _statistic(released: ReleasedStatistic, dates: Dates) -> Iterator[Table]:
             yield Table(("column", "share", "at"), rows, "Quantiles")
         case CovarianceResult(columns=names, correlation=correlation):
             yield _grid("Correlation", names, names, [[_estimate(cell) for cell in row] for row in correlation])
+        case unknown:
+            assert_never(unknown)
 
 
 def _counts(result: CountsResult, caption: str) -> Table:

@@ -38,9 +38,9 @@ from purse.wire.statistics import (
     NumberMean,
     QuantilesResult,
 )
-from solvers import moment_bounds
+from solvers import count_bounds
 from solvers.preparation.moments import columns_of
-from solvers.statistics import AnyStatistic, Counts, Covariance, Means, Quantiles
+from solvers.statistics import AnyStatistic, Counts, Covariance, Means, Profile, Quantiles
 
 _WIDE_FOR_THREE = 2.393980  # half-width in stds such that three intervals hold together in 95 of 100 cases
 Answers = NDArray[np.float64]
@@ -61,7 +61,8 @@ def result(spec: JobSpec, answers: Answers) -> CountsResult | MeansResult | Quan
             return _quantiles(spec, method, table, answers, rows)
         case Covariance():
             return _covariance(spec, table, answers, rows)
-    raise ValueError("a profile has its own document")
+        case Profile():
+            raise ValueError("a profile has its own document")
 
 
 def widths(spec: JobSpec, known: Mapping[str, ColumnProfile] = NO_PROFILE) -> Widths:
@@ -74,6 +75,7 @@ def widths(spec: JobSpec, known: Mapping[str, ColumnProfile] = NO_PROFILE) -> Wi
     known : released profiles by the column's name
     """
     method, table = spec.method, spec.design
+    assert isinstance(method, AnyStatistic)
     assert isinstance(table, Table)
     rows = _rows(spec, np.ones(1))
     match method:
@@ -87,7 +89,8 @@ def widths(spec: JobSpec, known: Mapping[str, ColumnProfile] = NO_PROFILE) -> Wi
             return quantile_widths(table.features, method.shares, method.bins, std, rows, known)
         case Covariance():
             return _covariance_widths(spec, table, rows)
-    raise ValueError("a profile has widths of its own")
+        case Profile():
+            raise ValueError("a profile has widths of its own")
 
 
 def _rows(spec: JobSpec, answers: Answers) -> Rows:
@@ -172,7 +175,7 @@ def _covariance(spec: JobSpec, table: Table, answers: Answers, rows: Rows) -> Co
 def _covariance_stds(spec: JobSpec, center: Answers, spread: Answers, rows: Rows) -> Answers:
     """Return the std of each covariance of codes: noise of the products, of the center and of the number of rows."""
     p, problem, query = len(center), spec.problem, spec.release_plan.plan.query("products")
-    moved = moment_bounds.products(columns_of(problem), center, problem.relation) / rows.n
+    moved = count_bounds.products(columns_of(problem), center, problem.relation) / rows.n
     std = query.mechanism.std(query.noise_multiplier, moved, p * (p + 1) // 2)
     wide = np.full((p, p), std / math.sqrt(2))
     np.fill_diagonal(wide, std)

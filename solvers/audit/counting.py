@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from accounting.plan import Plan
-from solvers import moment_bounds
+from solvers import count_bounds
 from solvers.audit.standardised import StandardisedAttacker
 from solvers.columns import Columns
 from solvers.data_access.counting import CountingOracle
@@ -39,7 +39,7 @@ class CountingAttacker:
         """Return the answer, and score it."""
         answer = self._oracle.histograms(query, bins)
         counts = [np.array([np.bincount(part, minlength=bins) for part in self._parts(x, bins).T]) for x in self._rows]
-        bound = moment_bounds.counts(self._columns, self._problem.relation)
+        bound = count_bounds.counts(self._columns, self._problem.relation)
         self._counted(query, answer, [count.ravel() for count in counts], bound)
         return answer
 
@@ -55,7 +55,7 @@ class CountingAttacker:
                 start += width
             np.add.at(table, tuple(cells), 1)
             counts.append(table.ravel())
-        self._counted(query, answer, counts, moment_bounds.cells(self._problem.relation))
+        self._counted(query, answer, counts, count_bounds.cells(self._problem.relation))
         return answer
 
     def products(self, query: str, center: Vector) -> Vector:
@@ -67,7 +67,7 @@ class CountingAttacker:
         for rows in self._rows:
             centered = (rows - center)[:, is_number]
             means.append((centered.T @ centered)[upper] * weights / problem.slots)
-        bound = moment_bounds.products(self._columns, center, problem.relation)
+        bound = count_bounds.products(self._columns, center, problem.relation)
         self._scored(query, answer * self.moments.share, means, bound / problem.n)
         return answer
 
@@ -82,7 +82,7 @@ class CountingAttacker:
                 predicted_bins = (bins / (1 + np.exp(-margins))).astype(int).clip(0, bins - 1)
                 table = np.bincount((y > 0) * bins + predicted_bins, minlength=2 * bins)
             counts.append(table.astype(float))
-        self._counted(query, answer, counts, moment_bounds.cells(self._problem.relation))
+        self._counted(query, answer, counts, count_bounds.cells(self._problem.relation))
         return answer
 
     def _parts(self, rows: Vector, bins: int) -> Vector:

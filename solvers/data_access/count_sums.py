@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers import kernels, moment_bounds
+from solvers import count_bounds, kernels
 from solvers.bounds import Reads
 from solvers.columns import Columns
 from solvers.data_access.data import Data, Slots, Work, listed
@@ -102,7 +102,7 @@ class Products(Work):
 class Scores(Work):
     """The number of records in each cell of target and prediction of a public model: (cells,).
 
-    The cells are those of `moment_bounds.scored`. A cell depends on one record and on public numbers only. All records
+    The cells are those of `count_bounds.scored`. A cell depends on one record and on public numbers only. All records
     take the same operations, whatever their values are; a margin that is not finite counts as 0.
 
     Parameters
@@ -120,7 +120,7 @@ class Scores(Work):
 
     def on(self, data: Data) -> Sum:
         """Return the counts in a piece."""
-        size, scored = moment_bounds.scored(data.problem, self.bins), _score(data.problem, self.bins, self.clip)
+        size, scored = count_bounds.scored(data.problem, self.bins), _score(data.problem, self.bins, self.clip)
 
         def counted(rows: Slots) -> NDArray[Any]:
             with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""The base of losses with one margin; a loss adds its value, its derivative and its bounds."""
+"""The base class of losses with one margin. A loss adds its value, its derivative and its bounds."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -19,7 +19,8 @@ class OneMargin:
     """A loss f(m, y) of the margin m = <x, w> and a target y, a class in {-1, +1} or a number.
 
     `derivative(m, y, ...)` is the only definition of the slope. Its further arguments are the loss's fields in order.
-    The compiled loops call it by a pointer, and so does `slope`, for arrays.
+    The compiled loops call it by a pointer, and so does `slope`, for arrays. It calls only abs, min, max, `kernels.exp`
+    and `math.pow`, because the time of any other function may depend on a record (docs/proofs/oracle.md).
     """
 
     __slots__ = ()

@@ -15,7 +15,10 @@ from solvers.problem import Problem, Vector
 
 
 class Statistic(CountingRun):
-    """A statistic of the declared columns of its problem."""
+    """A statistic of the declared columns of its problem.
+
+    Rows and answers are codes: a number lies in [-1, 1] and has no unit. `app/results` adds units and intervals.
+    """
 
     __slots__ = ()
 

@@ -21,6 +21,7 @@ from solvers.methods import Method
 from solvers.preparation import AskedPreparation
 from solvers.regularizers import Regularizer
 from solvers.selection import Auto
+from solvers.statistics import AnyStatistic
 
 DOCS = Path(__file__).parents[2] / "docs"
 UNIONS = {
@@ -58,7 +59,7 @@ def test_every_setting_has_its_row_and_no_row_is_left_over() -> None:
 
 def test_every_route_has_its_row_and_no_row_is_left_over() -> None:
     expected = {f"`{method} {route.path}`" for route in routes(ROUTERS) for method in route.methods or ()}
-    assert {row[0] for row in _rows("http.md", 3)} == expected
+    assert {row[0] for row in _rows("http.md", 3)} == expected, "docs/http.md needs a row for each route"
 
 
 def test_every_reason_not_to_be_ready_has_its_row_and_no_row_is_left_over() -> None:
@@ -69,13 +70,21 @@ def test_every_reason_not_to_be_ready_has_its_row_and_no_row_is_left_over() -> N
 @pytest.mark.parametrize("part", UNIONS)
 def test_every_name_of_a_union_is_in_its_row(part: str) -> None:
     rows = {row[0]: row[1] for row in _rows("http.md", 2)}
-    assert set(re.findall(r"`(\w+)`", rows[f"`{part}`"])) == {_name(member) for member in UNIONS[part]}
+    named = set(re.findall(r"`(\w+)`", rows[f"`{part}`"]))
+    assert named == {_name(member) for member in UNIONS[part]}, f"docs/http.md needs each name in the row `{part}`"
     assert part in JobRequest.model_fields
 
 
 @pytest.mark.parametrize("method", UNIONS["method"], ids=lambda method: method.__name__)
 def test_every_method_has_its_line(method: type) -> None:
-    assert re.search(rf"^- `{_name(method)}`: \S", (DOCS / "http.md").read_text(), re.MULTILINE)
+    line = f"- `{_name(method)}`: "
+    assert f"\n{line}" in (DOCS / "http.md").read_text(), f"docs/http.md needs a line that begins with {line}"
+
+
+@pytest.mark.parametrize("statistic", get_args(AnyStatistic), ids=lambda statistic: statistic.__name__)
+def test_every_statistic_has_its_line(statistic: type) -> None:
+    section = (DOCS / "http.md").read_text().partition("\n## Statistics\n")[2].partition("\n## Evaluations\n")[0]
+    assert f"`{_name(statistic)}`" in section, "docs/http.md needs a line for it under Statistics"
 
 
 def _name(member: Any) -> str:
@@ -93,7 +102,7 @@ def _proved() -> list[str]:
 @pytest.mark.parametrize("name", _proved())
 def test_every_mechanism_and_method_has_its_proof(name: str) -> None:
     page = DOCS / "proofs" / f"{name}.md"
-    assert page.is_file()
+    assert page.is_file(), f"docs/proofs/{name}.md states and proves the guarantee"
     assert len(page.read_text()) > 500
 
 

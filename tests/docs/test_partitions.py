@@ -37,5 +37,6 @@ def test_every_method_has_its_line_and_the_code_says_the_same() -> None:
     lines = re.findall(r"^\| `(\w+)` \| (yes|no) \| (.+) \|$", PAGE.read_text(), re.MULTILINE)
     expected = {kind().name: decided(kind()) for kind in get_args(Method)}
     expected |= {kind().name: needs_one_machine(kind(), PROBLEMS[-1]) for kind in get_args(AnyStatistic)}
+    assert {name for name, _, _ in lines} == set(expected), "docs/partitions.md needs a row for each"
     assert len(lines) == len(expected)
     assert {name: None if answer == "yes" else why for name, answer, why in lines} == expected

@@ -28,8 +28,8 @@ from tests.support.audit_cases import NULL, SHARED, TRIED
 def test_every_method_has_a_case() -> None:
     names = {str(member.__dataclass_fields__["name"].default) for member in get_args(Method)}
     names |= {str(member.__dataclass_fields__["name"].default) for member in get_args(AnyCounting)}
-    assert names == {case.method.name for case in CASES.values()}
-    assert names <= set(CASES)
+    assert names == {case.method.name for case in CASES.values()}, "add a Case to solvers/audit/cases.py"
+    assert names <= set(CASES), "one case of each is named as its method"
     files = {file.stem for file in Path(__file__).parent.iterdir()}
     assert {other for others in SHARED.values() for other in others} <= (set(CASES) - set(SHARED)) | files
 

@@ -79,6 +79,7 @@ async def colophon(visit: Visiting) -> Response:
 NAME = "GET /v1/datasets/{dataset_id}/width"
 EXPENSIVE, READS = "tests/heavy/dearest.py", "    jobs, wide = facts.jobs, facts.wide\n    return {\n"
 TABLE_OF_TWO, TABLE_OF_THREE = "\n| --- | --- |\n", "\n| --- | --- | --- |\n"
+PARTITIONS = "| `output_perturbation` | yes |"
 CASES, FIRST_CASE = "solvers/audit/cases.py", '    "dp_gd": Case('
 ADDITIONS = {
     "loss": Addition(
@@ -91,8 +92,11 @@ ADDITIONS = {
             ),
             ("solvers/losses/__init__.py", "\nLoss = ", "\nLoss = LogCosh | "),
         ),
-        rest=(after("docs/http.md", "\n| `loss` | ", "`log_cosh`, "),),
-        asking=frozenset({"test_every_name_of_a_union_is_in_its_row"}),
+        rest=(
+            after("docs/http.md", "\n| `loss` | ", "`log_cosh`, "),
+            before("purse/names.py", '    "logistic",\n', '    "log_cosh",\n'),
+        ),
+        asking=frozenset({"test_every_name_of_a_union_is_in_its_row", "test_the_names_are_those_of_the_unions"}),
     ),
     "mechanism": Addition(
         files={"accounting/mechanisms/coin.py": "coin.py"},
@@ -121,14 +125,24 @@ ADDITIONS = {
             ("docs/proofs/one_step.md", "", PROOF),
             after("docs/http.md", "\n| `method` | ", "`one_step`, "),
             before("docs/http.md", "\n- `dp_gd`: ", "\n- `one_step`: one noisy gradient step."),
+            before("docs/partitions.md", PARTITIONS, "| `one_step` | yes | a full gradient |\n"),
+            before("purse/names.py", '    "output_perturbation",\n', '    "one_step",\n'),
             before(CASES, FIRST_CASE, '    "one_step": Case(methods.OneStep(step=0.01), _FLAT),\n'),
+            after(
+                "tests/unit/solvers/test_relation.py",
+                "Problem]] = {\n",
+                '    "one_step": (methods.OneStep(), Problem(Squared(), n=50, d=2, row_norm=1.0)),\n',
+            ),
         ),
         asking=frozenset(
             {
                 "test_every_mechanism_and_method_has_its_proof",
                 "test_every_method_has_a_case",
                 "test_every_method_has_its_line",
+                "test_every_method_has_its_line_and_the_code_says_the_same",
+                "test_every_method_is_tried",
                 "test_every_name_of_a_union_is_in_its_row",
+                "test_the_names_are_those_of_the_unions",
             }
         ),
     ),
@@ -143,11 +157,19 @@ ADDITIONS = {
             ("solvers/statistics/__init__.py", "\nAnyStatistic = ", "\nAnyStatistic = Spread | "),
         ),
         rest=(
+            before("docs/http.md", "- `covariance` gives", "- `spread` gives the mean squared distance.\n"),
+            before("docs/partitions.md", PARTITIONS, "| `spread` | yes | sums |\n"),
             before(CASES, "from solvers.statistics import", "from solvers.statistics.spread import Spread\n"),
             before(CASES, FIRST_CASE, '    "spread": Case(Spread(), _CODED, corners=_CORNERS),\n'),
             after("tests/support/audit_cases.py", "SHARED = {\n", '    "spread": ("profile_persons",),\n'),
         ),
-        asking=frozenset({"test_every_method_has_a_case"}),
+        asking=frozenset(
+            {
+                "test_every_method_has_a_case",
+                "test_every_method_has_its_line_and_the_code_says_the_same",
+                "test_every_statistic_has_its_line",
+            }
+        ),
     ),
     "route": Addition(
         files={},
@@ -201,12 +223,14 @@ ADDITIONS = {
 SUITES = (
     "test_trials",
     *("unit/solvers/test_losses", "unit/solvers/test_kernels", "privacy/test_audit_cases"),
-    *("docs/test_docs_complete", "docs/test_commands_page"),
+    *("unit/solvers/test_relation", "unit/purse/test_model"),
+    *("docs/test_docs_complete", "docs/test_commands_page", "docs/test_partitions"),
     *("service/test_identity", "service/test_grants", "service/test_pages", "service/test_attack"),
 )
 SELECTED = (
     "trial or LogCosh or log_cosh or coin or OneStep or one_step or spread or width or columns or colophon or "
-    "every_route or every_name or every_method_has_a_case or every_page_has"
+    "every_route or every_name or every_method_has_a_case or every_method_is_tried or every_page_has or "
+    "code_says_the_same or are_those_of_the_unions"
 )
 RUN = """
 import json, sys
@@ -228,6 +252,7 @@ for is_last in (False, True):
     pytest.main(["-q", "-p", "no:cacheprovider", "-k", selected, "--tb=short", *suites], [outcomes[-1]])
     for module in [name for name in sys.modules if name.partition(".")[0] == "tests" or "solvers.audit" in name]:
         del sys.modules[module]
+    del sys.modules["purse.names"], sys.modules["purse"].names
     for path, text, replacement in [] if is_last else rest:
         file = Path(path)
         content = file.read_text() if file.exists() else ""

@@ -15,7 +15,7 @@ FACTS = Facts("token", "ds_people", "ds_wide", "ds_census", RELEASED, {}, "hook_
 
 def test_every_route_that_an_analyst_may_call_has_its_dearest_request() -> None:
     known = callable_routes()
-    assert set(requests_by_route(FACTS)) == set(known)
+    assert set(requests_by_route(FACTS)) == set(known), "tests/heavy/dearest.py needs a request for each route"
     sent = requests(FACTS, known)
     assert [(one.method, one.route) for one, _ in zip(sent, known, strict=False)] == known
     assert all(any(group(route) for name, group in GROUPS.items() if name != "every route") for route in known)

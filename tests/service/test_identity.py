@@ -41,7 +41,7 @@ def _named(value: object) -> str:
 def test_every_route_is_public_by_name_or_has_a_rule() -> None:
     """A new route fails here until somebody has decided who may call it."""
     found = {(method, route.path) for method, route in EVERY}
-    assert found == PUBLIC | set(RULES)
+    assert found == PUBLIC | set(RULES), "tests/support/access.py needs the roles of each route in RULES"
 
 
 def test_every_route_refuses_what_it_does_not_know() -> None:

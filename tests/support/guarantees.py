@@ -51,6 +51,7 @@ ANSWER = {
     "solvers.kernels.sparse": "Missing entries of centered columns count as minus the mean.",
     "solvers.frame": "A frame is made of released numbers only.",
     "solvers.moment_bounds": "The bounds hold for every record of the declared layout.",
+    "solvers.count_bounds": "The bounds of counts and products hold for every record of the declared layout.",
     "solvers.rounded": "The lattice of rounded gradients has the step stated in the proof.",
     "solvers.preparation.moments": "Moments are released with noise, then clamped to their possible range.",
     "solvers.preparation.private": "Rows are standardized by released moments and clipped to norm 1.",

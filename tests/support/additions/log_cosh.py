@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from solvers import kernels
 from solvers.losses.one_margin import Floats, OneMargin
 
 
@@ -22,7 +23,7 @@ class LogCosh(OneMargin):
     @staticmethod
     def derivative(m: float, y: float) -> float:
         """Return tanh(m - y)."""
-        return math.tanh(m - y)
+        return 1.0 - 2.0 / (1.0 + kernels.exp(2.0 * (m - y)))
 
     def value(self, margin: Floats, y: Floats) -> Floats:
         """Return f(m, y), elementwise."""

@@ -316,4 +316,5 @@ def test_the_names_are_those_of_the_unions() -> None:
     told = {Method: names.METHODS, Loss: names.LOSSES, Regularizer: names.REGULARIZERS, Domain: names.DOMAINS}
     for union, named in told.items():
         found = {kind.__dataclass_fields__["name"].default for kind in get_args(union)}
-        assert sorted(found | ({"auto"} if union is Method else set())) == [*named]
+        expected = sorted(found | ({"auto"} if union is Method else set()))
+        assert expected == [*named], "purse/names.py needs the names of the union, sorted"

@@ -13,7 +13,7 @@ from accounting.divergences.gaussian import gauss_mu
 from accounting.errors import OutOfPlan
 from accounting.noise import Noise
 from accounting.privacy import Unit
-from solvers import Problem, moment_bounds, plan
+from solvers import Problem, count_bounds, plan
 from solvers.columns import Columns
 from solvers.data_access import inputs
 from solvers.data_access.count_sums import Cells, Products
@@ -156,7 +156,7 @@ def test_a_forgotten_sensitivity_is_caught(
     quote = plan(asked, problem_of(columns), PRIVACY)
     assert complaints(quote, X, np.zeros(N), (far, 0.0)) == []
     with monkeypatch.context() as patch:
-        patch.setattr(moment_bounds, name, mutant)
+        patch.setattr(count_bounds, name, mutant)
         assert complaints(quote, X, np.zeros(N), (far, 0.0)) != []
 
 
@@ -166,13 +166,13 @@ def test_products_of_two_records_are_as_far_apart_as_their_bound_says() -> None:
     for p in (1, 2, 5):
         columns = Columns((1,) * p)
         center = rng.uniform(-0.5, 0.5, p) if p > 1 else np.zeros(1)
-        bound = 2 * moment_bounds.products(columns, center)
+        bound = 2 * count_bounds.products(columns, center)
         x, y = (np.sign(rng.normal(size=(4000, p))) - center for _ in range(2))
         x[0] *= 0.0
         moved = np.linalg.norm(x[:, :, None] * x[:, None] - y[:, :, None] * y[:, None], axis=(1, 2))
         assert moved.max() <= bound * (1 + 1e-12)
-    assert moment_bounds.products(Columns((1,)), np.zeros(1)) == 0.5
-    whole = moment_bounds.products(Columns((1, 1)), np.zeros(2))
+    assert count_bounds.products(Columns((1,)), np.zeros(1)) == 0.5
+    whole = count_bounds.products(Columns((1, 1)), np.zeros(2))
     ends = np.array([[1.0, 1.0], [1.0, -1.0]])
     assert np.linalg.norm(np.outer(*ends[[0, 0]]) - np.outer(*ends[[1, 1]])) == pytest.approx(2 * whole)
 
