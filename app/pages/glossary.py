@@ -57,7 +57,7 @@ GLOSSARY = MappingProxyType(
         ),
         "ledger": (
             "The append-only list of everything that happened to a budget. Each entry contains the hash of "
-            "the previous entry, so any later change is noticed."
+            "the previous entry, so anyone who kept a ledger head notices a later change."
         ),
         "ledger head": (
             "The number and hash of a ledger's newest entry, written SEQUENCE:HASH. Anyone who kept a head "

@@ -164,7 +164,7 @@ def test_the_demonstration_that_is_shown_is_the_one_that_runs() -> None:
 
 def test_every_session_and_example_of_a_page_is_run_by_a_test() -> None:
     pages = {page.relative_to(DOCS).as_posix(): page for page in DOCS.rglob("*.md")}
-    how_tos = {f"how-to/{reader}.md" for reader in ("analyst", "steward", "operator", "tuning")}
+    how_tos = {f"how-to/{reader}.md" for reader in ("analyst", "steward", "operator", "tuning", "regression")}
     assert {name for name, page in pages.items() if steps(page)} == {
         "tutorial.md",
         "auditing.md",
