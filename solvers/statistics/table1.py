@@ -17,7 +17,7 @@ from solvers.preparation import moments
 from solvers.problem import Problem, Vector
 from solvers.statistics.statistic import Statistic, bins_refused
 
-MOST_BINS, MOST_GROUPS, MOST_DESCRIBED, MOST_CELLS = 256, 128, 64, 2**18
+MOST_BINS, MOST_GROUPS, MOST_DESCRIPTIONS, MOST_CELLS = 256, 128, 2**11, 2**18
 _GROUPS_SHARE, _MOMENTS_SHARE = 0.2, 0.4  # of mu^2; the parts use what is left
 
 _ALL = Groups()  # all rows are one group, of which all features are described
@@ -42,7 +42,8 @@ class Table1(Statistic):
     groups : which features make groups, which are described, and the conditions on rows
     bins : number of equal parts of each described number's range, in [1, 256]
 
-    Precondition: columns are declared, rows are not clipped, delta > 0; at most 128 groups and 64 described columns.
+    Precondition: columns are declared, rows are not clipped, delta > 0; at most 128 groups, and 2048 pairs of a group
+    and a described column.
     Proof: docs/proofs/statistics.md. Reference: docs/spec 22.
     """
 
@@ -57,10 +58,11 @@ class Table1(Statistic):
         if refusal is not None:
             return refusal
         groups, parts = self.groups.count(columns), self.groups.parts(columns, self.bins)
-        if groups > MOST_GROUPS or len(parts) > MOST_DESCRIBED or groups * sum(parts) > MOST_CELLS:
+        if groups > MOST_GROUPS or groups * len(parts) > MOST_DESCRIPTIONS or groups * sum(parts) > MOST_CELLS:
             return (
-                f"there may be at most {MOST_GROUPS} groups, counting other, {MOST_DESCRIBED} described columns, and "
-                f"{MOST_CELLS} parts in all groups. Group by fewer categories, or describe fewer columns"
+                f"there may be at most {MOST_GROUPS} groups, counting other, {MOST_DESCRIPTIONS} pairs of a group and "
+                f"a described column, and {MOST_CELLS} parts in all groups. Group by fewer categories, or describe "
+                "fewer columns"
             )
         return None
 
