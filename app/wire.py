@@ -16,6 +16,7 @@ from purse.wire import jobs
 from purse.wire.base import DatasetReference, Delta, Epsilon, Identifier, Name, Title, Wire
 from purse.wire.datasets import MAX_COLUMNS
 from purse.wire.forecasts import EPSILONS, MOST_EPSILONS, MOST_TRIES
+from purse.wire.statistics import Condition
 from purse.wire.twins import USUAL_SOURCE, TwinNumber, TwinSource
 from solvers.domains import Domain, Free
 from solvers.losses import Loss
@@ -26,6 +27,8 @@ from solvers.selection import Auto
 from solvers.statistics import AnyCounting, AnyStatistic
 from solvers.statistics.evaluation import Bins, Clip
 from solvers.trials import Tuning
+
+MOST_BY, MOST_CONDITIONS = 2, 16
 
 
 class JobPrivacy(Wire):
@@ -185,10 +188,10 @@ class ForecastRequest(JobRequest):
 
 
 class StatisticRequest(Wire):
-    """Release a statistic of a dataset: counts, means, quantiles, a covariance, or a profile of all its columns.
+    """Release a statistic of a dataset: counts, means, quantiles, a covariance, a description of groups, or a profile.
 
-    It is priced and charged like a model, and has a receipt. A profile belongs to the dataset: everybody with access to
-    the dataset may read it, and standardize by it at no charge.
+    It is priced and charged like a model, and has a receipt. A profile describes all columns and belongs to the
+    dataset: everybody with access to the dataset may read it, and standardize by it at no charge.
     """
 
     dataset: DatasetReference
@@ -196,7 +199,16 @@ class StatisticRequest(Wire):
         list[Name] | None, Field(min_length=1, max_length=MAX_COLUMNS, exclude_if=lambda columns: columns is None)
     ] = None
     """Declared columns, in the order of the answer. The default is all columns. Counts of several columns are a cross
-    table. A profile always covers all columns."""
+    table. A profile always covers all columns. `table1` describes the columns, by default all that do not group."""
+    by: Annotated[
+        list[Name] | None, Field(min_length=1, max_length=MOST_BY, exclude_if=lambda columns: columns is None)
+    ] = None
+    """For `table1`: one or two category columns, whose combinations of categories are the groups."""
+    where: Annotated[
+        list[Condition] | None,
+        Field(min_length=1, max_length=MOST_CONDITIONS, exclude_if=lambda conditions: conditions is None),
+    ] = None
+    """For `table1`: conditions that every described row satisfies. The default is all rows."""
     method: Annotated[AnyStatistic, Field(discriminator="name")]
     """The statistic and its resolution."""
     privacy: JobPrivacy

@@ -8,6 +8,7 @@ from itertools import pairwise, product
 from types import MappingProxyType
 from typing import assert_never
 
+from purse import table1
 from purse.model import Coefficients, Model
 from purse.tables import Cell, Estimate, Span, Table
 from purse.wire import models
@@ -23,7 +24,15 @@ from purse.wire.evaluations import (
 )
 from purse.wire.inference import Inference, TableRow
 from purse.wire.profiles import ColumnProfile, DatasetProfile, Interval
-from purse.wire.statistics import Axis, CountsResult, CovarianceResult, MeansResult, QuantilesResult, ReleasedStatistic
+from purse.wire.statistics import (
+    Axis,
+    CountsResult,
+    CovarianceResult,
+    MeansResult,
+    QuantilesResult,
+    ReleasedStatistic,
+    Table1Result,
+)
 
 Release = Model | ReleasedStatistic | ReleasedEvaluation | DatasetProfile
 Dates = Mapping[str, str | None]
@@ -41,6 +50,8 @@ def title(release: Release) -> str:
             return f"Counts of {' and '.join(axis.column.name for axis in axes)}"
         case ReleasedStatistic(result=CovarianceResult()):
             return "Correlation"
+        case ReleasedStatistic(result=Table1Result() as groups):
+            return table1.title(groups)
         case ReleasedStatistic(result=result):
             return result.name.capitalize()
         case _:
@@ -134,6 +145,8 @@ def _statistic(released: ReleasedStatistic, dates: Dates) -> Iterator[Table]:
                 for point in each.quantiles
             ]
             yield Table(("column", "share", "at"), rows, "Quantiles")
+        case Table1Result() as groups:
+            yield from table1.tables(groups, dates)
         case CovarianceResult(columns=names, correlation=correlation):
             yield _grid("Correlation", names, names, [[_estimate(cell) for cell in row] for row in correlation])
         case unknown:

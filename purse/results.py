@@ -4,6 +4,7 @@ import io
 from itertools import pairwise
 from typing import Any, Final
 
+from purse import table1
 from purse.extras import needing
 from purse.layouts import tables
 from purse.plots import band, bars
@@ -14,7 +15,15 @@ from purse.wire.evaluations import ManyClasses, Measured, ReleasedEvaluation, Re
 from purse.wire.files import PLAIN, Dialect
 from purse.wire.forecasts import AccuracyForecast
 from purse.wire.profiles import Interval
-from purse.wire.statistics import Axis, CountsResult, CovarianceResult, MeansResult, QuantilesResult, ReleasedStatistic
+from purse.wire.statistics import (
+    Axis,
+    CountsResult,
+    CovarianceResult,
+    MeansResult,
+    QuantilesResult,
+    ReleasedStatistic,
+    Table1Result,
+)
 
 MAX_BARS: Final = 40
 
@@ -62,6 +71,8 @@ class Statistic(Tabular, ReleasedStatistic):
                 return Table(("column", "share", "value", "low", "high"), points)
             case CovarianceResult() as found:
                 return _pairs(found)
+            case Table1Result() as groups:
+                return table1.flat(groups)
 
 
 class Evaluation(Tabular, ReleasedEvaluation):

@@ -1,4 +1,4 @@
-"""Per-record bounds of the sums for private moments and counts, from the declared layout only.
+"""Per-record bounds of the sums for private moments, from the declared layout only.
 
 Proof: docs/proofs/standardisation.md.
 """
@@ -37,33 +37,6 @@ def means(columns: Columns, relation: Relation = REPLACE_ONE, unit: Unit = Unit(
     return longest
 
 
-def counts(columns: Columns, relation: Relation = REPLACE_ONE) -> float:
-    """Return the per-record bound of counts with one cell for each number of a row.
-
-    A changed row leaves its cells, and enters others or none.
-    """
-    return math.sqrt(columns.widths.count(1) / sensitivity_factor(relation))
-
-
-def cells(relation: Relation = REPLACE_ONE) -> float:
-    """Return the per-record bound of counts with one cell for each row.
-
-    A changed row leaves its cell, and enters another or none.
-    """
-    return math.sqrt(1 / sensitivity_factor(relation))
-
-
-def scored(problem: Problem, bins: int) -> int:
-    """Return the number of cells of an evaluation.
-
-    A number has a cell for each bin of the residual. Two classes have a cell for each (class, bin of the score), and K
-    classes for each (class, predicted class).
-    """
-    if problem.outputs > 1:
-        return problem.outputs**2
-    return bins if problem.loss.takes == "number" else 2 * bins
-
-
 def farthest(columns: Columns, center: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the largest (x_j - m_j)^2 for each number, (p,)."""
     m = center[columns.is_number]
@@ -78,19 +51,6 @@ def variances(columns: Columns, center: NDArray[np.float64], radius: float, rela
     """
     k = sensitivity_factor(relation)
     return min(math.hypot(*farthest(columns, center).tolist()), math.sqrt(k) * radius**2) / k
-
-
-def products(columns: Columns, center: NDArray[np.float64], relation: Relation = REPLACE_ONE) -> float:
-    """Return the per-record bound, in the Frobenius norm, of a sum of y y', with y the numbers minus the center.
-
-    y y' is positive semidefinite and has at most the norm f = ||farthest||_1, so two of them have at most the distance
-    sqrt(2) f. Another bound: a diagonal entry lies in [0, f_j], and any other entry within sqrt(f_i f_j) of 0.
-    """
-    squares = farthest(columns, center)
-    largest = float(squares.sum())
-    if relation != REPLACE_ONE:
-        return largest
-    return min(math.sqrt(2) * largest, math.sqrt(4 * largest**2 - 3 * float((squares**2).sum()))) / 2
 
 
 def of_means(problem: Problem, moved: float, longest: float) -> float:

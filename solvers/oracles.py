@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from accounting.plan import PlannedQuery
 from solvers.frame import Frame
 from solvers.full_frame import FullFrame
+from solvers.groups import Groups
 from solvers.problem import Problem, Vector
 from solvers.weighting import AnyWeights
 
@@ -107,6 +108,14 @@ class Counting(Protocol):
 
     def cells(self, query: str, bins: int) -> Vector:
         """Return noisy counts of rows in the cells of all columns together."""
+
+    def group_counts(self, query: str, groups: Groups, bins: int) -> Vector:
+        """Return noisy counts of rows in each group, or in each part of each described feature of each group."""
+        ...
+
+    def group_moments(self, query: str, groups: Groups) -> Vector:
+        """Return noisy sums of each group's described numbers and of their squares."""
+        ...
 
     def products(self, query: str, center: Vector) -> Vector:
         """Return noisy mean products of the numbers' differences from the center."""

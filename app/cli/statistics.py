@@ -1,4 +1,4 @@
-"""purse stats count, table, means, quantiles, covariance."""
+"""purse stats count, table, means, quantiles, covariance, table1."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +10,9 @@ from app.cli.jobs import price_output
 from app.cli.options import Bins, Dataset, Json, Release
 from app.cli.output import Output, Refusal, note, release_output, size
 from app.cli.profiles import interval
-from purse import Client, text
+from purse import Client, layouts, text
+from purse.table1 import condition
+from purse.tables import Estimate, Table
 from purse.wire.statistics import (
     Axis,
     CountsResult,
@@ -18,6 +20,7 @@ from purse.wire.statistics import (
     MeansResult,
     QuantilesResult,
     ReleasedStatistic,
+    Table1Result,
 )
 
 Columns = Annotated[list[str], typer.Argument(help="Declared columns.")]
@@ -111,13 +114,47 @@ def covariance(client: Client, json: Json, dataset: Dataset, columns: Columns, r
     return _statistic(client, json, dataset, columns, release, name="covariance")
 
 
+def table1(
+    client: Client,
+    json: Json,
+    dataset: Dataset,
+    by: Annotated[list[str], typer.Option(help="A category column whose categories are the groups. At most two.")],
+    release: Release,
+    columns: Annotated[list[str] | None, typer.Argument(help="Columns to describe. Default: all others.")] = None,
+    where: Annotated[
+        list[str] | None, typer.Option(help="A condition on the rows, such as 'age >= 65'. Repeatable.")
+    ] = None,
+) -> Output:
+    """Count and describe groups of rows: the Table 1 of a paper.
+
+    Each group has counts, means, standard deviations, quartiles, sums and shares, and differences from the first group.
+
+    \b
+    Examples:
+      purse stats table1 census age income --by sex --epsilon 0.5
+      purse stats table1 census age --by sex --by income --where "age >= 65" --epsilon 0.5 --quote
+    """
+    try:
+        conditions = [condition(each) for each in where or ()]
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--where") from None
+    fields = {"by": by} | ({"where": conditions} if conditions else {})
+    return _released(client, json, release, {"dataset": dataset, "method": {"name": "table1"}} | fields, columns)
+
+
 def _statistic(
     client: Client, json: bool, dataset: str, columns: list[str] | None, release: Release, **method: Any
 ) -> Output:
     """Release or price a statistic. Options of the method without a value are left out."""
     fields = {name: value for name, value in method.items() if value is not None}
-    request: dict[str, Any] = {"dataset": dataset, "method": fields, "privacy": release.fields}
-    request |= {"columns": columns} if columns else {}
+    return _released(client, json, release, {"dataset": dataset, "method": fields}, columns)
+
+
+def _released(
+    client: Client, json: bool, release: Release, fields: dict[str, Any], columns: list[str] | None
+) -> Output:
+    """Release or price the statistic of a request."""
+    request = fields | {"privacy": release.fields} | ({"columns": columns} if columns else {})
     if release.quote:
         return price_output(client.quote(**request))
     released = client.jobs.submit(**request).statistic(progress=False if json else None)
@@ -140,9 +177,28 @@ def _text(released: ReleasedStatistic) -> str:
         case QuantilesResult() as quantiles:
             cells = [(each.column, q.share, interval(q.at)) for each in quantiles.columns for q in each.quantiles]
             return text.table(("column", "share", "at"), cells)
+        case Table1Result():
+            described = [each for each in layouts.tables(released) if each.look != "bars"]
+            return "\n".join(_described(each) for each in described)
         case CovarianceResult() as covariances:
             rows = zip(covariances.columns, covariances.correlation, strict=True)
             return text.table(("", *covariances.columns), [(name, *map(interval, row)) for name, row in rows])
+
+
+def _described(table: Table) -> str:
+    """Return a table of estimates, with its caption and note."""
+    rows = [[_cell(each) for each in row] for row in table.rows]
+    return f"{table.caption}\n{text.table(table.headings, rows)}{text.paragraph(table.note)}"
+
+
+def _cell(cell: object) -> str:
+    match cell:
+        case Estimate(value, low, high):
+            return f"{text.number(value)} [{text.number(low)}, {text.number(high)}]"
+        case None:
+            return "-"
+        case _:
+            return str(cell)
 
 
 def _counts(result: CountsResult) -> str:

@@ -72,6 +72,7 @@ COMMANDS: Final[Sequence[Command]] = (
     Command("stats means", "statistics.means", "Release means of numbers and shares of categories", "means"),
     Command("stats quantiles", "statistics.quantiles", "Release quantiles of numbers", "quantiles"),
     Command("stats covariance", "statistics.covariance", "Release covariances and correlations", "covariance"),
+    Command("stats table1", "statistics.table1", "Count and describe groups of rows"),
     Command("stats profile", "profiles.profile", "Release or show a summary of all columns", "profile"),
     Command("budget", "data.budget", "Show what is spent of a budget and what remains"),
     Command("grant set", "sharing.grant", "Give an analyst access to a dataset"),

@@ -57,7 +57,7 @@ GLOSSARY = MappingProxyType(
         ),
         "ledger": (
             "The append-only list of everything that happened to a budget. Each entry contains the hash of "
-            "the previous entry, so any later change is noticed."
+            "the previous entry, so anyone who kept a ledger head notices a later change."
         ),
         "ledger head": (
             "The number and hash of a ledger's newest entry, written SEQUENCE:HASH. Anyone who kept a head "
@@ -114,8 +114,8 @@ GLOSSARY = MappingProxyType(
             "deviations are estimated with noise, and the price of the job includes them."
         ),
         "statistic": (
-            "A private count, cross table, mean, quantile or covariance. Statistics are charged and receipted "
-            "like models."
+            "A private count, cross table, mean, quantile, covariance or description of groups. Statistics are "
+            "charged and receipted like models."
         ),
         "tuning": (
             "A job that trains several candidates and releases the best one. Its price is lower than that of "

@@ -17,6 +17,7 @@ from purse.wire.problems import Violation
 
 Kind = Literal["model", "tuning", "statistic", "evaluation"]
 MAX_HISTOGRAMS = 20  # jobs of one form
+MOST_CONDITIONS = 16  # of one form
 _SCHEMAS: dict[Kind, str] = {
     "model": "JobRequest",
     "tuning": "TuningRequest",
@@ -24,7 +25,19 @@ _SCHEMAS: dict[Kind, str] = {
     "evaluation": "EvaluationRequest",
 }
 _PATHS: dict[Kind, str] = {"model": "/v1/jobs", "statistic": "/v1/statistics", "tuning": "/v1/tunings"}
-_COMMON_FIELDS = ("model", "target", "positive", "features", "method", "columns", "candidates", "repeats", "privacy")
+_COMMON_FIELDS = (
+    "model",
+    "target",
+    "positive",
+    "features",
+    "method",
+    "by",
+    "columns",
+    "where",
+    "candidates",
+    "repeats",
+    "privacy",
+)
 _TABLES = Field(
     "counts_of_several_columns",
     "choice",
@@ -65,14 +78,18 @@ class Sheet:
     @classmethod
     def _filled(cls, visit: Visit, dataset: dict[str, Any], kind: Kind, values: dict[str, str]) -> "Sheet":
         names = [column["name"] for column in dataset["columns"]]
-        options = {"target": names, "features": names, "columns": names}
+        categories = [column["name"] for column in dataset["columns"] if column["type"] == "category"]
+        options = {"target": names, "features": names, "columns": names, "by": categories}
+        options |= {f"where.{index}.column": names for index in range(MOST_CONDITIONS)}
         target = next((column for column in dataset["columns"] if column["name"] == values.get("target")), None)
         if target is not None and target["type"] == "category":
             options["positive"] = target["categories"]
         forms = visit.forms
         job_schema = forms.schemas["JobRequest"]["properties"]
-        fields = forms.fields(_SCHEMAS[kind], values, options, ("dataset",))
-        is_counts = kind == "statistic" and values.get("method.name") == "counts"
+        statistic = values.get("method.name") if kind == "statistic" else None
+        without = ("dataset",) if statistic == "table1" else ("dataset", "by", "where")
+        fields = forms.fields(_SCHEMAS[kind], values, options, without)
+        is_counts = statistic == "counts"
         return cls(
             visit,
             dataset,

@@ -10,7 +10,7 @@ from app.calculation.questions import Price, sentence
 from app.datasets.profiles import Released
 from app.datasets.store import DatasetRow
 from app.http.errors import ApiError, invalid_field
-from app.quotes import inference
+from app.quotes import inference, table1
 from app.settings import Settings
 from app.sources.design import Design, DesignError, Table
 from app.wire import FromProfile, JobRequest, Requested, StatisticRequest, TuningRequest
@@ -26,7 +26,7 @@ from solvers.preparation.moments import Moments
 from solvers.problem import Problem
 from solvers.regularizers import NoRegularizer
 from solvers.selection import Auto
-from solvers.statistics import AnyCounting, Profile
+from solvers.statistics import AnyCounting, Profile, Table1
 from solvers.trials import Candidate, Candidates
 
 
@@ -71,12 +71,9 @@ def read(
             "unsupported_combination",
             "A holdout set only evaluates models. Train on its dataset.",
         )
-    try:
-        design = _table(dataset, request) if isinstance(request, StatisticRequest) else Design.of(dataset.spec, request)
-    except DesignError as error:
-        raise invalid_field(f"body.{error.field}", error.what) from None
     rule, wish = dataset.state.filter, Wish()
     try:
+        design = _table(dataset, request) if isinstance(request, StatisticRequest) else Design.of(dataset.spec, request)
         if isinstance(request, JobRequest) and isinstance(design, Design):
             regularizer = NoRegularizer() if request.inference else request.regularizer
             problem = problem_of(
@@ -89,6 +86,8 @@ def read(
             problem = problem_of(dataset, design, Squared())
         method = _method(request, design)
         privacy = privacy_of(request, rule)
+    except DesignError as error:
+        raise invalid_field(f"body.{error.field}", error.what) from None
     except OutOfRange as error:
         raise ApiError("out_of_range", sentence(error)) from None
     except (AccountingError, ValueError) as error:
@@ -110,6 +109,8 @@ def _method(
         return inference.requested(request, design)
     if isinstance(request, JobRequest) and request.reference is not None:
         raise invalid_field("body.reference", "must be left out without inference, because a model has no table")
+    if isinstance(request, StatisticRequest) and isinstance(design, Table):
+        return table1.method(request, design)
     if not isinstance(request, TuningRequest):
         return request.method
     candidates = [
@@ -127,6 +128,9 @@ def problem_of(dataset: DatasetRow, design: Design | Table, loss: Loss, **option
 def _table(dataset: DatasetRow, request: StatisticRequest) -> Table:
     if isinstance(request.method, Profile) and request.columns is not None:
         raise DesignError("columns", "must be left out, because a profile describes all columns")
+    if isinstance(request.method, Table1):
+        return table1.table(dataset.spec, request)
+    table1.refuse_groups(request)
     return Table.of(dataset.spec, request.columns)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from app.results import table1
 from app.results.intervals import (
     NO_PROFILE,
     WIDE,
@@ -37,16 +38,19 @@ from purse.wire.statistics import (
     MeansResult,
     NumberMean,
     QuantilesResult,
+    Table1Result,
 )
-from solvers import moment_bounds
+from solvers import count_bounds
 from solvers.preparation.moments import columns_of
-from solvers.statistics import AnyStatistic, Counts, Covariance, Means, Profile, Quantiles
+from solvers.statistics import AnyStatistic, Counts, Covariance, Means, Profile, Quantiles, Table1
 
 _WIDE_FOR_THREE = 2.393980  # half-width in stds such that three intervals hold together in 95 of 100 cases
 Answers = NDArray[np.float64]
 
 
-def result(spec: JobSpec, answers: Answers) -> CountsResult | MeansResult | QuantilesResult | CovarianceResult:
+def result(
+    spec: JobSpec, answers: Answers
+) -> CountsResult | MeansResult | QuantilesResult | CovarianceResult | Table1Result:
     """Return the result of a statistic from the flat answers of its run; `ValueError` for a profile."""
     method, table = spec.method, spec.design
     assert isinstance(method, AnyStatistic)
@@ -61,6 +65,8 @@ def result(spec: JobSpec, answers: Answers) -> CountsResult | MeansResult | Quan
             return _quantiles(spec, method, table, answers, rows)
         case Covariance():
             return _covariance(spec, table, answers, rows)
+        case Table1():
+            return table1.result(spec, answers)
         case Profile():
             raise ValueError("a profile has its own document")
 
@@ -89,6 +95,8 @@ def widths(spec: JobSpec, known: Mapping[str, ColumnProfile] = NO_PROFILE) -> Wi
             return quantile_widths(table.features, method.shares, method.bins, std, rows, known)
         case Covariance():
             return _covariance_widths(spec, table, rows)
+        case Table1():
+            return table1.widths(spec, known)
         case Profile():
             raise ValueError("a profile has widths of its own")
 
@@ -175,7 +183,7 @@ def _covariance(spec: JobSpec, table: Table, answers: Answers, rows: Rows) -> Co
 def _covariance_stds(spec: JobSpec, center: Answers, spread: Answers, rows: Rows) -> Answers:
     """Return the std of each covariance of codes: noise of the products, of the center and of the number of rows."""
     p, problem, query = len(center), spec.problem, spec.release_plan.plan.query("products")
-    moved = moment_bounds.products(columns_of(problem), center, problem.relation) / rows.n
+    moved = count_bounds.products(columns_of(problem), center, problem.relation) / rows.n
     std = query.mechanism.std(query.noise_multiplier, moved, p * (p + 1) // 2)
     wide = np.full((p, p), std / math.sqrt(2))
     np.fill_diagonal(wide, std)

@@ -10,18 +10,20 @@ Rows are returned unclipped: the solvers clip them to `row_norm`.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from app.sources.matrix import Floats, code_count, codes, open_coded, widths
 from purse.wire.columns import CategoryColumn, Column
 from purse.wire.datasets import DatasetSpec
+from purse.wire.statistics import Condition
 from solvers.columns import Columns
 from solvers.data_access.rows import Coded
 from solvers.losses import Softmax
@@ -177,6 +179,7 @@ class Table:
     ----------
     features : the columns
     positions : their positions among the stored columns; None for all columns in order
+    where : conditions on the rows that are described
     """
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
@@ -184,6 +187,7 @@ class Table:
 
     features: tuple[Column, ...]
     positions: tuple[int, ...] | None = None
+    where: Annotated[tuple[Condition, ...], Field(exclude_if=lambda where: not where)] = ()
 
     @staticmethod
     def of(spec: DatasetSpec, requested: Sequence[str] | None = None) -> "Table":
@@ -198,7 +202,7 @@ class Table:
         if requested is None:
             table = Table(tuple(spec.columns))
         else:
-            positions = _positions("columns", declared, requested)
+            positions = positions_of("columns", declared, requested)
             table = Table(tuple(spec.columns[p] for p in positions), positions)
         if table.d > MOST_DIMENSIONS:
             raise DesignError("columns", f"must have at most {MOST_DIMENSIONS} columns, counting each category")
@@ -248,7 +252,7 @@ def _layout(features: tuple[Column, ...]) -> Columns:
 def _features(columns: dict[str, int], requested: list[str] | None, target: int) -> tuple[int, ...]:
     if requested is None:
         return tuple(position for position in columns.values() if position != target)
-    positions = _positions("features", columns, requested)
+    positions = positions_of("features", columns, requested)
     if target in positions:
         raise DesignError("features", "must not contain the target")
     return positions
@@ -260,7 +264,7 @@ def _some(names: Iterable[str]) -> str:
     return ", ".join([*first[:_MOST_NAMED_COLUMNS], *["..."] * (len(first) > _MOST_NAMED_COLUMNS)])
 
 
-def _positions(field: str, columns: dict[str, int], requested: Sequence[str]) -> tuple[int, ...]:
+def positions_of(field: str, columns: Mapping[str, int], requested: Sequence[str]) -> tuple[int, ...]:
     """Return the positions of the requested columns; `DesignError` if one is not declared or is repeated."""
     if len(set(requested)) < len(requested):
         raise DesignError(field, "must be distinct")

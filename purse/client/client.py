@@ -21,6 +21,7 @@ from purse.client.datasets import AsyncDatasets
 from purse.client.jobs import AsyncJobHandle, AsyncJobs
 from purse.client.requests import EvaluationOptions, check_arguments, completed, explicit_signature
 from purse.client.sending import TIMEOUT, Blocking, each, run
+from purse.client.statistics import AsyncStatistics
 from purse.wire.jobs import Job, JobEvent, JobState
 
 A = TypeVar("A")
@@ -158,6 +159,16 @@ class Jobs:
 
 @final
 @dataclass(frozen=True, slots=True)
+class Statistics:
+    """Statistics of a server's datasets."""
+
+    _awaited: AsyncStatistics
+
+    table1 = _handle(AsyncStatistics.table1)
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class Tokens:
     """Bearer tokens, for stewards."""
 
@@ -206,6 +217,7 @@ class Client:
         self._awaited = AsyncClient(str(http.base_url), driver=Blocking(http))
         self.datasets = Datasets(self._awaited.datasets)
         self.jobs = Jobs(self._awaited.jobs)
+        self.statistics = Statistics(self._awaited.statistics)
         self.tokens = Tokens(self._awaited.tokens)
         self.webhooks = Webhooks(self._awaited.webhooks)
 

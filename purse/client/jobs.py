@@ -49,8 +49,8 @@ class AsyncJobs:
     ) -> "AsyncJobHandle":
         """Charge the budget and queue a job.
 
-        The job trains a model of `target`. With `method="counts"`, "means", "quantiles", "covariance" or "profile" it
-        releases this statistic of `columns` instead. With `inference=True` it releases a regression table.
+        The job trains a model of `target`. With `method="counts"`, "means", "quantiles", "covariance", "table1" or
+        "profile" it releases this statistic of `columns` instead. With `inference=True` it releases a regression table.
 
         Parameters
         ----------

@@ -38,9 +38,14 @@ class ModelOptions(TrainingOptions, total=False):
 
 
 class JobOptions(ModelOptions, total=False):
-    """Options of a job: those of a model, or the columns of a statistic, whose name is the method."""
+    """Options of a job: those of a model, or the columns of a statistic, whose name is the method.
+
+    For the statistic table1 also `by`, the columns that group, and `where`, conditions on the described rows.
+    """
 
     columns: Sequence[str] | None
+    by: Sequence[str] | None
+    where: Sequence[Mapping[str, Any]] | None
 
 
 class EvaluationOptions(TypedDict, total=False):

@@ -7,6 +7,7 @@ from pydantic import Field
 from purse.text import loss
 from purse.wire.base import Identifier, Name, Wire
 from purse.wire.columns import CategoryColumn, Column
+from purse.wire.evaluations import Measured
 from purse.wire.models import PrivacyStatement
 from purse.wire.profiles import Interval, QuantileEstimate
 
@@ -98,11 +99,98 @@ class CovarianceResult(Wire):
     1]."""
 
 
-Result = Annotated[CountsResult | MeansResult | QuantilesResult | CovarianceResult, Field(discriminator="name")]
+MAX_VALUES = 1000
+
+Text = Annotated[str, Field(max_length=500)]
+
+
+class Condition(Wire):
+    """A condition on a declared column, such as age >= 65. It is evaluated on each row's stored value alone."""
+
+    column: Name
+    """A declared column."""
+    op: Literal["==", "!=", "<", "<=", ">", ">=", "in"]
+    """How the column is compared with the value. A category can only be equal, not equal, or `in` a list."""
+    value: float | Text | Annotated[list[float | Text], Field(min_length=1, max_length=MAX_VALUES)]
+    """A number in the declared range, an ISO date, or a category. With `in`, a list of them."""
+
+
+class GroupNumber(Wire):
+    """A number column in one group, in its unit. Values are clamped to the declared range."""
+
+    column: Annotated[Name, Field(description="Its name.")]
+    mean: Measured | None
+    """Mean of the group's rows. Null if the group is not resolved, like the next three."""
+    std: Interval | None
+    """Standard deviation of the group's rows. Its interval covers noise alone."""
+    quantiles: list[QuantileEstimate] | None
+    """Quartiles of the group's rows, to the resolution of bins. Their intervals cover noise alone."""
+    difference: Measured | None
+    """This mean minus that of the first group. Null for the first group, and if one of the two is not resolved."""
+    sum: Interval
+    """Sum over the group's rows. Its interval covers noise alone."""
+
+
+class GroupCategories(Wire):
+    """A category column in one group."""
+
+    column: Annotated[Name, Field(description="Its name.")]
+    counts: list[float]
+    """Rows in each declared category, then in other. They may be negative and need not add up to the group's count."""
+    noise_std: float
+    """Noise standard deviation of each of these counts."""
+    shares: list[Measured] | None
+    """Share of the group's rows in each category, then in other. Null if the group is not resolved."""
+    differences: list[Measured] | None
+    """These shares minus those of the first group. Null for the first group, and if one of the two is not resolved."""
+
+
+class Group(Wire):
+    """The rows with one combination of categories of the columns `by`, counted and described."""
+
+    levels: list[str | None]
+    """A category of each column of `by`. Null means other."""
+    count: float
+    """Noisy number of rows."""
+    resolved: bool
+    """Whether the released count is large enough for means, quantiles and shares."""
+    reason: str | None
+    """Why the group is not resolved. Null if it is."""
+    numbers: list[GroupNumber]
+    """The described number columns."""
+    categories: list[GroupCategories]
+    """The described category columns."""
+
+
+class Table1Result(Wire):
+    """Groups of rows, counted and described. Intervals of means, shares and differences cover noise and sampling, and
+    noise alone."""
+
+    name: Literal["table1"]
+    """By its name."""
+    by: list[CategoryColumn]
+    """The columns that make the groups. In `groups`, the categories of the last column vary fastest."""
+    where: list[Condition]
+    """Conditions that every described row satisfies."""
+    categories: list[CategoryColumn]
+    """Declarations of the described category columns."""
+    noise_std: float
+    """Noise standard deviation of each group's count."""
+    within: float
+    """Each group's count is within this distance of the exact one in 95 % of releases."""
+    least_rows: float
+    """The smallest released count at which a group is resolved."""
+    groups: list[Group]
+    """All groups, also those without rows."""
+
+
+Result = Annotated[
+    CountsResult | MeansResult | QuantilesResult | CovarianceResult | Table1Result, Field(discriminator="name")
+]
 
 
 class ReleasedStatistic(Wire):
-    """A released statistic. Its intervals cover noise alone, and not that rows are a sample."""
+    """A released statistic. Unless stated otherwise, intervals cover noise alone, and not that rows are a sample."""
 
     kind: Literal["statistic"]
     """What it is."""

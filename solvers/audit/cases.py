@@ -22,6 +22,7 @@ from solvers.audit.exact import law
 from solvers.audit.neighbors import Row
 from solvers.columns import Columns
 from solvers.domains import LinfBall
+from solvers.groups import Condition, Groups
 from solvers.inference import RegressionTable
 from solvers.losses import Absolute, Logistic, Softmax, Squared
 from solvers.methods import Method
@@ -30,7 +31,7 @@ from solvers.preparation.moments import Moments
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2
 from solvers.solve import plan as quoted
-from solvers.statistics import AnyCounting, Counts, Covariance, Evaluation, Means, Profile, Quantiles
+from solvers.statistics import AnyCounting, Counts, Covariance, Evaluation, Means, Profile, Quantiles, Table1
 
 Attempt = Callable[[Plan, int, Callable[[int], Noise]], tuple[Scores, Scores]]
 PROMISE = Privacy(4.0, 1e-5)
@@ -41,9 +42,13 @@ _CURVED = Problem(Squared(1.0), L2(30.0), n=_N, d=1, row_norm=1.0)  # the minimi
 _LINE = Problem(Squared(1.0), n=120, d=1, row_norm=1.0)
 _DECLARED = Problem(Logistic(), n=400, d=3, row_norm=math.sqrt(3), columns=Columns((1, 1)))
 _CODED = Problem(Squared(1.0), n=400, d=3, row_norm=math.sqrt(3), columns=Columns((1, 1)))
+_GROUPED = replace(_CODED, d=6, row_norm=2.0, columns=Columns((3, 1, 1)))
+_OLDER = Condition(1, ((-1.0, 2.0),))  # a condition that both records satisfy
+_TABLE1 = Table1(Groups(by=1, where=(_OLDER,)), bins=4)
 _SHORT = methods.AdaptiveGd(steps=3, slope_limit=1e-3)
 _CLASSES = replace(_DECLARED, loss=Softmax(3))
 _CORNERS = ((1.0, 1.0, 1.0), (-1.0, -1.0, 1.0))
+_IN_GROUPS = ((1.0, 0.0, 0.0, 1.0, 1.0, 1.0), (0.0, 1.0, 0.0, -1.0, -1.0, 1.0))
 _PROFILE = ByProfile(Moments((0.0, 0.0), (0.01, 0.01), (1e-3, 1e-3)))  # by which the corners are far out
 _STEP = 2 / 30  # the pull is then 2, 2/3 or 1: a few descent steps reach the minimizer
 # In many dimensions the noise carries w far from its anchor, while the margin of the audited row stays near 0.
@@ -145,6 +150,9 @@ CASES: dict[str, Case | ExactCase] = {
     "quantiles": Case(Quantiles(bins=4), _CODED, corners=_CORNERS),
     # Opposite signs: x y moves from one end to the other.
     "covariance": Case(Covariance(), _CODED, corners=((1.0, 1.0, 1.0), (1.0, -1.0, 1.0))),
+    # Records of different groups, at opposite ends of their numbers' ranges.
+    "table1": Case(_TABLE1, _GROUPED, corners=_IN_GROUPS),
+    "table1_persons": Case(_TABLE1, replace(_GROUPED, unit=_PERSON), corners=_IN_GROUPS),
     # One record's class and score at one end, the other's at the other; and a residual's.
     "evaluation": Case(Evaluation(bins=4, weights=(2.0, 1.0, 0.0)), _DECLARED, corners=_CORNERS),
     "evaluation_numbers": Case(

@@ -5,13 +5,14 @@ from dataclasses import replace
 import numpy as np
 
 from accounting.plan import Plan
-from solvers import moment_bounds
+from solvers import count_bounds
 from solvers.audit.standardised import StandardisedAttacker
 from solvers.columns import Columns
 from solvers.data_access.counting import CountingOracle
 from solvers.data_access.data import Data
 from solvers.data_access.unfolded import rows_of
 from solvers.errors import Unsuitable
+from solvers.groups import Groups
 from solvers.problem import Problem, Vector
 
 
@@ -39,7 +40,7 @@ class CountingAttacker:
         """Return the answer, and score it."""
         answer = self._oracle.histograms(query, bins)
         counts = [np.array([np.bincount(part, minlength=bins) for part in self._parts(x, bins).T]) for x in self._rows]
-        bound = moment_bounds.counts(self._columns, self._problem.relation)
+        bound = count_bounds.counts(self._columns, self._problem.relation)
         self._counted(query, answer, [count.ravel() for count in counts], bound)
         return answer
 
@@ -55,7 +56,32 @@ class CountingAttacker:
                 start += width
             np.add.at(table, tuple(cells), 1)
             counts.append(table.ravel())
-        self._counted(query, answer, counts, moment_bounds.cells(self._problem.relation))
+        self._counted(query, answer, counts, count_bounds.cells(self._problem.relation))
+        return answer
+
+    def group_counts(self, query: str, groups: Groups, bins: int) -> Vector:
+        """Return the answer, and score it."""
+        answer, counts = self._oracle.group_counts(query, groups, bins), []
+        sizes = groups.parts(self._columns, bins) if bins else ()
+        for rows in self._rows:
+            inside, parts = self._grouped(rows, groups), self._coded(rows, self._parts(rows, max(bins, 1)))
+            blocks = [
+                inside.T @ np.eye(size)[part.astype(int)] for part, size in zip(parts[groups.by :], sizes, strict=False)
+            ]
+            counts.append(np.concatenate([block.ravel() for block in blocks or [inside.sum(axis=0)]]))
+        self._counted(query, answer, counts, count_bounds.group_parts(len(sizes) or 1, self._problem.relation))
+        return answer
+
+    def group_moments(self, query: str, groups: Groups) -> Vector:
+        """Return the answer, and score it."""
+        answer, sums = self._oracle.group_moments(query, groups), []
+        layout = groups.layout(self._columns)
+        p = layout.widths.count(1)
+        for rows in self._rows:
+            numbers = rows[:, self._columns.is_number][:, :p]
+            u = (2 * numbers - layout.low - layout.high) / (layout.high - layout.low)
+            sums.append((np.hstack((u, u**2)).T @ self._grouped(rows, groups)).ravel())
+        self._counted(query, answer, sums, count_bounds.group_moments(p, self._problem.relation))
         return answer
 
     def products(self, query: str, center: Vector) -> Vector:
@@ -67,7 +93,7 @@ class CountingAttacker:
         for rows in self._rows:
             centered = (rows - center)[:, is_number]
             means.append((centered.T @ centered)[upper] * weights / problem.slots)
-        bound = moment_bounds.products(self._columns, center, problem.relation)
+        bound = count_bounds.products(self._columns, center, problem.relation)
         self._scored(query, answer * self.moments.share, means, bound / problem.n)
         return answer
 
@@ -82,8 +108,27 @@ class CountingAttacker:
                 predicted_bins = (bins / (1 + np.exp(-margins))).astype(int).clip(0, bins - 1)
                 table = np.bincount((y > 0) * bins + predicted_bins, minlength=2 * bins)
             counts.append(table.astype(float))
-        self._counted(query, answer, counts, moment_bounds.cells(self._problem.relation))
+        self._counted(query, answer, counts, count_bounds.cells(self._problem.relation))
         return answer
+
+    def _grouped(self, rows: Vector, groups: Groups) -> Vector:
+        """Return whether each row is in each group: (rows, groups) of 0 and 1."""
+        features = self._coded(rows, rows[:, self._columns.is_number])
+        widths = self._columns.widths[: groups.by]
+        group = np.ravel_multi_index([f.astype(int) for f in features[: groups.by]], widths) if widths else 0
+        inside: Vector = np.zeros((len(rows), groups.count(self._columns)))
+        inside[np.arange(len(rows)), group] = 1.0
+        for condition in groups.where:
+            code = features[condition.feature]
+            is_inside = np.any([(low <= code) & (code <= high) for low, high in condition.ranges], axis=0)
+            inside[is_inside == condition.is_negated] = 0.0
+        return inside
+
+    def _coded(self, rows: Vector, numbers: Vector) -> list[Vector]:
+        """Return the code of each feature, with these columns for its numbers."""
+        number, columns = iter(numbers.T), self._columns
+        starts = zip(columns.starts.tolist(), columns.widths, strict=True)
+        return [next(number) if width == 1 else rows[:, at : at + width].argmax(axis=1) for at, width in starts]
 
     def _parts(self, rows: Vector, bins: int) -> Vector:
         low, high = self._columns.low, self._columns.high

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers import kernels, moment_bounds
+from solvers import count_bounds, kernels
 from solvers.bounds import Reads
 from solvers.columns import Columns
 from solvers.data_access.data import Data, Slots, Work, listed
@@ -15,7 +15,7 @@ from solvers.data_access.moment_sums import columns_of, numbers_of, range_of
 from solvers.data_access.rows import entries_of
 from solvers.problem import Problem, Vector
 
-_SINGLE_ROUNDING = 2.0**-23  # largest relative error of a double that is stored as a single: one ulp
+SINGLE_ROUNDING = 2.0**-23  # largest relative error of a double that is stored as a single: one ulp
 _LARGEST_MARGIN = 30.0  # beyond it a score is in the first or the last bin
 Sum = Callable[[Slots], NDArray[Any]]
 
@@ -33,7 +33,7 @@ class Histograms(Work):
         first = self.bins * np.arange(columns_of(data).widths.count(1))
 
         def counted(rows: Slots) -> NDArray[Any]:
-            parts = _parts(data, rows, self.bins) + first
+            parts = parts_of(data, rows, self.bins) + first
             weights = np.repeat(data.present(rows), len(first)).astype(np.float64)
             return np.bincount(parts.ravel(), weights, minlength=len(first) * self.bins)
 
@@ -70,7 +70,7 @@ class Cells(Work):
         is_number = np.array(widths) == 1
 
         def counted(rows: Slots) -> NDArray[Any]:
-            numbers, codes = _parts(data, rows, self.bins), _codes(data, rows)
+            numbers, codes = parts_of(data, rows, self.bins), codes_of(data, rows)
             cells = numbers @ steps[is_number] + codes @ steps[~is_number]
             return np.bincount(cells, data.present(rows).astype(np.float64), minlength=int(np.prod(sizes)))
 
@@ -102,7 +102,7 @@ class Products(Work):
 class Scores(Work):
     """The number of records in each cell of target and prediction of a public model: (cells,).
 
-    The cells are those of `moment_bounds.scored`. A cell depends on one record and on public numbers only. All records
+    The cells are those of `count_bounds.scored`. A cell depends on one record and on public numbers only. All records
     take the same operations, whatever their values are; a margin that is not finite counts as 0.
 
     Parameters
@@ -120,7 +120,7 @@ class Scores(Work):
 
     def on(self, data: Data) -> Sum:
         """Return the counts in a piece."""
-        size, scored = moment_bounds.scored(data.problem, self.bins), _score(data.problem, self.bins, self.clip)
+        size, scored = count_bounds.scored(data.problem, self.bins), _score(data.problem, self.bins, self.clip)
 
         def counted(rows: Slots) -> NDArray[Any]:
             with np.errstate(all="ignore"):
@@ -149,7 +149,7 @@ def _margins(data: Data, rows: Slots, W: Vector) -> Vector:
     """Return the margins, (rows, K), each computed from its own record."""
     if data.is_sparse:
         return np.column_stack([kernels.margins_of(data.records, w, listed(rows)) for w in W])
-    numbers, codes = numbers_of(data, rows, np.zeros(data.problem.d - 1)), _codes(data, rows)
+    numbers, codes = numbers_of(data, rows, np.zeros(data.problem.d - 1)), codes_of(data, rows)
     number, block, columns = iter(numbers.T), iter(codes.T), columns_of(data)
     margins = np.tile(W[:, -1], (len(numbers), 1))
     for start, width in zip(columns.starts.tolist(), columns.widths, strict=True):
@@ -157,10 +157,10 @@ def _margins(data: Data, rows: Slots, W: Vector) -> Vector:
     return margins
 
 
-def _parts(data: Data, rows: Slots, bins: int) -> NDArray[np.int64]:
+def parts_of(data: Data, rows: Slots, bins: int) -> NDArray[np.int64]:
     """Return the part of its range that each number is in: (rows, p)."""
     numbers = numbers_of(data, rows, np.zeros(data.problem.d - 1))
-    return _part(numbers, columns_of(data), bins, rounding=_SINGLE_ROUNDING if data.records.is_single else 0.0)
+    return _part(numbers, columns_of(data), bins, rounding=SINGLE_ROUNDING if data.records.is_single else 0.0)
 
 
 def _part(
@@ -180,7 +180,7 @@ def _part(
     return np.asarray(np.clip(parts, 0, bins - 1).astype(np.int64))
 
 
-def _codes(data: Data, rows: Slots) -> NDArray[np.int64]:
+def codes_of(data: Data, rows: Slots) -> NDArray[np.int64]:
     """Return the category of each block: (rows, q)."""
     stored, categories = data.records.codes[rows], data.records.categories
     codes = np.zeros((len(stored), len(categories)), dtype=np.int64)

@@ -9,8 +9,8 @@ from solvers.oracles import Standardised
 from solvers.problem import Problem
 
 
-class Untouched:
-    """A preparation that passes stored rows to the method."""
+class WithoutQueries:
+    """A preparation without queries, which passes stored rows to the method unless a subclass frames them."""
 
     __slots__ = ()
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
@@ -33,7 +33,7 @@ class Untouched:
 
 
 @dataclass(frozen=True, slots=True)
-class Declared(Untouched):
+class Declared(WithoutQueries):
     """Rows as stored: numbers in [-1, 1] by their declared ends, categories one-hot, and a constant.
 
     Regularizer and domain act on the coefficients of these columns, as in the papers. At delta = 0 this is the only
@@ -48,7 +48,7 @@ class Declared(Untouched):
 
 
 @dataclass(frozen=True, slots=True)
-class ByMethod(Untouched):
+class ByMethod(WithoutQueries):
     """A preparation by the method, which standardises with queries of its own."""
 
     statement: ClassVar[str] = (

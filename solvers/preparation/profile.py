@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -11,13 +11,14 @@ from accounting.plan import Query
 from accounting.privacy import Privacy, sensitivity_factor
 from solvers.frame import Frame
 from solvers.oracles import Standardised
+from solvers.preparation.declared import WithoutQueries
 from solvers.preparation.moments import Moments
 from solvers.preparation.private import FLOOR, Private, framed
 from solvers.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)
-class ByProfile:
+class ByProfile(WithoutQueries):
     """Rows standardised as by `Private`, with moments that are already public.
 
     Parameters
@@ -29,7 +30,6 @@ class ByProfile:
     Proof: docs/proofs/preparation.md. Reference: docs/spec 17 (reuse), 22.
     """
 
-    __pydantic_config__: ClassVar[Any] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
     statement: ClassVar[str] = (
         "Rows are centered and scaled by the means and variances of a released profile, which is already paid for. "
         "The regularizer and the domain act on the standardized coefficients. The model is in the original columns."
@@ -68,14 +68,6 @@ class ByProfile:
         unit = sensitivity_factor(problem.relation) * math.sqrt(total) / mu
         moments = self.moments.coarsened(problem, lambda query: unit / math.sqrt(weights[query]))
         return replace(self, moments=moments)
-
-    def queries(self, problem: Problem, own: tuple[Query, ...]) -> tuple[Query, ...]:  # noqa: ARG002
-        """Return no queries."""
-        return ()
-
-    def bounds(self, problem: Problem) -> dict[str, tuple[float, int]]:  # noqa: ARG002
-        """Return no bounds."""
-        return {}
 
     def frame(self, oracle: Standardised, problem: Problem) -> Frame | None:  # noqa: ARG002
         """Return `public_frame`, which needs no answers."""

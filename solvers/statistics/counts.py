@@ -7,7 +7,7 @@ from pydantic import Field
 
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
-from solvers import moment_bounds
+from solvers import count_bounds
 from solvers.methods.run import Bounds
 from solvers.oracles import Counting
 from solvers.preparation import moments
@@ -48,7 +48,7 @@ class Counts(Statistic):
 
     def bounds(self, problem: Problem) -> Bounds:
         """Return 1/sqrt(2), or 1 under zero_out, because a record is in one cell."""
-        return {"cells": (moment_bounds.cells(problem.relation), self.size(problem))}
+        return {"cells": (count_bounds.cells(problem.relation), self.size(problem))}
 
     def size(self, problem: Problem) -> int:
         """Return the number of cells."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
-from solvers import moment_bounds
+from solvers import count_bounds
 from solvers.methods.run import Bounds
 from solvers.oracles import Counting
 from solvers.preparation import moments
@@ -45,7 +45,7 @@ class Covariance(Statistic):
     def bounds(self, problem: Problem) -> Bounds:
         """Return the bounds; that of the products is largest if m is an end of each range."""
         columns, p = moments.columns_of(problem), numbers(problem)
-        moved = moment_bounds.products(columns, columns.low, problem.relation)
+        moved = count_bounds.products(columns, columns.low, problem.relation)
         return {
             "means": moments.bounds(problem)["means"],
             "products": (moved / problem.n, p * (p + 1) // 2),

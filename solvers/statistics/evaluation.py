@@ -8,7 +8,7 @@ from pydantic import Field
 
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
-from solvers import moment_bounds
+from solvers import count_bounds
 from solvers.methods.run import Bounds
 from solvers.oracles import Counting
 from solvers.problem import Problem, Vector
@@ -68,11 +68,11 @@ class Evaluation(Statistic):
 
     def bounds(self, problem: Problem) -> Bounds:
         """Return 1/sqrt(2), or 1 under zero_out, because a record is in one cell."""
-        return {"scores": (moment_bounds.cells(problem.relation), self.size(problem))}
+        return {"scores": (count_bounds.cells(problem.relation), self.size(problem))}
 
     def size(self, problem: Problem) -> int:
         """Return the number of cells."""
-        return moment_bounds.scored(problem, self.bins)
+        return count_bounds.scored(problem, self.bins)
 
     def run(self, oracle: Counting, problem: Problem) -> Vector:  # noqa: ARG002
         """Return the counts, class by class."""

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
-from solvers import moment_bounds
+from solvers import count_bounds
 from solvers.methods.run import Bounds
 from solvers.oracles import Counting
 from solvers.preparation import moments
@@ -55,7 +55,7 @@ class Profile(Statistic):
     def bounds(self, problem: Problem) -> Bounds:
         """Return the bounds of the moments and of the counts; a record is in one bin of each of p numbers."""
         bounds, p = moments.bounds(problem), numbers(problem)
-        moved = moment_bounds.counts(moments.columns_of(problem), problem.relation)
+        moved = count_bounds.counts(moments.columns_of(problem), problem.relation)
         return bounds | {"histograms": (moved, p * self.bins)} if p else bounds
 
     def size(self, problem: Problem) -> int:

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
-from solvers import moment_bounds
+from solvers import count_bounds
 from solvers.methods.run import Bounds
 from solvers.oracles import Counting
 from solvers.preparation import moments
@@ -58,7 +58,7 @@ class Quantiles(Statistic):
 
     def bounds(self, problem: Problem) -> Bounds:
         """Return sqrt(p / 2), or sqrt(p) under zero_out, because a record is in one bin of each number."""
-        moved = moment_bounds.counts(moments.columns_of(problem), problem.relation)
+        moved = count_bounds.counts(moments.columns_of(problem), problem.relation)
         bounds: Bounds = {"histograms": (moved, self.bins * numbers(problem))}
         return bounds | {query.name: moments.bounds(problem)[query.name] for query in self.queries(problem)[:-1]}
 

@@ -538,6 +538,24 @@ def test_counts_of_several_columns_are_one_histogram_each_unless_a_cross_table_i
     assert [axis["column"]["name"] for axis in axes] == ["sex", "income"]
 
 
+def test_the_form_of_table1_has_the_groups_and_the_conditions(shared: Service) -> None:
+    dataset = shared.dataset()
+    part = f"/pages/datasets/{dataset}"
+    assert 'name="by:' not in visit(shared, STEWARD, f"{part}/fields?kind=statistic", "POST", data={"key": "c"}).text
+    sent = {"method.name": "table1", "by:sex": "on", "columns:age": "on", "privacy.epsilon": "0.2", "key": "c"}
+    sent |= {"where.0.column": "age", "where.0.op": ">=", "where.0.value": "30"}
+    fields = visit(shared, STEWARD, f"{part}/fields?kind=statistic", "POST", data=sent).text
+    shown = [f'name="{name}"' in fields for name in ("by:sex", "by:age", "where.0.value")]
+    assert shown == [True, False, True]
+    price = visit(shared, STEWARD, f"{part}/quote?kind=statistic", "POST", data=sent).text
+    assert "mean in groups of equal size" in price
+    made = visit(shared, STEWARD, f"{part}/jobs?kind=statistic", "POST", data=sent)
+    job = shared.finished(made.headers["Location"].rpartition("/")[2])
+    result = shared.call("steward", "GET", f"/v1/jobs/{job['id']}/statistic").json()["result"]
+    assert result["where"] == [{"column": "age", "op": ">=", "value": 30.0}]
+    assert [column["name"] for column in result["by"]] == ["sex"]
+
+
 def test_a_form_begins_with_what_it_still_needs_and_not_with_an_error(shared: Service) -> None:
     place = f"/pages/datasets/{shared.dataset()}"
     for kind, field in (("model", "target"), ("statistic", "method")):

@@ -105,6 +105,18 @@ def test_means_quantiles_and_correlations(shared: Service) -> None:
     assert {(name, *map(_told, row)) for name, row in zip(found["columns"], found["correlation"], strict=True)} <= rows
 
 
+def test_groups_of_rows(shared: Service) -> None:
+    where = [{"column": "age", "op": ">=", "value": 30}]
+    privacy, by = {"epsilon": 0.9}, ["sex"]
+    found, rows = _statistic(shared, {"name": "table1"}, by=by, columns=["age", "income"], where=where, privacy=privacy)
+    groups = found["groups"]
+    assert [group["levels"] for group in groups] == [["f"], ["m"], [None]]
+    means = [_told(group["numbers"][0]["mean"]) for group in groups]
+    low = [_told(group["categories"][0]["shares"] and group["categories"][0]["shares"][0]) for group in groups]
+    assert {("", "f", "m", "(other)"), ("age, mean", *means), ("income = low", *low)} <= rows
+    assert ("age", *(_told(group["numbers"][0]["difference"]) for group in groups[1:])) in rows
+
+
 def test_a_profile(shared: Service) -> None:
     found, rows = _statistic(shared, {"name": "profile"})
     age, sex, income = found["columns"]

@@ -51,6 +51,7 @@ SHARED = {
     "evaluation_numbers": ("evaluation",),
     "evaluation_persons": ("evaluation", "profile_persons"),
     "means": ("profile_persons",),
+    "table1_persons": ("table1", "profile_persons"),
     "quantiles": ("profile_persons",),
     "quantiles_persons": ("profile_persons",),
 }

@@ -14,7 +14,7 @@ from accounting.filter import Filter
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query, ReleasePlan
 from accounting.privacy import Privacy
-from solvers import moment_bounds
+from solvers import count_bounds
 from tests.support.measured import drawing, line, text
 
 FOLDER = Path(__file__).parents[2] / "docs/pictures"
@@ -34,7 +34,7 @@ def release(privacy: Privacy) -> ReleasePlan:
 def within(epsilon: float, max_rows: int = 1) -> float:
     """Return the distance within which 95 of 100 noisy counts are of the exact one."""
     (query,) = release(Privacy(epsilon, DELTA)).plan.queries
-    return _WIDE * max_rows * query.mechanism.std(query.noise_multiplier, moment_bounds.cells(), 1)
+    return _WIDE * max_rows * query.mechanism.std(query.noise_multiplier, count_bounds.cells(), 1)
 
 
 def spending() -> list[float]:

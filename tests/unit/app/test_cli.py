@@ -274,6 +274,11 @@ def test_statistics_are_priced_released_told_drawn_and_receipted(
     assert (code, len(re.findall(r"\bage\b", told))) == (0, 3)  # an identifier may hold these letters
     code, told, _ = run("stats", "covariance", name, "age", "--epsilon", "0.1")
     assert (code, "1 [1, 1]" in told) == (0, True)
+    groups = ("stats", "table1", name, "age", "income", "--by", "sex", "--epsilon", "0.2")
+    code, told, _ = run(*groups, "--where", "age >= 30")
+    assert (code, "Groups by sex, where age >= 30" in told, "income = high" in told) == (0, True, True)
+    assert "interval width" in run(*groups, "--quote")[1]
+    assert run(*groups, "--where", "age")[0] == 2
 
 
 @pytest.mark.slow

@@ -528,6 +528,21 @@ def test_wrong_and_missing_keywords_are_named_with_the_callers_class() -> None:
         _ = AsyncClient("http://x").forecast(dataset="d", target="y", wnated=0.9)  # type: ignore[call-arg]
 
 
+def test_table1_sends_the_groups_and_reads_conditions_from_text() -> None:
+    bodies = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        bodies.append(json.loads(request.content))
+        return httpx.Response(202, json=_job())
+
+    older, female = {"column": "age", "op": ">=", "value": 65}, {"column": "sex", "op": "==", "value": "f"}
+    with _client(answer) as purse:
+        purse.statistics.table1(dataset="ds_a", by="ward", privacy=0.5)
+        purse.statistics.table1(dataset="ds_a", by=("ward",), columns=["y"], where=["age >= 65", female], privacy=0.5)
+    request = {"dataset": "ds_a", "by": ["ward"], "method": {"name": "table1"}, "privacy": {"epsilon": 0.5}}
+    assert bodies == [request, request | {"columns": ["y"], "where": [older, female]}]
+
+
 def test_signatures_list_every_option_and_these_are_the_fields_of_the_requests() -> None:
     """An option that the service learns is added to the client's types, or this test fails."""
     job, evaluation = {*JobRequest.model_fields, *StatisticRequest.model_fields}, {*EvaluationBody.model_fields}

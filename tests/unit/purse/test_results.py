@@ -76,6 +76,35 @@ COVARIANCE = {
     "noise_std": [[0.1, 0.1], [0.1, 0.1]],
     "correlation": [[INTERVAL] * 2] * 2,
 }
+TABLE1 = {
+    "name": "table1",
+    "by": [SEX],
+    "where": [],
+    "categories": [],
+    "noise_std": 1.0,
+    "within": 2.0,
+    "least_rows": 10.0,
+    "groups": [
+        {
+            "levels": [level],
+            "count": 20.0,
+            "resolved": True,
+            "reason": None,
+            "numbers": [
+                {
+                    "column": "age",
+                    "mean": MEASURED,
+                    "std": INTERVAL,
+                    "quantiles": [{"share": 0.5, "at": INTERVAL}],
+                    "difference": None,
+                    "sum": INTERVAL,
+                }
+            ],
+            "categories": [],
+        }
+        for level in ("f", "<m>", None)
+    ],
+}
 FORECAST = {
     "dataset": "ds_a",
     "target": "age",
@@ -120,6 +149,11 @@ RESULTS: dict[str, tuple[Tabular, list[str], int]] = {
         _statistic(COVARIANCE),
         ["first", "second", "covariance", "noise_std", "correlation", "low", "high"],
         3,
+    ),
+    "table1": (
+        _statistic(TABLE1),
+        ["group", "column", "fact", "value", "low", "high", "noise_low", "noise_high"],
+        15,
     ),
     "two classes": (_evaluation(_two_classes()), ["measure", "value", "low", "high", "noise_low", "noise_high"], 2),
     "residuals": (_evaluation(RESIDUALS), ["measure", "value", "low", "high", "noise_low", "noise_high"], 2),

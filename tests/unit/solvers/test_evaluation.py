@@ -12,7 +12,7 @@ from accounting import Privacy
 from accounting.divergences.gaussian import gauss_mu
 from accounting.noise import Noise
 from accounting.privacy import Unit
-from solvers import Problem, moment_bounds, plan
+from solvers import Problem, count_bounds, plan
 from solvers.columns import Columns
 from solvers.data_access import inputs
 from solvers.data_access.count_sums import Scores
@@ -124,7 +124,7 @@ class TestEachKind:
 
         with patch.object(Scores, "on", shifted):
             assert complaints(quote, X, y, other) != []
-        halved = patch.object(moment_bounds, "cells", lambda _: math.sqrt(1 / 2) / 2)
+        halved = patch.object(count_bounds, "cells", lambda _: math.sqrt(1 / 2) / 2)
         with halved:
             assert complaints(quote, X, y, other) != []
 

@@ -12,7 +12,7 @@ from accounting.calibration import certify
 from accounting.divergences.gaussian import gauss_mu
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
-from solvers import Problem, moment_bounds, plan, solve
+from solvers import Problem, count_bounds, moment_bounds, plan, solve
 from solvers.columns import Columns
 from solvers.data_access import inputs
 from solvers.data_access.counting import CountingOracle
@@ -108,7 +108,7 @@ class TestProfile:
     @pytest.mark.parametrize(
         ("owner", "name", "mutant"),
         [
-            (moment_bounds, "counts", lambda *_: math.sqrt(2) / 2),
+            (count_bounds, "counts", lambda *_: math.sqrt(2) / 2),
             (moment_bounds, "diameter", lambda columns: math.sqrt(2 * len(columns.widths))),
             (moment_bounds, "variances", lambda *_: 0.05),
         ],

@@ -15,7 +15,7 @@ from accounting.errors import OutOfPlan
 from accounting.mechanisms import Gaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery, Query
-from solvers import methods, moment_bounds
+from solvers import count_bounds, methods, moment_bounds
 from solvers.columns import Columns
 from solvers.data_access import inputs, standardised
 from solvers.data_access.access import DataAccess
@@ -95,7 +95,7 @@ def test_their_bounds_are_attained() -> None:
     assert min(shares) > 0.7  # squares that are shortened have that l1 norm, and need not be in one coordinate
 
 
-@pytest.mark.parametrize("module", [moment_bounds, standardised])
+@pytest.mark.parametrize("module", [moment_bounds, count_bounds, standardised])
 def test_mutant_half_of_the_distance_of_two_records_is_caught(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As under replace_one: too little for a count, a square or a distance that a null record has not."""
     monkeypatch.setattr(module, "sensitivity_factor", lambda _relation: 2.0)

@@ -12,31 +12,38 @@ from accounting.calibration import certify
 from accounting.divergences.gaussian import gauss_mu
 from accounting.errors import OutOfPlan
 from accounting.noise import Noise
-from accounting.privacy import Unit
-from solvers import Problem, moment_bounds, plan
+from accounting.privacy import Relation, Unit
+from solvers import Problem, count_bounds, plan
 from solvers.columns import Columns
 from solvers.data_access import inputs
 from solvers.data_access.count_sums import Cells, Products
 from solvers.data_access.data import Data
+from solvers.data_access.group_sums import GroupCounts, GroupMoments
 from solvers.data_access.rows import Coded
 from solvers.errors import NeedsDelta, Unsuitable
+from solvers.groups import Condition, Groups
 from solvers.losses import Squared
 from solvers.oracles import Counting
 from solvers.problem import Vector
 from solvers.solve import run
-from solvers.statistics import AnyStatistic, Counts, Covariance, Means, Quantiles
-from tests.support.coupled import complaints
+from solvers.statistics import AnyStatistic, Counts, Covariance, Means, Quantiles, Table1
+from tests.support.coupled import complaints, complaints_of_each
 from tests.support.seeded import SeededBits
 
 N = 600
 MIXED = Columns((1, 300, 1), ((-1.0, 1.0), (0.0, 1.0)))  # a code of two bytes
 LINE = Columns((1, 1, 1), ((-1.0, 1.0), (0.0, 1.0), (-0.5, 1.0)))
+GROUPED = Columns((3, 2, 1, 300, 1, 1), ((-1.0, 1.0), (0.0, 1.0), (-0.5, 1.0)))
+WHERE = (Condition(2, ((-0.5, 0.0),), is_negated=True), Condition(3, ((7.0, 7.0), (9.0, 9.0)), is_negated=True))
+TABLE1 = Table1(Groups(by=2, described=3, where=WHERE), bins=4)
+MIXED_GROUPS = Columns((300, 1))
 PRIVACY, SURE = Privacy(1.0, 1e-6), Privacy(100.0, 1e-2)
 ALL: list[tuple[AnyStatistic, Columns]] = [
     (Counts(bins=4), MIXED),
     (Means(), MIXED),
     (Quantiles(bins=8), LINE),
     (Covariance(), LINE),
+    (TABLE1, GROUPED),
 ]
 NAMES = [str(statistic.name) for statistic, _ in ALL]
 
@@ -119,6 +126,103 @@ def test_means_and_covariances_are_those_of_the_columns() -> None:
     assert told[3:] == pytest.approx(exact, abs=0.01)
 
 
+def test_groups_are_counted_and_described_as_a_loop_over_rows_does() -> None:
+    X = rows_of(GROUPED)
+    sums, squares = np.zeros((2, 3, 2)), np.zeros((2, 3, 2))
+    counts, parts = np.zeros((3, 2)), [np.zeros((3, 2, size)) for size in (4, 300, 4)]
+    for sex, ward, x, drug, y in zip(
+        X[:, :3].argmax(1), X[:, 3:5].argmax(1), X[:, 5], X[:, 6:306].argmax(1), X[:, 306], strict=True
+    ):
+        if not -0.5 <= x <= 0 and drug not in (7, 9):
+            u = np.array([x, 2 * y - 1])
+            counts[sex, ward] += 1
+            sums[:, sex, ward] += u
+            squares[:, sex, ward] += u**2
+            for part, at in zip(parts, (min(int(2 * x + 2), 3), drug, min(int(4 * y), 3)), strict=True):
+                part[sex, ward, at] += 1
+    data = inputs.of_arrays(X, np.zeros(N), problem_of(GROUPED))
+    assert data.total(GroupCounts(TABLE1.groups, 0)).tolist() == counts.ravel().tolist()
+    assert data.total(GroupCounts(TABLE1.groups, 4)).tolist() == np.concatenate([p.ravel() for p in parts]).tolist()
+    moments = data.total(GroupMoments(TABLE1.groups))
+    assert moments == pytest.approx(np.concatenate((sums, squares)).reshape(4, 6), abs=1e-9)
+    answers = answers_of(TABLE1, X, problem_of(GROUPED))
+    for found, exact in zip(TABLE1.unpack(problem_of(GROUPED), answers)[:3], (counts, sums, squares), strict=True):
+        assert found.ravel() == pytest.approx(exact.ravel(), abs=8)
+
+
+@pytest.mark.parametrize("p", [1, 2, 5])
+def test_moments_of_two_records_are_as_far_apart_as_their_bound_says(p: int) -> None:
+    """In the same group, in two groups, and against a record that fails the conditions; corners attain the bound."""
+    rng = np.random.default_rng(1)
+    u, v = (
+        np.where(rng.random((20_000, p)) < 0.3, np.sign(rng.normal(size=(20_000, p))), rng.uniform(-1, 1, p))
+        for _ in "uv"
+    )
+    u[0], v[0] = 1.0, -1.0
+    one, two = (np.hstack((each, each**2)) for each in (u, v))
+    same, apart = np.linalg.norm(one - two, axis=1), np.hypot(np.linalg.norm(one, axis=1), np.linalg.norm(two, axis=1))
+    for distance in (same, apart):
+        assert distance.max() == pytest.approx(2 * count_bounds.group_moments(p))
+    assert np.linalg.norm(one, axis=1).max() == pytest.approx(count_bounds.group_moments(p, "zero_out"))
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
+def test_a_persons_rows_in_many_groups_move_no_answer_by_more_than_its_bound(relation: Relation) -> None:
+    k = 3
+    problem = problem_of(GROUPED, unit=Unit("person", k), relation=relation)
+    X, held = rows_of(GROUPED, N * k), np.random.default_rng(4).random(N * k) < 0.5
+    mine, numbers = slice(7 * k, 8 * k), [5, 306, 307]
+    one = np.zeros((k, GROUPED.d))
+    one[:, [0, 3, 6, -1]], one[:, numbers] = 1.0, GROUPED.high
+    spread, low = one.copy(), one.copy()
+    spread[:, :3], spread[:, 6:9] = np.eye(3), np.eye(3)
+    low[:, numbers] = GROUPED.low
+    low[:, :3] = [0.0, 1.0, 0.0]
+    X[mine], held[mine] = one, True
+    absent = held.copy()
+    absent[mine] = False
+    others = [(low, held), (spread, held), (low, absent)] if relation == "replace_one" else [(one, absent)]
+    quote = plan(TABLE1, problem, PRIVACY)
+    assert complaints_of_each(quote, X, np.zeros(N * k), [((row, 0.0), here) for row, here in others], held) == []
+
+
+@pytest.mark.parametrize(
+    ("groups", "bins", "reason"),
+    [
+        (Groups(by=3, described=1), 4, "is a number"),
+        (Groups(by=2, described=0), 4, "no column is described"),
+        (Groups(by=2, described=9), 4, "must count features"),
+        (Groups(by=-1), 4, "must count features"),
+        (Groups(where=(Condition(6, ()),)), 4, "names no feature"),
+        (Groups(by=1), 257, "bins"),
+    ],
+)
+def test_groups_that_do_not_fit_the_columns_are_refused(groups: Groups, bins: int, reason: str) -> None:
+    with pytest.raises(Unsuitable, match=reason):
+        plan(Table1(groups, bins), problem_of(GROUPED), PRIVACY)
+
+
+def test_too_many_groups_are_refused() -> None:
+    with pytest.raises(Unsuitable, match="at most 128 groups"):
+        plan(Table1(Groups(by=1)), problem_of(MIXED_GROUPS), PRIVACY)
+
+
+@pytest.mark.parametrize("code", [0.25, 0.1, -1 / 3])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_a_stored_code_at_the_end_of_a_condition_is_inside(code: float, kind: Any) -> None:
+    columns = Columns((1,))
+    problem = problem_of(columns, 3)
+    stored = Coded(np.array([[code], [code - 1e-3], [code + 1e-3]], dtype=kind), np.zeros((3, 0), dtype=np.uint8), (0,))
+    data = Data.coded(stored, np.zeros(3), problem)
+    for ranges, is_negated, expected in (
+        (((code, 2.0),), False, 2.0),
+        (((-2.0, code),), True, 1.0),
+        (((code, code),), False, 1.0),
+        (((code, code),), True, 2.0),
+    ):
+        assert data.total(GroupCounts(Groups(where=(Condition(0, ranges, is_negated),)), 0)) == [expected]
+
+
 def test_what_cannot_be_had_is_refused() -> None:
     for statistic in (Quantiles(), Covariance()):
         with pytest.raises(Unsuitable, match="are categories"):
@@ -142,8 +246,16 @@ def test_what_cannot_be_had_is_refused() -> None:
         (ALL[0], "cells", lambda *_: 0.5),
         (ALL[2], "counts", lambda *_: math.sqrt(2) / 2),
         (ALL[3], "products", lambda *_: 0.05),
+        (ALL[4], "group_parts", lambda *_: 0.5),
+        (ALL[4], "group_moments", lambda *_: 1.0),
     ],
-    ids=["a cell is left or entered", "one column alone is counted", "products of a narrower column"],
+    ids=[
+        "a cell is left or entered",
+        "one column alone is counted",
+        "products of a narrower column",
+        "a group is left or entered",
+        "one column alone is added up",
+    ],
 )
 def test_a_forgotten_sensitivity_is_caught(
     statistic: tuple[AnyStatistic, Columns], name: str, mutant: Any, monkeypatch: pytest.MonkeyPatch
@@ -156,7 +268,7 @@ def test_a_forgotten_sensitivity_is_caught(
     quote = plan(asked, problem_of(columns), PRIVACY)
     assert complaints(quote, X, np.zeros(N), (far, 0.0)) == []
     with monkeypatch.context() as patch:
-        patch.setattr(moment_bounds, name, mutant)
+        patch.setattr(count_bounds, name, mutant)
         assert complaints(quote, X, np.zeros(N), (far, 0.0)) != []
 
 
@@ -166,13 +278,13 @@ def test_products_of_two_records_are_as_far_apart_as_their_bound_says() -> None:
     for p in (1, 2, 5):
         columns = Columns((1,) * p)
         center = rng.uniform(-0.5, 0.5, p) if p > 1 else np.zeros(1)
-        bound = 2 * moment_bounds.products(columns, center)
+        bound = 2 * count_bounds.products(columns, center)
         x, y = (np.sign(rng.normal(size=(4000, p))) - center for _ in range(2))
         x[0] *= 0.0
         moved = np.linalg.norm(x[:, :, None] * x[:, None] - y[:, :, None] * y[:, None], axis=(1, 2))
         assert moved.max() <= bound * (1 + 1e-12)
-    assert moment_bounds.products(Columns((1,)), np.zeros(1)) == 0.5
-    whole = moment_bounds.products(Columns((1, 1)), np.zeros(2))
+    assert count_bounds.products(Columns((1,)), np.zeros(1)) == 0.5
+    whole = count_bounds.products(Columns((1, 1)), np.zeros(2))
     ends = np.array([[1.0, 1.0], [1.0, -1.0]])
     assert np.linalg.norm(np.outer(*ends[[0, 0]]) - np.outer(*ends[[1, 1]])) == pytest.approx(2 * whole)
 
@@ -188,12 +300,12 @@ def test_persons_rows_weigh_less_and_their_number_is_noisy(statistic: AnyStatist
     told, *_ = run(quote.method, problem, data, quote.release, Noise(SeededBits(3)))
     rows = replace(problem, n=int(here.sum()), unit=Unit())
     alone = answers_of(statistic, X[here], rows)
-    if isinstance(statistic, Counts | Quantiles):
+    if isinstance(statistic, Counts | Quantiles | Table1):
         size = statistic.size(rows)
         assert told[:size] == pytest.approx(alone[:size] / k, abs=12)
     else:
         assert told[:-1] == pytest.approx(alone, abs=0.03)
-    if not isinstance(statistic, Counts):
+    if not isinstance(statistic, Counts | Table1):
         assert told[-1] == pytest.approx(here.mean(), abs=0.02)
 
 

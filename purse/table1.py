@@ -1,0 +1,151 @@
+"""Table 1 as people read it: a column for each group, a row for each described number or category."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from purse.tables import Cell, Estimate, Table
+from purse.wire.evaluations import Measured
+from purse.wire.profiles import Interval
+from purse.wire.statistics import Group, GroupCategories, GroupNumber, Table1Result
+
+OTHER_LEVEL = "(other)"
+Dates = Mapping[str, str | None]
+FIELDS = ("value", "low", "high", "noise_low", "noise_high")
+
+
+_CONDITION = re.compile(r"\s*(?P<column>.+?)\s*(?P<op>==|!=|<=|>=|<|>|\bin\b)\s*(?P<value>[^=\s].*?)\s*")
+
+
+def condition(text: str) -> dict[str, Any]:
+    """Return the condition of a text such as `age >= 65`, `ward in a, b` or `code == "1"`.
+
+    A value in double quotes is text also if it is a number.
+
+    Raises
+    ------
+    ValueError
+        if the text has no operator, or nothing on one side of it.
+    """
+    parts = _CONDITION.fullmatch(text)
+    if parts is None:
+        raise ValueError(f"{text!r} is not a condition. Write a column, ==, !=, <, <=, >, >= or in, and a value")
+    value = parts["value"]
+    values = [_value(part.strip()) for part in value.split(",")] if parts["op"] == "in" else _value(value)
+    return {"column": parts["column"], "op": parts["op"], "value": values}
+
+
+def _value(text: str) -> float | str:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, int | float | str) and not isinstance(value, bool) else text
+
+
+def tables(result: Table1Result, dates: Dates) -> Iterator[Table]:
+    """Yield the groups described, their differences from the first group, and each number's means as bars."""
+    names = list(map(name, result.groups))
+    note = (
+        f"A group is described if its released count is at least {result.least_rows:.3g}. Intervals of means and "
+        "shares cover noise and sampling, all others noise alone."
+    )
+    counts = (Estimate(each.count, *_around(each.count, result.within)) for each in result.groups)
+    described = _rows(result, result.groups, lambda each: _number(each, dates), lambda each: each.shares)
+    yield Table(("", *names), [("rows", *counts), *described], title(result), note)
+    if len(names) > 1:
+        compared = result.groups[1:]
+        rows = _rows(result, compared, lambda each: {"": _estimate(each.difference)}, lambda each: each.differences)
+        caption = f"Differences from {names[0]}"
+        yield Table(("", *names[1:]), rows, caption, "Intervals cover noise and sampling.")
+    for index, number in enumerate(result.groups[0].numbers):
+        means = zip(names, (group.numbers[index].mean for group in result.groups), strict=True)
+        bars = [(group, _estimate(mean, dates.get(number.column))) for group, mean in means if mean is not None]
+        if bars:
+            yield Table(("group", "mean"), bars, f"Mean of {number.column}", look="bars")
+
+
+def title(result: Table1Result) -> str:
+    """Return the columns that group, and the conditions."""
+    where = [f"{each.column} {each.op} {_text(each.value)}" for each in result.where]
+    by = f"Groups by {' and '.join(column.name for column in result.by)}"
+    return f"{by}, where {' and '.join(where)}" if where else by
+
+
+def flat(result: Table1Result) -> Table:
+    """Return one row for each released number of each group."""
+    rows: list[tuple[object, ...]] = []
+    for group in result.groups:
+        rows.append((name(group), None, "count", group.count, None, None, *_around(group.count, result.within)))
+        facts = {(each.column, fact): ends for each in group.numbers for fact, ends in _facts(each).items()}
+        for each in group.categories:
+            for fact, shares in (("share", each.shares), ("difference", each.differences)):
+                levels = zip(_levels(result, each), shares or (), strict=False)
+                facts |= {(each.column, f"{fact} of {level}"): ends for level, ends in levels}
+        rows += [(name(group), *key, *_ends(ends)) for key, ends in facts.items() if ends is not None]
+    return Table(("group", "column", "fact", *FIELDS), rows)
+
+
+def _facts(number: GroupNumber) -> dict[str, Measured | Interval | None]:
+    quantiles = {f"quantile {point.share:g}": point.at for point in number.quantiles or ()}
+    return {"mean": number.mean, "difference": number.difference, "std": number.std, "sum": number.sum, **quantiles}
+
+
+def name(group: Group) -> str:
+    """Return the group's categories."""
+    return ", ".join(OTHER_LEVEL if level is None else level for level in group.levels)
+
+
+def _rows(
+    result: Table1Result,
+    groups: list[Group],
+    of_number: Callable[[GroupNumber], Mapping[str, Cell]],
+    of_category: Callable[[GroupCategories], list[Measured] | None],
+) -> list[tuple[Cell, ...]]:
+    """Return the rows of all described columns, with a cell for each group."""
+    rows: list[tuple[Cell, ...]] = []
+    for numbers in zip(*(group.numbers for group in groups), strict=True):
+        facts = [of_number(each) for each in numbers]
+        labels = (f"{numbers[0].column}, {fact}" if fact else numbers[0].column for fact in facts[0])
+        rows += [(label, *(own[fact] for own in facts)) for label, fact in zip(labels, facts[0], strict=True)]
+    for categories in zip(*(group.categories for group in groups), strict=True):
+        shares = [of_category(each) for each in categories]
+        for index, level in enumerate(_levels(result, categories[0])):
+            cells = (None if own is None else _estimate(own[index]) for own in shares)
+            rows.append((f"{categories[0].column} = {level}", *cells))
+    return rows
+
+
+def _number(number: GroupNumber, dates: Dates) -> dict[str, Cell]:
+    date = dates.get(number.column)
+    median = next((point.at for point in number.quantiles or () if point.share == 0.5), None)
+    facts: dict[str, Cell] = {"mean": _estimate(number.mean, date), "std": _estimate(number.std)}
+    facts["median"] = _estimate(median, date)
+    return facts if date else facts | {"sum": _estimate(number.sum)}
+
+
+def _levels(result: Table1Result, category: GroupCategories) -> list[str]:
+    [declared] = [column for column in result.categories if column.name == category.column]
+    return [*declared.categories, OTHER_LEVEL]
+
+
+def _estimate(ends: Measured | Interval | None, date: str | None = None) -> Estimate | None:
+    return None if ends is None else Estimate(ends.value, ends.low, ends.high, date)
+
+
+def _around(value: float, within: float) -> tuple[float, float]:
+    return value - within, value + within
+
+
+def _ends(ends: Measured | Interval) -> tuple[float | None, ...]:
+    """Return the value and the ends of its intervals. The interval of an `Interval` covers noise alone."""
+    if isinstance(ends, Measured):
+        return tuple(getattr(ends, field) for field in FIELDS)
+    return ends.value, None, None, ends.low, ends.high
+
+
+def _text(value: float | str | list[float | str]) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_text, value))
+    return value if isinstance(value, str) else f"{value:.15g}"
