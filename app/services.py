@@ -226,7 +226,7 @@ def _stop_spending(database: Database, wrong: str) -> None:
     """Refuse every write from now on, as a start on these ledgers is refused; readiness reports it."""
     database.is_closed_to_writes = True
     _LOG.critical(
-        "ledger_unsound: a ledger does not hold (%s), so nothing is charged any more: stop every server, and restore "
+        "ledger_unsound: a ledger is not valid (%s), so all charges are blocked: stop every server, and restore "
         "home and database from one backup",
         wrong,
     )

@@ -128,9 +128,11 @@ def verify_whole(entries: Sequence[Entry], heads: Iterable[Head] = ()) -> None:
     verify_chain(entries)
     for head in heads:
         if len(entries) < head.sequence:
-            raise LedgerInvalid(f"the chain ends at entry {len(entries)}, below the head {head}: its end is lost")
+            raise LedgerInvalid(f"the chain ends at entry {len(entries)}, before the head {head}: entries are missing")
         if entries[head.sequence - 1].hash != head.hash:
-            raise LedgerInvalid(f"the chain does not contain the head {head}: it was rewritten, or is another one")
+            raise LedgerInvalid(
+                f"the chain does not contain the head {head}: the ledger was rewritten, or is another one"
+            )
 
 
 def to_lines(entries: Iterable[Entry]) -> bytes:

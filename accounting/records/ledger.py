@@ -203,7 +203,7 @@ def step(state: LedgerState | None, event: LedgerEvent) -> LedgerState:
         case Charged(cost=cost, guarantee=guarantee, share=stated):
             charged = _charge(state, cost, guarantee)
             if stated is not None and stated != share(charged, cost):
-                raise LedgerInvalid("share: the charge must state the share that it takes")
+                raise LedgerInvalid("share: the charge must state the share that it uses")
             return charged
         case Refunded(cost=cost, whole=whole):
             return _refund(state, cost, whole)

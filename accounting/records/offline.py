@@ -40,7 +40,7 @@ def verify_ledger(entries: Sequence[Entry], heads: Collection[Head] = ()) -> Led
         if entry.kind == "external" and not _pays(
             _filter_at(entries, entry), cost_from_json(entry.body["cost"]), _outside(entries, entry)
         ):
-            raise LedgerInvalid(f"entry {entry.sequence} charges less than what ran elsewhere costs")
+            raise LedgerInvalid(f"entry {entry.sequence} charges less than its outside mechanism costs")
     return state
 
 

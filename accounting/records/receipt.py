@@ -99,7 +99,7 @@ def build(release: Release) -> Receipt:
 
     plan, transcript, entry = release.release_plan, release.transcript, release.entry
     if not plan.plan.covers(transcript):
-        raise ReceiptInvalid("transcript: more was answered than was planned")
+        raise ReceiptInvalid("transcript: the run has more answers than its plan")
     try:
         queries = plan_to_json(transcript)["queries"]
     except CodecError as error:

@@ -81,8 +81,8 @@ def _check_records(receipt: Receipt, plan: "Plan") -> None:
     misfits = [query.name for query in plan.queries if not query.mechanism.fits(n, unit)]
     if misfits:
         raise ReceiptInvalid(
-            f"the query {misfits[0]!r} is accounted for as of other records than the receipt states: of another "
-            "number, of batches or parts of less than one, or of single rows"
+            f"the query {misfits[0]!r} assumes other records than the receipt states: another number of records, "
+            "batches or parts of less than one record, or single rows"
         )
 
 

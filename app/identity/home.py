@@ -91,14 +91,14 @@ def _check_identity(connection: sa.Connection, home: Path, url: str) -> None:
     if stored is not None:
         home_identity = "no identity" if written is None else f"the identity {written}"
         raise Misplaced(
-            f"the database {url} is that of the service {stored}, and the home {home} has {home_identity}. Set "
+            f"the database {url} belongs to the service {stored}, but the home {home} has {home_identity}. Set "
             "PURSE_HOME and PURSE_DATABASE_URL to a home and a database of one service, or restore both from one backup"
         )
     present = _folders(home)
     if present and not named:
         raise Misplaced(
-            f"the home {home} holds {len(present)} datasets and the database {url} knows none, because it is new or "
-            f"belongs to another service. Set PURSE_DATABASE_URL to the correct database, restore it, or move "
+            f"the home {home} has {len(present)} datasets, but the database {url} names none of them, because it is "
+            "new or belongs to another service. Set PURSE_DATABASE_URL to the correct database, restore it, or move "
             f"{home / 'datasets'} away"
         )
     if not named <= present:

@@ -67,7 +67,7 @@ def refuse(results: Mapping[str, str | None]) -> None:
     wrong = [f"{dataset}: {error}" for dataset, error in results.items() if error is not None]
     if wrong:
         raise UnsoundLedger(
-            f"the ledger does not hold ({'; '.join(wrong)}), so nothing may be charged on it. Restore home and "
+            f"the ledger is not valid ({'; '.join(wrong)}), so nothing may be charged on it. Restore home and "
             "database from one backup"
         )
 

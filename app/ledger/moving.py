@@ -92,7 +92,7 @@ def _contents(connection: sa.Connection, keys: Jwks) -> Contents:
         wrong.append(f"{row.id}: no key of the home signed its receipt")
     if wrong:
         raise UnsoundLedger(
-            f"a ledger or a receipt does not hold ({'; '.join(wrong)}), so nothing was copied. Restore home and "
+            f"a ledger or a receipt is not valid ({'; '.join(wrong)}), so nothing was copied. Restore home and "
             "database from one backup"
         )
     heads = {ledger: store.head(connection, ledger) for ledger in results}

@@ -85,8 +85,8 @@ class BudgetAccountant:
         """
         if os.getpid() != self._process:
             raise ValueError(
-                "a BudgetAccountant is of the process that made it: in a fork of that, each would be a budget of its "
-                "own. Fit in one process (n_jobs=1, or joblib's threads)"
+                "a BudgetAccountant works only in the process that created it, because each fork would have its own "
+                "budget. Fit in one process (n_jobs=1, or joblib's threads)"
             )
         neighbors = (planned.plan.relation, unit.name)
         try:

@@ -60,7 +60,7 @@ def columns(bounds: Any, categories: Any, names: Sequence[Any]) -> tuple[Column,
     if bounds is None or isinstance(bounds, Mapping):
         ranges = _by_column("bounds", bounds or {}, names)
     elif isinstance(bounds, NumberColumn):
-        raise ValueError("a NumberColumn is of one column. Pass bounds={name: column}, or a list with one for each")
+        raise ValueError("a NumberColumn describes one column. Pass bounds={name: column}, or a list with one for each")
     elif not any(isinstance(end, _DECLARATIONS) or np.ndim(end) for end in bounds):
         ranges = {name: bounds for name in names if name not in blocks}
     elif len(bounds) == len(names):
@@ -69,7 +69,7 @@ def columns(bounds: Any, categories: Any, names: Sequence[Any]) -> tuple[Column,
         raise ValueError(f"bounds must be one pair, or {len(names)} declarations, one for each column")
     unclear = [str(name) for name in names if (name in blocks) == (name in ranges)]
     if unclear:
-        raise ValueError(f"each column has either bounds or categories. Look at {', '.join(unclear)}")
+        raise ValueError(f"each column must have bounds or categories, and not both. Correct {', '.join(unclear)}")
     return tuple(
         _category(_label(name), blocks[name]) if name in blocks else _number(name, ranges[name]).settled()
         for name in names

@@ -121,9 +121,9 @@ class DatasetSpec(Wire):
         if self.unit is not None and self.unit.column in {c.of for c in self.columns}:
             raise ValueError("the unit's column must not be stored. Leave it out of the columns")
         if self.unit is not None and self.storage == "partitions":
-            raise ValueError("persons' rows are laid out on one machine. Leave out storage, or the unit")
+            raise ValueError("persons cannot be protected in partitions. Leave out storage, or unit")
         if self.holdout is not None and self.storage == "partitions":
-            raise ValueError("records are parted on one machine. Leave out storage, or holdout")
+            raise ValueError("partitions cannot have a holdout set. Leave out storage, or holdout")
         if self.holdout is not None and len(self.kept_out.name) > MAX_NAME:
             raise ValueError("the holdout set is named after the dataset. Choose a shorter name")
         return self

@@ -76,7 +76,9 @@ class Dialect(Wire):
             raise ValueError("decimal and thousands must differ")
         parts = _DIRECTIVE.findall(self.date_format)
         if len(set(parts)) < len(parts) or "Y" not in parts or ("d" in parts and "m" not in parts):
-            raise ValueError("date_format must hold %Y, %m if it holds %d, and nothing twice")
+            raise ValueError(
+                "date_format must contain %Y, must contain %m if it contains %d, and must not repeat a code"
+            )
         return self
 
 

@@ -138,9 +138,9 @@ def test_what_was_answered_is_within_what_was_planned() -> None:
     assert found.holds
     assert found.recomputed_epsilon is not None
     assert found.recomputed_epsilon < 0.9 * built["epsilon"]
-    with pytest.raises(ReceiptInvalid, match="more was answered"):
+    with pytest.raises(ReceiptInvalid, match="more answers than"):
         make(transcript=Plan((replace(query, count=101),)))
-    with pytest.raises(ReceiptInvalid, match="more was answered"):
+    with pytest.raises(ReceiptInvalid, match="more answers than"):
         make(transcript=Plan((replace(query, noise_multiplier=query.noise_multiplier / 2),)))
 
 

@@ -138,7 +138,7 @@ def test_a_receipt_is_looked_up_in_an_export(purse: Purse) -> None:
     assert code == 0
     assert "has this release" in out
     code, _, err = purse(*verify, "--ledger", "cut.jsonl", "--head", "head.json")
-    assert (code, "end is lost" in err) == (1, True)
+    assert (code, "entries are missing" in err) == (1, True)
     code, _, err = purse(*verify, "--head", "head.json")
     assert (code, "purse: " in err, "head" in err) == (1, True, True)
     code, _, err = purse(*verify, "--ledger", "ledger.jsonl", "--keys", "strangers.json")
