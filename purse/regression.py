@@ -196,7 +196,9 @@ class Regression(Tabular):
         ]
         if inference.effective_rows is not None:
             facts.append(("effective rows", f"{inference.effective_rows:.0f} rows without privacy are as precise"))
-        facts += [(f"test of {test.column}", f"p = {test.p_value:.3g}") for test in inference.joint_tests]
+        for test in inference.joint_tests:
+            result = "not resolved" if test.p_value is None else f"p = {test.p_value:.3g}"
+            facts.append((f"test of {test.column}", result))
         table = self._as_table()
         return text.facts(facts) + text.table(table.headings, table.rows) + text.paragraph(inference.parameter)
 

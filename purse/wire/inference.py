@@ -53,8 +53,8 @@ class JointTest(Wire):
 
     column: Name
     """The category column."""
-    p_value: float
-    """p-value of the F test."""
+    p_value: float | None
+    """p-value of the F test. Null if a level with enough rows is not resolved."""
 
 
 class Inference(Wire):
@@ -73,7 +73,7 @@ class Inference(Wire):
     effective_rows: float | None
     """Number of records with which a table without privacy would have intervals as wide."""
     joint_tests: list[JointTest]
-    """Tests of the categories all of whose levels with enough rows are resolved."""
+    """A test of each category column."""
 
 
 class ExpectedTable(Wire):

@@ -84,8 +84,8 @@ class Table:
     estimate, answers : of the run
     rows : one for each coefficient, the intercept last
     covariance : of the rows that have a line, in their order
-    joint_p_values : for each category by its index, of the hypothesis that its levels do not differ; only if every
-        level has a line
+    joint_p_values : for each category by its index, of the hypothesis that its levels do not differ; None unless every
+        level with enough rows has a line
     effective_rows : number of rows with which a table without privacy would have intervals as wide (median); None if
         no row has a line
     """
@@ -94,7 +94,7 @@ class Table:
     answers: Answers
     rows: tuple[TableRow, ...]
     covariance: Matrix
-    joint_p_values: dict[int, float]
+    joint_p_values: dict[int, float | None]
     effective_rows: float | None
 
 
@@ -171,11 +171,14 @@ def _contrasts(
     return contrasts
 
 
-def _joint_p_values(problem: Problem, rows: list[TableRow], estimate: Estimate) -> dict[int, float]:
-    """Return the p-value of each category whose levels with enough rows all have a line."""
-    p_values = {}
+def _joint_p_values(problem: Problem, rows: list[TableRow], estimate: Estimate) -> dict[int, float | None]:
+    """Return the p-value of each category; None unless all its levels with enough rows have a line."""
+    p_values: dict[int, float | None] = {}
     for feature, width in enumerate(columns_of(problem).widths):
+        if width == 1:
+            continue
         own = [row for row in rows if row.contrast.feature == feature and row.contrast.reason is None]
-        if width > 1 and own and all(row.line is not None for row in own):
-            p_values[feature] = estimate.joint_p_value(np.array([row.contrast.weights for row in own]))
+        is_resolved = bool(own) and all(row.line is not None for row in own)
+        weights = np.array([row.contrast.weights for row in own])
+        p_values[feature] = estimate.joint_p_value(weights) if is_resolved else None
     return p_values

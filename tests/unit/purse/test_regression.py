@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ def model(**changes: Any) -> Model:
             "score_limit": 0.8,
             "residual_limit": None,
             "effective_rows": 3900.0,
-            "joint_tests": [{"column": "ward", "p_value": 0.01}],
+            "joint_tests": [{"column": "ward", "p_value": 0.01}, {"column": "diet", "p_value": None}],
         },
     }
     return Model.model_validate(document | changes)
@@ -83,6 +84,7 @@ def test_values_are_by_resolved_term() -> None:
     assert found.params == {"age": 0.03, "ward = south": -0.5, "ward = east": 0.25, "intercept": -1.5}
     assert found.bse["ward = south"] == 0.2
     assert list(found.pvalues) == list(found.params)
+    assert re.search(r"^test of diet +not resolved$", found.summary(), re.MULTILINE)
     assert found.unresolved == {"ward = (other)": "too few rows are in this level"}
     ratios = {"age": math.exp(0.03), "ward = south": math.exp(-0.5), "ward = east": math.exp(0.25)}
     assert found.ratios == pytest.approx(ratios)
