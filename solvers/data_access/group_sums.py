@@ -71,7 +71,8 @@ class GroupMoments(Work):
         columns, members = columns_of(data), _members(data, self.groups)
         count, layout, center = self.groups.count(columns), self.groups.layout(columns), np.zeros(columns.d - 1)
         low, high = layout.low, layout.high
-        middle, half = (low + high) / 2, np.where(high > low, (high - low) / 2, 1.0)
+        middle, half = (low + high) / 2, (high - low) / 2
+        half[half == 0] = 1.0  # half of a tiny range can underflow, too
 
         def added(rows: Slots) -> NDArray[Any]:
             group, weights = members(rows)

@@ -225,6 +225,14 @@ def test_a_stored_code_at_the_end_of_a_condition_is_inside(code: float, kind: An
         assert data.total(GroupCounts(Groups(where=(Condition(0, ranges, is_negated),)), 0)) == [expected]
 
 
+@pytest.mark.parametrize("low", [0.0, -5e-324])
+def test_moments_in_a_range_whose_half_underflows_are_finite(low: float) -> None:
+    problem = problem_of(Columns((1,), ((low, low + 5e-324),)), 2)
+    for second in (low, low + 5e-324):
+        stored = Coded(np.array([[low + 5e-324], [second]]), np.zeros((2, 0), dtype=np.uint8), (0,))
+        assert np.abs(Data.coded(stored, np.zeros(2), problem).total(GroupMoments(Groups()))).max() <= 2
+
+
 def test_what_cannot_be_had_is_refused() -> None:
     for statistic in (Quantiles(), Covariance()):
         with pytest.raises(Unsuitable, match="are categories"):
