@@ -8,7 +8,7 @@ from solvers.columns import Columns
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class CodeCondition:
     """A public condition on one feature of a record: its code lies in one of some ranges.
 
     Parameters
@@ -43,7 +43,7 @@ class Groups:
 
     by: int = 0
     described: int | None = None
-    where: tuple[Condition, ...] = ()
+    where: tuple[CodeCondition, ...] = ()
 
     def count(self, columns: Columns) -> int:
         """Return the number of groups."""

@@ -75,19 +75,19 @@ def method(request: StatisticRequest, design: Table) -> AnyStatistic:
     return replace(statistic, groups=Groups(by, described, conditions))
 
 
-def _condition(field: str, column: Column, feature: int, condition: Condition) -> groups.Condition:
+def _condition(field: str, column: Column, feature: int, condition: Condition) -> groups.CodeCondition:
     op, value = condition.op, condition.value
     if isinstance(value, list) != (op == "in"):
         raise DesignError(f"{field}.value", "must be a list if `op` is in, and a single value otherwise")
     codes = _codes(field, column, value if isinstance(value, list) else [value])
     if op in ("==", "!=", "in"):
-        return groups.Condition(feature, tuple((code, code) for code in codes), op == "!=")
+        return groups.CodeCondition(feature, tuple((code, code) for code in codes), op == "!=")
     if isinstance(column, CategoryColumn):
         raise DesignError(f"{field}.op", "must be ==, != or in, because categories have no order")
     [code] = codes
     below, above = (-_BEYOND, code), (code, _BEYOND)
     accepted, is_negated = {"<": (above, True), "<=": (below, False), ">": (below, True), ">=": (above, False)}[op]
-    return groups.Condition(feature, (accepted,), is_negated)
+    return groups.CodeCondition(feature, (accepted,), is_negated)
 
 
 def _codes(field: str, column: Column, values: list[Any]) -> list[float]:

@@ -284,9 +284,9 @@ def _spread(column: Column, profile: ColumnProfile | None) -> tuple[float, float
     """Return mean and variance of a number in [-1, 1], by its profile or spread evenly, or those of a share of 1/2."""
     if isinstance(column, CategoryColumn):
         return 0.5, 0.25
-    if profile is None or profile.column != column or profile.mean is None or profile.std is None:
-        return 0.0, 1 / 3
     middle, half = _middle_and_half(column)
+    if profile is None or profile.column != column or profile.mean is None or profile.std is None or half == 0:
+        return 0.0, 1 / 3
     return (profile.mean.value - middle) / half, (profile.std.value / half) ** 2
 
 

@@ -22,7 +22,7 @@ from solvers.audit.exact import law
 from solvers.audit.neighbors import Row
 from solvers.columns import Columns
 from solvers.domains import LinfBall
-from solvers.groups import Condition, Groups
+from solvers.groups import CodeCondition, Groups
 from solvers.inference import RegressionTable
 from solvers.losses import Absolute, Logistic, Softmax, Squared
 from solvers.methods import Method
@@ -43,7 +43,7 @@ _LINE = Problem(Squared(1.0), n=120, d=1, row_norm=1.0)
 _DECLARED = Problem(Logistic(), n=400, d=3, row_norm=math.sqrt(3), columns=Columns((1, 1)))
 _CODED = Problem(Squared(1.0), n=400, d=3, row_norm=math.sqrt(3), columns=Columns((1, 1)))
 _GROUPED = replace(_CODED, d=6, row_norm=2.0, columns=Columns((3, 1, 1)))
-_OLDER = Condition(1, ((-1.0, 2.0),))  # a condition that both records satisfy
+_OLDER = CodeCondition(1, ((-1.0, 2.0),))  # a condition that both records satisfy
 _TABLE1 = Table1(Groups(by=1, where=(_OLDER,)), bins=4)
 _SHORT = methods.AdaptiveGd(steps=3, slope_limit=1e-3)
 _CLASSES = replace(_DECLARED, loss=Softmax(3))

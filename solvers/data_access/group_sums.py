@@ -11,7 +11,7 @@ from solvers.bounds import Reads
 from solvers.data_access.count_sums import SINGLE_ROUNDING, Sum, codes_of, parts_of
 from solvers.data_access.data import Data, Slots, Work
 from solvers.data_access.moment_sums import columns_of, numbers_of
-from solvers.groups import Condition, Groups
+from solvers.groups import CodeCondition, Groups
 from solvers.problem import Vector
 
 _CODE_ROUNDING = 2.0**-48  # of a code that is stored as a double
@@ -103,7 +103,7 @@ def _members(data: Data, groups: Groups) -> Callable[[Slots], tuple[Codes, Vecto
     return members
 
 
-def _satisfies(condition: Condition, codes: NDArray[Any], rounding: float) -> NDArray[np.bool_]:
+def _satisfies(condition: CodeCondition, codes: NDArray[Any], rounding: float) -> NDArray[np.bool_]:
     """Return whether each code satisfies the condition. A code this little outside a range counts as inside."""
     inside = [(codes >= low - rounding) & (codes <= high + rounding) for low, high in condition.ranges]
     return np.any(inside, axis=0) != condition.is_negated if inside else np.full(len(codes), condition.is_negated)

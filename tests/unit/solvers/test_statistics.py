@@ -21,7 +21,7 @@ from solvers.data_access.data import Data
 from solvers.data_access.group_sums import GroupCounts, GroupMoments
 from solvers.data_access.rows import Coded
 from solvers.errors import NeedsDelta, Unsuitable
-from solvers.groups import Condition, Groups
+from solvers.groups import CodeCondition, Groups
 from solvers.losses import Squared
 from solvers.oracles import Counting
 from solvers.problem import Vector
@@ -34,7 +34,7 @@ N = 600
 MIXED = Columns((1, 300, 1), ((-1.0, 1.0), (0.0, 1.0)))  # a code of two bytes
 LINE = Columns((1, 1, 1), ((-1.0, 1.0), (0.0, 1.0), (-0.5, 1.0)))
 GROUPED = Columns((3, 2, 1, 300, 1, 1), ((-1.0, 1.0), (0.0, 1.0), (-0.5, 1.0)))
-WHERE = (Condition(2, ((-0.5, 0.0),), is_negated=True), Condition(3, ((7.0, 7.0), (9.0, 9.0)), is_negated=True))
+WHERE = (CodeCondition(2, ((-0.5, 0.0),), is_negated=True), CodeCondition(3, ((7.0, 7.0), (9.0, 9.0)), is_negated=True))
 TABLE1 = Table1(Groups(by=2, described=3, where=WHERE), bins=4)
 MIXED_GROUPS = Columns((300, 1))
 PRIVACY, SURE = Privacy(1.0, 1e-6), Privacy(100.0, 1e-2)
@@ -193,7 +193,7 @@ def test_a_persons_rows_in_many_groups_move_no_answer_by_more_than_its_bound(rel
         (Groups(by=2, described=0), 4, "no column is described"),
         (Groups(by=2, described=9), 4, "must count features"),
         (Groups(by=-1), 4, "must count features"),
-        (Groups(where=(Condition(6, ()),)), 4, "names no feature"),
+        (Groups(where=(CodeCondition(6, ()),)), 4, "names no feature"),
         (Groups(by=1), 257, "bins"),
     ],
 )
@@ -222,7 +222,7 @@ def test_a_stored_code_at_the_end_of_a_condition_is_inside(code: float, kind: An
         (((code, code),), False, 1.0),
         (((code, code),), True, 2.0),
     ):
-        assert data.total(GroupCounts(Groups(where=(Condition(0, ranges, is_negated),)), 0)) == [expected]
+        assert data.total(GroupCounts(Groups(where=(CodeCondition(0, ranges, is_negated),)), 0)) == [expected]
 
 
 @pytest.mark.parametrize("low", [0.0, -5e-324])
