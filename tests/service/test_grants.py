@@ -146,9 +146,17 @@ def test_a_dataset_may_be_named_and_a_name_without_a_grant_is_answered_as_an_unk
     by_name = _ask(case.service, "friend", rule, name)
     assert by_name.status_code in (200, 202)
     if rule[0] == "GET":
-        assert by_name.content == _ask(case.service, "friend", rule, case.dataset).content
+        assert _lasting(by_name) == _lasting(_ask(case.service, "friend", rule, case.dataset))
     else:
         assert by_name.json().get("dataset", by_name.json().get("quote", {}).get("dataset")) == case.dataset
+
+
+def _lasting(answer: Response) -> Any:
+    """The content, without the newest profile: a job that another case submitted may release one at any time."""
+    if not answer.headers.get("content-type", "").startswith("application/json"):
+        return answer.content
+    document = answer.json()
+    return {field: value for field, value in document.items() if field != "profile"}
 
 
 def test_jobs_are_listed_by_the_name_of_their_dataset(case: Case) -> None:
