@@ -32,7 +32,7 @@ from solvers.problem import Problem
 from solvers.regularizers import L2, NoRegularizer
 
 Currency = Literal["renyi", "gaussian"]
-"""What a filter can charge: every method that has a Renyi curve, or only methods that are Gaussian-DP."""
+"""Methods that a filter can charge: all with a Renyi curve, or only those that are Gaussian-DP."""
 
 _MOST_EVALUATIONS = 1e10  # per-record gradients; a run of as many takes hours
 _WEAK_L2 = 1e-3  # up to this strength, it hardly matters which coordinates an l2 penalizes

@@ -1,1 +1,1 @@
-"""What people see in a browser: made from the API's own answers to the visitor's own token, and nothing else."""
+"""Pages for people in a browser, made only from the API's answers to the visitor's own token."""

@@ -116,14 +116,14 @@ class ReleasedEvaluation(Wire):
     """A released evaluation on holdout records, none of which the model was trained on."""
 
     kind: Literal["evaluation"]
-    """What it is."""
+    """Kind of the release."""
     dataset: Annotated[Identifier, Field(description="The holdout set.")]
     model: Annotated[Identifier, Field(description="The job that released the model: /v1/jobs/{id}/model.")]
     model_sha256: Annotated[Sha256, Field(description="SHA-256 of the published model, as its own receipt states it.")]
     result: Annotated[TwoClasses | ManyClasses | Residuals, Field(discriminator="name")]
     """The numbers."""
     noise_std: float
-    """Of each count."""
+    """Standard deviation of the noise of each count."""
     job: Annotated[Name, Field(description="The job that released it. Its receipt is at /v1/jobs/{id}/receipt.")]
     privacy: PrivacyStatement
     """The guarantee for the records of the holdout set."""

@@ -37,7 +37,7 @@ class TableRow(Wire):
     noise_error: float | None
     """Part of the standard error by privacy noise."""
     degrees_of_freedom: float | None
-    """Of the t distribution of the estimate over its standard error."""
+    """Degrees of freedom of the t distribution of the estimate over its standard error."""
     lower: float | None
     """Lower end of the interval."""
     upper: float | None
@@ -58,14 +58,14 @@ class JointTest(Wire):
 
 
 class Inference(Wire):
-    """What a regression table refers to."""
+    """Quantities to which a regression table refers."""
 
     level: float
     """Confidence of each interval."""
     parameter: str = PARAMETER
-    """What is estimated."""
+    """Description of the estimated quantity."""
     row_limit: float
-    """Norm of a standardised row beyond which its weight falls with the square of the norm."""
+    """Norm of a standardized row beyond which its weight falls with the square of the norm."""
     score_limit: float | None
     """For two classes, the largest weighted score, as a share of the row limit."""
     residual_limit: float | None
@@ -77,7 +77,7 @@ class Inference(Wire):
 
 
 class ExpectedTable(Wire):
-    """What a quote expects of a regression table, from public facts, for standardised columns and balanced classes."""
+    """Expected regression table of a quote, from public facts, for standardized columns and balanced classes."""
 
     coefficients: int
     """Number of coefficients, the intercept included."""

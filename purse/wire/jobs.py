@@ -140,7 +140,7 @@ class Quote(Wire):
     interval_width: list[IntervalWidth] | None = None
     """Width of the 95 % interval of each answer of a statistic or an evaluation. Null for a model."""
     expected_table: Annotated[ExpectedTable | None, Field(exclude_if=lambda expected: expected is None)] = None
-    """What to expect of the regression table. Only with `inference`."""
+    """Expected widths of the regression table. Only with `inference`."""
     gradient_evaluations: float
     """Expected number of per-row gradients of the run."""
     forecast: Forecast | None = None
@@ -164,11 +164,11 @@ class Quote(Wire):
     """Fraction of the budget that the job uses, at the filter's order with the largest remainder afterwards. Null if
     the job exceeds the budget, or is of an earlier version."""
     remaining: PrivacyLoss
-    """What remains now."""
+    """Remaining budget now."""
     remaining_after: PrivacyLoss | None
     """The largest job that would fit after this one. Null if this one does not fit."""
     warnings: list[str] = []
-    """What the analyst should know."""
+    """Warnings for the analyst."""
 
     def __repr__(self) -> str:
         share = "" if self.share is None else f", {self.share:.3%} of the budget"
@@ -190,7 +190,7 @@ class Job(Wire):
 
     id: Identifier
     kind: JobKind = "model"
-    """What the job releases."""
+    """Kind of the job's release."""
     dataset: Identifier
     analyst: Name
     state: JobState

@@ -153,7 +153,7 @@ class Model(Wire):
     covariance: Annotated[list[list[float]] | None, Field(exclude_if=lambda matrix: matrix is None)] = None
     """Covariance of the resolved rows of `table`, in their order, with sampling error and privacy noise."""
     inference: Annotated[Inference | None, Field(exclude_if=lambda inference: inference is None)] = None
-    """What the table refers to."""
+    """Quantities to which the table refers."""
     job: Annotated[Name, Field(description="The job that made it. Its receipt is at /v1/jobs/{id}/receipt.")]
     privacy: PrivacyStatement
     """The guarantee."""

@@ -10,7 +10,7 @@ class Violation(Wire):
     where: str
     """Path of the field, such as body.privacy.epsilon."""
     what: str
-    """What the field must be."""
+    """Requirement that the field does not meet."""
 
 
 class Remaining(Wire):

@@ -37,7 +37,7 @@ class ColumnProfile(Wire):
     counts: list[float]
     """Noisy number of rows in each bin, or in each declared category and last in other."""
     counts_noise_std: float
-    """Of each of them."""
+    """Standard deviation of the noise of each count."""
     edges: list[float] | None = None
     """Ends of a number's bins, one more than bins, in its unit."""
     mean: Interval | None = None
@@ -55,7 +55,7 @@ class DatasetProfile(Wire):
     """A profile of a dataset: released once for one price and one receipt, and free to use afterwards."""
 
     kind: Literal["profile"]
-    """What it is."""
+    """Kind of the release."""
     dataset: Identifier
     columns: list[ColumnProfile]
     """Every declared column, in the order declared."""

@@ -31,7 +31,7 @@ class CountsResult(Wire):
     counts: list[float]
     """Counts of the cells. They count rows, also if persons are protected."""
     noise_std: float
-    """Of each of them."""
+    """Standard deviation of the noise of each count."""
     within: float
     """Each count is within this distance of the exact one in 95 % of releases."""
 
@@ -193,7 +193,7 @@ class ReleasedStatistic(Wire):
     """A released statistic. Unless stated otherwise, intervals cover noise alone, and not that rows are a sample."""
 
     kind: Literal["statistic"]
-    """What it is."""
+    """Kind of the release."""
     dataset: Identifier
     result: Result
     """The numbers."""

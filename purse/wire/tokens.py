@@ -44,7 +44,7 @@ class Token(Wire):
     identity: Annotated[Identifier, Field(description="Owner's identity, which outlives the token.")]
     name: Name
     role: Role
-    """What the bearer may do."""
+    """Role of the bearer, which decides the allowed requests."""
     scopes: list[Scope]
     """Scopes of this token."""
     created_at: Timestamp
