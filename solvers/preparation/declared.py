@@ -52,7 +52,7 @@ class ByMethod(WithoutQueries):
     """A preparation by the method, which standardises with queries of its own."""
 
     statement: ClassVar[str] = (
-        "The method centers and scales rows by private moments of its own, which its price includes. The regularizer "
+        "The method centers and scales rows by private moments of its own, which its price includes. A regularizer "
         "acts on standardized coefficients. The model is in the original columns."
     )
 
