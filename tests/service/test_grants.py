@@ -156,6 +156,8 @@ def _lasting(answer: Response) -> Any:
     if not answer.headers.get("content-type", "").startswith("application/json"):
         return answer.content
     document = answer.json()
+    if not isinstance(document, dict):
+        return document
     return {field: value for field, value in document.items() if field != "profile"}
 
 
