@@ -116,7 +116,7 @@ class RegressionTableRun(WeightedRun):
         if not (isinstance(problem.regularizer, NoRegularizer) and isinstance(problem.domain, Free)):
             raise Unsuitable("regression_table: a penalty or a bounded domain would bias the estimates: leave them out")
         if problem.slope_limit < 1 or problem.moments is not None:
-            raise Unsuitable("regression_table: it limits scores and standardises rows itself: leave out both settings")
+            raise Unsuitable("regression_table: it limits scores and standardizes rows itself: leave out both settings")
         if column_moments.are_narrow(columns_of(problem)):
             raise Unsuitable(f"regression_table: {column_moments.NARROW}")
         if refusal := self._refusal(problem):
