@@ -178,7 +178,7 @@ def _one(problem: Problem, split: Split, kind: int) -> tuple[Problem, Vector, Ve
 
 
 def softmax_optimum(split: Split) -> Vector:
-    """Return the optimum, (K, d), by L-BFGS on standardised columns."""
+    """Return the optimum, (K, d), by L-BFGS on standardized columns."""
     spread = split.X[:, :-1].std(axis=0)
     frame = Frame(split.X[:, :-1].mean(axis=0), 1 / np.where(spread > 0, spread, 1.0), 1.0)
     z, targets = frame.rows(split.X), np.eye(int(split.y.max()) + 1)[split.y.astype(int)]

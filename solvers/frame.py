@@ -1,4 +1,4 @@
-"""Coordinates of centred and scaled rows, z(x) = (a o (x - m), c), made of released numbers only."""
+"""Coordinates of centered and scaled rows, z(x) = (a o (x - m), c), made of released numbers only."""
 
 import math
 from dataclasses import dataclass

@@ -130,7 +130,7 @@ def plan(
     ----------
     currency : the kind of cost that the charged filter can add up; "auto" chooses a method that has it
     limits : checked before the noise is calibrated, because calibration takes long for a huge run
-    preparation : how rows are prepared; by default standardised privately if possible, otherwise as declared
+    preparation : how rows are prepared; by default standardized privately if possible, otherwise as declared
     slope_limit : c of `Problem`; by default chosen from public facts, and 1 for rows as declared
 
     Raises
@@ -154,7 +154,7 @@ def plan(
         method.check(problem, privacy)
         fitted = Fitted(method, problem, AS_DECLARED, "a statistic uses rows as declared")
     else:
-        _check_type("method", method, Method, "an instance from solvers.methods, solvers.statistics or solvers.inference")
+        _check_type("method", method, Method, "an instance from solvers.methods, .statistics or .inference")
         fitted = fit(wish, method, problem, privacy)
     chosen, prepared = fitted.method, fitted.preparation
     met = prepared.prepared(fitted.problem)

@@ -1,4 +1,4 @@
-"""Regression table: a logistic or linear model with standard errors that hold sampling error and privacy noise."""
+"""Regression table: a logistic or linear model with standard errors that include sampling error and privacy noise."""
 
 import math
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ _LARGEST_LAST_RESIDUAL, _LARGEST_RESIDUAL = 4.0, 2.0
 
 @dataclass(frozen=True, slots=True)
 class RegressionTable(Strict):
-    """A logistic or linear regression whose intervals hold sampling error and privacy noise.
+    """A logistic or linear regression whose intervals include sampling error and privacy noise.
 
     Private moments give coordinates, and a short path a point theta_0. At theta_0 the run releases the mean curvature
     H, the mean squared score G and the mean score g (the gradient) of weighted records. The estimate is
