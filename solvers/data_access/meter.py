@@ -64,8 +64,7 @@ class Meter:
         OutOfPlan
             if the plan has fewer answers left, or plans the query with another mechanism; then none is counted
         OutOfRange
-            if the count is not a positive integer. A negative one would return answers to the plan, and after NaN no
-            answer would exceed it
+            if the count is not a positive integer; a negative one or NaN would allow more answers than planned
         """
         whole(count, "the number of answers", 1, MAX_COUNT)
         planned = self.look(query, mechanism)
