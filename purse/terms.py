@@ -19,34 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from purse.coding import codes_of, nearest
-from purse.errors import faults
+from purse.coding import codes_of
+from purse.errors import DesignError, faults
+from purse.number_functions import Codes, Floats, Function, check_finite, functions_of
 from purse.wire.columns import MAX_CATEGORIES, CategoryColumn, Column, NumberColumn
 from purse.wire.terms import Factor, Term
 
-Floats = NDArray[np.float64]
 _Kind = TypeVar("_Kind", NumberColumn, CategoryColumn)
-Codes = Mapping[str, Floats]
-"""The codes of each declared column, (n,)."""
 
 MAX_NUMBERS = 512
 REFERENCE = "(reference)"
-_SMALLEST_BASE = 2.0**-150  # powers and products of larger numbers are not subnormal
-_OTHER, _REFERENCE = -1, -2  # cells of a row that is in no listed cell
-
-
-class TermError(ValueError):
-    """A term does not fit the declaration.
-
-    Parameters
-    ----------
-    field : the wrong field of the request
-    what : the violated rule, beginning with a verb
-    """
-
-    def __init__(self, field: str, what: str) -> None:
-        self.field, self.what = field, what
-        super().__init__(f"{field} {what}")
+_OTHER_CELL, _REFERENCE_CELL = -1, -2  # of rows that are in no listed cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +38,6 @@ class Feature:
 
     column: Column
     codes: Callable[[Codes], Floats]
-
-
-@dataclass(frozen=True, slots=True)
-class _Function:
-    """A function of a number column: its name, its range, and its value for codes of the column."""
-
-    name: str
-    ends: tuple[float, float]
-    values: Callable[[Codes], Floats]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +65,7 @@ class _Cells:
     ----------
     levels : of each category
     combinations : indices of the levels of each cell
-    table : cell of each combination of codes, flat; _REFERENCE or _OTHER for a row in no cell
+    table : cell of each combination of codes, flat; _REFERENCE_CELL or _OTHER_CELL for a row in no cell
     """
 
     levels: Sequence[_Levels]
@@ -118,7 +92,7 @@ def expand(declared: Sequence[Column], terms: Sequence[Term]) -> list[Feature]:
 
     Raises
     ------
-    TermError
+    DesignError
         if a term does not fit the declared columns, or there are too many features.
     """
     columns = {column.name: column for column in inputs(declared, terms)}
@@ -130,10 +104,10 @@ def expand(declared: Sequence[Column], terms: Sequence[Term]) -> list[Feature]:
         is_compared = [own - {_key(factor)} in present for factor in term.factors]
         features += _features(f"terms.{index}", columns, term, is_compared)
         if sum(isinstance(feature.column, NumberColumn) for feature in features) > MAX_NUMBERS:
-            raise TermError("terms", f"must have at most {MAX_NUMBERS} numbers in all. Merge levels")
+            raise DesignError("terms", f"must have at most {MAX_NUMBERS} numbers in all. Merge levels")
     names = [feature.column.name for feature in features]
     if repeated := [name for index, name in enumerate(names) if name in names[:index]]:
-        raise TermError("terms", f"must have different names, and two of them have the name {repeated[0]}")
+        raise DesignError("terms", f"must have different names, and two of them have the name {repeated[0]}")
     return features
 
 
@@ -142,7 +116,7 @@ def inputs(declared: Sequence[Column], terms: Sequence[Term]) -> list[Column]:
 
     Raises
     ------
-    TermError
+    DesignError
         if a column is not declared.
     """
     columns = {column.name: column for column in declared}
@@ -150,7 +124,7 @@ def inputs(declared: Sequence[Column], terms: Sequence[Term]) -> list[Column]:
     for index, term in enumerate(terms):
         for at, factor in enumerate(term.factors):
             if factor.column not in columns:
-                raise TermError(f"terms.{index}.factors.{at}.column", "must be a declared column")
+                raise DesignError(f"terms.{index}.factors.{at}.column", "must be a declared column")
             used[factor.column] = columns[factor.column]
     return list(used.values())
 
@@ -160,7 +134,7 @@ def _key(factor: Factor) -> str:
 
 
 def _check_size(columns: Mapping[str, Column], terms: Sequence[Term]) -> None:
-    """Raise a TermError if the terms have too many combinations of categories."""
+    """Raise a DesignError if the terms have too many combinations of categories."""
     count = 0
     for term in terms:
         used = [columns[factor.column] for factor in term.factors]
@@ -168,7 +142,7 @@ def _check_size(columns: Mapping[str, Column], terms: Sequence[Term]) -> None:
         if len(used) > 1 or not term.factors[0].is_plain:
             count += math.prod(sizes)
     if count > MAX_CATEGORIES:
-        raise TermError("terms", f"must have at most {MAX_CATEGORIES} combinations of categories in all")
+        raise DesignError("terms", f"must have at most {MAX_CATEGORIES} combinations of categories in all")
 
 
 def _features(field: str, columns: Mapping[str, Column], term: Term, is_compared: Sequence[bool]) -> list[Feature]:
@@ -180,110 +154,43 @@ def _features(field: str, columns: Mapping[str, Column], term: Term, is_compared
     """
     factors = term.factors
     if len({factor.column for factor in factors}) < len(factors):
-        raise TermError(f"{field}.factors", "must name each column once. For a power of a column, use `power`")
+        raise DesignError(f"{field}.factors", "must name each column once. For a power of a column, use `power`")
     if len(factors) == 1 and factors[0].is_plain:
         column = columns[factors[0].column]
         return [Feature(column, itemgetter(column.name))]
-    numbers: list[list[_Function]] = []
+    numbers: list[list[Function]] = []
     levels: list[_Levels] = []
     for index, (factor, compared) in enumerate(zip(factors, is_compared, strict=True)):
         own, column = f"{field}.factors.{index}", columns[factor.column]
         if isinstance(column, NumberColumn):
-            numbers.append(_functions(own, column, factor))
+            numbers.append(functions_of(own, column, factor))
         else:
             levels.append(_levels(own, column, factor, compared and len(factors) > 1))
     cells = _cells(levels)
     if not cells.combinations:
-        raise TermError(field, "must have a category with a level beside its reference")
+        raise DesignError(field, "must have a category with a level beside its reference")
     if not numbers:
         return [_category(field, cells)]
     if math.prod(map(len, numbers)) * len(cells.combinations) > MAX_NUMBERS:
-        raise TermError(field, f"must have at most {MAX_NUMBERS} numbers. Merge levels, or use fewer knots")
+        raise DesignError(field, f"must have at most {MAX_NUMBERS} numbers. Merge levels, or use fewer knots")
     products = product(product(*numbers), range(len(cells.combinations)))
     return [_number(field, functions, cells, cell) for functions, cell in products]
-
-
-def _functions(field: str, column: NumberColumn, factor: Factor) -> list[_Function]:
-    """Return the functions of a number column that a factor stands for."""
-    if factor.has_category_settings:
-        raise TermError(field, f"must have no merge and no reference, because {column.name} is a number")
-    if factor.knots is not None:
-        return _splines(field, column, factor.knots, factor.degree)
-    center, scale, power = factor.center, factor.scale, factor.power
-
-    def values(codes: Codes) -> Floats:
-        base = (_decoded(column, codes) - center) / scale
-        base = np.where(np.abs(base) < _SMALLEST_BASE, 0.0 * base, base)
-        return nearest(reduce(np.multiply, [base] * power))
-
-    ends = _power_ends(column, factor)
-    _check_finite(field, *ends)
-    return [_Function(_power_name(factor), ends, values)]
-
-
-def _power_name(factor: Factor) -> str:
-    name = factor.column
-    if factor.center:
-        name = f"({name} {'-' if factor.center > 0 else '+'} {abs(factor.center):.12g})"
-    if factor.scale != 1.0:
-        name = f"({name} / {factor.scale:.12g})"
-    return name if factor.power == 1 else f"{name}^{factor.power}"
-
-
-def _power_ends(column: NumberColumn, factor: Factor) -> tuple[float, float]:
-    """Return the range of ((x - center) / scale)^power."""
-    low, high = ((end - factor.center) / factor.scale for end in column.ends)
-    ends = sorted(math.prod([end] * factor.power) for end in (low, high))
-    return (0.0 if low <= 0.0 <= high and factor.power % 2 == 0 else ends[0]), ends[1]
-
-
-def _splines(field: str, column: NumberColumn, knots: Sequence[float], degree: int) -> list[_Function]:
-    """Return all B-splines of a column's range but the first, whose sum with the others is 1."""
-    low, high = column.ends
-    if any(a >= b for a, b in zip([low, *knots], [*knots, high], strict=True)):
-        raise TermError(f"{field}.knots", f"must increase, and lie between the bounds {low:g} and {high:g}")
-    places = np.array([*[low] * (degree + 1), *knots, *[high] * (degree + 1)])
-
-    def values(index: int) -> Callable[[Codes], Floats]:
-        return lambda codes: nearest(_basis(_decoded(column, codes), places, degree)[index])
-
-    count = len(knots) + degree
-    return [_Function(f"bs({column.name})[{index}]", (0.0, 1.0), values(index)) for index in range(1, count + 1)]
-
-
-def _basis(x: Floats, places: Floats, degree: int) -> list[Floats]:
-    """Return the B-splines of a degree at x, by the recursion of de Boor; all are NaN where x is NaN."""
-    inner = places[degree + 1 : -degree - 1]
-    piece = degree + (x[:, None] >= inner).sum(axis=1)
-    splines = [np.where(piece == index, 1.0, 0.0) for index in range(len(places) - 1)]
-    for order in range(1, degree + 1):
-        splines = [
-            _ramp(x, places[index], places[index + order]) * splines[index]
-            + (1.0 - _ramp(x, places[index + 1], places[index + order + 1])) * splines[index + 1]
-            for index in range(len(splines) - 1)
-        ]
-    return splines
-
-
-def _ramp(x: Floats, start: float, end: float) -> Floats:
-    """Return (x - start) / (end - start); NaN where x is NaN, and otherwise 0 if both ends are equal."""
-    return (x - start) / (end - start) if end > start else 0.0 * x
 
 
 def _levels(field: str, column: CategoryColumn, factor: Factor, is_compared: bool) -> _Levels:
     """Return the levels of a category column that a factor describes."""
     if factor.has_number_settings:
-        raise TermError(field, f"must have no number settings, because {column.name} is a category")
+        raise DesignError(field, f"must have no number settings, because {column.name} is a category")
     merged: dict[str, str] = {}
     for level, categories in (factor.merge or {}).items():
         for category in categories:
             if category not in column.categories or category in merged:
-                raise TermError(f"{field}.merge", "must name declared categories of the column, each once")
+                raise DesignError(f"{field}.merge", "must name declared categories of the column, each once")
             merged[category] = level
     names = list(dict.fromkeys(merged.get(category, category) for category in column.categories))
     if factor.reference is not None:
         if factor.reference not in names:
-            raise TermError(f"{field}.reference", "must be a level of the column")
+            raise DesignError(f"{field}.reference", "must be a level of the column")
         names.sort(key=lambda name: name != factor.reference)
     index = {name: position for position, name in enumerate(names)}
     table = [*(index[merged.get(category, category)] for category in column.categories), len(names)]
@@ -294,8 +201,8 @@ def _cells(levels: Sequence[_Levels]) -> _Cells:
     """Return the combinations of levels, without those of a reference that others are compared with."""
     ranges = [range(1 if each.is_compared else 0, len(each.names)) for each in levels]
     combinations = list(product(*ranges))
-    cell_of = np.full([len(each.names) + 1 for each in levels], _OTHER)
-    cell_of[tuple(slice(0, len(each.names)) for each in levels)] = _REFERENCE
+    cell_of = np.full([len(each.names) + 1 for each in levels], _OTHER_CELL)
+    cell_of[tuple(slice(0, len(each.names)) for each in levels)] = _REFERENCE_CELL
     for cell, combination in enumerate(combinations):
         cell_of[combination] = cell
     table = cell_of[np.ix_(*(each.table for each in levels))] if levels else cell_of
@@ -316,7 +223,7 @@ def _category(field: str, cells: _Cells) -> Feature:
     return Feature(column, lambda codes: code_of[cells.of(codes)].astype(np.float64))
 
 
-def _number(field: str, functions: Sequence[_Function], cells: _Cells, cell: int) -> Feature:
+def _number(field: str, functions: Sequence[Function], cells: _Cells, cell: int) -> Feature:
     """Return the product of functions, times 1 for rows in a cell and 0 for others if there are categories."""
     names = [function.name for function in functions]
     names += [
@@ -327,7 +234,7 @@ def _number(field: str, functions: Sequence[_Function], cells: _Cells, cell: int
     for function in functions:
         corners = [a * b for a in (low, high) for b in function.ends]
         low, high = min(corners), max(corners)
-        _check_finite(field, low, high)
+        check_finite(field, low, high)
     if cells.levels:
         low, high = min(low, 0.0), max(high, 0.0)
     origin = {"origin": 0.0} if low <= 0.0 <= high else {}
@@ -342,21 +249,9 @@ def _number(field: str, functions: Sequence[_Function], cells: _Cells, cell: int
     return Feature(column, codes)
 
 
-def _check_finite(field: str, *ends: float) -> None:
-    """Raise a TermError if the range of a term is not finite, because its values could then be no numbers."""
-    if not all(map(math.isfinite, ends)):
-        raise TermError(field, "must have finite bounds. Center and scale the column")
-
-
-def _decoded(column: NumberColumn, codes: Codes) -> Floats:
-    """Return the numbers of a column, clamped to its declared ends; NaN stays NaN."""
-    middle, half = column.middle_and_half
-    return np.clip(middle + half * codes[column.name], *column.ends)
-
-
 def _declared(field: str, kind: type[_Kind], **fields: object) -> _Kind:
-    """Return a column; a TermError if its name, bounds or levels are not allowed."""
+    """Return a column; a DesignError if its name, bounds or levels are not allowed."""
     try:
         return kind.model_validate(fields)
     except ValidationError as error:
-        raise TermError(field, f"must give a valid column: {faults(error, 1, kind)}") from None
+        raise DesignError(field, f"must give a valid column: {faults(error, 1, kind)}") from None

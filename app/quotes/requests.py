@@ -12,8 +12,9 @@ from app.datasets.store import DatasetRow
 from app.http.errors import ApiError, invalid_field
 from app.quotes import inference, table1
 from app.settings import Settings
-from app.sources.design import Design, DesignError, Table
+from app.sources.design import Design, Table
 from app.wire import FromProfile, JobRequest, Requested, StatisticRequest, TuningRequest
+from purse.errors import DesignError
 from purse.wire.columns import CategoryColumn
 from purse.wire.profiles import DatasetProfile
 from solvers import preparation

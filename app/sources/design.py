@@ -24,7 +24,8 @@ from pydantic import Field
 
 from app.sources.derived import derived
 from app.sources.matrix import Floats, code_count, codes, open_coded, widths
-from purse.terms import Feature, TermError, expand, inputs
+from purse.errors import DesignError
+from purse.terms import Feature, expand, inputs
 from purse.wire.columns import CategoryColumn, Column
 from purse.wire.datasets import DatasetSpec
 from purse.wire.statistics import Condition
@@ -38,21 +39,6 @@ if TYPE_CHECKING:
 
 MOST_DIMENSIONS = 2**18
 _MOST_NAMED_COLUMNS = 20
-
-
-class DesignError(ValueError):
-    """The request does not fit the declaration. The error depends on these two alone.
-
-    Parameters
-    ----------
-    field : the wrong field of the request
-    what : the violated rule, beginning with a verb
-    """
-
-    def __init__(self, field: str, what: str) -> None:
-        self.field = field
-        self.what = what
-        super().__init__(f"{field} {what}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +84,7 @@ class Design:
         terms, target = tuple(request.terms or ()), spec.columns[position]
         positions = _term_inputs(spec, request) if terms else _features(columns, request.features, position)
         used = tuple(spec.columns[p] for p in positions)
-        features = tuple(feature.column for feature in _expanded(used, terms)) if terms else used
+        features = tuple(feature.column for feature in expand(used, terms)) if terms else used
         positive = _positive(target, request)
         implied = math.sqrt(len(features) + 1)
         bound = implied if request.row_norm is None else min(request.row_norm, implied)
@@ -194,7 +180,7 @@ class Design:
 
     def _expanded(self) -> list[Feature]:
         """Return the features; a ValueError if this version of the service makes others than those of the quote."""
-        features = _expanded(self.inputs, self.terms)
+        features = expand(self.inputs, self.terms)
         if tuple(feature.column for feature in features) != self.features:
             raise ValueError("the terms do not make the features of the quote")
         return features
@@ -301,22 +287,11 @@ def _term_inputs(spec: DatasetSpec, request: "JobRequest | TuningRequest") -> tu
     """Return the positions of the declared columns that the requested terms use."""
     if request.features is not None:
         raise DesignError("features", "must be left out with terms, because each column of the model is a term")
-    try:
-        used = [column.name for column in inputs(spec.columns, request.terms or ())]
-    except TermError as error:
-        raise DesignError(error.field, error.what) from None
+    used = [column.name for column in inputs(spec.columns, request.terms or ())]
     if request.target in used:
         raise DesignError("terms", "must not contain the target")
     positions = {column.name: position for position, column in enumerate(spec.columns)}
     return tuple(positions[name] for name in used)
-
-
-def _expanded(used: Sequence[Column], terms: Sequence[Term]) -> list[Feature]:
-    """Return the features of terms; a `DesignError` if they do not fit the columns."""
-    try:
-        return expand(used, terms)
-    except TermError as error:
-        raise DesignError(error.field, error.what) from None
 
 
 def _features(columns: dict[str, int], requested: list[str] | None, target: int) -> tuple[int, ...]:

@@ -178,6 +178,7 @@ NEIGHBORS = {
     "app.sources.dates": "A date becomes a number by itself.",
     "app.sources.encoding": "Each stored number depends on one value and the declaration.",
     "app.sources.tally": "The report reaches only the sender of the file.",
+    "purse.number_functions": "The range of a power or a spline follows from the declared bounds.",
     "purse.coding": "The code of a number lies in the declared range.",
     "app.sources.singles": "Rounding to 32 bits depends on one number only.",
     "app.sources.ingest": "n and the folder depend on no value. The number of a person's rows is hidden.",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.sources.design import Design, DesignError, Table
+from app.sources.design import Design, Table
 from app.sources.design import load as load_design
 from app.sources.ingest import Reading, store
 from app.sources.matrix import (
@@ -25,6 +25,7 @@ from app.sources.matrix import (
     open_coded,
 )
 from app.wire import JobRequest
+from purse.errors import DesignError
 from purse.wire.datasets import DatasetSpec
 from solvers.data_access.data import Data
 from solvers.data_access.rows import Coded

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.sources.design import Design, DesignError, load
+from app.sources.design import Design, load
 from app.sources.ingest import Reading, store
 from app.sources.matrix import CODES, NUMBERS, Floats
 from app.wire import JobRequest, TuningRequest
+from purse.errors import DesignError
 from purse.prediction import encode
 from purse.terms import expand
 from purse.wire.datasets import DatasetSpec

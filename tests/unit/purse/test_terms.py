@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.interpolate import BSpline
 
+from purse.errors import DesignError
+from purse.number_functions import Codes
 from purse.prediction import encode
-from purse.terms import MAX_NUMBERS, Codes, Feature, TermError, expand
+from purse.terms import MAX_NUMBERS, Feature, expand
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.terms import Factor, Term
 
@@ -169,7 +171,7 @@ def test_terms_that_do_not_fit_the_declaration_are_refused(terms: list[Term], fi
     wide = CategoryColumn(name="wide", type="category", categories=[f"w{i}" for i in range(300)])
     one = CategoryColumn(name="one", type="category", categories=["only"])
     huge = NumberColumn(name="huge", type="number", lower=-1e150, upper=1e150)
-    with pytest.raises(TermError) as raised:
+    with pytest.raises(DesignError) as raised:
         expand([*COLUMNS, many, wide, one, huge], terms)
     assert raised.value.field == field
 
