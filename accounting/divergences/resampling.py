@@ -22,7 +22,9 @@ def epsilon_of(run: float, n: int) -> float:
         return math.inf
     j = np.arange(1, min(n, _MOST_COPIES) + 1, dtype=float)
     p0 = math.exp(n * math.log1p(-1 / n))
-    p, gains, smallest = p0 * np.cumprod((n - j + 1) / j / (n - 1.0)), np.expm1(j * run), np.exp(-j * run)
+    p = p0 * np.cumprod((n - j + 1) / j / (n - 1.0))
+    gains = np.expm1(j * run)
+    smallest = np.exp(-j * run)
 
     def left_side(over: float) -> tuple[float, float]:
         """Return the left side at r = 1 + `over` and minus its slope. It falls, and is convex and piecewise linear."""

@@ -20,7 +20,10 @@ def root(
     ValueError
         if f has one sign at both ends, or is NaN.
     """
-    a, fa, b, fb = low, f(low), high, f(high)
+    a = low
+    fa = f(low)
+    b = high
+    fb = f(high)
     if not min(fa, fb) <= 0 <= max(fa, fb):
         raise ValueError("f must have values of different signs at low and high")
     share = 0.5

@@ -74,7 +74,9 @@ class DpSvrgRun(VarianceReducedRun):
 
     def run(self, oracle: Sampled, problem: Problem) -> Vector:
         """Return the private model."""
-        w, mean, estimates = problem.start, Average(), self.estimates(oracle, problem)
+        w = problem.start
+        mean = Average()
+        estimates = self.estimates(oracle, problem)
         for epoch in range(self.epochs):
             eta, count = estimates.move(w, self.inner_steps), epoch * self.inner_steps
             for points in estimates.walk(w, eta, self.inner_steps):
