@@ -5,6 +5,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from accounting.divergences.roots import brent
+
 LARGEST_RUN_EPSILON = 3.0  # the largest epsilon of a run on a bootstrap sample
 _MOST_COPIES = 200  # a row drawn more often changes the sum by less than e^(3 * 201) / 201! < 1e-100
 _ROUNDING = 1 + 1e-9
@@ -48,13 +50,9 @@ def epsilon_of(run: float, n: int) -> float:
 @lru_cache(maxsize=4096)
 def run_epsilon(epsilon: float, n: int) -> float:
     """Return the largest e, up to 3, for which `epsilon_of(e, n)` is at most epsilon."""
-    from scipy.optimize import brentq  # late: few plans need it, and it is slow to load
-
     if epsilon_of(LARGEST_RUN_EPSILON, n) <= epsilon:
         return LARGEST_RUN_EPSILON
-    run = float(
-        brentq(lambda e: epsilon_of(e, n) - epsilon, 0.0, LARGEST_RUN_EPSILON, xtol=1e-300, rtol=_ROOT_TOLERANCE)
-    )
+    run = brent(lambda e: epsilon_of(e, n) - epsilon, 0.0, LARGEST_RUN_EPSILON, xtol=1e-300, rtol=_ROOT_TOLERANCE)
     rounding = _ULP
     while epsilon_of(run, n) > epsilon:
         run, rounding = run * (1 - rounding), 2 * rounding

@@ -1,11 +1,12 @@
 """Roots of functions of one number.
 
 SciPy's `brentq` does the same, but importing it takes a fifth of a CPU second, and every price needs a root. It is the
-reference in the tests, and mechanisms that few plans use import it when they need it.
+reference in the tests, and mechanisms that few plans use call it here.
 """
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 
 def root(
@@ -47,3 +48,10 @@ def root(
         share = 0.5
         if phi * phi < xi and (1 - phi) ** 2 < 1 - xi:
             share = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
+
+
+def brent(f: Callable[[float], float], low: float, high: float, **tolerances: Any) -> float:
+    """Return the root of SciPy's `brentq`, with its keywords xtol and rtol."""
+    from scipy.optimize import brentq  # late: few plans need it, and it is slow to load
+
+    return float(brentq(f, low, high, **tolerances))
