@@ -93,7 +93,7 @@ ADDITIONS = {
             ("solvers/losses/__init__.py", "\nLoss = ", "\nLoss = LogCosh | "),
         ),
         rest=(
-            after("docs/http.md", "\n| `loss` | ", "`log_cosh`, "),
+            after("docs/jobs.md", "\n| `loss` | ", "`log_cosh`, "),
             before("purse/names.py", '    "logistic",\n', '    "log_cosh",\n'),
         ),
         asking=frozenset({"test_every_name_of_a_union_is_in_its_row", "test_the_names_are_those_of_the_unions"}),
@@ -123,8 +123,11 @@ ADDITIONS = {
         ),
         rest=(
             ("docs/proofs/one_step.md", "", PROOF),
-            after("docs/http.md", "\n| `method` | ", "`one_step`, "),
-            before("docs/http.md", "\n- `dp_gd`: ", "\n- `one_step`: one noisy gradient step."),
+            before(
+                "docs/methods/README.md",
+                "| [`dp_gd`](dp_gd.md) | gradients",
+                "| [`one_step`](one_step.md) | a gradient of all rows | Gaussian | none |\n",
+            ),
             before("docs/partitions.md", PARTITIONS, "| `one_step` | yes | a full gradient |\n"),
             before("purse/names.py", '    "output_perturbation",\n', '    "one_step",\n'),
             before(CASES, FIRST_CASE, '    "one_step": Case(methods.OneStep(step=0.01), _FLAT),\n'),
@@ -138,10 +141,9 @@ ADDITIONS = {
             {
                 "test_every_mechanism_and_method_has_its_proof",
                 "test_every_method_has_a_case",
-                "test_every_method_has_its_line",
+                "test_every_method_has_its_row",
                 "test_every_method_has_its_line_and_the_code_says_the_same",
                 "test_every_method_is_tried",
-                "test_every_name_of_a_union_is_in_its_row",
                 "test_the_names_are_those_of_the_unions",
             }
         ),
@@ -157,7 +159,7 @@ ADDITIONS = {
             ("solvers/statistics/__init__.py", "\nAnyStatistic = ", "\nAnyStatistic = Spread | "),
         ),
         rest=(
-            before("docs/http.md", "- `covariance` gives", "- `spread` gives the mean squared distance.\n"),
+            before("docs/jobs.md", "| `covariance` | ", "| `spread` | the mean squared distance |\n"),
             before("docs/partitions.md", PARTITIONS, "| `spread` | yes | sums |\n"),
             before(CASES, "from solvers.statistics import", "from solvers.statistics.spread import Spread\n"),
             before(CASES, FIRST_CASE, '    "spread": Case(Spread(), _CODED, corners=_CORNERS),\n'),
@@ -167,7 +169,7 @@ ADDITIONS = {
             {
                 "test_every_method_has_a_case",
                 "test_every_method_has_its_line_and_the_code_says_the_same",
-                "test_every_statistic_has_its_line",
+                "test_every_statistic_has_its_row",
             }
         ),
     ),

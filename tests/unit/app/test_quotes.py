@@ -147,7 +147,7 @@ class TestPrice:
         code, text = refused(domain={"name": "simplex"}, features=[])
         assert (code, "a single point" in text) == ("unsupported_combination", True)
         code, text = refused(row_norm=1e-300)
-        assert (code, "Row_norm must lie in" in text) == ("unsupported_combination", True)
+        assert (code, "row_norm must lie in" in text) == ("unsupported_combination", True)
 
     def test_softmax_pays_for_its_longer_gradients(self) -> None:
         quote = quoted(target="color", features=["age"], method={"name": "dp_gd"})
