@@ -557,7 +557,7 @@ def test_the_form_of_table1_has_the_groups_and_the_conditions(shared: Service) -
 
 
 @pytest.mark.parametrize(
-    "kind, method, field", [("model", "", "target"), ("statistic", "", "method"), ("statistic", "table1", "by")]
+    ("kind", "method", "field"), [("model", "", "target"), ("statistic", "", "method"), ("statistic", "table1", "by")]
 )
 def test_a_form_begins_with_what_it_still_needs_and_not_with_an_error(
     shared: Service, kind: str, method: str, field: str
