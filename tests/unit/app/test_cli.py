@@ -614,6 +614,18 @@ def test_more_of_a_request_is_an_object(run: Run, tmp_path: Path) -> None:
     assert (code, out, "JSON object" in " ".join(err.split())) == (2, "", True)
 
 
+@pytest.mark.slow
+def test_a_formula_names_the_columns_of_a_model(run: Run, people: tuple[Path, Path, str]) -> None:
+    pytest.importorskip("formulaic", reason="formulaic is not installed: formulas are not parsed")
+    file, spec, name = people
+    run("upload", str(file), "--spec", str(spec))
+    asked = ("quote", name, "--target", "income", "--epsilon", "0.5", "--json", "--formula")
+    assert _document(run(*asked, "income ~ age + I(age**2) + age:sex"))["dimension"] == 5 - 1
+    for text in ("sex ~ age", "income ~ log(age)", "income ~ 0 + age"):
+        code, out, err = run(*asked, text)
+        assert (code, out, "--formula" in err) == (2, "", True)
+
+
 def test_the_version_is_the_packages(run: Run) -> None:
     assert run("--version") == (0, f"{version('privy-purse')}\n", "")
 
