@@ -4,6 +4,7 @@ import gzip
 import io
 import itertools
 import json
+import os
 import re
 import socket
 import subprocess
@@ -740,14 +741,19 @@ def test_a_server_that_is_refused_leaves_no_calculating_process(
 
 
 @pytest.mark.slow
-def test_a_port_in_use_is_reported_before_a_token_is_made(tmp_path: Path) -> None:
+@pytest.mark.parametrize("layout", ["text", "json"])
+def test_a_port_in_use_is_reported_before_a_token_is_made(tmp_path: Path, layout: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         command = [sys.executable, "-m", "app.cli", "serve", "--home", str(tmp_path / "home"), "--port", port]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert f"127.0.0.1:{port}" in done.stderr
-    assert "--port" in done.stderr
+        environment = os.environ | {"PURSE_LOG_FORMAT": layout}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE, env=environment)
+    *logged, refused = done.stderr.splitlines()
+    assert (done.returncode, done.stdout, len(logged)) == (1, "", int(layout == "json"))
+    assert f"127.0.0.1:{port}" in refused
+    assert "--port" in refused
+    if layout == "json":
+        assert json.loads(logged[0])["level"] == "critical"
     assert not (tmp_path / "home").exists()
 
 
