@@ -106,7 +106,7 @@ def test_the_page_of_a_job_shows_its_table(shared: Service, hospital: str) -> No
     page = visit(shared, shared.tokens["analyst"], f"/pages/jobs/{job['id']}").text
     for row in model["table"]:
         assert row["term"] in page
-        assert (f"{number(row['estimate'], 3)} [" if row["resolved"] else row["reason"]) in page
+        assert (f">{number(row['estimate'], 3)} <" if row["resolved"] else row["reason"]) in page
 
 
 @pytest.mark.slow
