@@ -292,7 +292,7 @@ def test_a_wide_model_prints_its_largest_coefficients() -> None:
     assert len(html) < 5000
     pytest.importorskip("pandas", reason="pandas is not installed: a model's frame is not tried")
     frame = model.to_frame()
-    assert list(frame.columns) == ["term", "coefficient", "in units"]
+    assert list(frame.columns) == ["input", "encoded", "per unit of the file"]
     assert len(frame) == 4002
 
 
