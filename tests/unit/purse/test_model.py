@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,16 +12,12 @@ import pytest
 from numpy.typing import NDArray
 
 from app.sources.ingest import Reading, encoded
-from purse import Model, names, predict
+from purse import Model, predict
 from purse.frames import as_csv, columns
 from purse.prediction import UnsupportedCategory, encode, margins_of
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.files import Dialect
 from purse.wire.models import EncodedMeans
-from solvers.domains import Domain
-from solvers.losses import Loss
-from solvers.methods import Method
-from solvers.regularizers import Regularizer
 
 NUMBER = {"name": "age", "type": "number", "lower": 0.0, "upper": 50.0, "default": 10.0}
 FROM_ZERO = {"name": "stays", "type": "number", "lower": -2.0, "upper": 7.0, "origin": 0.0, "scale": 5.0}
@@ -310,11 +306,3 @@ def _same(found: NDArray[Any], ours: NDArray[Any]) -> None:
         assert found == pytest.approx(ours, rel=1e-12, abs=1e-12)
     else:
         assert found.tolist() == ours.tolist()
-
-
-def test_the_names_are_those_of_the_unions() -> None:
-    told = {Method: names.METHODS, Loss: names.LOSSES, Regularizer: names.REGULARIZERS, Domain: names.DOMAINS}
-    for union, named in told.items():
-        found = {kind.__dataclass_fields__["name"].default for kind in get_args(union)}
-        expected = sorted(found | ({"auto"} if union is Method else set()))
-        assert expected == [*named], "purse/names.py needs the names of the union, sorted"
