@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import Depends, Response
+from fastapi import Depends
 
 from app.datasets import allotments, grants
 from app.datasets.names import DatasetId
@@ -39,10 +39,9 @@ def read(base: Base, _principal: Steward, dataset_id: DatasetId, analyst: Name) 
 
 
 @router.delete("/grants/{analyst}", status_code=204, summary="Revoke a grant")
-def revoke(base: Base, _principal: Manager, dataset_id: DatasetId, analyst: Name) -> Response:
+def revoke(base: Base, _principal: Manager, dataset_id: DatasetId, analyst: Name) -> None:
     """Hides the dataset from the analyst at once. The analyst's jobs go on, and their releases remain readable."""
     grants.revoke(base, dataset_id, analyst)
-    return Response(status_code=204)
 
 
 @router.put("/allotments/{analyst}", summary="Allot a part of the budget", responses=responses("overallotted"))
@@ -73,7 +72,6 @@ def allotment(base: Base, principal: Steward, dataset_id: DatasetId, analyst: Na
 
 
 @router.delete("/allotments/{analyst}", status_code=204, summary="Delete an allotment")
-def deallot(base: Base, principal: Manager, dataset_id: DatasetId, analyst: Name) -> Response:
+def deallot(base: Base, principal: Manager, dataset_id: DatasetId, analyst: Name) -> None:
     """Lets the analyst spend the unreserved budget. Spending so far remains."""
     allotments.delete(base, principal, dataset_id, analyst)
-    return Response(status_code=204)

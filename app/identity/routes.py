@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import Depends, Query, Response
+from fastapi import Depends, Query
 
 from app.http.body import JsonBody
 from app.http.errors import responses
@@ -62,10 +62,9 @@ def rotate(
 
 
 @router.delete("/{token_id}", status_code=204, summary="Revoke a token", responses=responses("last_steward"))
-def revoke(base: Base, _principal: Manager, token_id: Identifier) -> Response:
+def revoke(base: Base, _principal: Manager, token_id: Identifier) -> None:
     """Revoke a token immediately and permanently.
 
     Jobs continue, and charges remain with the identity. The last token that can create tokens cannot be revoked.
     """
     service.revoke(base, token_id)
-    return Response(status_code=204)

@@ -4,7 +4,7 @@ from typing import Annotated
 from urllib.parse import urlsplit
 
 import sqlalchemy as sa
-from fastapi import Depends, Query, Response
+from fastapi import Depends, Query
 
 from app.http.body import JsonBody
 from app.http.errors import ApiError, invalid_field, responses
@@ -71,12 +71,11 @@ def read(base: Base, principal: Analyst, webhook_id: Identifier) -> Webhook:
 
 
 @router.delete("/{webhook_id}", status_code=204, summary="Delete a webhook")
-def delete(base: Base, principal: Submitter, webhook_id: Identifier) -> Response:
+def delete(base: Base, principal: Submitter, webhook_id: Identifier) -> None:
     """Deletes the webhook and its waiting messages."""
     with base.write() as connection:
         _described(store.get(connection, webhook_id, _visible(principal)), principal)
         store.delete(connection, webhook_id)
-    return Response(status_code=204)
 
 
 def _visible(principal: Principal) -> sa.ColumnElement[bool]:
