@@ -39,9 +39,9 @@ class Feature:
 
 def features(model: Model) -> tuple[Feature, ...]:
     """Return the fields of the form for one prediction; none if there are more than MAX_FORM_FIELDS."""
-    if len(model.features) > MAX_FORM_FIELDS:
+    if len(model.row_columns) > MAX_FORM_FIELDS:
         return ()
-    return tuple(map(_feature, model.features))
+    return tuple(map(_feature, model.row_columns))
 
 
 @router.post("/row")
@@ -73,12 +73,12 @@ def _feature(column: Column) -> Feature:
 def _prediction(release: bytes, values: Mapping[str, str]) -> dict[str, Any]:
     """Return the prediction for one row as names and values, or the fields that cannot be read."""
     model = Model.model_validate_json(release)
-    texts = [values.get(f"row.{index}", "").strip() for index in range(len(model.features))]
-    pairs = list(zip(model.features, texts, strict=True))
+    texts = [values.get(f"row.{index}", "").strip() for index in range(len(model.row_columns))]
+    pairs = list(zip(model.row_columns, texts, strict=True))
     unreadable = [index for index, (column, text) in enumerate(pairs) if text and not _is_readable(column, text)]
     if unreadable:
         return {
-            "wrong": {index: model.features[index].name for index in unreadable},
+            "wrong": {index: model.row_columns[index].name for index in unreadable},
             "predicted": {},
             "unsupported": [],
         }
@@ -121,7 +121,7 @@ def _predictions(release: bytes, file: bytes, dialect: Dialect) -> str:
     header, rows = (lines[0], [line for line in lines[1:] if line]) if lines else ([], [])
     if not rows or any(len(row) != len(header) for row in rows):
         raise ApiError("unreadable_file", "The file must have a header line, and rows with as many fields as it.")
-    source = {column.name: column.name if column.name in header else column.of for column in model.features}
+    source = {column.name: column.name if column.name in header else column.of for column in model.row_columns}
     absent = [name for name, of in source.items() if of not in header]
     if absent:
         why = "The file lacks columns of the model. Check the separator and the first line."

@@ -41,6 +41,10 @@ def requested(request: JobRequest, design: Design) -> RegressionTable:
             "unsupported_combination",
             f"A regression table chooses its own method and takes no penalty: leave out {', '.join(wrong)}.",
         )
+    if request.terms is not None and request.reference is not None:
+        raise invalid_field(
+            "body.reference", "must be left out with terms. Set the `reference` of the term's factor instead"
+        )
     if reason := refusal(design.features, design.target):
         raise ApiError("unsupported_combination", f"{reason}.")
     return RegressionTable(request.level, _references(request.reference or {}, design))

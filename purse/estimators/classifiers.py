@@ -107,9 +107,9 @@ class PrivateLogisticRegression(_Classifier):
         standardised. C of scikit-learn is 1 / (alpha n)
     method : "auto", the name of a method, or an object of `solvers.methods` with its parameters
     preparation : "private" standardises rows by private moments, whose price is part of the fit's; "declared" leaves
-        rows as encoded; None is private if possible (docs/http.md)
+        rows as encoded; None is private if possible (docs/jobs.md)
     slope_limit : c in [1e-6, 1]: clips f' to c sup|f'|, for less noise and some bias; None follows a public rule
-        (docs/http.md)
+        (docs/jobs.md)
     accountant : a budget that the fit is charged to; without one, fits are not added up
     neighbors : "replace_one", or "zero_out" for a row against a blank one (docs/spec 25)
     max_rows : k: protects persons, whom `fit` gets for each row; the first k rows of each person are used

@@ -9,6 +9,7 @@ from purse.wire.base import Identifier, Name, Protected, Sha256, Wire
 from purse.wire.columns import CategoryColumn, Column
 from purse.wire.inference import Inference, TableRow
 from purse.wire.neighbors import Neighbors
+from purse.wire.terms import Term
 
 MIN_SHARE_STDS = 2.0
 """Released share of a category, in standard deviations of its noise, below which its coefficient is set to 0."""
@@ -121,7 +122,11 @@ class Model(Wire):
     intercept: float | list[float]
     """The constant term. Link softmax has one for each class."""
     features: list[Column]
-    """The encoding of each input column."""
+    """The encoding of each input column, or of each column that `terms` make of them."""
+    inputs: Annotated[list[Column] | None, Field(exclude_if=lambda columns: columns is None)] = None
+    """The declared columns that the terms use. Null if the features are declared columns themselves."""
+    terms: Annotated[list[Term] | None, Field(exclude_if=lambda terms: terms is None)] = None
+    """The terms that make the features, as requested."""
     link: Literal["logistic", "softmax", "sign", "identity"]
     """From margin to prediction."""
     classes: list[str] | None
@@ -157,6 +162,11 @@ class Model(Wire):
     job: Annotated[Name, Field(description="The job that made it. Its receipt is at /v1/jobs/{id}/receipt.")]
     privacy: PrivacyStatement
     """The guarantee."""
+
+    @property
+    def row_columns(self) -> list[Column]:
+        """The columns that rows need for a prediction."""
+        return self.features if self.inputs is None else self.inputs
 
     @property
     def unsupported(self) -> list[bool]:

@@ -12,7 +12,8 @@ from types import UnionType
 from accounting.errors import OutOfPlan
 from accounting.mechanisms import RandomIterate
 from accounting.noise import Noise
-from accounting.plan import Plan, PlannedQuery
+from accounting.numbers import whole
+from accounting.plan import MAX_COUNT, Plan, PlannedQuery
 from accounting.privacy import REPLACE_ONE, Relation
 from solvers.data_access.summed import Summed
 from solvers.errors import Unsuitable
@@ -62,7 +63,10 @@ class Meter:
         ------
         OutOfPlan
             if the plan has fewer answers left, or plans the query with another mechanism; then none is counted
+        OutOfRange
+            if the count is not a positive integer; a negative one or NaN would allow more answers than planned
         """
+        whole(count, "the number of answers", 1, MAX_COUNT)
         planned = self.look(query, mechanism)
         horizon = self.horizon(query)
         if self._answered[query] + count > horizon:

@@ -28,7 +28,7 @@ DOCS = ROOT / "docs"
 SHOWN: dict[str, Any] = {
     "errors.md": ProblemDetails,
     "files.md": DatasetSpec,
-    "http.md": JobRequest | StatisticRequest | TuningRequest | EvaluationBody,
+    "jobs.md": JobRequest | StatisticRequest | TuningRequest | EvaluationBody,
     "webhooks.md": WebhookEvent,
 }
 PYTHON = blocks(DOCS / "python.md", "python")

@@ -92,7 +92,7 @@ ADDITIONS = {
             ),
             ("solvers/losses/__init__.py", "\nLoss = ", "\nLoss = LogCosh | "),
         ),
-        rest=(after("docs/http.md", "\n| `loss` | ", "`log_cosh`, "),),
+        rest=(after("docs/jobs.md", "\n| `loss` | ", "`log_cosh`, "),),
         asking=frozenset({"test_every_name_of_a_union_is_in_its_row"}),
     ),
     "mechanism": Addition(
@@ -120,8 +120,11 @@ ADDITIONS = {
         ),
         rest=(
             ("docs/proofs/one_step.md", "", PROOF),
-            after("docs/http.md", "\n| `method` | ", "`one_step`, "),
-            before("docs/http.md", "\n- `dp_gd`: ", "\n- `one_step`: one noisy gradient step."),
+            before(
+                "docs/methods/README.md",
+                "| [`dp_gd`](dp_gd.md) | gradients",
+                "| [`one_step`](one_step.md) | a gradient of all rows | Gaussian | none |\n",
+            ),
             before("docs/partitions.md", PARTITIONS, "| `one_step` | yes | a full gradient |\n"),
             before(CASES, FIRST_CASE, '    "one_step": Case(methods.OneStep(step=0.01), _FLAT),\n'),
             after(
@@ -134,10 +137,9 @@ ADDITIONS = {
             {
                 "test_every_mechanism_and_method_has_its_proof",
                 "test_every_method_has_a_case",
-                "test_every_method_has_its_line",
+                "test_every_method_has_its_row",
                 "test_every_method_has_its_line_and_the_code_says_the_same",
                 "test_every_method_is_tried",
-                "test_every_name_of_a_union_is_in_its_row",
             }
         ),
     ),
@@ -152,7 +154,7 @@ ADDITIONS = {
             ("solvers/statistics/__init__.py", "\nAnyStatistic = ", "\nAnyStatistic = Spread | "),
         ),
         rest=(
-            before("docs/http.md", "- `covariance` gives", "- `spread` gives the mean squared distance.\n"),
+            before("docs/jobs.md", "| `covariance` | ", "| `spread` | the mean squared distance |\n"),
             before("docs/partitions.md", PARTITIONS, "| `spread` | yes | sums |\n"),
             before(CASES, "from solvers.statistics import", "from solvers.statistics.spread import Spread\n"),
             before(CASES, FIRST_CASE, '    "spread": Case(Spread(), _CODED, corners=_CORNERS),\n'),
@@ -162,7 +164,7 @@ ADDITIONS = {
             {
                 "test_every_method_has_a_case",
                 "test_every_method_has_its_line_and_the_code_says_the_same",
-                "test_every_statistic_has_its_line",
+                "test_every_statistic_has_its_row",
             }
         ),
     ),

@@ -75,9 +75,3 @@ def test_small_rates_at_high_orders_by_high_precision() -> None:
 def test_rate_is_a_probability(rate: float) -> None:
     with pytest.raises(OutOfRange):
         PoissonGaussian(rate)
-
-
-def test_multiplier_falls_as_the_share_grows() -> None:
-    for mechanism in (Gaussian(), PoissonGaussian(0.01)):
-        shares = [mechanism.multiplier(m) for m in (1e-6, 1e-3, 1.0, 100.0)]
-        assert shares == sorted(shares, reverse=True)

@@ -15,9 +15,11 @@ from app.sources.ingest import Reading, encoded
 from purse import Model, predict
 from purse.frames import as_csv, columns
 from purse.prediction import UnsupportedCategory, encode, margins_of
+from purse.terms import expand
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.files import Dialect
-from purse.wire.models import EncodedMeans
+from purse.wire.models import EncodedMeans, width
+from purse.wire.terms import Factor, Term
 
 NUMBER = {"name": "age", "type": "number", "lower": 0.0, "upper": 50.0, "default": 10.0}
 FROM_ZERO = {"name": "stays", "type": "number", "lower": -2.0, "upper": 7.0, "origin": 0.0, "scale": 5.0}
@@ -230,6 +232,21 @@ def test_onnxruntime_predicts_the_same(link: str) -> None:
         predictions = model.predict(ROWS)
     [found] = runtime.InferenceSession(made, providers=["CPUExecutionProvider"]).run(["prediction"], given)
     _same(found, predictions)
+
+
+@pytest.mark.slow
+def test_a_model_with_terms_is_exported_to_scikit_learn_and_not_to_onnx() -> None:
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed: its copy of a model is not tried")
+    made = _model("identity")
+    products = [*([column.name] for column in made.features), ["age", "sex"], ["sex", "town"]]
+    terms = [Term(factors=[Factor(column=name) for name in own]) for own in products]
+    features = [feature.column for feature in expand(made.features, terms)]
+    weights = np.random.default_rng(6).normal(size=sum(map(width, features))).tolist()
+    update = {"features": features, "inputs": made.features, "terms": terms, "coefficients": weights}
+    model = made.model_copy(update=update)
+    _same(model.to_sklearn().predict(ROWS), model.predict(ROWS))
+    with pytest.raises(ValueError, match="ONNX"):
+        model.to_onnx()
 
 
 def _uncertain() -> Model:

@@ -15,6 +15,7 @@ from solvers.data_access import data as reading
 from solvers.data_access import inputs, partitioned, weighted
 from solvers.data_access.data import Data
 from solvers.data_access.rows import copied
+from solvers.data_access.weighted_sums import Curvatures, LongRows, Scores
 from solvers.domains import L2Ball
 from solvers.errors import NeedsDelta, Unsuitable
 from solvers.full_frame import FullFrame
@@ -26,7 +27,7 @@ from solvers.inference.table import Table
 from solvers.losses import Huber, Softmax
 from solvers.regularizers import L2
 from solvers.solve import run
-from solvers.weighting import LogisticWeights
+from solvers.weighting import LinearWeights, LogisticWeights
 from tests.support.seeded import SeededBits
 from tests.support.tables import correlated, drawn, problem_of, quiet, quoted, slopes, table_of
 
@@ -42,6 +43,18 @@ def mixed(n: int, rng: np.random.Generator, weights: tuple[float, ...] = (0.5, 0
 
 def labels(margins: Vector, rng: np.random.Generator) -> Vector:
     return np.where(rng.random(len(margins)) < 1 / (1 + np.exp(-margins)), 1.0, -1.0)
+
+
+def test_rows_without_a_weight_make_no_overflow_at_the_largest_limits() -> None:
+    """A warning about one row would reveal something about it."""
+    problem = problem_of(Columns((2,)), True, 4)
+    X = np.column_stack((np.eye(2)[[0, 1, 0, 1]], np.ones(4)))
+    data = inputs.of_arrays(X, np.ones(4), problem)
+    frame, w = FullFrame(np.eye(2), np.zeros(2), np.array([True, False])), np.ones(2)
+    linear, logistic = LinearWeights(1e6, 1e6), LogisticWeights(1e6, 1.0, 0.25)
+    with np.errstate(all="raise"):
+        for work in (LongRows(frame, 1e12), Curvatures(frame, w, linear), Scores(frame, w, logistic)):
+            assert np.isfinite(data.total(work)).all()
 
 
 @pytest.mark.parametrize(("is_linear", "epsilon"), [(False, 1.0), (True, 2.0)], ids=["logistic", "linear"])
