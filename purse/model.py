@@ -194,6 +194,7 @@ class Model(Tabular, models.Model):
         if self.link == "softmax":
             captions = [f"Coefficients of class {name}" for name in self.classes or ()]
         tables = list(map(self._coefficients, captions, margins, half_widths))
+        tables[:-1] = [replace(table, note="") for table in tables[:-1]]
         if (best := self.tuning) is not None:
             row = (f"candidate {best.candidate + 1}", best.score, best.noise_std)
             tables.append(Table(("chosen", "score", "std of its noise"), [row], f"The best of {best.runs} runs"))
