@@ -63,7 +63,7 @@ _FILTERS = (
     words.coded,
     part,
 )
-_TEMPLATES.globals |= {"glossary": GLOSSARY, "states": words.STATES, "badges": words.BADGES}
+_TEMPLATES.globals |= {"glossary": GLOSSARY, "states": words.STATES, "badges": words.BADGES, "options": words.OPTIONS}
 _TEMPLATES.filters |= {function.__name__: function for function in _FILTERS} | {"log10": math.log10}
 
 

@@ -12,7 +12,6 @@ from app.pages import charts, predictions, releases
 from app.pages.forms import document, member_indices, missing, without
 from app.pages.frame import Visit, Visiting, page_router
 from app.pages.sheet import Kind, Sheet
-from purse import layouts
 from purse.model import Model
 from purse.wire.base import Identifier
 from purse.wire.evaluations import ReleasedEvaluation
@@ -34,7 +33,8 @@ async def new(
     """Return an empty form; for an evaluation, `model` is the job that released the model."""
     values = {"privacy.epsilon": "0.5", "model": model or ""} | _TWO_CANDIDATES
     sheet = await Sheet.of(visit, dataset_id, kind, values)
-    return await sheet.page("job_form.html")
+    title = (await visit.api.get(f"/v1/jobs/{model}"))["quote"]["title"] if model else None
+    return await sheet.page("job_form.html", model_title=title)
 
 
 @router.post("/datasets/{dataset_id}/fields")
@@ -145,7 +145,7 @@ async def _context(visit: Visit, job_id: str) -> dict[str, Any]:
         evaluations = await _evaluations(visit, holdout, job_id)
     return {
         "job": job,
-        "title": await _title(visit, job, view),
+        "title": job["quote"]["title"] or str(job["kind"]).capitalize(),
         "dataset_name": dataset.get("name"),
         "is_over": job["state"] in _FINAL_STATES,
         "view": view,
@@ -154,18 +154,6 @@ async def _context(visit: Visit, job_id: str) -> dict[str, Any]:
         "model": model,
         "features": () if model is None else predictions.features(model),
     }
-
-
-async def _title(visit: Visit, job: dict[str, Any], view: releases.View) -> str:
-    """Return a job's name: that of its release, or of its kind if nothing is released yet."""
-    if view.release is None:
-        return str(job["kind"]).capitalize()
-    title = layouts.title(view.release)
-    if isinstance(view.release, ReleasedEvaluation):
-        with suppress(ApiError):  # the model is another analyst's
-            model = await visit.api.get(f"/v1/jobs/{view.release.model}/model")
-            return f"{title} of the model of {model['target']['name']}"
-    return title
 
 
 async def _evaluations(visit: Visit, holdout: str, model: str) -> list[tuple[dict[str, Any], releases.Table]]:

@@ -29,6 +29,7 @@ _COMMON_FIELDS = (
     "model",
     "target",
     "positive",
+    "inference",
     "features",
     "method",
     "by",
@@ -38,6 +39,10 @@ _COMMON_FIELDS = (
     "repeats",
     "privacy",
 )
+_ONLY_FOR_TABLE1 = {"by", "where"}
+_ONLY_FOR_INFERENCE = {"reference", "level"}
+_NEVER_FOR_INFERENCE = {"method", "regularizer", "domain", "preparation", "slope_limit", "row_norm"}
+_OF_NUMBERS = ("quantiles", "covariance")  # statistics without category columns
 _TABLES = Field(
     "counts_of_several_columns",
     "choice",
@@ -77,18 +82,25 @@ class Sheet:
 
     @classmethod
     def _filled(cls, visit: Visit, dataset: dict[str, Any], kind: Kind, values: dict[str, str]) -> "Sheet":
+        statistic = values.get("method.name") if kind == "statistic" else None
         names = [column["name"] for column in dataset["columns"]]
-        categories = [column["name"] for column in dataset["columns"] if column["type"] == "category"]
-        options = {"target": names, "features": names, "columns": names, "by": categories}
+        categories = _names_of_type(dataset, "category")
+        described = _names_of_type(dataset, "number") if statistic in _OF_NUMBERS else names
+        options = {"target": names, "features": names, "columns": described, "by": categories}
         options |= {f"where.{index}.column": names for index in range(MOST_CONDITIONS)}
         target = next((column for column in dataset["columns"] if column["name"] == values.get("target")), None)
-        if target is not None and target["type"] == "category":
+        has_classes = target is not None and target["type"] == "category"
+        if target is not None and has_classes:
             options["positive"] = target["categories"]
         forms = visit.forms
         job_schema = forms.schemas["JobRequest"]["properties"]
-        statistic = values.get("method.name") if kind == "statistic" else None
-        without = ("dataset",) if statistic == "table1" else ("dataset", "by", "where")
+        without = {"dataset"} | (set() if statistic == "table1" else _ONLY_FOR_TABLE1)
+        without |= _NEVER_FOR_INFERENCE if values.get("inference") == "true" else _ONLY_FOR_INFERENCE
+        without |= set() if has_classes else {"positive"}
+        without |= {"columns"} if statistic == "profile" else set()
         fields = forms.fields(_SCHEMAS[kind], values, options, without)
+        changes: dict[str, dict[str, Any]] = {"by": {"required": True}, "inference": {"options": ("true",)}}
+        fields = [replace(each, **changes.get(each.name, {})) for each in fields]
         is_counts = statistic == "counts"
         return cls(
             visit,
@@ -103,7 +115,10 @@ class Sheet:
     def document(self) -> dict[str, Any]:
         """The request, as far as it is filled in."""
         subject = {} if self.kind == "evaluation" else {"dataset": self.dataset["id"]}
-        return subject | document(self.fields)
+        request = subject | document(self.fields)
+        if request.get("method", {}).get("name") in _OF_NUMBERS:
+            request.setdefault("columns", _names_of_type(self.dataset, "number"))
+        return request
 
     @property
     def documents(self) -> list[dict[str, Any]]:
@@ -158,6 +173,11 @@ class Sheet:
         )
 
 
+def _names_of_type(dataset: Mapping[str, Any], column_type: str) -> list[str]:
+    """Return the names of a dataset's columns of this type."""
+    return [column["name"] for column in dataset["columns"] if column["type"] == column_type]
+
+
 def _defaults(dataset: Mapping[str, Any], categories: Sequence[str]) -> dict[str, str]:
     """Return words for what applies if a field of a job stays empty."""
     defaults = {
@@ -168,6 +188,8 @@ def _defaults(dataset: Mapping[str, Any], categories: Sequence[str]) -> dict[str
         "slope_limit": "chosen from public facts",
         "row_norm": "no clipping",
         "positive": "none",
+        "inference": "a model, for predictions",
+        "by": "choose one or two columns",
     }
     if len(categories) == 2:
         defaults["positive"] = f"{categories[1]}, the second category"

@@ -16,6 +16,14 @@ STATES = {"queued": "Queued", "running": "Running", "done": "Completed", "failed
 """Names of a job's states."""
 BADGES = {"queued": "secondary", "done": "success", "failed": "danger", "cancelled": "secondary"}
 """Variants of the badges of a job's states; the others have none."""
+OPTIONS = {
+    "counts": "counts: histogram or cross table",
+    "covariance": "covariance: covariances and correlations",
+    "profile": "profile: all columns, readable by everybody with access",
+    "inference": "a regression table, with standard errors",
+    "table1": "table1: groups side by side (Table 1)",
+}
+"""Texts of options whose names do not explain them, and of a flag that is set."""
 _CODE = re.compile("`([^`]+)`")
 _ROOT = re.compile(r"^(?:body|spec|query)(?:\.|$)")
 _MEMBER = re.compile(r"\b(column|candidate)s\.(\d+)(?:\.(?:number|category)(?=\.|$))?")

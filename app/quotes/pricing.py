@@ -18,6 +18,7 @@ from app.datasets.store import DatasetRow
 from app.http.errors import ApiError
 from app.quotes import inference
 from app.quotes.requests import ReadRequest
+from app.quotes.titles import title
 from app.results.intervals import Widths
 from app.results.widths import widths
 from app.sources.design import Design, Table
@@ -94,6 +95,7 @@ class Priced:
         method = self.planned.method
         return Quote(
             dataset=self.dataset.id,
+            title=title(self.request, self.spec.design),
             method=self.planned.method,
             reason=self.planned.reason,
             preparation=Prepared(

@@ -78,9 +78,9 @@ class CoefficientIntervals(Wire):
     intercept: float | list[float]
     """Half width for the constant term, in the layout of `intercept`."""
     statement: str = (
-        "They hold the minimizer of the run's own regularized problem on the rows as it prepared them. They tell of "
-        "the noise that privacy needs and of nothing else: no sampling error, no bias of the regularizer or of limits "
-        "to rows and slopes, and no two coefficients at once."
+        "Each interval covers a coefficient of the minimizer of the run's own regularized problem, on the rows as it "
+        "prepared them. It counts the privacy noise alone: no sampling error, and no bias of the regularizer or of "
+        "limits to rows and slopes. It covers one coefficient, not several at once."
     )
     """Meaning and limits of the intervals, in words."""
 

@@ -12,8 +12,7 @@ from types import UnionType
 from accounting.errors import OutOfPlan
 from accounting.mechanisms import RandomIterate
 from accounting.noise import Noise
-from accounting.numbers import whole
-from accounting.plan import MAX_COUNT, Plan, PlannedQuery
+from accounting.plan import Plan, PlannedQuery
 from accounting.privacy import REPLACE_ONE, Relation
 from solvers.data_access.summed import Summed
 from solvers.errors import Unsuitable
@@ -62,15 +61,13 @@ class Meter:
         Raises
         ------
         OutOfPlan
-            if the plan has fewer answers left, or plans the query with another mechanism; then none is counted
-        OutOfRange
-            if the count is not a positive integer; a negative one or NaN would allow more answers than planned
+            if the plan has fewer answers left, or plans the query with another mechanism; then none is counted. The
+            count must be positive: a negative one or NaN would allow more answers than planned
         """
-        whole(count, "the number of answers", 1, MAX_COUNT)
         planned = self.look(query, mechanism)
         horizon = self.horizon(query)
-        if self._answered[query] + count > horizon:
-            raise OutOfPlan(f"query {query!r} allows {horizon} answers, and all or too many of them have been given")
+        if not 1 <= count <= horizon - self._answered[query]:
+            raise OutOfPlan(f"query {query!r} allows {horizon} answers, and too few are left. Plan more of them")
         self._answered[query] += count
         return planned
 

@@ -106,7 +106,7 @@ def test_the_page_of_a_job_shows_its_table(shared: Service, hospital: str) -> No
     page = visit(shared, shared.tokens["analyst"], f"/pages/jobs/{job['id']}").text
     for row in model["table"]:
         assert row["term"] in page
-        assert (f"{number(row['estimate'], 3)} [" if row["resolved"] else row["reason"]) in page
+        assert (f">{number(row['estimate'], 3)} <" if row["resolved"] else row["reason"]) in page
 
 
 @pytest.mark.slow
@@ -161,10 +161,11 @@ def test_a_forecast_of_a_table_is_refused(shared: Service, hospital: str) -> Non
     assert (answer.status_code, answer.json()["violations"][0]["where"]) == (422, "body.inference")
 
 
-def test_references_need_inference(shared: Service, hospital: str) -> None:
-    asked = body(hospital, inference=False, reference={"ward": "south"})
+@pytest.mark.parametrize(("field", "value"), [("reference", {"ward": "south"}), ("level", 0.9)])
+def test_a_reference_or_a_level_needs_inference(shared: Service, hospital: str, field: str, value: object) -> None:
+    asked = body(hospital, inference=False, **{field: value})
     answer = shared.call("analyst", "POST", "/v1/quotes", json=asked)
-    assert (answer.status_code, answer.json()["violations"][0]["where"]) == (422, "body.reference")
+    assert (answer.status_code, answer.json()["violations"][0]["where"]) == (422, f"body.{field}")
 
 
 def test_a_model_without_inference_has_no_table(shared: Service, hospital: str) -> None:

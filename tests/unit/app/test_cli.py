@@ -4,6 +4,7 @@ import gzip
 import io
 import itertools
 import json
+import os
 import re
 import socket
 import subprocess
@@ -599,6 +600,18 @@ def test_more_of_a_request_is_an_object(run: Run, tmp_path: Path) -> None:
     assert (code, out, "JSON object" in " ".join(err.split())) == (2, "", True)
 
 
+@pytest.mark.slow
+def test_a_formula_names_the_columns_of_a_model(run: Run, people: tuple[Path, Path, str]) -> None:
+    pytest.importorskip("formulaic", reason="formulaic is not installed: formulas are not parsed")
+    file, spec, name = people
+    run("upload", str(file), "--spec", str(spec))
+    asked = ("quote", name, "--target", "income", "--epsilon", "0.5", "--json", "--formula")
+    assert _document(run(*asked, "income ~ age + I(age**2) + age:sex"))["dimension"] == 5 - 1
+    for text in ("sex ~ age", "income ~ log(age)", "income ~ 0 + age"):
+        code, out, err = run(*asked, text)
+        assert (code, out, "--formula" in err) == (2, "", True)
+
+
 def test_the_version_is_the_packages(run: Run) -> None:
     assert run("--version") == (0, f"{version('privy-purse')}\n", "")
 
@@ -714,14 +727,19 @@ def test_a_server_that_is_refused_leaves_no_calculating_process(
 
 
 @pytest.mark.slow
-def test_a_port_in_use_is_reported_before_a_token_is_made(tmp_path: Path) -> None:
+@pytest.mark.parametrize("layout", ["text", "json"])
+def test_a_port_in_use_is_reported_before_a_token_is_made(tmp_path: Path, layout: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         command = [sys.executable, "-m", "app.cli", "serve", "--home", str(tmp_path / "home"), "--port", port]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert f"127.0.0.1:{port}" in done.stderr
-    assert "--port" in done.stderr
+        environment = os.environ | {"PURSE_LOG_FORMAT": layout}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE, env=environment)
+    *logged, refused = done.stderr.splitlines()
+    assert (done.returncode, done.stdout, len(logged)) == (1, "", int(layout == "json"))
+    assert f"127.0.0.1:{port}" in refused
+    assert "--port" in refused
+    if layout == "json":
+        assert json.loads(logged[0])["level"] == "critical"
     assert not (tmp_path / "home").exists()
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from accounting.errors import OutOfPlan, OutOfRange
+from accounting.errors import OutOfPlan
 from accounting.mechanisms import Gaussian, PoissonGaussian
 from accounting.noise import Noise, lattice
 from accounting.noise import source as noises
@@ -146,7 +146,7 @@ def test_every_answer_is_counted_before_any_is_given() -> None:
     with pytest.raises(Unsuitable):
         oracle.walk("change", np.full(D, np.inf), at, at, 0.1, 1)
     for count in (-1, -200, math.nan):
-        with pytest.raises(OutOfRange):
+        with pytest.raises(OutOfPlan):
             oracle.walk("change", at, at, at, 0.1, count)  # type: ignore[arg-type]
     assert oracle.transcript().query("change").count == 200
     assert oracle.walk("change", at, at, at, 0.1, 50) is not None
