@@ -164,7 +164,7 @@ async def _page(
     fixed = ("budget.filter", "budget.slack") if is_charged else ()
     return await visit.page(
         "manage.html",
-        200 if error is None else error.status,
+        error=error,
         dataset=dataset,
         is_charged=is_charged,
         sample=sample,
@@ -174,5 +174,4 @@ async def _page(
         events=_EVENTS,
         values=values or {},
         note=note,
-        problem=None if error is None else error.details(),
     )
