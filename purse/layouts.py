@@ -22,7 +22,7 @@ from purse.wire.evaluations import (
     Threshold,
     TwoClasses,
 )
-from purse.wire.inference import Inference, TableRow
+from purse.wire.inference import INTERCEPT, Inference, TableRow
 from purse.wire.profiles import ColumnProfile, DatasetProfile, Interval
 from purse.wire.statistics import (
     Axis,
@@ -82,6 +82,7 @@ def _model(model: Model) -> Iterator[Table]:
         yield Table(("chosen", "score", "std of its noise"), [row], f"The best of {best.runs} runs")
     if model.table is not None and model.inference is not None:
         yield _regression(model.table, model.inference)
+        yield _forest(model.table, model.inference)
         return
     encoded, in_units = model.named, model.coefficients_in_units
     if isinstance(encoded, Coefficients) and isinstance(in_units, Coefficients):
@@ -101,6 +102,21 @@ def _regression(rows: Sequence[TableRow], inference: Inference) -> Table:
         cells.append((row.term, estimate, row.std_error, row.p_value))
     headings = ("term", f"estimate, {inference.level:.3g} interval", "standard error", "p")
     return Table(headings, cells, "Regression table", inference.parameter)
+
+
+def _forest(rows: Sequence[TableRow], inference: Inference) -> Table:
+    """Return the resolved coefficients with bars and intervals, comparable between columns."""
+    estimates: list[tuple[Cell, ...]] = []
+    for row in rows:
+        if row.term == INTERCEPT or row.estimate is None or row.lower is None or row.upper is None:
+            continue
+        scale = row.per_std / row.estimate if row.per_std is not None and row.estimate else 1.0
+        estimates.append((row.term, Estimate(scale * row.estimate, scale * row.lower, scale * row.upper)))
+    note = (
+        "The change for one standard deviation of a number column, by its released variance, or for a level in place "
+        "of its reference. Coefficients that are not resolved and the intercept are left out."
+    )
+    return Table(("term", f"estimate, {inference.level:.3g} interval"), estimates, "Forest plot", note, "bars")
 
 
 def _coefficients(
