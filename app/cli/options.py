@@ -8,7 +8,6 @@ import typer
 
 from app.cli.output import read_json
 from purse import formula
-from purse.names import DOMAINS, LOSSES, METHODS, REGULARIZERS
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 
@@ -86,14 +85,13 @@ class Training:
     target: Target
     method: Annotated[
         str | None,
-        typer.Option("--method", "-m", help=f"Training method: {', '.join(METHODS)}. Default: auto."),
+        typer.Option("--method", "-m", help="Training method, such as dp_svrg. A wrong name lists all. Default: auto."),
     ] = None
     positive: Positive = None
     request_file: Annotated[
         Path | None,
         file_option(
-            f"JSON object with more fields of the request, such as a loss ({', '.join(LOSSES)}), a regularizer "
-            f"({', '.join(REGULARIZERS)}) or a domain ({', '.join(DOMAINS)}).",
+            "JSON object with more fields of the request, such as loss, regularizer or domain.",
             "--with",
         ),
     ] = None

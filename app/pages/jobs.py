@@ -34,7 +34,7 @@ async def new(
     values = {"privacy.epsilon": "0.5", "model": model or ""} | _TWO_CANDIDATES
     sheet = await Sheet.of(visit, dataset_id, kind, values)
     title = (await visit.api.get(f"/v1/jobs/{model}"))["quote"]["title"] if model else None
-    return await sheet.page("job_form.html", problem=None, model_title=title)
+    return await sheet.page("job_form.html", model_title=title)
 
 
 @router.post("/datasets/{dataset_id}/fields")
@@ -53,7 +53,7 @@ async def fields(visit: Visiting, dataset_id: Identifier, kind: AskedKind = "mod
 async def quote(visit: Visiting, dataset_id: Identifier, kind: AskedKind = "model") -> Response:
     """Return the price of the form, or the fields that it still needs."""
     sheet = await Sheet.of(visit, dataset_id, kind, await visit.form())
-    context: dict[str, Any] = {"quote": None, "jobs": 1, "problem": None}
+    context: dict[str, Any] = {"quote": None, "jobs": 1}
     if not missing(sheet.fields):
         try:
             context |= {"quote": await sheet.quote(), "jobs": len(sheet.documents)}
@@ -72,7 +72,7 @@ async def forecast(visit: Visiting, dataset_id: Identifier) -> Response:
         expected = (await visit.api.send("POST", "/v1/forecasts", json=body)).json()
     except ApiError as error:
         return await sheet.page("forecast.html", forecast=None, chart=None, problem=error.details())
-    return await sheet.page("forecast.html", forecast=expected, chart=charts.accuracy(expected), problem=None)
+    return await sheet.page("forecast.html", forecast=expected, chart=charts.accuracy(expected))
 
 
 @router.post("/datasets/{dataset_id}/jobs")
@@ -85,7 +85,7 @@ async def submit(visit: Visiting, dataset_id: Identifier, kind: AskedKind = "mod
         jobs = await sheet.submit(key)
     except ApiError as error:
         retry_key = None if error.code == "idempotency_conflict" else key
-        return await sheet.page("job_form.html", error.status, retry_key, problem=error.details())
+        return await sheet.page("job_form.html", retry_key, error=error)
     return visit.go(f"/jobs/{jobs[0]}" if len(jobs) == 1 else f"/jobs?dataset={dataset_id}")
 
 

@@ -157,12 +157,11 @@ async def _page(
     fields = visit.forms.fields("Amendment", values or {}, {})
     return await visit.page(
         "manage.html",
-        200 if error is None else error.status,
+        error=error,
         dataset=await visit.api.get(path),
         sample=sample,
         budget_fields=[part for field in fields if field.name == "budget" for part in field.parts],
         events=_EVENTS,
         values=values or {},
         note=note,
-        problem=None if error is None else error.details(),
     )

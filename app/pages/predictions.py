@@ -14,6 +14,7 @@ from app.http.work import in_turn
 from app.pages import words
 from app.pages.frame import Visiting, page_router
 from purse.model import Model
+from purse.tables import dated
 from purse.wire.base import Identifier
 from purse.wire.columns import CategoryColumn, Column
 from purse.wire.files import PLAIN, Dialect
@@ -107,7 +108,7 @@ def _named(model: Model, prediction: Any) -> dict[str, str]:
         case "sign":
             return {target.name: str(prediction)}
     date = None if isinstance(target, CategoryColumn) else target.date
-    return {target.name: words.dated(prediction, date) or words.number(prediction)}
+    return {target.name: dated(prediction, date) or words.number(prediction)}
 
 
 def _predictions(release: bytes, file: bytes, dialect: Dialect) -> str:

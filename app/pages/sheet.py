@@ -147,7 +147,7 @@ class Sheet:
         headers = {b"Idempotency-Key": key.encode()}
         return str((await self.visit.api.send("POST", path, json=body, headers=headers)).json()["id"])
 
-    async def page(self, template: str, status: int = 200, key: str | None = None, **context: Any) -> HTMLResponse:
+    async def page(self, template: str, key: str | None = None, **context: Any) -> HTMLResponse:
         """Return the form or a part of it.
 
         Parameters
@@ -162,7 +162,6 @@ class Sheet:
             common.insert(-1, self.tables)  # before the privacy
         return await self.visit.page(
             template,
-            status,
             dataset=self.dataset,
             kind=self.kind,
             first=common,

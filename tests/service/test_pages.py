@@ -18,7 +18,8 @@ from app.pages import session
 from app.pages.routers import PAGES
 from app.pages.sheet import Sheet
 from app.pages.static_files import FOLDER, address, files, together
-from app.pages.words import between, bounds, coded, duration, large, number, place, rounded_down
+from app.pages.words import bounds, coded, duration, large, number, place, rounded_down
+from purse.tables import Span, written
 from tests.service.conftest import MakeService
 from tests.support.pages import visit
 from tests.support.service import JOB, SPEC, STEWARD, Service, people
@@ -506,8 +507,8 @@ def test_what_is_protected_is_told(shared: Service) -> None:
 
 
 def test_parts_of_a_range_of_dates_are_told_as_dates() -> None:
-    assert between(18628.0, 18774.0, "days") == "2021-01-01 to 2021-05-27"
-    assert (between(0.5, 12345.6, None), between(1.0, 2.0, "month")) == ("0.5 to 12,346", "1 to 2")
+    assert written(Span(18628.0, 18774.0, "days")) == "2021-01-01 to 2021-05-27"
+    assert (written(Span(0.5, 12345.6)), written(Span(1.0, 2.0, "month"))) == ("0.5 to 12346", "1 to 2")
 
 
 @pytest.mark.parametrize("name", [".", "..", "../..", "x/../.."])
