@@ -48,8 +48,8 @@ class EpochGrowth(Localized):
     epochs: int | None = None
     name: Literal["epoch_growth"] = "epoch_growth"
 
-    def __post_init__(self) -> None:
-        Localized.__post_init__(self)  # not super(), which dataclasses with slots lack
+    def check_own(self) -> None:
+        """Raise `Unsuitable` if kappa or the number of epochs is out of its range."""
         if self.kappa is not None and not 1 < finite(self.kappa, "kappa") <= 100:
             raise Unsuitable("epoch_growth: kappa must lie in (1, 100]")
         check_count("epoch_growth: epochs", self.epochs, MOST_EPOCHS)

@@ -40,6 +40,10 @@ class Localized(Strict):
         check_step(f"{self.name}: step", self.step)
         check_ratio(self.name, self.ratio)
         check_smoothing(self.name, self.smoothing)
+        self.check_own()
+
+    def check_own(self) -> None:
+        """Raise `Unsuitable` if a setting that only the method itself has is out of its range."""
 
 
 @dataclass(frozen=True, slots=True)
