@@ -161,8 +161,8 @@ def test_a_charge_without_names_is_written_as_it_always_was() -> None:
 
 
 def test_entries_of_events_without_a_rule_of_their_own_state_their_fields() -> None:
-    step = {"job": "job_1", "attempt": 2}
-    written = {
+    step: dict[str, Any] = {"job": "job_1", "attempt": 2}
+    written: dict[str, tuple[LedgerEvent, dict[str, Any]]] = {
         "started": (Started("job_1", 2), step),
         "failed": (Failed("job_1", 2), step),
         "cancelled": (Cancelled("job_1", 2), step),
