@@ -135,7 +135,7 @@ class JobRequest(Wire):
         bool,
         Field(
             exclude_if=lambda inference: not inference,
-            description="If true, the job releases a regression table, whose standard errors and intervals hold "
+            description="If true, the job releases a regression table, whose standard errors and intervals include "
             "sampling error and privacy noise. The loss is logistic or squared, and method, regularizer, domain, "
             "preparation, slope_limit and row_norm are left out.",
         ),

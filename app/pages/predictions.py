@@ -14,6 +14,7 @@ from app.http.work import in_turn
 from app.pages import words
 from app.pages.frame import Visiting, page_router
 from purse.model import Model
+from purse.tables import dated
 from purse.wire.base import Identifier
 from purse.wire.columns import CategoryColumn, Column
 from purse.wire.files import PLAIN, Dialect
@@ -66,7 +67,9 @@ async def predict(visit: Visiting, job_id: Identifier) -> Response:
 def _feature(column: Column) -> Feature:
     if isinstance(column, CategoryColumn):
         return Feature(column.name, "", (*column.categories, "(other)"))
-    return Feature(column.name, words.bounds(column.model_dump()))
+    default = (column.lower + column.upper) / 2 if column.default is None else column.default
+    written = dated(default, column.date) or words.number(default)
+    return Feature(column.name, f"{written} ({words.bounds(column.model_dump())})")
 
 
 def _prediction(release: bytes, values: Mapping[str, str]) -> dict[str, Any]:
@@ -107,7 +110,7 @@ def _named(model: Model, prediction: Any) -> dict[str, str]:
         case "sign":
             return {target.name: str(prediction)}
     date = None if isinstance(target, CategoryColumn) else target.date
-    return {target.name: words.dated(prediction, date) or words.number(prediction)}
+    return {target.name: dated(prediction, date) or words.number(prediction)}
 
 
 def _predictions(release: bytes, file: bytes, dialect: Dialect) -> str:

@@ -108,8 +108,10 @@ def _method(
 ) -> Method | Auto | AnyCounting | Candidates | RegressionTable:
     if isinstance(request, JobRequest) and isinstance(design, Design) and request.inference:
         return inference.requested(request, design)
-    if isinstance(request, JobRequest) and request.reference is not None:
-        raise invalid_field("body.reference", "must be left out without inference, because a model has no table")
+    if isinstance(request, JobRequest):
+        for name in ("reference", "level"):
+            if getattr(request, name) != JobRequest.model_fields[name].default:
+                raise invalid_field(f"body.{name}", "must be left out without inference, because a model has no table")
     if isinstance(request, StatisticRequest) and isinstance(design, Table):
         return table1.method(request, design)
     if not isinstance(request, TuningRequest):

@@ -56,7 +56,7 @@ GUARDS = {
     "A5": Guard(
         ("app/http/body.py", "purse/wire/base.py", "accounting/numbers.py"),
         (
-            "service/test_guards.py::test_epsilon_and_delta_of_a_job",
+            "service/test_guards.py::test_epsilon_and_delta_of_a_job_and_of_a_budget",
             "service/test_guards.py::test_no_number_anywhere_may_be_not_finite",
             "unit/app/test_wire_body.py::test_a_repeated_key_is_refused_at_any_depth",
         ),
@@ -154,7 +154,7 @@ GUARDS = {
     "S1": Guard(
         ("app/datasets/families.py", "app/datasets/service.py", "app/stewardship/service.py"),
         (
-            "service/test_datasets.py::test_the_same_file_and_the_same_name_are_refused_and_leave_nothing",
+            "service/test_guards.py::test_the_same_name_and_the_same_file_again",
             "service/test_stewardship.py::test_after_the_first_charge_a_budget_only_grows",
             "service/test_families.py::test_a_second_file_is_no_new_budget",
         ),
@@ -400,7 +400,7 @@ GUARDS = {
         ("accounting/records/receipt.py", "accounting/records/signing.py"),
         (
             "unit/accounting/test_receipt.py::test_a_key_that_comes_along_is_not_trusted",
-            "unit/accounting/test_receipt.py::test_the_algorithm_is_pinned",
+            "unit/accounting/test_receipt.py::test_the_algorithm_and_the_header_are_pinned",
             "unit/accounting/test_receipt.py::test_no_field_can_be_changed",
         ),
     ),

@@ -1,6 +1,7 @@
 """Regression tables: coverage, agreement with a solver without noise, edges, and what a quote refuses."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,8 +31,10 @@ from solvers.inference.coordinates import complement, decorrelated
 from solvers.inference.path import Path
 from solvers.inference.table import Table
 from solvers.losses import Huber, Softmax
+from solvers.preparation import Declared
 from solvers.regularizers import L2
 from solvers.solve import run
+from solvers.statistics import Profile
 from solvers.weighting import LinearWeights, LogisticWeights
 from tests.support.seeded import SeededBits
 from tests.support.tables import correlated, drawn, problem_of, quiet, quoted, slopes, table_of
@@ -325,6 +328,15 @@ def test_a_table_needs_delta_few_parameters_and_known_references() -> None:
             plan(RegressionTable(references=references), problem, Privacy(1.0, 1e-6))
     with pytest.raises(Unsuitable, match="level"):
         plan(RegressionTable(level=0.2), problem, Privacy(1.0, 1e-6))
+
+
+@pytest.mark.parametrize("wish", [{"preparation": Declared()}, {"slope_limit": 0.5}], ids=str)
+@pytest.mark.parametrize("method", [RegressionTable(), Profile()], ids=lambda method: type(method).__name__)
+def test_a_preparation_or_a_slope_limit_without_effect_is_refused(
+    method: RegressionTable | Profile, wish: dict[str, Any]
+) -> None:
+    with pytest.raises(Unsuitable, match=next(iter(wish))):
+        plan(method, problem_of(Columns((1,) * 9), False, 40_000), Privacy(1.0, 1e-6), **wish)
 
 
 def test_a_refusal_names_the_rows_that_suffice() -> None:
