@@ -15,30 +15,10 @@ from app.cli import main
 from purse import Model
 from purse.receipts import NotVerified, load
 from tests.support.cli import purse
+from tests.support.models import model_document
 from tests.support.receipts import KEY, KEYS, make
 
-_SAID: dict[str, Any] = {
-    "kind": "linear",
-    "loss": "logistic",
-    "coefficients": [0.7],
-    "intercept": 0.1,
-    "features": [{"name": "age", "type": "number", "lower": 0.0, "upper": 50.0, "default": 10.0}],
-    "link": "logistic",
-    "classes": ["low", "high"],
-    "target": {"name": "y", "type": "category", "categories": ["low", "high"]},
-    "row_norm": 2.0,
-    "job": "j1",
-    "privacy": {
-        "epsilon": 0.5,
-        "delta": 1e-6,
-        "neighbors": "replace_one",
-        "rows": 20_000,
-        "event": {},
-        "accountant": "exact_gaussian",
-        "accountant_version": "1",
-    },
-}
-MODEL = Model.model_validate(_SAID).model_dump(mode="json")  # whole, as a job releases it
+MODEL = Model.model_validate(model_document(job="j1", intercept=0.1)).model_dump(mode="json")  # whole, as released
 TEXT = json.dumps(MODEL)
 OTHERS = {
     "what it has beside": json.dumps(MODEL | {"accuracy": 0.99}),

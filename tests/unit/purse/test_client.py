@@ -64,6 +64,7 @@ from purse.wire.receipts import KeySet, ReceiptDocument
 from solvers.methods import DpSvrg
 from tests.support.light import WITHOUT, python
 from tests.support.live import Live, live
+from tests.support.models import model_document
 from tests.support.patience import PATIENCE
 from tests.support.service import SPEC, people
 from tests.support.workbook import workbook
@@ -103,27 +104,9 @@ COLUMNS: list[Column] = [
 ]
 NOBODY: dict[str, object] = {"age": None, "sex": None}
 MODEL = Model.model_validate(
-    {
-        "kind": "linear",
-        "loss": "logistic",
-        "coefficients": [2.0, 0.5, -0.5, 3.0],
-        "intercept": -1.0,
-        "features": COLUMNS,
-        "link": "logistic",
-        "classes": ["no", "yes"],
-        "target": {"name": "y", "type": "category", "categories": ["no", "yes"]},
-        "row_norm": 2.0,
-        "job": "job_a",
-        "privacy": {
-            "epsilon": 0.5,
-            "delta": 1e-7,
-            "neighbors": "replace_one",
-            "rows": 100,
-            "event": {"type": "GaussianDpEvent", "noise_multiplier": 9.0},
-            "accountant": "exact_gaussian",
-            "accountant_version": "1",
-        },
-    },
+    model_document(
+        coefficients=[2.0, 0.5, -0.5, 3.0], intercept=-1.0, features=[column.model_dump() for column in COLUMNS]
+    )
 )
 
 

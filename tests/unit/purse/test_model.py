@@ -22,6 +22,7 @@ from solvers.domains import Domain
 from solvers.losses import Loss
 from solvers.methods import Method
 from solvers.regularizers import Regularizer
+from tests.support.models import model_document
 
 NUMBER = {"name": "age", "type": "number", "lower": 0.0, "upper": 50.0, "default": 10.0}
 FROM_ZERO = {"name": "stays", "type": "number", "lower": -2.0, "upper": 7.0, "origin": 0.0, "scale": 5.0}
@@ -42,29 +43,15 @@ def _model(link: str) -> Model:
     target: dict[str, Any] = {"name": "y", "type": "category", "categories": ["low", "mid", "high"]}
     if link == "identity":
         target = {"name": "y", "type": "number", "lower": -10.0, "upper": 35.0}
-    return Model.model_validate(
-        {
-            "kind": "linear",
-            "loss": "logistic",
-            "coefficients": weights.tolist() if several else weights[0].tolist(),
-            "intercept": [0.1, -0.3, 0.2] if several else 0.1,
-            "features": FEATURES,
-            "link": link,
-            "classes": {"identity": None, "softmax": target.get("categories")}.get(link, ["low", "high"]),
-            "target": target,
-            "row_norm": 2.0,
-            "job": "job_a",
-            "privacy": {
-                "epsilon": 0.5,
-                "delta": 1e-7,
-                "neighbors": "replace_one",
-                "rows": 100,
-                "event": {},
-                "accountant": "tight",
-                "accountant_version": "1",
-            },
-        }
+    document = model_document(
+        coefficients=weights.tolist() if several else weights[0].tolist(),
+        intercept=[0.1, -0.3, 0.2] if several else 0.1,
+        features=FEATURES,
+        link=link,
+        classes={"identity": None, "softmax": target.get("categories")}.get(link, ["low", "high"]),
+        target=target,
     )
+    return Model.model_validate(document)
 
 
 LINKS = ("logistic", "softmax", "sign", "identity")
