@@ -15,6 +15,7 @@ from app.sources.matrix import MatrixWriter
 from app.worker import execute
 from app.worker.dispatcher import Dispatcher
 from tests.support.inline_engine import InlineEngine
+from tests.support.insides import attempts_of, join, writer
 from tests.support.patience import PATIENCE
 from tests.support.service import JOB, SPEC, Service, people
 from tests.support.world import World, run_out
@@ -61,7 +62,7 @@ def test_another_error_of_the_system_is_internal(service: Service, monkeypatch: 
 def test_a_job_that_the_database_has_no_room_for_is_not_charged(service: Service) -> None:
     service.engine.slots = 0
     dataset = service.upload(SPEC, people(200)).json()["id"]
-    disk = Disk(service.database._writer)
+    disk = Disk(writer(service.database))
     disk.is_full = True
 
     def submit() -> Any:
@@ -116,7 +117,7 @@ def test_an_attempt_without_room_is_tried_again_later_however_often(
         for attempt, rest in enumerate(rests, start=1):
             dispatcher.step()
             assert engine.submitted[-1] == (job, attempt)
-            dispatcher._running[0].handle._thread.join(PATIENCE)  # type: ignore[attr-defined]
+            join(attempts_of(dispatcher)[0])
             dispatcher.step()
             assert (world.job(job).state, dispatcher.without_room()) == ("running", [job])
             world.clock.pass_(rest - 1.0)
@@ -166,7 +167,7 @@ def test_a_job_without_room_holds_up_nobody(tmp_path: Path, monkeypatch: pytest.
     with monkeypatch.context() as patch:
         patch.setattr(execute, "_run", _no_room)
         dispatcher.step()
-        dispatcher._running[0].handle._thread.join(PATIENCE)  # type: ignore[attr-defined]
+        join(attempts_of(dispatcher)[0])
     small = world.submit(dataset).id
     dispatcher.step()
     run_out(world, dispatcher, 10.0)

@@ -49,7 +49,7 @@ from purse.wire.datasets import Amendment, Dataset, DatasetSpec
 from purse.wire.outside import ExternalCharged
 from tests.support.calculations import price
 from tests.support.clocks import SetClock
-from tests.support.patience import PATIENCE
+from tests.support.insides import attempts_of, join
 from tests.support.service import JOB, SPEC, people
 
 STEWARD = Principal("idn_steward", "the steward", "steward")
@@ -235,8 +235,8 @@ def _output(stored: str) -> str:
 
 def run_out(world: World, dispatcher: Dispatcher, seconds: float = 1000.0) -> None:
     """Lets the attempts that the dispatcher holds run to their ends, so much time pass, and it look."""
-    for running in dispatcher._running:
-        running.handle._thread.join(PATIENCE)  # type: ignore[attr-defined]
+    for running in attempts_of(dispatcher):
+        join(running)
     world.clock.pass_(seconds)
     dispatcher.step()
 
