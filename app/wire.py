@@ -17,6 +17,7 @@ from purse.wire.base import DatasetReference, Delta, Epsilon, Identifier, Name, 
 from purse.wire.datasets import MAX_COLUMNS
 from purse.wire.forecasts import EPSILONS, MOST_EPSILONS, MOST_TRIES
 from purse.wire.statistics import Condition
+from purse.wire.terms import MAX_TERMS, Term
 from purse.wire.twins import USUAL_SOURCE, TwinNumber, TwinSource
 from solvers.domains import Domain, Free
 from solvers.losses import Loss
@@ -60,6 +61,16 @@ AskedFeatures = Annotated[
     Field(
         max_length=MAX_COLUMNS,
         description="Declared columns to use. If null, all other columns. If [], only the intercept is trained.",
+    ),
+]
+AskedTerms = Annotated[
+    list[Term] | None,
+    Field(
+        min_length=1,
+        max_length=MAX_TERMS,
+        exclude_if=lambda terms: terms is None,
+        description="Columns of the model as functions of declared columns, instead of `features`: powers, splines, "
+        "merged categories and interactions. A term with one factor that sets `column` alone is the column itself.",
     ),
 ]
 AskedLoss = Annotated[
@@ -106,6 +117,7 @@ class JobRequest(Wire):
     target: Annotated[Name, Field(description="The declared column to predict.")]
     positive: AskedPositive = None
     features: AskedFeatures = None
+    terms: AskedTerms = None
     loss: AskedLoss = None
     regularizer: AskedRegularizer = L2(1e-4)
     domain: AskedDomain = Free()
@@ -123,7 +135,7 @@ class JobRequest(Wire):
         bool,
         Field(
             exclude_if=lambda inference: not inference,
-            description="If true, the job releases a regression table, whose standard errors and intervals hold "
+            description="If true, the job releases a regression table, whose standard errors and intervals include "
             "sampling error and privacy noise. The loss is logistic or squared, and method, regularizer, domain, "
             "preparation, slope_limit and row_norm are left out.",
         ),
@@ -254,6 +266,7 @@ class TuningRequest(Wire):
     target: Annotated[Name, Field(description="The declared column to predict.")]
     positive: AskedPositive = None
     features: AskedFeatures = None
+    terms: AskedTerms = None
     loss: AskedLoss = None
     candidates: Annotated[list[CandidateRequest], Field(min_length=1, max_length=MOST_RUNS)]
     """A public list. No part of it may depend on the data."""

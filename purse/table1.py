@@ -12,7 +12,7 @@ from purse.wire.statistics import Group, GroupCategories, GroupNumber, Table1Res
 
 OTHER_LEVEL = "(other)"
 Dates = Mapping[str, str | None]
-FIELDS = ("value", "low", "high", "noise_low", "noise_high")
+_MEDIAN = 0.5  # its share
 
 
 _CONDITION = re.compile(r"\s*(?P<column>.+?)\s*(?P<op>==|!=|<=|>=|<|>|\bin\b)\s*(?P<value>[^=\s].*?)\s*")
@@ -73,25 +73,6 @@ def title(result: Table1Result) -> str:
     return f"{by}, where {' and '.join(where)}" if where else by
 
 
-def flat(result: Table1Result) -> Table:
-    """Return one row for each released number of each group."""
-    rows: list[tuple[object, ...]] = []
-    for group in result.groups:
-        rows.append((name(group), None, "count", group.count, None, None, *_around(group.count, result.within)))
-        facts = {(each.column, fact): ends for each in group.numbers for fact, ends in _facts(each).items()}
-        for each in group.categories:
-            for fact, shares in (("share", each.shares), ("difference", each.differences)):
-                levels = zip(_levels(result, each), shares or (), strict=False)
-                facts |= {(each.column, f"{fact} of {level}"): ends for level, ends in levels}
-        rows += [(name(group), *key, *_ends(ends)) for key, ends in facts.items() if ends is not None]
-    return Table(("group", "column", "fact", *FIELDS), rows)
-
-
-def _facts(number: GroupNumber) -> dict[str, Measured | Interval | None]:
-    quantiles = {f"quantile {point.share:g}": point.at for point in number.quantiles or ()}
-    return {"mean": number.mean, "difference": number.difference, "std": number.std, "sum": number.sum, **quantiles}
-
-
 def name(group: Group) -> str:
     """Return the group's categories."""
     return ", ".join(OTHER_LEVEL if level is None else level for level in group.levels)
@@ -107,8 +88,9 @@ def _rows(
     rows: list[tuple[Cell, ...]] = []
     for numbers in zip(*(group.numbers for group in groups), strict=True):
         facts = [of_number(each) for each in numbers]
-        labels = (f"{numbers[0].column}, {fact}" if fact else numbers[0].column for fact in facts[0])
-        rows += [(label, *(own[fact] for own in facts)) for label, fact in zip(labels, facts[0], strict=True)]
+        for fact in dict.fromkeys(fact for own in facts for fact in own):
+            label = f"{numbers[0].column}, {fact}" if fact else numbers[0].column
+            rows.append((label, *(own.get(fact) for own in facts)))
     for categories in zip(*(group.categories for group in groups), strict=True):
         shares = [of_category(each) for each in categories]
         for index, level in enumerate(_levels(result, categories[0])):
@@ -119,9 +101,10 @@ def _rows(
 
 def _number(number: GroupNumber, dates: Dates) -> dict[str, Cell]:
     date = dates.get(number.column)
-    median = next((point.at for point in number.quantiles or () if point.share == 0.5), None)
     facts: dict[str, Cell] = {"mean": _estimate(number.mean, date), "std": _estimate(number.std)}
-    facts["median"] = _estimate(median, date)
+    for point in number.quantiles or ():
+        name = "median" if point.share == _MEDIAN else f"quantile {point.share:g}"
+        facts[name] = _estimate(point.at, date)
     return facts if date else facts | {"sum": _estimate(number.sum)}
 
 
@@ -136,13 +119,6 @@ def _estimate(ends: Measured | Interval | None, date: str | None = None) -> Esti
 
 def _around(value: float, within: float) -> tuple[float, float]:
     return value - within, value + within
-
-
-def _ends(ends: Measured | Interval) -> tuple[float | None, ...]:
-    """Return the value and the ends of its intervals. The interval of an `Interval` covers noise alone."""
-    if isinstance(ends, Measured):
-        return tuple(getattr(ends, field) for field in FIELDS)
-    return ends.value, None, None, ends.low, ends.high
 
 
 def _text(value: float | str | list[float | str]) -> str:

@@ -41,7 +41,7 @@ class Release:
     model_sha256 : of the model as published
     entry : the ledger's "released" entry
     issued_at : UTC time, ISO 8601
-    profile : job and digest of the profile whose moments rows were standardised by, or None
+    profile : job and digest of the profile whose moments rows were standardized by, or None
     share : the part of the budget that the job used; None if it would reveal other analysts' charges
     """
 

@@ -19,9 +19,9 @@ GLOSSARY = MappingProxyType(
             "registration and can only raise it after the first charge."
         ),
         "confidence interval": (
-            "A range that contains a value in 95 of 100 releases. For statistics and profiles, the range "
-            "covers the noise only and the value is that of the stored data. An evaluation states a second "
-            "range, which also covers the sampling of the records."
+            "A range that contains a value in 95 of 100 releases. Most ranges cover the noise only, for the value "
+            "of the stored data. Evaluations, descriptions of groups and regression tables state ranges that also "
+            "cover the sampling of the records."
         ),
         "dataset": (
             "A table that a steward uploaded once, stored in the coding of its declaration. Each dataset has "

@@ -5,7 +5,7 @@ bounds, or by its origin and scale. Bounds that are consecutive integers, such a
 origin. A category becomes a single 1 among zeros. A constant 1 is added for the intercept.
 
 With `preparation="declared"` this is z_i. By default the encoded row is centered and scaled by private means and
-variances, whose price is part of the fit's, and clipped to a public norm. Then `alpha` acts on standardised
+variances, whose price is part of the fit's, and clipped to a public norm. Then `alpha` acts on standardized
 coefficients, but the model is in the declared columns. `slope_limit` limits the derivative of f. `adaptive_gd`, the
 first choice of "auto", limits gradients instead of rows, and adds penalties at the level of the noise
 (docs/methods/adaptive_gd.md).

@@ -35,7 +35,7 @@ class Row:
         """Return the record in a frame, shortened to the row norm."""
         if self.is_null:
             return self
-        z = np.append((self.x[:-1] - frame.center) * frame.scale, frame.constant)
+        z = frame.rows(self.x[None])[0]
         return Row(z * (row_norm / max(float(np.linalg.norm(z)), row_norm)), self.y)
 
 

@@ -116,7 +116,7 @@ def levels_with_weight(problem: Problem, moments: Moments, share: float, stds: S
 
 
 def first_frame(problem: Problem, moments: Moments, has_weight: NDArray[np.bool_]) -> FullFrame:
-    """Return coordinates of mean square about 1 together: numbers standardised, levels of a category on a basis.
+    """Return coordinates of mean square about 1 together: numbers standardized, levels of a category on a basis.
 
     A category with k' levels has k' - 1 coordinates, the contrasts of its levels. No level is special.
     """

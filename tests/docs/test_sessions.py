@@ -26,6 +26,7 @@ from tests.support.session import Session
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 SHOWN: dict[str, Any] = {
+    "datasets.md": DatasetSpec,
     "errors.md": ProblemDetails,
     "files.md": DatasetSpec,
     "jobs.md": JobRequest | StatisticRequest | TuningRequest | EvaluationBody,

@@ -74,7 +74,7 @@ def _takes(method: Any) -> Iterator[str]:
     yield from ("## Supported problems", "", "| | |", "| --- | --- |")
     for i, part in enumerate(("losses", "regularizers", "domains")):
         yield f"| {part} | {_names(_variants(method, base, i))} |"
-    yield f"| delta = 0 | {'yes' if _taken(method, *base[:4], PROMISES[1]) else 'no, the noise is Gaussian'} |"
+    yield f"| delta = 0 | {'yes' if _suits_pure(method, base) else 'no, the noise is Gaussian'} |"
     yield ""
 
 
@@ -84,21 +84,21 @@ def _support() -> Iterator[str]:
     yield "An empty cell means that the quote refuses the combination and names the assumption that fails."
     yield "The filter `pure` requires delta = 0. The filters `gdp_rdp` and `rdp` charge every method."
     yield ""
-    titles = ("method", "loss not smooth", "not convex", "over two classes", "delta = 0", "filter `gdp`")
-    titles += ("regularizers", "domains")
+    facts = ("loss not smooth", "not convex", "over two classes", "delta = 0", "filter `gdp`")
+    titles = ("method", *facts, "regularizers", "domains")
     yield "| " + " | ".join(titles) + " |"
     yield "| --- " * len(titles) + "|"
     for name, method in METHODS.items():
         base = _supported_problem(method)
         problems = [_problem(loss, *base[1:4]) for loss in _variants(method, base, 0)]
-        facts = (
+        found = (
             any(not problem.is_smooth for problem in problems),
             any(not problem.is_convex for problem in problems),
             any(isinstance(problem.loss, Softmax) for problem in problems),
-            _taken(method, *base[:4], PROMISES[1]),
+            _suits_pure(method, base),
             _is_charged_by_gdp(method, base),
         )
-        cells = ["yes" if fact else "" for fact in facts]
+        cells = ["yes" if fact else "" for fact in found]
         parts = [_all_or_names(_variants(method, base, i), CHOICES[i]) for i in (1, 2)]
         yield f"| [`{name}`]({name}.md) | " + " | ".join([*cells, *parts]) + " |"
 
@@ -110,7 +110,14 @@ def _supported_problem(method: Any) -> Any:
 
 def _variants(method: Any, base: Any, place: int) -> list[Any]:
     """Return the choices that a method accepts at one place of a combination."""
-    return [each for each in CHOICES[place] if _taken(method, *base[:place], each, *base[place + 1 :])]
+    tried: Any = [(each, (*base[:place], each, *base[place + 1 :])) for each in CHOICES[place]]
+    return [each for each, combination in tried if _taken(method, *combination)]
+
+
+def _suits_pure(method: Any, base: Any) -> bool:
+    """Return whether a method accepts a combination at delta = 0."""
+    combination: Any = (*base[:4], PROMISES[1])
+    return _taken(method, *combination)
 
 
 def _all_or_names(found: list[Any], choices: Any) -> str:

@@ -144,6 +144,13 @@ def test_a_plan_made_for_other_steps_is_refused() -> None:
             run(other, PROBLEM, data, quote.release, Noise(SeededBits(1)))
 
 
+@pytest.mark.parametrize("step", [0.0, -1e-9, -1.0, math.nan, -math.inf])
+def test_a_step_that_is_not_positive_is_refused(step: float) -> None:
+    """A step backwards does not contract, and its bound could be negative."""
+    with pytest.raises(Unsuitable, match="positive step"):
+        contraction(PROBLEM, step)
+
+
 def test_only_the_last_iterate_is_an_answer() -> None:
     """Signs of life come at every step, and all of them but the last say that nothing was answered yet."""
     quote, heard = plan(DpGd(steps=7, step=0.5, release="last"), PROBLEM, PRIVACY), list[int]()
