@@ -54,7 +54,10 @@ class Regression(Tabular):
         heading: Mapping[str, str],
         is_logistic: bool,
     ) -> None:
-        self.rows, self._facts, self._heading, self._is_logistic = tuple(rows), facts, dict(heading), is_logistic
+        self.rows = tuple(rows)
+        self._facts = facts
+        self._heading = dict(heading)
+        self._is_logistic = is_logistic
         self._resolved = [row for row in self.rows if row.resolved]
         self._covariance = np.array(covariance, dtype=float).reshape(len(self._resolved), len(self._resolved))
 

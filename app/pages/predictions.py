@@ -68,7 +68,7 @@ def _feature(column: Column) -> Feature:
     if isinstance(column, CategoryColumn):
         return Feature(column.name, "", (*column.categories, "(other)"))
     default = (column.lower + column.upper) / 2 if column.default is None else column.default
-    written = words.dated(default, column.date) or words.number(default)
+    written = dated(default, column.date) or words.number(default)
     return Feature(column.name, f"{written} ({words.bounds(column.model_dump())})")
 
 
