@@ -70,7 +70,8 @@ def tables(release: Release, dates: Dates = NO_DATES) -> Iterator[Table]:
         case DatasetProfile():
             return _profile(release)
         case Model():
-            return iter(release.tables())
+            forest = [] if release.table is None else [release.regression.forest()]
+            return iter([*release.tables(), *forest])
 
 
 def forecast(expected: AccuracyForecast) -> Table:

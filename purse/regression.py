@@ -54,7 +54,10 @@ class Regression(Tabular):
         heading: Mapping[str, str],
         is_logistic: bool,
     ) -> None:
-        self.rows, self._facts, self._heading, self._is_logistic = tuple(rows), facts, dict(heading), is_logistic
+        self.rows = tuple(rows)
+        self._facts = facts
+        self._heading = dict(heading)
+        self._is_logistic = is_logistic
         self._resolved = [row for row in self.rows if row.resolved]
         self._covariance = np.array(covariance, dtype=float).reshape(len(self._resolved), len(self._resolved))
 
@@ -240,6 +243,21 @@ class Regression(Tabular):
             rows.append((row.term, estimate, row.std_error, row.p_value, row.reference or ""))
         note = f"The intervals hold at confidence {self._facts.level:.3g}. {self._facts.parameter}"
         return [Table(_HEADINGS, rows, "Regression table", note)]
+
+    def forest(self) -> Table:
+        """Return the resolved coefficients but the intercept with bars and intervals, comparable between columns."""
+        estimates: list[tuple[Cell, ...]] = []
+        for row in self._resolved:
+            if row.term == INTERCEPT or row.estimate is None or row.lower is None or row.upper is None:
+                continue
+            scale = row.per_std / row.estimate if row.per_std is not None and row.estimate else 1.0
+            estimates.append((row.term, Estimate(scale * row.estimate, scale * row.lower, scale * row.upper)))
+        note = (
+            "The change for one standard deviation of a number column, by its released variance, or for a level in "
+            "place of its reference. Coefficients that are not resolved and the intercept are left out."
+        )
+        headings = ("term", f"estimate, {self._facts.level:.3g} interval")
+        return Table(headings, estimates, "Forest plot", note, "bars")
 
     def _values(self, field: str) -> dict[str, float]:
         return {row.term: float(getattr(row, field)) for row in self._resolved}

@@ -206,7 +206,9 @@ def run(
     noise = Noise() if noise is None else noise
     moments_plan, method_plan = split(release.plan, set(preparation.bounds(problem)))
     means: tuple[Vector, float] | None = None
-    frame, moments_transcript, met = None, replace(moments_plan, queries=()), preparation.prepared(problem)
+    frame = None
+    moments_transcript = replace(moments_plan, queries=())
+    met = preparation.prepared(problem)
     if problem.columns is not None:
         moments = StandardisedOracle(problem, data, moments_plan, noise, on_answer)
         frame, moments_transcript = preparation.frame(moments, problem), moments.transcript()

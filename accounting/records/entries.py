@@ -95,7 +95,8 @@ def event_of(entry: Entry) -> events.LedgerEvent:
         case "rolled_back":
             return events.RolledBack(body["reason"], Head.parse(body["lacks"]) if "lacks" in body else None)
         case "charged":
-            own, (analyst, dataset, method) = Privacy(body["epsilon"], body["delta"]), map(body.get, _NAMES)
+            own = Privacy(body["epsilon"], body["delta"])
+            analyst, dataset, method = map(body.get, _NAMES)
             share = None if "share" not in body else number(body["share"], 0.0, 1.0, "share")
             cost, spec = cost_from_json(body["cost"]), body.get("spec_sha256")
             return events.Charged(body["job"], cost, own, analyst, dataset, method, share, spec)

@@ -112,7 +112,8 @@ class Replay:
         if node["version"] != _VERSION:
             raise CodecError(f"a checkpoint's version must be {_VERSION}")
         replayed = Replay()
-        replayed.state, replayed.opened = LedgerState.from_json(node["state"]), text(node["opened"], "opened")
+        replayed.state = LedgerState.from_json(node["state"])
+        replayed.opened = text(node["opened"], "opened")
         replayed.opening = text(node["opening"], "opening", 64)
         replayed.datasets = typed(_MEMBERS, node["datasets"], "datasets")
         for job, (stage, cost) in _stages(node["jobs"]):

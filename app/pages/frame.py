@@ -63,7 +63,13 @@ _FILTERS = (
     words.coded,
     part,
 )
-_TEMPLATES.globals |= {"glossary": GLOSSARY, "states": words.STATES, "badges": words.BADGES, "options": words.OPTIONS}
+_TEMPLATES.globals |= {
+    "glossary": GLOSSARY,
+    "states": words.STATES,
+    "badges": words.BADGES,
+    "options": words.OPTIONS,
+    "labels": words.LABELS,
+}
 _TEMPLATES.filters |= {function.__name__: function for function in _FILTERS} | {"log10": math.log10}
 
 

@@ -67,7 +67,9 @@ async def predict(visit: Visiting, job_id: Identifier) -> Response:
 def _feature(column: Column) -> Feature:
     if isinstance(column, CategoryColumn):
         return Feature(column.name, "", (*column.categories, "(other)"))
-    return Feature(column.name, words.bounds(column.model_dump()))
+    default = (column.lower + column.upper) / 2 if column.default is None else column.default
+    written = dated(default, column.date) or words.number(default)
+    return Feature(column.name, f"{written} ({words.bounds(column.model_dump())})")
 
 
 def _prediction(release: bytes, values: Mapping[str, str]) -> dict[str, Any]:

@@ -42,6 +42,13 @@ _COMMON_FIELDS = (
 _ONLY_FOR_TABLE1 = {"by", "where"}
 _ONLY_FOR_INFERENCE = {"reference", "level"}
 _NEVER_FOR_INFERENCE = {"method", "regularizer", "domain", "preparation", "slope_limit", "row_norm"}
+_CHANGES: Mapping[str, dict[str, Any]] = {
+    "by": {"required": True},
+    "inference": {
+        "options": ("true",),
+        "hint": "The standard errors of a regression table include sampling error and privacy noise.",
+    },
+}
 _OF_NUMBERS = ("quantiles", "covariance")  # statistics without category columns
 _TABLES = Field(
     "counts_of_several_columns",
@@ -99,8 +106,7 @@ class Sheet:
         without |= set() if has_classes else {"positive"}
         without |= {"columns"} if statistic == "profile" else set()
         fields = forms.fields(_SCHEMAS[kind], values, options, without)
-        changes: dict[str, dict[str, Any]] = {"by": {"required": True}, "inference": {"options": ("true",)}}
-        fields = [replace(each, **changes.get(each.name, {})) for each in fields]
+        fields = [replace(each, **_CHANGES.get(each.name, {})) for each in fields]
         is_counts = statistic == "counts"
         return cls(
             visit,

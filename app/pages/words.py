@@ -24,8 +24,10 @@ OPTIONS = {
     "table1": "table1: groups side by side (Table 1)",
 }
 """Texts of options whose names do not explain them, and of a flag that is set."""
+LABELS = {"inference": "Result", "by": "Groups by"}
+"""Labels of fields of a job's form that differ from their names."""
 _CODE = re.compile("`([^`]+)`")
-_ROOT = re.compile(r"^(?:body|spec|query)(?:\.|$)")
+_ROOT = re.compile(r"^(?:body|spec|query)(?:\.|$)(?:event\.(?:\w+DpEvent\.)?)*")
 _MEMBER = re.compile(r"\b(column|candidate)s\.(\d+)(?:\.(?:number|category)(?=\.|$))?")
 
 

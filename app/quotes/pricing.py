@@ -121,7 +121,9 @@ class Priced:
                 for query, std in zip(release.plan.queries, self.planned.noise_stds, strict=True)
             ],
             interval_width=self.interval_width,
-            expected_table=inference.expected(method, problem) if isinstance(method, RegressionTableRun) else None,
+            expected_table=inference.expected(method, problem, release.delta)
+            if isinstance(method, RegressionTableRun)
+            else None,
             gradient_evaluations=self.planned.gradient_evaluations,
             forecast=self._forecast(),
             rows=None if problem.unit.is_person else problem.n,

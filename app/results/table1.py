@@ -4,9 +4,9 @@ The result is post-processing. The widths are functions of public facts. Formula
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,15 +24,17 @@ from app.results.intervals import (
 )
 from app.sources.design import Table
 from app.sources.spec import JobSpec
+from purse.table1 import OTHER_LEVEL
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.evaluations import Measured
 from purse.wire.jobs import IntervalWidth
 from purse.wire.profiles import ColumnProfile, Interval
-from purse.wire.statistics import Group, GroupCategories, GroupNumber, Table1Result
+from purse.wire.statistics import Comparison, Group, GroupCategories, GroupNumber, Table1Result
 from solvers.statistics import Table1
 
 SHARES = (0.25, 0.5, 0.75)
 _LEAST_ROWS, _LEAST_STDS = 10.0, 5.0  # a group is resolved from this many rows, and this many stds of its count's noise
+MOST_COMPARED = 12  # groups, each two of which are compared
 Answers = NDArray[np.float64]
 
 
@@ -135,7 +137,31 @@ def result(spec: JobSpec, answers: Answers) -> Table1Result:
             _group(list(own), group, released[0], described, precision)
             for own, group in zip(levels, released, strict=True)
         ],
+        comparisons=list(_comparisons(released, described, precision)) if len(released) <= MOST_COMPARED else [],
     )
+
+
+def _comparisons(
+    released: Sequence[GroupAnswers], described: Sequence[Column], precision: Precision
+) -> Iterator[Comparison]:
+    """Yield the differences of each two resolved groups."""
+    numbers = [place for place, column in enumerate(described) if isinstance(column, NumberColumn)]
+    for (a, first), (b, second) in combinations(enumerate(released), 2):
+        if min(first.count, second.count) < precision.least_rows:
+            continue
+        for place, column in enumerate(described):
+            name, groups = column.name, (a, b)
+            if isinstance(column, CategoryColumn):
+                pairs = zip(*(_shares(each, place, precision) or () for each in (first, second)), strict=True)
+                for category, (one, other) in zip((*column.categories, OTHER_LEVEL), pairs, strict=True):
+                    difference = (other - one).measured(-1.0, 1.0)
+                    yield Comparison(groups=groups, column=name, category=category, difference=difference)
+                continue
+            means = [_mean(each, numbers.index(place), precision) for each in (first, second)]
+            (low, high), (_, half) = column.ends, _middle_and_half(column)
+            if means[0] is not None and means[1] is not None:
+                difference = (means[1] - means[0]).measured(low - high, high - low, 0.0, half)
+                yield Comparison(groups=groups, column=name, category=None, difference=difference)
 
 
 def _columns(method: Table1, table: Table) -> tuple[list[CategoryColumn], list[Column]]:

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from purse.wire.base import Identifier, Name, Protected, Sha256, Wire
 from purse.wire.columns import CategoryColumn, Column
-from purse.wire.inference import Inference, TableRow
+from purse.wire.inference import Inference, TableAnswers, TableRow
 from purse.wire.neighbors import Neighbors
 from purse.wire.terms import Term
 
@@ -159,6 +159,8 @@ class Model(Wire):
     """Covariance of the resolved rows of `table`, in their order, with sampling error and privacy noise."""
     inference: Annotated[Inference | None, Field(exclude_if=lambda inference: inference is None)] = None
     """Quantities to which the table refers."""
+    answers: Annotated[TableAnswers | None, Field(exclude_if=lambda answers: answers is None)] = None
+    """The private answers from which the table is computed."""
     job: Annotated[Name, Field(description="The job that made it. Its receipt is at /v1/jobs/{id}/receipt.")]
     privacy: PrivacyStatement
     """The guarantee."""

@@ -62,7 +62,9 @@ class Neighbors:
 
 def neighbor(problem: Problem, row: Row, position: int = 0, other_rows: Row | None = None) -> Data:
     """Return records that are all like `other_rows`, except one at `position`, or all rows of one person."""
-    X, y, k = np.zeros((problem.slots, problem.d)), np.zeros(problem.slots), problem.unit.slots
+    X = np.zeros((problem.slots, problem.d))
+    y = np.zeros(problem.slots)
+    k = problem.unit.slots
     if other_rows is not None:
         X[:], y[:] = other_rows.x, other_rows.y
     own = slice(k * position, k * position + k)

@@ -68,7 +68,10 @@ class DataAccess(AbstractOracle):
         a method must never return this value.
         """
         self._read_rows(rows)
-        problem, data, w, total = self._problem, self._local(), start, start.copy()
+        problem = self._problem
+        data = self._local()
+        w = start
+        total = start.copy()
         loss = problem.compiled
         if loss is None:
             raise Unsuitable("loss: steps of one record need a loss of one margin")
@@ -118,7 +121,8 @@ class DataAccess(AbstractOracle):
         """
         if self._drawn:
             raise OutOfPlan("rows can be drawn only once in a run")
-        rows, data = draws.uniform_indices(self._meter.noise, self._problem.n, self._problem.n), self._local()
+        rows = draws.uniform_indices(self._meter.noise, self._problem.n, self._problem.n)
+        data = self._local()
         self._data, self._drawn, self._read = data.drawn(rows), True, None
         return self
 

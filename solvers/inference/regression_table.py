@@ -153,7 +153,9 @@ class RegressionTableRun(WeightedRun):
 
     def bounds(self, problem: Problem) -> Bounds:
         """Return the largest bounds, without rounding, and the number of coordinates of each answer."""
-        d, n, k = parameters_of(problem), problem.n, sensitivity_factor(problem.relation)
+        d = parameters_of(problem)
+        n = problem.n
+        k = sensitivity_factor(problem.relation)
         triangle, is_linear = d * (d + 1) // 2, isinstance(problem.loss, Squared)
         step = (_LARGEST_RESIDUAL if is_linear else 1.0) * _LARGEST_ROW
         score = (_LARGEST_LAST_RESIDUAL if is_linear else 1.0) * _LARGEST_ROW

@@ -482,7 +482,8 @@ def test_a_frozen_dataset_offers_nothing_that_it_refuses(service: Service) -> No
     assert "New model" in visit(service, STEWARD, place).text
     assert service.call("steward", "PATCH", f"/v1/datasets/{dataset}", json={"frozen": True}).status_code == 200
     page = visit(service, STEWARD, place).text
-    assert "no job starts until it is unfrozen" in page
+    assert "This dataset is frozen" in page
+    assert "One more job" not in page
     assert "New model" not in page
     assert "Grants and allotments" in page
 
@@ -558,7 +559,8 @@ def test_the_form_of_table1_has_the_groups_and_the_conditions(shared: Service) -
 
 
 @pytest.mark.parametrize(
-    ("kind", "method", "field"), [("model", "", "target"), ("statistic", "", "method"), ("statistic", "table1", "by")]
+    ("kind", "method", "field"),
+    [("model", "", "target"), ("statistic", "", "method"), ("statistic", "table1", "Groups by")],
 )
 def test_a_form_begins_with_what_it_still_needs_and_not_with_an_error(
     shared: Service, kind: str, method: str, field: str

@@ -198,8 +198,9 @@ def test_the_transcript_holds_what_was_answered(rows: tuple[Problem, Vector, Vec
     for _ in range(3):
         oracle.gradient("full", np.zeros(3))
     oracle.sampled_gradient("batch", np.zeros(3))
-    assert [(q.name, q.count) for q in oracle.transcript().queries] == [("full", 3), ("batch", 1)]
-    assert heard == [1, 2, 3, 4]
+    oracle.sampled_change("batch", np.zeros(3), np.zeros(3))  # which reads no data
+    assert [(q.name, q.count) for q in oracle.transcript().queries] == [("full", 3), ("batch", 2)]
+    assert heard == [1, 2, 3, 4, 5]
     assert oracle._meter.plan.covers(oracle.transcript())
 
 

@@ -212,6 +212,8 @@ def test_computed_sums_are_within_the_granted_error(scale: float, d: int, classe
     granted = gradient_bound(problem, norm) - problem.G / n
     assert gap(oracle.gradient("full", w), slopes(w)) <= granted / 2 <= 2.01 * problem.G  # of two answers, each as far
     assert meter.bound == granted + problem.G / n
+    assert gap(oracle.sampled_gradient("batch", w), slopes(w)) <= granted  # at rate 1, of all records
+    assert meter.bound == pytest.approx(sampled_bound(problem, n, problem.G, norm), rel=1e-12)
     asked, limit = oracle.sampled_change("batch", w, anchor), min(problem.G, problem.L * change)
     true = slopes(w) - slopes(anchor)
     true *= np.minimum(1, limit / problem.row_norm / np.maximum(np.linalg.norm(true.astype(float), axis=1), 1e-300))[
