@@ -118,7 +118,7 @@ def test_a_public_sample_is_attached_and_removed(shared: Service) -> None:
     place = f"/pages/datasets/{dataset}/manage"
     sent = {"data": {"published": "a yearbook"}, "files": {"file": ("sample.csv", people(30))}}
     assert visit(shared, STEWARD, f"{place}/sample", "POST", **sent).status_code == 303
-    assert "30 rows, published at <bdi>a yearbook</bdi>" in visit(shared, STEWARD, place).text
+    assert "<bdi>a yearbook</bdi>" in visit(shared, STEWARD, place).text
     assert _manage(shared, dataset, "sample/remove") == 303
     assert "a yearbook" not in visit(shared, STEWARD, place).text
     assert visit(shared, STEWARD, f"{place}/sample", "POST", data={"published": "x"}).status_code == 422
