@@ -8,7 +8,7 @@ from typing import Any
 from purse.tables import Cell, Estimate, Table
 from purse.wire.evaluations import Measured
 from purse.wire.profiles import Interval
-from purse.wire.statistics import Group, GroupCategories, GroupNumber, Table1Result
+from purse.wire.statistics import Comparison, Group, GroupCategories, GroupNumber, Table1Result
 
 OTHER_LEVEL = "(other)"
 Dates = Mapping[str, str | None]
@@ -49,7 +49,8 @@ def tables(result: Table1Result, dates: Dates) -> Iterator[Table]:
     names = list(map(name, result.groups))
     note = (
         f"A group is described if its released count is at least {result.least_rows:.3g}. Intervals of means and "
-        "shares cover noise and sampling, all others noise alone."
+        "shares cover noise and sampling, all others noise alone. Each category has its share of the group; (other) "
+        "holds values that are not declared."
     )
     counts = (Estimate(each.count, *_around(each.count, result.within)) for each in result.groups)
     described = _rows(result, result.groups, lambda each: _number(each, dates), lambda each: each.shares)
@@ -59,11 +60,24 @@ def tables(result: Table1Result, dates: Dates) -> Iterator[Table]:
         rows = _rows(result, compared, lambda each: {"": _estimate(each.difference)}, lambda each: each.differences)
         caption = f"Differences from {names[0]}"
         yield Table(("", *names[1:]), rows, caption, "Intervals cover noise and sampling.")
+    if later := [each for each in result.comparisons if each.groups[0] > 0]:
+        pairs = [
+            (_compared(each), *(names[index] for index in each.groups), _estimate(each.difference)) for each in later
+        ]
+        note = (
+            "The second group minus the first. Intervals cover noise and sampling, without a correction for several "
+            "tests."
+        )
+        yield Table(("", "first group", "second group", "difference"), pairs, "Differences of other groups", note)
     for index, number in enumerate(result.groups[0].numbers):
         means = zip(names, (group.numbers[index].mean for group in result.groups), strict=True)
         bars = [(group, _estimate(mean, dates.get(number.column))) for group, mean in means if mean is not None]
         if bars:
             yield Table(("group", "mean"), bars, f"Mean of {number.column}", look="bars")
+
+
+def _compared(each: Comparison) -> str:
+    return each.column if each.category is None else f"{each.column} = {each.category}"
 
 
 def title(result: Table1Result) -> str:
