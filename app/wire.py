@@ -110,8 +110,8 @@ AskedRowNorm = Annotated[
 ]
 
 
-class JobRequest(Wire):
-    """Train one private model. Only dataset, target and privacy are required. A seed cannot be set."""
+class AskedModel(Wire):
+    """The columns and the loss of a model that is to be trained."""
 
     dataset: DatasetReference
     target: Annotated[Name, Field(description="The declared column to predict.")]
@@ -119,6 +119,11 @@ class JobRequest(Wire):
     features: AskedFeatures = None
     terms: AskedTerms = None
     loss: AskedLoss = None
+
+
+class JobRequest(AskedModel):
+    """Train one private model. Only dataset, target and privacy are required. A seed cannot be set."""
+
     regularizer: AskedRegularizer = L2(1e-4)
     domain: AskedDomain = Free()
     method: AskedMethod = Auto()
@@ -255,19 +260,13 @@ class CandidateRequest(Wire):
     slope_limit: AskedSlopeLimit = None
 
 
-class TuningRequest(Wire):
+class TuningRequest(AskedModel):
     """Train models in several ways, and release the one with the best private score.
 
     Each candidate is tried `repeats` times. A secret fair coin decides whether a try counts, and the best counted try
     is released. The cost is more than that of one try and less than that of all.
     """
 
-    dataset: DatasetReference
-    target: Annotated[Name, Field(description="The declared column to predict.")]
-    positive: AskedPositive = None
-    features: AskedFeatures = None
-    terms: AskedTerms = None
-    loss: AskedLoss = None
     candidates: Annotated[list[CandidateRequest], Field(min_length=1, max_length=MOST_RUNS)]
     """A public list. No part of it may depend on the data."""
     repeats: Annotated[int, Field(ge=1, le=MOST_RUNS)] = 2

@@ -20,7 +20,6 @@ from app.results.intervals import (
     interval,
     quantile,
     quantile_widths,
-    scale_of,
     stds_of,
 )
 from app.sources.design import Table
@@ -92,7 +91,8 @@ class Estimate:
     sampling: float
 
     def __sub__(self, other: "Estimate") -> "Estimate":
-        noise, sampling = math.hypot(self.noise, other.noise), math.hypot(self.sampling, other.sampling)
+        noise = math.hypot(self.noise, other.noise)
+        sampling = math.hypot(self.sampling, other.sampling)
         return Estimate(self.value - other.value, noise, sampling)
 
     def measured(self, low: float, high: float, origin: float = 0.0, unit: float = 1.0) -> Measured:
@@ -235,7 +235,8 @@ def _number(
     std, quantiles = None, None
     if own is not None:
         std, counts = _std(group, number, precision, half), group.parts[place]
-        rows, edges = Rows(group.count, precision.count), edges_of(column, len(counts))
+        rows = Rows(group.count, precision.count)
+        edges = edges_of(column, len(counts))
         quantiles = [quantile(share, counts, edges, precision.part, rows) for share in SHARES]
     is_compared = own is not None and reference is not None and group is not first
     return GroupNumber(
@@ -252,7 +253,7 @@ def _number(
 
 def _middle_and_half(column: NumberColumn) -> tuple[float, float]:
     """Return the middle and half the length of the range of a column's codes, in its unit."""
-    (origin, unit), (low, high) = scale_of(column), column.code_range
+    (origin, unit), (low, high) = column.middle_and_half, column.code_range
     return origin + unit * (low + high) / 2, unit * (high - low) / 2
 
 
@@ -283,7 +284,8 @@ def widths(spec: JobSpec, known: Mapping[str, ColumnProfile] = NO_PROFILE) -> Wi
     interval_widths = [IntervalWidth.of("count", None, 2 * WIDE * precision.count, "exact")]
     equal = problem.slots / method.groups.count(table.columns)
     for column in described:
-        answer, is_category = _answer(column), isinstance(column, CategoryColumn)
+        answer = _answer(column)
+        is_category = isinstance(column, CategoryColumn)
         extremes = ((1.0, 0.25),) if is_category else ((1.0, 0.0), (0.0, 1.0))  # mean and variance
         worst = max(_width(column, precision, precision.least_rows, *extreme) for extreme in extremes)
         interval_widths.append(IntervalWidth.of(answer, column.name, worst, "worst_case"))

@@ -151,13 +151,19 @@ def test_the_search_for_private_names_finds_each_way(source: str) -> None:
     assert not all(is_harmless(node) for node in ast.walk(ast.parse(source)))
 
 
-def accessed(mechanism: Mechanism, problem: Problem = PROBLEM) -> DataAccess:
-    """Return an access whose plan has one use of the mechanism, named "value"; all records have been read."""
+def accessed(mechanism: Mechanism, problem: Problem = PROBLEM, uses: int = 1) -> DataAccess:
+    """Return an access whose plan has uses of the mechanism, named "value"; all records have been read."""
     present = np.ones(problem.slots, dtype=np.bool_) if problem.unit.is_person else None
     data = inputs.of_arrays(np.ones((problem.slots, 2)), np.ones(problem.slots), problem, present)
-    access = DataAccess(problem, data, Plan((PlannedQuery("value", 1, mechanism, 1.0),)), Noise(SeededBits(1)))
+    access = DataAccess(problem, data, Plan((PlannedQuery("value", uses, mechanism, 1.0),)), Noise(SeededBits(1)))
     access.mean_gradient(range(problem.n), np.zeros(2))
     return access
+
+
+class PureAndHiding(Laplace):
+    """A pure mechanism whose cost relies on a secret, which no other one does so far."""
+
+    hides = True
 
 
 HIDING: list[Any] = [
@@ -177,10 +183,43 @@ def test_what_hides_by_drawing_or_by_steps_releases_no_value(mechanism: Mechanis
         accessed(mechanism).release("value", np.zeros(2), 1.0)
 
 
+def test_drawn_rows_do_not_make_a_hiding_mechanism_releasable() -> None:
+    with pytest.raises(OutOfPlan, match="another mechanism"):
+        accessed(Resampled(PureAndHiding(), 6)).redrawn().release("value", np.zeros(2), 1.0)
+
+
+def test_answers_after_moments_are_counted_from_those_of_the_moments() -> None:
+    problem, heard = replace(PROBLEM, columns=Columns((1,))), list[int]()
+    plan = Plan((PlannedQuery("means", 1, Gaussian(), 1.0), PlannedQuery("counts", 2, Gaussian(), 1.0)))
+    data = inputs.of_arrays(np.ones((6, 2)), np.ones(6), problem)
+    oracle = DataOracles(data, plan, Noise(SeededBits(1)), heard.append).counting()
+    oracle.moments.means("means")
+    for _ in range(2):
+        oracle.histograms("counts", 2)
+    assert heard == [1, 2, 3]
+
+
+def test_a_table_of_gradients_reads_all_records() -> None:
+    data = inputs.of_arrays(np.ones((6, 2)), np.ones(6), PROBLEM)
+    access = TabulatingAccess(
+        PROBLEM, data, Plan((PlannedQuery("value", 1, Parallel(Laplace(), 2), 1.0),)), Noise(SeededBits(1))
+    )
+    access.mean_gradient(range(3), np.zeros(2))
+    access.release("value", np.zeros(2), 1.0)
+    access.mean_gradients(np.zeros((1, 2)))
+    access.mean_gradient(range(3, 6), np.zeros(2))
+    with pytest.raises(OutOfPlan, match="disjoint"):
+        access.release("value", np.zeros(2), 1.0)
+
+
 @pytest.mark.parametrize(
     ("mechanism", "unit"),
-    [(Parallel(Laplace(), 7), Unit()), (RowObjectivePerturbation(0.1), Unit("person", 2))],
-    ids=["parts", "rows"],
+    [
+        (Parallel(Laplace(), 7), Unit()),
+        (RowObjectivePerturbation(0.1), Unit("person", 2)),
+        (Parallel(RowObjectivePerturbation(0.1), 2), Unit("person", 2)),  # type: ignore[arg-type]
+    ],
+    ids=["parts", "rows", "rows of parts"],
 )
 def test_nothing_is_released_by_a_mechanism_that_the_records_do_not_fit(mechanism: Mechanism, unit: Unit) -> None:
     """Its stated cost would be less than the real one."""
@@ -192,6 +231,25 @@ def test_nothing_is_released_by_a_mechanism_that_the_records_do_not_fit(mechanis
 def test_drawn_rows_release_nothing_that_is_planned_for_another_number(rows: int) -> None:
     with pytest.raises(OutOfPlan, match="other rows"):
         accessed(Resampled(Laplace(), rows)).redrawn().release("value", np.zeros(2), 1.0)
+
+
+def test_drawn_rows_and_disjoint_parts_serve_one_use() -> None:
+    """A second use would be of the same draw, or of parts that were read before; each is proven for one use."""
+    with pytest.raises(OutOfPlan, match="other rows"):
+        accessed(Resampled(Laplace(), 6), uses=2).redrawn().release("value", np.zeros(2), 1.0)
+    with pytest.raises(OutOfPlan, match="disjoint"):
+        accessed(Parallel(Laplace(), 2), uses=2).release("value", np.zeros(2), 1.0)
+
+
+def test_a_part_is_of_all_records_that_were_read_since_the_last_release() -> None:
+    access = accessed(Parallel(Laplace(), 2))
+    access._read = None
+    access.mean_gradient(range(3), np.zeros(2))
+    access.release("value", np.zeros(2), 1.0)
+    access.mean_gradient(range(2), np.zeros(2))
+    access.mean_gradient(range(4, 6), np.zeros(2))
+    with pytest.raises(OutOfPlan, match="disjoint"):
+        access.release("value", np.zeros(2), 1.0)
 
 
 def test_records_that_rows_were_drawn_from_can_no_longer_be_read() -> None:
@@ -276,6 +334,8 @@ def test_hidden_steps_and_tables_are_for_runs_that_declare_them() -> None:
         DataOracles(data, PLAN, Noise(SeededBits(1))).full_batch(False).last_iterate("gradient", 3, 0.1)
     with pytest.raises(OutOfPlan, match="table"):
         DataOracles(data, PLAN, Noise(SeededBits(1))).access(False).mean_gradients(np.zeros((1, 2)))
+    kinds = {walks: type(DataOracles(data, PLAN, Noise(SeededBits(1))).sampled(walks)) for walks in (False, True)}
+    assert kinds == {False: SampledOracle, True: WalkingOracle}
 
 
 @pytest.mark.parametrize("kind", [kind for kind, _ in ORACLES])
