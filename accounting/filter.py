@@ -16,10 +16,11 @@ is slack / 16, and the last coordinate counts such jobs up to 16.
 """
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 
@@ -188,23 +189,37 @@ class Filter:
         return [top - s for top, s in zip(self.curve(self.thresholds), self.curve(spent), strict=True)]
 
 
-class _Currency(Protocol):
+class _Currency(ABC):
     """The arithmetic of one kind of filter."""
 
-    slack_threshold: int  # of the slack's coordinate, if the filter has a slack
-    most_slack_per_job: int  # on that coordinate
+    slack_threshold: ClassVar[int] = 0  # of the slack's coordinate, if the filter has a slack
+    most_slack_per_job: ClassVar[int] = 0  # on that coordinate
 
+    @abstractmethod
     def thresholds(self, rule: Filter) -> Cost:
         """Return the thresholds without the slack's, for a filter that has none yet."""
 
+    @abstractmethod
     def cost(self, rule: Filter, plan: AbstractComposition) -> Cost:
         """Return the plan's charge."""
 
     def spent_epsilon(self, rule: Filter, spent: Cost) -> float:
-        """Return the epsilon of charges that are not all 0, rounded up."""
+        """Return the epsilon of charges that are not all 0, rounded up.
+
+        It is the budget's less the largest room, if thresholds move one for one with epsilon.
+        """
+        return _float_above(max(Fraction(0), Fraction(rule.privacy.epsilon) - Fraction(max(rule.room(spent)), UNIT)))
 
     def next_epsilon(self, rule: Filter, room: list[int]) -> float:
-        """Return the largest epsilon of one more job in this room, rounded down; at most 0 if there is none."""
+        """Return the largest epsilon of one more job in this room, rounded down; at most 0 if there is none.
+
+        It is that of a Gaussian job that fills the coordinate with the most room.
+        """
+        charge_per_square = (1.0,) * (len(room) - len(rule.orders)) + tuple(a / 2 for a in rule.orders)
+        square = max((free - 1) / rate for free, rate in zip(room, charge_per_square, strict=True)) / UNIT
+        if square <= 0:
+            return 0.0
+        return gauss_epsilon(math.sqrt(square * _NEXT_JOB_SHARE), rule.privacy.delta) * _NEXT_JOB_SHARE
 
 
 def _renyi_thresholds(rule: Filter, weights: tuple[float, ...]) -> Cost:
@@ -214,26 +229,10 @@ def _renyi_thresholds(rule: Filter, weights: tuple[float, ...]) -> Cost:
     return tuple(thresholds.renyi(rule.privacy.epsilon, delta, a, w) for a, w in weighed)
 
 
-def _next_gaussian_epsilon(rule: Filter, room: list[int]) -> float:
-    """Return the epsilon of a Gaussian job that fills the coordinate with the most room."""
-    charge_per_square = (1.0,) * (len(room) - len(rule.orders)) + tuple(a / 2 for a in rule.orders)
-    square = max((free - 1) / rate for free, rate in zip(room, charge_per_square, strict=True)) / UNIT
-    return (
-        gauss_epsilon(math.sqrt(square * _NEXT_JOB_SHARE), rule.privacy.delta) * _NEXT_JOB_SHARE if square > 0 else 0.0
-    )
-
-
-def _epsilon_by_room(rule: Filter, spent: Cost) -> float:
-    """Return the budget's epsilon less the largest room: these thresholds move one for one with epsilon."""
-    return _float_above(max(Fraction(0), Fraction(rule.privacy.epsilon) - Fraction(max(rule.room(spent)), UNIT)))
-
-
-class _Renyi:
+class _Renyi(_Currency):
     """Renyi divergences at fixed orders."""
 
     slack_threshold, most_slack_per_job = APPROXIMATIONS, 1
-    spent_epsilon = staticmethod(_epsilon_by_room)
-    next_epsilon = staticmethod(_next_gaussian_epsilon)
 
     def thresholds(self, rule: Filter) -> Cost:
         return _renyi_thresholds(rule, rule.weights)
@@ -242,11 +241,8 @@ class _Renyi:
         return charges.renyi(plan, rule.orders, rule.curve(rule.thresholds), rule.slack)
 
 
-class _Gaussian:
+class _Gaussian(_Currency):
     """The total mu^2 of Gaussian-DP mechanisms."""
-
-    slack_threshold, most_slack_per_job = 0, 0
-    next_epsilon = staticmethod(_next_gaussian_epsilon)
 
     def thresholds(self, rule: Filter) -> Cost:
         return (thresholds.gaussian(rule.privacy.epsilon, rule.privacy.delta),)
@@ -258,11 +254,10 @@ class _Gaussian:
         return gauss_epsilon(_mu(spent[0]), rule.privacy.delta)
 
 
-class _Mixed:
+class _Mixed(_Currency):
     """Both: the total mu^2, and Renyi divergences at fixed orders."""
 
     slack_threshold, most_slack_per_job = UNIT, UNIT
-    next_epsilon = staticmethod(_next_gaussian_epsilon)
 
     def thresholds(self, rule: Filter) -> Cost:
         epsilon, delta = rule.privacy.epsilon, _delta_without_slack(rule.kind, rule.privacy, rule.slack)
@@ -284,11 +279,8 @@ class _Mixed:
         return (epsilon - math.log1p(-d)) * _LOG_ROUNDING
 
 
-class _Pure:
+class _Pure(_Currency):
     """The sum of epsilons, at delta = 0."""
-
-    slack_threshold, most_slack_per_job = 0, 0
-    spent_epsilon = staticmethod(_epsilon_by_room)
 
     def thresholds(self, rule: Filter) -> Cost:
         return (math.floor(Fraction(rule.privacy.epsilon) * UNIT),)

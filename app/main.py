@@ -32,7 +32,6 @@ from app.jobs import routes as jobs
 from app.ledger import routes as ledger
 from app.openapi import document as openapi
 from app.openapi import routes as documentation
-from app.operations import logs
 from app.operations import routes as operations
 from app.operations.draining import draining
 from app.operations.observers import Observers
@@ -67,7 +66,6 @@ ROUTERS = (  # a request is matched against them in this order, so the most used
 )
 _SWITCH_SECONDS = 5e-4  # a thread hands over the interpreter to the event loop after this time
 _SHUTDOWN_SECONDS = 10  # time that open requests get to end
-_LOG = logging.getLogger("purse.main")
 _DESCRIPTION = (
     "Differentially private models under a privacy budget: priced before they run, charged before the data is touched, "
     "and released with a signed receipt. Every request carries a bearer token, except where a route says public."
@@ -133,7 +131,6 @@ def create_app(
 
 def serve(settings: Settings, calculators: Calculators | None = None) -> None:
     """Run the server until a signal stops it; raise `StartRefused` if the stored state does not allow a start."""
-    logs.install(settings.log_level, settings.log_format)
     sys.setswitchinterval(_SWITCH_SECONDS)
     application = create_app(settings, calculators=calculators)
     config = configured(
@@ -152,10 +149,7 @@ def serve(settings: Settings, calculators: Calculators | None = None) -> None:
             server.handle_exit = draining(server.handle_exit, application, settings.drain_seconds)  # type: ignore[assignment]
             server.run()
     except SystemExit as error:
-        refused = application.state.refused
-        if refused is not None and settings.log_format == "json":
-            _LOG.critical("start_refused: %s", refused)  # the command prints the sentence as text
-        raise refused or error from None
+        raise application.state.refused or error from None
     finally:
         server_log.removeFilter(is_logged)
 

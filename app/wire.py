@@ -17,6 +17,7 @@ from purse.wire.base import DatasetReference, Delta, Epsilon, Identifier, Name, 
 from purse.wire.datasets import MAX_COLUMNS
 from purse.wire.forecasts import EPSILONS, MOST_EPSILONS, MOST_TRIES
 from purse.wire.statistics import Condition
+from purse.wire.terms import MAX_TERMS, Term
 from purse.wire.twins import USUAL_SOURCE, TwinNumber, TwinSource
 from solvers.domains import Domain, Free
 from solvers.losses import Loss
@@ -62,6 +63,16 @@ AskedFeatures = Annotated[
         description="Declared columns to use. If null, all other columns. If [], only the intercept is trained.",
     ),
 ]
+AskedTerms = Annotated[
+    list[Term] | None,
+    Field(
+        min_length=1,
+        max_length=MAX_TERMS,
+        exclude_if=lambda terms: terms is None,
+        description="Columns of the model as functions of declared columns, instead of `features`: powers, splines, "
+        "merged categories and interactions. A term with one factor that sets `column` alone is the column itself.",
+    ),
+]
 AskedLoss = Annotated[
     Annotated[Loss, Field(discriminator="name")] | None,
     Field(
@@ -99,14 +110,20 @@ AskedRowNorm = Annotated[
 ]
 
 
-class JobRequest(Wire):
-    """Train one private model. Only dataset, target and privacy are required. A seed cannot be set."""
+class AskedModel(Wire):
+    """The columns and the loss of a model that is to be trained."""
 
     dataset: DatasetReference
     target: Annotated[Name, Field(description="The declared column to predict.")]
     positive: AskedPositive = None
     features: AskedFeatures = None
+    terms: AskedTerms = None
     loss: AskedLoss = None
+
+
+class JobRequest(AskedModel):
+    """Train one private model. Only dataset, target and privacy are required. A seed cannot be set."""
+
     regularizer: AskedRegularizer = L2(1e-4)
     domain: AskedDomain = Free()
     method: AskedMethod = Auto()
@@ -123,7 +140,7 @@ class JobRequest(Wire):
         bool,
         Field(
             exclude_if=lambda inference: not inference,
-            description="If true, the job releases a regression table, whose standard errors and intervals hold "
+            description="If true, the job releases a regression table, whose standard errors and intervals include "
             "sampling error and privacy noise. The loss is logistic or squared, and method, regularizer, domain, "
             "preparation, slope_limit and row_norm are left out.",
         ),
@@ -243,18 +260,13 @@ class CandidateRequest(Wire):
     slope_limit: AskedSlopeLimit = None
 
 
-class TuningRequest(Wire):
+class TuningRequest(AskedModel):
     """Train models in several ways, and release the one with the best private score.
 
     Each candidate is tried `repeats` times. A secret fair coin decides whether a try counts, and the best counted try
     is released. The cost is more than that of one try and less than that of all.
     """
 
-    dataset: DatasetReference
-    target: Annotated[Name, Field(description="The declared column to predict.")]
-    positive: AskedPositive = None
-    features: AskedFeatures = None
-    loss: AskedLoss = None
     candidates: Annotated[list[CandidateRequest], Field(min_length=1, max_length=MOST_RUNS)]
     """A public list. No part of it may depend on the data."""
     repeats: Annotated[int, Field(ge=1, le=MOST_RUNS)] = 2

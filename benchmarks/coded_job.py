@@ -77,7 +77,7 @@ def main() -> None:
     quote, memory = plan(Auto(), problem, Privacy(1.0, 1e-9)), Peak()
     start = time.perf_counter()
     checksum(folder)
-    data = Data.coded(*load(design, folder), problem)
+    data = Data.coded(*load(design, folder, folder), problem)
     run(quote.method, problem, data, quote.release)
     size = sum((folder / name).stat().st_size for name in ("numbers.npy", "codes.npy"))
     told = {"anonymous": memory.most - memory.first, "all": memory.most, "stored": size}

@@ -262,7 +262,7 @@ def _encoded(
         pq.write_table(table, file, row_group_size=65_536)
         store(file, Reading(spec.columns, spec.dialect), stored)
         design = Design.of(spec, request)
-        coded, y = load(design, stored)
+        coded, y = load(design, stored, Path(folder))
         layout, n = design.columns, len(y)
         declared = Problem(Squared(), n=n, d=design.d, row_norm=layout.row_norm, columns=layout)
         X = rows_of(Data.coded(coded, y, declared))

@@ -97,7 +97,7 @@ def case_of(spec: DatasetSpec, target: str, rows: Sample, test: Sample) -> Case:
     for some in (rows.rows, test.rows):
         own = some[:, design.target_position]
         y = own if design.classes is None else design.labels(own)
-        parts.append(({f.name: some[:, p] for f, p in zip(design.features, design.positions, strict=True)}, y))
+        parts.append(({f.name: column for f, column in zip(design.features, design.encoded(some), strict=True)}, y))
     (X, y), (tested, wanted) = parts
     return Case(spec, design, problem, Trial(X, y, None, tested, wanted))
 

@@ -23,7 +23,6 @@ from benchmarks.datasets import Split, california, cover_types, protein
 from benchmarks.newton import minimize, objective
 from benchmarks.trials import DELTA, mean, row, solver
 from solvers import Problem, plan
-from solvers.audit.standardised import in_frame
 from solvers.data_access import inputs
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.frame import Frame
@@ -71,7 +70,7 @@ def instead(split: Split, slopes: Slopes, share: float = 1.0) -> AbstractContext
 
     def gradient(oracle: StandardisedOracle, query: str, w: Vector, frame: Frame, limit: float) -> Vector:
         if not kept or kept[0][0] is not frame:
-            z = in_frame(split.X, frame)
+            z = frame.rows(split.X)
             kept[:] = [(frame, z, np.linalg.norm(z, axis=1))]
         _, z, lengths = kept[0]
         t = slopes(z @ w.reshape(-1, z.shape[1]).T, split.y, share * limit / lengths)
@@ -179,10 +178,10 @@ def _one(problem: Problem, split: Split, kind: int) -> tuple[Problem, Vector, Ve
 
 
 def softmax_optimum(split: Split) -> Vector:
-    """Return the optimum, (K, d), by L-BFGS on standardised columns."""
+    """Return the optimum, (K, d), by L-BFGS on standardized columns."""
     spread = split.X[:, :-1].std(axis=0)
     frame = Frame(split.X[:, :-1].mean(axis=0), 1 / np.where(spread > 0, spread, 1.0), 1.0)
-    z, targets = in_frame(split.X, frame), np.eye(int(split.y.max()) + 1)[split.y.astype(int)]
+    z, targets = frame.rows(split.X), np.eye(int(split.y.max()) + 1)[split.y.astype(int)]
 
     def value_and_gradient(w: Vector) -> tuple[float, Vector]:
         logs = log_softmax(z @ w.reshape(-1, z.shape[1]).T, axis=1)

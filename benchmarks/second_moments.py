@@ -21,7 +21,6 @@ from benchmarks.newton import minimize, objective
 from benchmarks.prototypes import EPSILONS, MOMENTS
 from benchmarks.trials import DELTA, mean, row, solver
 from solvers import Problem
-from solvers.audit.standardised import in_frame
 from solvers.data_access import inputs
 from solvers.data_access.data import Data
 from solvers.data_access.standardised import StandardisedOracle
@@ -134,7 +133,7 @@ def by_second_moment(problem: Problem, split: Split, data: Data, epsilon: float,
         oracle = StandardisedOracle(problem, data, known, Noise())
         center, v = moments.ask(oracle, problem, floor=1.0)
         frame = scaled(center, v, 1.0)
-        z = in_frame(split.X, frame)
+        z = frame.rows(split.X)
         z *= np.minimum(1, _LONGEST / np.linalg.norm(z, axis=1))[:, None]
         H = (z.T @ z / len(z) + symmetric(d, std) + way.ridge * std * math.sqrt(2 * d) * np.eye(d)) / 4
         w = middle = np.zeros(d)
@@ -167,7 +166,7 @@ def turned(problem: Problem, split: Split, data: Data, epsilon: float, rank: int
         random = np.random.default_rng()
         center, v = moments.ask(StandardisedOracle(problem, data, known, Noise()), problem, floor=1.0)
         frame = scaled(center, v, 1.0)
-        z = in_frame(split.X, frame)
+        z = frame.rows(split.X)
         B = turning(z[:, :-1], rank)
         z[:, :-1] = z[:, :-1] @ B
         lengths, path = np.linalg.norm(z, axis=1), Path(problem, frame)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from purse.estimators import PrivateQuantileRegressor as PrivateQuantileRegressor
     from purse.estimators import check_pipeline as check_pipeline
     from purse.extras import NotInstalled
+    from purse.formulas import formula
     from purse.model import Model
     from purse.prediction import predict
     from purse.receipts import NotVerified, Receipt, load
@@ -38,6 +39,7 @@ __all__ = [
     "ProblemError",
     "Receipt",
     "Unreachable",
+    "formula",
     "load",
     "predict",
 ]
@@ -65,6 +67,8 @@ def __getattr__(name: str) -> object:
             from purse import receipts as home
         case "NotInstalled":
             from purse import extras as home
+        case "formula":
+            from purse import formulas as home
         case "Model":
             from purse import model as home
         case "predict":

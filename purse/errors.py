@@ -38,6 +38,21 @@ class JobNotReleased(ClientError):
         self.error = error
 
 
+class DesignError(ValueError):
+    """A request does not fit the declaration. The error depends on these two alone.
+
+    Parameters
+    ----------
+    field : the wrong field of the request
+    what : the violated rule, beginning with a verb
+    """
+
+    def __init__(self, field: str, what: str) -> None:
+        self.field = field
+        self.what = what
+        super().__init__(f"{field} {what}")
+
+
 def faults(error: ValidationError, limit: int = 5, model: type[BaseModel] | None = None) -> str:
     """Return what is wrong with a document, field by field.
 

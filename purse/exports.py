@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from purse.coding import default_code
 from purse.extras import needing
 from purse.frames import Rows
-from purse.prediction import default_code, design, number_target, weights_of
+from purse.prediction import design, number_target, weights_of
 from purse.wire.columns import CategoryColumn, NumberColumn
 from purse.wire.models import Model, width
 
@@ -57,6 +58,8 @@ def _clipped_regression(model: Model, weights: NDArray[np.float64], intercept: f
 
 def to_onnx(model: Model) -> bytes:
     """Return the model as an ONNX graph in double precision, with one input for each column."""
+    if model.terms is not None:
+        raise ValueError("A model with terms has no ONNX graph yet. Use to_sklearn, which computes the terms.")
     if not model.features:
         raise ValueError("The model has no feature columns, and an ONNX graph needs at least one input.")
     with needing("to_onnx"):

@@ -8,7 +8,13 @@ from purse.errors import ClientError
 
 ARITHMETIC: Final = frozenset({"dp_accounting", "llvmlite", "mpmath", "numba", "randomgen", "scipy"})
 """Import names of the extra `solvers`. A package that is in no list here belongs to the extra `server`."""
-_EXTRAS: Final = {"sklearn": "sklearn", "onnx": "onnx", "python_calamine": "excel", "matplotlib": "plot"}
+_EXTRAS: Final = {
+    "sklearn": "sklearn",
+    "onnx": "onnx",
+    "formulaic": "formula",
+    "python_calamine": "excel",
+    "matplotlib": "plot",
+}
 _WITHOUT_EXTRA: Final = frozenset({"pandas"})
 
 

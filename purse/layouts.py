@@ -1,17 +1,13 @@
-"""The tables in which a released document is shown to people. They hold typed cells, which a page or a terminal writes.
-
-`Tabular.to_frame` has the same numbers for programs, one value per cell.
-"""
+"""The tables in which a released document is shown to people: on a page, on a terminal, in a notebook or as frames."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, product
 from types import MappingProxyType
 from typing import assert_never
 
-from purse import table1
-from purse.model import Coefficients, Model
-from purse.tables import Cell, Estimate, Span, Table
-from purse.wire import models
+from purse import table1, text
+from purse.model import Model
+from purse.tables import Cell, Estimate, Span, Table, written
 from purse.wire.columns import CategoryColumn
 from purse.wire.evaluations import (
     CalibrationBin,
@@ -22,7 +18,7 @@ from purse.wire.evaluations import (
     Threshold,
     TwoClasses,
 )
-from purse.wire.inference import Inference, TableRow
+from purse.wire.forecasts import AccuracyForecast, Spread
 from purse.wire.profiles import ColumnProfile, DatasetProfile, Interval
 from purse.wire.statistics import (
     Axis,
@@ -36,6 +32,7 @@ from purse.wire.statistics import (
 
 Release = Model | ReleasedStatistic | ReleasedEvaluation | DatasetProfile
 Dates = Mapping[str, str | None]
+MEASURES: Mapping[str, str] = MappingProxyType({"r2": "R^2"})  # names of scores that differ from their keys
 NO_DATES: Dates = MappingProxyType({})
 _STDS = 1.96  # of a 95 % interval
 _UNDECLARED = "(other)"
@@ -73,58 +70,20 @@ def tables(release: Release, dates: Dates = NO_DATES) -> Iterator[Table]:
         case DatasetProfile():
             return _profile(release)
         case Model():
-            return _model(release)
+            forest = [] if release.table is None else [release.regression.forest()]
+            return iter([*release.tables(), *forest])
 
 
-def _model(model: Model) -> Iterator[Table]:
-    if (best := model.tuning) is not None:
-        row = (f"candidate {best.candidate + 1}", best.score, best.noise_std)
-        yield Table(("chosen", "score", "std of its noise"), [row], f"The best of {best.runs} runs")
-    if model.table is not None and model.inference is not None:
-        yield _regression(model.table, model.inference)
-        return
-    encoded, in_units = model.named, model.coefficients_in_units
-    if isinstance(encoded, Coefficients) and isinstance(in_units, Coefficients):
-        yield _coefficients(model, "Coefficients", encoded, in_units, model.intervals)
-    elif not isinstance(encoded, Coefficients) and not isinstance(in_units, Coefficients):
-        for (name, margin), units in zip(encoded.items(), in_units.values(), strict=True):
-            yield _coefficients(model, f"Coefficients of class {name}", margin, units, None)
-
-
-def _regression(rows: Sequence[TableRow], inference: Inference) -> Table:
-    """Return the regression table; coefficients that are not resolved have their reason instead of an estimate."""
-    cells: list[tuple[Cell, ...]] = []
-    for row in rows:
-        estimate: Cell = f"not resolved: {row.reason}"
-        if row.estimate is not None and row.lower is not None and row.upper is not None:
-            estimate = Estimate(row.estimate, row.lower, row.upper)
-        cells.append((row.term, estimate, row.std_error, row.p_value))
-    headings = ("term", f"estimate, {inference.level:.3g} interval", "standard error", "p")
-    return Table(headings, cells, "Regression table", inference.parameter)
-
-
-def _coefficients(
-    model: Model,
-    caption: str,
-    encoded: Coefficients,
-    in_units: Coefficients,
-    intervals: models.CoefficientIntervals | None,
-) -> Table:
-    """Return the coefficients of encoded values, with intervals if there are any, and those in the file's units."""
-    cells: list[Cell] = [*encoded.values()]
-    if intervals is not None:
-        half_widths = [each for each in (*intervals.half_widths, intervals.intercept) if isinstance(each, float)]
-        pairs = zip(encoded.values(), half_widths, strict=True)
-        cells = [Estimate(value, value - half, value + half) for value, half in pairs]
-    effect = f"{model.target.name}, in its unit" if model.link == "identity" else "the margin"
-    note = (
-        "The bars and the first number compare the columns: numbers are encoded in [-1, 1] by their declared range. "
-        f"The last number is the change of {effect} for one unit of the column, as the file holds it."
-    )
-    if intervals is not None:
-        note += f" Each interval covers the noise alone, in {intervals.level:.0%} of releases."
-    rows = list(zip(encoded, cells, in_units.values(), strict=True))
-    return Table(("input", "encoded", "per unit of the file"), rows, caption, note, "bars")
+def forecast(expected: AccuracyForecast) -> Table:
+    """Return the expected scores, with the range of 80 % of the runs. Bars begin at the best constant answer."""
+    score = MEASURES.get(expected.measure, expected.measure)
+    has_errors = any(each.rmse for each in expected.at)
+    rows = [
+        (each.epsilon, *map(_spread, (each.score, each.rmse) if has_errors else (each.score,)), each.method)
+        for each in expected.at
+    ]
+    headings = ("epsilon", score, "error (rmse)", "method") if has_errors else ("epsilon", score, "method")
+    return Table(headings, rows, note="The ranges contain 80 % of the runs.", look="bars", origin=expected.constant)
 
 
 def _statistic(released: ReleasedStatistic, dates: Dates) -> Iterator[Table]:
@@ -147,20 +106,24 @@ def _statistic(released: ReleasedStatistic, dates: Dates) -> Iterator[Table]:
             yield Table(("column", "share", "at"), rows, "Quantiles")
         case Table1Result() as groups:
             yield from table1.tables(groups, dates)
-        case CovarianceResult(columns=names, correlation=correlation):
-            yield _grid("Correlation", names, names, [[_estimate(cell) for cell in row] for row in correlation])
+        case CovarianceResult(columns=names) as matrices:
+            correlations = [[_estimate(cell) for cell in row] for row in matrices.correlation]
+            yield _grid("Correlation", names, names, correlations)
+            pairs = (zip(*rows, strict=True) for rows in zip(matrices.covariance, matrices.noise_std, strict=True))
+            covariances = [[_around(value, _STDS * std) for value, std in row] for row in pairs]
+            yield _grid("Covariance", names, names, covariances)
         case unknown:
             assert_never(unknown)
 
 
 def _counts(result: CountsResult, caption: str) -> Table:
     labels = [_labels(axis) for axis in result.axes]
-    note = f"Each count is within {result.within:.2g} of the exact one in 95 of 100 releases."
+    note = f"Each count is within {text.number(result.within)} of the exact one in 95 of 100 releases."
     counts = [round(count) for count in result.counts]
     if len(labels) == 2:
         first, second = labels
         grid = [counts[start : start + len(second)] for start in range(0, len(counts), len(second))]
-        return _grid(caption, first, list(map(str, second)), grid, note)
+        return _grid(caption, first, list(map(written, second)), grid, note, result.within)
     names = [axis.column.name for axis in result.axes]
     if len(labels) == 1 and result.axes[0].edges is not None:
         return Table((*names, "rows"), list(zip(labels[0], counts, strict=True)), caption, note, "histogram")
@@ -212,12 +175,12 @@ def _evaluation(released: ReleasedEvaluation) -> Iterator[Table]:
 
 def _measures(measures: Mapping[str, Measured | None]) -> Table:
     rows = [
-        (name, each.value, Span(each.low, each.high), Span(each.noise_low, each.noise_high))
+        (name, _estimate(each), Span(each.noise_low, each.noise_high))
         for name, each in measures.items()
         if each is not None
     ]
     note = "The interval covers noise and sampling in 95 of 100 evaluations. The last column covers the noise alone."
-    return Table(("measure", "value", "95 % interval", "noise alone"), rows, "On the holdout set", note)
+    return Table(("measure", "value", "noise alone"), rows, "On the holdout set", note)
 
 
 def _roc(thresholds: Sequence[Threshold], positive: str) -> Table:
@@ -241,11 +204,16 @@ def _calibration(bins: Sequence[CalibrationBin], positive: str) -> Table:
 
 
 def _grid(
-    caption: str, names: Sequence[Cell], headings: Sequence[str], cells: Sequence[Sequence[Cell]], note: str = ""
+    caption: str,
+    names: Sequence[Cell],
+    headings: Sequence[str],
+    cells: Sequence[Sequence[Cell]],
+    note: str = "",
+    within: float = 0.0,
 ) -> Table:
     """Return a table of rows and columns as a heat map."""
     rows = [(name, *row) for name, row in zip(names, cells, strict=True)]
-    return Table(("", *headings), rows, caption, note, "heat")
+    return Table(("", *headings), rows, caption, note, "heat", within)
 
 
 def _labels(axis: Axis) -> list[Cell]:
@@ -260,3 +228,11 @@ def _spans(edges: Sequence[float], date: str | None = None) -> list[Cell]:
 
 def _estimate(interval: Interval | Measured, date: str | None = None) -> Estimate:
     return Estimate(interval.value, interval.low, interval.high, date)
+
+
+def _around(value: float, within: float) -> Estimate:
+    return Estimate(value, value - within, value + within)
+
+
+def _spread(spread: Spread | None) -> Estimate | None:
+    return None if spread is None else Estimate(spread.median, spread.low, spread.high)

@@ -1,10 +1,11 @@
 """A released model: its coefficients by name, a summary, predictions, and exports."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from purse import text
-from purse.tables import Table, Tabular
+from purse.tables import Cell, Estimate, Table, Tabular
 from purse.wire import models
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.files import PLAIN, Dialect
@@ -100,12 +101,13 @@ class Model(Tabular, models.Model):
         if self.table is not None:
             return self.regression.summary()
         margins = self._margins()
-        shown_terms = largest(margins, terms)
-        headings, columns, notes = self._columns(margins)
-        rows = [(term, *(column[term] for column in columns)) for term in shown_terms]
+        shown_terms = {*largest(margins, terms), INTERCEPT}
         hidden_count = len(margins[0]) - len(shown_terms)
-        omission = f"... and {hidden_count} more\n" if hidden_count else ""
-        return text.facts(self._facts()) + text.table(("input", *headings), rows) + omission + "".join(notes)
+        parts = [text.facts(self._facts())]
+        for table in self.tables():
+            rows = [row for row in table.rows if row[0] in shown_terms] or table.rows
+            parts.append(replace(table, rows=rows).to_text())
+        return "\n".join(parts) + (f"... and {hidden_count} more coefficients\n" if hidden_count else "")
 
     def plot(self, axes: Any | None = None, terms: int = MAX_SHOWN) -> Any:
         """Draw the largest coefficients of encoded values as bars; for link softmax those of the first class.
@@ -180,11 +182,40 @@ class Model(Tabular, models.Model):
 
         return to_onnx(self)
 
-    def _as_table(self) -> Table:
+    def tables(self) -> list[Table]:
+        """Return the regression table, or the coefficients of each margin, and the score of a tuning."""
         if self.table is not None:
-            return self.regression._as_table()
-        headings, columns, _ = self._columns(margins := self._margins())
-        return Table(("term", *headings), [(term, *(column[term] for column in columns)) for term in margins[0]])
+            return self.regression.tables()
+        margins = self._margins()
+        half_widths: Iterable[dict[str, float]] = [{}] * len(margins)
+        if self.intervals is not None:
+            half_widths = self._laid_out(self.intervals.half_widths, self.intervals.intercept)
+        captions = ["Coefficients"]
+        if self.link == "softmax":
+            captions = [f"Coefficients of class {name}" for name in self.classes or ()]
+        tables = list(map(self._coefficients, captions, margins, half_widths))
+        tables[:-1] = [replace(table, note="") for table in tables[:-1]]
+        if (best := self.tuning) is not None:
+            row = (f"candidate {best.candidate + 1}", best.score, best.noise_std)
+            tables.append(Table(("chosen", "score", "std of its noise"), [row], f"The best of {best.runs} runs"))
+        return tables
+
+    def _coefficients(self, caption: str, margin: Coefficients, half_widths: Mapping[str, float]) -> Table:
+        """Return the coefficients of encoded values, perhaps with intervals, and those in the file's units."""
+        in_units = self._in_units(margin)
+        effect = f"{self.target.name}, in its unit" if self.link == "identity" else "the margin"
+        note = (
+            "The bars and the first number compare the columns: numbers are encoded in [-1, 1] by their declared "
+            f"range. The last number is the change of {effect} for one unit of the column, as the file holds it."
+        )
+        if self.intervals is not None:
+            note += f" Intervals at confidence {self.intervals.level:g}: {self.intervals.statement}"
+        rows: list[tuple[Cell, ...]] = []
+        for term, value in margin.items():
+            half = half_widths.get(term)
+            encoded = value if half is None else Estimate(value, value - half, value + half)
+            rows.append((term, encoded, in_units[term]))
+        return Table(("input", "encoded", "per unit of the file"), rows, caption, note, "bars")
 
     def _margins(self) -> list[Coefficients]:
         """Return the coefficients of encoded values of each margin."""
@@ -214,23 +245,6 @@ class Model(Tabular, models.Model):
                 scaled[INTERCEPT] -= scaled[column.name] * center
         return scaled
 
-    def _columns(self, margins: list[Coefficients]) -> tuple[list[str], list[dict[str, float]], list[str]]:
-        """Return the columns of a table of coefficients: headings, values by term, and notes below the table."""
-        if self.intervals is not None:
-            half_widths = self._laid_out(self.intervals.half_widths, self.intervals.intercept)
-            heads = self.classes if self.link == "softmax" and self.classes else ["coefficient"]
-            pairs = list(zip(margins, half_widths, strict=True))
-            note = text.paragraph(f"+- at {self.intervals.level:g}: {self.intervals.statement}")
-            return [h for head in heads for h in (head, "+-")], [column for pair in pairs for column in pair], [note]
-        if self.link == "softmax" and self.classes:
-            return list(self.classes), list(margins), ["Coefficients are of encoded values.\n"]
-        unit = "the target" if self.link == "identity" else "the margin"
-        note = text.paragraph(
-            f"coefficient: of encoded values, numbers in [-1, 1]. in units: change of {unit} per unit of the column, "
-            "inside its declared range."
-        )
-        return ["coefficient", "in units"], [margins[0], self._in_units(margins[0])], [note]
-
     def _facts(self) -> list[tuple[str, object]]:
         positive = f", P({self.classes[1]})" if self.classes and self.link == "logistic" else ""
         privacy = self.privacy
@@ -240,10 +254,6 @@ class Model(Tabular, models.Model):
             ("privacy", text.loss(privacy.epsilon, privacy.delta)),
             ("neighbors", privacy.neighbors),
         ]
-        if self.tuning is not None:
-            best = self.tuning
-            score = f"noisy score {best.score:.4g} on the training rows"
-            facts.append(("best of", f"{best.runs} runs, of candidate {best.candidate}, {score}"))
         if unsupported := self.unsupported_categories:
             count = sum(map(len, unsupported.values()))
             reason = "released share below its noise, coefficient 0"

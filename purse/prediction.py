@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from purse import dates
+from purse.coding import codes_of, default_code
 from purse.frames import Rows, columns, written
+from purse.terms import expand
 from purse.values import as_number, as_text
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.files import PLAIN, SPACE, DatePart, Dialect
 from purse.wire.models import Model, width
-
-_MIN_CODE = 2.0**-300
 
 
 class UnsupportedCategory(UserWarning):
@@ -129,7 +129,8 @@ def number_target(column: Column) -> NumberColumn:
 def _encoded(model: Model, rows: Rows, dialect: Dialect) -> tuple[list[NDArray[np.float64]], int]:
     """Return the codes of each feature and the number of rows; warn of unsupported categories among them."""
     values, n = _feature_values(model, rows)
-    codes = [encode(column, values[column.name], dialect) for column in model.features]
+    encoded = {column.name: encode(column, values[column.name], dialect) for column in model.row_columns}
+    codes = [encoded[column.name] for column in model.features] if model.terms is None else _of_terms(model, encoded)
     affected = affected_columns(model.features, codes, np.array(model.unsupported, dtype=bool))
     if affected:
         reason = "coefficients are 0" if model.intervals is None else "coefficients are noise"
@@ -140,6 +141,14 @@ def _encoded(model: Model, rows: Rows, dialect: Dialect) -> tuple[list[NDArray[n
             stacklevel=5,
         )
     return codes, n
+
+
+def _of_terms(model: Model, encoded: Mapping[str, NDArray[np.float64]]) -> list[NDArray[np.float64]]:
+    """Return the codes of each feature of a model with terms."""
+    features = expand(model.row_columns, model.terms or ())
+    if [feature.column for feature in features] != model.features:
+        raise ValueError("The terms of the model do not make its features, so another version has made it.")
+    return [feature.codes(encoded) for feature in features]
 
 
 def affected_columns(
@@ -163,8 +172,8 @@ def _feature_values(model: Model, rows: Rows) -> tuple[dict[str, list[object]], 
     values = columns(rows)
     n = len(next(iter(values.values()))) if values else len(rows) if isinstance(rows, Sequence) else 0
     if not n:
-        return {column.name: [] for column in model.features}, 0
-    names = {column.name: column.name if column.name in values else column.of for column in model.features}
+        return {column.name: [] for column in model.row_columns}, 0
+    names = {column.name: column.name if column.name in values else column.of for column in model.row_columns}
     missing = [name for name in names.values() if name not in values]
     unknown = [name for name in values if name not in {*names.values(), model.target.name, model.target.of}]
     problems = []
@@ -214,33 +223,7 @@ def numbers(
 
 def _scaled(column: NumberColumn, x: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the code of each number as its column declares it; the default's code for a number that is not finite."""
-    return np.where(np.isfinite(x), _codes(column, x), default_code(column))
-
-
-def default_code(column: NumberColumn) -> float:
-    """Return the code of a missing number."""
-    if column.default is None and column.coding is None:
-        return 0.0
-    default = column.lower / 2 + column.upper / 2 if column.default is None else column.default
-    return float(_codes(column, np.array([default]))[0])
-
-
-def _codes(column: NumberColumn, x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return ((x - lower) - (upper - x)) / (upper - lower) of clamped numbers, or (x - origin) / scale, clamped."""
-    inside = np.clip(x, column.lower, column.upper)
-    if column.coding is None:
-        return np.asarray(((inside - column.lower) - (column.upper - inside)) / (column.upper - column.lower))
-    origin, scale = column.coding
-    return nearest(np.clip((inside - origin) / scale, -1.0, 1.0))
-
-
-def nearest(codes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return codes with 0 in place of those below 2^-300 in absolute value.
-
-    Products of such codes are subnormal, and a subnormal product takes about twenty times as long as a normal one. The
-    time of a run would then reveal the record.
-    """
-    return np.where(np.abs(codes) < _MIN_CODE, 0.0 * codes, codes)
+    return np.where(np.isfinite(x), codes_of(column, x), default_code(column))
 
 
 def _category_indices(

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from purse import text
 from purse.extras import needing
-from purse.tables import Table, Tabular
+from purse.tables import Cell, Estimate, Table, Tabular
 from purse.wire.columns import Column, NumberColumn
 from purse.wire.inference import INTERCEPT, Inference, TableRow
 from purse.wire.models import Model
 
-_HEADINGS = ("term", "estimate", "std error", "p", "lower", "upper", "note")
+_HEADINGS = ("term", "estimate", "std error", "p", "relative to")
 _LATEX_SPECIAL = str.maketrans({character: rf"\{character}" for character in "&%$#_{}"})
 
 
@@ -54,7 +54,10 @@ class Regression(Tabular):
         heading: Mapping[str, str],
         is_logistic: bool,
     ) -> None:
-        self.rows, self._facts, self._heading, self._is_logistic = tuple(rows), facts, dict(heading), is_logistic
+        self.rows = tuple(rows)
+        self._facts = facts
+        self._heading = dict(heading)
+        self._is_logistic = is_logistic
         self._resolved = [row for row in self.rows if row.resolved]
         self._covariance = np.array(covariance, dtype=float).reshape(len(self._resolved), len(self._resolved))
 
@@ -199,8 +202,7 @@ class Regression(Tabular):
         for test in inference.joint_tests:
             result = "not resolved" if test.p_value is None else f"p = {test.p_value:.3g}"
             facts.append((f"test of {test.column}", result))
-        table = self._as_table()
-        return text.facts(facts) + text.table(table.headings, table.rows) + text.paragraph(inference.parameter)
+        return "\n".join([text.facts(facts), *(table.to_text() for table in self.tables())])
 
     def to_csv(self) -> str:
         """Return all rows and columns of the table as CSV."""
@@ -231,15 +233,31 @@ class Regression(Tabular):
     def __repr__(self) -> str:
         return f"<regression: {len(self._resolved)} of {len(self.rows)} terms resolved>"
 
-    def _as_table(self) -> Table:
-        rows: list[tuple[object, ...]] = []
+    def tables(self) -> list[Table]:
+        """Return the table. A coefficient that is not resolved has its reason instead of an estimate."""
+        rows: list[tuple[Cell, ...]] = []
         for row in self.rows:
-            if row.resolved:
-                note = "" if row.reference is None else f"relative to {row.reference}"
-                rows.append((row.term, row.estimate, row.std_error, row.p_value, row.lower, row.upper, note))
-            else:
-                rows.append((row.term, *[""] * 5, f"not resolved: {row.reason}"))
-        return Table(_HEADINGS, rows)
+            estimate: Cell = f"not resolved: {row.reason}"
+            if row.estimate is not None and row.lower is not None and row.upper is not None:
+                estimate = Estimate(row.estimate, row.lower, row.upper)
+            rows.append((row.term, estimate, row.std_error, row.p_value, row.reference or ""))
+        note = f"The intervals hold at confidence {self._facts.level:.3g}. {self._facts.parameter}"
+        return [Table(_HEADINGS, rows, "Regression table", note)]
+
+    def forest(self) -> Table:
+        """Return the resolved coefficients but the intercept with bars and intervals, comparable between columns."""
+        estimates: list[tuple[Cell, ...]] = []
+        for row in self._resolved:
+            if row.term == INTERCEPT or row.estimate is None or row.lower is None or row.upper is None:
+                continue
+            scale = row.per_std / row.estimate if row.per_std is not None and row.estimate else 1.0
+            estimates.append((row.term, Estimate(scale * row.estimate, scale * row.lower, scale * row.upper)))
+        note = (
+            "The change for one standard deviation of a number column, by its released variance, or for a level in "
+            "place of its reference. Coefficients that are not resolved and the intercept are left out."
+        )
+        headings = ("term", f"estimate, {self._facts.level:.3g} interval")
+        return Table(headings, estimates, "Forest plot", note, "bars")
 
     def _values(self, field: str) -> dict[str, float]:
         return {row.term: float(getattr(row, field)) for row in self._resolved}

@@ -1,29 +1,18 @@
 """Released statistics and evaluations, forecasts and budgets as a client returns them: with frames, HTML and plots."""
 
 import io
-from itertools import pairwise
 from typing import Any, Final
 
-from purse import table1
 from purse.extras import needing
-from purse.layouts import tables
-from purse.plots import band, bars
+from purse.layouts import forecast, tables
+from purse.plots import axes_of, band, bars
 from purse.tables import Table, Tabular
 from purse.wire.budgets import BudgetStatus
-from purse.wire.columns import CategoryColumn
-from purse.wire.evaluations import ManyClasses, Measured, ReleasedEvaluation, Residuals, TwoClasses
+from purse.wire.evaluations import Measured, ReleasedEvaluation, Residuals, TwoClasses
 from purse.wire.files import PLAIN, Dialect
 from purse.wire.forecasts import AccuracyForecast
-from purse.wire.profiles import Interval
-from purse.wire.statistics import (
-    Axis,
-    CountsResult,
-    CovarianceResult,
-    MeansResult,
-    QuantilesResult,
-    ReleasedStatistic,
-    Table1Result,
-)
+from purse.wire.profiles import DatasetProfile
+from purse.wire.statistics import ReleasedStatistic
 
 MAX_BARS: Final = 40
 
@@ -36,43 +25,16 @@ class Statistic(Tabular, ReleasedStatistic):
         return list(tables(self))
 
     def plot(self, axes: Any | None = None) -> Any:
-        """Draw the values as bars with their intervals, the first MAX_BARS of them; NotInstalled without `plot`."""
-        table = self._as_table()
-        position = {heading: index for index, heading in enumerate(table.headings)}
-        value = position.get("value", position.get("count", position.get("correlation", 0)))
-        rows = table.rows[:MAX_BARS]
-        names = [", ".join(str(cell) for cell in row[:value] if cell is not None) for row in rows]
-        values: list[Any] = [row[value] for row in rows]
-        if "low" in position:
-            ends: list[list[Any]] = [[row[position[end]] for row in rows] for end in ("low", "high")]
-        else:
-            within = self.result.within if isinstance(self.result, CountsResult) else 0.0
-            ends = [[each - within for each in values], [each + within for each in values]]
-        return bars(axes, names, values, table.headings[value], ends)
+        """Draw the numbers of the first table as bars with their intervals; NotInstalled without `plot`."""
+        return _drawn(axes, self.tables()[0])
 
-    def _as_table(self) -> Table:
-        match self.result:
-            case CountsResult() as counts:
-                headings = [*(axis.column.name for axis in counts.axes), "count"]
-                return Table(headings, [(*cell, n) for cell, n in zip(_cells(counts.axes), counts.counts, strict=True)])
-            case MeansResult() as means:
-                rows: list[tuple[object, ...]] = [(each.column, None, *_ends(each.mean)) for each in means.numbers]
-                for each in means.categories:
-                    names = [*each.column.categories, "(other)"]
-                    shares = zip(names, each.shares, strict=True)
-                    rows += [(each.column.name, name, *_ends(share)) for name, share in shares]
-                return Table(("column", "category", "value", "low", "high"), rows)
-            case QuantilesResult() as quantiles:
-                points = [
-                    (each.column, point.share, *_ends(point.at))
-                    for each in quantiles.columns
-                    for point in each.quantiles
-                ]
-                return Table(("column", "share", "value", "low", "high"), points)
-            case CovarianceResult() as found:
-                return _pairs(found)
-            case Table1Result() as groups:
-                return table1.flat(groups)
+
+class Profile(Tabular, DatasetProfile):
+    """A released profile of a dataset; `columns` has its numbers."""
+
+    def tables(self) -> list[Table]:
+        """Return the tables in which the profile is shown to people."""
+        return list(tables(self))
 
 
 class Evaluation(Tabular, ReleasedEvaluation):
@@ -113,8 +75,6 @@ class Evaluation(Tabular, ReleasedEvaluation):
     def plot(self, axes: Any | None = None) -> Any:
         """Draw the ROC curve of two classes, or the measures as bars; NotInstalled without the extra `plot`."""
         if isinstance(self.result, TwoClasses):
-            from purse.plots import axes_of
-
             axes = axes_of(axes)
             points = [
                 (each.false_positive_rate.value, each.true_positive_rate.value) for each in self.result.thresholds
@@ -125,29 +85,7 @@ class Evaluation(Tabular, ReleasedEvaluation):
             axes.set_ylabel("true positive rate")
             axes.legend()
             return axes
-        measures = self._measures()
-        values = [each.value for each in measures.values()]
-        ends = [[each.low for each in measures.values()], [each.high for each in measures.values()]]
-        return bars(axes, list(measures), values, "value", ends)
-
-    def _measures(self) -> dict[str, Measured]:
-        match self.result:
-            case TwoClasses() as two:
-                log_loss = {} if two.log_loss is None else {"log_loss": two.log_loss}
-                return {"accuracy": two.accuracy, "auc": two.auc, **log_loss}
-            case ManyClasses() as many:
-                recalls = zip(many.classes, many.recall, strict=True)
-                return {"accuracy": many.accuracy, **{f"recall of {name}": recall for name, recall in recalls}}
-            case Residuals() as residuals:
-                return {
-                    "mean_squared_error": residuals.mean_squared_error,
-                    "mean_absolute_error": residuals.mean_absolute_error,
-                }
-
-    def _as_table(self) -> Table:
-        fields = ("value", "low", "high", "noise_low", "noise_high")
-        rows = [(name, *(getattr(each, field) for field in fields)) for name, each in self._measures().items()]
-        return Table(("measure", *fields), rows)
+        return _drawn(axes, self.tables()[0])
 
 
 class Forecast(Tabular, AccuracyForecast):
@@ -169,9 +107,9 @@ class Forecast(Tabular, AccuracyForecast):
         axes.legend()
         return axes
 
-    def _as_table(self) -> Table:
-        rows = [(each.epsilon, each.method, each.score.median, each.score.low, each.score.high) for each in self.at]
-        return Table(("epsilon", "method", self.measure, "low", "high"), rows)
+    def tables(self) -> list[Table]:
+        """Return the expected scores, with the range of 80 % of the runs."""
+        return [forecast(self)]
 
 
 class BudgetReport(Tabular, BudgetStatus):
@@ -182,9 +120,10 @@ class BudgetReport(Tabular, BudgetStatus):
         names = [*(each.analyst for each in self.analysts), "remaining"]
         return bars(axes, names, [*(each.share for each in self.analysts), 1.0 - self.share], "share of the budget")
 
-    def _as_table(self) -> Table:
+    def tables(self) -> list[Table]:
+        """Return the spending of each analyst."""
         rows = [(each.analyst, each.jobs, each.share, each.spent.epsilon, each.spent.delta) for each in self.analysts]
-        return Table(("analyst", "jobs", "share", "epsilon", "delta"), rows)
+        return [Table(("analyst", "jobs", "share", "epsilon", "delta"), rows)]
 
 
 class Twin(bytes):
@@ -219,28 +158,10 @@ class Twin(bytes):
         )
 
 
-def _ends(interval: Interval) -> tuple[float, float, float]:
-    return interval.value, interval.low, interval.high
-
-
-def _cells(axes: list[Axis]) -> list[tuple[object, ...]]:
-    """Return the label of every cell of a table of counts, with the last axis varying fastest."""
-    cells: list[tuple[object, ...]] = [()]
-    for axis in axes:
-        if isinstance(axis.column, CategoryColumn):
-            labels = [*axis.column.categories, "(other)"]
-        else:
-            edges = axis.edges or []
-            labels = [f"{low:g} to {high:g}" for low, high in pairwise(edges)]
-        cells = [(*cell, label) for cell in cells for label in labels]
-    return cells
-
-
-def _pairs(result: CovarianceResult) -> Table:
-    """Return one row for each pair of columns."""
-    rows = [
-        (first, second, result.covariance[i][j], result.noise_std[i][j], *_ends(result.correlation[i][j]))
-        for i, first in enumerate(result.columns)
-        for j, second in enumerate(result.columns[: i + 1])
-    ]
-    return Table(("first", "second", "covariance", "noise_std", "correlation", "low", "high"), rows)
+def _drawn(axes: Any | None, table: Table) -> Any:
+    """Draw the main numbers of a table as bars with their intervals, the first MAX_BARS of them."""
+    lines = table.lines
+    estimates = lines.estimates[:MAX_BARS]
+    values = [each.value for each in estimates]
+    ends = [[each.low for each in estimates], [each.high for each in estimates]]
+    return bars(axes, lines.labels[:MAX_BARS], values, table.caption, ends)

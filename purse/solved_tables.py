@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
-from purse.wire.inference import INTERCEPT, Inference, JointTest, TableRow
+from purse.wire.inference import INTERCEPT, Inference, JointTest, TableAnswers, TableRow
 
 _LINE_FIELDS = {
     "estimate": "estimate",
@@ -75,7 +75,27 @@ def published(features: Sequence[Column], target: Column | None, solved: Any, le
         joint_tests=[JointTest(column=features[f].name, p_value=p) for f, p in solved.joint_p_values.items()],
     )
     rows = [_row(features, row) for row in solved.rows]
-    return {"table": rows, "covariance": solved.covariance.tolist(), "inference": facts}
+    fields = {"table": rows, "covariance": solved.covariance.tolist(), "inference": facts}
+    return fields | {"answers": _answers(solved.answers)}
+
+
+def _answers(answers: Any) -> TableAnswers:
+    """Return the answers, a `solvers.inference.answers.Answers`, in their published form."""
+    moments, target = answers.moments, answers.target
+    return TableAnswers(
+        share=answers.share,
+        center=list(moments.center),
+        variances=list(moments.variances),
+        noise=list(moments.noise),
+        target_mean=target.mean,
+        target_scale=target.scale,
+        target_late_scale=target.late_scale,
+        second_moments=answers.second_moments.tolist(),
+        point=answers.point.tolist(),
+        curvature=answers.curvature.tolist(),
+        squared_scores=answers.squared_scores.tolist(),
+        gradient=answers.gradient.tolist(),
+    )
 
 
 def _row(features: Sequence[Column], row: Any) -> TableRow:

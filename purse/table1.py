@@ -8,11 +8,11 @@ from typing import Any
 from purse.tables import Cell, Estimate, Table
 from purse.wire.evaluations import Measured
 from purse.wire.profiles import Interval
-from purse.wire.statistics import Group, GroupCategories, GroupNumber, Table1Result
+from purse.wire.statistics import Comparison, Group, GroupCategories, GroupNumber, Table1Result
 
 OTHER_LEVEL = "(other)"
 Dates = Mapping[str, str | None]
-FIELDS = ("value", "low", "high", "noise_low", "noise_high")
+_MEDIAN = 0.5  # its share
 
 
 _CONDITION = re.compile(r"\s*(?P<column>.+?)\s*(?P<op>==|!=|<=|>=|<|>|\bin\b)\s*(?P<value>[^=\s].*?)\s*")
@@ -59,6 +59,15 @@ def tables(result: Table1Result, dates: Dates) -> Iterator[Table]:
         rows = _rows(result, compared, lambda each: {"": _estimate(each.difference)}, lambda each: each.differences)
         caption = f"Differences from {names[0]}"
         yield Table(("", *names[1:]), rows, caption, "Intervals cover noise and sampling.")
+    if later := [each for each in result.comparisons if each.groups[0] > 0]:
+        pairs = [
+            (_compared(each), *(names[index] for index in each.groups), _estimate(each.difference)) for each in later
+        ]
+        note = (
+            "The second group minus the first. Intervals cover noise and sampling, without a correction for several "
+            "tests."
+        )
+        yield Table(("", "first group", "second group", "difference"), pairs, "Differences of other groups", note)
     for index, number in enumerate(result.groups[0].numbers):
         means = zip(names, (group.numbers[index].mean for group in result.groups), strict=True)
         bars = [(group, _estimate(mean, dates.get(number.column))) for group, mean in means if mean is not None]
@@ -66,30 +75,15 @@ def tables(result: Table1Result, dates: Dates) -> Iterator[Table]:
             yield Table(("group", "mean"), bars, f"Mean of {number.column}", look="bars")
 
 
+def _compared(each: Comparison) -> str:
+    return each.column if each.category is None else f"{each.column} = {each.category}"
+
+
 def title(result: Table1Result) -> str:
     """Return the columns that group, and the conditions."""
     where = [f"{each.column} {each.op} {_text(each.value)}" for each in result.where]
     by = f"Groups by {' and '.join(column.name for column in result.by)}"
     return f"{by}, where {' and '.join(where)}" if where else by
-
-
-def flat(result: Table1Result) -> Table:
-    """Return one row for each released number of each group."""
-    rows: list[tuple[object, ...]] = []
-    for group in result.groups:
-        rows.append((name(group), None, "count", group.count, None, None, *_around(group.count, result.within)))
-        facts = {(each.column, fact): ends for each in group.numbers for fact, ends in _facts(each).items()}
-        for each in group.categories:
-            for fact, shares in (("share", each.shares), ("difference", each.differences)):
-                levels = zip(_levels(result, each), shares or (), strict=False)
-                facts |= {(each.column, f"{fact} of {level}"): ends for level, ends in levels}
-        rows += [(name(group), *key, *_ends(ends)) for key, ends in facts.items() if ends is not None]
-    return Table(("group", "column", "fact", *FIELDS), rows)
-
-
-def _facts(number: GroupNumber) -> dict[str, Measured | Interval | None]:
-    quantiles = {f"quantile {point.share:g}": point.at for point in number.quantiles or ()}
-    return {"mean": number.mean, "difference": number.difference, "std": number.std, "sum": number.sum, **quantiles}
 
 
 def name(group: Group) -> str:
@@ -107,8 +101,9 @@ def _rows(
     rows: list[tuple[Cell, ...]] = []
     for numbers in zip(*(group.numbers for group in groups), strict=True):
         facts = [of_number(each) for each in numbers]
-        labels = (f"{numbers[0].column}, {fact}" if fact else numbers[0].column for fact in facts[0])
-        rows += [(label, *(own[fact] for own in facts)) for label, fact in zip(labels, facts[0], strict=True)]
+        for fact in dict.fromkeys(fact for own in facts for fact in own):
+            label = f"{numbers[0].column}, {fact}" if fact else numbers[0].column
+            rows.append((label, *(own.get(fact) for own in facts)))
     for categories in zip(*(group.categories for group in groups), strict=True):
         shares = [of_category(each) for each in categories]
         for index, level in enumerate(_levels(result, categories[0])):
@@ -119,9 +114,10 @@ def _rows(
 
 def _number(number: GroupNumber, dates: Dates) -> dict[str, Cell]:
     date = dates.get(number.column)
-    median = next((point.at for point in number.quantiles or () if point.share == 0.5), None)
     facts: dict[str, Cell] = {"mean": _estimate(number.mean, date), "std": _estimate(number.std)}
-    facts["median"] = _estimate(median, date)
+    for point in number.quantiles or ():
+        name = "median" if point.share == _MEDIAN else f"quantile {point.share:g}"
+        facts[name] = _estimate(point.at, date)
     return facts if date else facts | {"sum": _estimate(number.sum)}
 
 
@@ -136,13 +132,6 @@ def _estimate(ends: Measured | Interval | None, date: str | None = None) -> Esti
 
 def _around(value: float, within: float) -> tuple[float, float]:
     return value - within, value + within
-
-
-def _ends(ends: Measured | Interval) -> tuple[float | None, ...]:
-    """Return the value and the ends of its intervals. The interval of an `Interval` covers noise alone."""
-    if isinstance(ends, Measured):
-        return tuple(getattr(ends, field) for field in FIELDS)
-    return ends.value, None, None, ends.low, ends.high
 
 
 def _text(value: float | str | list[float | str]) -> str:

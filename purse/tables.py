@@ -1,16 +1,19 @@
-"""Released numbers as tables: text for a terminal, HTML for a notebook, a frame of pandas."""
+"""Released numbers as tables: text for a terminal, HTML for a notebook, a frame of pandas, cells for a page."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from html import escape
 from typing import Any, Final, Literal
 
+from purse import text
 from purse.extras import needing
-from purse.text import number
 
 MAX_HTML_ROWS: Final = 20
-
+_MAX_CURVE_ROWS = 10  # of a ROC curve on a terminal
+_BAR_COLUMNS = 40  # of the longest bar on a terminal
+_DURATIONS = {"days": timedelta(days=1), "seconds": timedelta(seconds=1)}
 
 Look = Literal["plain", "bars", "heat", "histogram", "roc", "calibration"]
 
@@ -46,34 +49,95 @@ Cell = str | int | float | Estimate | Span | None
 class Table:
     """Rows of cells under headings.
 
+    If the first heading is empty, the table is a grid: its other headings are names of the same kind.
+
     Parameters
     ----------
     caption, note : heading of the table, and a sentence about it
     look : a drawing that suits the numbers
     within : distance that each number keeps from the exact one in 95 of 100 releases, if it is the same for all
+    origin : value at which bars begin
     """
 
     headings: Sequence[str]
-    rows: Sequence[Sequence[object]]
+    rows: Sequence[Sequence[Cell]]
     caption: str = ""
     note: str = ""
     look: Look = "plain"
     within: float = 0.0
+    origin: float = 0.0
+
+    @property
+    def estimates(self) -> list[Estimate]:
+        """The main number of each row. Its interval reaches `within` to both sides if it has none of its own."""
+        return [as_estimate(row[_main_index(row)], self.within) for row in self.rows]
+
+    @property
+    def lines(self) -> "Table":
+        """The same numbers with one number a line, if the table is a grid; otherwise the table itself."""
+        if self.headings[0]:
+            return self
+        rows = [
+            (row[0], heading, cell)
+            for row in self.rows
+            for heading, cell in zip(self.headings[1:], row[1:], strict=True)
+        ]
+        return Table(("row", "column", "value"), rows, self.caption, self.note, "bars", self.within)
+
+    @property
+    def labels(self) -> list[str]:
+        """The text of each row before its main number."""
+        return [", ".join(map(written, row[: _main_index(row)])) for row in self.rows]
 
     def to_frame(self) -> Any:
-        """Return the table as a DataFrame of pandas; NotInstalled without pandas."""
+        """Return the table as a DataFrame of pandas; NotInstalled without pandas.
+
+        An estimate has three columns: its value, and the ends of its interval. A range has two. A grid has a row for
+        each of its numbers.
+        """
         with needing("to_frame"):
             from pandas import DataFrame  # type: ignore[import-untyped]
-        return DataFrame(list(self.rows), columns=list(self.headings))
+        table = self.lines
+        columns: dict[str, list[object]] = {}
+        for index, heading in enumerate(table.headings):
+            cells = [row[index] for row in table.rows]
+            if not any(isinstance(cell, Span) for cell in cells):
+                columns[heading] = [cell.value if isinstance(cell, Estimate) else cell for cell in cells]
+            if any(isinstance(cell, Estimate | Span) for cell in cells):
+                for end in ("low", "high"):
+                    columns[f"{heading} {end}"] = [getattr(cell, end, None) for cell in cells]
+        return DataFrame(columns)
 
     def to_html(self, caption: str) -> str:
         """Return the first MAX_HTML_ROWS rows as an HTML table."""
-        rows = ["".join(f"<td>{escape(number(cell))}</td>" for cell in row) for row in self.rows[:MAX_HTML_ROWS]]
+        rows = ["".join(f"<td>{escape(written(cell))}</td>" for cell in row) for row in self.rows[:MAX_HTML_ROWS]]
         if len(self.rows) > MAX_HTML_ROWS:
             rows.append(f'<td colspan="{len(self.headings)}">... and {len(self.rows) - MAX_HTML_ROWS} more</td>')
         head = "".join(f"<th>{escape(heading)}</th>" for heading in self.headings)
         body = "".join(f"<tr>{row}</tr>" for row in rows)
         return f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+    def to_text(self) -> str:
+        """Return the table for a terminal, with its caption, bars and note. A ROC curve has some of its points."""
+        step = max(1, len(self.rows) // _MAX_CURVE_ROWS) if self.look == "roc" else 1
+        rows = [[written(cell) for cell in row] for row in self.rows[::step]]
+        headings = list(self.headings)
+        if self.look in ("bars", "histogram"):
+            headings.append("")
+            rows = [[*row, bar] for row, bar in zip(rows, self._bars(), strict=True)]
+        caption = f"{self.caption}\n" if self.caption else ""
+        return caption + text.table(headings, rows) + (text.paragraph(self.note) if self.note else "")
+
+    def _bars(self) -> list[str]:
+        """Return a bar for each row: dark up to its interval, lighter up to the number and up to the interval's end."""
+        lengths = []
+        for each in self.estimates:
+            sign = -1 if each.value < self.origin else 1
+            lengths.append(sorted(max(sign * (end - self.origin), 0.0) for end in (each.low, each.value, each.high)))
+        longest = max((row[-1] for row in lengths), default=0.0)
+        scale = _BAR_COLUMNS / longest if longest > 0 else 0.0
+        columns = [[round(scale * length) for length in row] for row in lengths]
+        return [f"{'█' * low}{'▓' * (middle - low)}{'░' * (high - middle)}" for low, middle, high in columns]
 
 
 class Tabular(ABC):
@@ -82,18 +146,80 @@ class Tabular(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def _as_table(self) -> Table:
-        """Return the main numbers of the document."""
+    def tables(self) -> list[Table]:
+        """Return the tables in which the document is shown to people."""
 
     def to_frame(self) -> Any:
         """Return the main numbers as a DataFrame of pandas.
+
+        They are those of the first of `tables()`, and of the others with the same headings. Each of `tables()` has
+        `to_frame`, too.
 
         Raises
         ------
         NotInstalled
             if pandas is not installed.
         """
-        return self._as_table().to_frame()
+        return self._main_table().to_frame()
 
     def _repr_html_(self) -> str:
-        return self._as_table().to_html(repr(self).strip("<>"))
+        return self._main_table().to_html(repr(self).strip("<>"))
+
+    def _main_table(self) -> Table:
+        first, *further = self.tables()
+        alike = [first, *(table for table in further if table.headings == first.headings)]
+        if len(alike) == 1:
+            return first
+        rows = [(table.caption, *row) for table in alike for row in table.lines.rows]
+        return Table(("table", *first.lines.headings), rows)
+
+
+def written(cell: Cell, number: Callable[[float], str] = text.number) -> str:
+    """Return a cell as text: an estimate with its interval, dates as dates, counts with all digits.
+
+    Parameters
+    ----------
+    number : how numbers are written that are neither counts nor dates
+    """
+    match cell:
+        case None:
+            return "–"
+        case float():
+            return number(cell)
+        case Span(low, high, date):
+            return " to ".join(dated(end, date) or number(end) for end in (low, high))
+        case Estimate(value, low, high, date):
+            at, *ends = (dated(each, date) or number(each) for each in (value, low, high))
+            return f"{at} [{', '.join(ends)}]"
+        case int():
+            return f"{cell:,}"
+        case _:
+            return cell
+
+
+def dated(value: float, date: str | None) -> str | None:
+    """Return the nearest date, to the day where days are counted; None for a number that is not a date."""
+    return exact_date(round(value), date)
+
+
+def exact_date(value: float, date: str | None) -> str | None:
+    """Return the date of a number of days or seconds; None for other numbers, and for years outside the calendar."""
+    try:
+        moment = datetime(1970, 1, 1) + value * _DURATIONS[date or ""]
+    except (KeyError, OverflowError):
+        return None
+    return f"{moment:%Y-%m-%d %H:%M:%S}".removesuffix(" 00:00:00")
+
+
+def as_estimate(cell: object, within: float = 0.0) -> Estimate:
+    """Return a number with its interval, which reaches `within` to both sides if it has no interval of its own."""
+    if isinstance(cell, Estimate):
+        return cell
+    value = float(cell) if isinstance(cell, int | float) else 0.0
+    return Estimate(value, value - within, value + within)
+
+
+def _main_index(row: Sequence[Cell]) -> int:
+    """Return the index of a row's estimate, or of its first number behind the name."""
+    kinds = (Estimate, int | float, object)
+    return next(index for kind in kinds for index in range(1, len(row)) if isinstance(row[index], kind))

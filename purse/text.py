@@ -10,13 +10,11 @@ _MIN_COLUMN_WIDTH: Final = 16
 
 
 def table(headings: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
-    """Return rows under headings. The widest column is wrapped if a row would be longer than `WIDTH`."""
+    """Return rows under headings. The widest columns are wrapped if a row would be longer than `WIDTH`."""
     cells = [list(headings), *([number(cell) for cell in row] for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(headings))]
-    excess = sum(widths) + 2 * (len(widths) - 1) - WIDTH
-    if excess > 0:
-        widest = widths.index(max(widths))
-        widths[widest] = max(widths[widest] - excess, _MIN_COLUMN_WIDTH)
+    while sum(widths) + 2 * (len(widths) - 1) > WIDTH and max(widths) > _MIN_COLUMN_WIDTH:
+        widths[widths.index(max(widths))] -= 1
     lines = []
     for row in cells:
         wrapped = [_wrapped(cell, width) for cell, width in zip(row, widths, strict=True)]

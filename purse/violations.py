@@ -59,6 +59,6 @@ def plain_message(error: Mapping[str, Any]) -> str:
     if kind == "string_pattern_mismatch":
         return _PATTERNS.get(context["pattern"], f"must match the pattern {context['pattern']}")
     if kind in _MESSAGES:
-        values = {name: str(value).replace("'", "") for name, value in context.items()}
+        values = {name: str(value).removesuffix(".0").replace("'", "") for name, value in context.items()}
         return _MESSAGES[kind].format_map(values)
     return _SUBJECT.sub("must ", str(error["msg"]).removeprefix("Value error, "))

@@ -107,7 +107,7 @@ def _unlike(problem: Problem, bound: float, reach: float) -> float:
 def _summing(problem: Problem, rows: int, bound: float) -> float:
     """Return the l2 error of adding up at most `rows` products of norm up to `bound` in blocks, over their number.
 
-    In a released frame the error is relative to the terms before they are centred, which are `stretch` times as long.
+    In a released frame the error is relative to the terms before they are centered, which are `stretch` times as long.
     """
     block = block_rows(problem)
     return (min(block, rows) + rows / block + 16) * UNIT * bound * problem.stretch

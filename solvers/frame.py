@@ -1,4 +1,4 @@
-"""Coordinates of centred and scaled rows, z(x) = (a o (x - m), c), made of released numbers only."""
+"""Coordinates of centered and scaled rows, z(x) = (a o (x - m), c), made of released numbers only."""
 
 import math
 from dataclasses import dataclass
@@ -35,6 +35,10 @@ class Frame:
         """The l2 norm of each row of the matrix of `raw`, (d,)."""
         last = math.hypot(self.constant, float(np.linalg.norm(self.scale * self.center)))
         return np.append(self.scale, last)
+
+    def rows(self, x: Vector) -> Vector:
+        """Return z(x) of each of the rows, (n, d)."""
+        return np.column_stack(((x[:, :-1] - self.center) * self.scale, np.full(len(x), self.constant)))
 
     def raw(self, w: Vector) -> Vector:
         """Return (a o w', c w_0 - <m, a o w'>) for w of shape (K, d), which gives the same margins for x."""

@@ -18,10 +18,10 @@ def contraction(problem: Problem, step: float) -> float:
     Raises
     ------
     Unsuitable
-        if f is not convex, or eta exceeds 2/L
+        if f is not convex, or eta is not in (0, 2/L]; a step backwards does not contract
     """
-    if not problem.is_convex or not step * problem.L <= 2 * (1 - _ROUNDING):
-        raise Unsuitable("step: hidden steps must contract. Use a convex and smooth loss and a step below 2/L")
+    if not problem.is_convex or not 0 < step * problem.L <= 2 * (1 - _ROUNDING):
+        raise Unsuitable("step: hidden steps must contract. Use a convex and smooth loss and a positive step below 2/L")
     return min(1.0, 1 / (1 + step * problem.mu) * (1 + 1e-15))
 
 

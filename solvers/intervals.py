@@ -22,7 +22,7 @@ def half_widths(method: Run, problem: Problem, plan: Plan, preparation: Preparat
 
     h is a function of public facts. W minimizes the run's own regularized problem on prepared rows, so h does not
     include the errors of sampling, penalties and shortened rows. The law is known for a free domain if the columns are
-    public: as declared, or standardised by a released profile. Laplace noise is covered as declared only, because a sum
+    public: as declared, or standardized by a released profile. Laplace noise is covered as declared only, because a sum
     of Laplace variables has no quantile in closed form. Proof: docs/proofs/output_perturbation.md.
     """
     if not isinstance(preparation, Declared | ByProfile) or not isinstance(problem.domain, Free):

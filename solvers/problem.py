@@ -44,7 +44,7 @@ class Problem:
     row_norm : R, in [1e-6, 1e6], in the unit of the encoded features; longer rows are scaled down to it
     columns : the declared layout of a row, if there is one; a row of another layout counts as an empty row
     slope_limit : c, in [1e-6, 1]; 1 limits nothing
-    stretch : the largest length, in units of R, of a record's terms before they are centred; 1 except in a released
+    stretch : the largest length, in units of R, of a record's terms before they are centered; 1 except in a released
         frame, which sets it. It only affects the rounding that noise must cover
     moments : (means, variances, noise stds) of the declared columns if they were released before; see preparation
     relation : the neighboring relation

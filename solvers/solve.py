@@ -42,6 +42,18 @@ class Limits:
     answers: float = math.inf
     coordinates: float = math.inf
 
+    def check(self, evaluations: float, answers: float, coordinates: float) -> None:
+        """Raise OutOfRange if a run exceeds a limit."""
+        for needs, value, limit, remedy in (
+            ("compute {:g} per-row gradients", evaluations, self.evaluations, "Plan fewer steps"),
+            ("make {:g} private answers", answers, self.answers, "Plan fewer steps"),
+            ("draw noise for {:g} coordinates", coordinates, self.coordinates, "Plan fewer steps, use fewer columns"),
+        ):
+            if value > limit:
+                raise OutOfRange(
+                    f"the run would {needs.format(value)}; the limit is {limit:g}. {remedy}, or raise the limit"
+                )
+
 
 @dataclass(frozen=True, slots=True)
 class Quote:
@@ -118,7 +130,7 @@ def plan(
     ----------
     currency : the kind of cost that the charged filter can add up; "auto" chooses a method that has it
     limits : checked before the noise is calibrated, because calibration takes long for a huge run
-    preparation : how rows are prepared; by default standardised privately if possible, otherwise as declared
+    preparation : how rows are prepared; by default standardized privately if possible, otherwise as declared
     slope_limit : c of `Problem`; by default chosen from public facts, and 1 for rows as declared
 
     Raises
@@ -128,55 +140,46 @@ def plan(
     OutOfRange
         if the run exceeds the limits
     """
-    for name, argument, kind, hint in (
-        (
-            "method",
-            method,
-            Method | Auto | AnyCounting | RegressionTable,
-            "an instance from solvers.methods, solvers.statistics or solvers.inference",
-        ),
-        ("problem", problem, Problem, "a solvers.Problem"),
-        ("privacy", privacy, Privacy, "an accounting.Privacy"),
-    ):
-        if not isinstance(argument, kind):
-            raise Unsuitable(f"{name} has the type {type(argument).__name__}. Pass {hint}")
+    _check_type("problem", problem, Problem, "a solvers.Problem")
+    _check_type("privacy", privacy, Privacy, "an accounting.Privacy")
     reason, wish = "requested", Wish(preparation, slope_limit)
     if isinstance(method, Auto):
         fitted, reason = method.choose(problem, privacy, currency=currency, wish=wish)
     elif isinstance(method, RegressionTable):
+        _check_wishless("a regression table", wish)
         table = method.resolve(problem, privacy)
-        fitted = Fitted(table, problem, ByMethod(), "a regression table standardises rows itself")
+        fitted = Fitted(table, problem, ByMethod(), "a regression table standardizes rows itself")
     elif isinstance(method, AnyCounting):
+        _check_wishless("a statistic", wish)
         method.check(problem, privacy)
         fitted = Fitted(method, problem, AS_DECLARED, "a statistic uses rows as declared")
     else:
+        _check_type("method", method, Method, "an instance from solvers.methods, .statistics or .inference")
         fitted = fit(wish, method, problem, privacy)
     chosen, prepared = fitted.method, fitted.preparation
     met = prepared.prepared(fitted.problem)
     own = chosen.queries(met)
     moments = prepared.queries(problem, own)
     evaluations = problem.unit.slots * (chosen.gradient_evaluations(met) + float(problem.n) * len(moments))
-    if evaluations > limits.evaluations:
-        raise OutOfRange(
-            f"the run would compute {evaluations:g} per-row gradients; the limit is {limits.evaluations:g}: "
-            "plan fewer steps, or raise the limit"
-        )
     answers = sum(query.answers for query in own + moments)
-    if answers > limits.answers:
-        raise OutOfRange(
-            f"the run would make {answers:g} private answers; the limit is {limits.answers:g}. Plan fewer steps, or "
-            "raise the limit"
-        )
-    if answers * problem.size > limits.coordinates:
-        raise OutOfRange(
-            f"the run would draw noise for {answers * problem.size:g} coordinates; the limit is "
-            f"{limits.coordinates:g}. Plan fewer steps, use fewer columns, or raise the limit"
-        )
+    limits.check(evaluations, answers, answers * problem.size)
     release = calibrate(own + moments, privacy, problem.relation)
     bounds = chosen.bounds(met) | prepared.bounds(problem)
     stds = tuple(q.mechanism.std(q.noise_multiplier, *bounds[q.name]) for q in release.plan.queries)
     expected = forecast(chosen, met, stds[0])
     return Quote(chosen, reason, prepared, fitted.reason, fitted.problem, met, release, stds, evaluations, expected)
+
+
+def _check_type(name: str, argument: object, kind: Any, hint: str) -> None:
+    if not isinstance(argument, kind):
+        raise Unsuitable(f"{name} has the type {type(argument).__name__}. Pass {hint}")
+
+
+def _check_wishless(what: str, wish: Wish) -> None:
+    """Raise Unsuitable if a preparation or a slope limit is requested for a method that has neither."""
+    for name in ("preparation", "slope_limit"):
+        if getattr(wish, name) is not None:
+            raise Unsuitable(f"{name} was passed, but {what} uses none, so it would have no effect. Leave it out")
 
 
 def run(
@@ -203,7 +206,9 @@ def run(
     noise = Noise() if noise is None else noise
     moments_plan, method_plan = split(release.plan, set(preparation.bounds(problem)))
     means: tuple[Vector, float] | None = None
-    frame, moments_transcript, met = None, replace(moments_plan, queries=()), preparation.prepared(problem)
+    frame = None
+    moments_transcript = replace(moments_plan, queries=())
+    met = preparation.prepared(problem)
     if problem.columns is not None:
         moments = StandardisedOracle(problem, data, moments_plan, noise, on_answer)
         frame, moments_transcript = preparation.frame(moments, problem), moments.transcript()

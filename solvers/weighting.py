@@ -19,8 +19,9 @@ from solvers.problem import Vector
 MOMENTS_OF_TABLES = MOMENTS | {"target_mean", "target_spread"}
 """Names of the queries of a weighted run that are moments of the columns and of the target."""
 
-LEAST_NORM = 1e-150
-"""Norm that replaces smaller ones, so that no quotient overflows; the rows of empty slots have norm 0."""
+LEAST_NORM = 1e-140
+"""Norm that replaces smaller ones, so that no quotient of a bound by its square overflows; the rows of empty slots have
+norm 0."""
 
 _LARGEST_MARGIN = 500.0  # beyond it the sigmoid is 0 or 1 to the last bit that matters
 _LEAST_SLOPE = 1e-300

@@ -18,7 +18,7 @@ _RELATIVE_TOLERANCE, _ABSOLUTE_TOLERANCE = 1e-12, 1e-18
 _MU_MARGIN = 3e-9
 _EPSILON_MARGIN = 1e-9
 _LARGEST_MU = 1e6  # epsilon is infinite beyond it
-# Below these, cancellation exceeds the margin. A smaller mu costs no more than this, and no smaller delta is promised.
+# Below these, cancellation exceeds the margin. A smaller mu costs no more than this; a smaller delta is not guaranteed.
 _SMALLEST_MU, _SMALLEST_DELTA = 1e-5, 1e-12
 
 

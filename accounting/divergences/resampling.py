@@ -5,6 +5,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from accounting.divergences.roots import brent
+
 LARGEST_RUN_EPSILON = 3.0  # the largest epsilon of a run on a bootstrap sample
 _MOST_COPIES = 200  # a row drawn more often changes the sum by less than e^(3 * 201) / 201! < 1e-100
 _ROUNDING = 1 + 1e-9
@@ -22,7 +24,9 @@ def epsilon_of(run: float, n: int) -> float:
         return math.inf
     j = np.arange(1, min(n, _MOST_COPIES) + 1, dtype=float)
     p0 = math.exp(n * math.log1p(-1 / n))
-    p, gains, smallest = p0 * np.cumprod((n - j + 1) / j / (n - 1.0)), np.expm1(j * run), np.exp(-j * run)
+    p = p0 * np.cumprod((n - j + 1) / j / (n - 1.0))
+    gains = np.expm1(j * run)
+    smallest = np.exp(-j * run)
 
     def left_side(over: float) -> tuple[float, float]:
         """Return the left side at r = 1 + `over` and minus its slope. It falls, and is convex and piecewise linear."""
@@ -46,13 +50,9 @@ def epsilon_of(run: float, n: int) -> float:
 @lru_cache(maxsize=4096)
 def run_epsilon(epsilon: float, n: int) -> float:
     """Return the largest e, up to 3, for which `epsilon_of(e, n)` is at most epsilon."""
-    from scipy.optimize import brentq  # late: few plans need it, and it is slow to load
-
     if epsilon_of(LARGEST_RUN_EPSILON, n) <= epsilon:
         return LARGEST_RUN_EPSILON
-    run = float(
-        brentq(lambda e: epsilon_of(e, n) - epsilon, 0.0, LARGEST_RUN_EPSILON, xtol=1e-300, rtol=_ROOT_TOLERANCE)
-    )
+    run = brent(lambda e: epsilon_of(e, n) - epsilon, 0.0, LARGEST_RUN_EPSILON, xtol=1e-300, rtol=_ROOT_TOLERANCE)
     rounding = _ULP
     while epsilon_of(run, n) > epsilon:
         run, rounding = run * (1 - rounding), 2 * rounding

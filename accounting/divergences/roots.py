@@ -1,11 +1,12 @@
 """Roots of functions of one number.
 
 SciPy's `brentq` does the same, but importing it takes a fifth of a CPU second, and every price needs a root. It is the
-reference in the tests, and mechanisms that few plans use import it when they need it.
+reference in the tests, and mechanisms that few plans use call it here.
 """
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 
 def root(
@@ -20,7 +21,10 @@ def root(
     ValueError
         if f has one sign at both ends, or is NaN.
     """
-    a, fa, b, fb = low, f(low), high, f(high)
+    a = low
+    fa = f(low)
+    b = high
+    fb = f(high)
     if not min(fa, fb) <= 0 <= max(fa, fb):
         raise ValueError("f must have values of different signs at low and high")
     share = 0.5
@@ -44,3 +48,10 @@ def root(
         share = 0.5
         if phi * phi < xi and (1 - phi) ** 2 < 1 - xi:
             share = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
+
+
+def brent(f: Callable[[float], float], low: float, high: float, **tolerances: Any) -> float:
+    """Return the root of SciPy's `brentq`, with its keywords xtol and rtol."""
+    from scipy.optimize import brentq  # late: few plans need it, and it is slow to load
+
+    return float(brentq(f, low, high, **tolerances))

@@ -205,7 +205,9 @@ def _opposite_masses(q: float, c: float, interval: float) -> Masses:
     # x at which the loss is e: w = e^(c x) solves w - e^e / w = (1-q)(e^e - 1) / (q e^(-c^2/2)) = 2 e^(e/2) sinh(..)
     e = np.arange(0, math.ceil(_opposite_largest(q, c) / interval) + 1) * interval
     x = (e / 2 + np.arcsinh((1 - q) / q * math.exp(c * c / 2) * np.sinh(e / 2))) / c
-    base, plus, minus = mass(x[:-1], x[1:]), mass(x[:-1] - c, x[1:] - c), mass(x[:-1] + c, x[1:] + c)
+    base = mass(x[:-1], x[1:])
+    plus = mass(x[:-1] - c, x[1:] - c)
+    minus = mass(x[:-1] + c, x[1:] + c)
     beyond_p = (1 - q) * float(ndtr(-x[-1])) + q * float(ndtr(c - x[-1]))
     beyond_q = (1 - q) * float(ndtr(-x[-1])) + q * float(ndtr(-c - x[-1]))
     return symmetric(interval, (1 - q) * base + q * plus, (1 - q) * base + q * minus, beyond_p, beyond_q)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from accounting.divergences.few_slots import SUM_ROUNDING, TRIM
-from accounting.divergences.slot_law import SlotLaw, Vector, stretch
+from accounting.divergences.losses import Vector
+from accounting.divergences.slot_law import SlotLaw, stretch
 from accounting.divergences.slot_sums import rounding_factor
 
 _USUAL_KNOTS, _USUAL_DEVIATIONS = 81, 6.0  # knots around the usual value of a sum, and how far they reach

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
-Vector = NDArray[np.float64]
+from accounting.divergences.losses import Vector, mass
 
 _CELL_WIDTH = 0.03  # in the standard normal y, of which X is a function
 _REACH = 9.0  # of the cells in y, beyond the part that determines the mean of X
@@ -80,7 +79,7 @@ def _slot(c: float) -> tuple[Vector, Vector, Vector, Vector, Vector, Vector, tup
     """
     y = _cells(-_REACH - c, _REACH + c, c)
     up, down = np.exp(c * y - c * c / 2), np.exp(-c * y - c * c / 2)
-    chances = (_mass(y[:-1] + shift, y[1:] + shift) for shift in (0.0, -c, c))
+    chances = (mass(y[:-1] + shift, y[1:] + shift) for shift in (0.0, -c, c))
     return y, up, down, *chances, (float(ndtr(y[0])), float(ndtr(-y[-1])))  # type: ignore[return-value]
 
 
@@ -90,12 +89,12 @@ def ordered(c: float, gamma: float) -> SlotLaw:
     high, low = _cells(c + middle, _REACH + mu, mu), _cells(c - middle, _REACH + mu, mu)
     a, b = np.exp(mu * high - mu * mu / 2), np.exp(mu * low - mu * mu / 2)
     above, below = np.append(0.0, (a - gamma)[1:]), np.append(0.0, (1 - gamma * b)[1:])[::-1]
-    chance, mean = _mass(high[:-1], high[1:]), _mass(high[:-1] - mu, high[1:] - mu)
+    chance, mean = mass(high[:-1], high[1:]), mass(high[:-1] - mu, high[1:] - mu)
     upper = _spread(above, chance, mean - gamma * chance)
-    chance, mean = _mass(low[:-1], low[1:]), _mass(low[:-1] - mu, low[1:] - mu)
+    chance, mean = mass(low[:-1], low[1:]), mass(low[:-1] - mu, low[1:] - mu)
     lower = _spread(below, chance[::-1], (chance - gamma * mean)[::-1])
     lower[0] += ndtr(-low[-1])
-    upper[0] += lower[-1] + _mass(-high[:1], low[:1])[0]
+    upper[0] += lower[-1] + mass(-high[:1], low[:1])[0]
     upper[-1] += ndtr(-high[-1])
     terms = max(np.max((a + gamma)[1:] / np.diff(above)), np.max((1 + gamma * b)[1:] / np.diff(below)[::-1]))
     points, masses = np.concatenate([below[:-1], above]), np.concatenate([lower[:-1], upper])
@@ -109,12 +108,6 @@ def _cells(low: float, high: float, rate: float) -> Vector:
     last = max(min(high, edge), first + 1.0)
     y = np.linspace(first, last, math.ceil((last - first) / _CELL_WIDTH) + 1)
     return y if first == low else np.append(low, y)
-
-
-def _mass(low: Vector, high: Vector) -> Vector:
-    """Return Phi(high) - Phi(low), low <= high, to relative accuracy on both sides of 0."""
-    right = low > 0
-    return np.asarray(ndtr(np.where(right, -low, high)) - ndtr(np.where(right, -high, low)))
 
 
 def _spread(edges: Vector, chance: Vector, mean: Vector) -> Vector:

@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from accounting.divergences.slot_law import SlotLaw, Stretch, Vector, stretch
+from accounting.divergences.losses import Vector
+from accounting.divergences.slot_law import SlotLaw, Stretch, stretch
 
 _UNIT_ROUNDOFF = 2.0**-53
 _STEP_RATIO = 0.12  # of sqrt(T) lattice steps to the scale on which the value changes

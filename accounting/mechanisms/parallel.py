@@ -7,7 +7,7 @@ Postcondition: one use costs one answer of `each`. Proof: docs/proofs/parallel.m
 """
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -37,7 +37,6 @@ class Parallel(AbstractMechanism):
     each: Annotated[Each, Field(discriminator="name")]
     parts: int
     name: Literal["parallel"] = "parallel"
-    hides: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         whole(self.parts, "parts", 1, MOST_PARTS)
@@ -46,6 +45,11 @@ class Parallel(AbstractMechanism):
     def answers(self) -> int:
         """Number of answers of one use: those of `each`, for every part."""
         return self.parts * self.each.answers
+
+    @property
+    def hides(self) -> bool:
+        """Whether the cost of one answer relies on secret records or steps."""
+        return self.each.hides
 
     def fits(self, n: int, unit: Unit) -> bool:
         """Return whether each part can have a record and one answer fits."""

@@ -16,6 +16,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.special import log_ndtr
 
+from accounting.divergences.roots import brent
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.mechanism import AbstractGaussianNoise, AbstractUnsampled, Curves, Event
 from accounting.noise import Noise
@@ -95,8 +96,6 @@ def _epsilon(mu_one: float, steps: int, delta: float, beside: float = 0.0) -> fl
 
     It is infinite out of range. `beside` is the mu^2 of other Gaussian answers: given m, all answers are Gaussian.
     """
-    from scipy.optimize import brentq  # late: few plans need it, and it is slow to load
-
     if delta < _SMALLEST_DELTA or math.sqrt(beside) + mu_one * math.sqrt(steps) > _LARGEST_MU:
         return math.inf
     ends = np.unique(np.linspace(0, steps - 1, min(steps, _MOST_GROUPS)).astype(np.int64))
@@ -115,4 +114,4 @@ def _epsilon(mu_one: float, steps: int, delta: float, beside: float = 0.0) -> fl
     high = 1e-9
     while beyond(high) > 0:
         high *= 2
-    return float(brentq(beyond, 0.0, high, xtol=1e-18, rtol=_ROOT_TOLERANCE)) * _EPSILON_MARGIN
+    return brent(beyond, 0.0, high, xtol=1e-18, rtol=_ROOT_TOLERANCE) * _EPSILON_MARGIN

@@ -8,7 +8,7 @@ Postcondition: one use is `epsilon_of(e, n)`-DP for the replacement of a row. Pr
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -40,7 +40,6 @@ class Resampled(AbstractMechanism):
     each: Annotated[Laplace | Parallel, Field(discriminator="name")]
     rows: int
     name: Literal["resampled"] = "resampled"
-    hides: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         whole(self.rows, "rows", 2, MOST_ROWS)
@@ -51,6 +50,11 @@ class Resampled(AbstractMechanism):
     def answers(self) -> int:
         """Number of answers of the run."""
         return self.each.answers
+
+    @property
+    def hides(self) -> bool:
+        """Whether the cost of the run on drawn rows relies on secret records or steps; the draw is the caller's."""
+        return self.each.hides
 
     def fits(self, n: int, unit: Unit) -> bool:
         """Return whether the rows are exactly n, since more or fewer would cost less, and the run on them fits."""

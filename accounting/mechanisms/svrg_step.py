@@ -17,6 +17,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.special import ndtr
 
+from accounting.divergences.roots import brent
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event, Vector, composed
 from accounting.mechanisms.without_replacement import WithoutReplacement, spread
@@ -38,14 +39,12 @@ def _mean_variance(mu: float) -> float:
 @lru_cache(maxsize=4096)
 def _shift(noise_multiplier: float) -> float:
     """Return the batch's mu at the best split: z^2 = 4 / mu^2 + mean_variance(mu), which falls in mu."""
-    from scipy.optimize import brentq  # late: few plans need it, and it is slow to load
-
     low, high = _MU_RANGE
     if 2 * math.log(noise_multiplier) <= math.log(4 / high**2 + _mean_variance(high)):
         return high
     if 2 * math.log(noise_multiplier) >= math.log(4 / low**2 + _mean_variance(low)):
         return low
-    log_mu = brentq(
+    log_mu = brent(
         lambda log: math.log(4 * math.exp(-2 * log) + _mean_variance(math.exp(log))) - 2 * math.log(noise_multiplier),
         math.log(low),
         math.log(high),
@@ -111,8 +110,6 @@ class SvrgStep(AbstractMechanism):
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
         """Return the z at which one step spends about mu^2 = 2 q^2 spread + the mean's mu^2, for many answers."""
-        from scipy.optimize import brentq  # late: few plans need it, and it is slow to load
-
         if self.batch == self.rows:
             return 1.5 * sensitivity_factor(relation) / math.sqrt(mu_squared)
         q, (low, high) = self.batch / self.rows, _MU_RANGE
@@ -126,7 +123,7 @@ class SvrgStep(AbstractMechanism):
         elif spent(math.log(high)) <= 0:
             mu = high
         else:
-            mu = math.exp(float(brentq(spent, math.log(low), math.log(high), xtol=1e-13)))
+            mu = math.exp(brent(spent, math.log(low), math.log(high), xtol=1e-13))
         return math.sqrt(4 / mu**2 + _mean_variance(mu))
 
     def event(self, noise_multiplier: float) -> Event:

@@ -21,6 +21,7 @@ import numpy as np
 from scipy.special import erf, ndtr
 
 from accounting.divergences.losses import Masses, mass, reach, symmetric
+from accounting.divergences.roots import brent
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event, Vector
 from accounting.noise.draws import is_sparse_draw
@@ -81,12 +82,10 @@ def spread(mu: float) -> float:
 
 def shift_of(spread_: float) -> float:
     """Return the mu of this spread, or the end of the range."""
-    from scipy.optimize import brentq  # late: few plans need it, and it is slow to load
-
     low, high = _MU_RANGE
     if not spread(low) < spread_ < spread(high):
         return low if spread_ <= spread(low) else high
-    return float(brentq(lambda mu: math.log(spread(mu) / spread_), low, high, rtol=1e-12))
+    return brent(lambda mu: math.log(spread(mu) / spread_), low, high, rtol=1e-12)
 
 
 def _rdp(q: float, mu: float, mu_unsampled: float, orders: Sequence[float]) -> Vector:

@@ -1,4 +1,4 @@
-"""Exact uniform choices from the stream of a `Noise`: words that would favour a value are drawn again.
+"""Exact uniform choices from the stream of a `Noise`: words that would favor a value are drawn again.
 
 The time of a choice depends only on fresh bits and public numbers.
 """

@@ -5,29 +5,14 @@ from typing import Any, Literal, assert_never, get_args
 
 from accounting.errors import LedgerInvalid
 from accounting.privacy import Privacy, Relation, Unit
+from accounting.records import events
 from accounting.records.chain import Entry, Head
 from accounting.records.documents import number, text
-from accounting.records.events import (
-    Cancelled,
-    Charged,
-    Emptied,
-    External,
-    Failed,
-    Frozen,
-    Joined,
-    LedgerEvent,
-    Opened,
-    Promised,
-    Refunded,
-    Released,
-    Renamed,
-    RolledBack,
-    Started,
-)
 from accounting.records.filters import cost_from_json, cost_to_json, filter_from_json, filter_to_json
 
 _NAMES = ("analyst", "dataset", "method")  # of a charge, if they were recorded
-_PlainEvent = Renamed | Started | Released | Failed | Cancelled  # the body of the entry has the fields of the event
+# The body of an entry of such an event has the fields of the event.
+_PlainEvent = events.Renamed | events.Started | events.Released | events.Failed | events.Cancelled
 EntryKind = Literal[
     "opened",
     "joined",
@@ -47,75 +32,76 @@ EntryKind = Literal[
     "cancelled",
 ]
 _PLAIN: dict[EntryKind, type[_PlainEvent]] = {
-    "renamed": Renamed,
-    "started": Started,
-    "released": Released,
-    "failed": Failed,
-    "cancelled": Cancelled,
+    "renamed": events.Renamed,
+    "started": events.Started,
+    "released": events.Released,
+    "failed": events.Failed,
+    "cancelled": events.Cancelled,
 }
 
 
-def record(event: LedgerEvent, whole: bool) -> tuple[EntryKind, dict[str, Any]]:
+def record(event: events.LedgerEvent, whole: bool) -> tuple[EntryKind, dict[str, Any]]:
     """Return the kind and body of the event's entry; `whole` if a charge took the whole budget."""
     match event:
-        case Opened(dataset=dataset, filter=rule, family=family, neighbors=neighbors):
+        case events.Opened(dataset=dataset, filter=rule, family=family, neighbors=neighbors):
             body = {"dataset": dataset, "neighbors": neighbors, "filter": filter_to_json(rule), **_registered(event)}
             return "opened", body if family is None else body | {"family": family}
-        case Joined(dataset=dataset, by=by):
+        case events.Joined(dataset=dataset, by=by):
             return "joined", {"dataset": dataset, "by": by, **_registered(event)}
-        case Promised(filter=rule, by=by):
+        case events.Promised(filter=rule, by=by):
             return "promised", {"filter": filter_to_json(rule), "by": by}
-        case Frozen(is_frozen=is_frozen, by=by):
+        case events.Frozen(is_frozen=is_frozen, by=by):
             return "frozen" if is_frozen else "unfrozen", {"by": by}
-        case Emptied(dataset=dataset, withdrawn=withdrawn, by=by):
+        case events.Emptied(dataset=dataset, withdrawn=withdrawn, by=by):
             return "withdrawn" if withdrawn else "deleted", {"dataset": dataset, "by": by}
-        case External(cost=cost):
+        case events.External(cost=cost):
             named = {name: getattr(event, name) for name in ("dataset", "label", "event", "exceeds", "by")}
             return "external", named | {"cost": cost_to_json(cost)}
-        case RolledBack(reason=reason, lacks=head):
+        case events.RolledBack(reason=reason, lacks=head):
             return "rolled_back", {"reason": text(reason, "reason")} | ({} if head is None else {"lacks": str(head)})
-        case Charged(job=job, cost=cost, guarantee=own):
+        case events.Charged(job=job, cost=cost, guarantee=own):
             body = {"job": job, "cost": cost_to_json(cost), "epsilon": own.epsilon, "delta": own.delta, "whole": whole}
             names = {name: getattr(event, name) for name in (*_NAMES, "spec_sha256")}
             body |= {name: text(value, name) for name, value in names.items() if value is not None}
             return "charged", body if event.share is None else body | {"share": event.share}
-        case Refunded(job=job, cost=cost, whole=refund_whole):
+        case events.Refunded(job=job, cost=cost, whole=refund_whole):
             return "refunded", {"job": job, "cost": cost_to_json(cost), "whole": refund_whole}
-        case Renamed() | Started() | Released() | Failed() | Cancelled():
+        case events.Renamed() | events.Started() | events.Released() | events.Failed() | events.Cancelled():
             return next(kind for kind, cls in _PLAIN.items() if isinstance(event, cls)), asdict(event)
         case _:
             assert_never(event)
 
 
-def event_of(entry: Entry) -> LedgerEvent:
+def event_of(entry: Entry) -> events.LedgerEvent:
     """Return the event that an entry records. Its content is checked when the ledger advances by it again."""
     body = entry.body
     match entry.kind:
         case "opened":
             n, unit = _count(body)
             rule, declaration = filter_from_json(body["filter"]), _declaration(body)
-            return Opened(body["dataset"], n, rule, body.get("family"), unit, _neighbors(body), declaration)
+            return events.Opened(body["dataset"], n, rule, body.get("family"), unit, _neighbors(body), declaration)
         case "joined":
             n, unit = _count(body)
-            return Joined(body["dataset"], n, body["by"], unit, _declaration(body))
+            return events.Joined(body["dataset"], n, body["by"], unit, _declaration(body))
         case "promised":
-            return Promised(filter_from_json(body["filter"]), body["by"])
+            return events.Promised(filter_from_json(body["filter"]), body["by"])
         case "frozen" | "unfrozen":
-            return Frozen(entry.kind == "frozen", body["by"])
+            return events.Frozen(entry.kind == "frozen", body["by"])
         case "deleted" | "withdrawn":
-            return Emptied(body["dataset"], entry.kind == "withdrawn", body["by"])
+            return events.Emptied(body["dataset"], entry.kind == "withdrawn", body["by"])
         case "external":
             named = {name: body[name] for name in ("dataset", "label", "event", "exceeds", "by")}
-            return External(cost=cost_from_json(body["cost"]), **named)
+            return events.External(cost=cost_from_json(body["cost"]), **named)
         case "rolled_back":
-            return RolledBack(body["reason"], Head.parse(body["lacks"]) if "lacks" in body else None)
+            return events.RolledBack(body["reason"], Head.parse(body["lacks"]) if "lacks" in body else None)
         case "charged":
-            own, (analyst, dataset, method) = Privacy(body["epsilon"], body["delta"]), map(body.get, _NAMES)
+            own = Privacy(body["epsilon"], body["delta"])
+            analyst, dataset, method = map(body.get, _NAMES)
             share = None if "share" not in body else number(body["share"], 0.0, 1.0, "share")
             cost, spec = cost_from_json(body["cost"]), body.get("spec_sha256")
-            return Charged(body["job"], cost, own, analyst, dataset, method, share, spec)
+            return events.Charged(body["job"], cost, own, analyst, dataset, method, share, spec)
         case "refunded":
-            return Refunded(body["job"], cost_from_json(body["cost"]), body["whole"])
+            return events.Refunded(body["job"], cost_from_json(body["cost"]), body["whole"])
         case "renamed" | "started" | "released" | "failed" | "cancelled":
             cls = _PLAIN[entry.kind]
             return cls(*(body[field.name] for field in fields(cls)))
@@ -123,7 +109,7 @@ def event_of(entry: Entry) -> LedgerEvent:
             raise LedgerInvalid(f"kind must be one of: {', '.join(get_args(EntryKind))}")
 
 
-def _registered(event: Opened | Joined) -> dict[str, Any]:
+def _registered(event: events.Opened | events.Joined) -> dict[str, Any]:
     """Return n, the unit and the hash of the declaration as the fields of an entry."""
     declared = {} if event.declaration_sha256 is None else {"declaration_sha256": event.declaration_sha256}
     if event.unit is None:

@@ -14,26 +14,10 @@ from typing import Any, assert_never
 from accounting.errors import BudgetExhausted, CodecError, LedgerFrozen, LedgerInvalid
 from accounting.filter import Cost, Filter
 from accounting.privacy import Privacy
+from accounting.records import events
 from accounting.records.chain import GENESIS, MOST_ENTRIES, Entry, link
 from accounting.records.documents import fields, integer, text
 from accounting.records.entries import EntryKind, record
-from accounting.records.events import (
-    Cancelled,
-    Charged,
-    Emptied,
-    External,
-    Failed,
-    Frozen,
-    Joined,
-    LedgerEvent,
-    Opened,
-    Promised,
-    Refunded,
-    Released,
-    Renamed,
-    RolledBack,
-    Started,
-)
 from accounting.records.filters import cost_from_json, cost_to_json, filter_from_json, filter_to_json
 
 _FLAGS = ("frozen", "rolled_back")
@@ -108,7 +92,7 @@ class LedgerState:
         return LedgerState(rule, spent, charges, node["whole"], sequence, head, *flags)
 
 
-def advance(state: LedgerState | None, event: LedgerEvent, at: str) -> tuple[LedgerState, Entry]:
+def advance(state: LedgerState | None, event: events.LedgerEvent, at: str) -> tuple[LedgerState, Entry]:
     """Return the state after the event, and the entry that records it; deterministic, and constant work.
 
     Parameters
@@ -134,13 +118,13 @@ def advance(state: LedgerState | None, event: LedgerEvent, at: str) -> tuple[Led
     return enter(step(state, event), event, at)
 
 
-def described(changed: LedgerState, event: LedgerEvent, at: str) -> tuple[EntryKind, dict[str, Any]]:
+def described(changed: LedgerState, event: events.LedgerEvent, at: str) -> tuple[EntryKind, dict[str, Any]]:
     """Return the kind and body of the entry of an event that led to the state `changed`."""
     kind, body = record(event, changed.whole)
     return kind, body | {"at": text(at, "at", 64)}
 
 
-def enter(changed: LedgerState, event: LedgerEvent, at: str) -> tuple[LedgerState, Entry]:
+def enter(changed: LedgerState, event: events.LedgerEvent, at: str) -> tuple[LedgerState, Entry]:
     """Return the state `changed` with the entry of its event as its last one, and that entry."""
     entry = link(changed.sequence + 1, *described(changed, event, at), changed.head)
     return replace(changed, sequence=entry.sequence, head=entry.hash), entry
@@ -170,44 +154,44 @@ def share(state: LedgerState, cost: Cost) -> float:
     return state.filter.share(cost, state.spent)
 
 
-def step(state: LedgerState | None, event: LedgerEvent) -> LedgerState:
+def step(state: LedgerState | None, event: events.LedgerEvent) -> LedgerState:
     """Return the state after an event, still at the last entry before it; raises as `advance`.
 
     A verifier that has hashed an entry already compares it with `described` instead of hashing it again.
     """
-    if isinstance(event, Opened):
+    if isinstance(event, events.Opened):
         if state is not None:
             raise LedgerInvalid("the ledger is open already")
         return LedgerState(event.filter, event.filter.zero_cost, 0, False, 0, GENESIS)
     if state is None:
         raise LedgerInvalid("the ledger is not open")
-    if state.frozen and isinstance(event, Charged | Started):
+    if state.frozen and isinstance(event, events.Charged | events.Started):
         raise LedgerFrozen("the ledger is frozen: nothing is charged or started until a steward lifts the freeze")
     match event:
-        case Joined() | Renamed():
+        case events.Joined() | events.Renamed():
             return state
-        case Promised(filter=rule):
+        case events.Promised(filter=rule):
             return _promise(state, rule)
-        case Frozen(is_frozen=is_frozen):
+        case events.Frozen(is_frozen=is_frozen):
             if is_frozen == state.frozen:
                 raise LedgerInvalid("the ledger is frozen already, or not frozen: only a change is an event")
             return replace(state, frozen=is_frozen)
-        case Emptied(withdrawn=withdrawn):
+        case events.Emptied(withdrawn=withdrawn):
             if withdrawn and state.is_charged:
                 raise LedgerInvalid("only a dataset without charges can be withdrawn")
             return state
-        case External(cost=cost, exceeds=exceeds):
+        case events.External(cost=cost, exceeds=exceeds):
             return _charge_external(state, cost, exceeds)
-        case RolledBack():
+        case events.RolledBack():
             return replace(state, frozen=True, rolled_back=True)
-        case Charged(cost=cost, guarantee=guarantee, share=stated):
+        case events.Charged(cost=cost, guarantee=guarantee, share=stated):
             charged = _charge(state, cost, guarantee)
             if stated is not None and stated != share(charged, cost):
                 raise LedgerInvalid("share: the charge must state the share that it uses")
             return charged
-        case Refunded(cost=cost, whole=whole):
+        case events.Refunded(cost=cost, whole=whole):
             return _refund(state, cost, whole)
-        case Started() | Released() | Failed() | Cancelled():
+        case events.Started() | events.Released() | events.Failed() | events.Cancelled():
             if state.charges == 0:
                 raise LedgerInvalid("no job is charged")
             return state

@@ -88,9 +88,7 @@ class EpsilonDeltaDpEvent:
         return Curves.of_pure(self.epsilon)
 
 
-Single = Annotated[
-    GaussianDpEvent | LaplaceDpEvent | PoissonSampledDpEvent | EpsilonDeltaDpEvent, Field(discriminator="type")
-]
+Single = GaussianDpEvent | LaplaceDpEvent | PoissonSampledDpEvent | EpsilonDeltaDpEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +97,12 @@ class SelfComposedDpEvent:
 
     __pydantic_config__: ClassVar = _STRICT
 
-    event: Annotated[Single, Field(description="One answer.")]
+    event: Annotated[Single, Field(description="One answer.", discriminator="type")]
     count: Annotated[int, Field(ge=1, le=MAX_COUNT, description="Number of answers.")]
     type: Literal["SelfComposedDpEvent"] = "SelfComposedDpEvent"
 
 
-Part = Annotated[
-    GaussianDpEvent | LaplaceDpEvent | PoissonSampledDpEvent | EpsilonDeltaDpEvent | SelfComposedDpEvent,
-    Field(discriminator="type"),
-]
+Part = Annotated[Single | SelfComposedDpEvent, Field(discriminator="type")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,15 +115,7 @@ class ComposedDpEvent:
     type: Literal["ComposedDpEvent"] = "ComposedDpEvent"
 
 
-OutsideEvent = Annotated[
-    GaussianDpEvent
-    | LaplaceDpEvent
-    | PoissonSampledDpEvent
-    | EpsilonDeltaDpEvent
-    | SelfComposedDpEvent
-    | ComposedDpEvent,
-    Field(discriminator="type"),
-]
+OutsideEvent = Annotated[Single | SelfComposedDpEvent | ComposedDpEvent, Field(discriminator="type")]
 _EVENT: TypeAdapter[OutsideEvent] = TypeAdapter(OutsideEvent)
 
 

@@ -41,7 +41,7 @@ class Release:
     model_sha256 : of the model as published
     entry : the ledger's "released" entry
     issued_at : UTC time, ISO 8601
-    profile : job and digest of the profile whose moments rows were standardised by, or None
+    profile : job and digest of the profile whose moments rows were standardized by, or None
     share : the part of the budget that the job used; None if it would reveal other analysts' charges
     """
 
@@ -95,13 +95,11 @@ def build(release: Release) -> Receipt:
     ReceiptInvalid
         if the plan does not cover the transcript, or a value cannot be stated in a receipt.
     """
-    from accounting.records.codec import plan_to_json
-
     plan, transcript, entry = release.release_plan, release.transcript, release.entry
     if not plan.plan.covers(transcript):
         raise ReceiptInvalid("transcript: the run has more answers than its plan")
     try:
-        queries = plan_to_json(transcript)["queries"]
+        queries = _queries(transcript)
     except CodecError as error:
         raise ReceiptInvalid(str(error)) from error
     receipt = {
@@ -136,10 +134,16 @@ def is_signable(method: dict[str, Any], plan: "Plan") -> bool:
 
     Call this before a charge, since a receipt that is too long can never be released.
     """
-    from accounting.records.codec import plan_to_json
-
-    longest = {"method": method, "event": plan.event(), "queries": plan_to_json(plan)["queries"]}
+    longest = {"method": method, "event": plan.event(), "queries": _queries(plan)}
     return len(canonical(longest)) + _OTHER_FIELDS_BYTES <= MOST_PAYLOAD_BYTES
+
+
+def _queries(plan: "Plan") -> list[dict[str, Any]]:
+    """Return the queries of a plan as JSON."""
+    from accounting.records.codec import plan_to_json  # late: NumPy
+
+    queries: list[dict[str, Any]] = plan_to_json(plan)["queries"]
+    return queries
 
 
 def sign(receipt: Receipt, key: SigningKey) -> str:

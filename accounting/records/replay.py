@@ -11,28 +11,10 @@ from pydantic import TypeAdapter
 
 from accounting.errors import AccountingError, CodecError, LedgerInvalid
 from accounting.filter import Cost
+from accounting.records import events
 from accounting.records.chain import GENESIS, Entry, Head
 from accounting.records.documents import fields, text, typed
 from accounting.records.entries import event_of
-from accounting.records.events import (
-    Cancelled,
-    Charged,
-    Emptied,
-    External,
-    Failed,
-    Frozen,
-    JobEvent,
-    Joined,
-    LedgerEvent,
-    Opened,
-    Promised,
-    Refunded,
-    Registration,
-    Released,
-    Renamed,
-    RolledBack,
-    Started,
-)
 from accounting.records.filters import cost_from_json, cost_to_json
 from accounting.records.ledger import LedgerState, described, step
 
@@ -46,7 +28,7 @@ class Member:
 
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True}
 
-    registration: Registration
+    registration: events.Registration
     data: Literal["stored", "deleted", "withdrawn"] = "stored"
 
 
@@ -130,7 +112,8 @@ class Replay:
         if node["version"] != _VERSION:
             raise CodecError(f"a checkpoint's version must be {_VERSION}")
         replayed = Replay()
-        replayed.state, replayed.opened = LedgerState.from_json(node["state"]), text(node["opened"], "opened")
+        replayed.state = LedgerState.from_json(node["state"])
+        replayed.opened = text(node["opened"], "opened")
         replayed.opening = text(node["opening"], "opening", 64)
         replayed.datasets = typed(_MEMBERS, node["datasets"], "datasets")
         for job, (stage, cost) in _stages(node["jobs"]):
@@ -153,30 +136,32 @@ class Replay:
         self.opening = self.opening or entry.hash
         self.state = replace(state, sequence=entry.sequence, head=entry.hash)
 
-    def _is_possible(self, event: LedgerEvent) -> bool:
+    def _is_possible(self, event: events.LedgerEvent) -> bool:
         """Return whether the job or the dataset may take this step, and record its new stage."""
         match event:
-            case Opened(dataset=dataset) | Joined(dataset=dataset):
+            case events.Opened(dataset=dataset) | events.Joined(dataset=dataset):
                 is_new, opening = dataset not in self.datasets, self.datasets.get(self.opened)
                 self.opened = self.opened or dataset
-                self.datasets[dataset] = Member(Registration.of(event, opening.registration if opening else None))
+                self.datasets[dataset] = Member(
+                    events.Registration.of(event, opening.registration if opening else None)
+                )
                 return is_new
-            case External(dataset=dataset):  # its values may be gone
+            case events.External(dataset=dataset):  # its values may be gone
                 return dataset in self.datasets
-            case Renamed(dataset=dataset):
+            case events.Renamed(dataset=dataset):
                 return self._is_stored(dataset)
-            case Emptied(dataset=dataset, withdrawn=withdrawn):
+            case events.Emptied(dataset=dataset, withdrawn=withdrawn):
                 was_stored = self._is_stored(dataset)
                 if was_stored:
                     data: Literal["deleted", "withdrawn"] = "withdrawn" if withdrawn else "deleted"
                     self.datasets[dataset] = replace(self.datasets[dataset], data=data)
                 return was_stored
-            case RolledBack():  # an open job may have been released since: all of them have ended
+            case events.RolledBack():  # an open job may have been released since: all of them have ended
                 self._jobs.update({job: ("ended", charged) for job, (_, charged) in self._jobs.items()})
                 return True
-            case Promised() | Frozen():
+            case events.Promised() | events.Frozen():
                 return True
-            case Charged(dataset=dataset) if dataset is not None and not self._is_stored(dataset):
+            case events.Charged(dataset=dataset) if dataset is not None and not self._is_stored(dataset):
                 return False
             case _:
                 return _follow_job(self._jobs, event)
@@ -205,16 +190,16 @@ def _stages(document: Any) -> list[tuple[str, list[Any]]]:
     return list(document.items())
 
 
-def _follow_job(jobs: dict[str, tuple[str, Cost]], event: JobEvent) -> bool:
+def _follow_job(jobs: dict[str, tuple[str, Cost]], event: events.JobEvent) -> bool:
     stage, charged = jobs.get(event.job, ("new", ()))
     match event:
-        case Charged(cost=cost):
+        case events.Charged(cost=cost):
             allowed, stage, charged = stage == "new", "charged", cost
-        case Refunded(cost=cost):
+        case events.Refunded(cost=cost):
             allowed, stage = stage == "charged" and cost == charged, "ended"
-        case Started():
+        case events.Started():
             allowed, stage = stage in ("charged", "started"), "started"
-        case Released() | Failed() | Cancelled():
+        case events.Released() | events.Failed() | events.Cancelled():
             allowed, stage = stage == "started", "ended"
         case _:
             assert_never(event)

@@ -53,7 +53,7 @@ class Statement:
     issued_at : UTC time, ISO 8601
     share : the part of the dataset's budget that the job used, read right after its charge; absent in older receipts
         and if it would reveal other charges
-    profile : the release whose moments rows were standardised by, which has its own receipt; absent if there is none
+    profile : the release whose moments rows were standardized by, which has its own receipt; absent if there is none
     unit : the record in which neighbors differ; absent in older receipts, where it is a row
     rows, persons : n, named by the unit
     """

@@ -178,7 +178,7 @@ def _drawn(design: Design, problem: Problem, records: int, twin: Twin, seed: int
         own = codes[:, design.target_position]
         labels = own if design.classes is None else design.labels(own)
         y = labels if planted is None else planted.targets(codes, some)
-        features = {f.name: codes[:, p] for f, p in zip(design.features, design.positions, strict=True)}
+        features = {f.name: column for f, column in zip(design.features, design.encoded(codes), strict=True)}
         parts.append((features, y))
     return Trial(*parts[0], persons, *parts[1])
 

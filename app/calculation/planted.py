@@ -56,7 +56,7 @@ class Planted:
             raise OutOfRange(f"a forecast is for at most {MOST_CLASSES} classes. Name the `positive` one")
         rows = range(_PILOT_OFFSET, _PILOT_OFFSET + min(_PILOT, _PILOT_VALUES // max(1, len(classes))))
         codes = twin.codes(seed, rows)
-        units = np.maximum(codes[:, list(design.positions)].std(axis=0), 1e-12)
+        units = np.array([max(float(column.std()), 1e-12) for column in design.encoded(codes)])
         raw = Planted(twin, design, seed, signal, units, np.zeros(1), np.ones(1))
         scores = raw._scores(codes)
         scaled = replace(raw, center=scores.mean(axis=0), spread=np.maximum(scores.std(axis=0), 1e-12))
@@ -90,12 +90,12 @@ class Planted:
         """Return the scores, (rows, classes), or one column for a number."""
         count = len(self.design.classes or (0,))
         raw: Floats = np.zeros((len(codes), count))
-        features = zip(self.design.features, self.design.positions, self.design.widths, self.units, strict=True)
-        for feature, position, width, unit in features:
+        columns = self.design.encoded(codes)
+        features = zip(self.design.features, columns, self.design.widths, self.units, strict=True)
+        for feature, column, width, unit in features:
             effects = ndtri(uniform(self.seed, f"effects of {feature.name}", range(width * count))).reshape(
                 width, count
             )
-            column = codes[:, position]
             raw = raw + (effects[column.astype(int)] if width > 1 else column[:, None] / unit * effects)
         scores: Floats = (raw - self.center) / self.spread
         return scores

@@ -238,6 +238,7 @@ def _calibrate(question: Calibrate) -> Answer:
 
 
 def sentence(error: Exception) -> str:
-    """Return the text of an error as a sentence."""
+    """Return the text of an error as a sentence. A name of a method or a field at its start stays as it is."""
     text = str(error)
-    return f"{text[:1].upper()}{text[1:]}."
+    starts_with_a_word = text.partition(" ")[0].isalpha()
+    return f"{text[:1].upper() if starts_with_a_word else text[:1]}{text[1:]}."

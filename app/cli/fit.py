@@ -9,7 +9,7 @@ import gc
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -26,28 +26,12 @@ from purse import Client, Model, Receipt, text
 from purse.errors import faults
 from purse.excel import readable
 from purse.wire.budgets import Budget, BudgetStatus
-from purse.wire.columns import Column, settled
+from purse.wire.columns import settled
 from purse.wire.datasets import Dataset, DatasetSpec, PersonUnit
-from purse.wire.files import PLAIN, Dialect
+from purse.wire.files import PLAIN
 
-_READING_FIELDS = ("dialect", "max_unparsed", "max_clamped", "targets")
+_FIELDS = ("columns", "unit", "dialect", "max_unparsed", "max_clamped", "targets")  # used of a schema file
 _LARGEST_DEFAULT_DELTA = 1e-6
-
-
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """The content of a schema file. Parts that it lacks come from the command line."""
-
-    columns: list[Column]
-    budget: Budget | None = None
-    unit: PersonUnit | None = None
-    reading: dict[str, Any] = field(default_factory=dict)  # the fields of _READING_FIELDS that the schema file states
-
-    @property
-    def dialect(self) -> Dialect:
-        """Dialect of the file."""
-        dialect: Dialect = self.reading.get("dialect", PLAIN)
-        return dialect
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +80,16 @@ def fit(
     if schema is None:
         with readable(file, sheet=sheet) as plain:
             _template(plain, training.target, json)
-    declared = _with_target(_with_unit(_declared(schema), unit, max_rows), training.target)
+    declared, has_budget = read_spec(schema)
+    declared = _with_target(_with_unit(declared, unit, max_rows), training.target)
+    budget = declared.budget if has_budget else None
     content = _content(file, sheet)
     with (
         readable(file, declared.dialect, sheet) as plain,
         _server(home) as (url, token),
         Client(url, token) as client,
     ):
-        dataset = _dataset(client, plain, content, declared, guarantee)
+        dataset = _dataset(client, plain, content, declared, budget, guarantee)
         delta = guarantee.delta
         if delta is None:
             delta = min(dataset.budget.delta, _delta(dataset.rows or dataset.persons or 1))
@@ -166,30 +152,24 @@ def _template(file: Path, target: str, as_json: bool) -> NoReturn:
     raise typer.Exit(2)
 
 
-def _declared(schema: Path) -> Declared:
-    spec, has_budget = read_spec(schema)
-    reading = {name: getattr(spec, name) for name in _READING_FIELDS}
-    return Declared(spec.columns, spec.budget if has_budget else None, spec.unit, reading)
-
-
-def _with_unit(declared: Declared, column: str | None, max_rows: int | None) -> Declared:
+def _with_unit(declared: DatasetSpec, column: str | None, max_rows: int | None) -> DatasetSpec:
     """Return the declaration with the unit of the command line, if there is one."""
     if (column is None) != (max_rows is None):
         raise Refusal("--unit and --max-rows need each other. Give both or neither.")
     if column is None:
         return declared
     try:
-        return replace(declared, unit=PersonUnit.model_validate({"column": column, "max_rows": max_rows}))
+        return declared.model_copy(update={"unit": PersonUnit.model_validate({"column": column, "max_rows": max_rows})})
     except ValidationError as error:
         raise Refusal(f"--unit, --max-rows: {faults(error, limit=1)}") from None
 
 
-def _with_target(declared: Declared, target: str) -> Declared:
+def _with_target(declared: DatasetSpec, target: str) -> DatasetSpec:
     """Return the declaration with the target among `targets`, if that is empty."""
     is_declared = target in {column.name for column in declared.columns}
-    if declared.reading.get("targets") or not is_declared:
+    if declared.targets or not is_declared:
         return declared
-    return replace(declared, reading=declared.reading | {"targets": [target]})
+    return declared.model_copy(update={"targets": [target]})
 
 
 def _content(file: Path, sheet: str | None) -> str:
@@ -202,7 +182,8 @@ def _dataset(
     client: Client,
     file: Path,
     content: str,
-    declared: Declared,
+    declared: DatasetSpec,
+    declared_budget: Budget | None,
     guarantee: Guarantee,
 ) -> Dataset:
     """Return the file's dataset: the one of its earlier fits, or a new one."""
@@ -211,24 +192,24 @@ def _dataset(
     for dataset in client.datasets.list():
         if dataset.name.startswith(content):
             return _again(dataset, name, declared, guarantee.budget)
-    budget = _first_budget(file, declared, guarantee)
+    budget = _first_budget(file, declared, declared_budget, guarantee)
     try:
-        spec = DatasetSpec(name=name, columns=declared.columns, budget=budget, unit=declared.unit, **declared.reading)
+        spec = DatasetSpec(name=name, budget=budget, **{field: getattr(declared, field) for field in _FIELDS})
     except ValidationError as error:
         raise Refusal(f"the schema is not valid: {faults(error, limit=1)}") from None
     dataset = client.datasets.upload(file, spec=spec)
+    is_chosen = guarantee.budget is not None or declared_budget is not None
     note(
         f"This is the first fit of the file. The budget of all its fits is {text.loss(budget.epsilon, budget.delta)}"
-        + ("." if guarantee.budget is not None or declared.budget is not None else ", because --budget was not given.")
+        + ("." if is_chosen else ", because --budget was not given.")
     )
     for line in cures(dataset.report):
         note(f"purse: {line}")
     return dataset
 
 
-def _first_budget(file: Path, declared: Declared, guarantee: Guarantee) -> Budget:
+def _first_budget(file: Path, declared: DatasetSpec, budget: Budget | None, guarantee: Guarantee) -> Budget:
     """Return the budget of a new file: the schema's, unless the command line chooses another."""
-    budget = declared.budget
     if budget is not None and guarantee.budget is None:
         return budget
     delta = guarantee.delta
@@ -242,7 +223,7 @@ def _digest(option: BaseModel) -> str:
     return hashlib.sha256(option.model_dump_json().encode()).hexdigest()[:16]
 
 
-def _again(dataset: Dataset, name: str, declared: Declared, budget: float | None) -> Dataset:
+def _again(dataset: Dataset, name: str, declared: DatasetSpec, budget: float | None) -> Dataset:
     """Return the dataset of an earlier fit, if this one has the same declaration and budget."""
     if dataset.columns not in (settled(declared.columns), declared.columns):
         raise Refusal(
@@ -264,7 +245,7 @@ def _delta(n: int) -> float:
     return min(_LARGEST_DEFAULT_DELTA, 1 / (10 * n))
 
 
-def _usual(file: Path, declared: Declared) -> float:
+def _usual(file: Path, declared: DatasetSpec) -> float:
     """Return the default delta for the number of records or persons, as the service will count it."""
     from app.sources.ingest import Reading, count
 

@@ -6,15 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli import plots
 from app.cli.options import Dataset, Delta, Training, file_option
 from app.cli.output import Output, Refusal
 from app.cli.specs import read_spec
-from purse import Client, text
-from purse.wire.forecasts import AccuracyForecast, ExpectedScore, Spread
+from purse import Client, layouts, text
+from purse.wire.forecasts import AccuracyForecast
 from purse.wire.twins import TwinSource
 
-_NUMBERS = {"accuracy": "accuracy", "r2": "R^2"}
 Source = Annotated[
     TwinSource | None,
     typer.Option(
@@ -100,7 +98,7 @@ def _compute(spec: Path, records: int, sample: Path | None, request: dict[str, A
 
 def _text(computed: AccuracyForecast) -> str:
     """Return a forecast as text: a table, bars from a constant answer to the best model, and the assumptions."""
-    measure = _NUMBERS.get(computed.measure, computed.measure)
+    measure = layouts.MEASURES.get(computed.measure, computed.measure)
     facts = [
         ("forecast", f"{measure} of {computed.target}, at delta {computed.delta:.3g}"),
         ("runs", f"{computed.runs} at each epsilon"),
@@ -109,25 +107,8 @@ def _text(computed: AccuracyForecast) -> str:
     ]
     if computed.wanted is not None:
         facts.append((f"{measure} {computed.wanted.score:g}", _needed(computed)))
-    headings = ["epsilon", measure, "80 % of runs"]
-    if any(each.rmse for each in computed.at):
-        headings += ["error (rmse)", "80 % of runs"]
-    table = text.table((*headings, "method"), map(_row, computed.at))
-    spreads = [(each.score.low, each.score.median, each.score.high) for each in computed.at]
-    end = max(computed.optimum, *(high for _, _, high in spreads))
-    labels = [f"epsilon {each.epsilon:g}" for each in computed.at]
-    bars = "".join(f"{line}\n" for line in plots.spreads(labels, spreads, computed.constant, end))
     assumptions = "".join(text.paragraph(sentence) for sentence in computed.rests_on)
-    return "\n".join((text.facts(facts), table, bars, assumptions))
-
-
-def _row(at: ExpectedScore) -> tuple[str, ...]:
-    spreads = (at.score, at.rmse) if at.rmse else (at.score,)
-    return (f"{at.epsilon:g}", *(cell for spread in spreads for cell in _cells(spread)), at.method)
-
-
-def _cells(spread: Spread) -> tuple[str, str]:
-    return f"{spread.median:.3g}", f"{spread.low:.3g} to {spread.high:.3g}"
+    return "\n".join((text.facts(facts), layouts.forecast(computed).to_text(), assumptions))
 
 
 def _needed(computed: AccuracyForecast) -> str:

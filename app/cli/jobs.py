@@ -8,6 +8,7 @@ from app.cli.options import Dataset, Explain, Job, Json, Key, OldestFirst, OutFi
 from app.cli.output import Output, loss, neighbors, percent, write_json
 from purse import Client, text
 from purse.wire import jobs as wire
+from purse.wire.inference import ExpectedTable
 
 _BASES = {
     "exact": "exact",
@@ -184,7 +185,22 @@ def price_output(price: wire.Quote, explain: bool = False) -> Output:
     if price.interval_width:
         widths = [(each.answer, each.column or "", each.width, _BASES[each.basis]) for each in price.interval_width]
         tables += "\n" + text.table(("answer", "column", "95 % interval width", "basis"), widths)
+    if price.expected_table is not None:
+        tables += "\n" + _expected_widths(price.expected_table)
     return Output(price, text.facts(facts) + tables, [f"warning: {warning}" for warning in price.warnings])
+
+
+def _expected_widths(expected: ExpectedTable) -> str:
+    """Return the expected widths of a regression table at several epsilons, as text."""
+    rows = [
+        (
+            f"{at.epsilon:g}",
+            "refused" if at.width_ratio is None else f"{at.width_ratio:.2g} times",
+            f"{at.resolved:.0f} of {expected.coefficients}",
+        )
+        for at in expected.at
+    ]
+    return text.table(("at epsilon", "interval width", "resolved"), rows)
 
 
 def job_output(job: wire.Job) -> Output:

@@ -1,5 +1,6 @@
 """purse serve, server health, migrate, backup, demo."""
 
+import logging
 import socket
 import sys
 from contextlib import redirect_stdout
@@ -38,16 +39,24 @@ def serve(
     from app import main
     from app.calculation.calculators import ForkedCalculators
     from app.cli.state import settings_of
+    from app.operations import logs
+    from app.persistence.files import StartRefused
     from app.services import check_free
 
     settings = settings_of(home, host, port)
-    _check_port(settings.host, settings.port)
-    check_free(settings, alone=False)
+    logs.install(settings.log_level, settings.log_format)
     url = f"http://{settings.host}:{settings.port}"
     document = {"url": url, "home": str(settings.home)}
-    Output(document, notes=[f"serving {settings.home} on {url}"]).write(json)
-    with redirect_stdout(sys.stderr if json else sys.stdout):
-        main.serve(settings, ForkedCalculators(settings.calculation_seconds, context.obj))
+    try:
+        _check_port(settings.host, settings.port)
+        check_free(settings, alone=False)
+        Output(document, notes=[f"serving {settings.home} on {url}"]).write(json)
+        with redirect_stdout(sys.stderr if json else sys.stdout):
+            main.serve(settings, ForkedCalculators(settings.calculation_seconds, context.obj))
+    except (Refusal, StartRefused) as refused:
+        if settings.log_format == "json":
+            logging.getLogger("purse.main").critical("start_refused: %s", refused)
+        raise
 
 
 def migrate(home: Home = None) -> Output:
@@ -56,7 +65,8 @@ def migrate(home: Home = None) -> Output:
     `purse serve` does this by itself with SQLite, but never with PostgreSQL.
 
     \b
-    Example:
+    Examples:
+      purse migrate
       purse server migrate --home /srv/purse
     """
     from app.cli.state import settings_of

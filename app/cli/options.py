@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.output import read_json
-from purse.names import DOMAINS, LOSSES, METHODS, REGULARIZERS
+from purse import formula
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 
@@ -85,14 +85,13 @@ class Training:
     target: Target
     method: Annotated[
         str | None,
-        typer.Option("--method", "-m", help=f"Training method: {', '.join(METHODS)}. Default: auto."),
+        typer.Option("--method", "-m", help="Training method, such as dp_svrg. A wrong name lists all. Default: auto."),
     ] = None
     positive: Positive = None
     request_file: Annotated[
         Path | None,
         file_option(
-            f"JSON object with more fields of the request, such as a loss ({', '.join(LOSSES)}), a regularizer "
-            f"({', '.join(REGULARIZERS)}) or a domain ({', '.join(DOMAINS)}).",
+            "JSON object with more fields of the request, such as loss, regularizer or domain.",
             "--with",
         ),
     ] = None
@@ -107,6 +106,12 @@ class Training:
         float | None,
         typer.Option(
             help="Clip each record's slope to this fraction of the loss's bound. Default: chosen from public facts."
+        ),
+    ] = None
+    formula: Annotated[
+        str | None,
+        typer.Option(
+            help='Columns of the model as a formula of R: "age + I(age**2) + ward * sex". Needs privy-purse[formula].'
         ),
     ] = None
     inference: Annotated[
@@ -132,4 +137,16 @@ class Training:
             "inference": self.inference or None,
             "preparation": ({"name": name} | ({"job": job} if job else {})) if name else None,
         }
-        return {"target": self.target, **fields, **{key: value for key, value in options.items() if value is not None}}
+        terms = {} if self.formula is None else self._terms(self.formula)
+        options = {key: value for key, value in options.items() if value is not None}
+        return {"target": self.target, **fields, **options, **terms}
+
+    def _terms(self, text: str) -> dict[str, Any]:
+        """Return the fields of a formula; a refusal if it cannot be read or has another target."""
+        try:
+            terms = formula(text)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--formula") from None
+        if terms.pop("target", self.target) != self.target:
+            raise typer.BadParameter("the formula's left side must be --target", param_hint="--formula")
+        return terms

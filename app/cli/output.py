@@ -11,7 +11,7 @@ import typer
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from accounting.privacy import Relation, Unit
-from purse import text
+from purse import layouts, text
 from purse.wire.allotments import Allotment
 from purse.wire.budgets import PrivacyLoss, Promise
 from purse.wire.evaluations import ReleasedEvaluation
@@ -86,11 +86,19 @@ def size(privacy: PrivacyStatement) -> str:
     return f"{privacy.rows or privacy.persons} {(privacy.unit or Unit()).name}s"
 
 
-def release_output(released: Released, heading: tuple[str, str], body: str, out: Path | None) -> Output:
-    """Return a released result as the result of a command: a heading, the guarantee, and the result as text."""
+def release_output(released: Released, out: Path | None, of: str = "") -> Output:
+    """Return a released result as the result of a command: its job, the guarantee, and its tables.
+
+    Parameters
+    ----------
+    out : file to which the result is also written
+    of : what the released numbers describe, beside the protected records
+    """
     privacy = released.privacy
+    heading = (released.kind, f"{released.job}, {size(privacy)}{of}")
     facts = text.facts([heading, ("privacy", loss(privacy)), ("neighbors", privacy.neighbors)])
-    return Output(released, f"{facts}\n{body}", [] if out is None else [write_json(out, released)])
+    parts = [facts, *(table.to_text() for table in layouts.tables(released))]
+    return Output(released, "\n".join(parts), [] if out is None else [write_json(out, released)])
 
 
 def read_json(path: Path) -> Any:

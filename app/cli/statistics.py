@@ -8,20 +8,10 @@ import typer
 from app.cli import plots
 from app.cli.jobs import price_output
 from app.cli.options import Bins, Dataset, Json, Release
-from app.cli.output import Output, Refusal, note, release_output, size
-from app.cli.profiles import interval
-from purse import Client, layouts, text
+from app.cli.output import Output, note, release_output
+from purse import Client, layouts
 from purse.table1 import condition
-from purse.tables import Estimate, Table
-from purse.wire.statistics import (
-    Axis,
-    CountsResult,
-    CovarianceResult,
-    MeansResult,
-    QuantilesResult,
-    ReleasedStatistic,
-    Table1Result,
-)
+from purse.wire.statistics import ReleasedStatistic
 
 Columns = Annotated[list[str], typer.Argument(help="Declared columns.")]
 AllColumns = Annotated[list[str] | None, typer.Argument(help="Declared columns. Default: all.")]
@@ -48,10 +38,8 @@ def count(
     output = _statistic(client, json, dataset, columns, release, name="counts", bins=bins)
     released = output.document
     if svg is not None and isinstance(released, ReleasedStatistic):
-        result = released.result
-        assert isinstance(result, CountsResult)
-        title = f"Rows by {', '.join(columns)} (epsilon {released.privacy.epsilon:.3g})"
-        svg.write_text(plots.svg(title, _cells(result), result.counts, result.within))
+        [drawn] = layouts.tables(released)
+        svg.write_text(plots.svg(f"{drawn.caption} (epsilon {released.privacy.epsilon:.3g})", drawn.lines))
         note(f"wrote {svg}")
     return output
 
@@ -158,72 +146,4 @@ def _released(
     if release.quote:
         return price_output(client.quote(**request))
     released = client.jobs.submit(**request).statistic(progress=False if json else None)
-    heading = (released.result.name, f"{released.job}, {size(released.privacy)}")
-    return release_output(released, heading, _text(released), release.out)
-
-
-def _text(released: ReleasedStatistic) -> str:
-    match released.result:
-        case CountsResult() as counts:
-            return _counts(counts)
-        case MeansResult() as means:
-            numbers = text.table(("number", "mean"), [(each.column, interval(each.mean)) for each in means.numbers])
-            tables = [numbers] if means.numbers else []
-            for category in means.categories:
-                names = [*category.column.categories, "(other)"]
-                shares = zip(names, map(interval, category.shares), strict=True)
-                tables.append(text.table((category.column.name, "share"), shares))
-            return "".join(tables)
-        case QuantilesResult() as quantiles:
-            cells = [(each.column, q.share, interval(q.at)) for each in quantiles.columns for q in each.quantiles]
-            return text.table(("column", "share", "at"), cells)
-        case Table1Result():
-            described = [each for each in layouts.tables(released) if each.look != "bars"]
-            return "\n".join(_described(each) for each in described)
-        case CovarianceResult() as covariances:
-            rows = zip(covariances.columns, covariances.correlation, strict=True)
-            return text.table(("", *covariances.columns), [(name, *map(interval, row)) for name, row in rows])
-
-
-def _described(table: Table) -> str:
-    """Return a table of estimates, with its caption and note."""
-    rows = [[_cell(each) for each in row] for row in table.rows]
-    return f"{table.caption}\n{text.table(table.headings, rows)}{text.paragraph(table.note)}"
-
-
-def _cell(cell: object) -> str:
-    match cell:
-        case Estimate(value, low, high):
-            return f"{text.number(value)} [{text.number(low)}, {text.number(high)}]"
-        case None:
-            return "-"
-        case _:
-            return str(cell)
-
-
-def _counts(result: CountsResult) -> str:
-    """Return the counts of two columns as a cross table, all others as bars."""
-    accuracy = f"Each count is within {result.within:.3g} of the exact one in 95 of 100 releases.\n"
-    if len(result.axes) != 2:
-        return accuracy + "".join(f"{line}\n" for line in plots.bars(_cells(result), result.counts, result.within))
-    first, second = (_parts(axis) for axis in result.axes)
-    rows = [
-        (name, *(f"{each:.0f}" for each in result.counts[i * len(second) : (i + 1) * len(second)]))
-        for i, name in enumerate(first)
-    ]
-    return accuracy + text.table(("", *second), rows)
-
-
-def _cells(result: CountsResult) -> list[str]:
-    names = [""]
-    for axis in result.axes:
-        names = [f"{name}, {part}" if name else part for name in names for part in _parts(axis)]
-    return names
-
-
-def _parts(axis: Axis) -> list[str]:
-    if axis.edges is not None:
-        return [f"{low:.4g} to {high:.4g}" for low, high in zip(axis.edges, axis.edges[1:], strict=False)]
-    if axis.column.type != "category":
-        raise Refusal("The answer has a column of an unknown type. Install the server's version of privy-purse.")
-    return [*axis.column.categories, "(other)"]
+    return release_output(released, release.out)

@@ -9,7 +9,6 @@ from app.cli.jobs import job_output, price_output
 from app.cli.options import Dataset, Json, Key, Positive, Price, QuoteOnly, Target, Wait, file_option
 from app.cli.output import Output, read_json
 from purse import Client
-from purse.names import METHODS
 
 
 def tune(
@@ -20,7 +19,7 @@ def tune(
     price: Price,
     method: Annotated[
         list[str] | None,
-        typer.Option("--method", "-m", help=f"A candidate. Repeatable. Methods: {', '.join(METHODS)}."),
+        typer.Option("--method", "-m", help="A candidate, by the name of its method. Repeatable."),
     ] = None,
     candidates: Annotated[
         Path | None,

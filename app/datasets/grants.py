@@ -68,7 +68,10 @@ def analyst_of(connection: sa.Connection, named: str) -> str:
     """Return the identity of the analyst with this name or id; `ApiError` not_found."""
     analyst = identity.analyst(connection, named)
     if analyst is None:
-        raise ApiError("not_found", "No analyst has this name or id. Stewards and auditors need no grant.")
+        raise ApiError(
+            "not_found",
+            "No analyst has this name or id. Create a token for the analyst first. Stewards and auditors need none.",
+        )
     return analyst
 
 

@@ -112,7 +112,7 @@ def create(
     return registered
 
 
-@router.get("", summary="List datasets", responses=responses("invalid_request"))
+@router.get("", summary="List datasets")
 def listing(
     base: Base,
     principal: Anyone,
@@ -123,7 +123,7 @@ def listing(
     return service.page(base, principal, asked, filters)
 
 
-@router.get("/{dataset_id}", summary="Read a dataset's public facts", responses=responses("not_found"))
+@router.get("/{dataset_id}", summary="Read a dataset's public facts")
 def read(base: Base, principal: Anyone, dataset_id: DatasetId) -> Dataset:
     """Returns the declaration, n, and the state of the budget. Only n comes from the data."""
     return service.get(base, dataset_id, principal)
@@ -133,7 +133,7 @@ def read(base: Base, principal: Anyone, dataset_id: DatasetId) -> Dataset:
     "/{dataset_id}/budget",
     response_model=BudgetStatus,
     summary="Read a dataset's budget",
-    responses=responses("not_found") | conditional.RESPONSES,
+    responses=conditional.RESPONSES,
 )
 async def budget(
     cache: Annotated[Answers, Depends(Part("answers"))],
@@ -149,7 +149,7 @@ async def budget(
     return conditional.respond(answer.body, if_none_match, answer.tag)
 
 
-@router.get("/{dataset_id}/ledger", summary="Read a dataset's ledger", responses=responses("not_found"))
+@router.get("/{dataset_id}/ledger", summary="Read a dataset's ledger")
 def ledger(
     base: Base,
     _principal: Auditor,
@@ -167,7 +167,7 @@ def ledger(
     return ledgers.page(base, dataset_id, asked, analyst, kind)
 
 
-@router.get("/{dataset_id}/ledger/head", summary="Read a ledger's head", responses=responses("not_found"))
+@router.get("/{dataset_id}/ledger/head", summary="Read a ledger's head")
 def head(base: Base, signing: Keys, principal: Anyone, dataset_id: DatasetId) -> LedgerHead:
     """Returns the signed number and hash of the newest entry. Analysts get those of their own newest release.
 

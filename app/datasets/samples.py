@@ -41,14 +41,11 @@ _BODY: dict[str, Any] = {
     "",
     summary="Attach a public sample",
     responses=responses(
-        "not_found",
         "dataset_deleted",
-        "invalid_request",
         "unreadable_file",
         "unparsed_values",
         "too_large",
         "unsupported_media_type",
-        "disk_full",
         "request_timeout",
     ),
     openapi_extra={"requestBody": _BODY},
@@ -78,7 +75,7 @@ async def attach(
     return AttachedSample(**dict(sample), report=report)
 
 
-@router.get("", summary="Read the description of a public sample", responses=responses("not_found"))
+@router.get("", summary="Read the description of a public sample")
 def read(base: Base, principal: Anyone, dataset_id: DatasetId) -> PublicSample:
     """Returns the steward's description. `GET /v1/datasets/{dataset_id}/twin?source=sample` draws its rows."""
     with base.read() as connection:
@@ -88,7 +85,7 @@ def read(base: Base, principal: Anyone, dataset_id: DatasetId) -> PublicSample:
     return sample
 
 
-@router.delete("", status_code=204, summary="Delete a public sample", responses=responses("not_found", "disk_full"))
+@router.delete("", status_code=204, summary="Delete a public sample")
 def delete(base: Base, principal: Manager, dataset_id: DatasetId) -> None:
     """Deletes the rows. Forecasts that were made with them remain."""
     with base.write() as connection:

@@ -32,7 +32,7 @@ async def slot(request: Request, principal: Anyone) -> AsyncIterator[None]:
     "/{dataset_id}/twin",
     response_class=StreamingResponse,
     summary="Draw a public twin",
-    responses=responses("not_found", "invalid_request", "out_of_range", "too_many_requests", "overloaded")
+    responses=responses("out_of_range")
     | {200: {"description": "CSV in the dialect declared.", "content": {"text/csv": {"schema": {"type": "string"}}}}},
 )
 def twin(

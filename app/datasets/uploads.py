@@ -79,7 +79,7 @@ def listing(
     return Page[UploadStatus](items=[_status(upload, chosen) for upload in uploads], next=None)
 
 
-@router.get("/{upload_id}", summary="Read an upload's offset", responses=responses("unsupported_version", "not_found"))
+@router.get("/{upload_id}", summary="Read an upload's offset", responses=responses("unsupported_version"))
 def read(
     chosen: Chosen,
     principal: Steward,
@@ -96,13 +96,11 @@ def read(
     summary="Continue an upload",
     responses=responses(
         "unsupported_version",
-        "not_found",
         "offset_mismatch",
         "upload_busy",
         "out_of_range",
         "too_large",
         "unsupported_media_type",
-        "disk_full",
         "request_timeout",
     ),
     openapi_extra={"requestBody": _BODY},
@@ -139,7 +137,7 @@ async def resume(
     "/{upload_id}",
     status_code=204,
     summary="Delete an upload",
-    responses=responses("unsupported_version", "not_found", "upload_busy"),
+    responses=responses("unsupported_version", "upload_busy"),
 )
 def end(chosen: Chosen, principal: Manager, upload_id: Identifier) -> None:
     """Deletes the upload from the disk."""

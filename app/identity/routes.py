@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import Depends, Query, Response
+from fastapi import Depends, Query
 
 from app.http.body import JsonBody
 from app.http.errors import responses
@@ -17,12 +17,7 @@ from purse.wire.tokens import NewToken, Role, Token, TokenRequest
 router = strict_router(prefix="/v1/tokens", tags=["tokens"])
 
 
-@router.post(
-    "",
-    status_code=201,
-    summary="Make a token",
-    responses=responses("invalid_request", "out_of_range", "name_taken", "disk_full"),
-)
+@router.post("", status_code=201, summary="Make a token", responses=responses("name_taken", "disk_full"))
 def create(
     base: Base,
     chosen: Chosen,
@@ -40,7 +35,7 @@ def create(
     return token
 
 
-@router.get("", summary="List tokens", responses=responses("invalid_request"))
+@router.get("", summary="List tokens")
 def listing(
     base: Base,
     _principal: Steward,
@@ -52,9 +47,7 @@ def listing(
     return service.page(base, paging_request, name, role)
 
 
-@router.post(
-    "/{token_id}/rotate", status_code=201, summary="Rotate a token", responses=responses("not_found", "disk_full")
-)
+@router.post("/{token_id}/rotate", status_code=201, summary="Rotate a token", responses=responses("disk_full"))
 def rotate(
     base: Base,
     chosen: Chosen,
@@ -68,16 +61,10 @@ def rotate(
     return token
 
 
-@router.delete(
-    "/{token_id}",
-    status_code=204,
-    summary="Revoke a token",
-    responses=responses("not_found", "last_steward", "disk_full"),
-)
-def revoke(base: Base, _principal: Manager, token_id: Identifier) -> Response:
+@router.delete("/{token_id}", status_code=204, summary="Revoke a token", responses=responses("last_steward"))
+def revoke(base: Base, _principal: Manager, token_id: Identifier) -> None:
     """Revoke a token immediately and permanently.
 
     Jobs continue, and charges remain with the identity. The last token that can create tokens cannot be revoked.
     """
     service.revoke(base, token_id)
-    return Response(status_code=204)

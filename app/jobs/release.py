@@ -139,6 +139,8 @@ def _model(job: JobRow, result: Result, design: Design) -> Model:
         coefficients=coefficients,
         intercept=intercept,
         features=list(design.features),
+        inputs=list(design.inputs) if design.terms else None,
+        terms=list(design.terms) if design.terms else None,
         link=_link(result.spec, design),
         classes=None if design.classes is None else list(design.classes),
         target=design.target,

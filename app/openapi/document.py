@@ -8,6 +8,7 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
@@ -27,6 +28,7 @@ Schema = dict[str, Any]
 _REF = "#/components/schemas/"
 _INPUT_SUFFIX = "Input"  # of the name of a schema whose input form differs from its output form
 _LOCATION = {"schema": {"type": "string"}, "required": True, "description": "Address of the created resource."}
+_CHANGES = ("PUT", "PATCH", "DELETE")  # methods that always write
 _FORM_FIELDS = (DatasetSpec,)  # JSON inside a multipart form: a route refers to these by name
 
 
@@ -58,22 +60,35 @@ def document(app: FastAPI, routers: Sequence[APIRouter], root_path: str = "") ->
         for method in route.methods or ():
             operation = schema["paths"][route.path_format][method.lower()]
             operation["operationId"] = operation_id(method.lower(), route.path_format)
-            _complete(operation, calls, named, () if route.path in UNLIMITED else ("too_many_requests", "overloaded"))
+            _complete(operation, calls, named, _implied(method, route, calls))
             _exemplify(operation)
     _stream(schema["paths"])
     connect(schema["paths"])
     return schema
 
 
-def _complete(operation: Schema, calls: list[Any], named: dict[type[BaseModel], str], refusals: Sequence[str]) -> None:
-    codes = ["internal", *refusals]
+def _implied(method: str, route: APIRoute, calls: list[Any]) -> list[str]:
+    """Return the codes of the errors that follow from a route's method, path and dependencies."""
+    codes = ["internal"]
+    if route.path not in UNLIMITED:
+        codes += ["too_many_requests", "overloaded"]
     if bearer in calls:
         codes += ["unauthenticated", "forbidden", "sign_on_unavailable", "database_unavailable"]
+    if "{" in route.path:
+        codes.append("not_found")
+    if method in _CHANGES:
+        codes.append("disk_full")
+    if any(each.path_params or each.query_params or each.header_params for each in dependants(route)):
+        codes.append("invalid_request")
+    if any(isinstance(call, JsonBody) for call in calls):
+        codes += ["invalid_request", "out_of_range", "too_large", "unsupported_media_type", "request_timeout"]
+    return codes
+
+
+def _complete(operation: Schema, calls: list[Any], named: dict[type[BaseModel], str], codes: list[str]) -> None:
     if _ref("HTTPValidationError") in str(operation["responses"].get("422")):
         del operation["responses"]["422"]
-        codes.append("invalid_request")
     for body in (call for call in calls if isinstance(call, JsonBody)):
-        codes += ["invalid_request", "out_of_range", "too_large", "unsupported_media_type", "request_timeout"]
         content = {"application/json": {"schema": {"$ref": named[body.model]}}}
         operation["requestBody"] = {"required": True, "content": content}
     if locating in calls:
@@ -106,7 +121,7 @@ def _merge(response: Schema, addition: Schema) -> None:
     for code, example in content["examples"].items():
         if code not in examples:
             examples[code] = example
-            response["description"] += f"; `{code}`: {CODES[code].title}"
+            response["description"] += f"\n- `{code}`: {CODES[code].title}"
 
 
 def _example(code: str) -> Schema:

@@ -40,7 +40,8 @@ async def ledger(visit: Visiting, dataset_id: Identifier, cursor: Cursor | None 
     path = f"/v1/datasets/{dataset_id}"
     head = await visit.api.get(f"{path}/ledger/head")  # read before the entries, which then reach at least this far
     entries_page = await visit.api.get(f"{path}/ledger", cursor=cursor, limit=_ENTRIES_PER_PAGE, order="desc")
-    dataset, keys = await visit.api.get(path), await visit.api.get("/v1/keys")
+    dataset = await visit.api.get(path)
+    keys = await visit.api.get("/v1/keys")
     statements = {"head": head, "keys": keys, "budget": dataset["budget"]}
     return await visit.page("ledger.html", dataset=dataset, entries=entries_page, said=statements)
 

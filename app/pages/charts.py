@@ -101,8 +101,8 @@ def spending(jobs: Sequence[Mapping[str, Any]]) -> Chart | None:
         lines.append(Line("all", [sum(step.values()) for step in steps], is_reference=True))
     times = [datetime.fromisoformat(job["created_at"]).timestamp() for job in jobs]
     x = [times[0] - 1.0, *times]  # nothing was spent a second before the first charge
-    axes = ("time (UTC)", "% of the budget, as quoted")
-    title = "Used share of the budget over time, by analyst"
+    axes = ("time (UTC)", "% of the budget")
+    title = "Prices of the jobs so far, by analyst"
     return Chart(title, "step", x, lines, axes, is_time=True, y_range=(0.0, 1.0))
 
 

@@ -63,7 +63,13 @@ _FILTERS = (
     words.coded,
     part,
 )
-_TEMPLATES.globals |= {"glossary": GLOSSARY, "states": words.STATES, "badges": words.BADGES}
+_TEMPLATES.globals |= {
+    "glossary": GLOSSARY,
+    "states": words.STATES,
+    "badges": words.BADGES,
+    "options": words.OPTIONS,
+    "labels": words.LABELS,
+}
 _TEMPLATES.filters |= {function.__name__: function for function in _FILTERS} | {"log10": math.log10}
 
 
@@ -108,8 +114,15 @@ class Visit:
         """Whether an open page requests a part of itself."""
         return self.request.headers.get("hx-request") == "true"
 
-    async def page(self, template: str, status: int = 200, **context: Any) -> HTMLResponse:
-        """Return a template as an answer, written in the visitor's turn; every value in it is text."""
+    async def page(
+        self, template: str, status: int = 200, *, error: ApiError | None = None, **context: Any
+    ) -> HTMLResponse:
+        """Return a template as an answer, written in the visitor's turn; every value in it is text.
+
+        Parameters
+        ----------
+        error : refusal of the API, which the template shows as `problem`; its status replaces the given one
+        """
         role = self.principal.role if self.principal else None
         frame = {
             "root": self.root,
@@ -117,10 +130,11 @@ class Visit:
             "visitor": self.principal,
             "navigation": [(path, name) for path, name, roles in NAVIGATION if role in roles],
             "static": lambda name: self.root + address(name),
+            "problem": None if error is None else error.details(),
             "here": str(self.request.scope["path"]).removeprefix(str(self.request.scope.get("root_path", ""))),
         }
         text = await in_turn(_TEMPLATES.get_template(template).render, frame | context)
-        return HTMLResponse(text, status)
+        return HTMLResponse(text, status if error is None else error.status)
 
     def go(self, path: str) -> Response:
         """Redirect to another page, also for a request that htmx made."""
@@ -225,7 +239,7 @@ async def _refused(request: Request, error: ApiError) -> Response:
         session.end(request, answer)
         return answer
     template = "problem_part.html" if visit.is_partial else "problem.html"
-    answer = await visit.page(template, error.status, problem=error.details())
+    answer = await visit.page(template, error=error)
     answer.headers.update(error.headers or {})
     return answer
 

@@ -12,7 +12,6 @@ from app.pages import charts, predictions, releases
 from app.pages.forms import document, member_indices, missing, without
 from app.pages.frame import Visit, Visiting, page_router
 from app.pages.sheet import Kind, Sheet
-from purse import layouts
 from purse.model import Model
 from purse.wire.base import Identifier
 from purse.wire.evaluations import ReleasedEvaluation
@@ -34,7 +33,8 @@ async def new(
     """Return an empty form; for an evaluation, `model` is the job that released the model."""
     values = {"privacy.epsilon": "0.5", "model": model or ""} | _TWO_CANDIDATES
     sheet = await Sheet.of(visit, dataset_id, kind, values)
-    return await sheet.page("job_form.html", problem=None)
+    title = (await visit.api.get(f"/v1/jobs/{model}"))["quote"]["title"] if model else None
+    return await sheet.page("job_form.html", model_title=title)
 
 
 @router.post("/datasets/{dataset_id}/fields")
@@ -53,7 +53,7 @@ async def fields(visit: Visiting, dataset_id: Identifier, kind: AskedKind = "mod
 async def quote(visit: Visiting, dataset_id: Identifier, kind: AskedKind = "model") -> Response:
     """Return the price of the form, or the fields that it still needs."""
     sheet = await Sheet.of(visit, dataset_id, kind, await visit.form())
-    context: dict[str, Any] = {"quote": None, "jobs": 1, "problem": None}
+    context: dict[str, Any] = {"quote": None, "jobs": 1}
     if not missing(sheet.fields):
         try:
             context |= {"quote": await sheet.quote(), "jobs": len(sheet.documents)}
@@ -72,7 +72,7 @@ async def forecast(visit: Visiting, dataset_id: Identifier) -> Response:
         expected = (await visit.api.send("POST", "/v1/forecasts", json=body)).json()
     except ApiError as error:
         return await sheet.page("forecast.html", forecast=None, chart=None, problem=error.details())
-    return await sheet.page("forecast.html", forecast=expected, chart=charts.accuracy(expected), problem=None)
+    return await sheet.page("forecast.html", forecast=expected, chart=charts.accuracy(expected))
 
 
 @router.post("/datasets/{dataset_id}/jobs")
@@ -85,7 +85,7 @@ async def submit(visit: Visiting, dataset_id: Identifier, kind: AskedKind = "mod
         jobs = await sheet.submit(key)
     except ApiError as error:
         retry_key = None if error.code == "idempotency_conflict" else key
-        return await sheet.page("job_form.html", error.status, retry_key, problem=error.details())
+        return await sheet.page("job_form.html", retry_key, error=error)
     return visit.go(f"/jobs/{jobs[0]}" if len(jobs) == 1 else f"/jobs?dataset={dataset_id}")
 
 
@@ -145,7 +145,7 @@ async def _context(visit: Visit, job_id: str) -> dict[str, Any]:
         evaluations = await _evaluations(visit, holdout, job_id)
     return {
         "job": job,
-        "title": await _title(visit, job, view),
+        "title": job["quote"]["title"] or str(job["kind"]).capitalize(),
         "dataset_name": dataset.get("name"),
         "is_over": job["state"] in _FINAL_STATES,
         "view": view,
@@ -154,18 +154,6 @@ async def _context(visit: Visit, job_id: str) -> dict[str, Any]:
         "model": model,
         "features": () if model is None else predictions.features(model),
     }
-
-
-async def _title(visit: Visit, job: dict[str, Any], view: releases.View) -> str:
-    """Return a job's name: that of its release, or of its kind if nothing is released yet."""
-    if view.release is None:
-        return str(job["kind"]).capitalize()
-    title = layouts.title(view.release)
-    if isinstance(view.release, ReleasedEvaluation):
-        with suppress(ApiError):  # the model is another analyst's
-            model = await visit.api.get(f"/v1/jobs/{view.release.model}/model")
-            return f"{title} of the model of {model['target']['name']}"
-    return title
 
 
 async def _evaluations(visit: Visit, holdout: str, model: str) -> list[tuple[dict[str, Any], releases.Table]]:

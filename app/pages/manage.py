@@ -19,7 +19,6 @@ _EVENTS = {
     "PoissonSampledDpEvent": "Gaussian noise on random batches (DP-SGD)",
     "EpsilonDeltaDpEvent": "any mechanism with pure epsilon",
 }
-_NUMBERS = ("noise_multiplier", "sampling_probability", "epsilon", "count")
 _CHANGES = {
     "renamed": "The dataset was renamed.",
     "frozen": "The dataset is frozen.",
@@ -114,19 +113,23 @@ async def twin(
 
 def _event(values: dict[str, str]) -> dict[str, Any]:
     """Return the event of an outside release. Text that is not a number is passed on, and the API rejects it."""
-    number = {name: read_number(values.get(f"event.{name}", "")) for name in _NUMBERS}
     kind = values.get("event.type", "")
     match kind:
         case "PoissonSampledDpEvent":
-            inner = {"type": "GaussianDpEvent", "noise_multiplier": number["noise_multiplier"]}
-            event = {"type": kind, "sampling_probability": number["sampling_probability"], "event": inner}
+            inner = {"type": "GaussianDpEvent"} | _filled_in(values, "noise_multiplier")
+            event = {"type": kind, "event": inner} | _filled_in(values, "sampling_probability")
         case "EpsilonDeltaDpEvent":
-            event = {"type": kind, "epsilon": number["epsilon"], "delta": 0.0}
+            event = {"type": kind, "delta": 0.0} | _filled_in(values, "epsilon")
         case _:
-            event = {"type": kind, "noise_multiplier": number["noise_multiplier"]}
-    if number["count"] in (1, ""):
-        return event
-    return {"type": "SelfComposedDpEvent", "count": number["count"], "event": event}
+            event = {"type": kind} | _filled_in(values, "noise_multiplier")
+    repeated = _filled_in(values, "count")
+    return event if repeated in ({}, {"count": 1}) else {"type": "SelfComposedDpEvent", "event": event} | repeated
+
+
+def _filled_in(values: dict[str, str], name: str) -> dict[str, Any]:
+    """Return the field of an event with its number; nothing if it is empty, which the API reports as missing."""
+    text = values.get(f"event.{name}", "")
+    return {name: read_number(text)} if text else {}
 
 
 async def _amend(visit: Visit, dataset_id: str, change: Any, values: dict[str, str], changed: str) -> Response:
@@ -154,15 +157,21 @@ async def _page(
     sample = None
     with suppress(ApiError):  # there is no public sample
         sample = await visit.api.get(f"{path}/sample")
-    fields = visit.forms.fields("Amendment", values or {}, {})
+    dataset = await visit.api.get(path)
+    current = {f"budget.{name}": str(dataset["budget"][name]).removesuffix(".0") for name in ("epsilon", "delta")}
+    fields = visit.forms.fields("Amendment", current | (values or {}), {})
+    is_charged = bool(dataset["budget"]["analysts"])
+    fixed = ("budget.filter", "budget.slack") if is_charged else ()
     return await visit.page(
         "manage.html",
-        200 if error is None else error.status,
-        dataset=await visit.api.get(path),
+        error=error,
+        dataset=dataset,
+        is_charged=is_charged,
         sample=sample,
-        budget_fields=[part for field in fields if field.name == "budget" for part in field.parts],
+        budget_fields=[
+            part for field in fields if field.name == "budget" for part in field.parts if part.name not in fixed
+        ],
         events=_EVENTS,
         values=values or {},
         note=note,
-        problem=None if error is None else error.details(),
     )

@@ -66,7 +66,7 @@ async def _page(visit: Visit, dataset_id: str, values: dict[str, str], error: Ap
     tokens = await visit.api.get("/v1/tokens", role="analyst", limit=_MAX_NAMES)
     return await visit.page(
         "people.html",
-        200 if error is None else error.status,
+        error=error,
         dataset=await visit.api.get(place),
         grants=await visit.api.get(f"{place}/grants", limit=500),
         allotments=await visit.api.get(f"{place}/allotments", limit=500),
@@ -74,5 +74,4 @@ async def _page(visit: Visit, dataset_id: str, values: dict[str, str], error: Ap
         analysts=sorted({token["name"] for token in tokens["items"]}),
         granted="" if "share" in values else values.get("analyst", ""),
         allotted=values.get("analyst", "") if "share" in values else "",
-        problem=None if error is None else error.details(),
     )

@@ -14,6 +14,7 @@ from app.http.work import in_turn
 from app.pages import words
 from app.pages.frame import Visiting, page_router
 from purse.model import Model
+from purse.tables import dated
 from purse.wire.base import Identifier
 from purse.wire.columns import CategoryColumn, Column
 from purse.wire.files import PLAIN, Dialect
@@ -38,9 +39,9 @@ class Feature:
 
 def features(model: Model) -> tuple[Feature, ...]:
     """Return the fields of the form for one prediction; none if there are more than MAX_FORM_FIELDS."""
-    if len(model.features) > MAX_FORM_FIELDS:
+    if len(model.row_columns) > MAX_FORM_FIELDS:
         return ()
-    return tuple(map(_feature, model.features))
+    return tuple(map(_feature, model.row_columns))
 
 
 @router.post("/row")
@@ -66,18 +67,20 @@ async def predict(visit: Visiting, job_id: Identifier) -> Response:
 def _feature(column: Column) -> Feature:
     if isinstance(column, CategoryColumn):
         return Feature(column.name, "", (*column.categories, "(other)"))
-    return Feature(column.name, words.bounds(column.model_dump()))
+    default = (column.lower + column.upper) / 2 if column.default is None else column.default
+    written = dated(default, column.date) or words.number(default)
+    return Feature(column.name, f"{written} ({words.bounds(column.model_dump())})")
 
 
 def _prediction(release: bytes, values: Mapping[str, str]) -> dict[str, Any]:
     """Return the prediction for one row as names and values, or the fields that cannot be read."""
     model = Model.model_validate_json(release)
-    texts = [values.get(f"row.{index}", "").strip() for index in range(len(model.features))]
-    pairs = list(zip(model.features, texts, strict=True))
+    texts = [values.get(f"row.{index}", "").strip() for index in range(len(model.row_columns))]
+    pairs = list(zip(model.row_columns, texts, strict=True))
     unreadable = [index for index, (column, text) in enumerate(pairs) if text and not _is_readable(column, text)]
     if unreadable:
         return {
-            "wrong": {index: model.features[index].name for index in unreadable},
+            "wrong": {index: model.row_columns[index].name for index in unreadable},
             "predicted": {},
             "unsupported": [],
         }
@@ -107,7 +110,7 @@ def _named(model: Model, prediction: Any) -> dict[str, str]:
         case "sign":
             return {target.name: str(prediction)}
     date = None if isinstance(target, CategoryColumn) else target.date
-    return {target.name: words.dated(prediction, date) or words.number(prediction)}
+    return {target.name: dated(prediction, date) or words.number(prediction)}
 
 
 def _predictions(release: bytes, file: bytes, dialect: Dialect) -> str:
@@ -120,7 +123,7 @@ def _predictions(release: bytes, file: bytes, dialect: Dialect) -> str:
     header, rows = (lines[0], [line for line in lines[1:] if line]) if lines else ([], [])
     if not rows or any(len(row) != len(header) for row in rows):
         raise ApiError("unreadable_file", "The file must have a header line, and rows with as many fields as it.")
-    source = {column.name: column.name if column.name in header else column.of for column in model.features}
+    source = {column.name: column.name if column.name in header else column.of for column in model.row_columns}
     absent = [name for name, of in source.items() if of not in header]
     if absent:
         why = "The file lacks columns of the model. Check the separator and the first line."

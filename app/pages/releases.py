@@ -4,14 +4,15 @@ A page shows the first rows and columns of a large release. The file contains al
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from app.pages import charts, words
 from app.pages.charts import Chart
 from purse import layouts, tables
 from purse.layouts import Release
 from purse.model import INTERCEPT, Model
-from purse.tables import Estimate, Span
+from purse.tables import Estimate, as_estimate, written
 from purse.wire.evaluations import ReleasedEvaluation
 from purse.wire.profiles import DatasetProfile
 from purse.wire.statistics import ReleasedStatistic
@@ -20,7 +21,7 @@ MOST_ROWS, MOST_COLUMNS, MOST_CELLS = 500, 24, 2000  # shown of one table
 MOST_OF_PAGE = 5000  # cells: no further table is begun after so many
 MOST_BYTES = 2**21  # of a release that is read for a page: reading one keeps all other threads waiting
 _DARKEST_SHADE = 0.5  # text on it stays readable
-_DIGITS = 3  # of a number that is not a count
+_number = partial(words.number, digits=3)  # of a cell that is not a count
 _DOCUMENTS: Mapping[str, type[Release]] = {
     "statistic": ReleasedStatistic,
     "evaluation": ReleasedEvaluation,
@@ -78,8 +79,8 @@ class Table:
             table.caption,
             table.note,
             tuple(table.headings[:columns]),
-            tuple(tuple(map(written, row)) for row in rows),
-            _bars(rows, table.within) if table.look == "bars" else (),
+            tuple(tuple(written(cell, _number) for cell in row) for row in rows),
+            _bars(replace(table, rows=rows)) if table.look == "bars" else (),
             _shades([row[1:] for row in rows]) if table.look == "heat" else (),
             charts.of_table(table),
             max(len(table.rows) - most_rows, 0),
@@ -119,31 +120,13 @@ def view(kind: str, content: bytes, dates: Mapping[str, str | None]) -> View:
     return View(release, tuple(first))
 
 
-def written(cell: object) -> str:
-    """Return a cell as text: an estimate with its interval, dates as dates, counts with all digits."""
-    match cell:
-        case None:
-            return "–"
-        case int():
-            return f"{cell:,}"
-        case float():
-            return words.number(cell, _DIGITS)
-        case Span(low, high, date):
-            return words.between(low, high, date)
-        case Estimate(value, low, high, date):
-            at, *ends = (words.dated(each, date) or words.number(each, _DIGITS) for each in (value, low, high))
-            return f"{at} [{', '.join(ends)}]"
-        case _:
-            return str(cell)
-
-
-def _bars(rows: Sequence[Sequence[object]], within: float) -> tuple[Bar, ...]:
+def _bars(table: tables.Table) -> tuple[Bar, ...]:
     """Return bars of numbers, with the ends of their intervals.
 
     Bars are scaled without the intercept. It may be cut, so that the coefficients can be compared.
     """
-    estimates = [_estimate(_first_number(row), within) for row in rows]
-    compared = [each for row, each in zip(rows, estimates, strict=True) if row[0] != INTERCEPT] or estimates
+    estimates = table.estimates
+    compared = [each for row, each in zip(table.rows, estimates, strict=True) if row[0] != INTERCEPT] or estimates
     scale = max((abs(end) for each in compared for end in (each.value, each.low, each.high)), default=0.0) or 1.0
     ends = ((min(max(end / scale, -1.0), 1.0) for end in (each.value, each.low, each.high)) for each in estimates)
     return tuple(Bar(*lengths) for lengths in ends)
@@ -156,20 +139,8 @@ def _weight(estimate: Estimate) -> float:
     return abs(estimate.value)
 
 
-def _first_number(row: Sequence[object]) -> object:
-    return next((cell for cell in row[1:] if isinstance(cell, int | float | Estimate)), None)
-
-
-def _estimate(cell: object, within: float) -> Estimate:
-    """Return a number with its interval, which reaches `within` to both sides if it has no interval of its own."""
-    if isinstance(cell, Estimate):
-        return cell
-    value = float(cell) if isinstance(cell, int | float) else 0.0
-    return Estimate(value, value - within, value + within)
-
-
 def _shades(rows: Sequence[Sequence[object]]) -> tuple[tuple[float, ...], ...]:
     """Return shades of correlations, or of counts in proportion to the largest one."""
-    weights = [[_weight(_estimate(cell, 0.0)) for cell in row] for row in rows]
+    weights = [[_weight(as_estimate(cell)) for cell in row] for row in rows]
     largest = max((weight for row in weights for weight in row), default=0.0) or 1.0
     return tuple(tuple(_DARKEST_SHADE * weight / largest for weight in row) for row in weights)

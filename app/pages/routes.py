@@ -71,7 +71,8 @@ async def nowhere(visit: Visiting) -> Response:
 
 def _by_method(charged: list[dict[str, Any]]) -> list[tuple[str, int, float]]:
     """Return the number and quoted share of charged jobs by method, the largest share first."""
-    count, share = Counter[str](), Counter[str]()
+    count = Counter[str]()
+    share = Counter[str]()
     for job in charged:
         name = job["quote"]["method"]["name"]
         count[name] += 1

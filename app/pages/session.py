@@ -156,5 +156,6 @@ def _is_own(scope: Scope) -> bool:
     site = headers.get(b"sec-fetch-site")
     if site is not None:
         return site == "same-origin"
-    origin, host = headers.get(b"origin"), headers.get(b"host")
+    origin = headers.get(b"origin")
+    host = headers.get(b"host")
     return bool(origin and host) and urlsplit(origin or "").netloc == host

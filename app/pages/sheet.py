@@ -29,6 +29,7 @@ _COMMON_FIELDS = (
     "model",
     "target",
     "positive",
+    "inference",
     "features",
     "method",
     "by",
@@ -38,6 +39,17 @@ _COMMON_FIELDS = (
     "repeats",
     "privacy",
 )
+_ONLY_FOR_TABLE1 = {"by", "where"}
+_ONLY_FOR_INFERENCE = {"reference", "level"}
+_NEVER_FOR_INFERENCE = {"method", "regularizer", "domain", "preparation", "slope_limit", "row_norm"}
+_CHANGES: Mapping[str, dict[str, Any]] = {
+    "by": {"required": True},
+    "inference": {
+        "options": ("true",),
+        "hint": "The standard errors of a regression table include sampling error and privacy noise.",
+    },
+}
+_OF_NUMBERS = ("quantiles", "covariance")  # statistics without category columns
 _TABLES = Field(
     "counts_of_several_columns",
     "choice",
@@ -77,18 +89,24 @@ class Sheet:
 
     @classmethod
     def _filled(cls, visit: Visit, dataset: dict[str, Any], kind: Kind, values: dict[str, str]) -> "Sheet":
+        statistic = values.get("method.name") if kind == "statistic" else None
         names = [column["name"] for column in dataset["columns"]]
-        categories = [column["name"] for column in dataset["columns"] if column["type"] == "category"]
-        options = {"target": names, "features": names, "columns": names, "by": categories}
+        categories = _names_of_type(dataset, "category")
+        described = _names_of_type(dataset, "number") if statistic in _OF_NUMBERS else names
+        options = {"target": names, "features": names, "columns": described, "by": categories}
         options |= {f"where.{index}.column": names for index in range(MOST_CONDITIONS)}
         target = next((column for column in dataset["columns"] if column["name"] == values.get("target")), None)
-        if target is not None and target["type"] == "category":
+        has_classes = target is not None and target["type"] == "category"
+        if target is not None and has_classes:
             options["positive"] = target["categories"]
         forms = visit.forms
         job_schema = forms.schemas["JobRequest"]["properties"]
-        statistic = values.get("method.name") if kind == "statistic" else None
-        without = ("dataset",) if statistic == "table1" else ("dataset", "by", "where")
+        without = {"dataset"} | (set() if statistic == "table1" else _ONLY_FOR_TABLE1)
+        without |= _NEVER_FOR_INFERENCE if values.get("inference") == "true" else _ONLY_FOR_INFERENCE
+        without |= set() if has_classes else {"positive"}
+        without |= {"columns"} if statistic == "profile" else set()
         fields = forms.fields(_SCHEMAS[kind], values, options, without)
+        fields = [replace(each, **_CHANGES.get(each.name, {})) for each in fields]
         is_counts = statistic == "counts"
         return cls(
             visit,
@@ -103,7 +121,10 @@ class Sheet:
     def document(self) -> dict[str, Any]:
         """The request, as far as it is filled in."""
         subject = {} if self.kind == "evaluation" else {"dataset": self.dataset["id"]}
-        return subject | document(self.fields)
+        request = subject | document(self.fields)
+        if request.get("method", {}).get("name") in _OF_NUMBERS:
+            request.setdefault("columns", _names_of_type(self.dataset, "number"))
+        return request
 
     @property
     def documents(self) -> list[dict[str, Any]]:
@@ -132,7 +153,7 @@ class Sheet:
         headers = {b"Idempotency-Key": key.encode()}
         return str((await self.visit.api.send("POST", path, json=body, headers=headers)).json()["id"])
 
-    async def page(self, template: str, status: int = 200, key: str | None = None, **context: Any) -> HTMLResponse:
+    async def page(self, template: str, key: str | None = None, **context: Any) -> HTMLResponse:
         """Return the form or a part of it.
 
         Parameters
@@ -147,7 +168,6 @@ class Sheet:
             common.insert(-1, self.tables)  # before the privacy
         return await self.visit.page(
             template,
-            status,
             dataset=self.dataset,
             kind=self.kind,
             first=common,
@@ -157,6 +177,11 @@ class Sheet:
             key=key or str(uuid.uuid4()),
             **context,
         )
+
+
+def _names_of_type(dataset: Mapping[str, Any], column_type: str) -> list[str]:
+    """Return the names of a dataset's columns of this type."""
+    return [column["name"] for column in dataset["columns"] if column["type"] == column_type]
 
 
 def _defaults(dataset: Mapping[str, Any], categories: Sequence[str]) -> dict[str, str]:
@@ -169,6 +194,8 @@ def _defaults(dataset: Mapping[str, Any], categories: Sequence[str]) -> dict[str
         "slope_limit": "chosen from public facts",
         "row_norm": "no clipping",
         "positive": "none",
+        "inference": "a model, for predictions",
+        "by": "choose one or two columns",
     }
     if len(categories) == 2:
         defaults["positive"] = f"{categories[1]}, the second category"

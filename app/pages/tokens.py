@@ -56,14 +56,13 @@ async def _page(
     token: dict[str, Any] | None = None,
     cursor: str | None = None,
 ) -> Response:
-    status = 200 if token is None else 201
     return await visit.page(
         "tokens.html",
-        status if error is None else error.status,
+        200 if token is None else 201,
+        error=error,
         tokens=await visit.api.get("/v1/tokens", limit=_MAX_LISTED, cursor=cursor),
         new=token,
         values=values or {},
         roles=_ROLES,
         lifetimes=_LIFETIMES,
-        problem=None if error is None else error.details(),
     )

@@ -3,21 +3,31 @@
 import math
 import re
 from collections.abc import Mapping
-from datetime import datetime, timedelta
 from html import escape
 from typing import Any
 
+from purse.tables import exact_date
+
 _LARGEST_WHOLE = 1e15  # a double holds no unit digit beyond
 _MILLION, _BILLION = 1e6, 1e9
-_DURATIONS = {"days": timedelta(days=1), "seconds": timedelta(seconds=1)}
 _SHORTEST_SECONDS = 0.1  # shorter durations are not told apart
 _SECONDS_PER_MINUTE, _SECONDS_PER_HOUR = 60, 3600
 STATES = {"queued": "Queued", "running": "Running", "done": "Completed", "failed": "Failed", "cancelled": "Cancelled"}
 """Names of a job's states."""
 BADGES = {"queued": "secondary", "done": "success", "failed": "danger", "cancelled": "secondary"}
 """Variants of the badges of a job's states; the others have none."""
+OPTIONS = {
+    "counts": "counts: histogram or cross table",
+    "covariance": "covariance: covariances and correlations",
+    "profile": "profile: all columns, readable by everybody with access",
+    "inference": "a regression table, with standard errors",
+    "table1": "table1: groups side by side (Table 1)",
+}
+"""Texts of options whose names do not explain them, and of a flag that is set."""
+LABELS = {"inference": "Result", "by": "Groups by"}
+"""Labels of fields of a job's form that differ from their names."""
 _CODE = re.compile("`([^`]+)`")
-_ROOT = re.compile(r"^(?:body|spec|query)(?:\.|$)")
+_ROOT = re.compile(r"^(?:body|spec|query)(?:\.|$)(?:event\.(?:\w+DpEvent\.)?)*")
 _MEMBER = re.compile(r"\b(column|candidate)s\.(\d+)(?:\.(?:number|category)(?=\.|$))?")
 
 
@@ -98,26 +108,7 @@ def place(where: str) -> str:
 
 def bounds(column: Mapping[str, Any]) -> str:
     """Return a declared range to its last digit, of dates as dates."""
-    return " to ".join(_dated(column[end], column.get("date")) or _exact(column[end]) for end in ("lower", "upper"))
-
-
-def between(low: float, high: float, date: str | None) -> str:
-    """Return a part of a column's range, of dates as dates."""
-    return " to ".join(dated(end, date) or number(end, 3) for end in (low, high))
-
-
-def dated(value: float, date: str | None) -> str | None:
-    """Return the nearest date, to the day where days are counted; None for a number that is not a date."""
-    return _dated(round(value), date)
-
-
-def _dated(value: float, date: str | None) -> str | None:
-    """Return the date of a number of days or seconds; None for other numbers, and for years outside the calendar."""
-    try:
-        moment = datetime(1970, 1, 1) + value * _DURATIONS[date or ""]
-    except (KeyError, OverflowError):
-        return None
-    return f"{moment:%Y-%m-%d %H:%M:%S}".removesuffix(" 00:00:00")
+    return " to ".join(exact_date(column[end], column.get("date")) or _exact(column[end]) for end in ("lower", "upper"))
 
 
 def _exact(value: float) -> str:

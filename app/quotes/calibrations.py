@@ -18,13 +18,7 @@ from purse.wire.outside import Calibration
 router = strict_router(prefix="/v1", tags=["calculator"])
 
 
-@router.post(
-    "/calibrations",
-    summary="Calculate noise",
-    responses=responses(
-        "invalid_request", "out_of_range", "unsupported_combination", "too_many_requests", "overloaded"
-    ),
-)
+@router.post("/calibrations", summary="Calculate noise", responses=responses("unsupported_combination"))
 async def calibrate(
     request: Request,
     calculations: Calculations,

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 
+from accounting.divergences.gaussian import gauss_mu
 from app.http.errors import ApiError, invalid_field
 from app.sources.design import Design
 from app.wire import JobRequest
 from purse.solved_tables import refusal
 from purse.wire.columns import CategoryColumn
-from purse.wire.inference import ExpectedTable
+from purse.wire.forecasts import EPSILONS
+from purse.wire.inference import ExpectedAt, ExpectedTable
 from solvers.domains import Free
 from solvers.inference import RegressionTable, RegressionTableRun
 from solvers.inference.budget import Budget
@@ -41,6 +43,10 @@ def requested(request: JobRequest, design: Design) -> RegressionTable:
             "unsupported_combination",
             f"A regression table chooses its own method and takes no penalty: leave out {', '.join(wrong)}.",
         )
+    if request.terms is not None and request.reference is not None:
+        raise invalid_field(
+            "body.reference", "must be left out with terms. Set the `reference` of the term's factor instead"
+        )
     if reason := refusal(design.features, design.target):
         raise ApiError("unsupported_combination", f"{reason}.")
     return RegressionTable(request.level, _references(request.reference or {}, design))
@@ -63,11 +69,21 @@ def _references(named: Mapping[str, str], design: Design) -> tuple[int, ...]:
     return tuple(indices)
 
 
-def expected(run: RegressionTableRun, problem: Problem) -> ExpectedTable:
-    """Return what a quote expects of a table."""
+def expected(run: RegressionTableRun, problem: Problem, delta: float) -> ExpectedTable:
+    """Return what a quote expects of a table, also at other epsilons; delta is that of the request."""
     budget = Budget.of(problem, run.mu)
     count = budget.parameters
-    return ExpectedTable(coefficients=count, width_ratio=budget.width_ratio, resolved=budget.resolved_share * count)
+    others = [_expected_at(epsilon, Budget.of(problem, gauss_mu(epsilon, delta))) for epsilon in EPSILONS]
+    return ExpectedTable(
+        coefficients=count, width_ratio=budget.width_ratio, resolved=budget.resolved_share * count, at=others
+    )
+
+
+def _expected_at(epsilon: float, budget: Budget) -> ExpectedAt:
+    if budget.signal < budget.family.least_signal:
+        return ExpectedAt(epsilon=epsilon, width_ratio=None, resolved=0.0)
+    resolved = budget.resolved_share * budget.parameters
+    return ExpectedAt(epsilon=epsilon, width_ratio=budget.width_ratio, resolved=resolved)
 
 
 def warnings(run: RegressionTableRun, problem: Problem) -> list[str]:

@@ -18,6 +18,7 @@ from app.datasets.store import DatasetRow
 from app.http.errors import ApiError
 from app.quotes import inference
 from app.quotes.requests import ReadRequest
+from app.quotes.titles import title
 from app.results.intervals import Widths
 from app.results.widths import widths
 from app.sources.design import Design, Table
@@ -94,6 +95,7 @@ class Priced:
         method = self.planned.method
         return Quote(
             dataset=self.dataset.id,
+            title=title(self.request, self.spec.design),
             method=self.planned.method,
             reason=self.planned.reason,
             preparation=Prepared(
@@ -119,7 +121,9 @@ class Priced:
                 for query, std in zip(release.plan.queries, self.planned.noise_stds, strict=True)
             ],
             interval_width=self.interval_width,
-            expected_table=inference.expected(method, problem) if isinstance(method, RegressionTableRun) else None,
+            expected_table=inference.expected(method, problem, release.delta)
+            if isinstance(method, RegressionTableRun)
+            else None,
             gradient_evaluations=self.planned.gradient_evaluations,
             forecast=self._forecast(),
             rows=None if problem.unit.is_person else problem.n,

@@ -12,8 +12,9 @@ from app.datasets.store import DatasetRow
 from app.http.errors import ApiError, invalid_field
 from app.quotes import inference, table1
 from app.settings import Settings
-from app.sources.design import Design, DesignError, Table
+from app.sources.design import Design, Table
 from app.wire import FromProfile, JobRequest, Requested, StatisticRequest, TuningRequest
+from purse.errors import DesignError
 from purse.wire.columns import CategoryColumn
 from purse.wire.profiles import DatasetProfile
 from solvers import preparation
@@ -107,8 +108,10 @@ def _method(
 ) -> Method | Auto | AnyCounting | Candidates | RegressionTable:
     if isinstance(request, JobRequest) and isinstance(design, Design) and request.inference:
         return inference.requested(request, design)
-    if isinstance(request, JobRequest) and request.reference is not None:
-        raise invalid_field("body.reference", "must be left out without inference, because a model has no table")
+    if isinstance(request, JobRequest):
+        for name in ("reference", "level"):
+            if getattr(request, name) != JobRequest.model_fields[name].default:
+                raise invalid_field(f"body.{name}", "must be left out without inference, because a model has no table")
     if isinstance(request, StatisticRequest) and isinstance(design, Table):
         return table1.method(request, design)
     if not isinstance(request, TuningRequest):
@@ -150,6 +153,8 @@ def _preparation(
         raise _no_profile("this profile describes another dataset")
     if privacy.neighbors != dataset.spec.neighbors:
         raise _no_profile("this profile was released for other neighbors")
+    if any(feature not in design.inputs for feature in design.features if design.terms):
+        raise _no_profile("it has no moments of terms. Choose another preparation, or leave out terms")
     if any(feature.name not in columns or columns[feature.name].column != feature for feature in design.features):
         raise _no_profile("this profile describes another declaration of the columns")
     own = [columns[feature.name].moments for feature in design.features]

@@ -6,8 +6,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from app.sources.design import DesignError, Table, positions_of
+from app.sources.design import Table, positions_of
 from app.wire import StatisticRequest
+from purse.errors import DesignError
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.datasets import DatasetSpec
 from purse.wire.statistics import Condition

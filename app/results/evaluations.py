@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from app.results.intervals import WIDE, Widths, scale_of, stds_of
+from app.results.intervals import WIDE, Widths, stds_of
 from app.results.measures import Counted, Floats, Weights
 from app.sources.design import Design
 from app.sources.spec import JobSpec
@@ -94,7 +94,9 @@ def _two(bins: int, classes: list[str], counted: Counted, is_probability: bool) 
 
 
 def _threshold(counted: Counted, bins: int, at: int, threshold: float) -> Threshold:
-    above, everywhere, nowhere = (np.arange(bins) >= at).astype(float), np.ones(bins), np.zeros(bins)
+    above = (np.arange(bins) >= at).astype(float)
+    everywhere = np.ones(bins)
+    nowhere = np.zeros(bins)
     parts = {
         "true_positives": (nowhere, above),
         "false_positives": (above, nowhere),
@@ -117,7 +119,8 @@ def _log_loss(counted: Counted, edges: Floats) -> Measured:
 
 def _losses(edges: Floats) -> Weights:
     """Return the loss -ln(clipped probability of the true class): of negatives by bin, then of positives."""
-    low, high = np.clip(edges[:-1], CLAMP, 1 - CLAMP), np.clip(edges[1:], CLAMP, 1 - CLAMP)
+    low = np.clip(edges[:-1], CLAMP, 1 - CLAMP)
+    high = np.clip(edges[1:], CLAMP, 1 - CLAMP)
     smallest = -np.log(np.concatenate((1 - low, high)))
     largest = -np.log(np.concatenate((1 - high, low)))
     return Weights(smallest, (smallest + largest) / 2, largest)
@@ -127,10 +130,12 @@ def _calibration(counted: Counted, edges: Floats) -> list[CalibrationBin]:
     bins, calibration = len(edges) - 1, []
     for group in np.array_split(np.arange(bins), min(_MOST_CALIBRATION_BINS, bins)):
         here = np.isin(np.arange(bins), group).astype(float)
-        both, positive = np.concatenate((here, here)), np.concatenate((np.zeros(bins), here))
+        both = np.concatenate((here, here))
+        positive = np.concatenate((np.zeros(bins), here))
         share = counted.share(positive, both)
         records = counted.rows(both)
-        low, high = float(edges[group[0]]), float(edges[group[-1] + 1])
+        low = float(edges[group[0]])
+        high = float(edges[group[-1] + 1])
         calibration.append(CalibrationBin(low=low, high=high, records=records, positive=share))
     return calibration
 
@@ -151,7 +156,7 @@ def _many(classes: list[str], counted: Counted) -> ManyClasses:
 
 def _residuals(method: Evaluation, design: Design, counted: Counted) -> Residuals:
     assert isinstance(design.target, NumberColumn)
-    _, half = scale_of(design.target)
+    _, half = design.target.middle_and_half
     edges = half * np.linspace(-method.clip, method.clip, method.bins + 1)
     smaller, larger = np.sort(np.abs(np.stack((edges[:-1], edges[1:]))), axis=0)
     middle, clip = (smaller + larger) / 2, half * method.clip

@@ -44,20 +44,15 @@ def stds_of(method: Run, problem: Problem, plan: Plan) -> dict[str, float]:
     return {q.name: q.mechanism.std(q.noise_multiplier, *bounds[q.name]) for q in plan.queries}
 
 
-def scale_of(column: NumberColumn) -> tuple[float, float]:
-    """Return origin and unit of a column's code: value = origin + unit * code."""
-    return column.coding or ((column.lower + column.upper) / 2, (column.upper - column.lower) / 2)
-
-
 def edges_of(column: NumberColumn, bins: int) -> NDArray[np.float64]:
     """Return the edges of equal bins, in the column's unit."""
-    (origin, unit), (low, high) = scale_of(column), column.code_range
+    (origin, unit), (low, high) = column.middle_and_half, column.code_range
     return np.clip(origin + unit * np.linspace(low, high, bins + 1), column.lower, column.upper)
 
 
 def mean_of(column: NumberColumn, around: Sequence[float]) -> Interval:
     """Return a mean code and the ends of its interval in the column's unit, clipped to its range."""
-    origin, unit = scale_of(column)
+    origin, unit = column.middle_and_half
     return interval(origin + unit * np.clip(around, *column.code_range))
 
 

@@ -97,7 +97,8 @@ class Counted:
 
     def mean(self, weights: Weights, ends: tuple[float, float]) -> Measured:
         """Return the mean of the weights over all records; it lies between these ends."""
-        whole, contributions = np.ones(len(self.cells)), np.maximum(self.settled, 0.0)
+        whole = np.ones(len(self.cells))
+        contributions = np.maximum(self.settled, 0.0)
         return self._measured(weights, whole, None, ends, contributions)
 
     def auc(self, bins: int) -> Measured:
@@ -113,10 +114,12 @@ class Counted:
         for tie in (0.0, 0.5, 1.0):
             over = order + tie * np.eye(bins)
             up, down = over @ negative, over.T @ positive
-            top, under = float(positive @ up), float(positive.sum() * negative.sum())
+            top = float(positive @ up)
+            under = float(positive.sum() * negative.sum())
             if min(positive.sum(), negative.sum()) <= 0:
                 under = 0.0
-            each, of = np.concatenate((down, up)), np.repeat((positive.sum(), negative.sum()), bins)
+            each = np.concatenate((down, up))
+            of = np.repeat((positive.sum(), negative.sum()), bins)
             noise = Quadratic.of(each, of, self.std**2)
             bounds.append((top, under, noise, noise.plus(Quadratic.of(each, of, np.maximum(self.cells, 0.0)))))
         return _measured(bounds, (0.0, 1.0))

@@ -16,7 +16,6 @@ from app.results.intervals import (
     mean_widths,
     quantile,
     quantile_widths,
-    scale_of,
     stds_of,
 )
 from app.sources.design import Table
@@ -90,7 +89,7 @@ def widths(spec: JobSpec) -> Widths:
 
 def _std_of(column: NumberColumn, variance: float, noise: float, rows: Rows) -> Interval:
     """Return the standard deviation in the column's unit, from the variance of codes and the std of its noise."""
-    return interval(scale_of(column)[1] * np.sqrt(np.maximum(rows.around(variance, noise), 0.0)))
+    return interval(column.middle_and_half[1] * np.sqrt(np.maximum(rows.around(variance, noise), 0.0)))
 
 
 def _number(

@@ -21,7 +21,6 @@ from app.results.intervals import (
     mean_widths,
     quantile,
     quantile_widths,
-    scale_of,
     stds_of,
 )
 from app.sources.design import Table
@@ -168,7 +167,7 @@ def _covariance(spec: JobSpec, table: Table, answers: Answers, rows: Rows) -> Co
     wide = _covariance_stds(spec, center, spread, rows)
     spread -= of_center**2 * np.eye(p)
     numbers = [column for column in table.features if isinstance(column, NumberColumn)]
-    units = np.array([scale_of(column)[1] for column in numbers])
+    units = np.array([column.middle_and_half[1] for column in numbers])
     means = [mean_of(column, rows.around(float(m), of_center)) for column, m in zip(numbers, center, strict=True)]
     return CovarianceResult(
         name="covariance",
@@ -182,7 +181,9 @@ def _covariance(spec: JobSpec, table: Table, answers: Answers, rows: Rows) -> Co
 
 def _covariance_stds(spec: JobSpec, center: Answers, spread: Answers, rows: Rows) -> Answers:
     """Return the std of each covariance of codes: noise of the products, of the center and of the number of rows."""
-    p, problem, query = len(center), spec.problem, spec.release_plan.plan.query("products")
+    p = len(center)
+    problem = spec.problem
+    query = spec.release_plan.plan.query("products")
     moved = count_bounds.products(columns_of(problem), center, problem.relation) / rows.n
     std = query.mechanism.std(query.noise_multiplier, moved, p * (p + 1) // 2)
     wide = np.full((p, p), std / math.sqrt(2))
@@ -203,7 +204,7 @@ def _covariance_widths(spec: JobSpec, table: Table, rows: Rows) -> Widths:
     widths = mean_widths(table.features, _mean_std(spec, rows), rows)
     for column, std in zip(table.features, np.diagonal(wide).tolist(), strict=True):
         assert isinstance(column, NumberColumn)
-        unit = scale_of(column)[1] ** 2
+        unit = column.middle_and_half[1] ** 2
         widths.append(IntervalWidth.of("variance", column.name, 2 * WIDE * std * unit, "typical"))
     return widths
 

@@ -4,9 +4,9 @@ The result is post-processing. The widths are functions of public facts. Formula
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,20 +20,21 @@ from app.results.intervals import (
     interval,
     quantile,
     quantile_widths,
-    scale_of,
     stds_of,
 )
 from app.sources.design import Table
 from app.sources.spec import JobSpec
+from purse.table1 import OTHER_LEVEL
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.evaluations import Measured
 from purse.wire.jobs import IntervalWidth
 from purse.wire.profiles import ColumnProfile, Interval
-from purse.wire.statistics import Group, GroupCategories, GroupNumber, Table1Result
+from purse.wire.statistics import Comparison, Group, GroupCategories, GroupNumber, Table1Result
 from solvers.statistics import Table1
 
 SHARES = (0.25, 0.5, 0.75)
 _LEAST_ROWS, _LEAST_STDS = 10.0, 5.0  # a group is resolved from this many rows, and this many stds of its count's noise
+MOST_COMPARED = 12  # groups, each two of which are compared
 Answers = NDArray[np.float64]
 
 
@@ -90,7 +91,8 @@ class Estimate:
     sampling: float
 
     def __sub__(self, other: "Estimate") -> "Estimate":
-        noise, sampling = math.hypot(self.noise, other.noise), math.hypot(self.sampling, other.sampling)
+        noise = math.hypot(self.noise, other.noise)
+        sampling = math.hypot(self.sampling, other.sampling)
         return Estimate(self.value - other.value, noise, sampling)
 
     def measured(self, low: float, high: float, origin: float = 0.0, unit: float = 1.0) -> Measured:
@@ -135,7 +137,31 @@ def result(spec: JobSpec, answers: Answers) -> Table1Result:
             _group(list(own), group, released[0], described, precision)
             for own, group in zip(levels, released, strict=True)
         ],
+        comparisons=list(_comparisons(released, described, precision)) if len(released) <= MOST_COMPARED else [],
     )
+
+
+def _comparisons(
+    released: Sequence[GroupAnswers], described: Sequence[Column], precision: Precision
+) -> Iterator[Comparison]:
+    """Yield the differences of each two resolved groups."""
+    numbers = [place for place, column in enumerate(described) if isinstance(column, NumberColumn)]
+    for (a, first), (b, second) in combinations(enumerate(released), 2):
+        if min(first.count, second.count) < precision.least_rows:
+            continue
+        for place, column in enumerate(described):
+            name, groups = column.name, (a, b)
+            if isinstance(column, CategoryColumn):
+                pairs = zip(*(_shares(each, place, precision) or () for each in (first, second)), strict=True)
+                for category, (one, other) in zip((*column.categories, OTHER_LEVEL), pairs, strict=True):
+                    difference = (other - one).measured(-1.0, 1.0)
+                    yield Comparison(groups=groups, column=name, category=category, difference=difference)
+                continue
+            means = [_mean(each, numbers.index(place), precision) for each in (first, second)]
+            (low, high), (_, half) = column.ends, _middle_and_half(column)
+            if means[0] is not None and means[1] is not None:
+                difference = (means[1] - means[0]).measured(low - high, high - low, 0.0, half)
+                yield Comparison(groups=groups, column=name, category=None, difference=difference)
 
 
 def _columns(method: Table1, table: Table) -> tuple[list[CategoryColumn], list[Column]]:
@@ -209,7 +235,8 @@ def _number(
     std, quantiles = None, None
     if own is not None:
         std, counts = _std(group, number, precision, half), group.parts[place]
-        rows, edges = Rows(group.count, precision.count), edges_of(column, len(counts))
+        rows = Rows(group.count, precision.count)
+        edges = edges_of(column, len(counts))
         quantiles = [quantile(share, counts, edges, precision.part, rows) for share in SHARES]
     is_compared = own is not None and reference is not None and group is not first
     return GroupNumber(
@@ -226,7 +253,7 @@ def _number(
 
 def _middle_and_half(column: NumberColumn) -> tuple[float, float]:
     """Return the middle and half the length of the range of a column's codes, in its unit."""
-    (origin, unit), (low, high) = scale_of(column), column.code_range
+    (origin, unit), (low, high) = column.middle_and_half, column.code_range
     return origin + unit * (low + high) / 2, unit * (high - low) / 2
 
 
@@ -257,7 +284,8 @@ def widths(spec: JobSpec, known: Mapping[str, ColumnProfile] = NO_PROFILE) -> Wi
     interval_widths = [IntervalWidth.of("count", None, 2 * WIDE * precision.count, "exact")]
     equal = problem.slots / method.groups.count(table.columns)
     for column in described:
-        answer, is_category = _answer(column), isinstance(column, CategoryColumn)
+        answer = _answer(column)
+        is_category = isinstance(column, CategoryColumn)
         extremes = ((1.0, 0.25),) if is_category else ((1.0, 0.0), (0.0, 1.0))  # mean and variance
         worst = max(_width(column, precision, precision.least_rows, *extreme) for extreme in extremes)
         interval_widths.append(IntervalWidth.of(answer, column.name, worst, "worst_case"))

@@ -4,6 +4,8 @@
     y_i        = +1 or -1 for a category target, its position 0..K-1 if the loss is softmax; the code in [-1, 1] for a
                  number target
 
+A request may have terms instead of features. Their columns are computed from declared ones, see `purse.terms`.
+
 The constant 1 of the intercept is the last column. Every number code lies in [-1, 1] and a one-hot block has norm 1, so
 ||row||_2 <= sqrt(#features + 1) for every possible record. `row_norm` is this bound, or a smaller one of the request.
 Rows are returned unclipped: the solvers clip them to `row_norm`.
@@ -20,10 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from app.sources.derived import derived
 from app.sources.matrix import Floats, code_count, codes, open_coded, widths
+from purse.errors import DesignError
+from purse.terms import Feature, expand, inputs
 from purse.wire.columns import CategoryColumn, Column
 from purse.wire.datasets import DatasetSpec
 from purse.wire.statistics import Condition
+from purse.wire.terms import Term
 from solvers.columns import Columns
 from solvers.data_access.rows import Coded
 from solvers.losses import Softmax
@@ -35,33 +41,21 @@ MOST_DIMENSIONS = 2**18
 _MOST_NAMED_COLUMNS = 20
 
 
-class DesignError(ValueError):
-    """The request does not fit the declaration. The error depends on these two alone.
-
-    Parameters
-    ----------
-    field : the wrong field of the request
-    what : the violated rule, beginning with a verb
-    """
-
-    def __init__(self, field: str, what: str) -> None:
-        self.field = field
-        self.what = what
-        super().__init__(f"{field} {what}")
-
-
 @dataclass(frozen=True, slots=True)
 class Design:
     """The public facts of a job's matrix. Create one with `Design.of`.
 
     Parameters
     ----------
-    features, target : the declared columns
-    positions, target_position : their positions in the stored matrix
+    features, target : the columns of X, and the declared target
+    positions, target_position : positions in the stored matrix of the columns that features are made of, and of the
+        target
     stored : int, number of stored columns
     positive : int or None, the code of the class that becomes +1; None for a number target, and if the model
         distinguishes all classes
     row_norm : float, bound on each row of X, with the intercept's 1
+    inputs, terms : the declared columns at `positions` and the terms that make features of them; empty if the features
+        are declared columns
     """
 
     features: tuple[Column, ...]
@@ -71,6 +65,8 @@ class Design:
     stored: int
     positive: int | None
     row_norm: float
+    inputs: Annotated[tuple[Column, ...], Field(exclude_if=lambda inputs: not inputs)] = ()
+    terms: Annotated[tuple[Term, ...], Field(exclude_if=lambda terms: not terms)] = ()
 
     @staticmethod
     def of(spec: DatasetSpec, request: "JobRequest | TuningRequest") -> "Design":
@@ -79,22 +75,25 @@ class Design:
         Raises
         ------
         DesignError
-            if target, features or positive do not fit the declaration, or the matrix would be too wide.
+            if target, features, terms or positive do not fit the declaration, or the matrix would be too wide.
         """
         columns = {column.name: position for position, column in enumerate(spec.columns)}
         if request.target not in columns:
             raise DesignError("target", f"must be a declared column: {_some(columns)}")
         position = columns[request.target]
-        positions = _features(columns, request.features, position)
-        target, features = spec.columns[position], tuple(spec.columns[p] for p in positions)
+        terms, target = tuple(request.terms or ()), spec.columns[position]
+        positions = _term_inputs(spec, request) if terms else _features(columns, request.features, position)
+        used = tuple(spec.columns[p] for p in positions)
+        features = tuple(feature.column for feature in expand(used, terms)) if terms else used
         positive = _positive(target, request)
         implied = math.sqrt(len(features) + 1)
         bound = implied if request.row_norm is None else min(request.row_norm, implied)
-        design = Design(features, positions, target, position, len(spec.columns), positive, bound)
+        inputs = used if terms else ()
+        design = Design(features, positions, target, position, len(spec.columns), positive, bound, inputs, terms)
         if design.size > MOST_DIMENSIONS:
             limit = f"at most {MOST_DIMENSIONS // design.outputs} columns, counting each category"
             for_classes = "" if design.outputs == 1 else f", for {design.outputs} classes"
-            raise DesignError("features", f"must have {limit}{for_classes}")
+            raise DesignError("terms" if terms else "features", f"must have {limit}{for_classes}")
         return design
 
     @property
@@ -147,13 +146,44 @@ class Design:
         by_class = w.reshape(self.outputs, self.d)
         return by_class[:, :-1].tolist(), by_class[:, -1].tolist()
 
-    def read(self, stored: Coded, declared: Sequence[int]) -> tuple[Coded, Floats]:
-        """Return the features of n stored records and y (n,); `ValueError` if these are not the declared widths."""
+    def read(self, stored: Coded, declared: Sequence[int], scratch: Path) -> tuple[Coded, Floats]:
+        """Return the features of n stored records and y (n,).
+
+        Parameters
+        ----------
+        declared : for each stored column 1 if it is a number, else the number of its codes
+        scratch : a folder for features that are not stored
+
+        Raises
+        ------
+        ValueError
+            if these are not the declared widths.
+        """
+        inputs = self.inputs or self.features
         used = tuple(declared[p] for p in (*self.positions, self.target_position) if p < len(declared))
-        if len(declared) != self.stored or used != (*self.widths, code_count(self.target)):
+        if len(declared) != self.stored or used != (*map(code_count, inputs), code_count(self.target)):
             raise ValueError("the stored matrix is not of the declared width")
-        features = Coded(stored.numbers, stored.codes, tuple(stored.offsets[p] for p in self.positions))
-        return features, self._labels(stored, declared[self.target_position])
+        offsets = tuple(stored.offsets[p] for p in self.positions)
+        y = self._labels(stored, declared[self.target_position])
+        if not self.terms:
+            return Coded(stored.numbers, stored.codes, offsets), y
+        places = {c.name: (offset, code_count(c)) for c, offset in zip(inputs, offsets, strict=True)}
+        return derived(stored, places, self._expanded(), scratch), y
+
+    def encoded(self, values: Floats) -> list[Floats]:
+        """Return the codes of each feature, from the codes of all declared columns, (n, columns)."""
+        if not self.terms:
+            return [values[:, position] for position in self.positions]
+        names = (column.name for column in self.inputs)
+        own = {name: values[:, position] for name, position in zip(names, self.positions, strict=True)}
+        return [feature.codes(own) for feature in self._expanded()]
+
+    def _expanded(self) -> list[Feature]:
+        """Return the features; a ValueError if this version of the service makes others than those of the quote."""
+        features = expand(self.inputs, self.terms)
+        if tuple(feature.column for feature in features) != self.features:
+            raise ValueError("the terms do not make the features of the quote")
+        return features
 
     def _labels(self, stored: Coded, width: int) -> Floats:
         place = stored.offsets[self.target_position]
@@ -223,7 +253,7 @@ class Table:
         """The bound on each row that the declaration implies."""
         return self.columns.row_norm
 
-    def read(self, stored: Coded, declared: Sequence[int]) -> tuple[Coded, Floats]:
+    def read(self, stored: Coded, declared: Sequence[int], scratch: Path) -> tuple[Coded, Floats]:  # noqa: ARG002
         """Return the stored records, and zeros as targets; `ValueError` as `Design.read`."""
         places = range(len(declared)) if self.positions is None else self.positions
         if tuple(declared[p] for p in places if p < len(declared)) != self.columns.widths:
@@ -232,21 +262,36 @@ class Table:
         return used, np.zeros(len(stored.numbers))
 
 
-def load(design: Design | Table, folder: Path) -> tuple[Coded, Floats]:
+def load(design: Design | Table, folder: Path, scratch: Path) -> tuple[Coded, Floats]:
     """Return the records and targets of a job, from a dataset's folder. Only workers call it, after the start.
+
+    Parameters
+    ----------
+    scratch : as in `Design.read`
 
     Raises
     ------
     ValueError
         if the stored columns are not the declared ones.
     """
-    return design.read(open_coded(folder), widths(folder))
+    return design.read(open_coded(folder), widths(folder), scratch)
 
 
 def _layout(features: tuple[Column, ...]) -> Columns:
     ranges = tuple(f.code_range for f in features if not isinstance(f, CategoryColumn))
     are_full = all(ends == (-1.0, 1.0) for ends in ranges)
     return Columns(tuple(code_count(feature) for feature in features), () if are_full else ranges)
+
+
+def _term_inputs(spec: DatasetSpec, request: "JobRequest | TuningRequest") -> tuple[int, ...]:
+    """Return the positions of the declared columns that the requested terms use."""
+    if request.features is not None:
+        raise DesignError("features", "must be left out with terms, because each column of the model is a term")
+    used = [column.name for column in inputs(spec.columns, request.terms or ())]
+    if request.target in used:
+        raise DesignError("terms", "must not contain the target")
+    positions = {column.name: position for position, column in enumerate(spec.columns)}
+    return tuple(positions[name] for name in used)
 
 
 def _features(columns: dict[str, int], requested: list[str] | None, target: int) -> tuple[int, ...]:

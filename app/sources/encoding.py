@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from app.sources import dates
+from purse.coding import nearest
 from purse.dates import part
-from purse.prediction import nearest
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.files import PLAIN, DatePart, Dialect
 

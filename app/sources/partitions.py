@@ -167,7 +167,7 @@ def are_whole(folder: Path) -> bool:
 
 def prepared(spec: JobSpec, manifest: Manifest, number: int, scratch: Path) -> Data:
     """Return a partition as a job's oracles sum over it, with its records, targets and scales on the scratch disk."""
-    rows, y = spec.design.read(opened(manifest, number, scratch), manifest.widths)
+    rows, y = spec.design.read(opened(manifest, number, scratch), manifest.widths, scratch)
     data = Data.coded(rows, y, replace(spec.problem, n=manifest.partitions[number].rows), in_place=True)
     return replace(data, y=_spilled(data.y, scratch), scale=_spilled(data.scale, scratch))
 

@@ -20,9 +20,7 @@ router = strict_router(prefix="/v1/datasets", tags=["datasets"])
 
 
 @router.patch(
-    "/{dataset_id}",
-    summary="Amend, top up or freeze a dataset",
-    responses=responses("not_found", "invalid_request", "out_of_range", "name_taken", "already_charged", "disk_full"),
+    "/{dataset_id}", summary="Amend, top up or freeze a dataset", responses=responses("name_taken", "already_charged")
 )
 def amend(
     base: Base,
@@ -47,9 +45,6 @@ def amend(
     status_code=201,
     summary="Charge what ran elsewhere",
     responses=responses(
-        "not_found",
-        "invalid_request",
-        "out_of_range",
         "method_filter_mismatch",
         "budget_exhausted",
         "dataset_changed",
@@ -76,9 +71,7 @@ def charge(
 
 
 @router.delete(
-    "/{dataset_id}",
-    summary="Withdraw a dataset, or delete its values",
-    responses=responses("not_found", "disk_full", "storage_unavailable"),
+    "/{dataset_id}", summary="Withdraw a dataset, or delete its values", responses=responses("storage_unavailable")
 )
 def erase(base: Base, chosen: Chosen, principal: Manager, dispatcher: Dispatcher, dataset_id: DatasetId) -> Dataset:
     """Cancels the jobs of a dataset (queued ones are refunded, running ones stay charged), and deletes its values.

@@ -117,7 +117,7 @@ def word_of(error: BaseException) -> str:
 def _data(job: Payload, payload: str, scratch: Path, spread: Spread | None) -> Iterator[Data | Partitioned]:
     spec, manifest = job.spec, job.partitions
     if manifest is None:
-        rows, y = load(spec.design, Path(job.folder))
+        rows, y = load(spec.design, Path(job.folder), scratch)
         yield Data.coded(rows, y, spec.problem, held(Path(job.folder)), in_place=True)
         return
     count = len(manifest.partitions)

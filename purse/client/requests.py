@@ -20,6 +20,7 @@ class TrainingOptions(TypedDict, total=False):
 
     positive: str | None
     features: Sequence[str] | None
+    terms: Sequence[Mapping[str, Any]] | None
     loss: Choice
     row_norm: float | None
 

@@ -2,7 +2,7 @@
 
 import os
 from threading import Lock
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from accounting.errors import BudgetExhausted
 from accounting.filter import Filter, Kind
@@ -13,6 +13,7 @@ from accounting.records.events import Charged
 from accounting.records.ledger import LedgerState, remaining_epsilon, spent_epsilon, step
 
 ROW: Final = Unit()
+_NO_PROCESS: Final = 0
 
 
 class BudgetAccountant:
@@ -25,8 +26,9 @@ class BudgetAccountant:
     The filter is the service's (docs/spec 9 and 21), and so is the rule for an empty ledger: a first fit within the
     budget is admitted even if its privacy curve is not, and then uses the whole budget.
 
-    A copy of the accountant is the accountant itself, so that clones of scikit-learn share it. It lives in one process
-    and refuses a fork of it. Use the service for a budget that outlives a process or that processes share.
+    A copy of the accountant is the accountant itself, so that clones of scikit-learn share it. It admits fits only in
+    the process that created it: a forked or unpickled accountant refuses every fit. Use the service for a budget that
+    outlives a process or that processes share.
 
     Parameters
     ----------
@@ -85,8 +87,9 @@ class BudgetAccountant:
         """
         if os.getpid() != self._process:
             raise ValueError(
-                "a BudgetAccountant works only in the process that created it, because each fork would have its own "
-                "budget. Fit in one process (n_jobs=1, or joblib's threads)"
+                "a BudgetAccountant admits fits only in the process that created it, because each copy would be a "
+                "budget of its own. Fit in one process (n_jobs=1, or joblib's threads), or give a stored estimator "
+                "another accountant"
             )
         neighbors = (planned.plan.relation, unit.name)
         try:
@@ -114,11 +117,11 @@ class BudgetAccountant:
     def __deepcopy__(self, memo: Any) -> "BudgetAccountant":
         return self
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(
-            "a BudgetAccountant cannot be pickled: each copy would be a budget of its own. Fit in one process "
-            "(n_jobs=1, or joblib's threads). Set the estimator's accountant to None before you store it"
-        )
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_state": self._state, "_neighbors": self._neighbors, "_process": _NO_PROCESS}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=Lock())
 
     def __repr__(self) -> str:
         budget = self.filter.privacy

@@ -5,7 +5,7 @@ bounds, or by its origin and scale. Bounds that are consecutive integers, such a
 origin. A category becomes a single 1 among zeros. A constant 1 is added for the intercept.
 
 With `preparation="declared"` this is z_i. By default the encoded row is centered and scaled by private means and
-variances, whose price is part of the fit's, and clipped to a public norm. Then `alpha` acts on standardised
+variances, whose price is part of the fit's, and clipped to a public norm. Then `alpha` acts on standardized
 coefficients, but the model is in the declared columns. `slope_limit` limits the derivative of f. `adaptive_gd`, the
 first choice of "auto", limits gradients instead of rows, and adds penalties at the level of the noise
 (docs/methods/adaptive_gd.md).
@@ -88,9 +88,12 @@ class Private(BaseEstimator):  # type: ignore[misc]
         """Return the coefficients of encoded rows, (K, d), after shapes, plan and charge are settled in this order."""
         X = self._validated(X)
         check_consistent_length(X, y, persons)
-        features, named, unit = self._features(X), _person_names(persons), self._unit(persons)
+        features = self._features(X)
+        named = _person_names(persons)
+        unit = self._unit(persons)
         n = X.shape[0] if named is None else len(np.unique(named))
-        layout, regularizer = declared.layout(features), L2(self.alpha) if self.alpha else NoRegularizer()
+        layout = declared.layout(features)
+        regularizer = L2(self.alpha) if self.alpha else NoRegularizer()
         if self.inference and (self.method, self.preparation, self.slope_limit) != ("auto", None, None):
             raise ValueError("inference chooses its own method: leave out method, preparation and slope_limit")
         if self.inference and (reason := refusal(features, self._number_target())):

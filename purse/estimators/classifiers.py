@@ -103,18 +103,18 @@ class PrivateLogisticRegression(_Classifier):
     categories : categories of columns by name, or by position in an array, {"sex": ["f", "m"]}; each column becomes
         one 0/1 column for each category and a last one for "other"
     classes : the public list of labels; required
-    alpha : adds (alpha / 2) ||w||^2 to the mean loss, intercept included; acts on standardised coefficients if rows are
-        standardised. C of scikit-learn is 1 / (alpha n)
+    alpha : adds (alpha / 2) ||w||^2 to the mean loss, intercept included; acts on standardized coefficients if rows are
+        standardized. C of scikit-learn is 1 / (alpha n)
     method : "auto", the name of a method, or an object of `solvers.methods` with its parameters
-    preparation : "private" standardises rows by private moments, whose price is part of the fit's; "declared" leaves
-        rows as encoded; None is private if possible (docs/http.md)
+    preparation : "private" standardizes rows by private moments, whose price is part of the fit's; "declared" leaves
+        rows as encoded; None is private if possible (docs/jobs.md)
     slope_limit : c in [1e-6, 1]: clips f' to c sup|f'|, for less noise and some bias; None follows a public rule
-        (docs/http.md)
+        (docs/jobs.md)
     accountant : a budget that the fit is charged to; without one, fits are not added up
     neighbors : "replace_one", or "zero_out" for a row against a blank one (docs/spec 25)
     max_rows : k: protects persons, whom `fit` gets for each row; the first k rows of each person are used
-    inference : whether to fit a regression table: unpenalized estimates whose standard errors hold sampling error and
-        privacy noise (docs/how-to/regression.md); without method, preparation, slope_limit and alpha
+    inference : whether to fit a regression table: unpenalized estimates whose standard errors include sampling error
+        and privacy noise (docs/how-to/regression.md); without method, preparation, slope_limit and alpha
 
     Attributes
     ----------

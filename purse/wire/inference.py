@@ -8,8 +8,8 @@ INTERCEPT = "intercept"
 PARAMETER = (
     "Estimates are of a weighted regression on the columns as declared, with numbers clamped to their bounds. If the "
     "model is right, the weights do not change its coefficients. Otherwise they are the best fit to the weighted "
-    "population. Each interval holds the sampling error and the privacy noise of its own coefficient, without a "
-    "correction for several tests."
+    "population. Each interval covers its coefficient with the probability `level`, over sampling and privacy noise. "
+    "It covers one coefficient alone, because intervals and p-values are not corrected for several tests."
 )
 
 
@@ -76,6 +76,50 @@ class Inference(Wire):
     """A test of each category column."""
 
 
+class TableAnswers(Wire):
+    """The private answers of a regression table. The table is computed from them, `inference` and the receipt alone.
+
+    Matrices and vectors refer to the coordinates of `solvers.inference.coordinates`. Each answer has independent noise,
+    whose multiplier the receipt states.
+    """
+
+    share: float
+    """Share of slots that hold a row. 1 if rows are protected."""
+    center: list[float]
+    """Mean of each encoded value."""
+    variances: list[float]
+    """Mean of (value - center)^2 of each encoded value."""
+    noise: list[float]
+    """Noise std of the variance of a number, and of the mean of a category's value."""
+    target_mean: float
+    """Mean of the encoded target."""
+    target_scale: float
+    """For a number target, the mean distance from `target_mean`. 0 for two classes."""
+    target_late_scale: float
+    """For a number target, the mean residual late on the path. 0 for two classes."""
+    second_moments: list[list[float]]
+    """Mean products of the coordinates of a row."""
+    point: list[float]
+    """theta_0, at which the next answers are computed."""
+    curvature: list[list[float]]
+    """H, the mean weighted curvature at theta_0."""
+    squared_scores: list[list[float]]
+    """G, the mean product of weighted scores at theta_0."""
+    gradient: list[float]
+    """g, the mean weighted score at theta_0. The estimate is theta_0 - H^-1 g, before corrections."""
+
+
+class ExpectedAt(Wire):
+    """Expected regression table at another epsilon and the same delta."""
+
+    epsilon: float
+    """The other epsilon."""
+    width_ratio: float | None
+    """As in the quote. Null if a request at this epsilon is refused, because nothing would be resolved."""
+    resolved: float
+    """Expected number of resolved coefficients."""
+
+
 class ExpectedTable(Wire):
     """Expected regression table of a quote, from public facts, for standardized columns and balanced classes."""
 
@@ -85,3 +129,5 @@ class ExpectedTable(Wire):
     """Expected width of an interval over that of a table without privacy."""
     resolved: float
     """Expected number of resolved coefficients, if no level of a category is rare."""
+    at: list[ExpectedAt] = []
+    """The same at other epsilons, in increasing order."""

@@ -118,6 +118,8 @@ class Quote(Wire):
     """The price of a job: a function of public facts only."""
 
     dataset: Identifier
+    title: str | None = None
+    """Name of the job, such as `Model of income`. Null for a job of an earlier version."""
     method: Method
     """The method, every field filled in."""
     reason: str

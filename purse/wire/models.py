@@ -7,8 +7,9 @@ from pydantic import Field
 
 from purse.wire.base import Identifier, Name, Protected, Sha256, Wire
 from purse.wire.columns import CategoryColumn, Column
-from purse.wire.inference import Inference, TableRow
+from purse.wire.inference import Inference, TableAnswers, TableRow
 from purse.wire.neighbors import Neighbors
+from purse.wire.terms import Term
 
 MIN_SHARE_STDS = 2.0
 """Released share of a category, in standard deviations of its noise, below which its coefficient is set to 0."""
@@ -77,9 +78,9 @@ class CoefficientIntervals(Wire):
     intercept: float | list[float]
     """Half width for the constant term, in the layout of `intercept`."""
     statement: str = (
-        "They hold the minimizer of the run's own regularized problem on the rows as it prepared them. They tell of "
-        "the noise that privacy needs and of nothing else: no sampling error, no bias of the regularizer or of limits "
-        "to rows and slopes, and no two coefficients at once."
+        "Each interval covers a coefficient of the minimizer of the run's own regularized problem, on the rows as it "
+        "prepared them. It counts the privacy noise alone: no sampling error, and no bias of the regularizer or of "
+        "limits to rows and slopes. It covers one coefficient, not several at once."
     )
     """Meaning and limits of the intervals, in words."""
 
@@ -121,7 +122,11 @@ class Model(Wire):
     intercept: float | list[float]
     """The constant term. Link softmax has one for each class."""
     features: list[Column]
-    """The encoding of each input column."""
+    """The encoding of each input column, or of each column that `terms` make of them."""
+    inputs: Annotated[list[Column] | None, Field(exclude_if=lambda columns: columns is None)] = None
+    """The declared columns that the terms use. Null if the features are declared columns themselves."""
+    terms: Annotated[list[Term] | None, Field(exclude_if=lambda terms: terms is None)] = None
+    """The terms that make the features, as requested."""
     link: Literal["logistic", "softmax", "sign", "identity"]
     """From margin to prediction."""
     classes: list[str] | None
@@ -154,9 +159,16 @@ class Model(Wire):
     """Covariance of the resolved rows of `table`, in their order, with sampling error and privacy noise."""
     inference: Annotated[Inference | None, Field(exclude_if=lambda inference: inference is None)] = None
     """Quantities to which the table refers."""
+    answers: Annotated[TableAnswers | None, Field(exclude_if=lambda answers: answers is None)] = None
+    """The private answers from which the table is computed."""
     job: Annotated[Name, Field(description="The job that made it. Its receipt is at /v1/jobs/{id}/receipt.")]
     privacy: PrivacyStatement
     """The guarantee."""
+
+    @property
+    def row_columns(self) -> list[Column]:
+        """The columns that rows need for a prediction."""
+        return self.features if self.inputs is None else self.inputs
 
     @property
     def unsupported(self) -> list[bool]:

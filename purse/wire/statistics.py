@@ -162,6 +162,19 @@ class Group(Wire):
     """The described category columns."""
 
 
+class Comparison(Wire):
+    """The difference of two groups in one mean or one share."""
+
+    groups: tuple[int, int]
+    """Indices of the groups in `groups`."""
+    column: Name
+    """The described column."""
+    category: str | None
+    """The category whose share is compared, "(other)" for values that are not declared. Null for a number."""
+    difference: Measured
+    """The value of the second group minus that of the first."""
+
+
 class Table1Result(Wire):
     """Groups of rows, counted and described. Intervals of means, shares and differences cover noise and sampling, and
     noise alone."""
@@ -182,6 +195,9 @@ class Table1Result(Wire):
     """The smallest released count at which a group is resolved."""
     groups: list[Group]
     """All groups, also those without rows."""
+    comparisons: Annotated[list[Comparison], Field(exclude_if=lambda comparisons: not comparisons)] = []
+    """The differences of each two resolved groups, without a correction for several tests. Empty if there are more than
+    12 groups."""
 
 
 Result = Annotated[

@@ -9,7 +9,7 @@ by a given statistic of the released model.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import cast
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -17,25 +17,25 @@ from accounting.calibration import certify
 from accounting.noise import Noise
 from accounting.plan import Plan
 from solvers.audit.bounds import ALARM, DELTAS, Scores, epsilon_lower_bound
-from solvers.audit.counting import CountingAttacker
+from solvers.audit.gaussian import GaussianAttacker
 from solvers.audit.gradients import GradientAttacker, SlotAttacker
 from solvers.audit.neighbors import Neighbors, Row, neighbor
-from solvers.audit.standardised import StandardisedAttacker
-from solvers.audit.weighted import WeightedAttacker
 from solvers.data_access import frames
 from solvers.data_access.access import DataAccess
+from solvers.data_access.counting import CountingOracle
 from solvers.data_access.data import Data
+from solvers.data_access.meter import AbstractOracle
 from solvers.data_access.oracles import DataOracles, split
 from solvers.data_access.standardised import StandardisedOracle
+from solvers.data_access.weighted import WeightedOracle
 from solvers.methods import Run
-from solvers.moment_bounds import MOMENTS
-from solvers.oracles import Sampled
+from solvers.oracles import Sampled, Standardised
 from solvers.preparation import Preparation
 from solvers.problem import Problem, Vector
 from solvers.solve import AS_DECLARED
-from solvers.weighting import MOMENTS_OF_TABLES
 
 TestStatistic = Callable[[Vector], float]
+_Opened = TypeVar("_Opened", bound=AbstractOracle)
 
 
 class ScoringOracles:
@@ -49,9 +49,8 @@ class ScoringOracles:
 
     def __init__(self, data: Data, neighbors: Neighbors, plan: Plan, noise: Noise) -> None:
         self._oracles, self._plan, self._neighbors = DataOracles(data, plan, noise), plan, neighbors
-        self._attacker: (
-            GradientAttacker | SlotAttacker | StandardisedAttacker | CountingAttacker | WeightedAttacker | None
-        ) = None
+        self._exact_oracles = [DataOracles(own, plan, noise) for own in neighbors.data]
+        self._attacker: GradientAttacker | SlotAttacker | GaussianAttacker | None = None
 
     @property
     def problem(self) -> Problem:
@@ -78,27 +77,17 @@ class ScoringOracles:
         self._attacker = SlotAttacker(self._oracles.allocated(), self.problem, self._plan, *self._neighbors.rows)
         return self._attacker
 
-    def standardised(self) -> StandardisedAttacker:
+    def standardised(self) -> StandardisedOracle:
         """Open the oracle of moments and limited gradients."""
-        oracle = self._oracles.standardised()
-        self._attacker = StandardisedAttacker(oracle, self.problem, self._plan, *self._neighbors.data)
-        return self._attacker
+        return self._gaussian(DataOracles.standardised)
 
-    def counting(self) -> CountingAttacker:
+    def counting(self) -> CountingOracle:
         """Open the oracle of counts and products."""
-        moments_plan, plan = split(self._plan, MOMENTS)
-        oracle, data = self._oracles.counting(), self._neighbors.data
-        moments = StandardisedAttacker(oracle.moments, self.problem, moments_plan, *data)
-        self._attacker = CountingAttacker(oracle, moments, self.problem, plan, *data)
-        return self._attacker
+        return self._gaussian(DataOracles.counting)
 
-    def weighted(self) -> WeightedAttacker:
+    def weighted(self) -> WeightedOracle:
         """Open the oracle of weighted scores and curvatures."""
-        moments_plan, plan = split(self._plan, MOMENTS_OF_TABLES)
-        oracle, data = self._oracles.weighted(), self._neighbors.data
-        moments = StandardisedAttacker(oracle.moments, self.problem, moments_plan, *data)
-        self._attacker = WeightedAttacker(oracle, moments, self.problem, plan, data)
-        return self._attacker
+        return self._gaussian(DataOracles.weighted)
 
     def access(self, tabulates: bool) -> DataAccess:
         """Open the data access, which has no transcript to attack."""
@@ -108,6 +97,11 @@ class ScoringOracles:
         neighbors = self._neighbors
         self._attacker = GradientAttacker(oracle, self.problem, self._plan, *neighbors.rows, neighbors.other_rows)
         return self._attacker
+
+    def _gaussian(self, opened: Callable[[DataOracles], _Opened]) -> _Opened:
+        """Return the attacker of an oracle, in the type of that oracle."""
+        self._attacker = GaussianAttacker(opened(self._oracles), *map(opened, self._exact_oracles))
+        return cast(_Opened, self._attacker)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,9 +150,9 @@ class Attack:
         if prepared is problem:
             return self._score_prepared(data, neighbors, plan, noise)
         moments_plan, method_plan = split(plan, set(self.preparation.bounds(problem)))
-        oracle = StandardisedOracle(problem, data, moments_plan, noise)
-        moments = StandardisedAttacker(oracle, problem, moments_plan, *neighbors.data)
-        frame = self.preparation.frame(moments, problem)
+        opened = (StandardisedOracle(problem, own, moments_plan, noise) for own in (data, *neighbors.data))
+        moments = GaussianAttacker(*opened)
+        frame = self.preparation.frame(cast(Standardised, moments), problem)
         if frame is None:  # the method makes its own frame, of moments that are public to it
             return self._score_prepared(data.seen_by(prepared), neighbors.seen_by(prepared), method_plan, noise)
         framed = frames.framed(data, frame, prepared.row_norm)

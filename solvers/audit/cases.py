@@ -34,7 +34,7 @@ from solvers.solve import plan as quoted
 from solvers.statistics import AnyCounting, Counts, Covariance, Evaluation, Means, Profile, Quantiles, Table1
 
 Attempt = Callable[[Plan, int, Callable[[int], Noise]], tuple[Scores, Scores]]
-PROMISE = Privacy(4.0, 1e-5)
+GUARANTEE = Privacy(4.0, 1e-5)
 _N = 40
 _PERSON = Unit("person", 3)
 _FLAT = Problem(Squared(1.0), n=_N, d=2, row_norm=1.0)
@@ -92,7 +92,7 @@ class Case:
     problem: Problem
     statistic: TestStatistic | None = None
     position: int = 0
-    privacy: Privacy = PROMISE
+    privacy: Privacy = GUARANTEE
     targets: tuple[float, float] = (1.0, -1.0)
     effort: int = 1
     corners: tuple[tuple[float, ...], tuple[float, ...]] | None = None
@@ -138,7 +138,7 @@ CASES: dict[str, Case | ExactCase] = {
     "dp_gd_limited": Case(
         methods.DpGd(steps=3, step=0.01), Problem(Squared(1.0), n=_N, d=2, row_norm=1.0, slope_limit=0.25)
     ),
-    # Rows privately standardised: moments and gradients together. At w near 0 the other rows' residuals are 0.
+    # Rows privately standardized: moments and gradients together. At w near 0 the other rows' residuals are 0.
     "dp_gd_standardised": Case(methods.DpGd(steps=1, step=1e-9), _CODED, targets=(1.0, 1.0), corners=_CORNERS),
     "noisy_sgd_standardised": Case(
         methods.NoisySgd(steps=6, batch=40, step=1e-9), _CODED, targets=(1.0, 1.0), corners=_CORNERS

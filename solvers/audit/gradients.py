@@ -102,7 +102,9 @@ class GradientAttacker:
 
     def printed_change(self, query: str, w: Vector, anchor: Vector) -> Vector:
         """Return the answer. The row is always in the mean at the anchor, and it is in the batch or not."""
-        answer, problem, planned = self._oracle.printed_change(query, w, anchor), self._problem, self._plan.query(query)
+        answer = self._oracle.printed_change(query, w, anchor)
+        problem = self._problem
+        planned = self._plan.query(query)
         mechanism = planned.mechanism
         assert isinstance(mechanism, SvrgStep)
         size, rate = mechanism.batch, mechanism.batch / mechanism.rows
@@ -176,7 +178,9 @@ class SlotAttacker:
 
     def allocated_gradient(self, query: str, w: Vector) -> Vector:
         """Return the answer, and score a use with its last answer."""
-        answer, problem, planned = self._oracle.allocated_gradient(query, w), self._problem, self._plan.query(query)
+        answer = self._oracle.allocated_gradient(query, w)
+        problem = self._problem
+        planned = self._plan.query(query)
         mechanism = planned.mechanism
         assert isinstance(mechanism, RandomAllocation)
         self._answers.append((answer, w))

@@ -35,7 +35,7 @@ class Row:
         """Return the record in a frame, shortened to the row norm."""
         if self.is_null:
             return self
-        z = np.append((self.x[:-1] - frame.center) * frame.scale, frame.constant)
+        z = frame.rows(self.x[None])[0]
         return Row(z * (row_norm / max(float(np.linalg.norm(z)), row_norm)), self.y)
 
 
@@ -62,7 +62,9 @@ class Neighbors:
 
 def neighbor(problem: Problem, row: Row, position: int = 0, other_rows: Row | None = None) -> Data:
     """Return records that are all like `other_rows`, except one at `position`, or all rows of one person."""
-    X, y, k = np.zeros((problem.slots, problem.d)), np.zeros(problem.slots), problem.unit.slots
+    X = np.zeros((problem.slots, problem.d))
+    y = np.zeros(problem.slots)
+    k = problem.unit.slots
     if other_rows is not None:
         X[:], y[:] = other_rows.x, other_rows.y
     own = slice(k * position, k * position + k)

@@ -42,7 +42,7 @@ class DataAccess(AbstractOracle):
         self, problem: Problem, data: Summed, plan: Plan, noise: Noise, on_answer: Callable[[int], None] | None = None
     ) -> None:
         super().__init__(problem, data, plan, noise, on_answer)
-        self._drawn = False  # whether the rows are drawn with replacement, or were drawn from
+        self._drawn = False  # whether the rows are drawn with replacement
         self._read: range | None = None  # smallest range with all records read since the last release
         self._spent: dict[str, int] = {}  # first record that the next part of a parallel query may read
 
@@ -68,7 +68,10 @@ class DataAccess(AbstractOracle):
         a method must never return this value.
         """
         self._read_rows(rows)
-        problem, data, w, total = self._problem, self._local(), start, start.copy()
+        problem = self._problem
+        data = self._local()
+        w = start
+        total = start.copy()
         loss = problem.compiled
         if loss is None:
             raise Unsuitable("loss: steps of one record need a loss of one margin")
@@ -107,7 +110,9 @@ class DataAccess(AbstractOracle):
         return self._meter.plan.query(query)
 
     def redrawn(self) -> "DataAccess":
-        """Return an access to n records, drawn from these in secret, uniformly with replacement; once in a run.
+        """Replace the records by n of them, drawn in secret, uniformly with replacement, and return this access.
+
+        The records themselves can no longer be read, because a release would then use both them and the drawn ones.
 
         Raises
         ------
@@ -116,12 +121,10 @@ class DataAccess(AbstractOracle):
         """
         if self._drawn:
             raise OutOfPlan("rows can be drawn only once in a run")
-        rows, data = draws.uniform_indices(self._meter.noise, self._problem.n, self._problem.n), self._local()
-        access = DataAccess(self._problem, data, self._meter.plan, self._meter.noise)
-        access._data = data.drawn(rows)
-        access._meter = self._meter
-        access._drawn = self._drawn = True
-        return access
+        rows = draws.uniform_indices(self._meter.noise, self._problem.n, self._problem.n)
+        data = self._local()
+        self._data, self._drawn, self._read = data.drawn(rows), True, None
+        return self
 
     def release(self, query: str, value: Vector, bound: float) -> Vector:
         """Return `value` with the noise of the planned mechanism.
@@ -141,7 +144,8 @@ class DataAccess(AbstractOracle):
             raise OutOfPlan(f"query {query!r} is planned with another mechanism than this answer uses")
         planned = self._meter.take(query, AbstractMechanism)
         mechanism = planned.mechanism
-        if isinstance(mechanism, Resampled) != self._drawn or (self._drawn and planned.count != 1):
+        is_fit = mechanism.fits(self._problem.n, self._problem.unit)
+        if not is_fit or isinstance(mechanism, Resampled) != self._drawn or (self._drawn and planned.count != 1):
             raise OutOfPlan(f"query {query!r} is planned for other rows: drawn rows, or the rows of the data")
         within = mechanism.each if isinstance(mechanism, Resampled) else mechanism
         if isinstance(within, Parallel):

@@ -51,6 +51,7 @@ class AllocatedOracle(AbstractOracle):
         assert isinstance(mechanism, RandomAllocation)
         turn, size = (self._meter.answered(planned.name) - 1) % mechanism.slots, mechanism.normalizer(n)
         if turn == 0:
+            self._allocated.pop(planned.name, None)  # no later slot may be of an earlier use, even if this draw fails
             if mechanism.form == "independent":
                 self._allocated[planned.name] = batches.slots(self._meter.noise, n, mechanism.rate, mechanism.slots)
             else:

@@ -120,7 +120,8 @@ class Scores(Work):
 
     def on(self, data: Data) -> Sum:
         """Return the counts in a piece."""
-        size, scored = count_bounds.scored(data.problem, self.bins), _score(data.problem, self.bins, self.clip)
+        size = count_bounds.scored(data.problem, self.bins)
+        scored = _score(data.problem, self.bins, self.clip)
 
         def counted(rows: Slots) -> NDArray[Any]:
             with np.errstate(all="ignore"):
@@ -150,7 +151,9 @@ def _margins(data: Data, rows: Slots, W: Vector) -> Vector:
     if data.is_sparse:
         return np.column_stack([kernels.margins_of(data.records, w, listed(rows)) for w in W])
     numbers, codes = numbers_of(data, rows, np.zeros(data.problem.d - 1)), codes_of(data, rows)
-    number, block, columns = iter(numbers.T), iter(codes.T), columns_of(data)
+    number = iter(numbers.T)
+    block = iter(codes.T)
+    columns = columns_of(data)
     margins = np.tile(W[:, -1], (len(numbers), 1))
     for start, width in zip(columns.starts.tolist(), columns.widths, strict=True):
         margins += next(number)[:, None] * W[:, start] if width == 1 else W[:, start + next(block)].T

@@ -69,7 +69,9 @@ class GroupMoments(Work):
     def on(self, data: Data) -> Sum:
         """Return the sums over a piece."""
         columns, members = columns_of(data), _members(data, self.groups)
-        count, layout, center = self.groups.count(columns), self.groups.layout(columns), np.zeros(columns.d - 1)
+        count = self.groups.count(columns)
+        layout = self.groups.layout(columns)
+        center = np.zeros(columns.d - 1)
         low, high = layout.low, layout.high
         middle, half = (low + high) / 2, (high - low) / 2
         half[half == 0] = 1.0  # half of a tiny range can underflow, too

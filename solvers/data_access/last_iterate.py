@@ -38,7 +38,9 @@ class HiddenStepsOracle(FullBatchOracle):
         planned = meter.take(query, LastIterate)
         if planned.mechanism != LastIterate(steps, contraction(problem, step)):
             raise OutOfPlan(f"query {query!r} is planned for another number or length of steps. Plan it again")
-        w, limit, bound = problem.start, reach(problem, step), step_bound(problem, step)
+        w = problem.start
+        limit = reach(problem, step)
+        bound = step_bound(problem, step)
         for _ in range(steps):
             meter.pulse()
             gradient = mean_gradient(self._data, w)

@@ -61,12 +61,13 @@ class Meter:
         Raises
         ------
         OutOfPlan
-            if the plan has fewer answers left, or plans the query with another mechanism; then none is counted
+            if the plan has fewer answers left, or plans the query with another mechanism; then none is counted. The
+            count must be positive: a negative one or NaN would allow more answers than planned
         """
         planned = self.look(query, mechanism)
         horizon = self.horizon(query)
-        if self._answered[query] + count > horizon:
-            raise OutOfPlan(f"query {query!r} allows {horizon} answers, and all or too many of them have been given")
+        if not 1 <= count <= horizon - self._answered[query]:
+            raise OutOfPlan(f"query {query!r} allows {horizon} answers, and too few are left. Plan more of them")
         self._answered[query] += count
         return planned
 

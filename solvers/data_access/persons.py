@@ -98,7 +98,8 @@ def _without_rows(X: Any, y: Any, problem: Problem) -> Data:
     if hasattr(X, "tocsr"):
         shape, blank = X.shape, type(X.tocsr())((1, problem.d), dtype=np.float64)
     elif (names := containers.column_names(X)) is not None:
-        shape, blank = (max((len(X[name]) for name in names), default=0),), {name: np.zeros(1) for name in names}
+        shape = (max((len(X[name]) for name in names), default=0),)
+        blank = {name: np.zeros(1) for name in names}
     else:
         shape, blank = np.shape(X), np.zeros((1, problem.d))
     if shape not in ((0,), (0, problem.d)) or len(y):

@@ -1,4 +1,4 @@
-"""StandardisedOracle: private moments, and limited gradients in coordinates that are centred and scaled by them.
+"""StandardisedOracle: private moments, and limited gradients in coordinates that are centered and scaled by them.
 
 Precondition: the data are `Data` of a problem whose columns are declared. The plan and n are public.
 Guarantee: as `FullBatchOracle`. All answers together are as private as the plan, for all choices of requests.

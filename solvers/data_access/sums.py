@@ -51,7 +51,8 @@ class Gradients(Work):
         loss = data.problem.compiled
         if loss is None:
             return lambda rows: _plain_sum(data, rows, self.w, self.anchor, self.limit)
-        examples, w = kernels.Examples(data.records, data.y, data.scale).read_only(), np.ascontiguousarray(self.w)
+        examples = kernels.Examples(data.records, data.y, data.scale).read_only()
+        w = np.ascontiguousarray(self.w)
         if self.anchor is None:
             return lambda rows: kernels.gradient_sum(examples, listed(rows), w, loss)
         changes = (w, np.ascontiguousarray(self.anchor), loss, self.limit, self.curvature)

@@ -53,13 +53,15 @@ class WeightedOracle(AbstractWithMoments):
         own = self._checked(frame)
         point = _checked_point(w, own)
         _check_limits(limit)
-        planned, moved = self._meter.take(query, Gaussian), limit / sensitivity_factor(self._problem.relation)
+        planned = self._meter.take(query, Gaussian)
+        moved = limit / sensitivity_factor(self._problem.relation)
         return float(self._answer(planned, Distances(own, point, limit, self._keeps(own)), moved, limit)[0])
 
     def gradient(self, query: str, w: Vector, frame: FullFrame, weights: AnyWeights) -> Vector:
         """Return (1/n) sum of omega t u at w + noise; a record's term is no longer than the gradient bound."""
         work = self._scores(w, frame, weights)
-        planned, bound = self._meter.take(query, Gaussian), work.weights.gradient_bound * _slip(work.frame)
+        planned = self._meter.take(query, Gaussian)
+        bound = work.weights.gradient_bound * _slip(work.frame)
         return self._answer(planned, work, bound, bound)
 
     def curvature(self, query: str, w: Vector, frame: FullFrame, weights: AnyWeights) -> Matrix:

@@ -22,7 +22,7 @@ class AbstractWithMoments(AbstractOracle):
     problem, data, plan, noise, on_answer : as for `AbstractOracle`
     """
 
-    __slots__ = ("moments",)
+    __slots__ = ("_moments",)
 
     def __init__(
         self,
@@ -34,4 +34,9 @@ class AbstractWithMoments(AbstractOracle):
         on_answer: Callable[[int], None] | None = None,
     ) -> None:
         super().__init__(problem, data, plan, noise, on_answer)
-        self.moments = moments
+        self._moments = moments
+
+    @property
+    def moments(self) -> StandardisedOracle:
+        """The oracle of the columns' moments."""
+        return self._moments

@@ -34,7 +34,7 @@ class Family:
     ----------
     curvature_need : signal at which a curvature's share is 0.15
     least_signal : a table is refused below this signal
-    sampling_std : std of a standardised coefficient times sqrt(n), without privacy
+    sampling_std : std of a standardized coefficient times sqrt(n), without privacy
     score_loss : reciprocal of the mean curvature
     excess, decay : factor 1 + excess (x / least_signal)^-decay of the forecast, for the noise of curvatures
     """
@@ -158,7 +158,7 @@ class Budget:
 
     @property
     def width_ratio(self) -> float:
-        """Expected width of an interval over that without privacy, for standardised columns and balanced classes."""
+        """Expected width of an interval over that without privacy, for standardized columns and balanced classes."""
         n, d, limits, family = self.records, self.parameters, self.limits(), self.family
         budget = n * self.mu * math.sqrt(self.shares()["gradient"])
         noise = 2 * limits.score * math.sqrt(limits.squared_row * d) / budget

@@ -116,7 +116,7 @@ def levels_with_weight(problem: Problem, moments: Moments, share: float, stds: S
 
 
 def first_frame(problem: Problem, moments: Moments, has_weight: NDArray[np.bool_]) -> FullFrame:
-    """Return coordinates of mean square about 1 together: numbers standardised, levels of a category on a basis.
+    """Return coordinates of mean square about 1 together: numbers standardized, levels of a category on a basis.
 
     A category with k' levels has k' - 1 coordinates, the contrasts of its levels. No level is special.
     """
@@ -124,7 +124,9 @@ def first_frame(problem: Problem, moments: Moments, has_weight: NDArray[np.bool_
     variances = moments.floored(_FLOOR_STDS)
     levels = [np.flatnonzero(has_weight[s : s + w]) + s for s, w in zip(columns.starts, columns.widths, strict=True)]
     size = 1 + sum(max(len(own) - 1, w == 1) for own, w in zip(levels, columns.widths, strict=True))
-    matrix, shift, row = np.zeros((size, problem.d - 1)), np.zeros(problem.d - 1), 0
+    matrix = np.zeros((size, problem.d - 1))
+    shift = np.zeros(problem.d - 1)
+    row = 0
     for own, width in zip(levels, columns.widths, strict=True):
         if width == 1:
             matrix[row, own] = 1 / np.sqrt(size * variances[own])

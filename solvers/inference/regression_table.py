@@ -1,4 +1,4 @@
-"""Regression table: a logistic or linear model with standard errors that hold sampling error and privacy noise."""
+"""Regression table: a logistic or linear model with standard errors that include sampling error and privacy noise."""
 
 import math
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ _LARGEST_LAST_RESIDUAL, _LARGEST_RESIDUAL = 4.0, 2.0
 
 @dataclass(frozen=True, slots=True)
 class RegressionTable(Strict):
-    """A logistic or linear regression whose intervals hold sampling error and privacy noise.
+    """A logistic or linear regression whose intervals include sampling error and privacy noise.
 
     Private moments give coordinates, and a short path a point theta_0. At theta_0 the run releases the mean curvature
     H, the mean squared score G and the mean score g (the gradient) of weighted records. The estimate is
@@ -116,7 +116,7 @@ class RegressionTableRun(WeightedRun):
         if not (isinstance(problem.regularizer, NoRegularizer) and isinstance(problem.domain, Free)):
             raise Unsuitable("regression_table: a penalty or a bounded domain would bias the estimates: leave them out")
         if problem.slope_limit < 1 or problem.moments is not None:
-            raise Unsuitable("regression_table: it limits scores and standardises rows itself: leave out both settings")
+            raise Unsuitable("regression_table: it limits scores and standardizes rows itself: leave out both settings")
         if column_moments.are_narrow(columns_of(problem)):
             raise Unsuitable(f"regression_table: {column_moments.NARROW}")
         if refusal := self._refusal(problem):
@@ -153,7 +153,9 @@ class RegressionTableRun(WeightedRun):
 
     def bounds(self, problem: Problem) -> Bounds:
         """Return the largest bounds, without rounding, and the number of coordinates of each answer."""
-        d, n, k = parameters_of(problem), problem.n, sensitivity_factor(problem.relation)
+        d = parameters_of(problem)
+        n = problem.n
+        k = sensitivity_factor(problem.relation)
         triangle, is_linear = d * (d + 1) // 2, isinstance(problem.loss, Squared)
         step = (_LARGEST_RESIDUAL if is_linear else 1.0) * _LARGEST_ROW
         score = (_LARGEST_LAST_RESIDUAL if is_linear else 1.0) * _LARGEST_ROW

@@ -1,4 +1,4 @@
-"""Compiled loops over centred numbers of sparse rows: a number of x - m without an entry is -m_j.
+"""Compiled loops over centered numbers of sparse rows: a number of x - m without an entry is -m_j.
 
 The terms between two entries are looked up in a table of sums. They have one sign and are never subtracted, so nothing
 cancels, and the work grows with the number of entries alone. Proofs: docs/proofs/oracle.md, standardisation.md.

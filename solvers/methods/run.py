@@ -25,6 +25,7 @@ class Strict:
     """A base of classes that are read from JSON without conversions; further fields and NaN are refused."""
 
     __slots__ = ()
+    name: str
     standardises: ClassVar[bool] = False  # whether the method centers and scales declared columns itself
     limits_slopes: ClassVar[bool] = True  # whether slopes of gradients can be limited
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
@@ -51,7 +52,6 @@ class Run(Strict, ABC):
 
     __slots__ = ()
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
-    name: str
 
     @abstractmethod
     def queries(self, problem: Problem) -> tuple[Query, ...]:

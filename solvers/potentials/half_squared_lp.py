@@ -2,12 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
 from solvers.domains import L1Ball
-from solvers.potentials.quadratic import refusal_of_quadratic
+from solvers.potentials.l1_potential import L1Potential
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L1, ElasticNet
 
@@ -15,7 +15,7 @@ _HALVINGS = 60  # more than rounding can resolve, because the ratio of the brack
 
 
 @dataclass(frozen=True, slots=True)
-class HalfSquaredLp:
+class HalfSquaredLp(L1Potential):
     """Half the squared l_p norm, w(x) = ||x||_p^2 / (2 (p - 1)): 1-strongly convex in the l_p norm.
 
     1/p + 1/q = 1 with q = max(2, 1 + ln d). It is for the l1 ball of radius rho, where w <= rho^2 (q - 1) / 2, with
@@ -26,19 +26,13 @@ class HalfSquaredLp:
     Reference: Ben-Tal, Margalit and Nemirovski 2001; Gentile 2003 (p-norms); Duchi et al. 2010 (with projection).
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
-
     name: Literal["half_squared_lp"] = "half_squared_lp"
 
     def refusal(self, problem: Problem) -> str | None:
         """Return the assumption that fails on this problem; None if it is covered."""
         if not isinstance(problem.domain, L1Ball):
             return "it needs an l1 ball as the domain, whose radius bounds distances"
-        return refusal_of_quadratic(problem)
-
-    def smoothness(self, problem: Problem) -> float:
-        """Return L of F in l_p: |<x, u>| <= ||x||_q ||u||_p, and ||x||_q <= ||x||_2 <= R since q >= 2."""
-        return problem.L
+        return self.refusal_of_quadratic(problem)
 
     def noise_norm(self, problem: Problem) -> float:
         """Return a bound on E ||b||_q^2 for b ~ N(0, I).
@@ -78,13 +72,6 @@ class HalfSquaredLp:
         top = min(largest - shrunk, problem.domain.radius * (q - 1))
         t = _largest_reach(below[below > -top], top, q, problem.domain.radius)
         return np.sign(dual) * _gradient(np.maximum(below + t, 0.0), q) / (q - 1)
-
-    def descend(self, problem: Problem, x: Vector, g: Vector, step: float, ahead: Vector) -> Vector:  # noqa: ARG002
-        """Return `ahead`.
-
-        The proof needs a point of C where ||u - x||_p^2 / 2 + step (<g, u> + r(u)) is no higher than at `ahead`.
-        """
-        return ahead
 
 
 def _dual_exponent(d: int) -> float:

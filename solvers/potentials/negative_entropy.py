@@ -2,19 +2,19 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
 from solvers.domains import Simplex
-from solvers.potentials.quadratic import refusal_of_quadratic
+from solvers.potentials.l1_potential import L1Potential
 from solvers.problem import Problem, Vector
 
 _SMALLEST_COORDINATE = 1e-290  # of the radius; a coordinate that rounding made 0 would stay 0
 
 
 @dataclass(frozen=True, slots=True)
-class NegativeEntropy:
+class NegativeEntropy(L1Potential):
     """Negative entropy, w(x) = rho sum of x_i ln x_i, for the simplex of radius rho.
 
     It is 1-strongly convex in the l1 norm (Pinsker). B_w(u, x) = rho sum of u_i ln(u_i / x_i) is at most rho^2 ln d
@@ -24,19 +24,13 @@ class NegativeEntropy:
     Reference: Kivinen and Warmuth 1997 (exponentiated gradient); Beck and Teboulle 2003.
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
-
     name: Literal["negative_entropy"] = "negative_entropy"
 
     def refusal(self, problem: Problem) -> str | None:
         """Return the assumption that fails on this problem; None if it is covered."""
         if not isinstance(problem.domain, Simplex):
             return "it needs the simplex as the domain, on which it is strongly convex"
-        return refusal_of_quadratic(problem)
-
-    def smoothness(self, problem: Problem) -> float:
-        """Return L of F in l1: |<x, u>| <= max |x_j| ||u||_1, and max |x_j| <= ||x||_2 <= R."""
-        return problem.L
+        return self.refusal_of_quadratic(problem)
 
     def noise_norm(self, problem: Problem) -> float:
         """Return a bound on E max b_j^2, b ~ N(0, I): 2 (1 + ln d)."""
@@ -55,10 +49,3 @@ class NegativeEntropy:
         u: Vector = np.exp(logs - logs.max())
         u *= radius / u.sum()
         return u
-
-    def descend(self, problem: Problem, x: Vector, g: Vector, step: float, ahead: Vector) -> Vector:  # noqa: ARG002
-        """Return `ahead`.
-
-        The proof needs a point of C where ||u - x||_1^2 / 2 + step (<g, u> + r(u)) is no higher than at `ahead`.
-        """
-        return ahead

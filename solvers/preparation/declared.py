@@ -1,4 +1,4 @@
-"""Preparations that need no answers of their own: rows as declared, or standardised by the method."""
+"""Preparations that need no answers of their own: rows as declared, or standardized by the method."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -49,7 +49,7 @@ class Declared(WithoutQueries):
 
 @dataclass(frozen=True, slots=True)
 class ByMethod(WithoutQueries):
-    """A preparation by the method, which standardises with queries of its own."""
+    """A preparation by the method, which standardizes with queries of its own."""
 
     statement: ClassVar[str] = (
         "The method centers and scales rows by private moments of its own, which its price includes. A regularizer "

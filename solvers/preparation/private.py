@@ -1,4 +1,4 @@
-"""Private standardisation: rows centred and scaled by private moments, shortened to a public norm."""
+"""Private standardization: rows centered and scaled by private moments, shortened to a public norm."""
 
 import math
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from solvers.problem import Problem, Vector
 
 ROW_NORM = 1.0
 STRETCH = 100.0
-"""Largest length, in units of R_z, of a record's terms before they are centred; rounding is planned for it."""
+"""Largest length, in units of R_z, of a record's terms before they are centered; rounding is planned for it."""
 
 _SHARES = {"means": 0.02, "spread": 0.01, "variances": 0.05}  # of mu^2
 FLOOR = 1.0  # a variance is raised to this many stds of its own noise
@@ -25,7 +25,7 @@ _CONSTANT = 0.3  # last coordinate of z, if the others have the mean square 1
 
 @dataclass(frozen=True, slots=True)
 class Private:
-    """Rows standardised by private moments, z(x) = k (a o (x - m), c), shortened to ||z|| <= R_z = 1.
+    """Rows standardized by private moments, z(x) = k (a o (x - m), c), shortened to ||z|| <= R_z = 1.
 
     m are the noisy means. a_j = v_j^(-1/4) of the noisy variances, normalized to sum a^2 v = 1. c = 0.3, and
     k = R_z / sqrt(1 + c^2), so lengths have about the mean square R_z^2; k is half of that if targets are numbers. If
@@ -53,7 +53,7 @@ class Private:
 
     @staticmethod
     def refusal(problem: Problem, privacy: Privacy) -> str | None:
-        """Return why rows of the problem cannot be standardised privately, or None if they can."""
+        """Return why rows of the problem cannot be standardized privately, or None if they can."""
         if problem.columns is None:
             return "private standardization needs declared columns, because a row's layout must be public"
         if problem.row_norm < problem.columns.row_norm:

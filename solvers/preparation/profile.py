@@ -19,13 +19,13 @@ from solvers.problem import Problem
 
 @dataclass(frozen=True, slots=True)
 class ByProfile(WithoutQueries):
-    """Rows standardised as by `Private`, with moments that are already public.
+    """Rows standardized as by `Private`, with moments that are already public.
 
     Parameters
     ----------
     moments : the moments of the problem's columns, released and charged by an earlier run
     job, sha256 : the job that released them, and the digest of its release. Both are None for moments without a job
-    by_method : whether the method standardises by itself, with these moments instead of queries
+    by_method : whether the method standardizes by itself, with these moments instead of queries
 
     Proof: docs/proofs/preparation.md. Reference: docs/spec 17 (reuse), 22.
     """
@@ -46,7 +46,7 @@ class ByProfile(WithoutQueries):
         return self._with_moments(problem) if self.by_method else Private().prepared(problem)
 
     def refusal(self, problem: Problem, privacy: Privacy) -> str | None:
-        """Return why rows of the problem cannot be standardised by the profile, or None if they can."""
+        """Return why rows of the problem cannot be standardized by the profile, or None if they can."""
         if privacy.is_pure:
             return "a profile's moments are Gaussian answers, which need delta > 0"
         if problem.columns is not None and len(self.moments.center) != problem.d - 1:

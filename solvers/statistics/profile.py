@@ -1,4 +1,4 @@
-"""Profile: shares of categories, histograms of numbers, and the moments that standardise rows."""
+"""Profile: shares of categories, histograms of numbers, and the moments that standardize rows."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -26,7 +26,7 @@ class Profile(Statistic):
     """One-way marginals and moments of all columns, by four Gaussian answers about all rows.
 
     The means of a category's 0/1 columns are its marginal. A number is counted in equal bins of its declared range. The
-    moments are those of docs/spec 17; later jobs may standardise rows with them without a further charge. Quantiles and
+    moments are those of docs/spec 17; later jobs may standardize rows with them without a further charge. Quantiles and
     intervals of the columns are post-processing.
 
     Parameters

@@ -27,6 +27,7 @@ BY_NAME = {"psycopg"}
 TRACING = ROOT / "app/operations/tracing.py"
 EXPORTS = ROOT / "purse/exports.py"
 EXCEL = ROOT / "purse/excel.py"
+FORMULAS = ROOT / "purse/formulas.py"
 ESTIMATORS = ROOT / "purse/estimators"
 PLOTS = ROOT / "purse/plots.py"
 TABLES = (ROOT / "purse/tables.py", ROOT / "purse/results.py")
@@ -60,7 +61,7 @@ def _imported(file: Path) -> set[str]:
 @pytest.mark.slow
 def test_imports_and_declared_dependencies_are_the_same() -> None:
     distributions = packages_distributions()
-    extras = {TRACING, EXPORTS, EXCEL, PLOTS, *TABLES, *ESTIMATORS.iterdir()}
+    extras = {TRACING, EXPORTS, EXCEL, FORMULAS, PLOTS, *TABLES, *ESTIMATORS.iterdir()}
     files = (file for room in OURS for file in (ROOT / room).rglob("*.py") if file not in extras)
     modules = {name.split(".")[0] for file in files for name in _imported(file)}
     assert {_name(distributions[module][0]) for module in modules} | BY_NAME == _declared()["service"]
@@ -88,6 +89,11 @@ def test_what_a_model_is_exported_to_is_imported_by_one_module_and_is_an_extra_e
 def test_workbooks_are_read_by_one_module_and_their_reader_is_an_extra() -> None:
     assert _imported(EXCEL) == {"python_calamine"}
     assert _declared()["excel"] == {"python-calamine"} <= _declared()["test"]
+
+
+def test_formulas_are_parsed_by_one_module_and_their_parser_is_an_extra() -> None:
+    assert {name.split(".")[0] for name in _imported(FORMULAS)} == {"formulaic"}
+    assert _declared()["formula"] == {"formulaic"} <= _declared()["test"]
 
 
 def test_plots_are_made_by_one_module_and_frames_of_pandas_by_two() -> None:

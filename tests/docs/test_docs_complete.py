@@ -20,12 +20,10 @@ from solvers.losses import Loss
 from solvers.methods import Method
 from solvers.preparation import AskedPreparation
 from solvers.regularizers import Regularizer
-from solvers.selection import Auto
 from solvers.statistics import AnyStatistic
 
 DOCS = Path(__file__).parents[2] / "docs"
 UNIONS = {
-    "method": (Auto, *get_args(Method)),
     "loss": get_args(Loss),
     "regularizer": get_args(Regularizer),
     "domain": get_args(Domain),
@@ -69,22 +67,23 @@ def test_every_reason_not_to_be_ready_has_its_row_and_no_row_is_left_over() -> N
 
 @pytest.mark.parametrize("part", UNIONS)
 def test_every_name_of_a_union_is_in_its_row(part: str) -> None:
-    rows = {row[0]: row[1] for row in _rows("http.md", 2)}
+    rows = {row[0]: row[1] for row in _rows("jobs.md", 3)}
     named = set(re.findall(r"`(\w+)`", rows[f"`{part}`"]))
-    assert named == {_name(member) for member in UNIONS[part]}, f"docs/http.md needs each name in the row `{part}`"
+    assert named == {_name(member) for member in UNIONS[part]}, f"docs/jobs.md needs each name in the row `{part}`"
     assert part in JobRequest.model_fields
 
 
-@pytest.mark.parametrize("method", UNIONS["method"], ids=lambda method: method.__name__)
-def test_every_method_has_its_line(method: type) -> None:
-    line = f"- `{_name(method)}`: "
-    assert f"\n{line}" in (DOCS / "http.md").read_text(), f"docs/http.md needs a line that begins with {line}"
+@pytest.mark.parametrize("method", get_args(Method), ids=lambda method: method.__name__)
+def test_every_method_has_its_row(method: type) -> None:
+    compared = (DOCS / "methods/README.md").read_text().partition("\n## Compare\n")[2].partition("\n## ")[0]
+    row = "| [`{0}`]({0}.md) | ".format(_name(method))
+    assert row in compared, f"docs/methods/README.md needs a row that begins with {row}"
 
 
 @pytest.mark.parametrize("statistic", get_args(AnyStatistic), ids=lambda statistic: statistic.__name__)
-def test_every_statistic_has_its_line(statistic: type) -> None:
-    section = (DOCS / "http.md").read_text().partition("\n## Statistics\n")[2].partition("\n## Evaluations\n")[0]
-    assert f"`{_name(statistic)}`" in section, "docs/http.md needs a line for it under Statistics"
+def test_every_statistic_has_its_row(statistic: type) -> None:
+    name = _name(statistic)
+    assert name == "profile" or f"\n| `{name}` | " in (DOCS / "jobs.md").read_text(), "docs/jobs.md needs a row for it"
 
 
 def _name(member: Any) -> str:

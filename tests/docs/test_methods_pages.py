@@ -27,6 +27,10 @@ def test_a_page_is_as_it_is_written(name: str) -> None:
     assert f"]({name}.md)" in (FOLDER / "README.md").read_text()
 
 
+def test_the_comparison_is_as_it_is_written() -> None:
+    assert methods.SUMMARY.read_text() == methods.summary()
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_a_picture_is_of_what_is_committed(name: str) -> None:
     drawn = PICTURES[name]

@@ -48,6 +48,7 @@ PAGES: tuple[str, ...] = (
     "docs/how-to/steward.md",
     "docs/how-to/tuning.md",
     "docs/http.md",
+    "docs/jobs.md",
     "docs/limits.md",
     "docs/methods/ada_ssp.md",
     "docs/methods/adaptive_gd.md",

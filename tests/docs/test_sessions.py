@@ -26,9 +26,10 @@ from tests.support.session import Session
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 SHOWN: dict[str, Any] = {
+    "datasets.md": DatasetSpec,
     "errors.md": ProblemDetails,
     "files.md": DatasetSpec,
-    "http.md": JobRequest | StatisticRequest | TuningRequest | EvaluationBody,
+    "jobs.md": JobRequest | StatisticRequest | TuningRequest | EvaluationBody,
     "webhooks.md": WebhookEvent,
 }
 PYTHON = blocks(DOCS / "python.md", "python")

@@ -100,7 +100,9 @@ def test_commands_of_a_session_keep_their_here_documents() -> None:
 
 
 def test_the_search_prefers_user_pages() -> None:
-    assert search_options("how-to/analyst.md")["boost"] > search_options("proofs/filter.md")["boost"]
+    boosts = [search_options(page)["boost"] for page in ("concepts.md", "how-to/analyst.md", "reviewing.md")]
+    assert boosts == sorted(set(boosts), reverse=True)
+    assert search_options("proofs/filter.md") == search_options("reference/http.md") == search_options("reviewing.md")
     assert search_options("source/app/main.py.md") == {"exclude": True}
     assert "exclude" not in search_options("source/CONTRIBUTING.md")
 

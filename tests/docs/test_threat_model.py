@@ -1,21 +1,19 @@
-"""The threat model names a test for every threat, and no test that is not there."""
+"""Every threat of the threat model has code that enforces its protection, and tests, and all of them exist."""
 
 import ast
-import re
 from functools import cache
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "threat-model.md").read_text()
-NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::([\w:]+)`", PAGE)))
+from tests.support.threats import GUARDS, MODEL, PAGE, ROOT, page, threats
+
+NAMED = sorted({tuple(test.split("::", 1)) for guard in GUARDS.values() for test in guard.tests})
 
 
 @cache
 def _tests(file: str) -> frozenset[str]:
     """`test_it`, and `TestThem::test_it`."""
-    body = ast.parse((ROOT / file).read_text()).body
+    body = ast.parse((ROOT / "tests" / file).read_text()).body
     classes = [node for node in body if isinstance(node, ast.ClassDef)]
     alone = [node.name for node in body if isinstance(node, ast.FunctionDef)]
     return frozenset(
@@ -29,14 +27,20 @@ def test_what_guards_is_there(file: str, name: str) -> None:
     assert name.rpartition("::")[2].startswith("test_")
 
 
-def test_every_threat_names_what_guards_it() -> None:
-    tables = [part.split("| --- | --- | --- |\n")[1].split("\n\n")[0] for part in PAGE.split("| threat |")[1:]]
-    threats = [line.split("|") for table in tables for line in table.splitlines()]
-    assert len(threats) > 45
-    assert all(len(cells) == 5 and "`tests/" in cells[3] for cells in threats)
+def test_every_threat_has_code_and_tests() -> None:
+    assert list(threats()) == list(GUARDS)
+    assert len(GUARDS) > 70
+    assert all(guard.tests and guard.places for guard in GUARDS.values())
+    assert [place for guard in GUARDS.values() for place in guard.places if not (ROOT / place).exists()] == []
 
 
-def test_what_is_left_is_said() -> None:
-    left = PAGE[PAGE.index("## What is left") :]
+def test_the_page_of_tests_is_as_it_is_written() -> None:
+    """`python -m tests.support.review` writes it."""
+    assert PAGE.read_text() == page()
+
+
+def test_remaining_risks_are_stated() -> None:
+    text = MODEL.read_text()
+    left = text[text.index("## Remaining risks") :]
     for word in ("root", "memory", "grid of times", "receipt", "Sign-on", "entry numbers", "TLS"):
         assert word in left

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from app.cli.fit import _declared, _usual
+from app.cli.fit import _usual
+from app.cli.specs import read_spec
 from app.http.lists import Paging
 from app.persistence.session import Database
 from app.settings import Settings
@@ -86,19 +87,19 @@ def test_what_has_no_header_has_no_template(people: Path, fit: Fit, content: byt
 
 def test_a_schema_may_be_a_spec_with_a_budget_or_without_one(people: Path) -> None:
     path = people.parent / "schema.json"
-    assert [column.name for column in _declared(path).columns] == ["age", "sex", "income"]
+    assert [column.name for column in read_spec(path)[0].columns] == ["age", "sex", "income"]
     for budget in (None, {"epsilon": 0.75, "delta": 1e-7}):
         path.write_text(json.dumps({"columns": SCHEMA} | ({"budget": budget} if budget else {})))
-        declared = _declared(path)
+        declared, has_budget = read_spec(path)
         assert [column.name for column in declared.columns] == ["age", "sex", "income"]
-        found = declared.budget and {"epsilon": declared.budget.epsilon, "delta": declared.budget.delta}
-        assert found == budget
+        stated = {"epsilon": declared.budget.epsilon, "delta": declared.budget.delta} if has_budget else None
+        assert stated == budget
 
 
 def test_parquet_has_a_header_and_a_count_too(people: Path) -> None:
     path = people.with_suffix(".parquet")
     pq.write_table(pa.table({"age": [1, 2, 3], "income": ["low", "high", "low"]}), path)
-    declared = _declared(people.parent / "schema.json")
+    declared, _ = read_spec(people.parent / "schema.json")
     assert header(path) == ["age", "income"]
     reading = Reading(declared.columns, declared.dialect)
     assert (count(path, reading), count(people, reading)) == (3, 1500)
@@ -108,13 +109,13 @@ def test_parquet_has_a_header_and_a_count_too(people: Path) -> None:
 @pytest.mark.parametrize("packed", [False, True])
 def test_the_default_delta_follows_from_the_number_of_records(people: Path, ends: str, packed: bool) -> None:
     """delta is min(1e-6, 1/(10 n)): 1e-6 for up to 100,000 records, however many those are."""
-    declared = _declared(people.parent / "schema.json")
+    declared, _ = read_spec(people.parent / "schema.json")
     for rows, delta in ((10, 1e-6), (125_000, 8e-7)):
         path = people.with_suffix(".csv.gz" if packed else ".many.csv")
         text = ends.join(["age,sex,income", *["30,female,low"] * rows]).encode()
         path.write_bytes(gzip.compress(text, 1) if packed else text)
         assert _usual(path, declared) == pytest.approx(delta, rel=1e-12)
-    declared.reading["dialect"] = Dialect(encoding="utf-16")
+    declared = declared.model_copy(update={"dialect": Dialect(encoding="utf-16")})
     path.write_bytes((ends.join(["age,sex,income", *["30,female,low"] * 125_000])).encode("utf-16"))
     assert _usual(path, declared) == pytest.approx(8e-7, rel=1e-12)
 

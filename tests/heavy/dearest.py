@@ -1,4 +1,4 @@
-"""The dearest legal request of every route that an analyst may call: what `tests.heavy.attack` sends."""
+"""The costliest permitted request of every route that an analyst may call, for `tests.heavy.attack`."""
 
 import json
 import time
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import cycle
+from random import Random
 from typing import Any
 from urllib.parse import quote
 
@@ -25,6 +26,8 @@ from tests.support.service import JOB, SPEC, people
 
 COLUMNS, MOST_COVARIANCES, LISTED_JOBS = 4000, 512, 500
 NAMES = tuple(f"a column with a name of some length, number {number}" for number in range(COLUMNS))
+TABLE_COLUMNS, TABLE_GROUPS, TABLE_ROWS = 16, 127, 8_000  # the most groups, and the most descriptions of them
+REGRESSION_COLUMNS = 200  # one of them the target
 BUDGET = {"epsilon": 100.0, "delta": 1e-6}
 _PREPARING = 6  # connections that submit the jobs to be listed
 _WAIT = 600.0  # seconds for the jobs whose releases are requested
@@ -37,7 +40,7 @@ class Facts:
     Parameters
     ----------
     token : the analyst's
-    people, wide, census : datasets: of 20,000 rows, of 4,000 columns, and with a holdout set
+    people, wide, census, grouped : datasets: of 20,000 rows, of 4,000 columns, with a holdout set, and with many groups
     jobs : finished jobs of the analyst, by the kind of their release
     receipt : of the largest release
     webhook : of the analyst
@@ -47,6 +50,7 @@ class Facts:
     people: str
     wide: str
     census: str
+    grouped: str
     jobs: dict[str, str]
     receipt: dict[str, Any]
     webhook: str
@@ -81,6 +85,7 @@ def prepare(server: Server) -> Facts:
     made = {"people": server.upload(SPEC | {"budget": BUDGET}, people(20_000))}
     made["wide"] = server.upload(_wide_spec(), _wide_file())
     made["census"] = server.upload(SPEC | {"name": "census", "holdout": 0.2, "budget": BUDGET}, people(2_000, 7))
+    made["grouped"] = server.upload(_grouped_spec(), _grouped_file())
     sample: dict[str, Any] = {"content": people(1000, 3), "params": {"published": "last year's file"}}
     headers = {"Content-Type": "application/octet-stream"}
     server.client.put(f"/v1/datasets/{made['people']}/sample", headers=headers, **sample).raise_for_status()
@@ -122,6 +127,8 @@ def _released(server: Server, made: dict[str, str]) -> dict[str, str]:
         "profile": ("/v1/statistics", {"dataset": wide, "method": {"name": "profile"}, "privacy": {"epsilon": 5.0}}),
         "model": ("/v1/jobs", {"dataset": wide, "target": NAMES[0], "privacy": {"epsilon": 5.0}}),
         "trained": ("/v1/jobs", JOB | {"dataset": census, "privacy": {"epsilon": 5.0}}),
+        "table1": ("/v1/statistics", _table1(made["grouped"]) | {"privacy": {"epsilon": 5.0}}),
+        "regression": ("/v1/jobs", _regression(made["grouped"]) | {"privacy": {"epsilon": 50.0}}),
     }
     jobs = {}
     for kind, (path, body) in bodies.items():
@@ -146,6 +153,43 @@ def _wide_file() -> bytes:
     header = ",".join(f'"{name}"' for name in NAMES)
     lines = (",".join(str((row * 7 + column) % 101) for column in range(COLUMNS)) for row in range(200))
     return "\n".join([header, *lines, ""]).encode()
+
+
+def _grouped_spec() -> dict[str, Any]:
+    columns: list[dict[str, Any]] = [
+        {"name": name, "type": "number", "lower": 0, "upper": 100} for name in NAMES[:REGRESSION_COLUMNS]
+    ]
+    group = {"name": "group", "type": "category", "categories": [f"g{number}" for number in range(TABLE_GROUPS)]}
+    return {"name": "grouped", "columns": [*columns, group], "budget": BUDGET}
+
+
+def _grouped_file() -> bytes:
+    header = ",".join([*(f'"{name}"' for name in NAMES[:REGRESSION_COLUMNS]), "group"])
+    random = Random(1)
+    lines = (
+        ",".join([*(str(random.randrange(101)) for _ in range(REGRESSION_COLUMNS)), f"g{row % TABLE_GROUPS}"])
+        for row in range(TABLE_ROWS)
+    )
+    return "\n".join([header, *lines, ""]).encode()
+
+
+def _table1(dataset: str) -> dict[str, Any]:
+    return {
+        "dataset": dataset,
+        "columns": NAMES[:TABLE_COLUMNS],
+        "by": ["group"],
+        "method": {"name": "table1"},
+    }
+
+
+def _regression(dataset: str) -> dict[str, Any]:
+    return {
+        "dataset": dataset,
+        "target": NAMES[0],
+        "features": NAMES[1:REGRESSION_COLUMNS],
+        "loss": {"name": "squared"},
+        "inference": True,
+    }
 
 
 def requests(facts: Facts, routes_wanted: list[tuple[str, str]]) -> Iterator[Sent]:
@@ -180,8 +224,10 @@ def _reading(facts: Facts) -> dict[tuple[str, str], Maker]:
         ("GET", "/v1/jobs"): _get(f"/v1/jobs?limit={LISTED_JOBS}"),
         ("GET", "/v1/jobs/{job_id}"): _get(f"/v1/jobs/{jobs['model']}"),
         ("GET", "/v1/jobs/{job_id}/events"): _get(f"/v1/jobs/{jobs['model']}/events"),
-        ("GET", "/v1/jobs/{job_id}/model"): _get(f"/v1/jobs/{jobs['model']}/model"),
-        ("GET", "/v1/jobs/{job_id}/statistic"): _get(f"/v1/jobs/{jobs['statistic']}/statistic"),
+        ("GET", "/v1/jobs/{job_id}/model"): _get(f"/v1/jobs/{jobs['regression']}/model"),
+        ("GET", "/v1/jobs/{job_id}/statistic"): lambda n: _get(
+            f"/v1/jobs/{jobs[('statistic', 'table1')[n % 2]]}/statistic"
+        )(n),
         ("GET", "/v1/jobs/{job_id}/evaluation"): _get(f"/v1/jobs/{jobs['evaluation']}/evaluation"),
         ("GET", "/v1/jobs/{job_id}/profile"): _get(f"/v1/jobs/{jobs['profile']}/profile"),
         ("GET", "/v1/jobs/{job_id}/receipt"): _get(f"/v1/jobs/{jobs['statistic']}/receipt"),
@@ -203,14 +249,16 @@ def _asking(facts: Facts) -> dict[tuple[str, str], Maker]:
     """Bodies of 1 MiB, each of another price."""
     wide_job = {"dataset": facts.wide, "target": NAMES[0], "features": NAMES[1:]}
     covariance = {"dataset": facts.wide, "columns": NAMES[:MOST_COVARIANCES], "method": {"name": "covariance"}}
+    priced = (wide_job, covariance, _table1(facts.grouped))
+    statistics = (covariance, _table1(facts.grouped))
     tuning = JOB | {"dataset": facts.people, "candidates": [{"method": {"name": "dp_gd"}}] * 16}
     forecast = {"dataset": facts.people, "target": "income"}  # of more runs it would take more than a forecast may
     evaluation = f"/v1/models/{facts.jobs['trained']}/evaluations"
     calibration = {"mechanism": {"name": "poisson_gaussian", "rate": 1e-3}, "count": 10_000, "delta": 1e-6}
     return {
-        ("POST", "/v1/quotes"): lambda n: _post("/v1/quotes", (wide_job, covariance)[n % 2] | _privacy(n)),
+        ("POST", "/v1/quotes"): lambda n: _post("/v1/quotes", priced[n % len(priced)] | _privacy(n)),
         ("POST", "/v1/jobs"): lambda n: _post("/v1/jobs", wide_job | _privacy(n)),
-        ("POST", "/v1/statistics"): lambda n: _post("/v1/statistics", covariance | _privacy(n)),
+        ("POST", "/v1/statistics"): lambda n: _post("/v1/statistics", statistics[n % 2] | _privacy(n)),
         ("POST", "/v1/tunings"): lambda n: _post("/v1/tunings", tuning | _privacy(n)),
         ("POST", "/v1/models/{job_id}/evaluations"): lambda n: _post(evaluation, _privacy(n)),
         ("POST", "/v1/forecasts"): lambda n: _post("/v1/forecasts", forecast | {"twin": n}),

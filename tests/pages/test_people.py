@@ -186,24 +186,29 @@ def test_the_format_and_the_types_are_guessed_and_a_correction_is_kept(visitor: 
     """The header is read again if the format is corrected; a column with a bound stays."""
     page = visitor.page
     page.goto("/pages/upload")
-    (tmp_path / "klinik.csv").write_bytes("Alter;Größe;Geschlecht;Tag\r\n71;1,7;w;31.1.2025\r\n".encode("latin-1"))
+    lines = ("Alter;Größe;Geschlecht;Tag;Kosten", "71;1,7;w;31.1.2025;NA", "9;1;m;NA;1.200,50")
+    (tmp_path / "klinik.csv").write_bytes("\r\n".join(lines).encode("latin-1"))
     page.get_by_label("File (CSV").set_input_files(tmp_path / "klinik.csv")
     legends = page.locator("#columns legend")
-    expect(legends).to_have_text(["Column 1: Alter", "Column 2: Größe", "Column 3: Geschlecht", "Column 4: Tag"])
+    names = ["Alter", "Größe", "Geschlecht", "Tag", "Kosten"]
+    expect(legends).to_have_text([f"Column {index}: {name}" for index, name in enumerate(names, 1)])
     declared = json.loads(page.get_by_label("Declaration, as JSON").input_value())
     assert declared["dialect"] == {
         "delimiter": ";",
         "encoding": "latin-1",
         "decimal": ",",
+        "thousands": ".",
+        "nulls": ["NA"],
         "date_format": "%d.%m.%Y",
     }
-    assert [column["type"] for column in declared["columns"]] == ["number", "number", "category", "number"]
+    types = [column["type"] for column in declared["columns"]]
+    assert types == ["number", "number", "category", "number", "number"]
     assert declared["columns"][3]["date"] == "days"
     page.get_by_role("group", name="Column 1").get_by_label("Lower").fill("18")
     page.locator("summary", has_text="File format").click()
     page.get_by_label("Delimiter").fill("|")
     page.get_by_label("Delimiter").blur()
-    expect(legends).to_have_text(["Column 1: Alter", "Column 2: Alter;Größe;Geschlecht;Tag"])
+    expect(legends).to_have_text(["Column 1: Alter", "Column 2: Alter;Größe;Geschlecht;Tag;Kosten"])
     page.get_by_label("Delimiter").fill("\\t")
     tabs = {"name": "tabs.tsv", "mimeType": "text/plain", "buffer": b"ward\tstay\nA\t3\n"}
     page.get_by_label("File (CSV").set_input_files(tabs)  # type: ignore[arg-type]
@@ -446,11 +451,11 @@ def test_a_statistic_is_shown_with_what_its_noise_hides(visitor: Visitor, datase
     expect(page.get_by_role("status")).to_contain_text("Completed")
     expect(page.get_by_role("row", name=re.compile("^m "))).to_be_visible()
     page.goto(f"/pages/datasets/{dataset}")
-    expect(page.get_by_role("region", name="Shares by method")).to_contain_text("counts")
+    expect(page.get_by_role("region", name="Prices by method")).to_contain_text("counts")
     expect(page.get_by_role("region", name="Shares by analyst")).to_contain_text("bootstrap")
     visitor.check()
     page.get_by_role("link", name="Jobs", exact=True).click()
-    expect(page.get_by_role("region", name="Jobs")).to_contain_text("counts")
+    expect(page.get_by_role("region", name="Jobs")).to_contain_text("Counts of sex")
     visitor.check()
 
 

@@ -8,22 +8,21 @@ are worth.
 import math
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 import pytest
 
 from accounting import Privacy
 from accounting.noise import Noise
-from accounting.plan import Plan
+from accounting.plan import Plan, PlannedQuery
 from accounting.privacy import REPLACE_ONE, Relation, Unit, sensitivity_factor
 from solvers import plan as plan_of
-from solvers.audit import standardised
 from solvers.audit.attack import Attack, halved
 from solvers.audit.bounds import Scores
 from solvers.audit.cases import Case, attacked
-from solvers.audit.counting import CountingAttacker
+from solvers.audit.gaussian import ExactMeter, GaussianAttacker
 from solvers.audit.neighbors import Row, neighbor
-from solvers.audit.standardised import StandardisedAttacker, in_frame, limited
 from solvers.columns import Columns
 from solvers.data_access.counting import CountingOracle
 from solvers.data_access.moment_sums import Limited, Residuals
@@ -34,12 +33,14 @@ from solvers.frame import Frame
 from solvers.losses import Logistic, Loss, Softmax, Squared
 from solvers.methods import AdaptiveGd, DpGd
 from solvers.moment_bounds import MOMENTS
+from solvers.oracles import Counting
 from solvers.preparation import ByProfile
 from solvers.preparation.moments import Moments
 from solvers.problem import Problem, Vector
 from solvers.solve import Quote
 from solvers.statistics import Profile
 from tests.support.audit import beyond, sources, violates
+from tests.support.standardised import limited
 
 RUNS = 300
 PRIVACY = Privacy(6.0, 1e-5)
@@ -86,19 +87,27 @@ every = pytest.mark.parametrize("name", PAIRS)
 def test_a_pair_moves_its_answer_as_far_as_noise_is_made_for_and_none_farther(
     name: str, relation: Relation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of exact values, as the attacker has them: shares of what the planned noise hides."""
-    shares: defaultdict[str, list[float]] = defaultdict(list)
-    scored = StandardisedAttacker._scored
+    """The attacker's exact values, which alternate between both datasets, as shares of what the planned noise hides."""
+    values: defaultdict[str, list[Vector]] = defaultdict(list)
+    bounds: defaultdict[str, list[float]] = defaultdict(list)
+    perturb = ExactMeter.perturb
 
-    def measured(attacker: StandardisedAttacker, query: str, answer: Vector, means: list[Vector], bound: float) -> None:
-        moved = float(np.linalg.norm(means[0] - means[1]))
-        shares[query].append(moved * CODED.n / (sensitivity_factor(relation) * bound))
-        scored(attacker, query, answer, means, bound)
+    def measured(meter: ExactMeter, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
+        values[planned.name].append(value)
+        bounds[planned.name].append(bound)
+        return perturb(meter, planned, value, bound)
 
-    monkeypatch.setattr(standardised.StandardisedAttacker, "_scored", measured)
+    monkeypatch.setattr(ExactMeter, "perturb", measured)
     plan, attack = attacked(PAIRS[name].case(relation), PRIVACY, relation)
     attack(plan, 5, sources(2))
-    assert set(shares) == {query.name for query in plan.queries}
+    assert set(values) == {query.name for query in plan.queries}
+    shares = {
+        query: [
+            float(np.linalg.norm(one - two)) / (sensitivity_factor(relation) * bound)
+            for one, two, bound in zip(own[::2], own[1::2], bounds[query][::2], strict=True)
+        ]
+        for query, own in values.items()
+    }
     assert all(share <= 1 + 1e-9 for found in shares.values() for share in found)
     if relation == REPLACE_ONE:
         assert np.mean(shares[name.split("-")[0]]) >= PAIRS[name].share
@@ -159,12 +168,12 @@ def test_a_profile_and_a_job_by_it_keep_the_sum_of_their_promises() -> None:
     def scored(which: int, noisy: Plan, noise: Noise) -> float:
         mine, rest = split(noisy, {query.name for query in released.queries})
         first, counted = split(mine, MOMENTS)
-        door = StandardisedOracle(CODED, pair[which], first, noise)
-        told = StandardisedAttacker(door, CODED, first, *pair)
-        counting = CountingAttacker(
-            CountingOracle(door, CODED, pair[which], counted, noise), told, CODED, counted, *pair
+        oracles = (
+            CountingOracle(StandardisedOracle(CODED, own, first, noise), CODED, own, counted, noise)
+            for own in (pair[which], *pair)
         )
-        moments, _, _ = statistic.unpack(CODED, statistic.run(counting, CODED))
+        counting = GaussianAttacker(*oracles)
+        moments, _, _ = statistic.unpack(CODED, statistic.run(cast(Counting, counting), CODED))
         job = by(moments)
         attack = Attack(job.method, job.problem, rows, preparation=job.preparation)
         return counting.score + attack.score(which, rest, noise)
@@ -182,15 +191,15 @@ def test_a_profile_and_a_job_by_it_keep_the_sum_of_their_promises() -> None:
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Softmax(3), Squared()], ids=lambda loss: str(loss.name))
-def test_what_the_attacker_expects_of_a_limited_gradient_is_what_the_oracle_adds_up(loss: Loss) -> None:
-    """The attacker's NumPy against the compiled loops, of one row among zeros; 1e-9 is far above either's rounding."""
+def test_a_sum_of_limited_gradients_is_the_sum_that_numpy_computes(loss: Loss) -> None:
+    """NumPy against the compiled loops, of one row among zeros; 1e-9 is far above either's rounding."""
     problem, rng = replace(CODED, loss=loss), np.random.default_rng(3)
     for _ in range(20):
         row = Row(np.append(rng.uniform(-1, 1, 2), 1.0), float(rng.integers(max(loss.outputs, 2))))
         data = neighbor(problem, row, 3)
         frame = Frame(rng.uniform(-0.5, 0.5, 2), rng.uniform(0.1, 5, 2), 0.3)
         W, limit = rng.normal(size=(loss.outputs, 3)), float(rng.uniform(0.01, 2))
-        z = in_frame(rows_of(data), frame)
+        z = frame.rows(rows_of(data))
         t = limited(loss, z @ W.T, data.y, limit / np.linalg.norm(z, axis=1))
         np.testing.assert_allclose(data.total(Limited(frame, W, limit)), t.T @ z, rtol=1e-9, atol=1e-9)
         assert (np.linalg.norm(t, axis=1) * np.linalg.norm(z, axis=1) <= limit * (1 + 1e-9)).all()

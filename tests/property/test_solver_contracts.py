@@ -31,14 +31,7 @@ from tests.support.runs import asked
 from tests.support.seeded import SeededBits
 
 Vector = NDArray[np.float64]
-SCALAR: list[Logistic | Squared | HuberHinge | Quantile] = [
-    Logistic(),
-    Squared(),
-    Squared(0.2),
-    HuberHinge(0.1),
-    Quantile(0.9, 0.2),
-]
-LOSSES: list[Loss] = [*SCALAR, Softmax(3)]
+LOSSES: list[Loss] = [Logistic(), Squared(), Squared(0.2), HuberHinge(0.1), Quantile(0.9, 0.2), Softmax(3)]
 REGULARIZERS: list[Regularizer] = every(Regularizer, L2(0.0), L2(0.3), L1(0.1), ElasticNet(0.1, 0.3))
 DOMAINS: list[Domain] = every(Domain, L2Ball(1e-3), L2Ball(2.0), L1Ball(2.0), LinfBall(2.0))
 KINDS = ["plain", "one class", "constant columns", "zeros", "absurd", "all broken"]
@@ -54,8 +47,6 @@ METHODS: list[Method] = [
     NoisyMirrorDescent(passes=2, batch=3, form="ordered"),
 ]
 
-coordinates = st.floats(-1e6, 1e6, allow_nan=False)
-vectors = st.lists(coordinates, min_size=3, max_size=3).map(np.array)
 strengths = st.floats(0, 1e6)
 regularizers = st.one_of(
     st.just(NoRegularizer()), strengths.map(L2), strengths.map(L1), st.builds(ElasticNet, strengths, strengths)
@@ -70,35 +61,6 @@ classes = st.sampled_from([0.0, 1.0, 2.0])
 
 def near(a: float, b: float) -> bool:
     return a <= b + 1e-9 * (1 + abs(b))
-
-
-@pytest.mark.slow
-@given(regularizers, vectors, vectors, steps)
-def test_prox_is_non_expansive_and_optimal(r: Regularizer, w: Vector, v: Vector, step: float) -> None:
-    p, q = r.prox(w, step), r.prox(v, step)
-    assert near(float(np.linalg.norm(p - q)), float(np.linalg.norm(w - v)))
-    for other in (w, v, np.zeros(3), p * 1.001):
-        here = step * r.value(p) + float((p - w) @ (p - w)) / 2
-        assert near(here, step * r.value(other) + float((other - w) @ (other - w)) / 2)
-
-
-@pytest.mark.slow
-@given(domains, vectors, vectors)
-def test_projection_laws(c: Domain, w: Vector, v: Vector) -> None:
-    p, q = c.project(w), c.project(v)
-    assert near(float(np.linalg.norm(p - c.project(-p))), c.diameter(3))  # of a ball that is -p itself
-    largest = 1 + float(np.abs(w).max())
-    assert np.allclose(c.project(p), p, rtol=0, atol=1e-12 * largest)  # a few roundings of what was projected
-    assert near(float(np.linalg.norm(p - q)), float(np.linalg.norm(w - v)))
-    assert near(float((w - p) @ (q - p)), 1e-9 * (1 + float(np.linalg.norm(w) * np.linalg.norm(q - p))))
-
-
-@given(st.sampled_from(SCALAR), st.floats(-1e9, 1e9), st.floats(-1e9, 1e9), st.floats(-5, 5))
-def test_slopes_obey_their_bounds_and_rise(loss: Loss, a: float, b: float, y: float) -> None:
-    target = loss.targets(np.array([y, y]))
-    low, high = loss.slope(np.array([min(a, b), max(a, b)]), target)
-    assert -loss.slope_bound <= low <= high <= loss.slope_bound
-    assert high - low <= loss.curvature_bound * abs(a - b) * (1 + 1e-9) + 1e-9 * loss.slope_bound
 
 
 @pytest.mark.slow
@@ -239,7 +201,7 @@ def test_a_plan_without_the_last_answer_stops_every_method(method: Method) -> No
 @given(
     epsilon=st.floats(1e-3, 100),
     delta=st.floats(1e-12, 1e-2),
-    n=st.integers(1, 10**9),
+    n=st.integers(1, 10**10),
     d=st.integers(1, 5000),
     data=st.data(),
 )
@@ -260,4 +222,4 @@ def test_resolving_is_final_and_in_range(
     assert 0 < resolved.step * problem.L <= 1 + 1e-12
     assert 0 < resolved.gradient_evaluations(problem) < math.inf
     for query in resolved.queries(problem):
-        assert query.count <= 5000
+        assert 1 <= query.count <= 5000

@@ -196,18 +196,3 @@ def test_who_and_what_is_not_there_is_not_found(shared: Service) -> None:
             body = {"json": {"share": 0.5}} if method == "PUT" else {}
             assert shared.call("steward", method, f"/v1/datasets/{path}", **body).status_code == 404
     assert shared.call("steward", "GET", "/v1/datasets/ds_none/allotments").status_code == 404
-
-
-def test_they_are_listed_page_by_page(service: Service) -> None:
-    dataset = service.dataset()
-    names = [f"analyst {number}" for number in range(5)]
-    for name in names:
-        service.analyst(name)
-        assert _allot(service, dataset, name, share=0.9).status_code == 200
-    seen: list[str] = []
-    query: dict[str, Any] = {"limit": 2}
-    while query:
-        page = service.call("steward", "GET", f"/v1/datasets/{dataset}/allotments", params=query).json()
-        seen += [allotment["analyst"] for allotment in page["items"]]
-        query = {"limit": 2, "cursor": page["next"]} if page["next"] else {}
-    assert sorted(seen) == names

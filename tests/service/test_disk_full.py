@@ -17,7 +17,7 @@ from app.worker.dispatcher import Dispatcher
 from tests.support.inline_engine import InlineEngine
 from tests.support.patience import PATIENCE
 from tests.support.service import JOB, SPEC, Service, people
-from tests.support.world import World, run_out
+from tests.support.world import World, finish_attempts, run_out
 
 
 class Disk:
@@ -116,7 +116,7 @@ def test_an_attempt_without_room_is_tried_again_later_however_often(
         for attempt, rest in enumerate(rests, start=1):
             dispatcher.step()
             assert engine.submitted[-1] == (job, attempt)
-            dispatcher._running[0].handle._thread.join(PATIENCE)  # type: ignore[attr-defined]
+            finish_attempts(dispatcher)
             dispatcher.step()
             assert (world.job(job).state, dispatcher.without_room()) == ("running", [job])
             world.clock.pass_(rest - 1.0)
@@ -166,7 +166,7 @@ def test_a_job_without_room_holds_up_nobody(tmp_path: Path, monkeypatch: pytest.
     with monkeypatch.context() as patch:
         patch.setattr(execute, "_run", _no_room)
         dispatcher.step()
-        dispatcher._running[0].handle._thread.join(PATIENCE)  # type: ignore[attr-defined]
+        finish_attempts(dispatcher)
     small = world.submit(dataset).id
     dispatcher.step()
     run_out(world, dispatcher, 10.0)

@@ -11,43 +11,12 @@ from httpx import Response
 
 from tests.support.service import JOB, SPEC, Service, people
 
-# Each text stands where a JSON document has a number.
-NOT_NUMBERS = ["NaN", "Infinity", "-Infinity", "nan", "+1", "0x1p-1", "1e", "1_0", "٣"]
-WRONG_TYPES = [
-    '"0.5"',
-    '"NaN"',
-    '"Infinity"',
-    '"-Infinity"',
-    '"0"',
-    '"5e-324"',
-    '"1e308"',
-    '""',
-    "true",
-    "false",
-    "[0.5]",
-    "{}",
-]
-OVERFLOWING = ["1e999", "-1e999", "1" + "0" * 400]
-NEGATIVE = ["-1", "-1e-9", "-5e-324", "-1e308"]
-EPSILONS = [
-    *NEGATIVE,
-    "0",
-    "0.0",
-    "-0.0",
-    "5e-324",
-    "1e-310",
-    "1e-400",
-    "0.000999",
-    "100.001",
-    "1e308",
-    "1" + "0" * 300,
-]
-DELTAS = [*NEGATIVE, "5e-324", "1e-310", "9e-13", "0.0101", "0.5", "1", "1e308", "1" + "0" * 300]
+# Each text stands where a JSON document has a number. tests/unit/app/test_wire_body.py tries many more.
 VALUES = [
-    *(("epsilon", text, {"invalid_request"}) for text in (*NOT_NUMBERS, *WRONG_TYPES, "null")),
-    *(("delta", text, {"invalid_request"}) for text in (*NOT_NUMBERS, *WRONG_TYPES)),
-    *(("epsilon", text, {"out_of_range"}) for text in (*OVERFLOWING, *EPSILONS)),
-    *(("delta", text, {"out_of_range"}) for text in (*OVERFLOWING, *DELTAS)),
+    *(("epsilon", text, "invalid_request") for text in ("NaN", "-Infinity", "1_0", '"0.5"', "true", "null", "{}")),
+    *(("delta", text, "invalid_request") for text in ("NaN", "+1", '"0"', "false", "[0.5]")),
+    *(("epsilon", text, "out_of_range") for text in ("1e999", "-1", "0", "5e-324", "0.000999", "100.001")),
+    *(("delta", text, "out_of_range") for text in ("-1e999", "-5e-324", "9e-13", "0.0101", "1")),
 ]
 
 
@@ -92,16 +61,19 @@ def _post(service: Service, path: str, text: str, **headers: str) -> Response:
     return service.call("analyst", "POST", path, content=text.encode(), headers=given)
 
 
-PRICED = pytest.mark.parametrize("path", ["/v1/quotes", "/v1/jobs"])
+PATHS = ["/v1/quotes", "/v1/jobs"]
+PRICED = pytest.mark.parametrize("path", PATHS)
 
 
-@PRICED
-@pytest.mark.parametrize(("field", "text", "codes"), VALUES)
-def test_epsilon_and_delta_of_a_job(
-    shared: Service, dataset: str, path: str, field: str, text: str, codes: set[str]
+@pytest.mark.parametrize(("field", "text", "code"), VALUES)
+def test_epsilon_and_delta_of_a_job_and_of_a_budget(
+    shared: Service, dataset: str, field: str, text: str, code: str
 ) -> None:
     body = JOB | {"dataset": dataset, "privacy": {"epsilon": 0.5, "delta": 1e-7} | {field: "mark"}}
-    _problem(_post(shared, path, _replaced(body, "mark", text)), codes)
+    for path in PATHS:
+        _problem(_post(shared, path, _replaced(body, "mark", text)), {code})
+    spec = SPEC | {"name": "guarded", "budget": {"epsilon": 3.0, "delta": 1e-6} | {field: "mark"}}
+    _problem(shared.upload(_replaced(spec, "mark", text)), {code})
 
 
 @PRICED
@@ -115,12 +87,6 @@ def test_delta_above_the_datasets_or_zero_for_gaussian_noise_is_refused(
         _problem(response, {"out_of_range", "unsupported_combination", "method_filter_mismatch"})
 
 
-@pytest.mark.parametrize(("field", "text", "codes"), VALUES)
-def test_epsilon_and_delta_of_a_budget(shared: Service, field: str, text: str, codes: set[str]) -> None:
-    spec = SPEC | {"name": "guarded", "budget": {"epsilon": 3.0, "delta": 1e-6} | {field: "mark"}}
-    _problem(shared.upload(_replaced(spec, "mark", text)), codes)
-
-
 @pytest.mark.parametrize("kind", ["rdp", "gdp", "pure"])
 def test_delta_must_suit_the_filter(shared: Service, kind: str) -> None:
     delta = 1e-6 if kind == "pure" else 0.0
@@ -128,7 +94,6 @@ def test_delta_must_suit_the_filter(shared: Service, kind: str) -> None:
     _problem(shared.upload(spec), {"out_of_range"})
 
 
-@PRICED
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -146,16 +111,17 @@ def test_delta_must_suit_the_filter(shared: Service, kind: str) -> None:
         ("method", {"name": "dp_gd", "steps": 1.5}),
         ("method", {"name": "dp_svrg", "batch": 0}),
         ("method", {"name": "dp_svrg", "epochs": 10**18}),
+        ("method", {"name": "dp_svrg", "batch": 201_000}),
+        ("method", {"name": "dp_svrg", "batch": 2**53 + 1}),
+        ("method", {"name": "dp_svrg", "batch": 10**300}),
     ],
 )
-def test_other_numbers_out_of_range(shared: Service, dataset: str, path: str, field: str, value: Any) -> None:
-    body = JOB | {"dataset": dataset, field: value}
-    response = shared.call("analyst", "POST", path, json=body)
-    _problem(response, {"invalid_request", "out_of_range", "unsupported_combination"})
+def test_other_numbers_out_of_range(shared: Service, dataset: str, field: str, value: Any) -> None:
+    for path in PATHS:
+        response = shared.call("analyst", "POST", path, json=JOB | {"dataset": dataset, field: value})
+        _problem(response, {"invalid_request", "out_of_range", "unsupported_combination"})
 
 
-@PRICED
-@pytest.mark.parametrize("literal", ["NaN", "Infinity", "1e999"])
 @pytest.mark.parametrize(
     "change",
     [
@@ -165,14 +131,13 @@ def test_other_numbers_out_of_range(shared: Service, dataset: str, path: str, fi
         {"method": {"name": "dp_gd", "step": "mark"}},
     ],
 )
-def test_no_number_anywhere_may_be_not_finite(
-    shared: Service, dataset: str, path: str, change: Any, literal: str
-) -> None:
-    text = _replaced(JOB | {"dataset": dataset} | change, "mark", literal)
-    _problem(_post(shared, path, text), {"invalid_request", "out_of_range"})
+def test_no_number_anywhere_may_be_not_finite(shared: Service, dataset: str, change: Any) -> None:
+    for literal in ("NaN", "Infinity", "1e999"):
+        text = _replaced(JOB | {"dataset": dataset} | change, "mark", literal)
+        for path in PATHS:
+            _problem(_post(shared, path, text), {"invalid_request", "out_of_range"})
 
 
-@PRICED
 @pytest.mark.parametrize(
     "change",
     [
@@ -194,9 +159,13 @@ def test_no_number_anywhere_may_be_not_finite(
         {"noise_multiplier": 0.0},
     ],
 )
-def test_no_seed_and_no_unknown_field(shared: Service, dataset: str, path: str, change: Any) -> None:
-    body = JOB | {"dataset": dataset} | change
-    _problem(shared.call("analyst", "POST", path, json=body), {"invalid_request"})
+def test_no_seed_and_no_unknown_field(shared: Service, dataset: str, change: Any) -> None:
+    for path in PATHS:
+        _problem(shared.call("analyst", "POST", path, json=JOB | {"dataset": dataset} | change), {"invalid_request"})
+
+
+@PRICED
+def test_no_seed_in_the_query(shared: Service, dataset: str, path: str) -> None:
     seeded = shared.call("analyst", "POST", path, json=JOB | {"dataset": dataset}, params={"seed": "4711"})
     _problem(seeded, {"invalid_request"})
 
@@ -216,21 +185,18 @@ def test_an_unknown_field_is_named_and_its_value_is_not(
 ) -> None:
     response = shared.call("analyst", "POST", path, json=JOB | {"dataset": dataset} | change)
     _problem(response, {"invalid_request"})
-    told = {violation["where"]: violation["what"] for violation in response.json()["violations"]}
-    assert f"`{where.rpartition('.')[2]}`" in told[where]
-    assert "Known fields: " in told[where]
-    assert meant is None or f"Did you mean `{meant}`?" in told[where]
+    reasons = {violation["where"]: violation["what"] for violation in response.json()["violations"]}
+    assert meant is None or f"`{meant}`" in reasons[where]
 
 
 def test_an_unknown_query_parameter_is_named_and_its_value_is_not(shared: Service) -> None:
-    asked = [("limt", "4711"), ("\x1b[31m" + "x" * 5000, "4711"), ("order", "asc"), ("order", "desc")]
-    response = shared.call("analyst", "GET", "/v1/jobs", params=asked)
+    params = [("limt", "4711"), ("\x1b[31m" + "x" * 5000, "4711"), ("order", "asc"), ("order", "desc")]
+    response = shared.call("analyst", "GET", "/v1/jobs", params=params)
     _problem(response, {"invalid_request"})
-    told = {violation["where"]: violation["what"] for violation in response.json()["violations"]}
-    unknown, strange, twice = told
+    reasons = {violation["where"]: violation["what"] for violation in response.json()["violations"]}
+    unknown, strange, twice = reasons
     assert (unknown, twice) == ("query.limt", "query.order")
-    assert "Known query parameters: " in told[unknown]
-    assert "`limit`?" in told[unknown]
+    assert "`limit`" in reasons[unknown]
     assert (len(strange) < 80, strange.isprintable()) == (True, True)
 
 

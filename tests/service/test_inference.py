@@ -6,8 +6,18 @@ import numpy as np
 import pytest
 
 from app.pages.words import number
+from purse.estimators.declared import layout
 from purse.prediction import predict
+from purse.solved_tables import published, units
 from purse.wire.models import Model
+from solvers.inference import RegressionTableRun
+from solvers.inference.answers import Answers, Target
+from solvers.inference.coordinates import Stds
+from solvers.inference.table import Units, table
+from solvers.losses import Logistic, Squared
+from solvers.preparation.moments import Moments
+from solvers.problem import Problem
+from solvers.regularizers import NoRegularizer
 from tests.support.pages import visit
 from tests.support.service import SPEC, Service
 
@@ -75,6 +85,8 @@ def test_a_table_is_in_the_units_of_the_file(
     model, quote = released(shared, body(hospital, target=target))
     assert quote["expected_table"]["coefficients"] == 6  # age, smoker, two wards and "(other)" beside north, intercept
     assert 1 < quote["expected_table"]["width_ratio"] < 2
+    ratios = [at["width_ratio"] for at in quote["expected_table"]["at"] if at["width_ratio"] is not None]
+    assert ratios == sorted(ratios, reverse=True)
     rows = {row["term"]: row for row in model["table"]}
     assert list(rows) == ["age", "smoker", "ward = south", "ward = closed", "ward = (other)", "intercept"]
     for term, true in (truth | {"intercept": intercept}).items():
@@ -100,13 +112,49 @@ def test_a_table_is_in_the_units_of_the_file(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("target", ["readmitted", "stay"])
+def test_a_table_follows_from_its_published_answers_and_the_receipt(
+    shared: Service, hospital: str, target: str
+) -> None:
+    document, _ = released(shared, body(hospital, target=target))
+    model = Model.model_validate(document)
+    assert model.answers is not None
+    receipt = shared.call("analyst", "GET", f"/v1/jobs/{model.job}/receipt").json()["receipt"]
+    multipliers = {query["name"]: query["noise_multiplier"] for query in receipt["queries"]}
+    columns, loss = layout(model.features), Logistic() if target == "readmitted" else Squared()
+    facts = {"n": receipt["rows"], "d": columns.d, "row_norm": model.row_norm, "columns": columns}
+    problem = Problem(loss, NoRegularizer(), relation=receipt["neighbors"], **facts)
+    run = RegressionTableRun(**(receipt["method"] | {"references": tuple(receipt["method"]["references"])}))
+    given = model.answers
+    answers = Answers(
+        given.share,
+        Moments(tuple(given.center), tuple(given.variances), tuple(given.noise)),
+        Target(given.target_mean, given.target_scale, given.target_late_scale),
+        *map(np.array, (given.second_moments, given.point, given.curvature, given.squared_scores, given.gradient)),
+    )
+    number_target = model.target if target == "stay" else None
+    own = Units(**units(model.features, number_target))
+    solved = table(problem, run, answers.flat(problem), Stds(problem, multipliers.__getitem__), own)
+    fields = published(model.features, number_target, solved, run.level)
+    rows = model.table or []
+    pairs = zip(fields["table"], rows, strict=True)
+    assert all(again.resolved == row.resolved and again.term == row.term for again, row in pairs)
+    for field in ("estimate", "std_error", "p_value"):
+        again = [getattr(row, field) for row in fields["table"] if row.resolved]
+        expected = [getattr(row, field) for row in rows if row.resolved]
+        assert again == pytest.approx(expected, rel=1e-6, abs=1e-12)
+    assert fields["covariance"] == pytest.approx(np.array(model.covariance), rel=1e-6)
+
+
+@pytest.mark.slow
 def test_the_page_of_a_job_shows_its_table(shared: Service, hospital: str) -> None:
     job = shared.finished(shared.call("analyst", "POST", "/v1/jobs", json=body(hospital)).json()["id"])
     model = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
     page = visit(shared, shared.tokens["analyst"], f"/pages/jobs/{job['id']}").text
+    assert "Forest plot" in page
     for row in model["table"]:
         assert row["term"] in page
-        assert (f"{number(row['estimate'], 3)} [" if row["resolved"] else row["reason"]) in page
+        assert (f">{number(row['estimate'], 3)} <" if row["resolved"] else row["reason"]) in page
 
 
 @pytest.mark.slow
@@ -161,10 +209,11 @@ def test_a_forecast_of_a_table_is_refused(shared: Service, hospital: str) -> Non
     assert (answer.status_code, answer.json()["violations"][0]["where"]) == (422, "body.inference")
 
 
-def test_references_need_inference(shared: Service, hospital: str) -> None:
-    asked = body(hospital, inference=False, reference={"ward": "south"})
+@pytest.mark.parametrize(("field", "value"), [("reference", {"ward": "south"}), ("level", 0.9)])
+def test_a_reference_or_a_level_needs_inference(shared: Service, hospital: str, field: str, value: object) -> None:
+    asked = body(hospital, inference=False, **{field: value})
     answer = shared.call("analyst", "POST", "/v1/quotes", json=asked)
-    assert (answer.status_code, answer.json()["violations"][0]["where"]) == (422, "body.reference")
+    assert (answer.status_code, answer.json()["violations"][0]["where"]) == (422, f"body.{field}")
 
 
 def test_a_model_without_inference_has_no_table(shared: Service, hospital: str) -> None:

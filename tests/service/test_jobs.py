@@ -175,16 +175,6 @@ def test_a_random_iterate_has_its_own_event_and_no_currency_under_gdp(shared: Se
     assert (answer.status_code, answer.json()["code"]) == (422, "method_filter_mismatch")
 
 
-@pytest.mark.parametrize(
-    ("changes", "word"),
-    [({"regularizer": {"name": "none"}}, "strongly convex"), ({"loss": {"name": "sigmoid"}}, "convex loss")],
-)
-def test_a_last_iterate_needs_steps_that_contract(shared: Service, changes: dict[str, Any], word: str) -> None:
-    answer = _submit(shared, shared.dataset(), method={"name": "dp_gd", "release": "last"}, **changes)
-    assert (answer.status_code, answer.json()["code"]) == (422, "unsupported_combination")
-    assert word in answer.json()["detail"]
-
-
 @pytest.mark.slow
 def test_phases_on_disjoint_rows_are_one_query_of_many_answers(shared: Service) -> None:
     """Each of them has the whole budget, and the receipt states the cost of one."""
@@ -197,23 +187,6 @@ def test_phases_on_disjoint_rows_are_one_query_of_many_answers(shared: Service) 
     document = shared.call("auditor", "GET", f"/v1/jobs/{job['id']}/receipt").json()
     assert document["receipt"]["event"]["type"] == "GaussianDpEvent"
     assert shared.call(None, "POST", "/v1/receipts/verify", json=document).json()["valid"]
-
-
-def test_epochs_without_the_rows_for_them_are_refused_with_the_numbers(shared: Service) -> None:
-    dataset = shared.dataset()
-    rows = shared.call("analyst", "GET", f"/v1/datasets/{dataset}").json()["rows"]
-    for method in ({"name": "epoch_growth"}, {"name": "epoch_growth", "epochs": 20}):
-        answer = shared.call("analyst", "POST", "/v1/quotes", json=_body(dataset, method=method))
-        assert (answer.status_code, answer.json()["code"]) == (422, "unsupported_combination")
-        assert f"n = {rows} " in answer.json()["detail"]
-
-
-@pytest.mark.slow
-def test_a_number_target_is_fitted_by_squares(shared: Service) -> None:
-    job = shared.finished(_submit(shared, shared.dataset(), target="age").json()["id"])
-    model = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
-    assert (model["loss"], model["link"], model["classes"]) == ("squared", "identity", None)
-    assert model["target"]["name"] == "age"
 
 
 @pytest.mark.slow
@@ -236,20 +209,6 @@ def test_every_smooth_loss_trains(shared: Service, loss: dict[str, Any], target:
     assert model.classes == (["low", "high"] if link == "sign" else None)
     [prediction] = predict(model, [{"age": 50, "sex": "f", "income": "low"}])
     assert prediction in ("low", "high") if link == "sign" else np.isfinite(prediction)
-
-
-@pytest.mark.parametrize(
-    ("loss", "target"), [("hinge", "income"), ("absolute", "age"), ("quantile", "age"), ("power", "age")]
-)
-def test_a_loss_that_is_not_smooth_is_refused_by_smooth_methods_before_any_charge(
-    shared: Service, loss: str, target: str
-) -> None:
-    dataset = shared.dataset()
-    for method in ("dp_acc_md", "dp_gd", "dp_svrg"):
-        answer = _submit(shared, dataset, target=target, loss={"name": loss}, method={"name": method})
-        assert (answer.status_code, answer.json()["code"]) == (422, "unsupported_combination")
-        assert "huber" in answer.json()["detail"]
-    assert _kinds(shared, dataset) == ["opened"]
 
 
 STRENGTHS: dict[str, dict[str, float]] = {
@@ -285,14 +244,6 @@ def test_every_regularizer_and_domain_trains(shared: Service, penalty: str, limi
 
 
 @pytest.mark.slow
-def test_the_model_keeps_its_domain(shared: Service) -> None:
-    ball = {"name": "l2_ball", "radius": 0.01}
-    job = shared.finished(_submit(shared, shared.dataset(), domain=ball, preparation=DECLARED).json()["id"])
-    model = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
-    assert np.linalg.norm([*model["coefficients"], model["intercept"]]) <= 0.01 * (1 + 1e-9)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("method", ["dp_gd", "noisy_sgd", "localization", "objective_perturbation"])
 def test_rows_are_privately_standardised_in_the_same_price(shared: Service, method: str) -> None:
     dataset = shared.dataset()
@@ -307,14 +258,6 @@ def test_rows_are_privately_standardised_in_the_same_price(shared: Service, meth
     model = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
     assert "standardized coefficients" in model["preparation"]
     assert len(model["coefficients"]) == 4
-
-
-@pytest.mark.slow
-def test_two_jobs_get_different_noise(shared: Service) -> None:
-    dataset = shared.dataset()
-    jobs = [shared.finished(_submit(shared, dataset).json()["id"])["id"] for _ in range(2)]
-    models = [shared.call("analyst", "GET", f"/v1/jobs/{job}/model").json()["coefficients"] for job in jobs]
-    assert models[0] != models[1]
 
 
 class TestOddData:
@@ -379,11 +322,6 @@ class TestIdempotency:
         assert first.json()["id"] != second.json()["id"]
 
     @pytest.mark.slow
-    def test_without_a_key_each_is_a_job(self, shared: Service) -> None:
-        dataset = shared.dataset()
-        assert _submit(shared, dataset).json()["id"] != _submit(shared, dataset).json()["id"]
-
-    @pytest.mark.slow
     def test_survives_a_budget_that_is_gone(self, shared: Service) -> None:
         """The answer to a repeated request is its job, though a new one would not fit any more."""
         dataset = shared.dataset()
@@ -415,16 +353,6 @@ def test_a_budget_that_is_gone(shared: Service) -> None:
     left = answer.json()["remaining"]["epsilon"]
     assert 0 < left < 0.9
     assert _submit(shared, dataset, privacy={"epsilon": left}).status_code == 202, "what is said to remain is admitted"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("batch", [201_000, 2**53 + 1, 2**70, 10**300])
-@pytest.mark.parametrize("path", ["/v1/quotes", "/v1/jobs"])
-def test_numbers_beyond_everything(shared: Service, path: str, batch: int) -> None:
-    dataset = shared.dataset()
-    answer = shared.call("analyst", "POST", path, json=_body(dataset, method={"name": "dp_svrg", "batch": batch}))
-    assert answer.status_code == 422, answer.text
-    assert _kinds(shared, dataset) == ["opened"]
 
 
 @pytest.mark.slow
@@ -510,16 +438,6 @@ class TestWhoSeesWhat:
         assert ids("analyst") == mine[::-1]
         assert ids(rival) == [other]
         assert ids("steward") == ids("auditor") == [other, *mine[::-1]]
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("query", [{"cursor": "X"}, {"cursor": "-1"}, {"limit": 0}, {"limit": 501}, {"cursor": ""}])
-    def test_a_page_that_is_none(self, shared: Service, query: dict[str, Any]) -> None:
-        assert shared.call("analyst", "GET", "/v1/jobs", params=query).status_code == 422
-
-    @pytest.mark.slow
-    def test_nothing_of_an_unknown_job(self, shared: Service) -> None:
-        for path in ("", "/model", "/receipt", "/events"):
-            assert shared.call("steward", "GET", f"/v1/jobs/job_unknown{path}").json()["code"] == "not_found"
 
 
 class TestCancel:

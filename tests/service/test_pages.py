@@ -18,7 +18,8 @@ from app.pages import session
 from app.pages.routers import PAGES
 from app.pages.sheet import Sheet
 from app.pages.static_files import FOLDER, address, files, together
-from app.pages.words import between, bounds, coded, duration, large, number, place, rounded_down
+from app.pages.words import bounds, coded, duration, large, number, place, rounded_down
+from purse.tables import Span, written
 from tests.service.conftest import MakeService
 from tests.support.pages import visit
 from tests.support.service import JOB, SPEC, STEWARD, Service, people
@@ -481,7 +482,8 @@ def test_a_frozen_dataset_offers_nothing_that_it_refuses(service: Service) -> No
     assert "New model" in visit(service, STEWARD, place).text
     assert service.call("steward", "PATCH", f"/v1/datasets/{dataset}", json={"frozen": True}).status_code == 200
     page = visit(service, STEWARD, place).text
-    assert "no job starts until it is unfrozen" in page
+    assert "This dataset is frozen" in page
+    assert "One more job" not in page
     assert "New model" not in page
     assert "Grants and allotments" in page
 
@@ -506,8 +508,8 @@ def test_what_is_protected_is_told(shared: Service) -> None:
 
 
 def test_parts_of_a_range_of_dates_are_told_as_dates() -> None:
-    assert between(18628.0, 18774.0, "days") == "2021-01-01 to 2021-05-27"
-    assert (between(0.5, 12345.6, None), between(1.0, 2.0, "month")) == ("0.5 to 12,346", "1 to 2")
+    assert written(Span(18628.0, 18774.0, "days")) == "2021-01-01 to 2021-05-27"
+    assert (written(Span(0.5, 12345.6)), written(Span(1.0, 2.0, "month"))) == ("0.5 to 12346", "1 to 2")
 
 
 @pytest.mark.parametrize("name", [".", "..", "../..", "x/../.."])
@@ -556,12 +558,46 @@ def test_the_form_of_table1_has_the_groups_and_the_conditions(shared: Service) -
     assert [column["name"] for column in result["by"]] == ["sex"]
 
 
-def test_a_form_begins_with_what_it_still_needs_and_not_with_an_error(shared: Service) -> None:
+@pytest.mark.parametrize(
+    ("kind", "method", "field"),
+    [("model", "", "target"), ("statistic", "", "method"), ("statistic", "table1", "Groups by")],
+)
+def test_a_form_begins_with_what_it_still_needs_and_not_with_an_error(
+    shared: Service, kind: str, method: str, field: str
+) -> None:
+    place, sent = f"/pages/datasets/{shared.dataset()}", {"privacy.epsilon": "0.5", "method.name": method}
+    page = visit(shared, STEWARD, f"{place}/quote?kind={kind}", "POST", data=sent).text
+    assert f"<strong>{field}</strong>" in page
+    assert 'role="alert"' not in page
+
+
+@pytest.mark.parametrize("method", ["quantiles", "covariance"])
+def test_a_statistic_of_numbers_has_all_numbers_by_default(shared: Service, method: str) -> None:
     place = f"/pages/datasets/{shared.dataset()}"
-    for kind, field in (("model", "target"), ("statistic", "method")):
-        page = visit(shared, STEWARD, f"{place}/quote?kind={kind}", "POST", data={"privacy.epsilon": "0.5"}).text
-        assert f"<strong>{field}</strong>" in page
-        assert 'role="alert"' not in page
+    sent = {"privacy.epsilon": "0.5", "method.name": method}
+    fields = visit(shared, STEWARD, f"{place}/fields?kind=statistic", "POST", data=sent).text
+    assert ['name="columns:age"' in fields, 'name="columns:sex"' in fields] == [True, False]
+    assert "of the budget" in visit(shared, STEWARD, f"{place}/quote?kind=statistic", "POST", data=sent).text
+
+
+def test_a_form_has_the_fields_that_apply_to_its_result(shared: Service) -> None:
+    place = f"/pages/datasets/{shared.dataset()}/fields?kind=model"
+    empty, number, table = (
+        set(re.findall(r'name="([a-z_.]+)"', visit(shared, STEWARD, place, "POST", data=sent).text))
+        for sent in ({"target": ""}, {"target": "income"}, {"target": "income", "inference": "true"})
+    )
+    assert number - empty == {"positive"}
+    assert {"level"} == table - number
+    assert {"method.name", "regularizer.name", "slope_limit"} <= number - table
+
+
+def test_a_list_names_jobs_by_what_they_compute(shared: Service) -> None:
+    dataset = shared.dataset()
+    for path, body in (("jobs", JOB), ("statistics", {"method": {"name": "means"}, "privacy": {"epsilon": 0.1}})):
+        shared.call("steward", "POST", f"/v1/{path}", json=body | {"dataset": dataset})
+    page = visit(shared, STEWARD, f"/pages/jobs?dataset={dataset}").text
+    assert "Model of income" in page
+    assert "Means of all columns" in page
 
 
 def test_defaults_of_a_form_are_words(shared: Service) -> None:

@@ -117,3 +117,17 @@ def test_without_a_place_and_for_persons_partitions_are_refused(parted: Service,
     assert refused.json()["violations"][0]["where"] == "spec.storage"
     persons = PARTED | {"name": "persons", "unit": {"column": "who", "max_rows": 2}}
     assert parted.upload(persons).json()["code"] == "invalid_request"
+
+
+@pytest.mark.slow
+def test_a_job_with_terms_runs_on_partitions(parted: Service) -> None:
+    dataset = parted.dataset(storage="partitions")
+    factors = [{"column": "age", "power": 2}], [{"column": "age"}, {"column": "sex"}]
+    body = JOB | {"dataset": dataset, "terms": [{"factors": own} for own in factors], "method": {"name": "dp_gd"}}
+    job = parted.call("analyst", "POST", "/v1/jobs", json=body)
+    assert job.status_code == 202, job.text
+    done = parted.finished(job.json()["id"])
+    assert done["state"] == "done"
+    model = parted.call("analyst", "GET", f"/v1/jobs/{done['id']}/model").json()
+    assert [column["name"] for column in model["features"]] == ["age^2", "age:sex=f", "age:sex=m"]
+    assert list((parted.home / "scratch").glob("job_*")) == []

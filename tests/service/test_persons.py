@@ -215,3 +215,16 @@ def test_a_column_named_like_an_identifier_is_warned_of(service: Service, name: 
     made = service.upload(SPEC | {"columns": [column, *SPEC["columns"][1:]]}, people().replace(b"age", name.encode()))
     assert made.status_code == 201, made.text
     assert any(repr(name) in warning for warning in made.json()["warnings"]) == suspect
+
+
+@pytest.mark.slow
+def test_terms_are_computed_in_the_places_of_persons(service: Service) -> None:
+    dataset = register(service, "terms", visits(4))
+    terms = [{"factors": [{"column": "age"}]}, {"factors": [{"column": "age"}, {"column": "sex"}]}]
+    request = JOB | {"dataset": dataset["id"], "terms": terms, "method": {"name": "dp_gd"}}
+    made = service.call("analyst", "POST", "/v1/jobs", json=request)
+    assert made.status_code == 202, made.text
+    job = service.finished(made.json()["id"])
+    assert job["state"] == "done"
+    model = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
+    assert (len(model["coefficients"]), model["privacy"]["persons"]) == (2, N)

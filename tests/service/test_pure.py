@@ -79,13 +79,6 @@ def test_a_median_is_a_model_without_features(shared: Service) -> None:
     assert 40 < age < 60  # ages are uniform on 20 to 79
 
 
-def test_a_dimension_too_many_is_refused_with_the_reason(shared: Service) -> None:
-    dataset = shared.dataset(budget=PURE)
-    refused = submitted(shared, dataset, **(MEDIAN | {"features": ["sex"]}))
-    assert refused.status_code == 422
-    assert "3 coefficients" in refused.json()["detail"]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["rdp", "gdp"])
 @pytest.mark.parametrize("method", ["output_perturbation", "inverse_sensitivity"])

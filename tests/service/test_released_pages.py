@@ -150,8 +150,5 @@ def test_an_evaluation(shared: Service, target: str) -> None:
     )
     for name, field in names.items():
         one = result[field]
-        ends = [
-            f"{number(one[low], 3)} to {number(one[high], 3)}"
-            for low, high in (("low", "high"), ("noise_low", "noise_high"))
-        ]
-        assert (name, number(one["value"], 3), *ends) in rows
+        value, low, high, *noise = (number(one[end], 3) for end in ("value", "low", "high", "noise_low", "noise_high"))
+        assert (name, f"{value} [{low}, {high}]", " to ".join(noise)) in rows

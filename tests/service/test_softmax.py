@@ -79,13 +79,6 @@ def test_other_forms_of_svrg_from_quote_to_receipt(shared: Service, market: str,
     assert shared.call(None, "POST", "/v1/receipts/verify", json=receipt).json()["valid"]
 
 
-def test_the_printed_form_has_no_released_snapshots(shared: Service, market: str) -> None:
-    method = {"name": "dp_svrg", "form": "printed", "step_rule": "barzilai_borwein"}
-    answer = shared.call("analyst", "POST", "/v1/quotes", json=_body(market, method=method))
-    assert answer.status_code == 422
-    assert "snapshots" in answer.text
-
-
 @pytest.mark.slow
 def test_a_positive_category_is_still_told_from_the_rest(shared: Service, market: str) -> None:
     answer = shared.call("analyst", "POST", "/v1/jobs", json=_body(market, positive="lime"))
@@ -93,11 +86,3 @@ def test_a_positive_category_is_still_told_from_the_rest(shared: Service, market
     model = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
     assert (model["loss"], model["link"], model["classes"]) == ("logistic", "logistic", ["not lime", "lime"])
     assert "two categories" in answer.json()["quote"]["warnings"][0]
-
-
-def test_a_quote_says_what_one_margin_cannot_do(shared: Service, market: str) -> None:
-    answer = shared.call("analyst", "POST", "/v1/quotes", json=_body(market, loss={"name": "huber_hinge"}))
-    assert answer.status_code == 422
-    [violation] = answer.json()["violations"]
-    assert violation["where"] == "body.positive"
-    assert "softmax" in violation["what"]

@@ -59,6 +59,22 @@ def test_a_dataset_is_renamed_frozen_and_given_a_larger_budget(shared: Service) 
     assert _manage(shared, dataset, "budget", **{"budget.epsilon": "a lot", "budget.delta": "1e-6"}) == 422
 
 
+def test_a_charged_dataset_offers_no_change_that_is_refused(shared: Service) -> None:
+    dataset = shared.dataset()
+    place = f"/pages/datasets/{dataset}/manage"
+    fields = ('name="name"', 'name="budget.filter"', 'value="3"')
+    assert all(field in visit(shared, STEWARD, place).text for field in fields)
+    shared.call("steward", "POST", "/v1/jobs", json=JOB | {"dataset": dataset})
+    page = visit(shared, STEWARD, place).text
+    assert [field in page for field in fields] == [False, False, True]
+
+
+def test_an_empty_number_of_an_outside_release_is_reported_beside_its_field(shared: Service) -> None:
+    sent = {"label": "x", "event.type": "PoissonSampledDpEvent", "event.sampling_probability": "0.1"}
+    page = visit(shared, STEWARD, f"/pages/datasets/{shared.dataset()}/manage/charges", "POST", data=sent).text
+    assert "<strong>Noise multiplier</strong>: is required" in page
+
+
 @pytest.mark.parametrize(
     ("values", "event"),
     [
@@ -156,7 +172,7 @@ def test_a_model_predicts_for_one_row_of_a_form(shared: Service) -> None:
     shared.finished(job)
     path, analyst = f"/pages/jobs/{job}/predictions", shared.tokens["analyst"]
     page = unescape(visit(shared, analyst, f"/pages/jobs/{job}").text)
-    assert all(text in page for text in ('name="row.0"', 'placeholder="0 to 100"', "<option>(other)</option>"))
+    assert all(text in page for text in ('name="row.0"', 'placeholder="50 (0 to 100)"', "<option>(other)</option>"))
     answer = visit(shared, analyst, f"{path}/row", "POST", data={"row.0": "30", "row.1": "f"})
     file = visit(shared, analyst, path, "POST", files={"file": ("new.csv", b"age,sex\n30,f\n")}).text
     assert answer.status_code == 200, answer.text

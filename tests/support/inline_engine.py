@@ -35,8 +35,13 @@ class InlineEngine:
         """It is nobody else's."""
 
     def submit(self, job_id: str, attempt: int, payload: str) -> "InlineHandle":
-        """Start an attempt on a thread of its own."""
+        """Start an attempt on a thread of its own, with compiled code loaded before, as on a Dask worker.
+
+        Compiling may take minutes on a busy machine, and attempts have a time limit.
+        """
         self.submitted.append((job_id, attempt))
+        if attempt not in self.ends:
+            import solvers.compiled  # noqa: F401
         return InlineHandle(self.gate, payload, self.ends.get(attempt))
 
     def close(self) -> None:

@@ -11,7 +11,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any, get_args
 
+from accounting.errors import FilterMismatch
+from accounting.filter import Filter
 from accounting.privacy import Privacy
+from solvers import plan
 from solvers.columns import Columns
 from solvers.domains import Free, L1Ball, L2Ball, LinfBall, Simplex
 from solvers.errors import SolverError
@@ -31,6 +34,8 @@ DOMAINS = (Free(), LinfBall(1.0), L2Ball(1.0), L1Ball(1.0), Simplex(1.0))
 METHODS: dict[str, Any] = {str(m.__dataclass_fields__["name"].default): m for m in get_args(Method)}
 COLUMNS = (Columns((1, 1)), Columns(()))  # two numbers; none, the intercept alone
 PROMISES = (Privacy(1.0, 1e-6), Privacy(1.0))
+CHOICES: list[Any] = [LOSSES, REGULARIZERS, DOMAINS, COLUMNS, PROMISES]
+SUMMARY = FOLDER / "README.md"
 
 
 def page(method: str, found: Curves) -> str:
@@ -48,9 +53,16 @@ def pictures(found: Curves) -> dict[str, str]:
     }
 
 
+def summary() -> str:
+    """Return the page that compares all methods: its prose as it is, and below the line what each of them supports."""
+    prose = SUMMARY.read_text().partition(BELOW)[0].rstrip()
+    return "\n".join([prose, "", BELOW, "", *_support(), ""])
+
+
 def write() -> None:
     """All of them."""
     found = measured.curves()
+    SUMMARY.write_text(summary())
     for name, drawn in pictures(found).items():
         (FOLDER / f"{name}.svg").write_text(drawn)
         (FOLDER / f"{name}.md").write_text(page(name, found))
@@ -58,24 +70,82 @@ def write() -> None:
 
 def _takes(method: Any) -> Iterator[str]:
     """By trying: one thing after another in the place of a problem's that it takes."""
-    choices: list[Any] = [LOSSES, REGULARIZERS, DOMAINS, COLUMNS, PROMISES]
-    base: Any = next(each for each in product(*choices) if _taken(method, *each))
-    pure = (*base[:4], PROMISES[1])
-
-    def names(place: int) -> str:
-        tried = ((one, (*base[:place], one, *base[place + 1 :])) for one in choices[place])
-        return ", ".join(f"`{one.name}`" for one, each in tried if _taken(method, *each))
-
+    base = _supported_problem(method)
     yield from ("## Supported problems", "", "| | |", "| --- | --- |")
-    yield from (f"| {part} | {names(i)} |" for i, part in enumerate(("losses", "regularizers", "domains")))
-    yield f"| delta = 0 | {'yes' if _taken(method, *pure) else 'no, the noise is Gaussian'} |"
+    for i, part in enumerate(("losses", "regularizers", "domains")):
+        yield f"| {part} | {_names(_variants(method, base, i))} |"
+    yield f"| delta = 0 | {'yes' if _suits_pure(method, base) else 'no, the noise is Gaussian'} |"
     yield ""
 
 
-def _taken(method: Any, loss: Any, regularizer: Any, domain: Any, columns: Columns, privacy: Privacy) -> bool:
-    facts: dict[str, Any] = {"n": 40_000, "d": columns.d, "row_norm": columns.row_norm, "columns": columns}
+def _support() -> Iterator[str]:
+    """Yield a table with a row for each method, found by trying."""
+    yield from ("## Supported problems", "")
+    yield "An empty cell means that the quote refuses the combination and names the assumption that fails."
+    yield "The filter `pure` requires delta = 0. The filters `gdp_rdp` and `rdp` charge every method."
+    yield ""
+    facts = ("loss not smooth", "not convex", "over two classes", "delta = 0", "filter `gdp`")
+    titles = ("method", *facts, "regularizers", "domains")
+    yield "| " + " | ".join(titles) + " |"
+    yield "| --- " * len(titles) + "|"
+    for name, method in METHODS.items():
+        base = _supported_problem(method)
+        problems = [_problem(loss, *base[1:4]) for loss in _variants(method, base, 0)]
+        found = (
+            any(not problem.is_smooth for problem in problems),
+            any(not problem.is_convex for problem in problems),
+            any(isinstance(problem.loss, Softmax) for problem in problems),
+            _suits_pure(method, base),
+            _is_charged_by_gdp(method, base),
+        )
+        cells = ["yes" if fact else "" for fact in found]
+        parts = [_all_or_names(_variants(method, base, i), CHOICES[i]) for i in (1, 2)]
+        yield f"| [`{name}`]({name}.md) | " + " | ".join([*cells, *parts]) + " |"
+
+
+def _supported_problem(method: Any) -> Any:
+    """Return the first combination of choices that a method accepts."""
+    return next(each for each in product(*CHOICES) if _taken(method, *each))
+
+
+def _variants(method: Any, base: Any, place: int) -> list[Any]:
+    """Return the choices that a method accepts at one place of a combination."""
+    tried: Any = [(each, (*base[:place], each, *base[place + 1 :])) for each in CHOICES[place]]
+    return [each for each, combination in tried if _taken(method, *combination)]
+
+
+def _suits_pure(method: Any, base: Any) -> bool:
+    """Return whether a method accepts a combination at delta = 0."""
+    combination: Any = (*base[:4], PROMISES[1])
+    return _taken(method, *combination)
+
+
+def _all_or_names(found: list[Any], choices: Any) -> str:
+    return "all" if len(found) == len(choices) else _names(found)
+
+
+def _names(found: list[Any]) -> str:
+    return ", ".join(f"`{each.name}`" for each in found)
+
+
+def _is_charged_by_gdp(method: Any, base: Any) -> bool:
+    """Return whether the filter `gdp` can charge the method's plan for a combination."""
+    release = plan(method(), _problem(*base[:4]), base[4]).release
     try:
-        method().resolve(Problem(loss, regularizer, domain, **facts), privacy)
+        Filter.open("gdp", Privacy(3.0, 1e-6)).cost(release.plan)
+    except FilterMismatch:
+        return False
+    return True
+
+
+def _problem(loss: Any, regularizer: Any, domain: Any, columns: Columns) -> Problem:
+    facts: dict[str, Any] = {"n": 40_000, "d": columns.d, "row_norm": columns.row_norm, "columns": columns}
+    return Problem(loss, regularizer, domain, **facts)
+
+
+def _taken(method: Any, loss: Any, regularizer: Any, domain: Any, columns: Columns, privacy: Privacy) -> bool:
+    try:
+        method().resolve(_problem(loss, regularizer, domain, columns), privacy)
     except SolverError:
         return False
     return True

@@ -15,14 +15,14 @@ from app.main import create_app
 from app.settings import Settings
 
 PACKAGES = {
-    "purse": "What people import: the client, receipts, estimators.",
-    "purse.estimators": "For data in your own hands, in the manner of scikit-learn.",
-    "accounting": "The privacy arithmetic.",
-    "solvers": "Solvers on arrays.",
-    "solvers.methods": "Every method; a page each under Methods.",
-    "solvers.losses": "Every loss.",
-    "solvers.regularizers": "Every regularizer.",
-    "solvers.domains": "Every domain.",
+    "purse": "The package that users import, with the client, receipts and estimators.",
+    "purse.estimators": "Estimators for data on your own machine, with the interface of scikit-learn.",
+    "accounting": "Privacy arithmetic without data.",
+    "solvers": "Training and statistics on NumPy arrays.",
+    "solvers.methods": "All methods. Each has a page under Methods.",
+    "solvers.losses": "All losses.",
+    "solvers.regularizers": "All regularizers.",
+    "solvers.domains": "All domains.",
 }
 
 

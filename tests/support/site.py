@@ -30,8 +30,11 @@ LINK = re.compile(r"(?<=\]\()([^)#\s]+)")
 COMMENT = re.compile(r"^<!--.*?-->$", re.MULTILINE | re.DOTALL)
 HIGHLIGHTED = re.compile(r'<div class="highlight">(?=<pre><span></span><code>(.*?)</code></pre>)', re.DOTALL)
 TAG = re.compile(r"<[^>]+>")
-SEARCH_BOOSTS = {"proofs/": 0.3, "spec/": 0.3, "decisions/": 0.3, "benchmarks/": 0.3, "reference/": 0.7, "source/": 0.7}
-USER_PAGE_BOOST = 2.0
+# Factors of the search: the concepts, other pages where a reader starts, pages for users, and pages for contributors.
+CONCEPTS_BOOST, START_BOOST, USER_BOOST, CONTRIBUTOR_BOOST = 8.0, 4.0, 2.0, 0.2
+CONCEPTS, START_PAGES = "concepts.md", {"index.md", "tutorial.md", "faq.md", "glossary.md"}
+CONTRIBUTOR_PAGES = {"architecture.md", "reviewing.md", "releasing.md", "threat-tests.md"}
+CONTRIBUTOR_FOLDERS = ("proofs/", "spec/", "decisions/", "benchmarks/", "reference/", "source/")
 SEARCHED_FILES = {"source/CHANGELOG.md", "source/CONTRIBUTING.md", "source/SECURITY.md"}
 
 
@@ -90,8 +93,11 @@ def search_options(page: str) -> dict[str, Any]:
     """Return a page's options for the search: user pages first, files of the repository not at all."""
     if page.startswith("source/") and page not in SEARCHED_FILES:
         return {"exclude": True}
-    boosts = (boost for folder, boost in SEARCH_BOOSTS.items() if page.startswith(folder))
-    return {"boost": next(boosts, USER_PAGE_BOOST)}
+    if page in CONTRIBUTOR_PAGES or page.startswith(CONTRIBUTOR_FOLDERS):
+        return {"boost": CONTRIBUTOR_BOOST}
+    if page == CONCEPTS:
+        return {"boost": CONCEPTS_BOOST}
+    return {"boost": START_BOOST if page in START_PAGES else USER_BOOST}
 
 
 def listed(item: Any) -> list[str]:

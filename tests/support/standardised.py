@@ -39,3 +39,17 @@ def every_answer(oracle: StandardisedOracle, loss: Loss, center: Vector, frame: 
         oracle.target_mean("target_mean")
         oracle.target_spread("target_spread", 0.4)
         oracle.residual("residual", w, frame, 0.7)
+
+
+def limited(loss: Loss, margins: Vector, y: Vector, allowed: Vector) -> Vector:
+    """Return t of each row, shape (rows, K), with norms up to `allowed`, by NumPy; see docs/proofs/adaptive_gd.md."""
+    if loss.takes == "number":
+        return (margins[:, 0] - y).clip(-allowed, allowed)[:, None]
+    if loss.outputs == 1:
+        s = 1 / (1 + np.exp(y * margins[:, 0]))
+        slopes, longest = (-y * s)[:, None], np.maximum(s, 1 - s)
+    else:
+        p = np.exp(margins - margins.max(axis=1, keepdims=True))
+        p /= p.sum(axis=1, keepdims=True)
+        slopes, longest = p - np.eye(loss.outputs)[y.astype(int)], np.sqrt((p**2).sum(axis=1) + 1 - 2 * p.min(axis=1))
+    return slopes * np.minimum(1, allowed / longest)[:, None]

@@ -49,7 +49,7 @@ from purse.wire.datasets import Amendment, Dataset, DatasetSpec
 from purse.wire.outside import ExternalCharged
 from tests.support.calculations import price
 from tests.support.clocks import SetClock
-from tests.support.patience import PATIENCE
+from tests.support.patience import until
 from tests.support.service import JOB, SPEC, people
 
 STEWARD = Principal("idn_steward", "the steward", "steward")
@@ -233,10 +233,15 @@ def _output(stored: str) -> str:
     return json.dumps({"coefficients": [0.25] * spec.problem.size, "transcript": transcript})
 
 
-def run_out(world: World, dispatcher: Dispatcher, seconds: float = 1000.0) -> None:
-    """Lets the attempts that the dispatcher holds run to their ends, so much time pass, and it look."""
+def finish_attempts(dispatcher: Dispatcher) -> None:
+    """Wait until all attempts that the dispatcher holds have ended; one that has not would have no release later."""
     for running in dispatcher._running:
-        running.handle._thread.join(PATIENCE)  # type: ignore[attr-defined]
+        until(running.handle.done)
+
+
+def run_out(world: World, dispatcher: Dispatcher, seconds: float = 1000.0) -> None:
+    """Let the attempts that the dispatcher holds run to their ends, advance the clock, and make one more step."""
+    finish_attempts(dispatcher)
     world.clock.pass_(seconds)
     dispatcher.step()
 

@@ -46,6 +46,7 @@ function options(place, { kind, x, lines, axes, is_log: isLog, is_time: isTime, 
   const marks = { stroke: color(place, "line"), width: 1 };
   const look = { stroke: color(place, "ink"), grid: marks, ticks: marks, labelSize: 24 };
   const [horizontal, vertical] = axes.map((label) => ({ ...look, label }));
+  vertical.size = (_, marks) => 20 + 7 * Math.max(3, ...(marks ?? []).map((mark) => String(mark).length));
   if (isTime) Object.assign(horizontal, { values: time, space: 100 });
   const y = range ? { range: (_, low, high) => [Math.min(low ?? range[0], range[0]), Math.max(high ?? range[1], range[1])] } : {};
   const data = lines.flatMap(({ values, low = [], high = [] }) => (low.length ? [values, low, high] : [values]));

@@ -65,7 +65,7 @@ function show(output, { receipt, checks, holds, mu, own }) {
     ["analyst", receipt.analyst],
     ["job", receipt.job],
     ["method", receipt.method.name],
-    ["states", `epsilon ${readable(receipt.epsilon)} at delta ${receipt.delta}, ${receipt.neighbors}`],
+    ["stated", `epsilon ${readable(receipt.epsilon)} at delta ${receipt.delta}, ${receipt.neighbors}`],
     ["issued", `${receipt.issued_at.slice(0, 16).replace("T", " ")} UTC`],
     ["keys", own ? "from your file" : "as this service publishes them now"],
   ];

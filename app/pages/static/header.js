@@ -7,6 +7,7 @@ const DELIMITERS = [",", ";", "\t", "|"];
 const BINARY = [[0x50, 0x41, 0x52, 0x31], [0x1f, 0x8b], [0x28, 0xb5, 0x2f, 0xfd]]; // Parquet, gzip, Zstandard
 const ISO = "%Y-%m-%d";
 const DATES = { [ISO]: /^\d{4}-\d{2}-\d{2}$/, "%d.%m.%Y": /^\d{1,2}\.\d{1,2}\.\d{4}$/ };
+const NULL = /^(|na|n\/a|nan|null|none|nil)$/i; // values that stand for a missing one
 const DIALECT = ["dialect-delimiter", "dialect-quote", "dialect-encoding"];
 const guesses = new Map(); // by the id of a control
 let former = [];
@@ -49,9 +50,16 @@ function guessDelimiter(header, quote) {
 }
 
 /** Return the decimal mark: a comma if fields are numbers with one, and none is a number with a point. */
-function guessDecimal(rows, delimiter) {
-  const some = (pattern) => rows.some((row) => row.some((field) => pattern.test(field)));
-  return delimiter !== "," && some(/^[-+]?\d+,\d+$/) && !some(/^[-+]?\d+\.\d+$/) ? "," : ".";
+function guessDecimal(fields, delimiter) {
+  const some = (pattern) => fields.some((field) => pattern.test(field));
+  return delimiter !== "," && some(/^[-+]?[\d.]*\d,\d+$/) && !some(/^[-+]?\d+\.(?!\d{3}$)\d+$/) ? "," : ".";
+}
+
+/** Return the mark between groups of three digits: a point or a comma if a number has one before its decimals. */
+function guessThousands(fields, decimal) {
+  const grouped = decimal === "," ? /^[-+]?\d{1,3}(\.\d{3})+,\d+$/ : /^[-+]?\d{1,3}(,\d{3})+\.\d+$/;
+  if (!fields.some((field) => grouped.test(field))) return "";
+  return decimal === "," ? "." : ",";
 }
 
 /** Return the format of the dates in a file: the first one that all values of a column have, otherwise ISO dates. */
@@ -62,14 +70,15 @@ function guessDateFormat(rows) {
 
 /** Return whether the values that are present are dates in a format, and there is one. */
 function areDates(values, format) {
-  return values.some(Boolean) && values.every((value) => value === "" || DATES[format]?.test(value));
+  const present = values.filter((value) => !NULL.test(value));
+  return present.length > 0 && present.every((value) => DATES[format]?.test(value));
 }
 
 /** Return `date` if every value of a column that is present is a date, `number` if it is a number, or `category`. */
 function guessType(values, decimal, dateFormat) {
   if (areDates(values, dateFormat)) return "date";
   const number = decimal === "," ? /^[-+]?\d[\d. ]*(,\d+)?$/ : /^[-+]?(\d[\d,]*)?\.?\d+(e[-+]?\d+)?$/i;
-  return values.every((value) => value === "" || number.test(value)) ? "number" : "category";
+  return values.every((value) => NULL.test(value) || number.test(value)) ? "number" : "category";
 }
 
 /** Write a guess into its control, unless somebody has chosen otherwise there; return the control's value. */
@@ -105,7 +114,10 @@ async function readHeader(chosen, target) {
   const delimiter = fill("dialect-delimiter", guessDelimiter(header, quote), ",");
   const names = split(header, delimiter, quote);
   const rows = lines.map((line) => split(line, delimiter, quote)).filter((row) => row.length === names.length);
-  const decimal = fill("dialect-decimal", guessDecimal(rows, delimiter), ".");
+  const fields = rows.flat();
+  const decimal = fill("dialect-decimal", guessDecimal(fields, delimiter), ".");
+  fill("dialect-thousands", guessThousands(fields, decimal), "");
+  fill("dialect-nulls", [...new Set(fields)].filter((field) => field && NULL.test(field)).join("\n"), "");
   const dateFormat = fill("dialect-date_format", guessDateFormat(rows), ISO);
   tellGuesses(delimiter, encoding, decimal);
   // a column that was removed by hand is not added again

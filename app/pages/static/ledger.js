@@ -58,7 +58,7 @@ export class Ledger {
       this.#charge(sequence, body.job, { ...who, at: body.at, cost: numbers(body.cost) }, body.whole, mayTakeAll);
       this.whole = body.whole;
     } else if (kind === "external") {
-      const who = { analyst: body.by, method: "ran elsewhere" };
+      const who = { analyst: body.by, method: "outside release" };
       this.#charge(sequence, sequence, { ...who, at: body.at, cost: numbers(body.cost) }, body.exceeds, true);
       this.whole = false;
     } else if (kind === "refunded") this.#refund(sequence, body);

@@ -39,7 +39,7 @@ async function compared(ledger, said) {
   if (!ledger.whole) {
     const epsilon = ledger.epsilon(said.budget.delta);
     const there = said.budget.spent.epsilon;
-    const digits = (value) => String(Number(value.toPrecision(6)));
+    const digits = (value) => String(Number(value.toPrecision(4)));
     rows.push(["spent epsilon", digits(epsilon), digits(there), near(epsilon, there)]);
   }
   for (const [name, part] of ledger.shares("analyst")) {

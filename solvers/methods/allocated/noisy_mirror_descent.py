@@ -156,7 +156,9 @@ class NoisyMirrorDescentRun(AllocatedRun):
 
     def run(self, oracle: Allocated, problem: Problem) -> Vector:
         """Return the private model."""
-        w, mean, steps = problem.start, Average(), self.queries(problem)[0].answers
+        w = problem.start
+        mean = Average()
+        steps = self.queries(problem)[0].answers
         for t in range(steps):
             if 2 * (t + 1) > steps:
                 mean.add(w)

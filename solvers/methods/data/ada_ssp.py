@@ -111,7 +111,9 @@ class AdaSspRun(DataRun):
 
     def bounds(self, problem: Problem) -> Bounds:
         """Return the per-record bound of each query, and its number of coordinates."""
-        d, square, error, k = problem.d, problem.row_norm**2, 2 * _error(problem), sensitivity_factor(problem.relation)
+        d, square = problem.d, problem.row_norm**2
+        error = 2 * _error(problem)
+        k = sensitivity_factor(problem.relation)
         mixed = problem.row_norm * _target_bound(problem)
         bounds = {
             "least_eigenvalue": (square / k / problem.n + (error + 2 * _eigenvalue_error(problem)) * square, 1),

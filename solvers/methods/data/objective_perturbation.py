@@ -50,10 +50,10 @@ class ObjectivePerturbation(Strict):
     Parameters
     ----------
     steps : T, up to 100000. By default, and at least, as many as Nesterov's method needs to come within the radius
-    ridge : Strength added to r, in [0, 1e6]. By default k ln(1 + L / (k n m)) is a tenth of epsilon. More than nine
-        tenths are refused
-    radius : Largest distance from the minimizer, positive. By default a hundredth of G / (n (L + m)), which is small
-        against the noise, plus the steps of the lattice and of rounding
+    ridge : s, strength added to r, in [0, 1e6]. By default k ln(1 + L / (k n (mu + s))) is a tenth of epsilon, with k
+        rows in a record. More than nine tenths are refused
+    radius : Largest distance from the minimizer, positive. By default a hundredth of G / (n (L + mu + s)), which is
+        small against the noise, plus the steps of the lattice and of rounding
 
     Reference: Kifer, Smith and Thakurta 2012; Iyengar et al. 2019 (AMP); Redberg, Koskela and Wang 2023;
     docs/spec 10.

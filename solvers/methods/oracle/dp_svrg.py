@@ -6,19 +6,15 @@ from typing import Literal
 
 from accounting.privacy import Privacy
 from solvers.methods.average import Average
-from solvers.methods.checks import check_count, check_forms, check_loss, check_step
-from solvers.methods.defaults import batches
-from solvers.methods.oracle import variance_reduced
-from solvers.methods.run import Strict
+from solvers.methods.oracle.variance_reduced import VarianceReduced, VarianceReducedRun
 from solvers.oracles import Sampled
 from solvers.problem import Problem, Vector
 
-MOST_STEPS = 1_000_000
 _EPOCHS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class DpSvrg(Strict):
+class DpSvrg(VarianceReduced):
     """Variance-reduced noisy gradient descent: epochs of sampled changes against a noisy snapshot of the full gradient.
 
     min_w F(w) + r(w): in each of T epochs, g = grad F(anchor) + noise once, then m times w <- prox_(eta r)(w - eta v).
@@ -48,43 +44,25 @@ class DpSvrg(Strict):
     iterate as anchor (Johnson and Zhang 2013, option I), and step sizes from released snapshots alone.
     """
 
-    epochs: int | None = None
-    inner_steps: int | None = None
-    batch: int | None = None
-    step: float | None = None
-    form: batches.Form | None = None
-    step_rule: variance_reduced.StepRule = "fixed"
     name: Literal["dp_svrg"] = "dp_svrg"
 
-    def __post_init__(self) -> None:
-        check_count("dp_svrg: epochs", self.epochs, MOST_STEPS)
-        check_count("dp_svrg: inner_steps", self.inner_steps, MOST_STEPS)
-        check_count("dp_svrg: batch", self.batch, 10**10)
-        check_step("dp_svrg: step", self.step)
-        check_forms("dp_svrg", self.form, self.step_rule)
-
     def resolve(self, problem: Problem, privacy: Privacy) -> "DpSvrgRun":
-        """Return the run, with every open setting chosen from public facts.
+        """Return the run; see `VarianceReduced.resolved`."""
+        return DpSvrgRun(*self.resolved(problem, privacy))
 
-        Raises
-        ------
-        Unsuitable
-            if the loss is not smooth or not convex, batch exceeds n, step exceeds 1/L, delta is 0, or form is 'centred'
-            and the loss has several margins.
-        """
-        check_loss("dp_svrg", problem, convex=True)
-        time, epochs = batches.step_time(problem, privacy), self.epochs or _EPOCHS
-        steps = batches.step_count(problem, time, self.step)
-        inner_steps = self.inner_steps or max(1, math.ceil(steps / epochs))
-        total = epochs * inner_steps
-        batch = batches.fill_batch("dp_svrg", self.batch, problem, privacy, total)
-        step = batches.fill_step("dp_svrg", self.step, problem, batch, time / total)
-        form = batches.fill_form("dp_svrg", self.form, problem, privacy, batch, total)
-        return DpSvrgRun(epochs, inner_steps, batch, step, form, self.step_rule)
+    def lengths(self, steps: float) -> tuple[int, int]:
+        """Return T and m for about this number of steps."""
+        epochs = self.epochs or _EPOCHS
+        return epochs, self.inner_steps or max(1, math.ceil(steps / epochs))
+
+    @staticmethod
+    def total(epochs: int, inner_steps: int) -> int:
+        """Return T m."""
+        return epochs * inner_steps
 
 
 @dataclass(frozen=True, slots=True)
-class DpSvrgRun(variance_reduced.VarianceReducedRun):
+class DpSvrgRun(VarianceReducedRun):
     """Resolved settings of `DpSvrg`."""
 
     name: Literal["dp_svrg"] = "dp_svrg"
@@ -92,11 +70,13 @@ class DpSvrgRun(variance_reduced.VarianceReducedRun):
     @property
     def total_steps(self) -> int:
         """K = T m."""
-        return self.epochs * self.inner_steps
+        return DpSvrg.total(self.epochs, self.inner_steps)
 
     def run(self, oracle: Sampled, problem: Problem) -> Vector:
         """Return the private model."""
-        w, mean, estimates = problem.start, Average(), self.estimates(oracle, problem)
+        w = problem.start
+        mean = Average()
+        estimates = self.estimates(oracle, problem)
         for epoch in range(self.epochs):
             eta, count = estimates.move(w, self.inner_steps), epoch * self.inner_steps
             for points in estimates.walk(w, eta, self.inner_steps):

@@ -2,24 +2,19 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from accounting.privacy import Privacy
 from solvers.methods.average import Average
-from solvers.methods.checks import check_count, check_forms, check_loss, check_step
-from solvers.methods.defaults import batches
-from solvers.methods.oracle import variance_reduced
-from solvers.methods.run import Strict
+from solvers.methods.oracle.variance_reduced import MOST_STEPS, VarianceReduced, VarianceReducedRun
 from solvers.oracles import Sampled
 from solvers.problem import Problem, Vector
 
-MOST_EPOCHS = 30
-MOST_STEPS = 1_000_000
 _MOST_DEFAULT_EPOCHS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class DpSvrgPp(Strict):
+class DpSvrgPp(VarianceReduced):
     """Variance-reduced noisy gradient descent with epochs that double in length.
 
     min_w F(w) + r(w): in each epoch s = 1..T, g = grad F(anchor) + noise once, then 2^s m times
@@ -42,45 +37,27 @@ class DpSvrgPp(Strict):
     2 m (2^T - 1) steps, where the paper's Theorem 4.3 counts 2^T m, about half of them.
     """
 
-    epochs: int | None = None
-    inner_steps: int | None = None
-    batch: int | None = None
-    step: float | None = None
-    form: batches.Form | None = None
-    step_rule: variance_reduced.StepRule = "fixed"
     name: Literal["dp_svrg_pp"] = "dp_svrg_pp"
-
-    def __post_init__(self) -> None:
-        check_count("dp_svrg_pp: epochs", self.epochs, MOST_EPOCHS)
-        check_count("dp_svrg_pp: inner_steps", self.inner_steps, MOST_STEPS)
-        check_count("dp_svrg_pp: batch", self.batch, 10**10)
-        check_step("dp_svrg_pp: step", self.step)
-        check_forms("dp_svrg_pp", self.form, self.step_rule)
+    most_epochs: ClassVar[int] = 30
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "DpSvrgPpRun":
-        """Return the run, with every open setting chosen from public facts.
+        """Return the run; see `VarianceReduced.resolved`."""
+        return DpSvrgPpRun(*self.resolved(problem, privacy))
 
-        Raises
-        ------
-        Unsuitable
-            if the loss is not smooth or not convex, batch exceeds n, step exceeds 1/L, delta is 0, or form is 'centred'
-            and the loss has several margins.
-        """
-        check_loss("dp_svrg_pp", problem, convex=True)
-        time = batches.step_time(problem, privacy)
-        steps = batches.step_count(problem, time, self.step)
+    def lengths(self, steps: float) -> tuple[int, int]:
+        """Return T and m for about this number of steps."""
         doublings = int(math.log2(1 + steps / (2 * (self.inner_steps or 1))))
         epochs = self.epochs or min(_MOST_DEFAULT_EPOCHS, max(1, doublings))
-        inner_steps = self.inner_steps or min(MOST_STEPS, max(1, math.ceil(steps / _steps(epochs, 1))))
-        total = _steps(epochs, inner_steps)
-        batch = batches.fill_batch("dp_svrg_pp", self.batch, problem, privacy, total)
-        step = batches.fill_step("dp_svrg_pp", self.step, problem, batch, time / total)
-        form = batches.fill_form("dp_svrg_pp", self.form, problem, privacy, batch, total)
-        return DpSvrgPpRun(epochs, inner_steps, batch, step, form, self.step_rule)
+        return epochs, self.inner_steps or min(MOST_STEPS, max(1, math.ceil(steps / self.total(epochs, 1))))
+
+    @staticmethod
+    def total(epochs: int, inner_steps: int) -> int:
+        """Return 2 m (2^T - 1), the sum of the lengths 2 m, 4 m, ..., 2^T m of the epochs."""
+        return (inner_steps << (epochs + 1)) - 2 * inner_steps
 
 
 @dataclass(frozen=True, slots=True)
-class DpSvrgPpRun(variance_reduced.VarianceReducedRun):
+class DpSvrgPpRun(VarianceReducedRun):
     """Resolved settings of `DpSvrgPp`."""
 
     name: Literal["dp_svrg_pp"] = "dp_svrg_pp"
@@ -88,7 +65,7 @@ class DpSvrgPpRun(variance_reduced.VarianceReducedRun):
     @property
     def total_steps(self) -> int:
         """K = 2 m (2^T - 1)."""
-        return _steps(self.epochs, self.inner_steps)
+        return DpSvrgPp.total(self.epochs, self.inner_steps)
 
     def run(self, oracle: Sampled, problem: Problem) -> Vector:
         """Return the private model."""
@@ -102,8 +79,3 @@ class DpSvrgPpRun(variance_reduced.VarianceReducedRun):
                 w = points[-1]
             anchor = mean.value
         return anchor
-
-
-def _steps(epochs: int, inner_steps: int) -> int:
-    """Return 2 m (2^T - 1), the sum of the lengths 2 m, 4 m, ..., 2^T m of the epochs."""
-    return (inner_steps << (epochs + 1)) - 2 * inner_steps

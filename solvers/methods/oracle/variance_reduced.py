@@ -1,6 +1,6 @@
 """Settings, queries, bounds and steps that dp_svrg and dp_svrg_pp share: sampled changes against an anchor."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal, final
@@ -10,13 +10,17 @@ from numpy.typing import NDArray
 
 from accounting.mechanisms import Gaussian, PoissonGaussian, SvrgStep
 from accounting.plan import Query
+from accounting.privacy import Privacy
 from solvers.bounds import gradient_bound, printed_bound, sampled_bound
+from solvers.methods.checks import check_count, check_forms, check_loss, check_step
+from solvers.methods.defaults import batches
 from solvers.methods.defaults.batches import SNAPSHOT_SHARE, Form, barzilai_borwein, longest_step
-from solvers.methods.run import Bounds, SampledRun, Start
+from solvers.methods.run import Bounds, SampledRun, Start, Strict
 from solvers.oracles import Sampled
 from solvers.problem import Problem, Vector
 
 StepRule = Literal["fixed", "barzilai_borwein"]
+MOST_STEPS = 1_000_000
 
 _UNPROVEN = (
     "No bound with constants is proven for this method: all steps of an epoch share the noise of its snapshot, and the "
@@ -24,6 +28,55 @@ _UNPROVEN = (
 )
 _MOST_POINTS, _MOST_COORDINATES = 1_000, 1 << 18  # of a walk between two reports of progress
 _SHORTEST = 0.25  # a Barzilai-Borwein step is at least this share of the planned step
+
+
+@dataclass(frozen=True, slots=True)
+class VarianceReduced(Strict, ABC):
+    """Settings that both methods have."""
+
+    epochs: int | None = None
+    inner_steps: int | None = None
+    batch: int | None = None
+    step: float | None = None
+    form: Form | None = None
+    step_rule: StepRule = "fixed"
+
+    most_epochs: ClassVar[int] = MOST_STEPS
+
+    def __post_init__(self) -> None:
+        check_count(f"{self.name}: epochs", self.epochs, self.most_epochs)
+        check_count(f"{self.name}: inner_steps", self.inner_steps, MOST_STEPS)
+        check_count(f"{self.name}: batch", self.batch, 10**10)
+        check_step(f"{self.name}: step", self.step)
+        check_forms(self.name, self.form, self.step_rule)
+
+    @abstractmethod
+    def lengths(self, steps: float) -> tuple[int, int]:
+        """Return T and m for about this number of steps."""
+
+    @staticmethod
+    @abstractmethod
+    def total(epochs: int, inner_steps: int) -> int:
+        """Return K, the number of steps of all epochs."""
+
+    @final
+    def resolved(self, problem: Problem, privacy: Privacy) -> tuple[int, int, int, float, Form, StepRule]:
+        """Return the fields of the run, with every open setting chosen from public facts.
+
+        Raises
+        ------
+        Unsuitable
+            if the loss is not smooth or not convex, batch exceeds n, step exceeds 1/L, delta is 0, or form is 'centred'
+            and the loss has several margins.
+        """
+        check_loss(self.name, problem, convex=True)
+        time = batches.step_time(problem, privacy)
+        epochs, inner_steps = self.lengths(batches.step_count(problem, time, self.step))
+        total = self.total(epochs, inner_steps)
+        batch = batches.fill_batch(self.name, self.batch, problem, privacy, total)
+        step = batches.fill_step(self.name, self.step, problem, batch, time / total)
+        form = batches.fill_form(self.name, self.form, problem, privacy, batch, total)
+        return epochs, inner_steps, batch, step, form, self.step_rule
 
 
 @dataclass(frozen=True, slots=True)

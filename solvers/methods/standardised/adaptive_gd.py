@@ -203,11 +203,8 @@ class AdaptiveGdRun(StandardisedRun):
 
     def _distance_noise(self, oracle: Standardised, problem: Problem, query: str, largest: float) -> float:
         """Return the noise std of a mean of distances in [0, largest]."""
-        return (
-            oracle.planned(query).noise_multiplier
-            * largest
-            / (sensitivity_factor(problem.relation) * (problem.n * oracle.share))
-        )
+        divisor = sensitivity_factor(problem.relation) * (problem.n * oracle.share)
+        return oracle.planned(query).noise_multiplier * largest / divisor
 
     def _class_limit(self, problem: Problem) -> float:
         """Return C for classes; a softmax slope has norm up to sqrt(2)."""

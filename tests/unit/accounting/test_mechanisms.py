@@ -7,10 +7,34 @@ import numpy as np
 import pytest
 
 from accounting.errors import OutOfRange
-from accounting.mechanisms import Gaussian, PoissonGaussian
+from accounting.mechanisms import Gaussian, Mechanism, Parallel, PoissonGaussian, SvrgStep, WithoutReplacement
+from accounting.mechanisms.poisson_gaussian import MOST_DRAWN
 from tests.reference import curves
 
 ORDERS = [1.05, 1.5, 2.0, 5.0, 22.0, 64.0, 300.0]
+
+
+MANY = MOST_DRAWN + 1
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "n", "is_needed"),
+    [
+        (PoissonGaussian(1.0), MOST_DRAWN, False),
+        (PoissonGaussian(1.0), MANY, True),
+        (WithoutReplacement(1, 1000), 1000, False),
+        (WithoutReplacement(900, 1000), 1000, True),
+        (SvrgStep(1, 1000), 1000, False),
+        (SvrgStep(900, 1000), 1000, True),
+        (Parallel(Gaussian(), 2), MANY, False),
+        (Parallel(PoissonGaussian(1.0), 2), MANY, True),  # type: ignore[arg-type]
+    ],
+    ids=repr,
+)
+def test_one_machine_must_hold_all_records_for_draws_that_list_them(
+    mechanism: Mechanism, n: int, is_needed: bool
+) -> None:
+    assert (mechanism.needs_all_rows(n) is not None) == is_needed
 
 
 def test_gaussian_curve_by_hand() -> None:
@@ -75,9 +99,3 @@ def test_small_rates_at_high_orders_by_high_precision() -> None:
 def test_rate_is_a_probability(rate: float) -> None:
     with pytest.raises(OutOfRange):
         PoissonGaussian(rate)
-
-
-def test_multiplier_falls_as_the_share_grows() -> None:
-    for mechanism in (Gaussian(), PoissonGaussian(0.01)):
-        shares = [mechanism.multiplier(m) for m in (1e-6, 1e-3, 1.0, 100.0)]
-        assert shares == sorted(shares, reverse=True)

@@ -23,7 +23,6 @@ from accounting.noise import Noise
 from accounting.noise.draws import uniform_below
 from accounting.noise.lattice import Lattice
 from accounting.plan import Plan, PlannedQuery, Query
-from accounting.records.codec import plan_from_json, plan_to_json
 from accounting.records.events import Charged, Opened
 from accounting.records.ledger import LedgerState, advance, remaining_epsilon, spent_epsilon
 from tests.support.operations import elements, operations
@@ -187,12 +186,6 @@ def test_pure_accounting_adds_epsilons_and_refuses_what_has_none() -> None:
     gaussian = Plan((*plan.queries, PlannedQuery("c", 1, Gaussian(), 20.0)))
     assert math.isinf(PureAccountant().epsilon(gaussian, 0.0))
     assert not PureAccountant().supports(Plan(()), 0.0)
-
-
-@pytest.mark.parametrize("mechanism", PURE, ids=lambda m: m.name)
-def test_plans_come_back(mechanism: Mechanism) -> None:
-    plan = Plan((PlannedQuery("a", 3, mechanism, 0.7), PlannedQuery("b", 1, mechanism, 12.5)))
-    assert plan_from_json(plan_to_json(plan)) == plan
 
 
 def test_the_event_of_a_choice_names_its_epsilon() -> None:

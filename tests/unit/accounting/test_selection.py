@@ -126,7 +126,7 @@ def test_it_costs_more_than_one_run_and_never_more_than_all(relation: Relation) 
 def test_the_figures_that_pages_state() -> None:
     """How much more noise than a single job's a run has, at epsilon 1 and delta 1e-6."""
     mu = gauss_mu(1.0, 1e-6)
-    pages = [(Path("docs") / page).read_text() for page in ("http.md", "decisions/0033-tunings.md")]
+    pages = [(Path("docs") / page).read_text() for page in ("jobs.md", "decisions/0033-tunings.md")]
     for runs, places in ((4, (0,)), (8, (0, 1)), (16, (0, 1))):
         plan = calibrate((Query("selection", 1, Selection(runs)),), Privacy(1.0, 1e-6)).plan
         told = f"{plan.queries[0].noise_multiplier * mu / 2:.2f}"

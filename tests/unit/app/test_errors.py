@@ -7,6 +7,7 @@ import pytest
 from pydantic import Field, ValidationError, field_validator
 
 from accounting.errors import OutOfRange
+from app.calculation.questions import sentence
 from app.http.codes import CODES
 from app.http.errors import MEDIA_TYPE, ApiError, invalid, of_status, responses
 from purse.wire.base import Wire
@@ -156,3 +157,11 @@ def test_a_code_says_what_is_wrong_and_what_to_know_in_two_sentences_at_most(cod
     assert meaning.endswith(".")
     assert 3 <= len(meaning.split()) <= 40
     assert meaning.count(". ") <= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "detail"),
+    [("regression_table: rows are missing", "regression_table: rows are missing."), ("no row", "No row.")],
+)
+def test_a_detail_keeps_the_name_of_a_method_as_it_is(text: str, detail: str) -> None:
+    assert sentence(ValueError(text)) == detail

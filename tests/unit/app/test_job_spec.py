@@ -209,9 +209,9 @@ def test_a_job_runs_and_is_released_as_it_was_priced(tmp_path: Path, monkeypatch
     monkeypatch.setattr(Design, "of", None)
     seen = []
 
-    def loaded(design: Design, folder: Path) -> Any:
+    def loaded(design: Design, folder: Path, scratch: Path) -> Any:
         seen.append(design)
-        return load(design, folder)
+        return load(design, folder, scratch)
 
     monkeypatch.setattr("app.worker.execute.load", loaded)
     dispatcher = Dispatcher(world.settings, world.database, world.keys, InlineEngine())

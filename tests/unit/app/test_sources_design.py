@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.sources.design import Design, DesignError, Table
+from app.sources.design import Design, Table
 from app.sources.design import load as load_design
 from app.sources.ingest import Reading, store
 from app.sources.matrix import (
@@ -25,6 +25,7 @@ from app.sources.matrix import (
     open_coded,
 )
 from app.wire import JobRequest
+from purse.errors import DesignError
 from purse.wire.datasets import DatasetSpec
 from solvers.data_access.data import Data
 from solvers.data_access.rows import Coded
@@ -50,7 +51,7 @@ def design(asked: dict[str, Any], *columns: dict[str, Any]) -> Design:
 
 def load(made: Design, folder: Path) -> tuple[Floats, Floats]:
     """X, unfolded, and y."""
-    coded, y = load_design(made, folder)
+    coded, y = load_design(made, folder, folder)
     problem = Problem(Squared(), n=len(y), d=made.d, row_norm=made.columns.row_norm, columns=made.columns)
     return rows_of(Data.coded(coded, y, problem)), y
 
@@ -173,7 +174,7 @@ def test_no_record_there_could_be_is_longer_than_the_schema_implies(asked: float
 
 
 def test_a_job_reads_the_stored_records_in_place(folder: Path, tmp_path: Path) -> None:
-    coded, _ = load_design(design({"features": ["city"]}), folder)
+    coded, _ = load_design(design({"features": ["city"]}), folder, tmp_path)
     assert isinstance(coded.numbers, np.memmap)
     assert isinstance(coded.codes, np.memmap)
     assert (coded.codes.dtype, coded.codes.shape, coded.offsets) == (np.uint8, (5, 2), (1,))
@@ -210,7 +211,7 @@ def test_a_stored_matrix_of_another_width_is_refused(folder: Path) -> None:
     with pytest.raises(ValueError, match="width"):
         load(design({}, AGE, SEX), folder)
     with pytest.raises(ValueError, match="width"):
-        load_design(Table.of(spec(AGE, SEX)), folder)
+        load_design(Table.of(spec(AGE, SEX)), folder, folder)
 
 
 @pytest.mark.parametrize("name", [NUMBERS, CODES])

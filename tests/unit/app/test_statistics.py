@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -195,12 +196,12 @@ def test_a_noisy_number_of_rows_widens_covariances() -> None:
     assert some**2 - none**2 == pytest.approx((20**2 * 0.5 * noise) ** 2)
 
 
-def test_each_column_asked_for_is_read_where_it_is_stored() -> None:
+def test_each_column_asked_for_is_read_where_it_is_stored(tmp_path: Path) -> None:
     columns = [{"name": name, "type": "number", "lower": 0, "upper": 2} for name in ("a", "b", "c")]
     said = {"name": "d", "columns": columns, "budget": {"epsilon": 1.0, "delta": 1e-6}}
     table = Table.of(DatasetSpec.model_validate_json(json.dumps(said)), ["c", "a"])
     stored = Coded(np.zeros((1, 3)), np.zeros((1, 0), dtype=np.uint8), (2, 0, 1))
-    assert table.read(stored, (1, 1, 1))[0].offsets == (1, 2)
+    assert table.read(stored, (1, 1, 1), tmp_path)[0].offsets == (1, 2)
 
 
 def test_a_request_of_all_columns_has_the_digest_of_before_there_were_others() -> None:

@@ -9,12 +9,12 @@ import pytest
 
 from accounting.noise import Noise
 from app.http.errors import ApiError
-from app.results import statistics
+from app.results import statistics, table1
 from app.results.table1 import Estimate, Precision
 from app.results.widths import widths
 from app.sources.spec import JobSpec
 from app.wire import StatisticRequest
-from purse.table1 import condition, flat, name, tables
+from purse.table1 import condition, name, tables
 from purse.wire.datasets import DatasetSpec
 from purse.wire.models import ReleasedMoments
 from purse.wire.profiles import ColumnProfile, DatasetProfile, Interval
@@ -264,21 +264,48 @@ def test_a_difference_has_the_errors_of_both() -> None:
     assert measured.high - measured.value == pytest.approx(1.96 * 27**0.5, rel=1e-3)
 
 
+def test_each_two_groups_are_compared() -> None:
+    result = released(spec_of(20.0, columns=["age", "sex"]))
+    a, b, c, other = result.groups
+    assert [a.resolved, b.resolved, c.resolved, other.resolved] == [True, True, True, False]
+    assert {each.groups for each in result.comparisons} == {(0, 1), (0, 2), (1, 2)}
+    by_pair = {(each.groups, each.column, each.category): each.difference for each in result.comparisons}
+    assert by_pair[(0, 2), "age", None] == c.numbers[0].difference
+    assert [by_pair[(0, 1), "sex", category] for category in ("f", "m", "(other)")] == b.categories[0].differences
+    pair = by_pair[(1, 2), "age", None]
+    one, two = b.numbers[0].mean, c.numbers[0].mean
+    assert one is not None
+    assert two is not None
+    assert pair.value == pytest.approx(two.value - one.value)
+    squares = [(each.high - each.value) ** 2 for each in (one, two)]
+    assert pair.high - pair.value == pytest.approx(sum(squares) ** 0.5)
+    assert abs(pair.value - (AGE[WARD == 2].mean() - AGE[WARD == 1].mean())) < 2 * (pair.high - pair.value)
+
+
+def test_many_groups_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = spec_of(20.0, by=["ward", "sex"], columns=["age"])
+    assert (len(released(spec).groups), len(released(spec).comparisons)) == (12, 15)
+    monkeypatch.setattr(table1, "MOST_COMPARED", 11)
+    assert released(spec).comparisons == []
+
+
 def test_people_read_a_column_for_each_group_and_a_row_for_each_fact() -> None:
     result = released(spec_of(20.0, columns=["age", "sex", "day"], where=[{"column": "age", "op": ">=", "value": 30}]))
-    described, differences, *bars = tables(result, {"day": "days"})
+    described, differences, others, *bars = tables(result, {"day": "days"})
     assert described.caption == "Groups by ward, where age >= 30"
     assert list(described.headings) == ["", "a", "b", "1", "(other)"]
     labels = [row[0] for row in described.rows]
     assert labels == [
         "rows",
-        *("age, mean", "age, std", "age, median", "age, sum", "day, mean", "day, std", "day, median"),
+        *("age, mean", "age, std", "age, quantile 0.25", "age, median", "age, quantile 0.75", "age, sum"),
+        *("day, mean", "day, std", "day, quantile 0.25", "day, median", "day, quantile 0.75"),
         *("sex = f", "sex = m", "sex = (other)"),
     ]
     assert [row[0] for row in differences.rows] == ["age", "day", "sex = f", "sex = m", "sex = (other)"]
+    assert {tuple(row[1:3]) for row in others.rows} == {("b", "1")}
+    assert {row[0] for row in others.rows} == {row[0] for row in differences.rows}
     assert [each.caption for each in bars] == ["Mean of age", "Mean of day"]
-    facts = {row[:3] for row in flat(result).rows}
-    assert {("a", None, "count"), ("b", "age", "difference"), ("a", "sex", "share of f")} <= facts
+    assert {("rows", "a"), ("age, mean", "b"), ("sex = f", "a")} <= {row[:2] for row in described.lines.rows}
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,8 @@ def test_a_good_body_comes_through() -> None:
 
 
 @pytest.mark.parametrize(
-    "literal", ["NaN", "Infinity", "-Infinity", "nan", "+1", "0x10", "01", "1.", "'a'", "[1,]", ""]
+    "literal",
+    ["NaN", "Infinity", "-Infinity", "nan", "+1", "0x10", "0x1p-1", "1e", "1_0", "٣", "01", "1.", "'a'", "[1,]", ""],
 )
 def test_what_is_not_json_is_refused(literal: str) -> None:
     assert _refused(_body(literal)).code == "invalid_request"
@@ -64,8 +65,8 @@ def test_a_number_within_a_double_is_read(literal: str) -> None:
 
 
 OUT_OF_RANGE = [
-    *(("epsilon", value) for value in ("0", "-1", "1e-3000", "5e-324", "101", "1e300", "0.00099", "-0.0")),
-    *(("delta", value) for value in ("-1", "5e-324", "1e-13", "-1e-300", "0.011", "1", "1e300")),
+    *(("epsilon", value) for value in ("0", "-1", "1e-3000", "5e-324", "100.001", "1e300", "0.000999", "-0.0")),
+    *(("delta", value) for value in ("-1", "5e-324", "9e-13", "-1e-300", "0.0101", "1", "1e300")),
 ]
 
 
@@ -75,7 +76,7 @@ def test_epsilon_and_delta_out_of_range(field: str, value: str) -> None:
     assert _refused(f'{{"privacy": {{{other}"{field}": {value}}}}}').code == "out_of_range"
 
 
-@pytest.mark.parametrize("value", ['"0.5"', '"NaN"', '"Infinity"', "true", "null", "[0.5]", "{}"])
+@pytest.mark.parametrize("value", ['"0.5"', '"NaN"', '"Infinity"', '""', "true", "false", "null", "[0.5]", "{}"])
 def test_epsilon_is_a_number_and_nothing_else(value: str) -> None:
     problem = _refused(f'{{"privacy": {{"epsilon": {value}}}}}')
     assert problem.code == "invalid_request"
@@ -94,8 +95,7 @@ def test_epsilon_is_a_number_and_nothing_else(value: str) -> None:
 )
 def test_a_repeated_key_is_refused_at_any_depth(text: str) -> None:
     problem = _refused(text)
-    assert problem.violations is not None
-    assert problem.violations[0].what == "repeats a key in one object. Send each key once"
+    assert (problem.code, len(problem.violations or ())) == ("invalid_request", 1)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from benchmarks import prototypes, second_moments
 from benchmarks.datasets import Split
 from benchmarks.newton import minimize, objective
 from solvers import Problem
-from solvers.audit.standardised import in_frame
 from solvers.columns import Columns
 from solvers.data_access import inputs
 from solvers.data_access.standardised import StandardisedOracle
@@ -70,7 +69,7 @@ def test_what_stands_in_for_the_oracle_answers_as_it_does(split: Split, slopes: 
     oracle = StandardisedOracle(problem, inputs.of_arrays(split.X, split.y, problem), plan, Noise())
     own = oracle.gradient("gradient", w, frame, 0.5)
     if slopes is None:
-        z = in_frame(split.X, frame)
+        z = frame.rows(split.X)
         t = second_moments.bounded(split.y * (z @ w), 0.5 / np.linalg.norm(z, axis=1))
         other: NDArray[np.float64] = -(split.y * t) @ z / N
     else:

@@ -479,12 +479,30 @@ def test_threads_are_admitted_as_if_one_after_the_other() -> None:
     assert admitted * planned.epsilon <= 1.0 < (admitted + 1) * (planned.epsilon + 1e-9)
 
 
-def test_a_copy_of_a_budget_is_the_budget_and_it_is_not_pickled() -> None:
+def test_a_copy_of_a_budget_is_the_budget_and_an_unpickled_one_refuses_fits() -> None:
     accountant = purse.BudgetAccountant(1.0, 1e-6)
     assert copy.copy(accountant) is copy.deepcopy(accountant) is accountant
-    with pytest.raises(TypeError, match="copy"):
-        pickle.dumps(_logistic(accountant=accountant))
     assert repr(accountant) == "BudgetAccountant(1, 1e-06, 'gdp_rdp'; 0 spent)"
+    X, y = _rows()
+    stored = pickle.dumps(_logistic(epsilon=0.5, accountant=accountant).fit(X, y))
+    loaded = pickle.loads(stored)
+    assert loaded.accountant.spent == accountant.spent > 0
+    assert loaded.predict(X).shape == y.shape
+    with pytest.raises(ValueError, match="process"):
+        loaded.fit(X, y)
+    assert accountant.fits == 1
+
+
+def test_a_search_in_several_processes_states_why_no_fit_is_admitted() -> None:
+    from sklearn.model_selection import GridSearchCV
+
+    X, y = _rows()
+    accountant = purse.BudgetAccountant(1.0, 1e-6)
+    search = GridSearchCV(_logistic(accountant=accountant), {"epsilon": [0.1, 0.2]}, cv=2, n_jobs=2)
+    with pytest.raises(ValueError, match="n_jobs=1") as refused:
+        search.fit(X, y)
+    assert refused.value.__cause__ is None, "the reason is not hidden behind an error of the pickler"
+    assert accountant.fits == 0
 
 
 def test_a_pipeline_of_public_steps_is_one_and_others_are_named() -> None:

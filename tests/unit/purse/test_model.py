@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,16 +12,14 @@ import pytest
 from numpy.typing import NDArray
 
 from app.sources.ingest import Reading, encoded
-from purse import Model, names, predict
+from purse import Model, predict
 from purse.frames import as_csv, columns
 from purse.prediction import UnsupportedCategory, encode, margins_of
+from purse.terms import expand
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.files import Dialect
-from purse.wire.models import EncodedMeans
-from solvers.domains import Domain
-from solvers.losses import Loss
-from solvers.methods import Method
-from solvers.regularizers import Regularizer
+from purse.wire.models import EncodedMeans, width
+from purse.wire.terms import Factor, Term
 
 NUMBER = {"name": "age", "type": "number", "lower": 0.0, "upper": 50.0, "default": 10.0}
 FROM_ZERO = {"name": "stays", "type": "number", "lower": -2.0, "upper": 7.0, "origin": 0.0, "scale": 5.0}
@@ -236,6 +234,21 @@ def test_onnxruntime_predicts_the_same(link: str) -> None:
     _same(found, predictions)
 
 
+@pytest.mark.slow
+def test_a_model_with_terms_is_exported_to_scikit_learn_and_not_to_onnx() -> None:
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed: its copy of a model is not tried")
+    made = _model("identity")
+    products = [*([column.name] for column in made.features), ["age", "sex"], ["sex", "town"]]
+    terms = [Term(factors=[Factor(column=name) for name in own]) for own in products]
+    features = [feature.column for feature in expand(made.features, terms)]
+    weights = np.random.default_rng(6).normal(size=sum(map(width, features))).tolist()
+    update = {"features": features, "inputs": made.features, "terms": terms, "coefficients": weights}
+    model = made.model_copy(update=update)
+    _same(model.to_sklearn().predict(ROWS), model.predict(ROWS))
+    with pytest.raises(ValueError, match="ONNX"):
+        model.to_onnx()
+
+
 def _uncertain() -> Model:
     """A model in which no released number tells "f", the missing sex and "c" from categories without rows."""
     shares = [0.1, 0.2, 0.019, 0.9, -0.01, 0.5, 0.3, 0.0, 0.2]
@@ -292,7 +305,7 @@ def test_a_wide_model_prints_its_largest_coefficients() -> None:
     assert len(html) < 5000
     pytest.importorskip("pandas", reason="pandas is not installed: a model's frame is not tried")
     frame = model.to_frame()
-    assert list(frame.columns) == ["term", "coefficient", "in units"]
+    assert list(frame.columns) == ["input", "encoded", "per unit of the file"]
     assert len(frame) == 4002
 
 
@@ -310,11 +323,3 @@ def _same(found: NDArray[Any], ours: NDArray[Any]) -> None:
         assert found == pytest.approx(ours, rel=1e-12, abs=1e-12)
     else:
         assert found.tolist() == ours.tolist()
-
-
-def test_the_names_are_those_of_the_unions() -> None:
-    told = {Method: names.METHODS, Loss: names.LOSSES, Regularizer: names.REGULARIZERS, Domain: names.DOMAINS}
-    for union, named in told.items():
-        found = {kind.__dataclass_fields__["name"].default for kind in get_args(union)}
-        expected = sorted(found | ({"auto"} if union is Method else set()))
-        assert expected == [*named], "purse/names.py needs the names of the union, sorted"

@@ -7,7 +7,7 @@ import pytest
 from purse import Model, layouts
 from purse.extras import NotInstalled
 from purse.results import BudgetReport, Evaluation, Forecast, Statistic
-from purse.tables import Estimate, Span, Tabular
+from purse.tables import Cell, Estimate, Span, Table, Tabular
 
 PRIVACY = {
     "epsilon": 0.5,
@@ -62,7 +62,7 @@ COUNTS = {
     "noise_std": 1.0,
     "within": 2.0,
 }
-MEANS = {
+MEANS: dict[str, Any] = {
     "name": "means",
     "numbers": [{"column": "age", "mean": INTERVAL}],
     "categories": [{"column": SEX, "shares": [INTERVAL] * 3}],
@@ -141,32 +141,42 @@ BUDGET = {
     "frozen": False,
     "exceeded": False,
 }
-RESULTS: dict[str, tuple[Tabular, list[str], int]] = {
-    "counts": (_statistic(COUNTS), ["age", "sex", "count"], 6),
-    "means": (_statistic(MEANS), ["column", "category", "value", "low", "high"], 4),
-    "quantiles": (_statistic(QUANTILES), ["column", "share", "value", "low", "high"], 1),
-    "covariance": (
-        _statistic(COVARIANCE),
-        ["first", "second", "covariance", "noise_std", "correlation", "low", "high"],
+MEASURES = ["measure", "value", "value low", "value high", "noise alone low", "noise alone high"]
+RESULTS: dict[str, tuple[Tabular, list[str], int, int]] = {  # headings of the frame, lines of the HTML and the frame
+    "counts": (_statistic(COUNTS), ["row low", "row high", "column", "value"], 2, 6),
+    "counts of one column": (
+        _statistic(COUNTS | {"axes": [{"column": SEX}], "counts": [1.0, 2.0, 3.0]}),
+        ["sex", "rows"],
+        3,
         3,
     ),
-    "table1": (
-        _statistic(TABLE1),
-        ["group", "column", "fact", "value", "low", "high", "noise_low", "noise_high"],
-        15,
+    "means": (_statistic(MEANS), ["column", "mean", "mean low", "mean high"], 1, 1),
+    "shares": (
+        _statistic(MEANS | {"numbers": [], "categories": MEANS["categories"] * 2}),
+        ["table", "category", "share", "share low", "share high"],
+        6,
+        6,
     ),
-    "two classes": (_evaluation(_two_classes()), ["measure", "value", "low", "high", "noise_low", "noise_high"], 2),
-    "residuals": (_evaluation(RESIDUALS), ["measure", "value", "low", "high", "noise_low", "noise_high"], 2),
-    "forecast": (Forecast.model_validate(FORECAST), ["epsilon", "method", "r2", "low", "high"], 2),
-    "budget": (BudgetReport.model_validate(BUDGET), ["analyst", "jobs", "share", "epsilon", "delta"], 1),
+    "quantiles": (_statistic(QUANTILES), ["column", "share", "at", "at low", "at high"], 1, 1),
+    "covariance": (_statistic(COVARIANCE), ["table", "row", "column", "value", "value low", "value high"], 8, 8),
+    "table1": (_statistic(TABLE1), ["row", "column", "value", "value low", "value high"], 5, 15),
+    "two classes": (_evaluation(_two_classes()), MEASURES, 2, 2),
+    "residuals": (_evaluation(RESIDUALS), MEASURES, 2, 2),
+    "forecast": (
+        Forecast.model_validate(FORECAST),
+        ["epsilon", "R^2", "R^2 low", "R^2 high", "method"],
+        2,
+        2,
+    ),
+    "budget": (BudgetReport.model_validate(BUDGET), ["analyst", "jobs", "share", "epsilon", "delta"], 1, 1),
 }
 
 
 @pytest.mark.parametrize("kind", RESULTS)
 def test_a_result_is_a_frame_and_escaped_html(kind: str) -> None:
-    result, columns, rows = RESULTS[kind]
+    result, columns, lines, rows = RESULTS[kind]
     html = result._repr_html_()
-    assert html.count("<tr>") == rows + 1
+    assert html.count("<tr>") == lines + 1
     assert "<m>" not in html
     assert "\n" not in repr(result)
     assert str(result) == repr(result)
@@ -175,10 +185,23 @@ def test_a_result_is_a_frame_and_escaped_html(kind: str) -> None:
     assert (list(frame.columns), len(frame)) == (columns, rows)
 
 
-def test_a_table_of_counts_names_its_cells_as_they_are_laid_out() -> None:
-    rows = _statistic(COUNTS)._as_table().rows
-    assert rows[1] == ("0 to 25", "<m>", 2.0)
-    assert rows[-1] == ("25 to 50", "(other)", 6.0)
+def test_a_cross_table_is_drawn_and_framed_by_its_cells() -> None:
+    [cross] = _statistic(COUNTS).tables()
+    assert (cross.lines.labels[1], cross.lines.estimates[1]) == ("0 to 25, <m>", Estimate(2.0, 0.0, 4.0))
+    assert cross.lines.rows[-1] == (Span(25.0, 50.0), "(other)", 6)
+
+
+def test_a_terminal_shows_bars_up_to_the_ends_of_the_intervals() -> None:
+    rows: list[tuple[Cell, ...]] = [("a", Estimate(2.0, 1.0, 4.0)), ("b", Estimate(-2.0, -4.0, 1.0)), ("c", 0)]
+    lines = Table(("", "x"), rows, "Caption", "Note.", "bars").to_text().splitlines()
+    bars = [line.split()[-1] for line in lines[2:4]]
+    assert [[bar.count(shade) for shade in "█▓░"] for bar in bars] == [[10, 10, 20], [0, 20, 20]]
+    assert (lines[0], lines[4], lines[5]) == ("Caption", "c  0", "Note.")
+
+
+def test_a_curve_on_a_terminal_has_some_of_its_points() -> None:
+    rows = [(share / 40, Estimate(0.5, 0.4, 0.6)) for share in range(40)]
+    assert len(Table(("threshold", "rate"), rows, look="roc").to_text().splitlines()) == 11
 
 
 def test_r2_is_one_minus_the_error_over_the_variance() -> None:

@@ -31,7 +31,6 @@ from solvers.methods.oracle.dp_svrg import DpSvrgRun
 from solvers.methods.oracle.dp_svrg_pp import DpSvrgPpRun
 from tests.support.batches import OwnBatches, own_batches
 from tests.support.coded_rows import unfolded
-from tests.support.coupled import complaints
 from tests.support.seeded import SeededBits
 
 Vector = NDArray[np.float64]
@@ -315,12 +314,3 @@ def test_a_plan_is_the_same_centred_or_not() -> None:
 
 def test_a_run_stored_before_forms_were_resolved_is_what_it_was() -> None:
     assert DpSvrgRun(1, 2, 3, 0.1).form == "safeguarded"
-
-
-@pytest.mark.parametrize("other", [(np.array([1.0, 1.0, 1.0]), -1.0), (np.array([-1.0, 0.5, 1.0]), 1.0)], ids=str)
-def test_a_run_on_neighbors_moves_no_answer_by_more_than_its_bound(other: tuple[Vector, float]) -> None:
-    columns, rng = Columns((1, 1)), np.random.default_rng(3)
-    X = np.column_stack((rng.uniform(-1, 1, (400, 2)), np.ones(400)))
-    problem = Problem(Logistic(), n=400, d=3, row_norm=columns.row_norm, columns=columns)
-    quote = plan(DpSvrg(epochs=2, inner_steps=10, batch=100, form="centred"), problem, Privacy(4.0, 1e-5))
-    assert complaints(quote, X, np.sign(X[:, 0]), other) == []

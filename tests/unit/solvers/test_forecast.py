@@ -10,7 +10,7 @@ import pytest
 from accounting import Privacy
 from solvers import Problem, plan, solve
 from solvers.domains import Free, L1Ball, L2Ball, Simplex
-from solvers.losses import Hinge, Logistic, Squared
+from solvers.losses import Hinge, Logistic, Softmax, Squared
 from solvers.methods import (
     DpAccMd,
     DpGd,
@@ -105,8 +105,9 @@ def test_noise_counts_in_as_many_directions_as_there_are_rows(method: DpGdRun | 
     assert plan(asked(method), replace(free, d=10**5), PRIVACY).forecast.distance == 5 * math.sqrt(500)
 
 
-def test_the_untrained_model_of_squares() -> None:
+def test_the_loss_of_the_untrained_model() -> None:
     assert plan(DpGd(), replace(TASK, loss=Squared()), PRIVACY).forecast.untrained == 0.5
+    assert plan(DpGd(), replace(TASK, loss=Softmax(3)), PRIVACY).forecast.untrained == pytest.approx(math.log(3))
     near = plan(DpGd(), replace(TASK, domain=L2Ball(0.1)), PRIVACY).forecast
     assert near.untrained == pytest.approx(0.1)
 

@@ -10,16 +10,12 @@ import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from accounting.mechanisms import Gaussian
-from accounting.noise import Noise
-from accounting.plan import Plan, PlannedQuery
 from accounting.privacy import Privacy
 from solvers import kernels, solve
-from solvers.bounds import gradient_bound, gradient_error
+from solvers.bounds import gradient_error
 from solvers.columns import Columns
 from solvers.data_access import inputs
 from solvers.data_access.data import Data
-from solvers.data_access.sampled import SampledOracle
 from solvers.data_access.sparse import Sparse, SparseCoded
 from solvers.data_access.sums import gradient_sum
 from solvers.data_access.unfolded import rows_of
@@ -31,7 +27,6 @@ from solvers.problem import Problem
 from solvers.solve import data_of
 from tests.support.coded_rows import unfolded
 from tests.support.plain_loops import added, examples
-from tests.support.seeded import SeededBits
 
 Floats = NDArray[np.float64]
 COLUMNS = Columns((1, 3, 1, 300, 2))
@@ -148,14 +143,6 @@ def test_rows_that_do_not_begin_one_after_the_other_are_refused() -> None:
     X.indptr[1:3] = 5, 3
     with pytest.raises(Unsuitable, match="must not decrease"):
         made(X, problem(Logistic(), d=5, n=4))
-
-
-def test_replacing_a_sparse_row_moves_the_answer_within_its_bound() -> None:
-    one, two = sparse().tolil(), sparse().tolil()
-    two[11] = np.random.default_rng(9).standard_normal(D) * 5
-    given, w = problem(Logistic()), np.random.default_rng(2).standard_normal(D) * 30
-    sums = [gradient_sum(made(X, given), slice(0, N), w) for X in (one, two)]
-    assert 0 < np.linalg.norm(sums[0] - sums[1]) / N <= 2 * gradient_bound(given)
 
 
 @pytest.mark.slow
@@ -376,16 +363,6 @@ def test_what_is_no_matrix_reads_nothing_outside(ends: list[int], coordinates: l
     rows = Sparse(np.array(ends), np.array(coordinates), np.ones(len(coordinates)))
     with pytest.raises(Unsuitable, match="sparse rows"):
         Data.coded(rows, np.zeros(3), Problem(Squared(), n=3, d=2, row_norm=1.0))
-
-
-def test_sparse_answers_come_through_the_door() -> None:
-    given = problem(Logistic())
-    plan = Plan((PlannedQuery("full", 1, Gaussian(), 1.0),))
-    answers = [
-        SampledOracle(given, made(X, given), plan, Noise(SeededBits(1))).gradient("full", np.zeros(D))
-        for X in (sparse(), sparse().toarray())
-    ]
-    assert np.allclose(answers[0], answers[1], rtol=0, atol=1e-9)
 
 
 def test_sparse_rows_stand_for_no_declared_columns() -> None:

@@ -10,12 +10,13 @@ from accounting import Privacy
 from accounting.errors import OutOfPlan
 from accounting.mechanisms import Gaussian, LastIterate, RandomIterate
 from accounting.noise import Noise
-from accounting.plan import Plan
+from accounting.plan import Plan, PlannedQuery
 from solvers import Problem, plan, solve
 from solvers.bounds import gradient_error
 from solvers.data_access import inputs
 from solvers.data_access.access import DataAccess
-from solvers.data_access.last_iterate import pulled_back
+from solvers.data_access.last_iterate import HiddenStepsOracle, pulled_back
+from solvers.data_access.meter import Meter
 from solvers.domains import Domain, Free, L1Ball, L2Ball, LinfBall, Simplex
 from solvers.errors import Unsuitable
 from solvers.hidden_steps import contraction, reach, step_bound
@@ -144,6 +145,13 @@ def test_a_plan_made_for_other_steps_is_refused() -> None:
             run(other, PROBLEM, data, quote.release, Noise(SeededBits(1)))
 
 
+@pytest.mark.parametrize("step", [0.0, -1e-9, -1.0, math.nan, -math.inf])
+def test_a_step_that_is_not_positive_is_refused(step: float) -> None:
+    """A step backwards does not contract, and its bound could be negative."""
+    with pytest.raises(Unsuitable, match="positive step"):
+        contraction(PROBLEM, step)
+
+
 def test_only_the_last_iterate_is_an_answer() -> None:
     """Signs of life come at every step, and all of them but the last say that nothing was answered yet."""
     quote, heard = plan(DpGd(steps=7, step=0.5, release="last"), PROBLEM, PRIVACY), list[int]()
@@ -255,6 +263,15 @@ def test_losses_of_several_outputs() -> None:
     release = solve(DpGd(release="last"), problem, X, y, PRIVACY)
     assert release.coefficients.shape == (6,)
     assert release.event["type"] == "GaussianDpEvent"
+
+
+def test_hidden_steps_stay_within_their_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bound of the next step covers the rounding there only."""
+    step, far = 0.5, np.full(3, 1e12)
+    queries = (PlannedQuery("last", 1, LastIterate(2, contraction(PROBLEM, step)), 1.0),)
+    oracle = HiddenStepsOracle(PROBLEM, inputs.of_arrays(*_rows(PROBLEM), PROBLEM), Plan(queries), Noise(SeededBits(1)))
+    monkeypatch.setattr(Meter, "perturb", lambda *_: far)
+    assert np.linalg.norm(oracle.last_iterate("last", 2, step)) <= reach(PROBLEM, step)
 
 
 def test_a_point_outside_the_ball_is_pulled_back_and_one_inside_stays() -> None:

@@ -6,10 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from accounting import Privacy
-from accounting.noise import Noise
 from solvers import Problem, plan
 from solvers.bounds import gradient_bound
 from solvers.columns import Columns
@@ -39,11 +37,8 @@ from solvers.methods.standardised.adaptive_gd import AdaptiveGdRun
 from solvers.preparation import Declared, Private
 from solvers.regularizers import L2
 from solvers.selection import Auto, Currency
-from solvers.solve import run
 from tests.support.coupled import complaints
-from tests.support.seeded import SeededBits
 
-Vector = NDArray[np.float64]
 N, D, R = 500, 4, 2.0
 PRIVACY = Privacy(1.0, 1e-6)
 LOSSES: list[Loss] = [Logistic(), Squared(0.8), Huber(0.1), Hinge(), Absolute(), Sigmoid(), Softmax(2), Softmax(3)]
@@ -227,15 +222,3 @@ def test_neighbors_differ_by_no_more_than_their_bounds_and_a_forgotten_limit_is_
     assert told() == []
     monkeypatch.setattr(Problem, "compiled", property(lambda own: own.loss.compiled))
     assert told() != []
-
-
-def test_a_run_is_covered_by_its_plan() -> None:
-    rng = np.random.default_rng(3)
-    X = rng.standard_normal((N, D))
-    y = np.sign(X[:, 0])
-    for method in (DpGd(), NoisySgd(), DpSvrg(), Localization(), ObjectivePerturbation()):
-        quote = plan(method, problem(Logistic()), PRIVACY, slope_limit=0.5)
-        data = inputs.of_arrays(X, y, quote.problem)
-        w, transcript, _ = run(quote.method, quote.problem, data, quote.release, Noise(SeededBits(2)))
-        assert quote.release.plan.covers(transcript)
-        assert np.isfinite(w).all()

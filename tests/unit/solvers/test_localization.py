@@ -29,7 +29,6 @@ from solvers.methods.defaults.phases import Law, RiskBound
 from solvers.problem import Problem, Vector
 from solvers.regularizers import L2, NoRegularizer
 from solvers.solve import run
-from tests.support.runs import asked
 from tests.support.seeded import SeededBits
 
 TARGET = Privacy(1.0, 1e-6)
@@ -178,27 +177,6 @@ def test_smooth_forms_keep_the_slope_bound_and_state_their_bias(loss: Loss, widt
     assert np.diff(slopes).max() <= smooth.curvature_bound * 1e-4 * (1 + 1e-6)
     assert np.diff(slopes).min() >= -1e-12
     assert smoothed(smooth, 0.5) == smooth
-
-
-@pytest.mark.parametrize("method", ANY, ids=lambda m: m.name)
-@pytest.mark.parametrize("privacy", [TARGET, Privacy(1.0, 0.0)], ids=["gaussian", "laplace"])
-@pytest.mark.parametrize("domain", [Free(), L2Ball(2.0), L1Ball(2.0), Simplex()], ids=lambda d: d.name)
-def test_runs_stay_in_the_domain_and_within_their_plan(method: Any, privacy: Privacy, domain: Domain) -> None:
-    rng = np.random.default_rng(4)
-    problem = Problem(Logistic(), NoRegularizer(), domain, n=400, d=3, row_norm=1.0)
-    X, y = rng.normal(size=(400, 3)), np.sign(rng.normal(size=400))
-    quote = plan(method, problem, privacy)
-    assert None not in [getattr(quote.method, f) for f in quote.method.__dataclass_fields__]
-    assert asked(quote.method).resolve(problem, privacy) == quote.method
-    [query] = quote.release.plan.queries
-    heard: list[int] = []
-    w, transcript, _ = run(
-        quote.method, problem, inputs.of_arrays(X, y, problem), quote.release, Noise(SeededBits(2)), heard.append
-    )
-    assert np.allclose(domain.project(w), w)
-    assert transcript == quote.release.plan
-    assert (query.count, heard[-1]) == (1, query.answers)
-    assert transcript.event()["type"] == ("LaplaceDpEvent" if privacy.is_pure else "GaussianDpEvent")
 
 
 @pytest.mark.slow

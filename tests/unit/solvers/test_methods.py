@@ -20,8 +20,8 @@ from solvers.methods import (
     DpAccMd,
     DpGd,
     DpSvrg,
+    DpSvrgPp,
     Localization,
-    Method,
     NoisyMirrorDescent,
     OutputPerturbation,
 )
@@ -30,8 +30,6 @@ from solvers.methods.defaults.descent import answers_std, at_stake, descent_time
 from solvers.methods.oracle.dp_gd import DpGdRun
 from solvers.methods.oracle.dp_svrg import DpSvrgRun
 from solvers.regularizers import L2
-from solvers.selection import Auto
-from tests.support.runs import asked
 
 Vector = NDArray[np.float64]
 PRIVACY = Privacy(1.0, 1e-6)
@@ -250,19 +248,6 @@ def test_dp_svrg_resolves_to_public_numbers() -> None:
     assert single.step == pytest.approx(1 / (12 * ADULT.L))  # the paper's, where its batches are the paper's
 
 
-@pytest.mark.parametrize("method", [DpGd(), DpSvrg()], ids=lambda m: m.name)
-@pytest.mark.parametrize("n", [1, 2, 10, 1000, 10**6, 10**10])
-@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 100.0])
-def test_every_problem_resolves(method: Method, n: int, epsilon: float) -> None:
-    for row_norm in (1e-6, 1.0, 1e6):
-        for regularizer in (L2(0.0), L2(1e-12), L2(1e6)):
-            problem = Problem(Logistic(), regularizer, L2Ball(1.0), n=n, d=10, row_norm=row_norm)
-            resolved = method.resolve(problem, Privacy(epsilon, 1e-12))
-            assert asked(resolved).resolve(problem, Privacy(epsilon, 1e-12)) == resolved
-            assert all(query.count >= 1 for query in resolved.queries(problem))
-            assert math.isfinite(resolved.gradient_evaluations(problem))
-
-
 @pytest.mark.parametrize(
     ("kind", "fields"),
     [
@@ -281,6 +266,10 @@ def test_every_problem_resolves(method: Method, n: int, epsilon: float) -> None:
         (DpSvrg, {"batch": 0}),
         (DpSvrg, {"batch": 2.0}),
         (DpSvrg, {"step": math.nan}),
+        (DpSvrgPp, {"epochs": 31}),
+        (DpSvrgPp, {"inner_steps": 0}),
+        (DpSvrgPp, {"batch": 0}),
+        (DpSvrgPp, {"step": 0.0}),
     ],
     ids=repr,
 )
@@ -300,16 +289,10 @@ def test_what_the_theory_does_not_cover_is_named() -> None:
 
 def test_gaussian_noise_at_delta_0_is_refused_with_what_to_ask_for() -> None:
     asked = "adds Gaussian noise. Ask for delta > 0, or take output_perturbation or localization"
-    for method in (DpGd(), DpSvrg(), NoisyMirrorDescent()):
+    for method in (DpGd(), DpAccMd(), DpSvrg(), DpSvrgPp(), NoisyMirrorDescent()):
         with pytest.raises(NeedsDelta, match=asked):
             method.resolve(ADULT, Privacy(1.0))
     with pytest.raises(NeedsDelta, match=f"ada_ssp {asked}"):
         AdaSsp().resolve(replace(ADULT, loss=Squared()), Privacy(1.0))
     for pure in (OutputPerturbation(), Localization()):
         assert pure.resolve(ADULT, Privacy(1.0)).noise == "laplace"
-
-
-def test_auto_is_dp_gd_and_says_why() -> None:
-    chosen, reason = Auto().choose(ADULT, PRIVACY)
-    assert chosen.method == DpGd().resolve(ADULT, PRIVACY)
-    assert "noise" in reason

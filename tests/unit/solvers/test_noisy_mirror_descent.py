@@ -20,7 +20,7 @@ from solvers.data_access.allocated import AllocatedOracle
 from solvers.data_access.full_batch import FullBatchOracle
 from solvers.domains import L1Ball, L2Ball, Simplex
 from solvers.errors import Unsuitable
-from solvers.losses import Absolute, Hinge, Logistic, Quantile, Sigmoid, Squared
+from solvers.losses import Hinge, Logistic, Sigmoid, Squared
 from solvers.methods import DpGd, Localization, NoisyMirrorDescent, NoisySgd
 from solvers.methods.allocated.noisy_mirror_descent import NoisyMirrorDescentRun
 from solvers.methods.defaults.descent import distance
@@ -120,22 +120,6 @@ def test_it_learns_what_full_gradients_learn() -> None:
         found = solve(NoisyMirrorDescent(form=form), problem, X, y, privacy)
         assert found.epsilon <= 3
         assert risk(found.coefficients) - best < 0.3 * (math.log(2) - best)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("loss", [Hinge(), Absolute(), Quantile(0.9), Squared(), Logistic()], ids=lambda x: x.name)
-@pytest.mark.parametrize(("n", "d"), [(1, 1), (2, 3), (60, 4), (301, 2)])
-def test_it_runs_within_its_plan_for_every_convex_loss(loss: Squared, n: int, d: int) -> None:
-    rng = np.random.default_rng(7)
-    X, y = rng.uniform(-1, 1, (n, d)), np.where(rng.random(n) < 0.5, 1.0, -1.0)
-    problem = Problem(loss, domain=L2Ball(2.0), n=n, d=d, row_norm=1.5)
-    for form in ("independent", "ordered"):
-        quote = plan(NoisyMirrorDescent(form=form), problem, Privacy(1.0, 1e-5))
-        data = inputs.of_arrays(X, y, problem)
-        w, transcript, _ = run(quote.method, problem, data, quote.release, Noise(SeededBits(2)))
-        assert np.isfinite(w).all()
-        assert quote.release.plan == transcript
-        assert asked(quote.method).resolve(problem, PRIVACY) == quote.method
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
-"""One way out: an oracle shows a method its documented operations and nothing else."""
+"""An oracle shows a method its documented operations and nothing else, and answers no more than the plan holds."""
 
 import ast
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,19 +11,26 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-import solvers.methods
+import solvers
 from accounting.errors import OutOfPlan
 from accounting.mechanisms import (
     Gaussian,
+    Laplace,
     LastIterate,
     Mechanism,
+    Parallel,
     PoissonGaussian,
     RandomAllocation,
     RandomIterate,
+    Resampled,
+    RowObjectivePerturbation,
+    SvrgStep,
+    WithoutReplacement,
 )
 from accounting.mechanisms.mechanism import AbstractMechanism
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
+from accounting.privacy import Unit
 from solvers.columns import Columns
 from solvers.data_access import inputs
 from solvers.data_access.access import DataAccess
@@ -39,7 +47,7 @@ from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Softmax, Squared
 from solvers.methods import Run
 from solvers.methods.run import AllocatedRun, DataRun, FullBatchRun, SampledRun, StandardisedRun
-from solvers.oracles import Access, Allocated, FullBatch, Sampled
+from solvers.oracles import Access, Allocated, Counting, FullBatch, Sampled, Standardised, Weighted
 from solvers.problem import Problem
 from tests.support.seeded import SeededBits
 
@@ -54,7 +62,10 @@ ORACLES: list[tuple[Any, Any]] = [
     (DataAccess, Access),
     (TabulatingAccess, Access),
 ]
-SOURCES = sorted(Path(solvers.methods.__file__).parent.rglob("*.py"))
+PACKAGES = ("methods", "preparation", "statistics", "inference")  # whose code gets an oracle
+SOURCES = sorted(path for name in PACKAGES for path in Path(solvers.__file__).with_name(name).rglob("*.py"))
+LIBRARIES = {"abc", "collections", "dataclasses", "functools", "math", "numpy", "pydantic", "scipy", "typing"}
+UNSAFE_NAMES = {"getattr", "setattr", "delattr", "vars", "eval", "exec", "globals", "locals", "open", "__import__"}
 
 
 def public(kind: type) -> set[str]:
@@ -74,26 +85,211 @@ def test_a_malicious_method_finds_the_documented_operations_and_nothing_behind_t
     assert isinstance(oracle._meter, Meter)
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda p: p.stem)
-def test_no_method_writes_a_name_that_is_private_to_another_object(path: Path) -> None:
-    """Nor reads attributes by name, nor goes from a bound operation back to its oracle."""
+@pytest.mark.parametrize(
+    ("opened", "documented", "more"),
+    [
+        (DataOracles.standardised, Standardised, {"transcript", "released_means"}),
+        (DataOracles.counting, Counting, {"transcript"}),
+        (DataOracles.weighted, Weighted, {"transcript"}),
+    ],
+    ids=["standardised", "counting", "weighted"],
+)
+def test_oracles_of_declared_columns_show_what_is_documented(
+    opened: Callable[[DataOracles], Any], documented: Any, more: set[str]
+) -> None:
+    problem = replace(PROBLEM, columns=Columns((1,)))
+    oracle = opened(DataOracles(inputs.of_arrays(np.ones((6, 2)), np.ones(6), problem), PLAN, Noise(SeededBits(1))))
+    assert public(type(oracle)) == public(documented) | more
+    assert not hasattr(oracle, "__dict__")
+    for name in public(type(oracle)):
+        if not isinstance(getattr(oracle, name), MethodType):
+            with pytest.raises(AttributeError):
+                setattr(oracle, name, None)
+
+
+def is_harmless(node: ast.AST) -> bool:
+    """Return whether a method may contain this: nothing that reads or changes what is private to another object."""
+    if isinstance(node, ast.Attribute) and (node.attr.startswith("_") or isinstance(node.ctx, ast.Store | ast.Del)):
+        return isinstance(node.value, ast.Name) and node.value.id in ("self", "made")
+    if isinstance(node, ast.Attribute):
+        return node.attr not in {"format", "format_map"}  # a format string reads attributes by name
+    if isinstance(node, ast.MatchClass):
+        return not any(name.startswith("_") for name in node.kwd_attrs)
+    if isinstance(node, ast.Name):
+        return node.id not in UNSAFE_NAMES
+    if isinstance(node, ast.Import):
+        return all(alias.name.split(".")[0] in LIBRARIES for alias in node.names)
+    if isinstance(node, ast.ImportFrom):
+        is_public = not any(alias.name.startswith("_") for alias in node.names)
+        return is_public and (node.module or "").split(".")[0] in LIBRARIES | {"accounting", "solvers"}
+    return True
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_no_method_uses_a_name_that_is_private_to_another_object(path: Path) -> None:
+    """Nor does it read attributes by name, start threads, or go from a bound operation back to its oracle."""
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Attribute) and node.attr.startswith("_"):
-            assert isinstance(node.value, ast.Name), ast.unparse(node)
-            assert node.value.id in ("self", "made"), ast.unparse(node)
-        if isinstance(node, ast.Name):
-            assert node.id not in {"getattr", "vars", "eval", "exec", "globals", "locals", "open", "__import__"}
+        assert is_harmless(node), ast.unparse(node)
 
 
 @pytest.mark.parametrize(
-    "mechanism", [PoissonGaussian(0.1), RandomAllocation(0.5, 2), LastIterate(3, 0.5), RandomIterate(5)], ids=repr
+    "source",
+    [
+        "oracle._data",
+        "oracle.gradient.__self__",
+        "oracle.moments = None",
+        "Gaussian.perturb = None",
+        "match oracle:\n    case object(_data=data):\n        data",
+        "'{0._data}'.format(oracle)",
+        "getattr(oracle, name)",
+        "import threading",
+        "from operator import attrgetter",
+        "from solvers.data_access.meter import _x",
+    ],
 )
+def test_the_search_for_private_names_finds_each_way(source: str) -> None:
+    assert not all(is_harmless(node) for node in ast.walk(ast.parse(source)))
+
+
+def accessed(mechanism: Mechanism, problem: Problem = PROBLEM, uses: int = 1) -> DataAccess:
+    """Return an access whose plan has uses of the mechanism, named "value"; all records have been read."""
+    present = np.ones(problem.slots, dtype=np.bool_) if problem.unit.is_person else None
+    data = inputs.of_arrays(np.ones((problem.slots, 2)), np.ones(problem.slots), problem, present)
+    access = DataAccess(problem, data, Plan((PlannedQuery("value", uses, mechanism, 1.0),)), Noise(SeededBits(1)))
+    access.mean_gradient(range(problem.n), np.zeros(2))
+    return access
+
+
+class PureAndHiding(Laplace):
+    """A pure mechanism whose cost relies on a secret, which no other one does so far."""
+
+    hides = True
+
+
+HIDING: list[Any] = [
+    PoissonGaussian(0.1),
+    RandomAllocation(0.5, 2),
+    LastIterate(3, 0.5),
+    RandomIterate(5),
+    SvrgStep(2, 6),
+    WithoutReplacement(2, 6),
+]
+
+
+@pytest.mark.parametrize("mechanism", [*HIDING, *(Parallel(each, 2) for each in HIDING)], ids=repr)
 def test_what_hides_by_drawing_or_by_steps_releases_no_value(mechanism: Mechanism) -> None:
     """Its noise is for a batch, a slot or a last point; a value over all rows would pay too little."""
-    plan = Plan((PlannedQuery("value", 1, mechanism, 1.0),))
-    access = DataAccess(PROBLEM, inputs.of_arrays(np.ones((6, 2)), np.ones(6), PROBLEM), plan, Noise(SeededBits(1)))
     with pytest.raises(OutOfPlan, match="another mechanism"):
+        accessed(mechanism).release("value", np.zeros(2), 1.0)
+
+
+def test_drawn_rows_do_not_make_a_hiding_mechanism_releasable() -> None:
+    with pytest.raises(OutOfPlan, match="another mechanism"):
+        accessed(Resampled(PureAndHiding(), 6)).redrawn().release("value", np.zeros(2), 1.0)
+
+
+def test_answers_after_moments_are_counted_from_those_of_the_moments() -> None:
+    problem, heard = replace(PROBLEM, columns=Columns((1,))), list[int]()
+    plan = Plan((PlannedQuery("means", 1, Gaussian(), 1.0), PlannedQuery("counts", 2, Gaussian(), 1.0)))
+    data = inputs.of_arrays(np.ones((6, 2)), np.ones(6), problem)
+    oracle = DataOracles(data, plan, Noise(SeededBits(1)), heard.append).counting()
+    oracle.moments.means("means")
+    for _ in range(2):
+        oracle.histograms("counts", 2)
+    assert heard == [1, 2, 3]
+
+
+def test_a_table_of_gradients_reads_all_records() -> None:
+    data = inputs.of_arrays(np.ones((6, 2)), np.ones(6), PROBLEM)
+    access = TabulatingAccess(
+        PROBLEM, data, Plan((PlannedQuery("value", 1, Parallel(Laplace(), 2), 1.0),)), Noise(SeededBits(1))
+    )
+    access.mean_gradient(range(3), np.zeros(2))
+    access.release("value", np.zeros(2), 1.0)
+    access.mean_gradients(np.zeros((1, 2)))
+    access.mean_gradient(range(3, 6), np.zeros(2))
+    with pytest.raises(OutOfPlan, match="disjoint"):
         access.release("value", np.zeros(2), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "unit"),
+    [
+        (Parallel(Laplace(), 7), Unit()),
+        (RowObjectivePerturbation(0.1), Unit("person", 2)),
+        (Parallel(RowObjectivePerturbation(0.1), 2), Unit("person", 2)),  # type: ignore[arg-type]
+    ],
+    ids=["parts", "rows", "rows of parts"],
+)
+def test_nothing_is_released_by_a_mechanism_that_the_records_do_not_fit(mechanism: Mechanism, unit: Unit) -> None:
+    """Its stated cost would be less than the real one."""
+    with pytest.raises(OutOfPlan, match="other rows"):
+        accessed(mechanism, replace(PROBLEM, unit=unit)).release("value", np.zeros(2), 1.0)
+
+
+@pytest.mark.parametrize("rows", [2, 5, 7])
+def test_drawn_rows_release_nothing_that_is_planned_for_another_number(rows: int) -> None:
+    with pytest.raises(OutOfPlan, match="other rows"):
+        accessed(Resampled(Laplace(), rows)).redrawn().release("value", np.zeros(2), 1.0)
+
+
+def test_drawn_rows_and_disjoint_parts_serve_one_use() -> None:
+    """A second use would be of the same draw, or of parts that were read before; each is proven for one use."""
+    with pytest.raises(OutOfPlan, match="other rows"):
+        accessed(Resampled(Laplace(), 6), uses=2).redrawn().release("value", np.zeros(2), 1.0)
+    with pytest.raises(OutOfPlan, match="disjoint"):
+        accessed(Parallel(Laplace(), 2), uses=2).release("value", np.zeros(2), 1.0)
+
+
+def test_a_part_is_of_all_records_that_were_read_since_the_last_release() -> None:
+    access = accessed(Parallel(Laplace(), 2))
+    access._read = None
+    access.mean_gradient(range(3), np.zeros(2))
+    access.release("value", np.zeros(2), 1.0)
+    access.mean_gradient(range(2), np.zeros(2))
+    access.mean_gradient(range(4, 6), np.zeros(2))
+    with pytest.raises(OutOfPlan, match="disjoint"):
+        access.release("value", np.zeros(2), 1.0)
+
+
+def test_records_that_rows_were_drawn_from_can_no_longer_be_read() -> None:
+    """Otherwise one part could be released of drawn rows and the next of the records, from the first one on."""
+    access = accessed(Resampled(Parallel(Laplace(), 2), 6))
+    drawn = access.redrawn()
+    with pytest.raises(OutOfPlan, match="disjoint"):  # of the records, before the draw
+        drawn.release("value", np.zeros(2), 1.0)
+    access = accessed(Resampled(Parallel(Laplace(), 2), 6))
+    drawn = access.redrawn()
+    assert access._data is drawn._data
+    drawn.mean_gradient(range(6), np.zeros(2))
+    drawn.release("value", np.zeros(2), 1.0)
+    access.mean_gradient(range(6), np.zeros(2))
+    with pytest.raises(OutOfPlan, match="disjoint"):
+        access.release("value", np.zeros(2), 1.0)
+
+
+@pytest.mark.parametrize("count", [-1, 0, -(10**6), math.nan, math.inf, 0.5])
+def test_a_meter_counts_positive_numbers_of_answers(count: Any) -> None:
+    """A negative one would return answers to the plan, and no number exceeds it after NaN."""
+    meter = Meter(PLAN, Noise(SeededBits(1)))
+    with pytest.raises(OutOfPlan, match="1 answers"):
+        meter.take("gradient", Gaussian, count)
+    meter.take("gradient", Gaussian)
+    with pytest.raises(OutOfPlan, match="1 answers"):
+        meter.take("gradient", Gaussian)
+
+
+def test_slots_of_an_earlier_use_are_not_answered_if_a_draw_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record's slots of two uses are independent in the proof."""
+    plan = Plan((PlannedQuery("slot", 2, RandomAllocation(1.0, 2), 1.0),))
+    data = inputs.of_arrays(np.ones((6, 2)), np.ones(6), PROBLEM)
+    oracle = AllocatedOracle(PROBLEM, data, plan, Noise(SeededBits(1)))
+    for _ in range(2):
+        oracle.allocated_gradient("slot", np.zeros(2))
+    monkeypatch.setattr("solvers.data_access.allocated.batches.slots", lambda *_: [][0])
+    for error in (IndexError, KeyError):
+        with pytest.raises(error):
+            oracle.allocated_gradient("slot", np.zeros(2))
 
 
 FOLDERS: dict[str, Any] = {
@@ -138,6 +334,8 @@ def test_hidden_steps_and_tables_are_for_runs_that_declare_them() -> None:
         DataOracles(data, PLAN, Noise(SeededBits(1))).full_batch(False).last_iterate("gradient", 3, 0.1)
     with pytest.raises(OutOfPlan, match="table"):
         DataOracles(data, PLAN, Noise(SeededBits(1))).access(False).mean_gradients(np.zeros((1, 2)))
+    kinds = {walks: type(DataOracles(data, PLAN, Noise(SeededBits(1))).sampled(walks)) for walks in (False, True)}
+    assert kinds == {False: SampledOracle, True: WalkingOracle}
 
 
 @pytest.mark.parametrize("kind", [kind for kind, _ in ORACLES])

@@ -1,6 +1,7 @@
 """Regression tables: coverage, agreement with a solver without noise, edges, and what a quote refuses."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,13 +9,19 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from accounting import Privacy, Unit
+from accounting.mechanisms import Gaussian
 from accounting.noise import Noise
-from solvers import plan
+from accounting.plan import Plan, PlannedQuery
+from solvers import moment_bounds, plan
+from solvers.bounds import UNIT
 from solvers.columns import Columns
 from solvers.data_access import data as reading
 from solvers.data_access import inputs, partitioned, weighted
 from solvers.data_access.data import Data
+from solvers.data_access.meter import Meter
+from solvers.data_access.oracles import DataOracles
 from solvers.data_access.rows import copied
+from solvers.data_access.weighted_sums import Curvatures, LongRows, Scores
 from solvers.domains import L2Ball
 from solvers.errors import NeedsDelta, Unsuitable
 from solvers.full_frame import FullFrame
@@ -24,9 +31,11 @@ from solvers.inference.coordinates import complement, decorrelated
 from solvers.inference.path import Path
 from solvers.inference.table import Table
 from solvers.losses import Huber, Softmax
+from solvers.preparation import Declared
 from solvers.regularizers import L2
 from solvers.solve import run
-from solvers.weighting import LogisticWeights
+from solvers.statistics import Profile
+from solvers.weighting import LinearWeights, LogisticWeights
 from tests.support.seeded import SeededBits
 from tests.support.tables import correlated, drawn, problem_of, quiet, quoted, slopes, table_of
 
@@ -42,6 +51,36 @@ def mixed(n: int, rng: np.random.Generator, weights: tuple[float, ...] = (0.5, 0
 
 def labels(margins: Vector, rng: np.random.Generator) -> Vector:
     return np.where(rng.random(len(margins)) < 1 / (1 + np.exp(-margins)), 1.0, -1.0)
+
+
+def test_the_bound_of_a_gradient_covers_the_rounding_of_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A computed score can be longer than its bound by the rounding of its norm, its cut and its product."""
+    problem, size, bounds = problem_of(Columns((2,)), True, 4), 2, list[float]()
+    X = np.column_stack((np.eye(2)[[0, 1, 0, 1]], np.ones(4)))
+    queries = (PlannedQuery("gradient", 1, Gaussian(), 1.0),)
+    oracle = DataOracles(inputs.of_arrays(X, np.ones(4), problem), Plan(queries), Noise(SeededBits(1))).weighted()
+
+    def perturb(_: Meter, _planned: PlannedQuery, value: Vector, bound: float) -> Vector:
+        bounds.append(bound)
+        return value
+
+    monkeypatch.setattr(Meter, "perturb", perturb)
+    frame, weights = FullFrame(np.eye(2), np.zeros(2), np.ones(2, np.bool_)), LinearWeights(1.0, 1.0)
+    oracle.gradient("gradient", np.ones(2), frame, weights)
+    longest = weights.gradient_bound * (1 + (size + 16) * UNIT)
+    assert bounds == [moment_bounds.of_means(problem, longest, longest)]
+
+
+def test_rows_without_a_weight_make_no_overflow_at_the_largest_limits() -> None:
+    """A warning about one row would reveal something about it."""
+    problem = problem_of(Columns((2,)), True, 4)
+    X = np.column_stack((np.eye(2)[[0, 1, 0, 1]], np.ones(4)))
+    data = inputs.of_arrays(X, np.ones(4), problem)
+    frame, w = FullFrame(np.eye(2), np.zeros(2), np.array([True, False])), np.ones(2)
+    linear, logistic = LinearWeights(1e6, 1e6), LogisticWeights(1e6, 1.0, 0.25)
+    with np.errstate(all="raise"):
+        for work in (LongRows(frame, 1e12), Curvatures(frame, w, linear), Scores(frame, w, logistic)):
+            assert np.isfinite(data.total(work)).all()
 
 
 @pytest.mark.parametrize(("is_linear", "epsilon"), [(False, 1.0), (True, 2.0)], ids=["logistic", "linear"])
@@ -289,6 +328,15 @@ def test_a_table_needs_delta_few_parameters_and_known_references() -> None:
             plan(RegressionTable(references=references), problem, Privacy(1.0, 1e-6))
     with pytest.raises(Unsuitable, match="level"):
         plan(RegressionTable(level=0.2), problem, Privacy(1.0, 1e-6))
+
+
+@pytest.mark.parametrize("wish", [{"preparation": Declared()}, {"slope_limit": 0.5}], ids=str)
+@pytest.mark.parametrize("method", [RegressionTable(), Profile()], ids=lambda method: type(method).__name__)
+def test_a_preparation_or_a_slope_limit_without_effect_is_refused(
+    method: RegressionTable | Profile, wish: dict[str, Any]
+) -> None:
+    with pytest.raises(Unsuitable, match=next(iter(wish))):
+        plan(method, problem_of(Columns((1,) * 9), False, 40_000), Privacy(1.0, 1e-6), **wish)
 
 
 def test_a_refusal_names_the_rows_that_suffice() -> None:

@@ -20,7 +20,6 @@ from solvers import kernels, moment_bounds, plan, solve
 from solvers.columns import Columns
 from solvers.data_access import inputs
 from solvers.data_access.count_sums import Cells, Histograms, Products, Scores
-from solvers.data_access.counting import CountingOracle
 from solvers.data_access.data import Data, Work
 from solvers.data_access.frames import framed, in_frame
 from solvers.data_access.moment_sums import MeanRow, Residuals, Spread, Squares, Targets
@@ -32,14 +31,12 @@ from solvers.errors import Unsuitable
 from solvers.frame import Frame
 from solvers.losses import Logistic, Loss, Softmax, Squared
 from solvers.methods import AdaptiveGd, DpGd, DpSvrg
-from solvers.preparation import Declared
 from solvers.problem import Problem
 from solvers.solve import run
 from tests.support.coded_rows import targets, unfolded
 from tests.support.operations import operations
 from tests.support.plain_loops import added, examples
 from tests.support.seeded import SeededBits
-from tests.support.standardised import QUERIES, every_answer, exact_answers
 
 Floats = NDArray[np.float64]
 RANGES = ((-1.0, 1.0),) * 3 + ((0.0, 1.0), (-0.25, 0.5)) + ((-1.0, 1.0),) * 8
@@ -170,27 +167,6 @@ def test_counts_are_those_of_the_dense_rows(loss: Loss) -> None:
     ]
     assert np.array_equal(counts[0], counts[1])
     assert counts[0].sum() == N
-
-
-@pytest.mark.parametrize("loss", [Logistic(), Softmax(3), Squared()], ids=lambda loss: str(loss.name))
-def test_answers_through_the_doors_are_those_of_the_dense_rows(loss: Loss, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Values and bounds; no noise is added. A bound is a function of public facts, and the form is none of its."""
-    names = (*QUERIES, "histograms", "products", "scores")
-    asked = Plan(tuple(PlannedQuery(name, 100, Gaussian(), 1.0) for name in names))
-    w, found = np.random.default_rng(2).normal(size=D * loss.outputs), []
-    for data in both(loss):
-        calls = exact_answers(monkeypatch)
-        door = StandardisedOracle(data.problem, data, asked, Noise(SeededBits(3)))
-        every_answer(door, loss, MEAN, frame(), w, 0.4)
-        counting = CountingOracle(door, data.problem, data, asked, Noise(SeededBits(3)))
-        counting.histograms("histograms", 9)
-        counting.products("products", MEAN)
-        counting.scores("scores", w / 9, 8, 0.5)
-        found.append(calls)
-    assert len(found[0]) == len(found[1]) > 8
-    for (one, bound), (two, same) in zip(*found, strict=True):
-        assert bound == same
-        assert np.allclose(one, two, rtol=1e-12, atol=1e-15)
 
 
 def test_a_record_beyond_its_declaration_is_the_empty_one_as_a_dense_one_is() -> None:
@@ -338,10 +314,3 @@ def test_what_is_no_matrix_reads_nothing_outside(ends: list[int], coordinates: l
         SparseCoded(fine, np.empty((3, 0), np.uint8), (0, 1)).records(replace(given, columns=None))
     with pytest.raises(Unsuitable, match="n records"):
         Data.coded(SparseCoded(fine, np.empty((2, 0), np.uint8), (0, 1)), np.zeros(3), given)
-
-
-def test_rows_as_declared_are_fitted_as_well() -> None:
-    release = solve(
-        DpGd(steps=3), problem(Logistic()), sp.coo_array(rows()), targets(Logistic(), N), Privacy(1, 1e-4), Declared()
-    )
-    assert np.isfinite(release.coefficients).all()

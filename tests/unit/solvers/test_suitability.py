@@ -1,7 +1,7 @@
 """Problems from their parts, and which method takes which: every refusal names what fails and what to use."""
 
 import math
-from itertools import pairwise, product
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -24,6 +24,7 @@ from solvers.problem import Problem
 from solvers.regularizers import L1, L2, ElasticNet, NoRegularizer, Regularizer
 from solvers.selection import Auto
 from tests.support.members import every
+from tests.support.quiet_oracle import QuietOracle
 from tests.support.seeded import SeededBits
 
 Floats = NDArray[np.float64]
@@ -89,13 +90,11 @@ class TestRefusals:
         with pytest.raises(Unsuitable, match=rf"{method.name} needs a convex loss; sigmoid is not\. Use dp_gd"):
             plan(method, _problem(Sigmoid()), PRIVACY)
 
-    @pytest.mark.slow
-    @pytest.mark.parametrize("method", [DpGd(), DpSvrg(), Auto()], ids=repr)
-    def test_nothing_else(self, method: DpGd | DpSvrg | Auto) -> None:
-        for loss, regularizer, domain in product(SMOOTH, REGULARIZERS, DOMAINS):
-            quote = plan(method, _problem(loss, regularizer, domain), PRIVACY)
-            assert quote.release.epsilon <= 1.0
-            assert all(math.isfinite(std) for std in quote.noise_stds)
+    @pytest.mark.parametrize("method", [DpGd(), DpSvrg()], ids=repr)
+    def test_nothing_else(self, method: DpGd | DpSvrg) -> None:
+        """Every regularizer and domain is tried in tests/property/test_solver_contracts.py."""
+        for loss in SMOOTH:
+            assert plan(method, _problem(loss), PRIVACY).release.epsilon <= 1.0
 
     def test_auto_takes_descent_where_nothing_is_convex_and_says_so(self) -> None:
         quote = plan(Auto(), _problem(Sigmoid()), PRIVACY)
@@ -113,53 +112,16 @@ def test_every_smooth_loss_trains_on_every_domain(loss: Loss, domain: Domain) ->
         np.testing.assert_allclose(domain.project(w), w, atol=1e-9)
 
 
-class _Exact:
-    """Answers without noise."""
-
-    def __init__(self, problem: Problem, X: Floats, y: Floats) -> None:
-        scale = problem.row_norm / np.maximum(np.linalg.norm(X, axis=1), problem.row_norm)
-        self.problem, self.X, self.y, self.asked = problem, X * scale[:, None], y, list[Floats]()
-
-    def gradient(self, query: str, w: Floats) -> Floats:
-        assert query == "gradient"
-        self.asked.append(w)
-        return self.problem.loss.slope(self.X @ w, self.y) @ self.X / self.problem.n
-
-    def sampled_gradient(self, query: str, w: Floats) -> Floats:
-        raise AssertionError((query, w))
-
-    def sampled_change(self, query: str, w: Floats, anchor: Floats) -> Floats:
-        raise AssertionError((query, w, anchor))
-
-    centred_change = printed_change = sampled_change
-
-    def horizon(self, query: str) -> int:
-        raise AssertionError(query)
-
-    def walk(
-        self, query: str, w: Floats, anchor: Floats, snapshot: Floats, step: float, count: int, centred: bool = False
-    ) -> None:
-        raise AssertionError((query, w, anchor, snapshot, step, count, centred))
-
-    def allocated_gradient(self, query: str, w: Floats) -> Floats:
-        raise AssertionError((query, w))
-
-    def last_iterate(self, query: str, steps: int, step: float) -> Floats:
-        raise AssertionError((query, steps, step))
-
-    def objective(self, w: Floats) -> float:
-        return float(self.problem.loss.value(self.X @ w, self.y).mean()) + self.problem.regularizer.value(w)
-
-
 @pytest.mark.parametrize("domain", DOMAINS, ids=repr)
 @pytest.mark.parametrize("regularizer", REGULARIZERS, ids=repr)
 def test_without_convexity_descent_is_plain_and_pays_for_every_step(regularizer: Regularizer, domain: Domain) -> None:
     problem = _problem(Sigmoid(), regularizer, domain)
-    oracle = _Exact(problem, *_data(problem))
-    step = 1 / problem.L
+    X, y = _data(problem)
+    X *= problem.row_norm / np.maximum(np.linalg.norm(X, axis=1), problem.row_norm)[:, None]
+    oracle, step = QuietOracle(problem, X, y), 1 / problem.L
     w = DpGdRun(steps=40, step=step).run(oracle, problem)
-    points = [*oracle.asked, w]  # the answer is the last point, each question the point before
-    heights = [oracle.objective(v) for v in points]
+    points = [*oracle.points, w]  # the answer is the last point, each question the point before
+    heights = [float(problem.loss.value(X @ v, y).mean()) + regularizer.value(v) for v in points]
     for (u, v), (before, after) in zip(pairwise(points), pairwise(heights), strict=True):
         np.testing.assert_array_equal(v, problem.prox(u - step * oracle.gradient("gradient", u), step))
         assert after <= before - float((v - u) @ (v - u)) / (2 * step) + 1e-12

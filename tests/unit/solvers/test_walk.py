@@ -145,7 +145,13 @@ def test_every_answer_is_counted_before_any_is_given() -> None:
         oracle.walk("snapshot", at, at, at, 0.1, 1)
     with pytest.raises(Unsuitable):
         oracle.walk("change", np.full(D, np.inf), at, at, 0.1, 1)
+    for count in (-1, -200, math.nan):
+        with pytest.raises(OutOfPlan):
+            oracle.walk("change", at, at, at, 0.1, count)  # type: ignore[arg-type]
     assert oracle.transcript().query("change").count == 200
+    assert oracle.walk("change", at, at, at, 0.1, 50) is not None
+    with pytest.raises(OutOfPlan):
+        oracle.sampled_gradient("change", at)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,514 @@
+"""The code behind each threat of docs/threat-model.md, and the tests that fail without it.
+
+`python -m tests.support.review` writes docs/threat-tests.md, with one row for each threat.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+MODEL, PAGE = ROOT / "docs/threat-model.md", ROOT / "docs/threat-tests.md"
+_THREAT = re.compile(r"^- \*\*([A-Z]\d+)\. (.+?)\*\*", re.MULTILINE | re.DOTALL)
+
+
+class Guard(NamedTuple):
+    """Files or folders that enforce a protection, and its tests below `tests/`."""
+
+    places: tuple[str, ...]
+    tests: tuple[str, ...]
+
+
+GUARDS = {
+    "A1": Guard(
+        ("accounting/filter.py", "solvers/data_access/meter.py", "accounting/mechanisms"),
+        (
+            "property/test_filter_game.py::test_no_adaptive_player_breaks_the_promise",
+            "privacy/test_audit_cases.py::test_the_promise_is_kept_and_half_the_noise_is_caught",
+            "property/test_solver_contracts.py::test_replacing_one_record_moves_no_value_by_more_than_its_sensitivity",
+        ),
+    ),
+    "A2": Guard(
+        ("app/jobs/attempts.py",),
+        (
+            "service/test_jobs.py::TestFailure::test_an_attempt_that_raised_is_failed_and_charged",
+            "service/test_concurrency.py::test_only_one_of_fifty_ends_is_kept_and_only_one_of_fifty_tellings_is_a_release",
+            "service/test_postgres.py::test_a_job_that_is_cancelled_at_any_statement_of_its_claim_is_refunded_or_runs",
+            "service/test_state_machine.py::test_a_kill_at_any_statement_of_a_step_leaves_all_as_it_was",
+        ),
+    ),
+    "A3": Guard(
+        ("app/ledger/store.py", "app/persistence/sqlite.py", "app/persistence/postgres.py"),
+        (
+            "service/test_concurrency.py::test_fifty_submissions_at_once_never_overspend",
+            "service/test_concurrency.py::test_without_the_lock_they_do_overspend",
+        ),
+    ),
+    "A4": Guard(
+        ("app/wire.py", "accounting/noise/source.py"),
+        (
+            "service/test_guards.py::test_no_seed_and_no_unknown_field",
+            "service/test_openapi.py::test_no_request_names_a_seed",
+            "privacy/test_noise.py::test_the_system_source_fits_and_never_repeats",
+        ),
+    ),
+    "A5": Guard(
+        ("app/http/body.py", "purse/wire/base.py", "accounting/numbers.py"),
+        (
+            "service/test_guards.py::test_epsilon_and_delta_of_a_job_and_of_a_budget",
+            "service/test_guards.py::test_no_number_anywhere_may_be_not_finite",
+            "unit/app/test_wire_body.py::test_a_repeated_key_is_refused_at_any_depth",
+        ),
+    ),
+    "A6": Guard(
+        ("app/jobs/grid.py", "app/worker/execute.py", "app/operations/logs.py"),
+        (
+            "service/test_time.py::test_two_runs_whose_ends_lie_in_the_same_cells_look_the_same_to_everybody",
+            "service/test_datasets.py::test_no_later_answer_depends_on_the_values",
+            "service/test_files.py::test_nobody_but_the_uploader_is_told",
+            "service/test_logs.py::test_a_session_leaves_no_value_no_token_and_no_name_in_the_log",
+        ),
+    ),
+    "A7": Guard(
+        ("accounting/noise/lattice.py",),
+        (
+            "privacy/test_last_iterate.py::test_the_low_bits_of_the_last_iterate_carry_no_path",
+            "property/test_mechanism_contracts.py::test_its_answers_are_on_a_lattice_and_as_noisy_as_it_says",
+        ),
+    ),
+    "A8": Guard(
+        ("app/datasets/grants.py", "app/jobs/filters.py"),
+        (
+            "service/test_grants.py::test_without_a_grant_a_dataset_is_as_one_that_never_was",
+            "service/test_grants.py::test_without_a_grant_its_jobs_never_were",
+            "service/test_grants.py::test_the_next_page_of_jobs_tells_of_nobody_elses",
+            "service/test_jobs.py::TestWhoSeesWhat::test_an_analyst_sees_own_jobs_only",
+        ),
+    ),
+    "A9": Guard(
+        ("app/identity/dependencies.py",),
+        (
+            "service/test_identity.py::test_wrong_role_is_403_and_right_role_is_let_in",
+            "service/test_sign_on.py::test_a_group_may_what_its_role_may",
+        ),
+    ),
+    "A10": Guard(
+        ("app/http/rates.py", "app/http/turns.py", "app/jobs/queue.py", "app/calculation/pool.py"),
+        (
+            "unit/app/test_work.py::test_the_rate_of_a_caller_pays_for_processor_time",
+            "unit/app/test_turns.py::test_a_caller_with_one_request_waits_for_one_turn_of_another_only",
+            "service/test_calculation.py::test_the_service_answers_while_one_analyst_asks_for_the_dearest_prices",
+            "service/test_rates.py::test_every_route_refuses_whoever_asks_too_often",
+            "unit/app/test_queue.py::test_while_one_waits_no_other_begins_two_jobs_without_having_had_fewer_running",
+            "unit/app/test_queue.py::test_only_so_many_wait",
+            "service/test_webhooks.py::test_webhooks_take_turns_whatever_waits_for_one_of_them",
+            "service/test_webhooks.py::test_a_name_that_nobody_answers_for_holds_no_other_message",
+        ),
+    ),
+    "A11": Guard(
+        ("app/webhooks/places.py",),
+        (
+            "service/test_webhooks.py::test_what_is_not_public_is_not_asked",
+            "service/test_webhooks.py::test_a_name_is_looked_up_once_and_the_checked_address_is_called",
+            "service/test_webhooks.py::test_of_an_answer_only_the_status_counts",
+            "service/test_webhooks.py::test_an_address_that_may_not_be_is_refused_when_it_is_named",
+        ),
+    ),
+    "A12": Guard(
+        ("app/webhooks/store.py", "app/webhooks/courier.py"),
+        (
+            "service/test_webhooks.py::test_nothing_is_written_before_the_end_is_public_and_one_message_with_it",
+            "service/test_webhooks.py::test_a_message_is_signed_and_holds_public_facts_alone",
+        ),
+    ),
+    "A13": Guard(
+        ("app/ledger/allotments.py", "accounting/records/allotments.py"),
+        (
+            "unit/app/test_ledger_store.py::test_what_an_allotment_does_not_admit_is_refused_by_the_ledger_itself",
+            "service/test_allotments.py::TestReserved::test_fits_the_budget_beside_what_is_spent",
+        ),
+    ),
+    "T1": Guard(
+        ("accounting/filter.py", "app/ledger/store.py"),
+        (
+            "property/test_filter_game.py::test_no_adaptive_player_breaks_the_promise",
+            "service/test_jobs.py::test_a_budget_that_is_gone",
+        ),
+    ),
+    "T2": Guard(
+        ("app/identity/store.py", "app/http/rates.py"),
+        (
+            "service/test_identity.py::TestAnIdentity::test_has_its_tokens_jobs_under_any_of_them",
+            "service/test_sign_on.py::TestAPerson::test_keeps_jobs_keys_and_spending",
+            "service/test_rates.py::test_tokens_of_one_identity_share_a_bucket",
+        ),
+    ),
+    "T3": Guard(
+        ("app/ledger/allotments.py", "app/jobs/release.py"),
+        (
+            "service/test_shares.py::test_a_receipt_of_a_reserved_part_states_no_share_of_the_whole",
+            "service/test_allotments.py::TestReserved::test_is_there_for_its_analyst_and_shows_nothing_of_others",
+        ),
+    ),
+    "S1": Guard(
+        ("app/datasets/families.py", "app/datasets/service.py", "app/stewardship/service.py"),
+        (
+            "service/test_guards.py::test_the_same_name_and_the_same_file_again",
+            "service/test_stewardship.py::test_after_the_first_charge_a_budget_only_grows",
+            "service/test_families.py::test_a_second_file_is_no_new_budget",
+        ),
+    ),
+    "S2": Guard(
+        ("accounting/records/chain.py", "accounting/records/replay.py"),
+        (
+            "property/test_ledger_properties.py::test_tampering_with_any_field_of_any_entry_breaks_the_chain",
+            "service/test_ledger_routes.py::test_what_a_ledger_exports_proves_itself_and_its_receipts",
+        ),
+    ),
+    "S3": Guard(
+        ("app/sources/text.py", "app/sources/footer.py", "app/sources/pages.py", "app/datasets/upload.py"),
+        (
+            "service/test_datasets.py::test_a_small_file_that_would_unfold_too_far_is_refused_and_leaves_nothing",
+            "unit/app/test_sources_parquet.py::test_a_footer_that_says_less_than_its_pages_do_is_not_believed",
+            "service/test_guards.py::test_a_path_in_a_file_name_is_ignored",
+            "unit/app/test_sources_parquet.py::test_a_damaged_file_is_unreadable",
+        ),
+    ),
+    "S4": Guard(
+        ("app/datasets/samples.py",),
+        (
+            "service/test_forecasts.py::test_nothing_says_whether_a_sample_is_the_data",
+            "service/test_forecasts.py::test_no_file_of_the_data_is_opened_and_nothing_is_charged",
+        ),
+    ),
+    "S5": Guard(("app/identity/service.py",), ("service/test_identity.py::test_last_steward_stays",)),
+    "S6": Guard(("app/datasets/spool.py",), ("service/test_uploads.py::test_nobody_else_finds_it",)),
+    "S7": Guard(
+        ("app/datasets/uploads.py", "app/datasets/spool.py"),
+        (
+            "service/test_uploads.py::test_only_where_it_ends_is_anything_written",
+            "service/test_uploads.py::test_of_two_writers_at_one_place_one_wins",
+        ),
+    ),
+    "S8": Guard(
+        ("app/datasets/spool.py", "app/worker/dispatcher.py"),
+        ("service/test_uploads.py::test_what_waits_too_long_is_deleted_and_nothing_else",),
+    ),
+    "S9": Guard(
+        ("app/datasets/spool.py", "app/persistence/files.py"),
+        (
+            "service/test_uploads.py::test_so_many_wait_of_one_and_of_all",
+            "service/test_uploads.py::test_what_would_not_fit_is_told_before_it_comes",
+            "service/test_rates.py::test_uploads_are_so_many_at_once",
+            "service/test_disk_full.py::test_an_upload_says_so_and_leaves_nothing",
+        ),
+    ),
+    "U1": Guard(
+        ("app/identity/dependencies.py",),
+        (
+            "service/test_jobs.py::TestWhoSeesWhat::test_an_auditor_sees_lists_and_receipts_only",
+            "service/test_identity.py::test_rule_is_in_the_routes_own_dependencies",
+        ),
+    ),
+    "U2": Guard(
+        ("app/operations/routes.py",), ("service/test_operations.py::test_a_monitors_token_is_for_the_metrics_alone",)
+    ),
+    "U3": Guard(
+        ("app/operations/metrics.py",),
+        ("service/test_operations.py::test_metrics_time_requests_prices_and_jobs_and_nothing_that_brings_data",),
+    ),
+    "B1": Guard(
+        ("app/pages/session.py",),
+        (
+            "service/test_pages.py::test_what_no_page_of_ours_sent_changes_nothing",
+            "service/test_pages.py::test_a_link_of_another_site_signs_nobody_out",
+            "service/test_pages.py::test_a_valid_token_becomes_a_cookie_that_no_script_and_no_other_site_has",
+        ),
+    ),
+    "B2": Guard(
+        ("app/pages/session.py",),
+        (
+            "pages/test_people.py::test_a_person_signs_in_looks_around_and_signs_out",
+            "service/test_pages.py::test_no_token_is_in_a_page_or_in_a_log",
+            "service/test_pages.py::test_the_cookie_is_nothing_to_the_interface",
+        ),
+    ),
+    "B3": Guard(
+        ("app/pages/templates", "app/pages/session.py"),
+        (
+            "service/test_pages.py::test_a_hostile_name_is_text",
+            "service/test_pages.py::test_pages_say_where_everything_may_come_from",
+        ),
+    ),
+    "B4": Guard(("app/pages/session.py",), ("service/test_pages.py::test_of_two_sessions_none_counts",)),
+    "B5": Guard(
+        ("app/pages/api.py",),
+        (
+            "service/test_pages.py::test_an_analyst_is_shown_what_the_interface_shows_them",
+            "service/test_pages.py::test_an_upload_is_the_interfaces_own",
+            "service/test_pages.py::test_pages_are_limited_as_their_visitor_is",
+            "service/test_pages.py::test_a_name_never_becomes_a_step_in_a_path",
+            "service/test_pages.py::test_a_form_that_may_have_been_done_is_sent_again_under_its_key",
+        ),
+    ),
+    "B6": Guard(
+        ("app/operations/logs.py", "app/http/middleware.py"),
+        ("service/test_pages.py::test_how_long_an_upload_took_is_not_logged",),
+    ),
+    "O1": Guard(
+        ("app/ledger/epoch.py", "app/jobs/rollback.py"),
+        (
+            "service/test_epoch.py::test_an_older_copy_is_refused_and_names_what_it_lacks",
+            "service/test_epoch.py::test_an_accepted_rollback_is_in_the_chain_and_ends_what_was_open",
+            "service/test_backup.py::test_what_was_charged_since_is_missed_at_the_start_and_needs_an_order",
+        ),
+    ),
+    "O2": Guard(("app/identity/home.py",), ("unit/app/test_home.py::test_another_services_database_is_refused",)),
+    "O3": Guard(
+        ("app/ledger/audit.py", "app/ledger/checkpoints.py", "app/datasets/values.py"),
+        (
+            "service/test_checkpoints.py::test_a_checkpoint_that_cannot_be_trusted_is_not_used",
+            "service/test_checkpoints.py::test_a_tampered_older_entry_is_found_while_the_server_runs",
+            "service/test_audit.py::test_every_change_of_what_is_stored_is_found",
+            "service/test_audit.py::TestValues::test_a_job_on_others_releases_nothing_and_no_more_are_taken",
+        ),
+    ),
+    "O4": Guard(
+        ("app/ledger/registrations.py",),
+        (
+            "service/test_registrations.py::test_a_changed_row_of_the_dataset_that_opened_its_ledger_is_refused",
+            "service/test_registrations.py::test_a_dataset_that_was_moved_to_another_ledger_is_charged_to_none",
+            "service/test_checkpoints.py::test_a_tampered_registration_is_found_before_the_start",
+        ),
+    ),
+    "O5": Guard(("app/jobs/attempts.py",), ("service/test_registrations.py::test_a_job_that_is_not_as_charged_fails",)),
+    "O6": Guard(
+        ("app/jobs/attempts.py",), ("service/test_registrations.py::test_a_job_that_has_ended_is_not_run_again",)
+    ),
+    "O7": Guard(
+        ("app/settings.py",),
+        (
+            "service/test_sign_on.py::test_settings_that_would_let_anybody_in_stop_the_start",
+            "unit/app/test_settings.py::test_scheduler_speaks_mutual_tls_only",
+        ),
+    ),
+    "O8": Guard(
+        ("app/settings.py", "app/operations/logs.py"),
+        (
+            "service/test_identity.py::test_bootstrap_token_leaves_the_environment_before_anything_starts",
+            "unit/app/test_settings.py::test_secret_is_not_in_the_settings_text",
+            "service/test_postgres.py::test_nothing_of_the_address_is_told",
+            "service/test_logs.py::test_a_session_leaves_no_value_no_token_and_no_name_in_the_log",
+        ),
+    ),
+    "W1": Guard(
+        ("app/worker/orders.py", "pyproject.toml"),
+        (
+            "e2e/test_worker_kill.py::test_workers_hold_no_setting_and_no_secret",
+            "e2e/test_forked.py::test_a_fork_knows_no_setting_and_says_nothing",
+            "e2e/test_machines.py::test_jobs_outlive_their_servers_and_orderly_stops_cost_nothing",
+        ),
+    ),
+    "W2": Guard(
+        ("app/worker/cluster.py", "app/worker/certificates.py"),
+        (
+            "e2e/test_worker_kill.py::test_the_channel_is_authenticated",
+            "e2e/test_worker_kill.py::test_a_remote_scheduler_with_mutual_tls",
+        ),
+    ),
+    "W3": Guard(
+        ("app/jobs/attempts.py",),
+        (
+            "service/test_concurrency.py::test_a_dispatcher_that_wakes_after_the_other_is_done_loses",
+            "service/test_concurrency.py::test_without_the_fence_it_would_win",
+            "service/test_jobs.py::TestFailure::test_and_no_third",
+        ),
+    ),
+    "W4": Guard(
+        ("app/jobs/release.py", "accounting/plan.py"),
+        (
+            "service/test_jobs.py::TestFailure::test_an_output_that_is_not_the_plans",
+            "unit/app/test_job_spec.py::test_an_output_is_a_list_of_finite_coefficients_or_is_not_released",
+        ),
+    ),
+    "W5": Guard(("app/worker/execute.py",), ("e2e/test_worker_kill.py::test_an_attempt_that_raises_says_one_word",)),
+    "N1": Guard(
+        ("app/identity/store.py", "app/http/rates.py"),
+        (
+            "service/test_identity.py::test_no_valid_token_is_401",
+            "service/test_identity.py::test_hash_lookup_uses_an_index",
+            "service/test_rates.py::test_guessing_tokens_is_an_addresss_and_slow",
+        ),
+    ),
+    "N2": Guard(
+        ("app/identity/dependencies.py", "app/jobs/events.py"),
+        (
+            "service/test_identity.py::test_revoked_token_is_out_at_once_and_for_good",
+            "service/test_http_limits.py::test_streams_end_when_the_token_is_revoked",
+            "service/test_sign_on.py::test_a_stream_ends_with_the_sign_on",
+        ),
+    ),
+    "N3": Guard(
+        ("app/http/protocol.py", "app/http/guards.py"),
+        (
+            "service/test_http_limits.py::test_a_head_that_drips_is_not_waited_for",
+            "service/test_http_limits.py::test_half_open_connections_make_room_for_others",
+            "service/test_http_limits.py::test_an_answer_that_nobody_reads_is_not_kept",
+        ),
+    ),
+    "N4": Guard(
+        ("app/http/rates.py",),
+        (
+            "service/test_rates.py::test_all_together_are_bounded_and_probes_are_not",
+            "unit/app/test_rates.py::test_tables_do_not_grow",
+            "unit/app/test_rates.py::test_one_caller_has_so_many_answered_at_once",
+        ),
+    ),
+    "N5": Guard(
+        ("app/http/protocol.py", "app/http/guards.py"),
+        (
+            "service/test_http_limits.py::test_what_is_no_http_is_told_as_a_problem",
+            "service/test_http_limits.py::test_what_says_its_length_in_two_ways_is_refused_and_nothing_behind_it_is_read",
+            "service/test_operations.py::test_two_headers_where_one_decides_are_refused",
+            "service/test_fuzz.py::test_the_interface_is_what_its_document_says",
+        ),
+    ),
+    "N6": Guard(
+        ("app/http/server.py",), ("service/test_proxy.py::test_forwarded_headers_are_believed_of_trusted_peers_alone",)
+    ),
+    "N7": Guard(
+        ("app/http/middleware.py",), ("service/test_operations.py::test_answers_are_not_cached_sniffed_or_framed",)
+    ),
+    "H1": Guard(
+        ("app/identity/store.py",),
+        (
+            "service/test_identity.py::test_token_is_long_shown_once_and_stored_as_a_hash",
+            "service/test_sign_on.py::TestAPerson::test_leaves_no_token_behind",
+        ),
+    ),
+    "H2": Guard(("app/ledger/epoch.py",), ("service/test_epoch.py::test_a_copy_without_a_whole_dataset_is_refused",)),
+    "H3": Guard(("app/settings.py",), ("unit/app/test_settings.py::test_home_is_closed_to_others",)),
+    "H4": Guard(
+        ("app/ledger/keys.py", "accounting/records/receipt.py"),
+        (
+            "service/test_keys.py::test_a_running_server_takes_a_new_key_up_and_a_restarted_one_keeps_both",
+            "unit/accounting/test_receipt.py::test_the_ledger_must_hold_the_release",
+        ),
+    ),
+    "H5": Guard(
+        ("accounting/records/receipt.py", "accounting/records/signing.py"),
+        (
+            "unit/accounting/test_receipt.py::test_a_key_that_comes_along_is_not_trusted",
+            "unit/accounting/test_receipt.py::test_the_algorithm_and_the_header_are_pinned",
+            "unit/accounting/test_receipt.py::test_no_field_can_be_changed",
+        ),
+    ),
+    "P1": Guard(
+        ("app/identity/sign_on.py",),
+        (
+            "service/test_sign_on.py::test_what_is_no_valid_token_is_told_like_any_other",
+            "service/test_sign_on.py::test_only_public_keys_for_signatures_are_taken",
+        ),
+    ),
+    "P2": Guard(
+        ("app/identity/provider.py",),
+        ("service/test_sign_on.py::test_a_provider_that_says_something_else_is_one_that_is_away",),
+    ),
+    "P3": Guard(("app/identity/provider.py",), ("service/test_sign_on.py::test_keys_rotate",)),
+    "P4": Guard(
+        ("app/identity/provider.py",),
+        (
+            "service/test_sign_on.py::test_nobody_else_waits_for_a_provider_that_hangs",
+            "service/test_sign_on.py::test_names_of_keys_that_nobody_has_ask_the_provider_once",
+            "service/test_sign_on.py::test_keys_hold_for_a_while_without_the_provider",
+        ),
+    ),
+    "P5": Guard(
+        ("app/identity/code_flow.py", "app/pages/sign_in.py"),
+        (
+            "service/test_sign_in.py::test_a_code_is_good_once_in_the_browser_that_asked_for_it",
+            "service/test_sign_in.py::test_a_token_that_is_not_for_this_attempt_is_none",
+            "service/test_sign_in.py::test_a_token_for_several_was_made_for_this_service",
+        ),
+    ),
+    "P6": Guard(
+        ("app/identity/code_flow.py", "app/settings.py"),
+        (
+            "service/test_sign_in.py::test_a_redirect_that_could_be_read_along_stops_the_start",
+            "service/test_sign_in.py::test_without_the_provider_tokens_go_on",
+            "service/test_sign_in.py::test_a_person_comes_back_signed_in",
+        ),
+    ),
+    "P7": Guard(
+        ("app/pages/sign_in.py",),
+        (
+            "service/test_sign_in.py::test_whoever_signed_in_at_the_provider_signs_out_there",
+            "service/test_sign_in.py::test_who_did_not_or_where_the_provider_has_no_such_page_signs_out_here",
+        ),
+    ),
+    "P8": Guard(
+        ("app/identity/code_flow.py",), ("service/test_sign_in.py::test_only_so_many_codes_are_exchanged_at_once",)
+    ),
+    "P9": Guard(
+        ("app/identity/store.py",),
+        (
+            "service/test_sign_on.py::TestAPerson::test_has_a_name_that_no_token_joins",
+            "service/test_sign_on.py::TestAPerson::test_is_another_at_another_provider",
+        ),
+    ),
+    "C1": Guard(
+        ("pyproject.toml", "requirements.lock"),
+        (
+            "docs/test_dependencies.py::test_lock_pins_every_dependency_with_its_hashes",
+            "docs/test_dependencies.py::test_every_dependency_is_explained_at_its_locked_version",
+        ),
+    ),
+    "C2": Guard(
+        ("accounting/accountants/guard.py", "accounting/records/recomputation.py"),
+        (
+            "privacy/test_dp_accounting.py::test_the_trap_behind_the_door",
+            "property/test_mechanism_contracts.py::test_accountants_agree_and_less_noise_costs_more",
+        ),
+    ),
+    "C3": Guard(
+        ("accounting/noise",),
+        ("privacy/test_noise.py::test_noise_fits", "privacy/test_noise.py::test_five_percent_off_is_rejected"),
+    ),
+    "C4": Guard(
+        ("solvers/audit",),
+        (
+            "privacy/test_audit.py::test_mutant_clipping_off_is_caught",
+            "privacy/test_audit.py::test_mutant_one_query_too_many_is_refused_and_caught",
+            "privacy/test_audit_cases.py::test_every_method_has_a_case",
+        ),
+    ),
+    "C5": Guard(("app/main.py",), ("service/test_operations.py::test_packages_from_different_folders_do_not_start",)),
+    "C6": Guard(("app/worker/cluster.py",), ("e2e/test_worker_kill.py::test_the_channel_is_authenticated",)),
+}
+
+
+def threats() -> dict[str, str]:
+    """Return the title of each threat by its number, as docs/threat-model.md states them."""
+    found = _THREAT.findall(MODEL.read_text())
+    return {number: " ".join(title.split()).rstrip(".") for number, title in found}
+
+
+def page() -> str:
+    """Return docs/threat-tests.md."""
+    return "\n".join([*_rows(), ""])
+
+
+def _rows() -> Iterator[str]:
+    yield "# Threats and tests"
+    yield ""
+    yield "The [threat model](threat-model.md) explains each threat. This page lists the code that enforces"
+    yield "each protection, and tests that fail without it. `python -m tests.support.review` writes the page."
+    yield ""
+    yield "| | threat | enforced in | tests |"
+    yield "| --- | --- | --- | --- |"
+    for number, title in threats().items():
+        guard = GUARDS[number]
+        places = ", ".join(f"[{place}](../{place})" for place in guard.places)
+        tests = ", ".join(f"`tests/{test}`" for test in guard.tests)
+        yield f"| {number} | {title} | {places} | {tests} |"
