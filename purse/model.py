@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MAX_SHOWN: Final = 10
 MAX_COMPLETE: Final = 20  # a model with more coefficients shows the MAX_SHOWN largest
 INTERCEPT: Final = "intercept"
+COEFFICIENT_HEADING: Final = "input"
 
 
 class Coefficients(dict[str, float]):
@@ -215,7 +216,7 @@ class Model(Tabular, models.Model):
             half = half_widths.get(term)
             encoded = value if half is None else Estimate(value, value - half, value + half)
             rows.append((term, encoded, in_units[term]))
-        return Table(("input", "encoded", "per unit of the file"), rows, caption, note, "bars")
+        return Table((COEFFICIENT_HEADING, "encoded", "per unit of the file"), rows, caption, note, "bars")
 
     def _margins(self) -> list[Coefficients]:
         """Return the coefficients of encoded values of each margin."""

@@ -191,18 +191,22 @@ class Regression(Tabular):
 
     def summary(self) -> str:
         """Return the table as text, with what it refers to."""
-        inference = self._facts
-        facts: list[tuple[str, object]] = [
-            ("regression", "logistic" if self._is_logistic else "linear"),
-            *self._heading.items(),
-            ("intervals", f"{inference.level:.3g}, with sampling error and privacy noise"),
-        ]
-        if inference.effective_rows is not None:
-            facts.append(("effective rows", f"{inference.effective_rows:.0f} rows without privacy are as precise"))
-        for test in inference.joint_tests:
+        kind = ("regression", "logistic" if self._is_logistic else "linear")
+        intervals = ("intervals", f"{self._facts.level:.3g}, with sampling error and privacy noise")
+        facts = text.facts([kind, *self._heading.items(), intervals, *self.precision])
+        return "\n".join([facts, *(table.to_text() for table in self.tables())])
+
+    @property
+    def precision(self) -> list[tuple[str, str]]:
+        """The number of rows that would be as precise without privacy, and the joint test of each category column."""
+        facts: list[tuple[str, str]] = []
+        if self._facts.effective_rows is not None:
+            rows = f"{self._facts.effective_rows:.0f} rows without privacy are as precise"
+            facts.append(("effective rows", rows))
+        for test in self._facts.joint_tests:
             result = "not resolved" if test.p_value is None else f"p = {test.p_value:.3g}"
             facts.append((f"test of {test.column}", result))
-        return "\n".join([text.facts(facts), *(table.to_text() for table in self.tables())])
+        return facts
 
     def to_csv(self) -> str:
         """Return all rows and columns of the table as CSV."""
