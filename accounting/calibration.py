@@ -73,7 +73,7 @@ def calibrate(queries: Sequence[Query], privacy: Privacy, relation: Relation = R
     target = Privacy(privacy.epsilon / (1 + _PORTABILITY_MARGIN), privacy.delta)
     strict = replace(target, delta=max(privacy.delta / _DELTA_MARGIN_FACTOR, DELTA_RANGE[0]))
     release = _calibrate(tuple(queries), target, relation, _PORTABLE_TOLERANCE)
-    if certify(release.plan, strict.delta)[0] > min(release.epsilon * (1 + _PORTABILITY_MARGIN), privacy.epsilon):
+    if not _is_certified(release.plan, strict.delta, min(release.epsilon * (1 + _PORTABILITY_MARGIN), privacy.epsilon)):
         release = _calibrate(tuple(queries), strict, relation, _PORTABLE_TOLERANCE)
     stated = min(release.epsilon * (1 + _PORTABILITY_MARGIN), privacy.epsilon)
     return replace(release, epsilon=stated, delta=privacy.delta)
@@ -93,6 +93,11 @@ def certify(plan: Plan, delta: float) -> tuple[float, Accountant]:
             "no accountant covers this plan at this delta: a plan needs a query, and Gaussian noise a positive delta"
         )
     return min(certificates, key=lambda certificate: certificate[0])
+
+
+def _is_certified(plan: Plan, delta: float, epsilon: float) -> bool:
+    """Return whether an accountant certifies the plan at epsilon and delta."""
+    return any(a.supports(plan, delta) and a.epsilon(plan, delta) <= epsilon for a in ACCOUNTANTS)
 
 
 def _is_portable(queries: Sequence[Query]) -> bool:
@@ -330,4 +335,4 @@ class _EpsilonByDelta:
     def epsilon(self, plan: Plan, delta: float) -> float:
         """Return the target epsilon times the root of (delta at that epsilon) / delta."""
         target, profile = self.privacy.epsilon, plan.parts()[0][1].delta
-        return math.inf if profile is None else target * math.sqrt(profile(target) / delta)
+        return math.inf if profile is None else target * math.sqrt(profile(target, delta) / delta)

@@ -71,8 +71,18 @@ def _factor(factor: Any) -> dict[str, Any]:
             return _power(value, column)
         case ast.Call(func=ast.Name(id=name), args=[value], keywords=options) if name in _OPTIONS:
             if all(option.arg in _OPTIONS[name] for option in options) and (name == "C" or options):
-                return column(value) | {str(option.arg): _constant(option.value, text) for option in options}
+                settings = {str(option.arg): _constant(option.value, text) for option in options}
+                return column(value) | settings | _merged(settings.get("merge"), text)
     raise _refused(text)
+
+
+def _merged(levels: Any, text: str) -> dict[str, Any]:
+    """Return the field `merge` of a mapping from level to categories."""
+    if levels is None:
+        return {}
+    if not isinstance(levels, dict):
+        raise _refused(text)
+    return {"merge": [{"level": level, "categories": categories} for level, categories in levels.items()]}
 
 
 def _power(node: ast.expr, column: Callable[[ast.expr], dict[str, Any]]) -> dict[str, Any]:

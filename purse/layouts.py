@@ -83,7 +83,13 @@ def forecast(expected: AccuracyForecast) -> Table:
         for each in expected.at
     ]
     headings = ("epsilon", score, "error (rmse)", "method") if has_errors else ("epsilon", score, "method")
-    return Table(headings, rows, note="The ranges contain 80 % of the runs.", look="bars", origin=expected.constant)
+    return Table(
+        headings,
+        rows,
+        note="The ranges contain 80 % of the runs. Scores on your data differ: read what the noise costs.",
+        look="bars",
+        origin=expected.constant,
+    )
 
 
 def _statistic(released: ReleasedStatistic, dates: Dates) -> Iterator[Table]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MAX_SHOWN: Final = 10
 MAX_COMPLETE: Final = 20  # a model with more coefficients shows the MAX_SHOWN largest
 INTERCEPT: Final = "intercept"
+COEFFICIENT_HEADING: Final = "input"
 
 
 class Coefficients(dict[str, float]):
@@ -112,6 +113,8 @@ class Model(Tabular, models.Model):
     def plot(self, axes: Any | None = None, terms: int = MAX_SHOWN) -> Any:
         """Draw the largest coefficients of encoded values as bars; for link softmax those of the first class.
 
+        A model with a regression table draws its forest plot.
+
         Parameters
         ----------
         axes : axes of Matplotlib; new ones if None
@@ -123,6 +126,8 @@ class Model(Tabular, models.Model):
         """
         from purse.plots import bars
 
+        if self.table is not None:
+            return self.regression.plot(axes)
         margin = self._margins()[0]
         largest_terms = margin.largest(terms)
         name = f" for class {self.classes[0]}" if self.link == "softmax" and self.classes else ""
@@ -215,7 +220,7 @@ class Model(Tabular, models.Model):
             half = half_widths.get(term)
             encoded = value if half is None else Estimate(value, value - half, value + half)
             rows.append((term, encoded, in_units[term]))
-        return Table(("input", "encoded", "per unit of the file"), rows, caption, note, "bars")
+        return Table((COEFFICIENT_HEADING, "encoded", "per unit of the file"), rows, caption, note, "bars")
 
     def _margins(self) -> list[Coefficients]:
         """Return the coefficients of encoded values of each margin."""

@@ -5,6 +5,8 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -191,18 +193,22 @@ class Regression(Tabular):
 
     def summary(self) -> str:
         """Return the table as text, with what it refers to."""
-        inference = self._facts
-        facts: list[tuple[str, object]] = [
-            ("regression", "logistic" if self._is_logistic else "linear"),
-            *self._heading.items(),
-            ("intervals", f"{inference.level:.3g}, with sampling error and privacy noise"),
-        ]
-        if inference.effective_rows is not None:
-            facts.append(("effective rows", f"{inference.effective_rows:.0f} rows without privacy are as precise"))
-        for test in inference.joint_tests:
+        kind = ("regression", "logistic" if self._is_logistic else "linear")
+        intervals = ("intervals", f"{self._facts.level:.3g}, with sampling error and privacy noise")
+        facts = text.facts([kind, *self._heading.items(), intervals, *self.precision])
+        return "\n".join([facts, *(table.to_text() for table in self.tables())])
+
+    @property
+    def precision(self) -> list[tuple[str, str]]:
+        """The number of rows that would be as precise without privacy, and the joint test of each category column."""
+        facts: list[tuple[str, str]] = []
+        if self._facts.effective_rows is not None:
+            rows = f"{self._facts.effective_rows:.0f} rows without privacy are as precise"
+            facts.append(("effective rows", rows))
+        for test in self._facts.joint_tests:
             result = "not resolved" if test.p_value is None else f"p = {test.p_value:.3g}"
             facts.append((f"test of {test.column}", result))
-        return "\n".join([text.facts(facts), *(table.to_text() for table in self.tables())])
+        return facts
 
     def to_csv(self) -> str:
         """Return all rows and columns of the table as CSV."""
@@ -226,6 +232,33 @@ class Regression(Tabular):
             else:
                 lines.append(rf"{term} & \multicolumn{{4}}{{l}}{{not resolved}} \\")
         return "\n".join([*lines, r"\end{tabular}", ""])
+
+    def to_html(self) -> str:
+        """Return the whole table, what it refers to, and the forest plot as HTML."""
+        from purse.plots import forest_svg
+
+        (table,), forest = self.tables(), self.forest()
+        plot = forest_svg(forest.labels, forest.estimates)
+        notes = "".join(f"<p>{escape(note)}</p>" for note in (table.note, forest.note))
+        return f"{table.to_html(table.caption, len(table.rows))}{plot}{notes}"
+
+    def plot(self, axes: Any | None = None) -> Any:
+        """Draw the forest plot.
+
+        Parameters
+        ----------
+        axes : axes of Matplotlib; new ones if None
+
+        Raises
+        ------
+        NotInstalled
+            without the extra `plot`.
+        """
+        from purse.plots import bars
+
+        forest = self.forest()
+        ends = [[each.low for each in forest.estimates], [each.high for each in forest.estimates]]
+        return bars(axes, forest.labels, [each.value for each in forest.estimates], forest.headings[1], ends)
 
     def __str__(self) -> str:
         return self.summary()

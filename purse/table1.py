@@ -49,7 +49,8 @@ def tables(result: Table1Result, dates: Dates) -> Iterator[Table]:
     names = list(map(name, result.groups))
     note = (
         f"A group is described if its released count is at least {result.least_rows:.3g}. Intervals of means and "
-        "shares cover noise and sampling, all others noise alone."
+        "shares cover noise and sampling, all others noise alone. Each category has its share of the group; (other) "
+        "holds values that are not declared."
     )
     counts = (Estimate(each.count, *_around(each.count, result.within)) for each in result.groups)
     described = _rows(result, result.groups, lambda each: _number(each, dates), lambda each: each.shares)

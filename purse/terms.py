@@ -182,11 +182,12 @@ def _levels(field: str, column: CategoryColumn, factor: Factor, is_compared: boo
     if factor.has_number_settings:
         raise DesignError(field, f"must have no number settings, because {column.name} is a category")
     merged: dict[str, str] = {}
-    for level, categories in (factor.merge or {}).items():
-        for category in categories:
-            if category not in column.categories or category in merged:
+    declared = set(column.categories)
+    for new in factor.merge or ():
+        for category in new.categories:
+            if category not in declared or category in merged:
                 raise DesignError(f"{field}.merge", "must name declared categories of the column, each once")
-            merged[category] = level
+            merged[category] = new.level
     names = list(dict.fromkeys(merged.get(category, category) for category in column.categories))
     if factor.reference is not None:
         if factor.reference not in names:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, ndtr
 
-from accounting.divergences import few_slots, polygon, sampled_gaussian, slot_law, slot_sums
+from accounting.divergences import few_slots, polygon, sampled_gaussian, slot_doubling, slot_law, slot_sums
 from accounting.divergences.gaussian import gauss_delta, gauss_epsilon
 from accounting.divergences.losses import Search
 from accounting.divergences.polygon import Knots
@@ -39,12 +39,11 @@ _LARGEST_KNOT_EPSILON = 600.0  # the profile beyond it counts as infinite loss
 # Above this epsilon, rounding may be most of a bound of `slot_sums`, and another processor changed epsilon by 0.6 % at
 # most. One use of a few slots is then bounded by `few_slots`. Up to this epsilon, stored receipts must recompute.
 LARGEST_PORTABLE_EPSILON = 4.0
+# From this epsilon on, a bound of `slot_sums` may rise because most of it is rounding (observed at 13 and above). One
+# use of more slots is then bounded by `slot_doubling`.
+_SMALLEST_ROUNDED_EPSILON = 8.0
 _EPSILONS_PER_OCTAVE = 1 << 15  # epsilons between two powers of two that `epsilon` may return
-# From this epsilon on, the bounds may rise because most of them is rounding (observed at 13 and above). There the first
-# bound within delta is searched in steps of 2 % or more. In such a step -ln of a bound grows by at most about
-# `_STEEPEST_FALL` times the step in epsilon.
-_SMALLEST_RISING_EPSILON, _STEEPEST_FALL = 8.0, 4.0
-_SCAN_STEP = _EPSILONS_PER_OCTAVE >> 5
+_FAR_BELOW = 1e-3  # of delta: a bound below this need not be close, in a search
 Point = tuple[int, float]
 
 
@@ -63,6 +62,14 @@ class Allocation(Protocol):
     def form(self) -> Literal["independent", "ordered"]: ...
 
 
+def searched_delta(
+    mechanism: Allocation, noise_multiplier: float, epsilon: float, delta: float, relation: Relation = REPLACE_ONE
+) -> float:
+    """Return an upper bound on H_gamma as `hockey_stick` does, not close to it where it is far below delta."""
+    enough = _FAR_BELOW * delta
+    return hockey_stick(mechanism, noise_multiplier, epsilon, relation, enough=enough)
+
+
 def hockey_stick(
     mechanism: Allocation,
     noise_multiplier: float,
@@ -70,20 +77,22 @@ def hockey_stick(
     relation: Relation = REPLACE_ONE,
     circles_only: bool = False,
     hints: slot_sums.SearchHints | None = None,
+    enough: float = 0.0,
 ) -> float:
     """Return an upper bound on H_gamma of one use at gamma = e^epsilon, epsilon >= 0: delta there, in both orders.
 
     Parameters
     ----------
-    circles_only : whether `slot_sums` is used for few slots at a large epsilon, too
+    circles_only : whether only the circles of `slot_sums` are used, at a large epsilon too
     hints : for `slot_sums`, from the sums of the same curve at lower epsilons, in a search
+    enough : if a bound is at most this, no other bound is evaluated
     """
     c, q = 1 / noise_multiplier, min(1.0, math.nextafter(mechanism.rate, 2.0))
     if c > _LARGEST_SHIFT:
         return 1.0
     gamma, is_ordered, is_zero_out = math.exp(epsilon), mechanism.form == "ordered", relation == "zero_out"
     if is_ordered and is_zero_out:  # the null record is another record, or it keeps the slot
-        replaced = hockey_stick(mechanism, noise_multiplier, epsilon, circles_only=circles_only)
+        replaced = hockey_stick(mechanism, noise_multiplier, epsilon, circles_only=circles_only, enough=enough)
         return min(replaced, q * gauss_delta(c, epsilon) * _ROUNDING)
     if is_zero_out:
         with_known_slots = min(sampled_gaussian.hockey_stick(q, c, epsilon), 1.0)
@@ -95,20 +104,23 @@ def hockey_stick(
     excess: Callable[..., float] = partial(slot_sums.excess, hints=hints)
     if mechanism.slots <= few_slots.MOST_FEW_SLOTS and epsilon > LARGEST_PORTABLE_EPSILON and not circles_only:
         excess = few_slots.excess
+    elif epsilon > _SMALLEST_ROUNDED_EPSILON and not circles_only:
+        excess = partial(slot_sums.excess, hints=hints, otherwise=slot_doubling.excess)
     if is_zero_out:
-        return min(with_known_slots, _zero_out(c, q, gamma, mechanism.slots, excess) * _ROUNDING)
-    law = slot_law.ordered(c, gamma) if is_ordered else slot_law.independent(c, gamma)
-    return min(with_known_slots, q * excess(law, mechanism.slots, (1 - q) * (gamma - 1) / q) * _ROUNDING)
+        return min(with_known_slots, _zero_out(c, q, gamma, mechanism.slots, excess, enough) * _ROUNDING)
+    law, kappa = slot_law.ordered(c, gamma) if is_ordered else slot_law.independent(c, gamma), (1 - q) * (gamma - 1) / q
+    return min(with_known_slots, q * excess(law, mechanism.slots, kappa, enough=enough / q) * _ROUNDING)
 
 
-def _zero_out(c: float, q: float, gamma: float, slots: int, excess: Callable[..., float]) -> float:
+def _zero_out(c: float, q: float, gamma: float, slots: int, excess: Callable[..., float], enough: float) -> float:
     """Return the larger of E[(1 - q + q S - gamma)_+] and E[(1 - gamma (1 - q + q S))_+], S the mean of slot ratios."""
-    forward = q * excess(slot_law.single(c, False), slots, 1 + (gamma - 1) / q)
-    kappa = (1 - 1 / gamma) / q - 1  # if it is not negative, 1 - gamma (1 - q) is not positive
+    forward = q * excess(slot_law.single(c, False), slots, 1 + (gamma - 1) / q, enough=enough / q)
+    kappa = ((1 - q) - 1 / gamma) / q  # if it is not negative, 1 - gamma (1 - q) is not positive
     if kappa >= 0:
         return forward
     factor = gamma * q
-    backward = excess(slot_law.single(c, True), slots, kappa, hints=None, negligible=0.5 * forward / factor)
+    law, negligible = slot_law.single(c, True), 0.5 * forward / factor
+    backward = excess(law, slots, kappa, hints=None, negligible=negligible, enough=enough / factor)
     return max(forward, factor * backward)
 
 
@@ -121,43 +133,24 @@ def epsilon(mechanism: Allocation, noise_multiplier: float, delta: float, relati
     """
 
     def over(k: int) -> float:
-        return math.log(
-            max(hockey_stick(mechanism, noise_multiplier, 2 ** (k / _EPSILONS_PER_OCTAVE), relation), 1e-300) / delta
-        )
+        epsilon = 2 ** (k / _EPSILONS_PER_OCTAVE)
+        return math.log(max(searched_delta(mechanism, noise_multiplier, epsilon, delta, relation), 1e-300) / delta)
 
     if hockey_stick(mechanism, noise_multiplier, 0.0, relation) <= delta:
         return 0.0
     has_few_slots = mechanism.slots <= few_slots.MOST_FEW_SLOTS
-    border = _exponent(LARGEST_PORTABLE_EPSILON if has_few_slots else _SMALLEST_RISING_EPSILON)
+    border = _exponent(LARGEST_PORTABLE_EPSILON if has_few_slots else _SMALLEST_ROUNDED_EPSILON)
     last = _exponent(_LARGEST_KNOT_EPSILON)
     begin = _exponent(max(gauss_epsilon(typical_deviation(mechanism, noise_multiplier, relation), delta), 1e-9))
-    k: float = _crossing(over, (-30 * _EPSILONS_PER_OCTAVE, math.inf), (border + 1, -math.inf), begin)
-    if k > border and has_few_slots:
-        k = _crossing(over, (border, math.inf), (last + 1, -math.inf), begin)
-    elif k > border:
-        k = _first(over, border, last)
+    k = _crossing(over, (-30 * _EPSILONS_PER_OCTAVE, math.inf), (border + 1, -math.inf), begin)
+    if k > border:
+        k = _crossing(over, (border, math.inf), (last + 1, -math.inf), border + 1)
     return 2 ** (k / _EPSILONS_PER_OCTAVE) if k <= last else math.inf
 
 
 def _exponent(epsilon: float) -> int:
     """Return the k whose 2^(k / 2^15) is nearest to epsilon."""
     return round(math.log2(epsilon) * _EPSILONS_PER_OCTAVE)
-
-
-def _first(over: Callable[[int], float], begin: int, last: int) -> float:
-    """Return the first k > begin with over(k) <= 0 that is found in small steps, infinity if no k <= last is.
-
-    The profile falls as epsilon grows, so a bound at a smaller epsilon holds at all larger ones. The bound itself may
-    rise where rounding is most of it: any k with over(k) <= 0 is valid, and the first one is the least epsilon.
-    """
-    low = high = (begin, over(begin))
-    while high[1] > 0:
-        if high[0] == last:
-            return math.inf
-        ahead = math.log2(1 + high[1] / _STEEPEST_FALL * 2 ** (-high[0] / _EPSILONS_PER_OCTAVE)) * _EPSILONS_PER_OCTAVE
-        k = min(high[0] + max(1, math.floor(ahead / _SCAN_STEP)) * _SCAN_STEP, last)
-        low, high = high, (k, over(k))
-    return _crossing(over, low, high, begin) if low[0] < high[0] else begin
 
 
 def _crossing(over: Callable[[int], float], low: Point, high: Point, begin: int) -> int:

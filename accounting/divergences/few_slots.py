@@ -11,8 +11,8 @@ from accounting.divergences import slot_sums
 from accounting.divergences.slot_law import SlotLaw, stretch
 
 MOST_FEW_SLOTS = 5
-_TRIM = 1e-6  # share of a jump's excess above the cap
-_SUM_ROUNDING = 2.0**-50  # relative, of a sum of two floats, and of -T kappa
+TRIM = 1e-6  # share of a jump's excess above the cap
+SUM_ROUNDING = 2.0**-50  # relative, of a sum of two floats, and of -T kappa
 
 
 def excess(
@@ -21,9 +21,10 @@ def excess(
     kappa: float,
     hints: slot_sums.SearchHints | None = None,  # noqa: ARG001
     negligible: float = 0.0,  # noqa: ARG001
+    enough: float = 0.0,  # noqa: ARG001
 ) -> float:
-    """Return an upper bound on E[(S/T - kappa)_+] for T >= 2; the last two parameters of `slot_sums` change nothing."""
-    x, top = law.points, stretch(law, slots, kappa).top(_TRIM)
+    """Return an upper bound on E[(S/T - kappa)_+] for T >= 2; the last parameters are those of `slot_sums`, unused."""
+    x, top = law.points, stretch(law, slots, kappa).top(TRIM)
     unable = slots * kappa - (slots - 1) * x[top]  # if one X is at most this, S is at most T kappa
     trimmed = law.between(max(min(int(np.searchsorted(x, unable)), top) - 1, 0), top)
     return slot_sums.rounding_factor(trimmed, slots) * (_expectation(trimmed, slots, kappa) / slots + trimmed.cut)
@@ -32,13 +33,13 @@ def excess(
 def _expectation(law: SlotLaw, slots: int, kappa: float) -> float:
     """Return an upper bound on E[(S - T kappa)_+], up to the factor by which masses and their sums are rounded."""
     x, goal = law.points, -slots * kappa
-    goal += abs(goal) * _SUM_ROUNDING
+    goal += abs(goal) * SUM_ROUNDING
     reach = abs(goal) + slots * float(np.abs(x).max())  # of all arguments
     knots = -x[::-1]  # of e_1, which is 0 up to the first one, and has slope 1 from the last one on
     values = np.append(0.0, np.cumsum(np.diff(knots) * np.cumsum(law.masses[:0:-1])))
     for n in range(2, slots + 1):
         places = np.array([goal]) if n == slots else goal + x if n == slots - 1 else -n * x[::-1]
         knots, values = np.append(knots, knots[-1] + 4 * reach), np.append(values, values[-1] + 4 * reach)
-        knots -= np.abs(knots) * _SUM_ROUNDING  # raises e_n by more than the rounding of its argument can lower it
+        knots -= np.abs(knots) * SUM_ROUNDING  # raises e_n by more than the rounding of its argument can lower it
         knots, values = places, np.interp(np.add.outer(places, x), knots, values) @ law.masses
     return float(values[0])

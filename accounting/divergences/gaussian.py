@@ -17,9 +17,9 @@ from accounting.divergences.roots import root
 _RELATIVE_TOLERANCE, _ABSOLUTE_TOLERANCE = 1e-12, 1e-18
 _MU_MARGIN = 3e-9
 _EPSILON_MARGIN = 1e-9
-_LARGEST_MU = 1e6  # epsilon is infinite beyond it
+LARGEST_MU = 1e6  # epsilon is infinite beyond it
 # Below these, cancellation exceeds the margin. A smaller mu costs no more than this; a smaller delta is not guaranteed.
-_SMALLEST_MU, _SMALLEST_DELTA = 1e-5, 1e-12
+SMALLEST_MU, SMALLEST_DELTA = 1e-5, 1e-12
 
 
 def gauss_delta(mu: float, epsilon: float) -> float:
@@ -41,9 +41,9 @@ def gauss_mu(epsilon: float, delta: float) -> float:
 
 def gauss_epsilon(mu: float, delta: float) -> float:
     """Return the smallest epsilon >= 0 at which mu-GDP is (epsilon, delta)-DP, rounded up."""
-    if mu > _LARGEST_MU or delta < _SMALLEST_DELTA:
+    if mu > LARGEST_MU or delta < SMALLEST_DELTA:
         return math.inf
-    mu = max(mu, _SMALLEST_MU)
+    mu = max(mu, SMALLEST_MU)
     if gauss_delta(mu, 0.0) <= delta:
         return 0.0
     high = mu * mu / 2 + 40 * mu + 1e-9

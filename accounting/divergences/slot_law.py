@@ -125,6 +125,7 @@ class Stretch:
 
     Parameters
     ----------
+    middle : the mean of X without jumps
     typical : the deviation of S without jumps
     scale : of kappa, on which the value changes. It is that deviation if many X together exceed T kappa, and the mean
         excess of a single X if one jump does.
@@ -136,6 +137,7 @@ class Stretch:
     slots : T
     """
 
+    middle: float
     typical: float
     scale: float
     rough: float
@@ -167,7 +169,7 @@ def stretch(law: SlotLaw, slots: int, kappa: float) -> Stretch:
     scale = max(typical, float(over[jump] / tail[jump])) if jumps and missing > _JUMP_DEVIATIONS * typical else typical
     many = typical * math.exp(-0.5 * min(max(missing, 0.0) / typical, 38.0) ** 2)
     rough = T * float(over[min(jump, len(x) - 1)]) + many
-    return Stretch(typical, scale, rough, law, over, under, jump if jumps else None, first, T)
+    return Stretch(middle, typical, scale, rough, law, over, under, jump if jumps else None, first, T)
 
 
 @lru_cache(maxsize=4)

@@ -12,6 +12,7 @@ Proof, with the error analysis: docs/proofs/random_allocation.md.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -86,13 +87,23 @@ class SearchHints:
     value_ratio: float = math.inf
 
 
-def excess(law: SlotLaw, slots: int, kappa: float, hints: SearchHints | None = None, negligible: float = 0.0) -> float:
+def excess(
+    law: SlotLaw,
+    slots: int,
+    kappa: float,
+    hints: SearchHints | None = None,
+    negligible: float = 0.0,
+    enough: float = 0.0,
+    otherwise: Callable[[SlotLaw, int, float], float] | None = None,
+) -> float:
     """Return an upper bound on E[(S/T - kappa)_+]; infinite if the arithmetic does not reach it.
 
     Parameters
     ----------
     hints : of the last sum along a curve, in a search
     negligible : if a first bound is at most this, that bound is returned
+    enough : if the bounds of the circles are at most this, `otherwise` is not evaluated
+    otherwise : another upper bound, evaluated if every circle loses much to rounding or to its lattice
     """
     smallest, skipped_trim, trimmed_laws = math.inf, 0.0, dict[float, _Trimmed]()
     part, skipped = stretch(law, slots, kappa), hints.skipped if hints else 0
@@ -108,6 +119,9 @@ def excess(law: SlotLaw, slots: int, kappa: float, hints: SearchHints | None = N
                 hints.skipped = i
             break
         skipped_trim = circle.trim if bound.raised >= _ACCEPTED_LOSS else 0.0
+    else:
+        if otherwise and smallest > max(enough, negligible):
+            smallest = min(smallest, otherwise(law, slots, kappa))
     return smallest
 
 

@@ -43,7 +43,7 @@ class Curves:
     approximate_rdp : rho(a) of a law from which this one differs with probability at most the slack, or None
     epsilon : of one use at a delta, if the mechanism has a profile of its own
     epsilon_beside : of one use together with Gaussian answers, whose mu^2 follows delta
-    delta : of one use at an epsilon, by that profile, for the beginning of a search
+    delta : of one use at an epsilon, by that profile, for the beginning of a search for the second argument
     """
 
     rdp: Callable[[Sequence[float]], Vector]
@@ -57,7 +57,7 @@ class Curves:
     approximate_rdp: Callable[[Sequence[float], float], Vector | None] | None = None
     epsilon: Callable[[float], float] | None = None
     epsilon_beside: Callable[[float, float], float] | None = None
-    delta: Callable[[float], float] | None = None
+    delta: Callable[[float, float], float] | None = None
 
     @classmethod
     def gaussian(cls, mu: float) -> "Curves":

@@ -84,7 +84,7 @@ class RandomAllocation(AbstractGaussianNoise):
             rough=lambda search: (AllocationLoss(*use, search, relation),),
             approximate_rdp=partial(allocation.conditioned_rdp, *use, relation=relation),
             epsilon=partial(allocation.epsilon, *use, relation=relation),
-            delta=partial(allocation.hockey_stick, *use, relation=relation),
+            delta=partial(allocation.searched_delta, *use, relation=relation),
         )
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:

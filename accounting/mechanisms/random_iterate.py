@@ -16,6 +16,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.special import log_ndtr
 
+from accounting.divergences.gaussian import LARGEST_MU, SMALLEST_DELTA, SMALLEST_MU
 from accounting.divergences.roots import brent
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.mechanism import AbstractGaussianNoise, AbstractUnsampled, Curves, Event
@@ -27,8 +28,6 @@ from accounting.privacy import REPLACE_ONE, Relation, sensitivity_factor
 MOST_STEPS = 100_000
 _ROUNDING = 1 + 1e-9  # of the curve, more than the error of its logarithms where they are used
 _SMALL_EXPONENT = 1e-3  # below it Hoeffding's bound replaces logarithms of numbers near 1
-_SMALLEST_MU, _SMALLEST_DELTA = 1e-5, 1e-12  # as for one Gaussian: below them cancellation exceeds the margins
-_LARGEST_MU = 1e6
 _MOST_GROUPS = 4096  # more lengths are grouped, and each group costs as much as its longest
 _ROOT_TOLERANCE, _EPSILON_MARGIN, _DELTA_MARGIN = 1e-12, 1 + 1e-9, 1 - 1e-6
 
@@ -96,13 +95,13 @@ def _epsilon(mu_one: float, steps: int, delta: float, beside: float = 0.0) -> fl
 
     It is infinite out of range. `beside` is the mu^2 of other Gaussian answers: given m, all answers are Gaussian.
     """
-    if delta < _SMALLEST_DELTA or math.sqrt(beside) + mu_one * math.sqrt(steps) > _LARGEST_MU:
+    if delta < SMALLEST_DELTA or math.sqrt(beside) + mu_one * math.sqrt(steps) > LARGEST_MU:
         return math.inf
     ends = np.unique(np.linspace(0, steps - 1, min(steps, _MOST_GROUPS)).astype(np.int64))
     shares = np.diff(ends, prepend=-1) / steps
     if beside == 0:  # m = 0 costs nothing
         ends, shares = ends[1:], shares[1:]
-    mu = np.maximum(np.sqrt(beside + (mu_one * np.sqrt(ends)) ** 2) if beside else mu_one * np.sqrt(ends), _SMALLEST_MU)
+    mu = np.maximum(np.sqrt(beside + (mu_one * np.sqrt(ends)) ** 2) if beside else mu_one * np.sqrt(ends), SMALLEST_MU)
 
     def beyond(epsilon: float) -> float:
         log_a = log_ndtr(mu / 2 - epsilon / mu)

@@ -18,15 +18,13 @@ from typing import Literal
 import numpy as np
 from scipy.special import ndtr
 
-from accounting.divergences.gaussian import gauss_delta, rdp_epsilons
+from accounting.divergences.gaussian import LARGEST_MU, SMALLEST_DELTA, SMALLEST_MU, gauss_delta, rdp_epsilons
 from accounting.divergences.renyi_profile import Curve
 from accounting.divergences.roots import root
 from accounting.mechanisms.mechanism import Curves, Event
 from accounting.mechanisms.objective_perturbation import AbstractPerturbedObjective, ObjectivePerturbation
 from accounting.privacy import REPLACE_ONE, Relation, Unit, sensitivity_factor
 
-_SMALLEST_MU, _SMALLEST_DELTA = 1e-5, 1e-12  # as for one Gaussian: below them cancellation exceeds the margins
-_LARGEST_MU = 1e6
 _ORDERS = tuple(float(a) for a in 1 + np.geomspace(0.05, 1e5, 120))
 _ROOT_TOLERANCE, _EPSILON_MARGIN, _DELTA_MARGIN = 1e-12, 1 + 1e-9, 1 - 1e-6
 
@@ -96,8 +94,8 @@ class Profile:
     def epsilon(self, delta: float, beside: float = 0.0) -> float:
         """Return the epsilon at which the profile is delta, rounded up; infinite out of range."""
         if (
-            delta < _SMALLEST_DELTA
-            or sensitivity_factor(self.relation) / self.noise_multiplier + math.sqrt(beside) > _LARGEST_MU
+            delta < SMALLEST_DELTA
+            or sensitivity_factor(self.relation) / self.noise_multiplier + math.sqrt(beside) > LARGEST_MU
         ):
             return math.inf
         target = delta * _DELTA_MARGIN
@@ -120,4 +118,4 @@ def _epsilon(profile: Profile, curve: Curve, delta: float, beside: float = 0.0) 
 
 def _delta(mu_squared: float, epsilon: float) -> float:
     """Return D(epsilon, mu^2), for a mu that is not too small."""
-    return gauss_delta(max(math.sqrt(mu_squared), _SMALLEST_MU), epsilon)
+    return gauss_delta(max(math.sqrt(mu_squared), SMALLEST_MU), epsilon)

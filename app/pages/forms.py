@@ -283,7 +283,7 @@ def _read(field: Field) -> Any:
         case "number" | "integer":
             return read_number(field.value)
         case "numbers":
-            return [read_number(part.strip()) for part in field.value.split(",")]
+            return [read_number(part.strip()) for part in re.split("[,\n]", field.value)]
         case "flag":
             return {"true": True, "false": False}.get(field.value, field.value)
         case "choices":

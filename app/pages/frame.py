@@ -27,6 +27,7 @@ from app.pages import session, words
 from app.pages.api import Api, part
 from app.pages.forms import Forms
 from app.pages.glossary import GLOSSARY
+from app.pages.releases import is_number
 from app.pages.session import PREFIX
 from app.pages.static_files import address
 
@@ -62,6 +63,7 @@ _FILTERS = (
     words.place,
     words.coded,
     part,
+    is_number,
 )
 _TEMPLATES.globals |= {
     "glossary": GLOSSARY,

@@ -11,7 +11,7 @@ from app.pages import charts, words
 from app.pages.charts import Chart
 from purse import layouts, tables
 from purse.layouts import Release
-from purse.model import INTERCEPT, Model
+from purse.model import COEFFICIENT_HEADING, INTERCEPT, Model
 from purse.tables import Estimate, as_estimate, written
 from purse.wire.evaluations import ReleasedEvaluation
 from purse.wire.profiles import DatasetProfile
@@ -69,6 +69,12 @@ class Table:
     left_out: int = 0
     columns_left_out: int = 0
 
+    @property
+    def number_heads(self) -> tuple[str, ...]:
+        """The headings of the columns that hold numbers."""
+        columns = list(zip(*self.rows, strict=True)) or [()] * len(self.heads)
+        return tuple(head for head, cells in zip(self.heads, columns, strict=True) if any(map(is_number, cells)))
+
     @classmethod
     def of(cls, table: tables.Table) -> "Table":
         """Return the part of a table that a page shows."""
@@ -111,13 +117,28 @@ def view(kind: str, content: bytes, dates: Mapping[str, str | None]) -> View:
     release = _DOCUMENTS.get(kind, Model).model_validate_json(content)
     first: list[Table] = []
     cells = 0
-    for each in layouts.tables(release, dates):
+    for each in map(_without_zeros, layouts.tables(release, dates)):
         if cells >= MOST_OF_PAGE:
             return View(release, tuple(first), is_all=False)
         table = Table.of(each)
         first.append(table)
         cells += len(table.rows) * len(table.heads)
     return View(release, tuple(first))
+
+
+def is_number(cell: str) -> bool:
+    """Return whether a cell's text is a number, perhaps with an interval, or the dash of a missing one."""
+    return cell == "–" or cell[-1:].isdecimal() or cell.endswith("]")
+
+
+def _without_zeros(table: tables.Table) -> tables.Table:
+    """Return a table of coefficients without those that are 0, which would fill a page; any other table as it is."""
+    if table.headings[0] != COEFFICIENT_HEADING:
+        return table
+    rows = [row for row in table.rows if as_estimate(row[1]).value != 0]
+    zeros = len(table.rows) - len(rows)
+    note = f"{table.note} {zeros} coefficients are 0 and left out here." if zeros else table.note
+    return replace(table, rows=rows, note=note)
 
 
 def _bars(table: tables.Table) -> tuple[Bar, ...]:

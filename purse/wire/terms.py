@@ -11,6 +11,15 @@ _LARGEST, _SMALLEST = 1e50, 1e-50
 _MAX_FACTORS, _MAX_KNOTS, _MAX_POWER, _MAX_DEGREE, _MAX_MERGED = 3, 20, 6, 3, 2**10
 
 
+class MergedLevel(Wire):
+    """A level in place of several categories."""
+
+    level: Annotated[str, Field(min_length=1, max_length=500)]
+    """Name of the level."""
+    categories: Annotated[list[str], Field(min_length=1)]
+    """The declared categories that it replaces."""
+
+
 class Factor(Wire):
     """A function of the value of one declared column.
 
@@ -32,10 +41,8 @@ class Factor(Wire):
     B-splines is the number of knots plus the degree."""
     degree: Annotated[int, Field(ge=1, le=_MAX_DEGREE)] = 3
     """Degree of the B-splines. 1 gives a piecewise linear function, 3 a smooth one."""
-    merge: Annotated[
-        dict[Name, Annotated[list[str], Field(min_length=1)]] | None, Field(min_length=1, max_length=_MAX_MERGED)
-    ] = None
-    """For a category: new levels, each with the categories that it replaces."""
+    merge: Annotated[list[MergedLevel] | None, Field(min_length=1, max_length=_MAX_MERGED)] = None
+    """For a category: new levels, each in place of several categories."""
     reference: str | None = None
     """For a category: the level that others are compared with. The default is the first one."""
 

@@ -61,11 +61,9 @@ def test_the_whole_story(tmp_path: Path) -> None:
     assert summary["refusal"]["status"] == 409
     assert summary["refusal"]["remaining"] == summary["remaining"]
     assert summary["remaining"]["epsilon"] < 0.5 <= summary["spent"]["epsilon"]
-    story = done.stderr
-    assert "A row is protected" in story
-    assert "budget_exhausted" in story
+    assert "budget_exhausted" in done.stderr
     assert list(tmp_path.iterdir()) == []
-    assert not _answers(re.findall(r"http://[\d.]+:\d+", story)[0])
+    assert not _answers(re.findall(r"http://[\d.]+:\d+", done.stderr)[0])
 
 
 # Ready at once, and silent ever after: whoever asks it for more waits until it is ended.

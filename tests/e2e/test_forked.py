@@ -18,6 +18,7 @@ from app.jobs import service
 from app.worker import forked
 from app.worker.engine import FAILED
 from app.worker.forked import ForkedAttempt, ForkedEngine
+from tests.support.insides import begun_process
 from tests.support.patience import PATIENCE, until
 from tests.support.running import LONG, SHORT, Running
 
@@ -26,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 
 def _child(running: Running[ForkedEngine]) -> psutil.Process:
     """The one that runs the attempt, once one does."""
-    [child] = until(lambda: psutil.Process(running.engine._begun.process.pid).children())
+    [child] = until(lambda: psutil.Process(begun_process(running.engine).pid).children())
     return child
 
 
@@ -49,7 +50,7 @@ def test_the_whole_path_and_each_attempt_has_noise_of_its_own(running: Running[F
     ]
     assert models[0]["coefficients"] != models[1]["coefficients"]
     assert not list((running.world.settings.home / "scratch").glob("job_*"))
-    until(lambda: not psutil.Process(running.engine._begun.process.pid).children())
+    until(lambda: not psutil.Process(begun_process(running.engine).pid).children())
 
 
 def test_a_killed_child_costs_an_attempt_and_the_second_time_the_job_is_lost(running: Running[ForkedEngine]) -> None:
@@ -72,8 +73,8 @@ def test_a_cancelled_job_ends_its_child_and_frees_the_slot(running: Running[Fork
 
 
 def test_a_process_that_was_killed_fails_its_jobs_and_nothing_hangs(running: Running[ForkedEngine]) -> None:
-    os.kill(running.engine._begun.process.pid, signal.SIGKILL)
-    running.engine._begun.process.wait()
+    os.kill(begun_process(running.engine).pid, signal.SIGKILL)
+    begun_process(running.engine).wait()
     found = running.finished(running.submit(**SHORT))
     assert (found.state, found.error) == ("failed", "worker_lost")
 

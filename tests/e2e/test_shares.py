@@ -27,6 +27,7 @@ from solvers.bounds import GROUP
 from solvers.data_access.partitioned import LocalPartitions, Partitioned
 from solvers.solve import run
 from tests.support import objects
+from tests.support.insides import dask_client
 from tests.support.patience import until
 from tests.support.running import TIMES
 from tests.support.seeded import SeededBits
@@ -83,9 +84,9 @@ def solved(kept: Kept, data: Partitioned, on_answer: Any = None) -> Any:
 
 
 def test_a_killed_worker_changes_neither_answer_nor_transcript(kept: Kept, tmp_path: Path) -> None:
-    until(lambda: len(kept.engine._client.nthreads()) == 2)
+    until(lambda: len(dask_client(kept.engine).nthreads()) == 2)
     w, transcript, _ = solved(kept, whole(kept, tmp_path))
-    client, killed = kept.engine._client, list[int]()
+    client, killed = dask_client(kept.engine), list[int]()
     shares = Shares(client, kept.payload, 3)
     data = Partitioned(Payload.model_validate_json(kept.payload).spec.problem, shares)
 
@@ -103,7 +104,7 @@ def test_a_killed_worker_changes_neither_answer_nor_transcript(kept: Kept, tmp_p
 
 def test_a_job_runs_where_its_shares_are_and_a_lost_share_costs_it_nothing(kept: Kept) -> None:
     engine, world = kept.engine, kept.world
-    until(lambda: engine.slots == 2 and len(engine._client.nthreads()) == 2)
+    until(lambda: engine.slots == 2 and len(dask_client(engine).nthreads()) == 2)
     dispatcher = Dispatcher(world.settings, world.database, world.keys, engine)
     dispatcher.start()
     try:
@@ -111,7 +112,7 @@ def test_a_job_runs_where_its_shares_are_and_a_lost_share_costs_it_nothing(kept:
 
         def sharing(job: str) -> list[str]:
             """Who has opened a share and does not run the attempt itself."""
-            running, held = engine._client.processing(), engine._client.has_what()
+            running, held = dask_client(engine).processing(), dask_client(engine).has_what()
             mine = [address for address, keys in running.items() if f"{job}-1" in keys]
             opened = [address for address, keys in held.items() if any(str(key).startswith("opened") for key in keys)]
             return [address for address in opened if mine and address not in mine]
@@ -127,11 +128,11 @@ def test_a_job_runs_where_its_shares_are_and_a_lost_share_costs_it_nothing(kept:
             return [job, *found] if (found := sharing(job)) else []
 
         job, victim, *_ = until(shared)
-        os.kill(engine._client.run(os.getpid, workers=[victim])[victim], signal.SIGKILL)
+        os.kill(dask_client(engine).run(os.getpid, workers=[victim])[victim], signal.SIGKILL)
         until(lambda: is_over(job))
         assert (world.job(job).state, world.job(job).attempt) == ("done", 1)
         world.check()
-        until(lambda: not [key for keys in engine._client.has_what().values() for key in keys])  # nothing is kept
+        until(lambda: not [key for keys in dask_client(engine).has_what().values() for key in keys])  # nothing is kept
     finally:
         dispatcher.stop()
 
@@ -143,7 +144,7 @@ def test_what_a_share_cannot_do_is_one_word(kept: Kept) -> None:
     gone = json.loads(kept.payload)
     gone["partitions"]["place"] = "file:///dev/null"
     for given, word in ((document, DAMAGED), (gone, UNREACHABLE), ({"spec": 1}, FAILED)):
-        shares = Shares(kept.engine._client, json.dumps(given), 3)
+        shares = Shares(dask_client(kept.engine), json.dumps(given), 3)
         data = Partitioned(Payload.model_validate_json(kept.payload).spec.problem, shares)
         with pytest.raises(Ended) as ended:
             solved(kept, data)

@@ -26,6 +26,7 @@ from app.worker import orders, task
 from app.worker.cluster import DaskEngine
 from app.worker.dispatcher import Dispatcher
 from app.worker.engine import FAILED, Handle
+from tests.support.insides import attempts_of, dask_client
 from tests.support.patience import PATIENCE, until
 from tests.support.running import LONG, SHORT, TIMES, Running
 from tests.support.server import Server
@@ -45,9 +46,19 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskEngine]:
     os.environ.pop("PURSE_OTHER", None)
 
 
+def _is_complete(engine: DaskEngine) -> bool:
+    """Whether both workers are there; a look at the slots replaces one that was given up."""
+    return engine.slots == 2 and len(dask_client(engine).nthreads()) == 2
+
+
+def _process_ids(engine: DaskEngine) -> list[int]:
+    """The ids of the processes of the workers that answer."""
+    return list(dask_client(engine).run(os.getpid, on_error="ignore").values())
+
+
 def _worker_of(running: Running[DaskEngine], job: str) -> int:
     """The process that runs the job's attempt, once one does."""
-    client = running.engine._client
+    client = dask_client(running.engine)
 
     def where() -> list[str]:
         key = f"{job}-{running.world.job(job).attempt}"
@@ -59,7 +70,7 @@ def _worker_of(running: Running[DaskEngine], job: str) -> int:
 
 @pytest.fixture
 def running(tmp_path: Path, engine: DaskEngine) -> Iterator[Running[DaskEngine]]:
-    until(lambda: engine.slots and len(engine._client.nthreads()) == 2)
+    until(lambda: _is_complete(engine))
     running = Running(tmp_path / "home", engine)
     yield running
     running.stop()
@@ -73,16 +84,34 @@ def test_the_whole_path_on_dask(running: Running[DaskEngine]) -> None:
 
 
 def test_a_killed_worker_costs_an_attempt_and_is_replaced(running: Running[DaskEngine]) -> None:
+    """By one that rests as the first did: at Dask's defaults a worker wakes 150 times a second."""
+    engine = running.engine
     job = running.submit(**LONG)
-    before = _worker_of(running, job)
-    os.kill(before, signal.SIGKILL)
+    killed = _worker_of(running, job)
+    os.kill(killed, signal.SIGKILL)
     until(lambda: running.world.job(job).attempt == 2)
-    found = running.finished(job)
-    assert (found.state, found.attempt) == ("done", 2)
+    end = running.finished(job)
+    assert (end.state, end.attempt) == ("done", 2)
     kinds = running.world.kinds(running.dataset)
     assert [kinds.count(kind) for kind in ("charged", "started", "released")] == [1, 2, 1]
-    until(lambda: len(running.engine._client.nthreads()) == 2)
-    assert before not in until(lambda: running.engine._client.run(os.getpid, on_error="ignore")).values()
+    until(lambda: _is_complete(engine))
+    assert killed not in until(lambda: _process_ids(engine))
+
+    def is_at_rest() -> bool:
+        """Both are, once a heartbeat was answered; a worker on its way out does not answer."""
+        rates = dask_client(engine).run(_wakes, on_error="ignore") if engine.slots == 2 else {}
+        return len(rates) == 2 and all(wakes < 2 for wakes in rates.values())
+
+    until(is_at_rest)
+    cluster = engine._cluster
+    assert cluster is not None
+    until(lambda: sum(map(_wakes, (cluster.scheduler, *cluster.workers.values()))) < 12)
+
+
+def _wakes(dask_worker: Any) -> float:
+    """How often a second one of Dask's servers looks at itself."""
+    calls = [call for call in dask_worker.periodic_callbacks.values() if call.is_running()]
+    return sum(1000 / call.callback_time for call in calls)
 
 
 def test_a_cancelled_job_stops_and_frees_its_slot(
@@ -91,11 +120,11 @@ def test_a_cancelled_job_stops_and_frees_its_slot(
     monkeypatch.setattr(engines, "_GRACE_SECONDS", PATIENCE)  # on a busy machine five seconds may be too few to stop in
     job = running.submit(**LONG)
     worker = _worker_of(running, job)
-    [attempt] = running.dispatcher._running
+    [attempt] = attempts_of(running.dispatcher)
     service.cancel(running.world.database, running.world.analyst, job)
     running.dispatcher.wake()
     until(attempt.handle.done)
-    assert worker in running.engine._client.run(os.getpid).values(), "it stopped by itself"
+    assert worker in _process_ids(running.engine), "it stopped by itself"
     assert attempt.handle.result().kind == "raised", "before its end"
     assert running.finished(running.submit(**SHORT)).state == "done"
 
@@ -113,9 +142,9 @@ def test_one_that_does_not_stop_by_itself_loses_its_worker(
         os.kill(worker, signal.SIGSTOP)
     service.cancel(running.world.database, running.world.analyst, job)
     running.dispatcher.wake()
-    until(lambda: running.dispatcher._running == [])
-    until(lambda: running.engine.slots == 2 and len(running.engine._client.nthreads()) == 2)
-    until(lambda: worker not in until(lambda: running.engine._client.run(os.getpid, on_error="ignore")).values())
+    until(lambda: attempts_of(running.dispatcher) == [])
+    until(lambda: _is_complete(running.engine))
+    until(lambda: worker not in until(lambda: _process_ids(running.engine)))
     assert running.finished(running.submit(**SHORT)).state == "done"
 
 
@@ -130,61 +159,34 @@ def test_workers_hold_no_setting_and_no_secret(engine: DaskEngine) -> None:
         raw = Path("/proc/self/environ").read_bytes().split(b"\0")
         return [*os.environ, *(entry.split(b"=")[0].decode() for entry in raw if b"TOKEN" in entry)]
 
-    for found in engine._client.run(names).values():
+    for found in dask_client(engine).run(names).values():
         assert not [name for name in found if name.startswith("PURSE_")]
         assert "OMP_NUM_THREADS" in found
 
 
 def test_workers_have_imported_the_solvers_before_the_first_job(engine: DaskEngine) -> None:
     needed = {"solvers.solve", "solvers.compiled", "randomgen"}
-    assert all(engine._client.run(lambda: needed <= sys.modules.keys()).values())
-
-
-def _wakes(dask_worker: Any) -> float:
-    """How often a second one of Dask's servers looks at itself."""
-    calls = [call for call in dask_worker.periodic_callbacks.values() if call.is_running()]
-    return sum(1000 / call.callback_time for call in calls)
-
-
-def test_an_idle_engine_hardly_wakes_up(engine: DaskEngine) -> None:
-    """At Dask's defaults a worker wakes 150 times a second. One that was replaced has the same settings."""
-    until(lambda: engine.slots == 2 and len(engine._client.nthreads()) == 2)
-    first = min(until(lambda: engine._client.run(os.getpid, on_error="ignore")).values())
-    os.kill(first, signal.SIGKILL)
-    until(lambda: first not in engine._client.run(os.getpid, on_error="ignore").values())
-    until(lambda: engine.slots == 2 and len(engine._client.nthreads()) == 2)
-
-    def rested() -> bool:
-        """Both, once a heartbeat was answered; one that is on its way out does not answer, and is replaced by a look at
-        the slots.
-        """
-        found = engine._client.run(_wakes, on_error="ignore") if engine.slots == 2 else {}
-        return len(found) == 2 and all(wakes < 2 for wakes in found.values())
-
-    until(rested)
-    cluster = engine._cluster
-    assert cluster is not None
-    until(lambda: sum(map(_wakes, (cluster.scheduler, *cluster.workers.values()))) < 12)
+    assert all(dask_client(engine).run(lambda: needed <= sys.modules.keys()).values())
 
 
 def test_a_nanny_that_brings_no_worker_back_is_given_up(engine: DaskEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once two tests waited for four minutes, on a starved machine, for a worker that never came."""
-    until(lambda: engine.slots == 2 and len(engine._client.nthreads()) == 2)
+    until(lambda: _is_complete(engine))
     cluster = engine._cluster
     assert cluster is not None
     nanny = next(iter(cluster.workers.values()))
     assert nanny.process is not None
     nanny.process.on_exit = lambda _code: None  # it does not hear that its worker has ended
     os.kill(nanny.pid, signal.SIGKILL)
-    until(lambda: len(engine._client.nthreads()) == 1)
+    until(lambda: len(dask_client(engine).nthreads()) == 1)
     monkeypatch.setattr(engines, "_CHECK_INTERVAL_SECONDS", 0.0)
     assert engine.slots == 2
     time.sleep(0.5)
-    assert len(engine._client.nthreads()) == 1
+    assert len(dask_client(engine).nthreads()) == 1
     with monkeypatch.context() as soon:
         soon.setattr(engines, "_START_TIMEOUT_SECONDS", 0.1)
         assert engine.slots == 2
-    until(lambda: engine.slots == 2 and len(engine._client.nthreads()) == 2)
+    until(lambda: _is_complete(engine))
     assert nanny not in cluster.workers.values()
 
 
@@ -231,7 +233,7 @@ def test_whoever_asks_hears_the_same(engine: DaskEngine) -> None:
 
 
 def test_the_channel_is_authenticated(engine: DaskEngine) -> None:
-    address = str(engine._client.scheduler.address)  # type: ignore[union-attr]
+    address = str(dask_client(engine).scheduler.address)
     assert address.startswith("tls://127.0.0.1:")
     host, port = address.removeprefix("tls://").split(":")
     anybody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -278,7 +280,7 @@ def test_a_remote_scheduler_with_mutual_tls(tmp_path: Path) -> None:
             job = world.submit(world.dataset()).id
             dispatcher = Dispatcher(world.settings, world.database, world.keys, engine)
             dispatcher.step()
-            [running] = dispatcher._running
+            [running] = attempts_of(dispatcher)
             until(running.handle.done)
             assert world.job(job).state == "running"
             world.clock.pass_(1000.0)

@@ -37,6 +37,7 @@ from solvers.potentials import HalfSquaredL2
 from solvers.problem import Problem
 from tests.support.audit import Attack, beyond, seeded_attack, violates
 from tests.support.audit import seeded_scores as scores
+from tests.support.insides import data_of
 from tests.support.mutants import half_noise, mutated
 from tests.support.seeded import SeededBits
 
@@ -184,7 +185,7 @@ def _printed_acc_md(method: DpAccMdRun, oracle: Any, problem: Problem) -> Any:
         tau = 2 / (k + 2)
         x = tau * z + (1 - tau) * y
         noisy = oracle.gradient("gradient", x)
-        y = problem.prox(x - step * gradient_sum(exact._data, slice(0, problem.n), x) / problem.n, step)
+        y = problem.prox(x - step * gradient_sum(data_of(exact), slice(0, problem.n), x) / problem.n, step)
         z = problem.prox(z - (k + 2) * step / 2 * noisy, (k + 2) * step / 2)
     return y
 

@@ -33,6 +33,7 @@ from solvers.methods.data.phased_sgd import PhasedSgdRun
 from solvers.methods.data.phases import Phases
 from solvers.problem import Problem, Vector
 from tests.support.audit import Attack, beyond, violates
+from tests.support.insides import meter_of
 from tests.support.seeded import SeededBits
 
 Method = LocalizationRun | EpochGrowthRun | PhasedSgdRun
@@ -191,7 +192,7 @@ def test_mutant_phases_on_the_same_rows_are_caught(method: Method, monkeypatch: 
     """Where nothing refuses them, every release spends the whole budget on the record again."""
 
     def careless(access: Any, query: str, value: Vector, bound: float) -> Vector:
-        meter: Meter = access._meter
+        meter: Meter = meter_of(access)
         return meter.answer(meter.take(query, object), value, bound)
 
     monkeypatch.setattr(Phases, "positions", first_rows)

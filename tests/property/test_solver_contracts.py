@@ -26,6 +26,7 @@ from solvers.methods import DpGd, DpSvrg, Method, NoisyMirrorDescent
 from solvers.regularizers import L1, L2, ElasticNet, NoRegularizer, Regularizer
 from solvers.solve import run
 from tests.support.batches import OwnBatches, own_batches
+from tests.support.insides import replace_meter
 from tests.support.members import every
 from tests.support.runs import asked
 from tests.support.seeded import SeededBits
@@ -124,7 +125,7 @@ def _values(problem: Problem, X: Vector, y: Vector, w: Vector, anchor: Vector) -
     plan_ = Plan((PlannedQuery("f", 9, Gaussian(), 1.0), PlannedQuery("b", 9, PoissonGaussian(0.5), 1.0)))
     noise = Scripted(SeededBits(1))
     oracle = SampledOracle(problem, inputs.of_arrays(X, y, problem), plan_, noise)
-    oracle._meter = Revealing(plan_, noise)
+    replace_meter(oracle, Revealing(plan_, noise))
     with own_batches():
         oracle.gradient("f", w)
         oracle.sampled_gradient("b", w)

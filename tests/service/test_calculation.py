@@ -32,6 +32,7 @@ from app.calculation.questions import (
 )
 from solvers import Problem, domains, losses, regularizers
 from solvers.methods import DpGd, Method, NoisyMirrorDescent
+from tests.support.insides import begun_process
 from tests.support.live import Live, live
 from tests.support.patience import PATIENCE, eventually
 from tests.support.service import JOB, SPEC, people
@@ -78,8 +79,7 @@ async def asked(calculators: ForkedCalculators, question: Question) -> Answer:
 
 
 def process(calculators: ForkedCalculators) -> psutil.Process:
-    assert calculators._begun is not None
-    return psutil.Process(calculators._begun.process.pid)
+    return psutil.Process(begun_process(calculators).pid)
 
 
 @pytest.mark.slow

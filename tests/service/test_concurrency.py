@@ -23,6 +23,7 @@ from app.ledger import store as ledger
 from app.persistence.tables import datasets, ledgers
 from app.worker.dispatcher import Dispatcher
 from tests.support.inline_engine import InlineEngine
+from tests.support.insides import attempts_of
 from tests.support.service import JOB, Service
 from tests.support.unfenced import held_by_anybody
 from tests.support.world import World, output, run_out
@@ -217,10 +218,10 @@ def test_without_the_fence_it_would_win(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_dispatcher_that_lost_stops_its_attempt(tmp_path: Path) -> None:
     story = Paused(tmp_path / "home")
     story.a.step()
-    [running] = story.a._running
+    [running] = attempts_of(story.a)
     assert not running.ours
     run_out(story.world, story.a, 8.0)
-    assert story.a._running == []
+    assert attempts_of(story.a) == []
     story.end(story.engine_b, story.b)
     assert story.releases() == [2]
 

@@ -15,6 +15,7 @@ from app.sources.matrix import MatrixWriter
 from app.worker import execute
 from app.worker.dispatcher import Dispatcher
 from tests.support.inline_engine import InlineEngine
+from tests.support.insides import writer
 from tests.support.patience import PATIENCE
 from tests.support.service import JOB, SPEC, Service, people
 from tests.support.world import World, finish_attempts, run_out
@@ -61,7 +62,7 @@ def test_another_error_of_the_system_is_internal(service: Service, monkeypatch: 
 def test_a_job_that_the_database_has_no_room_for_is_not_charged(service: Service) -> None:
     service.engine.slots = 0
     dataset = service.upload(SPEC, people(200)).json()["id"]
-    disk = Disk(service.database._writer)
+    disk = Disk(writer(service.database))
     disk.is_full = True
 
     def submit() -> Any:

@@ -146,10 +146,10 @@ def test_a_copy_without_a_whole_dataset_is_refused(world: World) -> None:
     restored = restore()
     with pytest.raises(BelowEpoch, match=f"{third} lacks its head 1:"):
         _open(restored)
-    lost = rollback.accept(restored.database, restored.settings, "the copy is of yesterday")
+    lost = rollback.accept(restored.database, restored.settings, "restored")
     assert (lost.ledgers, list(lost.missing)) == ({}, [third])
     told = _lost(world)
-    assert told[third]["reason"] == "the copy is of yesterday"
+    assert told[third]["reason"] == "restored"
     assert third not in _kept(world)
     _open(restored)
     assert _lost(world) == told, "it is kept for good"

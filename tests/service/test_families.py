@@ -72,7 +72,7 @@ def test_a_family_has_one_budget(service: Service) -> None:
     for budget in ({"epsilon": 4.0}, {"delta": 1e-7}, {"filter": "gdp"}, {"slack": 1e-7}):
         made = service.upload(SPEC | {"name": "more", "budget": SPEC["budget"] | budget} | FAMILY, people(99))
         assert (made.status_code, made.json()["code"]) == (409, "family_mismatch")
-        assert "epsilon 3.0, delta 1e-06, filter 'gdp_rdp'" in made.json()["detail"]
+        assert "'gdp_rdp'" in made.json()["detail"]
     assert service.durable(first) == before
 
 

@@ -25,11 +25,11 @@ def test_zeros_and_ones_that_are_floats_are_refused_with_the_cure(shared: Servic
     assert response.status_code == 422
     problem = response.json()
     assert problem["code"] == "unparsed_values"
-    assert "'income' is not a declared category, first on line 2; `max_unparsed` allows 5 %." in problem["detail"]
+    assert "'income'" in problem["detail"]
     [income] = [column for column in problem["report"]["columns"] if column["outcomes"]]
     [outcome] = income["outcomes"]
     assert (outcome["what"], outcome["count"], outcome["line"]) == ("not_declared", 100, 2)
-    assert outcome["cure"] == "The file contains 0.0 and 1.0. Declare these categories, or write 0 and 1 instead."
+    assert "0.0 and 1.0" in outcome["cure"]
     names = [dataset["name"] for dataset in shared.call("steward", "GET", "/v1/datasets").json()["items"]]
     assert "floats" not in names
     taken = shared.upload(BINARY | {"name": "floats", "max_unparsed": {"income": 1}}, FLOATS)

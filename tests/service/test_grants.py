@@ -19,6 +19,7 @@ from app.main import ROUTERS
 from app.persistence.session import Database
 from app.persistence.tables import identities
 from tests.support.access import RULES
+from tests.support.insides import reader, writer
 from tests.support.service import JOB, OF_THE_REQUEST, Service
 from tests.support.world import World
 
@@ -94,13 +95,13 @@ def _statements(database: Database) -> Iterator[list[str]]:
         return await ask(question, values)
 
     ask, database.ask = database.ask, noted  # type: ignore[method-assign]
-    for engine in (database._reader, database._writer):
+    for engine in (reader(database), writer(database)):
         sa.event.listen(engine, "before_cursor_execute", note)
     try:
         yield seen
     finally:
         database.ask = ask  # type: ignore[method-assign]
-        for engine in (database._reader, database._writer):
+        for engine in (reader(database), writer(database)):
             sa.event.remove(engine, "before_cursor_execute", note)
 
 

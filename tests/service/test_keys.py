@@ -50,7 +50,7 @@ def test_a_running_server_takes_a_new_key_up_and_a_restarted_one_keeps_both(
         assert told["retired"] == [first]
         new = _released(service, dataset)
         assert receipt.verify(old, pinned).holds, "keys that were pinned before go on verifying what they signed"
-        assert receipt.verify(new, pinned).reason == "no trusted key made this signature"
+        assert not receipt.verify(new, pinned).signature
         assert _is_valid(service, old)
         assert _is_valid(service, new)
         head = service.call("auditor", "GET", f"/v1/datasets/{dataset}/ledger/head").json()

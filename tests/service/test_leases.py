@@ -17,6 +17,7 @@ from app.worker.engine import Outcome
 from app.worker.lives import Lives, attend
 from tests.support.clocks import HeldClock, SetClock
 from tests.support.inline_engine import InlineEngine
+from tests.support.insides import attempts_of, join
 from tests.support.patience import PATIENCE, until
 from tests.support.world import World, output, run_out
 
@@ -57,7 +58,7 @@ class TestOrderlyStops:
         job = world.submit(dataset).id
         dispatcher, _ = _dispatcher(world, gate=True)
         dispatcher.step()
-        dispatcher._running[0].handle._thread.join(PATIENCE)  # type: ignore[attr-defined]
+        join(attempts_of(dispatcher)[0])
         dispatcher.leave()
         assert world.job(job).state == "running"
         later, engine = _dispatcher(world)
@@ -92,13 +93,13 @@ class TestOrderlyStops:
         dispatcher.step()
         for attempt in (1, 2):
             assert engine.submitted[-1] == (job, attempt)
-            [running] = dispatcher._running
-            running.handle._thread.join(PATIENCE)  # type: ignore[attr-defined]
+            [running] = attempts_of(dispatcher)
+            join(running)
             world.clock.pass_(0.9 * (running.look - world.clock.ticks()))
             dispatcher.step()
             assert (engine.submitted[-1], world.job(job).state) == ((job, attempt), "running")
             run_out(world, dispatcher)
-        dispatcher._running[0].handle._thread.join(PATIENCE)  # type: ignore[attr-defined]
+        join(attempts_of(dispatcher)[0])
         dispatcher.step()
         assert engine.submitted[-1] == (job, 4)
         run_out(world, dispatcher)
@@ -126,7 +127,7 @@ class TestDrain:
         job = world.submit(dataset).id
         dispatcher, _ = _dispatcher(world, gate=True)
         dispatcher.start()
-        until(lambda: dispatcher._running and dispatcher._running[0].handle.done())
+        until(lambda: attempts_of(dispatcher) and attempts_of(dispatcher)[0].handle.done())
         second = world.submit(dataset).id
         assert not dispatcher.drain(0.05)
         dispatcher.wake()
@@ -246,7 +247,7 @@ class TestClocks:
         assert engine.submitted == [(job, 2)]
         world.clock.pass_(10.0)
         here.step()
-        assert [running.ours for running in here._running] == [False]
+        assert [running.ours for running in attempts_of(here)] == [False]
         engine.gate.set()
         run_out(there, other)
         assert (world.job(job).state, world.job(job).attempt) == ("done", 2)
@@ -323,9 +324,9 @@ class TestEndsAcrossMachines:
         job = world.submit(world.dataset()).id
         dispatcher, _ = _dispatcher(world, gate=True)
         dispatcher.step()
-        dispatcher._running[0].handle._thread.join(PATIENCE)  # type: ignore[attr-defined]
+        join(attempts_of(dispatcher)[0])
         world.clock.pass_(0.1)
-        claim = dispatcher._running[0].claim
+        claim = attempts_of(dispatcher)[0].claim
         attempts.end(world.database, claim, output(claim), world.clock.ticks())
         return job, dispatcher
 

@@ -189,7 +189,6 @@ def truncated(service: Service) -> tuple[Service, Any]:
 def test_a_receipt_past_the_ledgers_end_is_not_valid(truncated: tuple[Service, Any]) -> None:
     report = _verify(*truncated)
     assert (report["valid"], report["signature"], report["epsilon"], report["chain"]) == (False, True, True, False)
-    assert report["reason"] == "the ledger does not contain this release"
 
 
 @pytest.mark.slow

@@ -35,6 +35,7 @@ from app.worker.engine import Coming
 from tests.service.conftest import MakeService
 from tests.support.calculations import InlineCalculators
 from tests.support.inline_engine import InlineEngine
+from tests.support.insides import reader, writer
 from tests.support.patience import PATIENCE
 from tests.support.service import JOB, SPEC, STEWARD, Service, people
 
@@ -59,10 +60,10 @@ def _read_only(service: Service) -> Iterator[None]:
     def deny(connection: Any, _record: Any, _proxy: Any) -> None:
         connection.execute("PRAGMA query_only=ON")
 
-    sa.event.listen(service.database._writer, "checkout", deny)
+    sa.event.listen(writer(service.database), "checkout", deny)
     yield
-    sa.event.remove(service.database._writer, "checkout", deny)
-    service.database._writer.dispose()
+    sa.event.remove(writer(service.database), "checkout", deny)
+    writer(service.database).dispose()
 
 
 @contextmanager
@@ -347,7 +348,7 @@ def test_a_monitors_token_is_for_the_metrics_alone(make_service: MakeService, tm
         service.tokens["monitor"] = token[:-1]
         assert service.call("monitor", "GET", "/metrics").status_code == 401
         service.tokens["monitor"] = token
-        service.database._reader.dispose()
+        reader(service.database).dispose()
         broken = sa.exc.OperationalError(CANARY, {}, OSError(CANARY))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Database, "read", lambda _: (_ for _ in ()).throw(broken))

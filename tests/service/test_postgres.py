@@ -32,6 +32,7 @@ from app.persistence.tables import datasets, jobs, metadata
 from app.worker.dispatcher import Dispatcher
 from tests.service.conftest import MakeService
 from tests.support.inline_engine import InlineEngine
+from tests.support.insides import writer
 from tests.support.patience import until
 from tests.support.postgres import Cluster
 from tests.support.queues import replace_jobs
@@ -56,7 +57,7 @@ def _ended(connection: Any) -> None:
 @contextmanager
 def _lost_at(database: Database, statement: int) -> Iterator[None]:
     """The link goes before the n-th statement of the next write; past the last, the answer to the commit is lost."""
-    left, engine = statement, database._writer
+    left, engine = statement, writer(database)
     commit = engine.dialect.do_commit
 
     def count(connection: sa.Connection, *_: Any) -> None:
@@ -155,7 +156,7 @@ def test_a_job_that_is_cancelled_at_any_statement_of_its_claim_is_refunded_or_ru
     """Never both: by another server, between what a look saw and the lock of the ledger. Either order is one."""
     world = World.at(tmp_path / "home")
     other, dataset = World.at(tmp_path / "home"), world.dataset(budget={"epsilon": 50.0, "delta": 1e-6})
-    engine, refunded = world.database._writer, Counter[bool]()
+    engine, refunded = writer(world.database), Counter[bool]()
     world.release(dataset)
 
     def is_over_or_locked_out(cancelling: threading.Thread) -> bool:

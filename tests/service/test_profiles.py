@@ -188,7 +188,7 @@ def test_what_cannot_be_had_is_refused_in_a_sentence_and_charges_nothing(service
         assert "no profile" in refused(REUSED, **asked(unknown))[2]
     _, code, said = refused(PROFILE, privacy={"epsilon": 0.5, "delta": 0.0})
     assert (code, "delta > 0" in said) == ("unsupported_combination", True)
-    assert "body.target Unknown field `target` in the request body" in refused(PROFILE, target="income")[2]
+    assert "body.target" in refused(PROFILE, target="income")[2]
     assert "body.method.profile.bins" in refused(PROFILE, method={"name": "profile", "bins": 0})[2]
     assert "body.target" in refused({key: value for key, value in JOB.items() if key != "target"})[2]
     assert service.durable(dataset) == before

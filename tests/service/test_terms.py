@@ -16,7 +16,11 @@ COLUMNS: list[dict[str, Any]] = [
     {"name": "again", "type": "category", "categories": ["no", "yes"]},
 ]
 ROWS = 6000
-AGE, SEX, WARD = {"column": "age"}, {"column": "sex"}, {"column": "ward", "merge": {"rest": ["B", "C"]}}
+AGE, SEX, WARD = (
+    {"column": "age"},
+    {"column": "sex"},
+    {"column": "ward", "merge": [{"level": "rest", "categories": ["B", "C"]}]},
+)
 CURVE = {"column": "age", "center": 50, "power": 2}
 TERMS = [{"factors": own} for own in ([AGE], [CURVE], [SEX], [WARD], [WARD, SEX])]
 TRUTH = {"age": 0.1, "(age - 50)^2": -0.01, "sex = F": 2.0, "ward = rest": -1.0, "ward:sex = rest:F": 3.0}

@@ -123,6 +123,7 @@ COMPOSITION = {
     "accounting.divergences.slot_law": "The law of a slot is only ever raised.",
     "accounting.divergences.slot_sums": "Sums over slots are rounded up.",
     "accounting.divergences.few_slots": "Sums over a few slots are rounded up, without a transform.",
+    "accounting.divergences.slot_doubling": "Sums over many slots are rounded up, without a transform.",
     "accounting.divergences.allocation": "The profile of an allocation is rounded up.",
     "accounting.divergences.polygon": "The pair lies above a profile that is known at some points.",
     "accounting.divergences.resampling": "The cost of a bootstrap sample is rounded up.",

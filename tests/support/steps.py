@@ -15,6 +15,7 @@ from app.jobs.leases import Holder
 from app.persistence.session import Database
 from purse.wire.budgets import BudgetChange
 from purse.wire.datasets import Amendment
+from tests.support.insides import writer
 from tests.support.postgres import Cluster
 from tests.support.world import World, output
 
@@ -36,7 +37,7 @@ def killed_at(database: Database, statement: int) -> Iterator[None]:
             raise Killed
         left -= 1
 
-    engine = database._writer
+    engine = writer(database)
     sa.event.listen(engine, "before_cursor_execute", count)
     sa.event.listen(engine, "commit", count)
     try:

@@ -49,6 +49,7 @@ from purse.wire.datasets import Amendment, Dataset, DatasetSpec
 from purse.wire.outside import ExternalCharged
 from tests.support.calculations import price
 from tests.support.clocks import SetClock
+from tests.support.insides import attempts_of
 from tests.support.patience import until
 from tests.support.service import JOB, SPEC, people
 
@@ -235,7 +236,7 @@ def _output(stored: str) -> str:
 
 def finish_attempts(dispatcher: Dispatcher) -> None:
     """Wait until all attempts that the dispatcher holds have ended; one that has not would have no release later."""
-    for running in dispatcher._running:
+    for running in attempts_of(dispatcher):
         until(running.handle.done)
 
 

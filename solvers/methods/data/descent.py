@@ -8,11 +8,15 @@ T7').
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+import numpy as np
 
 from solvers.bounds import UNIT, gradient_error
 from solvers.domains import Free, L1Ball, L2Ball, LinfBall, Simplex
 from solvers.errors import Unsuitable
+from solvers.methods.data.phases import NoiseName, bound
 from solvers.oracles import Access
 from solvers.problem import Problem, Vector
 
@@ -131,3 +135,16 @@ class Piece:
                 g += self.pull * (w - center)
             w = self.problem.prox(w - self.step * g, self.step)
         return w
+
+
+def released_in_turn(
+    access: Access, pieces: Iterable[Piece], start: Vector, most_steps: int, query: str, noise: NoiseName
+) -> Vector:
+    """Return the last release x_k: each piece is minimized from x_(i-1), which is also its center, and released."""
+    x = start
+    for piece in pieces:
+        w = piece.minimize(access, x, x, piece.steps(most_steps))
+        moved = bound(noise, piece.sensitivity(float(np.linalg.norm(x))), piece.problem.size)
+        # release the move instead of the point, because the fine lattices of late pieces do not reach from 0 to x
+        x = piece.problem.domain.project(x + access.release(query, w - x, moved))
+    return x

@@ -4,30 +4,23 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from accounting.numbers import finite
-from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.errors import Unsuitable
-from solvers.losses.smoothing import bias, smoothed
-from solvers.methods.checks import check_convex, check_count, check_ratio, check_smoothing, check_step
+from solvers.methods.checks import check_convex, check_count
 from solvers.methods.data import phases as cuts
-from solvers.methods.data.localization import LAW, MOST_STEPS, localize, piece_of
-from solvers.methods.data.phases import NoiseName
+from solvers.methods.data.localization import LAW, Localized, LocalizedRun
 from solvers.methods.defaults import phases as schedule
 from solvers.methods.defaults.descent import distance
-from solvers.methods.run import Bounds, DataRun, Start, Strict
-from solvers.oracles import Access
-from solvers.problem import Problem, Vector
+from solvers.methods.run import Start
+from solvers.problem import Problem
 
 MOST_EPOCHS = 1_000
-_MOST_DEFAULT_STEPS = 2_000
 _SMOOTH_KAPPA, _NON_SMOOTH_KAPPA = 2.0, 1.5
 
 
 @dataclass(frozen=True, slots=True)
-class EpochGrowth(Strict):
+class EpochGrowth(Localized):
     """Epochs of localization with halved steps, for risks that grow fast around the minimizer.
 
     min_w E f(w; z) + r(w), which is at least its minimum + (lambda/kappa) ||w - w*||^kappa with both unknown, by T
@@ -53,23 +46,13 @@ class EpochGrowth(Strict):
 
     kappa: float | None = None
     epochs: int | None = None
-    phases: int | None = None
-    ratio: float | None = None
-    step: float | None = None
-    smoothing: float | None = None
-    steps: int = _MOST_DEFAULT_STEPS
-    noise: NoiseName | None = None
     name: Literal["epoch_growth"] = "epoch_growth"
 
-    def __post_init__(self) -> None:
+    def check_own(self) -> None:
+        """Raise `Unsuitable` if kappa or the number of epochs is out of its range."""
         if self.kappa is not None and not 1 < finite(self.kappa, "kappa") <= 100:
             raise Unsuitable("epoch_growth: kappa must lie in (1, 100]")
         check_count("epoch_growth: epochs", self.epochs, MOST_EPOCHS)
-        check_count("epoch_growth: phases", self.phases, cuts.MOST_PHASES)
-        check_count("epoch_growth: steps", self.steps, MOST_STEPS)
-        check_step("epoch_growth: step", self.step)
-        check_ratio("epoch_growth", self.ratio)
-        check_smoothing("epoch_growth", self.smoothing)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "EpochGrowthRun":
         """Return the run, with every open setting chosen from public facts.
@@ -94,7 +77,7 @@ class EpochGrowth(Strict):
                 f"and halving the distance to the minimizer at kappa = {kappa:g} needs less than {2**-kappa:.3g} G D. "
                 "Use localization, or set epochs"
             )
-        return EpochGrowthRun(kappa, T, plan.count, plan.ratio, plan.step, width, self.steps, noise)
+        return EpochGrowthRun(plan.count, plan.ratio, plan.step, width, self.steps, noise, kappa, T)
 
     def _halvings(self, problem: Problem, bound: schedule.RiskBound, kappa: float) -> int:
         """Return the smallest T with T > log2(G D / (2^kappa risk of one epoch)) / (kappa - 1).
@@ -123,53 +106,23 @@ class EpochGrowth(Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class EpochGrowthRun(DataRun):
+class EpochGrowthRun(LocalizedRun):
     """Resolved settings of `EpochGrowth`."""
 
     kappa: float
     epochs: int
-    phases: int
-    ratio: float
-    step: float
-    smoothing: float
-    steps: int
-    noise: NoiseName
     name: Literal["epoch_growth"] = "epoch_growth"
 
-    def queries(self, problem: Problem) -> tuple[Query, ...]:
-        """Return one query with a release for each phase, at the cost of one release."""
-        return cuts.parallel(self.noise, self.epochs * self.phases)
-
-    def bounds(self, problem: Problem) -> Bounds:
-        """Return the per-record bound of the first phase, which is the largest, and the number of coordinates."""
-        piece = piece_of(problem, self.schedule(problem, 0), 0, self.smoothing)
-        moved = piece.sensitivity(float(np.linalg.norm(problem.start)))
-        return {cuts.QUERY: (cuts.bound(self.noise, moved, problem.size), problem.size)}
-
-    def gradient_evaluations(self, problem: Problem) -> float:
-        """Return the sum of T_i m over all phases."""
-        plans = [(self.schedule(problem, e), 2.0**-e * self.smoothing) for e in range(self.epochs)]
-        pieces = [piece_of(problem, plan, i, h) for plan, h in plans for i in range(self.phases)]
-        return float(sum(piece.steps(self.steps) * len(piece.rows) for piece in pieces))
-
-    def schedule(self, problem: Problem, epoch: int) -> cuts.Phases:
-        """Return the phases of an epoch = 0..T-1."""
-        rows = problem.n // self.epochs
-        return cuts.Phases(epoch * rows, self.phases, rows // self.phases, self.ratio, 2.0**-epoch * self.step)
+    @property
+    def localizations(self) -> int:
+        """T."""
+        return self.epochs
 
     def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
         """Return in words the bound of the first epoch, over the distribution of the rows."""
-        smoothing_bias = bias(problem.loss, smoothed(problem.loss, self.smoothing))
-        first = schedule.forecast(LAW, self.schedule(problem, 0), problem, noise_std, start.distance, smoothing_bias)
+        plan = self.schedule(problem)
+        first = schedule.forecast(LAW, plan, problem, noise_std, start.distance, self.bias(problem))
         return (
             f"{first} This bound is for the first of {self.epochs} epochs. If the risk grows around the minimizer, "
             "each later epoch can halve it."
         )
-
-    def run(self, access: Access, problem: Problem) -> Vector:
-        """Return the private model."""
-        x = problem.start
-        for e in range(self.epochs):
-            width = 2.0**-e * self.smoothing
-            x = localize(access, problem, self.schedule(problem, e), x, width, self.steps, self.noise)
-        return x

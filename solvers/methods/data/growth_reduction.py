@@ -10,7 +10,7 @@ from accounting.mechanisms import Gaussian, Laplace
 from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.methods.checks import check_count, check_loss, check_step
-from solvers.methods.data.descent import CLOSE, Piece
+from solvers.methods.data.descent import CLOSE, Piece, released_in_turn
 from solvers.methods.data.phases import NoiseName, bound, noise_for
 from solvers.methods.defaults.descent import distance
 from solvers.methods.defaults.phases import spread
@@ -118,14 +118,8 @@ class GrowthReductionRun(DataRun):
 
     def run(self, access: Access, problem: Problem) -> Vector:
         """Return the private model."""
-        x = problem.start
-        for i in range(self.rounds):
-            piece = self._piece(problem, i)
-            w = piece.minimize(access, x, x, piece.steps(self.steps))
-            moved = piece.sensitivity(float(np.linalg.norm(x)))
-            # release the move instead of the point, because the fine lattices of late rounds do not reach from 0 to x
-            x = problem.domain.project(x + access.release(_QUERY, w - x, bound(self.noise, moved, problem.size)))
-        return x
+        pieces = [self._piece(problem, i) for i in range(self.rounds)]
+        return released_in_turn(access, pieces, problem.start, self.steps, _QUERY, self.noise)
 
     def _piece(self, problem: Problem, i: int) -> Piece:
         return Piece(problem, range(problem.n), 2.0**i * self.strength)

@@ -1,7 +1,8 @@
 """Localization: regularized problems on disjoint rows, each pulled to the previous release (Asi, Levy, Duchi 2021)."""
 
+from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, final
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from accounting.privacy import Privacy
 from solvers.losses.smoothing import bias, smoothed
 from solvers.methods.checks import check_convex, check_count, check_ratio, check_smoothing, check_step
 from solvers.methods.data import phases as cuts
-from solvers.methods.data.descent import CLOSE, Piece
+from solvers.methods.data.descent import CLOSE, Piece, released_in_turn
 from solvers.methods.data.phases import NoiseName
 from solvers.methods.defaults import phases as schedule
 from solvers.methods.run import Bounds, DataRun, Start, Strict
@@ -23,7 +24,94 @@ _MOST_DEFAULT_STEPS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Localization(Strict):
+class Localized(Strict):
+    """Settings of a localization, or of several in epochs."""
+
+    phases: int | None = None
+    ratio: float | None = None
+    step: float | None = None
+    smoothing: float | None = None
+    steps: int = _MOST_DEFAULT_STEPS
+    noise: NoiseName | None = None
+
+    def __post_init__(self) -> None:
+        check_count(f"{self.name}: phases", self.phases, cuts.MOST_PHASES)
+        check_count(f"{self.name}: steps", self.steps, MOST_STEPS)
+        check_step(f"{self.name}: step", self.step)
+        check_ratio(self.name, self.ratio)
+        check_smoothing(self.name, self.smoothing)
+        self.check_own()
+
+    def check_own(self) -> None:
+        """Raise `Unsuitable` if a setting that only the method itself has is out of its range."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalizedRun(DataRun):
+    """Resolved settings of `Localized`."""
+
+    phases: int
+    ratio: float
+    step: float
+    smoothing: float
+    steps: int
+    noise: NoiseName
+
+    @property
+    @abstractmethod
+    def localizations(self) -> int:
+        """T, the number of epochs, each a localization on rows of its own with half the previous step."""
+
+    @final
+    def queries(self, problem: Problem) -> tuple[Query, ...]:
+        """Return one query with a release for each phase, at the cost of one release."""
+        return cuts.parallel(self.noise, self.localizations * self.phases)
+
+    @final
+    def bounds(self, problem: Problem) -> Bounds:
+        """Return the per-record bound of the first phase, which is the largest, and the number of coordinates."""
+        moved = self._piece(problem, 0, 0).sensitivity(float(np.linalg.norm(problem.start)))
+        return {cuts.QUERY: (cuts.bound(self.noise, moved, problem.size), problem.size)}
+
+    @final
+    def gradient_evaluations(self, problem: Problem) -> float:
+        """Return the sum of T_i m over all phases."""
+        pieces = (piece for e in range(self.localizations) for piece in self.pieces(problem, e))
+        return float(sum(piece.steps(self.steps) * len(piece.rows) for piece in pieces))
+
+    @final
+    def schedule(self, problem: Problem, epoch: int = 0) -> cuts.Phases:
+        """Return the phases of an epoch = 0..T-1."""
+        rows = problem.n // self.localizations
+        return cuts.Phases(epoch * rows, self.phases, rows // self.phases, self.ratio, 2.0**-epoch * self.step)
+
+    @final
+    def pieces(self, problem: Problem, epoch: int = 0) -> list[Piece]:
+        """Return the problem of each phase of an epoch."""
+        return [self._piece(problem, epoch, i) for i in range(self.phases)]
+
+    @final
+    def bias(self, problem: Problem) -> float:
+        """Return the largest difference between the loss and its smooth form in the first epoch."""
+        return bias(problem.loss, smoothed(problem.loss, self.smoothing))
+
+    @final
+    def run(self, access: Access, problem: Problem) -> Vector:
+        """Return the private model; each phase is one part of the parallel query."""
+        x = problem.start
+        for e in range(self.localizations):
+            x = released_in_turn(access, self.pieces(problem, e), x, self.steps, cuts.QUERY, self.noise)
+        return x
+
+    def _piece(self, problem: Problem, epoch: int, i: int) -> Piece:
+        """Return the regularized problem of phase i, with (s/2) ||w - x||^2 and s = 2 / (eta_i m)."""
+        plan = self.schedule(problem, epoch)
+        smooth = replace(problem, loss=smoothed(problem.loss, 2.0**-epoch * self.smoothing))
+        return Piece(smooth, plan.positions(i), 2 / (plan.eta(i) * plan.rows))
+
+
+@dataclass(frozen=True, slots=True)
+class Localization(Localized):
     """Localization: regularized problems on disjoint rows, each pulled to the previous release.
 
     min_w E f(w; z) + r(w) by k problems of m = floor(n/k) rows each, no row in two of them:
@@ -54,20 +142,7 @@ class Localization(Strict):
     ceil(ln n), 16 and unspecified constants; a fixed T_i instead of "the output of the optimization algorithm".
     """
 
-    phases: int | None = None
-    ratio: float | None = None
-    step: float | None = None
-    smoothing: float | None = None
-    steps: int = _MOST_DEFAULT_STEPS
-    noise: NoiseName | None = None
     name: Literal["localization"] = "localization"
-
-    def __post_init__(self) -> None:
-        check_count("localization: phases", self.phases, cuts.MOST_PHASES)
-        check_count("localization: steps", self.steps, MOST_STEPS)
-        check_step("localization: step", self.step)
-        check_ratio("localization", self.ratio)
-        check_smoothing("localization", self.smoothing)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "LocalizationRun":
         """Return the run, with every open setting chosen from public facts.
@@ -87,78 +162,28 @@ class Localization(Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class LocalizationRun(DataRun):
+class LocalizationRun(LocalizedRun):
     """Resolved settings of `Localization`."""
 
-    phases: int
-    ratio: float
-    step: float
-    smoothing: float
-    steps: int
-    noise: NoiseName
     name: Literal["localization"] = "localization"
 
-    def queries(self, problem: Problem) -> tuple[Query, ...]:
-        """Return one query with a release for each phase, at the cost of one release."""
-        return cuts.parallel(self.noise, self.phases)
-
-    def bounds(self, problem: Problem) -> Bounds:
-        """Return the per-record bound of the first phase, which is the largest, and the number of coordinates."""
-        piece = piece_of(problem, self.schedule(problem), 0, self.smoothing)
-        moved = piece.sensitivity(float(np.linalg.norm(problem.start)))
-        return {cuts.QUERY: (cuts.bound(self.noise, moved, problem.size), problem.size)}
-
-    def gradient_evaluations(self, problem: Problem) -> float:
-        """Return the sum of T_i m."""
-        return float(sum(piece.steps(self.steps) * len(piece.rows) for piece in self._pieces(problem)))
-
-    def schedule(self, problem: Problem) -> cuts.Phases:
-        """Return the schedule of the phases."""
-        return cuts.Phases(0, self.phases, problem.n // self.phases, self.ratio, self.step)
+    @property
+    def localizations(self) -> int:
+        """T = 1."""
+        return 1
 
     def excess_risk(self, problem: Problem, noise_std: float, start: Start) -> str:
         """Return in words the bound over the distribution of the rows; none over these rows is proven."""
-        return schedule.forecast(LAW, self.schedule(problem), problem, noise_std, start.distance, self._bias(problem))
+        return schedule.forecast(LAW, self.schedule(problem), problem, noise_std, start.distance, self.bias(problem))
 
     def expected_risk(self, problem: Problem, noise_std: float, distance: float) -> float | None:
         """Return a bound on the excess of the expected loss over the distribution of the rows.
 
         The bound is None with a regularizer, or if `steps` is too small for a phase.
         """
-        if any(piece.steps(MOST_STEPS) > self.steps for piece in self._pieces(problem)):
+        if any(piece.steps(MOST_STEPS) > self.steps for piece in self.pieces(problem)):
             return None
         plan = self.schedule(problem)
-        risk = schedule.expected_risk(LAW, plan, problem, noise_std, distance, self._bias(problem))
+        risk = schedule.expected_risk(LAW, plan, problem, noise_std, distance, self.bias(problem))
         unfinished = CLOSE / 2 * problem.G**2 * sum(plan.eta(i) for i in range(plan.count))
         return None if risk is None else risk + unfinished
-
-    def run(self, access: Access, problem: Problem) -> Vector:
-        """Return the private model."""
-        plan = self.schedule(problem)
-        return localize(access, problem, plan, problem.start, self.smoothing, self.steps, self.noise)
-
-    def _pieces(self, problem: Problem) -> list[Piece]:
-        return [piece_of(problem, self.schedule(problem), i, self.smoothing) for i in range(self.phases)]
-
-    def _bias(self, problem: Problem) -> float:
-        return bias(problem.loss, smoothed(problem.loss, self.smoothing))
-
-
-def localize(
-    access: Access, problem: Problem, plan: cuts.Phases, start: Vector, width: float, most_steps: int, noise: NoiseName
-) -> Vector:
-    """Return x_k of Algorithm 1 from the public x_0 = `start`; each phase is one part of the parallel query."""
-    x = start
-    for i in range(plan.count):
-        piece = piece_of(problem, plan, i, width)
-        w = piece.minimize(access, x, x, piece.steps(most_steps))
-        moved = piece.sensitivity(float(np.linalg.norm(x)))
-        # release the move instead of the point, because the fine lattices of late phases do not reach from 0 to x
-        x = problem.domain.project(x + access.release(cuts.QUERY, w - x, cuts.bound(noise, moved, problem.size)))
-    return x
-
-
-def piece_of(problem: Problem, plan: cuts.Phases, i: int, width: float) -> Piece:
-    """Return the regularized problem of phase i, with (s/2) ||w - x||^2 and s = 2 / (eta_i m)."""
-    smooth = replace(problem, loss=smoothed(problem.loss, width))
-    return Piece(smooth, plan.positions(i), 2 / (plan.eta(i) * plan.rows))

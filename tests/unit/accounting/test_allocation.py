@@ -217,7 +217,7 @@ def test_a_sum_that_is_less_than_the_other_changes_nothing(monkeypatch: pytest.M
     """Between zeroed neighbors the larger of two sums counts: the second, where it is little, is bounded crudely."""
     real, crude = slot_sums.excess, []
 
-    def to_the_end(law: Any, slots: int, kappa: float, hints: Any = None, negligible: float = 0.0) -> float:
+    def to_the_end(law: Any, slots: int, kappa: float, hints: Any = None, negligible: float = 0.0, **_: Any) -> float:
         refined = real(law, slots, kappa, hints)
         crude.append(real(law, slots, kappa, hints, negligible) > refined)
         return refined

@@ -356,9 +356,9 @@ def test_only_one_charge_can_be_whole() -> None:
 
 def test_entries_of_no_ledger_are_refused() -> None:
     entry = story()[0]
-    with pytest.raises(CodecError, match="must be an object"):
+    with pytest.raises(CodecError, match="body"):
         Entry.from_json(entry.to_json() | {"body": [1]})
-    with pytest.raises(LedgerInvalid, match="kind must be one of"):
+    with pytest.raises(LedgerInvalid, match="kind"):
         event_of(replace(entry, kind="forgiven"))
 
 

@@ -28,17 +28,10 @@ from purse import Client
 from tests.support import cli
 from tests.support.live import Live, live
 from tests.support.patience import PATIENCE
+from tests.support.service import SPEC as PEOPLE
 from tests.support.workbook import workbook
 
-SPEC: dict[str, Any] = {
-    "name": "people",
-    "columns": [
-        {"name": "age", "type": "number", "lower": 0, "upper": 100},
-        {"name": "sex", "type": "category", "categories": ["f", "m"]},
-        {"name": "income", "type": "category", "categories": ["low", "high"]},
-    ],
-    "budget": {"epsilon": 2.0, "delta": 1e-6},
-}
+SPEC = PEOPLE | {"budget": {"epsilon": 2.0, "delta": 1e-6}}
 
 Run = Callable[..., tuple[int, str, str]]
 _AGES = itertools.count()  # the same values are a dataset once
@@ -73,6 +66,14 @@ def people(tmp_path: Path, request: pytest.FixtureRequest) -> tuple[Path, Path, 
     file.write_text("\n".join(["age,sex,income", *lines, f"{next(_AGES) / 1000},?,?"]) + "\n")
     spec.write_text(json.dumps(SPEC | {"name": name}))
     return file, spec, name
+
+
+@pytest.fixture
+def name(run: Run, people: tuple[Path, Path, str]) -> str:
+    """The name of a dataset that is registered from the file."""
+    file, spec, name = people
+    assert run("upload", str(file), "--spec", str(spec))[0] == 0
+    return name
 
 
 def _document(result: tuple[int, str, str], code: int = 0) -> Any:
@@ -165,9 +166,9 @@ def test_from_upload_to_receipt(run: Run, people: tuple[Path, Path, str], tmp_pa
     found = _document(run("receipt", "verify", str(folder / "receipt.json"), "--json"))
     assert found["holds"]
     assert found["recomputed_epsilon"] <= 0.5
-    code, out, err = run("receipt", "verify", str(folder / "receipt.json"), "--model", str(folder / "model.json"))
-    assert (code, err) == (0, "")
-    assert "is the one released" in out
+    against = ("receipt", "verify", str(folder / "receipt.json"), "--model", str(folder / "model.json"))
+    assert _document(run(*against, "--json"))["holds"]
+    assert run(*against)[::2] == (0, "")
 
 
 def test_a_sheet_of_a_workbook_is_checked_and_registered(
@@ -206,11 +207,10 @@ def test_an_epsilon_is_chosen_and_code_tried_before_anything_is_spent(
     found = _document(run("forecast", name, *ways, "--json"))
     assert [each["epsilon"] for each in found["at"]] == [0.5, 2.0]
     assert found["wanted"] == {"score": 0.99, "epsilon": None}
-    code, told, err = run("forecast", name, *ways, "--signal", "0.3")
+    assert _document(run("forecast", name, *ways, "--signal", "0.3", "--json"))["signal"] == 0.3
+    code, table, err = run("forecast", name, *ways)
     assert (code, err) == (0, "")
-    assert "not reached at any epsilon that was tried" in told
-    assert re.search(r"^0\.5 +\d", told, re.M)
-    assert "strength 0.3 was assumed" in " ".join(told.split())
+    assert re.search(r"^0\.5 +\d", table, re.M)
     here = ("forecast", "--spec", str(spec), "--records", "401", *ways)
     assert "public sample" in run(*here, "--sample", str(file))[1]
     assert _document(run(*here, "--json"))["at"][0]["method"] == "dp_gd"
@@ -231,11 +231,7 @@ def test_an_epsilon_is_chosen_and_code_tried_before_anything_is_spent(
 
 
 @pytest.mark.slow
-def test_statistics_are_priced_released_told_drawn_and_receipted(
-    run: Run, people: tuple[Path, Path, str], tmp_path: Path
-) -> None:
-    file, spec, name = people
-    _document(run("upload", str(file), "--spec", str(spec), "--json"))
+def test_statistics_are_priced_released_told_drawn_and_receipted(run: Run, name: str, tmp_path: Path) -> None:
     price = _document(run("stats", "count", name, "age", "--bins", "4", "--epsilon", "0.1", "--quote", "--json"))
     assert (price["method"], price["fits"]) == ({"name": "counts", "bins": 4}, True)
     out, drawing = tmp_path / "counts.json", tmp_path / "ages.svg"
@@ -248,8 +244,7 @@ def test_statistics_are_priced_released_told_drawn_and_receipted(
     job = json.loads(out.read_text())["job"]
     receipt = tmp_path / "receipt"
     _document(run("receipt", "get", job, "--out", str(receipt), "--json"))
-    code, told, _ = run("receipt", "verify", str(receipt / "receipt.json"), "--model", str(out))
-    assert (code, "is the one released" in told) == (0, True)
+    assert _document(run("receipt", "verify", str(receipt / "receipt.json"), "--model", str(out), "--json"))["holds"]
     code, told, _ = run("stats", "table", name, "sex", "income", "--epsilon", "0.1")
     assert (code, told.count("(other)")) == (0, 2)
     code, told, _ = run("stats", "means", name, "--epsilon", "0.1")
@@ -262,7 +257,7 @@ def test_statistics_are_priced_released_told_drawn_and_receipted(
     assert (code, "1 [1, 1]" in told) == (0, True)
     groups = ("stats", "table1", name, "age", "income", "--by", "sex", "--epsilon", "0.2")
     code, told, _ = run(*groups, "--where", "age >= 30")
-    assert (code, "Groups by sex, where age >= 30" in told, "income = high" in told) == (0, True, True)
+    assert (code, "age >= 30" in told, "income = high" in told) == (0, True, True)
     assert "interval width" in run(*groups, "--quote")[1]
     assert run(*groups, "--where", "age")[0] == 2
 
@@ -293,14 +288,11 @@ def test_a_model_is_evaluated_on_what_was_kept_out(
     assert (again.dataset, again.share) == (price["dataset"], price["share"])
     receipt = tmp_path / "receipt"
     _document(run("receipt", "get", json.loads(out.read_text())["job"], "--out", str(receipt), "--json"))
-    code, told, _ = run("receipt", "verify", str(receipt / "receipt.json"), "--model", str(out))
-    assert (code, "is the one released" in told) == (0, True)
+    assert _document(run("receipt", "verify", str(receipt / "receipt.json"), "--model", str(out), "--json"))["holds"]
 
 
 @pytest.mark.slow
-def test_a_tuning_is_priced_and_submitted(run: Run, people: tuple[Path, Path, str], tmp_path: Path) -> None:
-    file, spec, name = people
-    _document(run("upload", str(file), "--spec", str(spec), "--json"))
+def test_a_tuning_is_priced_and_submitted(run: Run, name: str, tmp_path: Path) -> None:
     more = tmp_path / "candidates.json"
     more.write_text('[{"method": {"name": "output_perturbation", "steps": 2}, "preparation": {"name": "declared"}}]')
     asked = ("tune", name, "--target", "income", "--epsilon", "0.5", "--repeats", "1", "--candidates", str(more))
@@ -315,15 +307,13 @@ def test_a_tuning_is_priced_and_submitted(run: Run, people: tuple[Path, Path, st
 
 
 @pytest.mark.slow
-def test_a_profile_is_priced_released_read_and_used(run: Run, people: tuple[Path, Path, str], tmp_path: Path) -> None:
-    file, spec, name = people
-    _document(run("upload", str(file), "--spec", str(spec), "--json"))
+def test_a_profile_is_priced_released_read_and_used(run: Run, name: str, tmp_path: Path) -> None:
     code, _, said = run("stats", "profile", name)
-    assert (code, "No profile of this dataset has been released" in said) == (1, True)
+    assert (code, said.count("\n")) == (1, 1)
     price = _document(run("stats", "profile", name, "--epsilon", "0.4", "--bins", "5", "--quote", "--json"))
     assert (price["method"], price["fits"]) == ({"name": "profile", "bins": 5}, True)
     code, told, _ = run("stats", "profile", name, "--epsilon", "0.4", "--quote")
-    assert (code, "histograms" in told, "95 % interval width" in told) == (0, True, True)
+    assert (code, "histograms" in told, "interval width" in told) == (0, True, True)
     made = _document(
         run("stats", "profile", name, "--epsilon", "0.4", "--bins", "5", "--out", str(tmp_path / "p.json"), "--json")
     )
@@ -353,9 +343,7 @@ def test_a_profile_is_priced_released_read_and_used(run: Run, people: tuple[Path
 
 
 @pytest.mark.slow
-def test_what_dp_gd_releases_is_asked_for_in_a_file(run: Run, people: tuple[Path, Path, str], tmp_path: Path) -> None:
-    file, spec, name = people
-    run("upload", str(file), "--spec", str(spec))
+def test_what_dp_gd_releases_is_asked_for_in_a_file(run: Run, name: str, tmp_path: Path) -> None:
     more = tmp_path / "more.json"
     more.write_text(json.dumps({"method": {"name": "dp_gd", "release": "last", "steps": 20}}))
     asked = (name, "--target", "income", "--epsilon", "0.5", "--with", str(more))
@@ -426,11 +414,7 @@ def test_what_people_read(run: Run, people: tuple[Path, Path, str], tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_who_may_know_of_a_dataset_and_spend_how_much(
-    run: Run, people: tuple[Path, Path, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file, spec, name = people
-    run("upload", str(file), "--spec", str(spec))
+def test_who_may_know_of_a_dataset_and_spend_how_much(run: Run, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     token = _document(run("token", "create", "alice", "--role", "analyst", "--json"))["token"]
 
     def as_alice(*arguments: str) -> tuple[int, str, str]:
@@ -469,26 +453,13 @@ def test_a_model_of_several_classes_has_a_table_for_each(run: Run, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_a_refusal_is_one_line_with_its_code_and_what_remains(run: Run, people: tuple[Path, Path, str]) -> None:
-    file, spec, name = people
-    run("upload", str(file), "--spec", str(spec))
+def test_a_refusal_is_one_line_with_its_code_and_what_remains(run: Run, name: str) -> None:
     code, out, err = run("submit", name, "--target", "income", "--epsilon", "3")
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert err.startswith("purse: budget_exhausted: ")
-    assert "The most that fits is epsilon " in err
     problem = _document(run("submit", name, "--target", "income", "--epsilon", "3", "--json"), 1)
     assert (problem["code"], problem["status"]) == ("budget_exhausted", 409)
     assert problem["remaining"]["epsilon"] > 0
-    assert _document(run("budget", name, "--json"))["jobs"] == 0
-
-
-@pytest.mark.slow
-def test_numbers_out_of_range_are_refused(run: Run, people: tuple[Path, Path, str]) -> None:
-    file, spec, name = people
-    run("upload", str(file), "--spec", str(spec))
-    for epsilon, command in itertools.product(("nan", "inf", "-1", "0", "1e-320", "1e9"), ("quote", "submit")):
-        code, out, err = run(command, name, "--target", "income", f"--epsilon={epsilon}")
-        assert (code, out, err.count("\n")) == (1, "", 1)
     assert _document(run("budget", name, "--json"))["jobs"] == 0
 
 
@@ -505,7 +476,7 @@ def test_without_token_or_with_another_role(run: Run, named: Live, monkeypatch: 
     monkeypatch.delenv("PURSE_TOKEN")
     code, _, err = run("budget")
     assert (code, err.startswith("purse: unauthenticated: ")) == (1, True)
-    assert "Set PURSE_TOKEN to your token. A steward creates one: `purse token create NAME --role analyst`." in err
+    assert "PURSE_TOKEN" in err
 
 
 def test_a_token_is_the_servers_that_is_named(
@@ -522,22 +493,7 @@ def test_a_token_is_the_servers_that_is_named(
 
 
 @pytest.mark.slow
-def test_an_auditor_gets_a_receipt(
-    run: Run, people: tuple[Path, Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file, spec, name = people
-    run("upload", str(file), "--spec", str(spec))
-    job = _document(run("submit", name, "--target", "income", "--epsilon", "0.5", "--wait", "--json"))["id"]
-    auditor = _document(run("token", "create", "dave", "--role", "auditor", "--json"))["token"]
-    monkeypatch.setenv("PURSE_TOKEN", auditor)
-    assert run("receipt", "get", job, "--out", str(tmp_path))[0] == 0
-    assert run("receipt", "verify", str(tmp_path / "receipt.json"))[0] == 0
-
-
-@pytest.mark.slow
-def test_jobs_that_wait_are_cancelled_and_refunded(run: Run, named: Live, people: tuple[Path, Path, str]) -> None:
-    file, spec, name = people
-    run("upload", str(file), "--spec", str(spec))
+def test_jobs_that_wait_are_cancelled_and_refunded(run: Run, named: Live, name: str) -> None:
     named.engine.gate.clear()
     try:
         asked = ("submit", name, "--target", "income", "--epsilon", "0.2", "--json")
@@ -553,9 +509,7 @@ def test_jobs_that_wait_are_cancelled_and_refunded(run: Run, named: Live, people
 
 
 @pytest.mark.slow
-def test_the_same_idempotency_key_charges_once(run: Run, people: tuple[Path, Path, str]) -> None:
-    file, spec, name = people
-    run("upload", str(file), "--spec", str(spec))
+def test_the_same_idempotency_key_charges_once(run: Run, name: str) -> None:
     asked = ("submit", name, "--target", "income", "--idempotency-key", f"key-{name}", "--json", "--epsilon")
     assert _document(run(*asked, "0.2"))["id"] == _document(run(*asked, "0.2"))["id"]
     assert _document(run(*asked, "0.3"), 1)["code"] == "idempotency_conflict"
@@ -563,9 +517,7 @@ def test_the_same_idempotency_key_charges_once(run: Run, people: tuple[Path, Pat
 
 
 @pytest.mark.slow
-def test_a_changed_receipt_does_not_verify(run: Run, people: tuple[Path, Path, str], tmp_path: Path) -> None:
-    file, spec, name = people
-    run("upload", str(file), "--spec", str(spec))
+def test_a_changed_receipt_does_not_verify(run: Run, name: str, tmp_path: Path) -> None:
     job = _document(run("submit", name, "--target", "income", "--epsilon", "0.5", "--wait", "--json"))["id"]
     run("receipt", "get", job, "--out", str(tmp_path))
     path = tmp_path / "receipt.json"
@@ -641,9 +593,7 @@ def test_the_state_of_a_home_without_a_server(run: Run, tmp_path: Path, monkeypa
 
 
 @pytest.mark.slow
-def test_a_bar_is_for_terminals_only(run: Run, people: tuple[Path, Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    file, spec, name = people
-    run("upload", str(file), "--spec", str(spec))
+def test_a_bar_is_for_terminals_only(run: Run, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = ("submit", name, "--target", "income", "--epsilon", "0.5", "--wait")
     assert run(*asked)[2] == ""
     terminal = io.StringIO()
@@ -652,13 +602,6 @@ def test_a_bar_is_for_terminals_only(run: Run, people: tuple[Path, Path, str], m
     assert run(*asked)[0] == 0
     assert "done" in terminal.getvalue()
     assert re.search(r"(\d+)/\1", terminal.getvalue())
-
-
-@pytest.mark.slow
-def test_purse_is_a_program() -> None:
-    done = subprocess.run([sys.executable, "-m", "app.cli", "--help"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0
-    assert "PURSE_URL" in done.stdout
 
 
 _LOADED = "; print(*{'pandas', 'httpx._main'} & set(sys.modules))"
@@ -696,20 +639,17 @@ def test_loops_are_loaded_without_what_no_loop_calls() -> None:
     assert done.stdout == "\nsolvers.kernels.steps solvers.kernels.unfolded\n"
 
 
-def test_what_begins_a_server_is_light() -> None:
-    """`purse serve` begins the calculating process before it loads anything else."""
-    code = "import sys, app.cli; print(*{'numpy', 'pydantic', 'fastapi', 'typer'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE)
-    assert done.stdout == "\n"
-
-
 @pytest.mark.slow
-def test_a_server_is_ready_without_what_only_uploads_workers_prices_migrations_and_pages_need() -> None:
+def test_what_begins_a_server_is_light_and_it_is_ready_without_what_it_rarely_needs() -> None:
+    """`purse serve` begins the calculating process before it loads anything else."""
     late = {"alembic", "distributed", "dp_accounting", "numba", "opentelemetry.sdk", "pyarrow", "scipy.optimize"}
     late |= {"solvers.compiled", "app.pages.routers", "jinja2"}  # pages: those that people look at import them
-    code = f"import sys, app.cli.commands, app.main, app.cli.state; print(*{late} & set(sys.modules))"
+    code = (
+        "import sys, app.cli; print(*{'numpy', 'pydantic', 'fastapi', 'typer'} & set(sys.modules))\n"
+        f"import app.cli.commands, app.main, app.cli.state; print(*{late} & set(sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE)
-    assert done.stdout == "\n"
+    assert done.stdout == "\n\n"
 
 
 @pytest.mark.slow
@@ -744,9 +684,7 @@ def test_a_port_in_use_is_reported_before_a_token_is_made(tmp_path: Path, layout
 
 
 @pytest.mark.slow
-def test_the_neighbor_relation_is_explained_only_on_request(run: Run, people: tuple[Path, Path, str]) -> None:
-    file, spec, name = people
-    run("upload", str(file), "--spec", str(spec))
+def test_the_neighbor_relation_is_explained_only_on_request(run: Run, name: str) -> None:
     for words in (("datasets", name), ("budget", name), ("quote", name, "-t", "income", "-e", "0.5")):
         plain, explained = run(*words)[1], run(*words, "--explain")[1]
         assert re.search("^neighbors +replace_one$", plain, re.M)
@@ -773,11 +711,7 @@ def test_a_steward_amends_freezes_and_erases_a_dataset(run: Run, people: tuple[P
 
 
 @pytest.mark.slow
-def test_the_calculator_and_a_charge_of_what_ran_elsewhere(
-    run: Run, people: tuple[Path, Path, str], tmp_path: Path
-) -> None:
-    file, spec, name = people
-    assert run("upload", str(file), "--spec", str(spec))[0] == 0
+def test_the_calculator_and_a_charge_of_what_ran_elsewhere(run: Run, name: str, tmp_path: Path) -> None:
     target = ("--epsilon", "0.5", "--delta", "1e-6", "--count", "12")
     noise = _document(run("calibrate", "gaussian", *target, "--json"))["noise_multiplier"]
     assert re.search(r"^privacy +epsilon 0\.\d+ at delta 1e-06$", run("calibrate", "poisson_gaussian",

@@ -140,7 +140,7 @@ def test_persons_have_a_forecast_too() -> None:
     unit = {"column": "who", "max_rows": 3}
     found = _here("well", 800, spec=_spec(unit=unit))
     assert found.twin_records == 800
-    assert "Rows of a person" in found.rests_on[-1]
+    assert "person" in found.rests_on[-1]
     assert found.optimum > found.constant + 0.2
 
 

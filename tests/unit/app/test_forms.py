@@ -10,6 +10,7 @@ from app.pages.forms import MAX_OPTIONS, Field, Forms, document, form_values, wi
 from app.settings import Settings
 from app.wire import JobRequest, StatisticRequest, TuningRequest
 
+TARGET_OF_TERMS = {"dataset": "d", "target": "y", "privacy": {"epsilon": 0.5}}
 TARGET = {"target": "age", "privacy.epsilon": "0.5"}
 
 
@@ -32,6 +33,13 @@ def test_every_field_of_a_request_is_in_its_form(forms: Forms) -> None:
         assert {field.name for field in forms.fields(schema, {}, {"features": [], "columns": []})} == set(
             model.model_fields
         )
+
+
+def test_a_form_has_the_terms_of_a_job_that_is_repeated(forms: Forms) -> None:
+    merged = {"column": "ward", "merge": [{"level": "rest", "categories": ["B", "C"]}], "reference": "A"}
+    factors = [{"column": "age", "knots": [40, 60.5], "degree": 2}], [{"column": "age", "power": 2}, merged]
+    request = TARGET_OF_TERMS | {"terms": [{"factors": own} for own in factors]}
+    assert document(forms.fields("JobRequest", form_values(request), {})) == request
 
 
 def test_what_is_empty_is_left_to_the_interface(forms: Forms) -> None:

@@ -93,7 +93,7 @@ class TestCertificates:
     def test_no_authority_is_replaced_whose_key_is_elsewhere(self, tmp_path: Path) -> None:
         before = issue(tmp_path, "server", 30)[0].with_name("ca.pem").read_bytes()
         (tmp_path / "ca-key.pem").unlink()
-        with pytest.raises(Refusal, match=r"ca-key\.pem does not exist"):
+        with pytest.raises(Refusal, match=r"ca-key\.pem"):
             machines.certificate("w-1", tmp_path, 30)
         assert (tmp_path / "ca.pem").read_bytes() == before
 

@@ -18,6 +18,7 @@ from app.persistence.dialect import Unusable
 from app.persistence.session import Database, new_id
 from app.persistence.sqlite import Turn
 from tests.support.clocks import SetClock
+from tests.support.insides import reader
 from tests.support.patience import PATIENCE
 
 ROOT = Path(__file__).parents[3]
@@ -185,7 +186,7 @@ def test_an_error_of_what_is_asked_alone_is_what_it_would_be_in_a_transaction(
         error.sqlite_errorcode = sqlite3.SQLITE_FULL
         raise error
 
-    monkeypatch.setattr(database._reader, "raw_connection", full)
+    monkeypatch.setattr(reader(database), "raw_connection", full)
     with pytest.raises(OSError, match="no room"):
         asyncio.run(database.ask(nowhere, {"who": ""}))
 

@@ -361,7 +361,7 @@ def test_too_many_clamped_values_refuse_the_file(tmp_path: Path, limit: object, 
     with pytest.raises(Unparsed) as refusal:
         counted(tmp_path / "file", content, max_clamped=limit)
     assert [column.name for column in refusal.value.report.refused] == ["x"]
-    assert "50 % of 'x' is outside the bounds, first on line 2" in refusal.value.detail
+    assert all(part in refusal.value.detail for part in ("50 %", "'x'", "line 2"))
 
 
 @pytest.mark.parametrize(

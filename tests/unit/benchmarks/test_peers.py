@@ -146,7 +146,7 @@ def test_without_their_environment_it_says_how_to_make_it(
 ) -> None:
     monkeypatch.setattr(peers, "PYTHON", tmp_path / "none")
     peers.report(1)
-    assert capsys.readouterr().out == "peers: run `make peers`, which makes .venv-peers\n"
+    assert "`make peers`" in capsys.readouterr().out
 
 
 def test_a_diverged_peer_does_not_break_the_table() -> None:

@@ -190,7 +190,7 @@ def test_an_accountant_is_refused_in_a_fork_of_its_process(monkeypatch: pytest.M
     X, y = _rows(20)
     accountant = purse.BudgetAccountant(1.0, 1e-6)
     monkeypatch.setattr(os, "getpid", lambda: -1)
-    with pytest.raises(ValueError, match="fork"):
+    with pytest.raises(ValueError, match="process"):
         _logistic(accountant=accountant).fit(X, y)
     assert accountant.fits == 0
 
@@ -252,7 +252,7 @@ def test_a_budget_is_shared_and_charged_before_a_value_is_read(monkeypatch: pyte
     monkeypatch.setitem(type(first)._fit.__globals__, "_codes", unread)
     again = clone(first)
     assert again.accountant is accountant
-    with pytest.raises(BudgetExhausted, match=r"no data was read: about epsilon 0\.[0-9]+ at delta 1e-07 remains"):
+    with pytest.raises(BudgetExhausted, match=r"epsilon 0\.[0-9]+ at delta 1e-07"):
         again.set_params(epsilon=0.95).fit(X, y)
     assert accountant.fits == 1
     with pytest.raises(AssertionError, match="was read"):
@@ -434,7 +434,7 @@ def test_a_budget_is_of_one_kind_of_neighbors() -> None:
     _logistic(epsilon=0.5, accountant=accountant, max_rows=2).fit(X, y, persons=whose)
     _logistic(epsilon=0.5, accountant=accountant, max_rows=1).fit(X, y, persons=whose)
     for other, persons in (({}, None), ({"neighbors": "zero_out", "max_rows": 2}, whose)):
-        with pytest.raises(ValueError, match="neighbors that differ in one person, by replace_one"):
+        with pytest.raises(ValueError, match="by replace_one"):
             _logistic(epsilon=0.5, accountant=accountant, **other).fit(X, y, persons=persons)
     assert accountant.fits == 2
 

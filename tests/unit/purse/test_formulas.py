@@ -23,7 +23,7 @@ AGE, WARD, SEX = {"column": "age"}, {"column": "ward"}, {"column": "sex"}
         ("bs(age, knots=[40, 60.5], degree=2)", [[AGE | {"knots": [40, 60.5], "degree": 2}]]),
         (
             "C(ward, reference='B', merge={'n': ['A', 'C']})",
-            [[WARD | {"reference": "B", "merge": {"n": ["A", "C"]}}]],
+            [[WARD | {"reference": "B", "merge": [{"level": "n", "categories": ["A", "C"]}]}]],
         ),
         ("`length of stay` + I(`length of stay`**2):sex", [[{"column": "length of stay"}], [
             {"column": "length of stay", "power": 2}, SEX]]),

@@ -10,6 +10,7 @@ import pytest
 
 from purse import text
 from tests.support.light import WITHOUT, python
+from tests.support.models import model_document
 from tests.support.patience import PATIENCE
 
 CLIENT = {
@@ -65,7 +66,7 @@ def test_the_list_of_commands_loads_no_command() -> None:
 def test_what_is_light_works_without_the_rest_and_what_is_not_says_what_to_install(
     tmp_path: Path, arguments: Sequence[str], says: str
 ) -> None:
-    (tmp_path / "model.json").write_text(json.dumps(_MODEL))
+    (tmp_path / "model.json").write_text(json.dumps(model_document()))
     (tmp_path / "rows.csv").write_text("age\n25\n50\n")
     out = ["--out", "out.csv"] if arguments[0] == "predict" else []
     code = WITHOUT + f"from app.cli import main\nmain({[*arguments, *out]})"
@@ -84,7 +85,7 @@ def test_a_folder_in_the_working_directory_stands_in_for_no_package_of_ours(
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise SystemExit('not ours')")
     (tmp_path / "solvers.py").write_text("raise SystemExit('not ours')")
-    (tmp_path / "model.json").write_text(json.dumps(_MODEL))
+    (tmp_path / "model.json").write_text(json.dumps(model_document()))
     (tmp_path / "rows.csv").write_text("age\n25\n")
     arguments = [*command, "predict", "model.json", "rows.csv", "--json"]
     done = subprocess.run(arguments, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=PATIENCE)
@@ -95,26 +96,3 @@ def test_a_folder_in_the_working_directory_stands_in_for_no_package_of_ours(
 def test_tables_are_as_wide_as_their_widest_cell() -> None:
     assert text.table(("a", "b"), [("long", 1.23456789), ("", None)]) == "a     b\nlong  1.235\n      None\n"
     assert text.facts([("a", 1), ("long", "x")]) == "a     1\nlong  x\n"
-
-
-_MODEL = {
-    "kind": "linear",
-    "loss": "logistic",
-    "coefficients": [2.0],
-    "intercept": 0.0,
-    "features": [{"name": "age", "type": "number", "lower": 0.0, "upper": 50.0}],
-    "link": "logistic",
-    "classes": ["no", "yes"],
-    "target": {"name": "y", "type": "category", "categories": ["no", "yes"]},
-    "row_norm": 1.0,
-    "job": "job_a",
-    "privacy": {
-        "epsilon": 1.0,
-        "delta": 1e-6,
-        "neighbors": "replace_one",
-        "rows": 100,
-        "event": {},
-        "accountant": "tight",
-        "accountant_version": "1",
-    },
-}

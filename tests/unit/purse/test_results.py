@@ -8,17 +8,8 @@ from purse import Model, layouts
 from purse.extras import NotInstalled
 from purse.results import BudgetReport, Evaluation, Forecast, Statistic
 from purse.tables import Cell, Estimate, Span, Table, Tabular
+from tests.support.models import AGE, PRIVACY, model_document
 
-PRIVACY = {
-    "epsilon": 0.5,
-    "delta": 1e-7,
-    "neighbors": "replace_one",
-    "rows": 100,
-    "event": {},
-    "accountant": "tight",
-    "accountant_version": "1",
-}
-AGE = {"name": "age", "type": "number", "lower": 0.0, "upper": 50.0}
 SEX = {"name": "sex", "type": "category", "categories": ["f", "<m>"]}
 INTERVAL = {"value": 1.0, "low": 0.5, "high": 1.5}
 MEASURED = {"value": 4.0, "low": 3.0, "high": 5.0, "noise_low": 3.5, "noise_high": 4.5}
@@ -248,20 +239,15 @@ def test_dates_are_marked_as_dates_in_the_tables_for_people() -> None:
 
 
 def test_coefficients_with_intervals_are_estimates_beside_those_in_units() -> None:
-    document = {
-        "kind": "linear",
-        "loss": "squared",
-        "coefficients": [0.5],
-        "intercept": 0.25,
-        "features": [AGE],
-        "link": "identity",
-        "classes": None,
-        "target": AGE | {"name": "income", "upper": 100.0},
-        "row_norm": 1.0,
-        "job": "job_a",
-        "privacy": PRIVACY,
-        "intervals": {"level": 0.95, "half_widths": [0.125], "intercept": 0.0625},
-    }
+    document = model_document(
+        loss="squared",
+        coefficients=[0.5],
+        intercept=0.25,
+        link="identity",
+        classes=None,
+        target=AGE | {"name": "income", "upper": 100.0},
+        intervals={"level": 0.95, "half_widths": [0.125], "intercept": 0.0625},
+    )
     [coefficients] = layouts.tables(Model.model_validate(document))
     assert coefficients.rows == [
         ("age", Estimate(0.5, 0.375, 0.625), 1.0),

@@ -37,6 +37,10 @@ def power(column: str, power: int = 2, **settings: float) -> dict[str, Any]:
     return {"column": column, "power": power} | settings
 
 
+def merged(*categories: str) -> dict[str, Any]:
+    return {"column": "ward", "merge": [{"level": "x", "categories": list(categories)}]}
+
+
 def codes_of(rows: Mapping[str, list[object]] = ROWS) -> Codes:
     return {column.name: encode(column, rows[column.name]) for column in COLUMNS}
 
@@ -121,7 +125,7 @@ def test_a_number_and_a_category_make_one_number_for_each_level() -> None:
 
 
 def test_levels_are_merged_and_the_reference_comes_first() -> None:
-    factor = {"column": "ward", "merge": {"rest": ["A", "C"]}, "reference": "B"}
+    factor = {"column": "ward", "merge": [{"level": "rest", "categories": ["A", "C"]}], "reference": "B"}
     (feature,) = expand(COLUMNS, [term(factor)])
     assert isinstance(feature.column, CategoryColumn)
     assert (feature.column.name, feature.column.categories) == ("ward", ["B", "rest"])
@@ -145,11 +149,11 @@ def test_splines_are_those_of_scipy(degree: int) -> None:
         ([term("weight")], "terms.0.factors.0.column"),
         ([term("age"), term("age")], "terms"),
         ([term("age", power("age"))], "terms.0.factors"),
-        ([term({"column": "age", "merge": {"x": ["A"]}})], "terms.0.factors.0"),
+        ([term({"column": "age", "merge": [{"level": "x", "categories": ["A"]}]})], "terms.0.factors.0"),
         ([term(power("ward"))], "terms.0.factors.0"),
-        ([term({"column": "ward", "merge": {"x": ["A", "A"]}})], "terms.0.factors.0.merge"),
-        ([term({"column": "ward", "merge": {"x": ["Z"]}})], "terms.0.factors.0.merge"),
-        ([term({"column": "ward", "merge": {"x": ["A"]}, "reference": "A"})], "terms.0.factors.0.reference"),
+        ([term(merged("A", "A"))], "terms.0.factors.0.merge"),
+        ([term(merged("Z"))], "terms.0.factors.0.merge"),
+        ([term(merged("A") | {"reference": "A"})], "terms.0.factors.0.reference"),
         ([term({"column": "age", "knots": [30.0, 30.0]})], "terms.0.factors.0.knots"),
         ([term({"column": "age", "knots": [17.0]})], "terms.0.factors.0.knots"),
         ([term({"column": "age", "knots": [float(k)]}, "sex") for k in range(18, 50)], "terms"),

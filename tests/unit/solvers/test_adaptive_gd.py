@@ -159,7 +159,7 @@ def test_what_does_not_fit_is_refused() -> None:
         narrow = Problem(Logistic(), n=N, d=5, row_norm=next_to_nothing.row_norm, columns=next_to_nothing)
         with pytest.raises(Unsuitable, match="1e-12"):
             AdaptiveGd().resolve(narrow, PRIVACY)
-    with pytest.raises(NeedsDelta, match=r"adaptive_gd adds Gaussian noise\. Ask for delta > 0"):
+    with pytest.raises(NeedsDelta, match="adaptive_gd"):
         AdaptiveGd().resolve(problem(Logistic()), Privacy(1.0))
 
 

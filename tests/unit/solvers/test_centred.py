@@ -31,6 +31,7 @@ from solvers.methods.oracle.dp_svrg import DpSvrgRun
 from solvers.methods.oracle.dp_svrg_pp import DpSvrgPpRun
 from tests.support.batches import OwnBatches, own_batches
 from tests.support.coded_rows import unfolded
+from tests.support.insides import replace_meter
 from tests.support.seeded import SeededBits
 
 Vector = NDArray[np.float64]
@@ -69,7 +70,7 @@ def asked(data: Data) -> tuple[SampledOracle, Scripted, Revealing]:
     queries = Plan((PlannedQuery("change", 10**6, PoissonGaussian(RATE), 1.0),))
     found, meter = SampledOracle(data.problem, data, queries, noise), Revealing(queries, noise)
     meter.bounds = []
-    found._meter = meter
+    replace_meter(found, meter)
     return found, noise, meter
 
 

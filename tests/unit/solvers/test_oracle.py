@@ -20,6 +20,7 @@ from solvers.data_access.sampled import SampledOracle
 from solvers.data_access.unfolded import rows_of
 from solvers.errors import Unsuitable
 from solvers.losses import Absolute, Hinge, Logistic, Loss, Squared
+from tests.support.insides import data_of, meter_of
 from tests.support.seeded import SeededBits
 
 Vector = NDArray[np.float64]
@@ -28,7 +29,7 @@ RATE = 0.25
 
 
 def made(
-    problem: Problem, X: Vector, y: Vector, multiplier: float = QUIET, count: int = 1000, seed: int = 1
+    problem: Problem, X: Vector, y: Vector, multiplier: float = QUIET, count: int = 1000, on_answer: Any = None
 ) -> SampledOracle:
     plan = Plan(
         (
@@ -36,7 +37,7 @@ def made(
             PlannedQuery("batch", count, PoissonGaussian(RATE), multiplier),
         )
     )
-    return SampledOracle(problem, inputs.of_arrays(X, y, problem), plan, Noise(SeededBits(seed)))
+    return SampledOracle(problem, inputs.of_arrays(X, y, problem), plan, Noise(SeededBits(1)), on_answer)
 
 
 @pytest.fixture
@@ -193,15 +194,15 @@ def test_past_the_plan_there_is_no_answer(rows: tuple[Problem, Vector, Vector]) 
 
 
 def test_the_transcript_holds_what_was_answered(rows: tuple[Problem, Vector, Vector]) -> None:
-    oracle, heard = made(*rows), list[int]()
-    oracle._meter._on_answer = heard.append
+    heard = list[int]()
+    oracle = made(*rows, on_answer=heard.append)
     for _ in range(3):
         oracle.gradient("full", np.zeros(3))
     oracle.sampled_gradient("batch", np.zeros(3))
     oracle.sampled_change("batch", np.zeros(3), np.zeros(3))  # which reads no data
     assert [(q.name, q.count) for q in oracle.transcript().queries] == [("full", 3), ("batch", 2)]
     assert heard == [1, 2, 3, 4, 5]
-    assert oracle._meter.plan.covers(oracle.transcript())
+    assert meter_of(oracle).plan.covers(oracle.transcript())
 
 
 def test_a_callback_that_raises_stops_the_run(rows: tuple[Problem, Vector, Vector]) -> None:
@@ -211,8 +212,7 @@ def test_a_callback_that_raises_stops_the_run(rows: tuple[Problem, Vector, Vecto
     def stop(_: int) -> None:
         raise Stop
 
-    oracle = made(*rows)
-    oracle._meter._on_answer = stop
+    oracle = made(*rows, on_answer=stop)
     with pytest.raises(Stop):
         oracle.gradient("full", np.zeros(3))
     assert oracle.transcript().query("full").count == 1
@@ -243,7 +243,7 @@ def test_computed_sums_are_within_the_granted_error(scale: float, d: int, monkey
     y, w = np.where(rng.random(n) < 0.5, 1.0, -1.0), rng.standard_normal(d) * scale
     oracle = made(problem, X, y)
     value = oracle.gradient("full", w)
-    data = oracle._data
+    data = data_of(oracle)
     assert isinstance(data, Data)
     wide = rows_of(data).astype(np.longdouble)
     with np.errstate(over="ignore"):

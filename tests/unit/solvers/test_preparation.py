@@ -42,6 +42,7 @@ from solvers.selection import Auto
 from solvers.solve import AS_DECLARED, run
 from solvers.statistics import Profile
 from tests.support.coupled import complaints
+from tests.support.insides import data_of
 from tests.support.seeded import SeededBits
 
 Vector = NDArray[np.float64]
@@ -309,7 +310,7 @@ def test_a_method_cannot_ask_for_the_moments(rows: tuple[Vector, Vector]) -> Non
 def exact_center(oracle: StandardisedOracle, problem: Problem, floor: float) -> tuple[Vector, Vector]:
     """Mutant: answers are asked for, and the exact means used."""
     center, v = ASK(oracle, problem, floor)
-    data = oracle._data
+    data = data_of(oracle)
     assert isinstance(data, Data)
     return center + rows_of(data)[:, :-1].mean(axis=0) / 1e3, v
 

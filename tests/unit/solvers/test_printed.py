@@ -26,6 +26,7 @@ from solvers.methods.defaults.batches import Form, barzilai_borwein
 from solvers.methods.oracle.dp_svrg import DpSvrgRun
 from solvers.methods.oracle.dp_svrg_pp import DpSvrgPpRun
 from solvers.solve import run
+from tests.support.insides import replace_meter
 from tests.support.quiet_oracle import QuietOracle
 from tests.support.seeded import SeededBits
 
@@ -53,7 +54,7 @@ def revealing(problem: Problem, data: Data, batch: int, count: int = 9) -> tuple
         (PlannedQuery("step", count, SvrgStep(batch, problem.n), 1.0), PlannedQuery("full", 1, Gaussian(), 1.0))
     )
     oracle = SampledOracle(problem, data, plan_, Noise(SeededBits(4)))
-    oracle._meter = Revealing(plan_, Noise(SeededBits(4)))
+    replace_meter(oracle, Revealing(plan_, Noise(SeededBits(4))))
     return oracle, calls
 
 

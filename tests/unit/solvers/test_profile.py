@@ -40,6 +40,7 @@ from solvers.selection import Auto
 from solvers.solve import run
 from solvers.statistics import Profile
 from tests.support.coupled import complaints
+from tests.support.insides import data_of
 from tests.support.profiled import KNOWN, LAYOUT, N, random_records
 from tests.support.seeded import SeededBits
 
@@ -127,7 +128,7 @@ class TestProfile:
         asked = CountingOracle.histograms
 
         def exact(oracle: CountingOracle, query: str, bins: int) -> Vector:
-            data = oracle._data
+            data = data_of(oracle)
             assert isinstance(data, Data)
             return asked(oracle, query, bins) + stored_numbers(data.records)[:, 0].mean()
 

@@ -31,6 +31,7 @@ from solvers.problem import Problem
 from solvers.regularizers import L2, NoRegularizer
 from solvers.solve import run
 from tests.reference.bootstrap import bootstrap_epsilon
+from tests.support.insides import data_of
 from tests.support.runs import asked
 from tests.support.seeded import ScriptedBits, SeededBits
 
@@ -169,10 +170,10 @@ def test_drawn_rows_serve_their_own_query_alone_and_once() -> None:
     access = DataAccess(problem, inputs.of_arrays(*_rows(50), problem), Plan((drawn, plain)), Noise(SeededBits(1)))
     with pytest.raises(OutOfPlan, match="other rows"):
         access.release("drawn", np.zeros(2), 0.1)
-    access = DataAccess(problem, access._data, Plan((drawn, plain)), Noise(SeededBits(1)))
+    access = DataAccess(problem, data_of(access), Plan((drawn, plain)), Noise(SeededBits(1)))
     again = access.redrawn()
-    assert isinstance(again._data, Data)
-    assert len({tuple(row) for row in rows_of(again._data)}) < 45
+    assert isinstance(data_of(again), Data)
+    assert len({tuple(row) for row in rows_of(data_of(again))}) < 45
     with pytest.raises(OutOfPlan, match="other rows"):
         again.release("plain", np.zeros(2), 0.1)
     again.release("drawn", np.zeros(2), 0.1)

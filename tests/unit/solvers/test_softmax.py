@@ -23,6 +23,7 @@ from solvers.data_access.sums import clip
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Softmax
 from solvers.methods import AdaSsp, Method, ObjectivePerturbation, OutputPerturbation
+from tests.support.insides import data_of, replace_meter
 from tests.support.seeded import SeededBits
 
 Floats = NDArray[np.float64]
@@ -179,7 +180,7 @@ def unmasked(problem: Problem, X: Floats, y: Floats) -> tuple[SampledOracle, Unm
     queries = (PlannedQuery("full", 9, Gaussian(), 1.0), PlannedQuery("batch", 9, PoissonGaussian(1.0), 1.0))
     plan_, noise = Plan(queries), Noise(SeededBits(1))
     oracle, meter = SampledOracle(problem, inputs.of_arrays(X, y, problem), plan_, noise), Unmasking(plan_, noise)
-    oracle._meter = meter
+    replace_meter(oracle, meter)
     return oracle, meter
 
 
@@ -194,7 +195,7 @@ def test_computed_sums_are_within_the_granted_error(scale: float, d: int, classe
     w = rng.standard_normal(problem.size) * scale
     anchor = w + rng.standard_normal(problem.size) * (0.1 if scale <= 1e8 else scale)
     oracle, meter = unmasked(problem, X, y)
-    data = oracle._data
+    data = data_of(oracle)
     assert isinstance(data, Data)
     wide = X.astype(np.longdouble) * data.scale[:, None]
 

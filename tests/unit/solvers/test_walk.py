@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -54,12 +55,14 @@ def _data(problem: Problem) -> Data:
     return inputs.of_arrays(X, np.sign(y) if problem.loss.takes == "class" else y / 5, problem, held)
 
 
-def _oracle(problem: Problem, noise: Noise, multiplier: float = 0.4, count: int = 10_000) -> WalkingOracle:
+def _oracle(
+    problem: Problem, noise: Noise, multiplier: float = 0.4, count: int = 10_000, on_answer: Any = None
+) -> WalkingOracle:
     queries = (
         PlannedQuery("snapshot", 10, Gaussian(), multiplier),
         PlannedQuery("change", count, PoissonGaussian(RATE), multiplier),
     )
-    return WalkingOracle(problem, _data(problem), Plan(queries), noise)
+    return WalkingOracle(problem, _data(problem), Plan(queries), noise, on_answer)
 
 
 @pytest.mark.parametrize("domain", [Free(), L2Ball(0.7)], ids=repr)
@@ -134,8 +137,7 @@ def test_open_coordinates_are_decided_by_further_bits_and_the_walk_goes_on() -> 
 
 def test_every_answer_is_counted_before_any_is_given() -> None:
     problem, heard = _problem(Logistic()), list[int]()
-    oracle = _oracle(problem, Noise(SeededBits(1)), count=250)
-    oracle._meter._on_answer = heard.append
+    oracle = _oracle(problem, Noise(SeededBits(1)), count=250, on_answer=heard.append)
     at = np.zeros(D)
     assert oracle.walk("change", at, at, at, 0.1, 200) is not None
     assert heard == [200]
