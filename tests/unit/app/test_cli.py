@@ -114,9 +114,8 @@ def test_the_overview_fits_one_screen_and_has_every_command(run: Run) -> None:
     assert [line for line in lines if line in SECTIONS] == list(SECTIONS)
 
 
-@pytest.mark.parametrize("words", SUMMARIES)
-def test_a_summary_fits_its_line(words: str) -> None:
-    assert len(SUMMARIES[words]) < 60
+def test_a_summary_fits_its_line() -> None:
+    assert [words for words, summary in SUMMARIES.items() if len(summary) >= 60] == []
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.words)
