@@ -113,6 +113,8 @@ class Model(Tabular, models.Model):
     def plot(self, axes: Any | None = None, terms: int = MAX_SHOWN) -> Any:
         """Draw the largest coefficients of encoded values as bars; for link softmax those of the first class.
 
+        A model with a regression table draws its forest plot.
+
         Parameters
         ----------
         axes : axes of Matplotlib; new ones if None
@@ -124,6 +126,8 @@ class Model(Tabular, models.Model):
         """
         from purse.plots import bars
 
+        if self.table is not None:
+            return self.regression.plot(axes)
         margin = self._margins()[0]
         largest_terms = margin.largest(terms)
         name = f" for class {self.classes[0]}" if self.link == "softmax" and self.classes else ""

@@ -1,9 +1,11 @@
-"""Plots of released numbers by Matplotlib, which the extra `plot` installs."""
+"""Plots of released numbers: by Matplotlib, which the extra `plot` installs, and as SVG."""
 
 from collections.abc import Sequence
+from html import escape
 from typing import Any
 
 from purse.extras import needing
+from purse.tables import Estimate
 
 
 def axes_of(axes: Any | None) -> Any:
@@ -41,6 +43,25 @@ def bars(
     axes.invert_yaxis()
     axes.set_xlabel(label)
     return axes
+
+
+def forest_svg(names: Sequence[str], estimates: Sequence[Estimate]) -> str:
+    """Return a forest plot as an SVG image: a line for each interval, a dot for its value, and a dashed line at 0."""
+    ends = [end for each in estimates for end in (0.0, each.low, each.high)]
+    low, scale = min(ends, default=0.0), 300 / (max(ends, default=0.0) - min(ends, default=0.0) or 1.0)
+
+    def at(value: float) -> str:
+        return f"{250 + scale * (value - low):.1f}"
+
+    height = 20 * len(names) + 10
+    parts = [f'<line x1="{at(0)}" x2="{at(0)}" y1="0" y2="{height}" stroke="gray" stroke-dasharray="4"/>']
+    for index, (name, each) in enumerate(zip(names, estimates, strict=True)):
+        y = 20 * index + 15
+        parts.append(f'<text x="240" y="{y + 4}" text-anchor="end" font-size="12">{escape(name)}</text>')
+        parts.append(f'<line x1="{at(each.low)}" x2="{at(each.high)}" y1="{y}" y2="{y}" stroke="currentColor"/>')
+        parts.append(f'<circle cx="{at(each.value)}" cy="{y}" r="3" fill="currentColor"/>')
+    size = f'width="560" height="{height}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {size}><title>Forest plot</title>{"".join(parts)}</svg>'
 
 
 def band(axes: Any | None, x: Sequence[float], middle: Sequence[float], ends: Sequence[Sequence[float]]) -> Any:

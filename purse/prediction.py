@@ -190,9 +190,14 @@ def _feature_values(model: Model, rows: Rows) -> tuple[dict[str, list[object]], 
 
 
 def _softmax(model: Model, margins: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return e^margin / sum of e^margin for each row."""
+    """Return the result of `softmax`; a ValueError if there is not one margin for each class."""
     if model.classes is None or len(model.classes) != margins.shape[1]:
         raise ValueError("A model with link softmax must have one row of coefficients for each of its classes.")
+    return softmax(margins)
+
+
+def softmax(margins: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return e^margin / sum of e^margin for each row of (n, K) margins."""
     weights = np.exp(margins - margins.max(axis=1, keepdims=True))
     probabilities: NDArray[np.float64] = weights / weights.sum(axis=1, keepdims=True)
     return probabilities

@@ -5,6 +5,8 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -230,6 +232,33 @@ class Regression(Tabular):
             else:
                 lines.append(rf"{term} & \multicolumn{{4}}{{l}}{{not resolved}} \\")
         return "\n".join([*lines, r"\end{tabular}", ""])
+
+    def to_html(self) -> str:
+        """Return the whole table, what it refers to, and the forest plot as HTML."""
+        from purse.plots import forest_svg
+
+        (table,), forest = self.tables(), self.forest()
+        plot = forest_svg(forest.labels, forest.estimates)
+        notes = "".join(f"<p>{escape(note)}</p>" for note in (table.note, forest.note))
+        return f"{table.to_html(table.caption, len(table.rows))}{plot}{notes}"
+
+    def plot(self, axes: Any | None = None) -> Any:
+        """Draw the forest plot.
+
+        Parameters
+        ----------
+        axes : axes of Matplotlib; new ones if None
+
+        Raises
+        ------
+        NotInstalled
+            without the extra `plot`.
+        """
+        from purse.plots import bars
+
+        forest = self.forest()
+        ends = [[each.low for each in forest.estimates], [each.high for each in forest.estimates]]
+        return bars(axes, forest.labels, [each.value for each in forest.estimates], forest.headings[1], ends)
 
     def __str__(self) -> str:
         return self.summary()

@@ -108,11 +108,11 @@ class Table:
                     columns[f"{heading} {end}"] = [getattr(cell, end, None) for cell in cells]
         return DataFrame(columns)
 
-    def to_html(self, caption: str) -> str:
-        """Return the first MAX_HTML_ROWS rows as an HTML table."""
-        rows = ["".join(f"<td>{escape(written(cell))}</td>" for cell in row) for row in self.rows[:MAX_HTML_ROWS]]
-        if len(self.rows) > MAX_HTML_ROWS:
-            rows.append(f'<td colspan="{len(self.headings)}">... and {len(self.rows) - MAX_HTML_ROWS} more</td>')
+    def to_html(self, caption: str, max_rows: int = MAX_HTML_ROWS) -> str:
+        """Return the first `max_rows` rows as an HTML table."""
+        rows = ["".join(f"<td>{escape(written(cell))}</td>" for cell in row) for row in self.rows[:max_rows]]
+        if len(self.rows) > max_rows:
+            rows.append(f'<td colspan="{len(self.headings)}">... and {len(self.rows) - max_rows} more</td>')
         head = "".join(f"<th>{escape(heading)}</th>" for heading in self.headings)
         body = "".join(f"<tr>{row}</tr>" for row in rows)
         return f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -52,8 +52,7 @@ def _serve(words: Sequence[str]) -> NoReturn:
         gc.enable()
         commands.run(words, calculating)
     finally:  # a server that was refused ends before that process is ready
-        calculating.process.kill()
-        calculating.process.wait()
+        calculating.end()
 
 
 def _check_installed() -> None:

@@ -14,6 +14,7 @@ from purse.estimators.base import Private, target
 from purse.estimators.declared import Floats
 from purse.estimators.unsupported import refuse_fit_parameters
 from purse.estimators.values import plain
+from purse.prediction import softmax
 from purse.values import as_text
 from solvers.data_access.containers import objects
 from solvers.losses import HuberHinge, Logistic, Loss, Softmax
@@ -130,10 +131,7 @@ class PrivateLogisticRegression(_Classifier):
     def predict_proba(self, X: Any) -> Floats:
         """Return P(class), (n, K), in the order of `classes_`."""
         margins = self._margins(X)
-        both = np.column_stack((np.zeros(len(margins)), margins)) if margins.shape[1] == 1 else margins
-        weights = np.exp(both - both.max(axis=1, keepdims=True))
-        probabilities: Floats = weights / weights.sum(axis=1, keepdims=True)
-        return probabilities
+        return softmax(np.column_stack((np.zeros(len(margins)), margins)) if margins.shape[1] == 1 else margins)
 
     def _loss(self, classes: int) -> Loss:
         return Logistic() if classes == 2 else Softmax(classes)

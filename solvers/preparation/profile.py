@@ -1,4 +1,4 @@
-"""Standardisation by moments that were released before, which needs no queries of its own."""
+"""Standardization by moments that were released before, which needs no queries of its own."""
 
 import math
 from dataclasses import dataclass, replace

@@ -39,6 +39,17 @@ def row(term: str, line: tuple[float, float] | None) -> dict[str, Any]:
     return named | {"reference": "north" if category else None, "resolved": line is not None, "reason": reason} | values
 
 
+def test_the_forest_plot_holds_resolved_terms_and_escapes_their_names() -> None:
+    document = model(table=[row("<age>", (0.3, 0.1)), row("intercept", (1.0, 0.2))], covariance=np.eye(2).tolist())
+    table = document.regression
+    assert [line[0] for line in table.forest().rows] == ["<age>"]
+    html = table.to_html()
+    assert "<age>" not in html
+    assert html.count("<circle") == 1
+    assert html.count("<tr>") == 1 + len(table.rows)
+    assert "intercept" in html
+
+
 def model(**changes: Any) -> Model:
     errors = np.array([line[1] for line in LINES.values() if line])
     correlation = np.eye(4)
