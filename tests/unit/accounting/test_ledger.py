@@ -483,7 +483,7 @@ def test_a_charged_ledger_takes_no_other_filter_than_a_larger_one(rule: Filter) 
     assert (empty.filter, empty.spent) == (rule, rule.zero_cost)
 
 
-@pytest.mark.parametrize("smaller", [Privacy(1.0, 1e-6), Privacy(0.9, 1e-5), Privacy(2.0, 1e-7)])
+@pytest.mark.parametrize("smaller", [Privacy(1.0, 1e-6), Privacy(0.9, 1e-5), Privacy(0.1, 1e-6), Privacy(2.0, 1e-7)])
 def test_what_is_raised_is_larger(smaller: Privacy) -> None:
     with pytest.raises(OutOfRange, match="only grow"):
         RULE.raised(smaller)

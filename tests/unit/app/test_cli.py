@@ -128,6 +128,13 @@ def test_the_help_of_a_command_begins_with_an_example_and_then_its_summary(comma
     assert f"  purse {command.words}" in rest
     assert command.summary in " ".join(rest.split())
     assert "--json" in out
+    assert max(map(len, out.splitlines())) <= 100
+
+
+def test_an_error_names_the_option_and_not_the_place_in_a_request(run: Run) -> None:
+    for words, field in ((("budget", "nowhere"), "purse datasets"), (("jobs", "--since", "yesterday"), " since: must")):
+        code, _, err = run(*words)
+        assert (code, field in err, "query." in err or "pattern" in err) == (1, True, False)
 
 
 @pytest.mark.parametrize("words", ["stats", "dataset", "dataset sample", "server", "ledger", "worker"])
