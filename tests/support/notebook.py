@@ -20,8 +20,9 @@ def output(cell: dict[str, Any]) -> str:
 
 def run(cell: dict[str, Any], names: dict[str, Any]) -> str:
     """Run a code cell and return its output: the printed text, and the value of a last expression."""
-    body = ast.parse("".join(cell["source"])).body
-    last = ast.Expression(body.pop().value) if isinstance(body[-1], ast.Expr) else None
+    *body, end = ast.parse("".join(cell["source"])).body
+    last = ast.Expression(end.value) if isinstance(end, ast.Expr) else None
+    body += [end] if last is None else []
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         exec(compile(ast.Module(body, []), FILE.name, "exec"), names)
         value = None if last is None else eval(compile(last, FILE.name, "eval"), names)
