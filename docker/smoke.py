@@ -17,7 +17,7 @@ OURS = ("accounting", "solvers", "purse", "app")
 # Extras, and the compilers of loops, which the image does not contain.
 OPTIONAL = ("opentelemetry.exporter", "opentelemetry.sdk", "app.operations.tracing")
 OPTIONAL += ("numba", "llvmlite", "solvers.kernels.", "onnx", "sklearn", "matplotlib")
-OPTIONAL += ("purse.estimators", "python_calamine")
+OPTIONAL += ("purse.estimators", "python_calamine", "formulaic")
 
 
 def main() -> None:

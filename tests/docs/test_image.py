@@ -16,6 +16,7 @@ from psutil import _psutil_linux
 ROOT = Path(__file__).parents[2]
 PRUNE = ROOT / "docker/prune.py"
 EXTRAS = (
+    "formulaic",
     "matplotlib",
     "onnx",
     "onnxruntime",

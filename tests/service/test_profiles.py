@@ -15,6 +15,7 @@ from app.sources.spec import JobSpec
 from app.worker.engine import Outcome
 from solvers.preparation import ByProfile
 from tests.service.conftest import MakeService
+from tests.support.patience import until
 from tests.support.service import JOB, SPEC, Service, people
 from tests.support.world import check_books
 
@@ -207,6 +208,7 @@ def test_a_profile_that_is_not_released_is_none(service: Service) -> None:
     dataset = service.dataset()
     service.engine.gate.clear()
     waiting = _post(service, "jobs", dataset, PROFILE).json()["id"]
+    until(lambda: _get(service, f"jobs/{waiting}")["state"] == "running")  # a queued job would be refunded
     assert _post(service, "quotes", dataset, REUSED).status_code == 422
     assert service.call("analyst", "GET", f"/v1/jobs/{waiting}/profile").json()["code"] == "not_released"
     assert service.call(_rival(service, dataset), "GET", f"/v1/jobs/{waiting}/profile").status_code == 404

@@ -86,8 +86,7 @@ class Installation:
     def _run(self, name: str, command: str, *options: str) -> None:
         """A command, with what its command line says and nothing else of ours."""
         ca, certificate, key = self.channel(command)
-        words = ("server", SCHEDULER) if command == SCHEDULER else (command,)
-        given = [*words, "--ca", str(ca), "--cert", str(certificate), "--key", str(key), *options]
+        given = [command, "--ca", str(ca), "--cert", str(certificate), "--key", str(key), *options]
         clean = {n: v for n, v in os.environ.items() if not n.startswith("PURSE_")} | {"PYTHONPATH": str(_ROOT)}
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(_PURSE + given, env=clean, cwd=self.folder, stdout=log, stderr=log)

@@ -205,8 +205,8 @@ def test_a_replacement_is_two_steps(mechanism: Mechanism) -> None:
 def test_an_allocation_is_accounted_by_its_own_relation() -> None:
     mechanism = RandomAllocation(0.5, 100)
     curves = {relation: mechanism.curves(1.2, relation) for relation in RELATIONS}
-    for name in ("epsilon", "delta"):
-        near, far = (getattr(curves[relation], name)(1e-3) for relation in ("zero_out", "replace_one"))
+    for name, arguments in (("epsilon", (1e-3,)), ("delta", (1e-3, 1e-9))):
+        near, far = (getattr(curves[relation], name)(*arguments) for relation in ("zero_out", "replace_one"))
         assert 0 < near < far
     assert knots(mechanism, 1.2, relation="zero_out")[1][0, 0] != knots(mechanism, 1.2)[1][0, 0]
     found = [allocation.conditioned_rdp(mechanism, 1.2, [4.0], 1e-7, relation) for relation in RELATIONS]
