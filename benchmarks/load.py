@@ -23,7 +23,7 @@ from typing import Any
 
 import psutil
 
-from app.demo.server import free_port
+from app.demo.server import reserve_port
 from app.jobs import queue
 from app.persistence.session import Database
 from benchmarks import load_client as client
@@ -123,7 +123,8 @@ def _servers(folder: Path, token: str, many: int) -> Iterator[list[Server]]:
 @contextmanager
 def serving(folder: Path, token: str, place: int = 0, **settings: int) -> Iterator[Server]:
     """A server on the folder's home, without limits to how often it is asked; stopped at the end."""
-    port, log = free_port(), folder / f"log.{place}"
+    port, _reserved = reserve_port()
+    log = folder / f"log.{place}"
     chosen = _FREE | settings
     chosen |= {"home": folder / "home", "port": port, "bootstrap_token": token, "log_level": "warning"}
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PURSE_")}

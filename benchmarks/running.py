@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import psutil
 
-from app.demo.server import free_port
+from app.demo.server import reserve_port
 
 _SETTLE = 10.0  # seconds after ready, until imports that lag behind are done
 
@@ -36,7 +36,7 @@ def report(repeats: int, seconds: float = 60.0) -> None:
 
 
 def _start(home: Path, label: str, environment: dict[str, str], idle: float = 0.0) -> None:
-    port = free_port()
+    port, _reserved = reserve_port()
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PURSE_")}
     command = [sys.executable, "-m", "app.cli", "serve", "--home", str(home), "--port", str(port)]
     begun = time.monotonic()

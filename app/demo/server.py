@@ -29,10 +29,11 @@ def serving(home: Path) -> Iterator[tuple[str, str]]:
     ClientError
         if the server does not start; the message has the end of its log.
     """
-    url = f"http://127.0.0.1:{free_port()}"
+    port, reserved = reserve_port()
+    url = f"http://127.0.0.1:{port}"
     token = secrets.token_urlsafe(32)
     log = home / "server.log"
-    with _endings_raise(), log.open("wb") as output:
+    with _endings_raise(), reserved, log.open("wb") as output:
         process = subprocess.Popen(
             COMMAND,
             env=_environment(home / "state", url, token),
@@ -54,12 +55,19 @@ def _environment(home: Path, url: str, token: str) -> dict[str, str]:
     return environment | {"PURSE_HOME": str(home), "PURSE_PORT": port, "PURSE_BOOTSTRAP_TOKEN": token}
 
 
-def free_port() -> int:
-    """Return a free port of this machine."""
-    with socket.socket() as port:
-        port.bind(("127.0.0.1", 0))
-        number: int = port.getsockname()[1]
-        return number
+def reserve_port() -> tuple[int, socket.socket]:
+    """Return a free port of 127.0.0.1, and the socket that reserves it until it is closed.
+
+    Linux gives a bound port to no other process that asks for a free one. It lets a server listen on the port if both
+    sockets set SO_REUSEADDR. On other systems the port is only free at this moment.
+    """
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind(("127.0.0.1", 0))
+    port = int(reserved.getsockname()[1])
+    if sys.platform != "linux":
+        reserved.close()
+    return port, reserved
 
 
 def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:

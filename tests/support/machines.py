@@ -9,9 +9,9 @@ from typing import Any
 
 import psutil
 
+from app.demo.server import reserve_port
 from app.worker.certificates import issue
 from tests.support.patience import PATIENCE
-from tests.support.ports import reserve_port
 from tests.support.server import Server, spawned
 
 _PURSE = [sys.executable, "-P", "-c", "import sys; from app.cli import main; main()"]

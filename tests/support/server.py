@@ -13,10 +13,10 @@ from typing import Any
 import httpx
 import psutil
 
+from app.demo.server import reserve_port
 from app.ledger.keys import SigningKeys
 from app.persistence.session import Database
 from tests.support.patience import PATIENCE
-from tests.support.ports import reserve_port
 from tests.support.service import STEWARD
 from tests.support.world import check_books
 
