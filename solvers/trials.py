@@ -44,7 +44,8 @@ class Candidates(Strict):
     repeats: int
     name: Literal["tuning"] = "tuning"
 
-    def __post_init__(self) -> None:
+    def check_own(self) -> None:
+        """Raise `OutOfRange` unless there are 2 to 256 runs."""
         checked(len(self.candidates), self.repeats)
 
 
@@ -100,7 +101,8 @@ class Tuning(ChoosingRun):
     repeats: int
     name: Literal["tuning"] = "tuning"
 
-    def __post_init__(self) -> None:
+    def check_own(self) -> None:
+        """Raise `OutOfRange` unless there are 2 to 256 runs."""
         checked(len(self.trials), self.repeats)
 
     @property

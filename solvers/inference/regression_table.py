@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from accounting.divergences.gaussian import gauss_mu
 from accounting.mechanisms import Gaussian
@@ -39,6 +39,7 @@ from solvers.oracles import Weighted
 from solvers.preparation import moments as column_moments
 from solvers.preparation.moments import Moments, columns_of
 from solvers.problem import Problem, Vector
+from solvers.ranges import Real
 from solvers.regularizers import NoRegularizer
 from solvers.weighting import MOMENTS_OF_TABLES
 
@@ -94,16 +95,10 @@ class RegressionTableRun(WeightedRun):
     level, references : as in `RegressionTable`
     """
 
-    mu: float
-    level: float = 0.95
+    mu: Annotated[float, Real(1e-6, 1e4)]
+    level: Annotated[float, Real(0.5, 0.999)] = 0.95
     references: tuple[int, ...] = ()
     name: Literal["regression_table"] = "regression_table"
-
-    def __post_init__(self) -> None:
-        if not 1e-6 <= self.mu <= 1e4:
-            raise Unsuitable("regression_table: mu must lie in [1e-6, 1e4]")
-        if not 0.5 <= self.level <= 0.999:
-            raise Unsuitable("regression_table: level must lie in [0.5, 0.999]")
 
     def check(self, problem: Problem, privacy: Privacy) -> None:
         """Raise `Unsuitable` if the problem does not suit a table, or the budget resolves nothing."""

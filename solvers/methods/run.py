@@ -31,12 +31,13 @@ class Strict:
     limits_slopes: ClassVar[bool] = True  # whether slopes of gradients can be limited
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
 
+    @final
     def __post_init__(self) -> None:
         check_ranges(self)
         self.check_own()
 
     def check_own(self) -> None:
-        """Raise `Unsuitable` if settings do not fit together; settings in a range state it in their type."""
+        """Raise an error if settings do not fit together; settings in a range state it in their type."""
 
 
 @dataclass(frozen=True, slots=True)

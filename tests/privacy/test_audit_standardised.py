@@ -25,7 +25,7 @@ from solvers.audit.gaussian import ExactMeter, GaussianAttacker
 from solvers.audit.neighbors import Row, neighbor
 from solvers.columns import Columns
 from solvers.data_access.counting import CountingOracle
-from solvers.data_access.moment_sums import Limited, Residuals
+from solvers.data_access.moment_sums import Limited, Residuals, Targets
 from solvers.data_access.oracles import split
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.unfolded import rows_of
@@ -188,6 +188,47 @@ def test_a_profile_and_a_job_by_it_keep_the_sum_of_their_promises() -> None:
         return violates(attack, RUNS + RUNS // 2, beyond(together))
 
     assert (caught(together), caught(halved(together))) == (False, True)
+
+
+class Leaking(StandardisedOracle):
+    """An oracle whose answers, counted and with noise, are not what it returns."""
+
+    def target_mean(self, query: str) -> float:
+        super().target_mean(query)
+        return float(self._data.total(Targets())) / self._problem.slots
+
+    def target_spread(self, query: str, center: float) -> float:
+        return super().target_spread(query, center) + 1e-9 * float(self._data.total(Targets()))
+
+    def both(self, *queries: str) -> list[float]:
+        return [super(Leaking, self).target_mean(query) for query in queries]
+
+
+def _attacked_by(which: int, noise: Noise) -> tuple[GaussianAttacker, Vector]:
+    """Return an attacker of the oracle on one of two datasets, and the two means of the targets."""
+    rows = [Row(np.array(FAR), y) for y in (1.0, -1.0)]
+    pair = [neighbor(CODED, row) for row in rows]
+    plan, _ = attacked(PAIRS["target_mean"].case(), PRIVACY)
+    oracles = (Leaking(CODED, own, plan, noise) for own in (pair[which], *pair))
+    return GaussianAttacker(*oracles), np.array([own.y.sum() / CODED.slots for own in pair])
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_result_that_is_not_made_of_noisy_answers_alone_is_told_for_certain(which: int) -> None:
+    for request in (("target_mean",), ("target_spread", 0.0)):
+        attacker, _ = _attacked_by(which, sources(3)(which))
+        getattr(attacker, request[0])(*request)
+        assert attacker.score * (1 - 2 * which) > 1e6
+
+
+def test_each_answer_to_one_request_is_scored() -> None:
+    attacker, means = _attacked_by(0, sources(3)(0))
+    answers = attacker.both("target_mean", "target_spread")
+    stds = attacker._first.noise_stds
+    scores = [
+        (answer - means.mean()) * (means[0] - means[1]) / std**2 for answer, std in zip(answers, stds, strict=True)
+    ]
+    assert attacker.score == pytest.approx(sum(scores))
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Softmax(3), Squared()], ids=lambda loss: str(loss.name))

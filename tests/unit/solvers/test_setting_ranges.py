@@ -1,0 +1,62 @@
+"""Every range that the type of a setting states is checked, and refuses what is not a plain number in it."""
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+import solvers  # noqa: F401  # defines all settings and runs
+from solvers.errors import Unsuitable
+from solvers.inference.regression_table import RegressionTableRun
+from solvers.methods.run import Strict
+from solvers.ranges import Real, Whole
+
+
+def _below(base: Any) -> Iterator[Any]:
+    for child in base.__subclasses__():
+        yield child
+        yield from _below(child)
+
+
+SETTINGS = [each for each in _below(Strict) if is_dataclass(each) and each.__module__.startswith("solvers.")]
+
+
+def _ranges(annotation: Any) -> list[Any]:
+    """Return the ranges anywhere in a type."""
+    within = [valid for part in get_args(annotation) for valid in _ranges(part)]
+    return within + [valid for valid in getattr(annotation, "__metadata__", ()) if isinstance(valid, Whole | Real)]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=lambda settings: str(settings.__name__))
+def test_no_settings_replace_or_hide_the_check_of_their_ranges(settings: Any) -> None:
+    assert settings.__post_init__ is Strict.__post_init__
+    for field in fields(settings):
+        assert not isinstance(field.type, str)  # as in a module with postponed annotations
+        assert len(_ranges(field.type)) == sum(
+            isinstance(valid, Whole | Real) for valid in getattr(field.type, "__metadata__", ())
+        )
+
+
+@pytest.mark.parametrize("valid", [Whole(9), Real(1, 9), Real(1, 9, is_open=True), Real(1, 9, or_zero=True)], ids=repr)
+def test_a_range_holds_plain_numbers_only(valid: Whole | Real) -> None:
+    valid.check(2, "setting")
+    beyond = (float("nan"), float("inf"), -float("inf"), -1, 10, 10**400, -(10**400))
+    for value in (*beyond, True, False, "2", b"2", [2], 2j, np.int64(2), np.float32(2), np.array(2.0)):
+        with pytest.raises(Unsuitable, match="setting"):
+            valid.check(value, "setting")
+
+
+def test_the_ends_of_a_range() -> None:
+    for valid, out in ((Whole(9), 0), (Whole(9), 2.0), (Real(1, 9), 0), (Real(1, 9, is_open=True), 1)):
+        with pytest.raises(Unsuitable):
+            valid.check(out, "setting")
+    for valid, end in ((Whole(9), 9), (Real(1, 9), 1), (Real(1, 9, is_open=True), 9), (Real(1, 9, or_zero=True), -0.0)):
+        valid.check(end, "setting")
+
+
+@pytest.mark.parametrize("wrong", [{"mu": 0.0}, {"mu": float("nan")}, {"level": 0.4}, {"level": "0.9"}], ids=repr)
+def test_the_run_of_a_regression_table_checks_its_ranges(wrong: dict[str, Any]) -> None:
+    with pytest.raises(Unsuitable):
+        RegressionTableRun(**({"mu": 1.0} | wrong))
