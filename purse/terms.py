@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from purse.coding import codes_of
+from purse.coding import codes_of, nearest
 from purse.errors import DesignError, faults
 from purse.number_functions import Codes, Floats, Function, check_finite, functions_of
 from purse.wire.columns import MAX_CATEGORIES, CategoryColumn, Column, NumberColumn
@@ -245,7 +245,7 @@ def _number(field: str, functions: Sequence[Function], cells: _Cells, cell: int)
         value: Floats = reduce(np.multiply, [function.values(own) for function in functions])
         if cells.levels:
             value = value * (cells.of(own) == cell)
-        return codes_of(column, value)
+        return codes_of(column, nearest(value))
 
     return Feature(column, codes)
 
