@@ -259,6 +259,25 @@ def test_no_stored_code_overflows_or_is_subnormal_on_its_way(
             assert ((ends == 0) | (np.abs(ends) >= np.finfo(float).smallest_normal)).all()
 
 
+def test_names_of_combinations_of_levels_are_limited() -> None:
+    columns = [
+        CategoryColumn(name=name, type="category", categories=[f"{i}" for i in range(levels)])
+        for name, levels in {"a": 45, "b": 45, "c": 20, "d": 20, "e": 50}.items()
+    ]
+
+    def long(*names: str) -> Term:
+        """An interaction whose levels have names of about 480 characters."""
+        levels = {column.name: column.categories for column in columns}
+        own = [[{"level": level + "x" * 240, "categories": [level]} for level in levels[name]] for name in names]
+        return term(*({"column": name, "merge": merge} for name, merge in zip(names, own, strict=True)))
+
+    assert len(expand(columns, [long("a", "b"), term("e")])) == 2
+    for terms, field in (([long("a", "e")], "terms.0"), ([long("a", "b"), long("c", "d")], "terms.1")):
+        with pytest.raises(DesignError) as raised:
+            expand(columns, terms)
+        assert raised.value.field == field
+
+
 def test_damaged_codes_raise_no_error_and_reach_no_other_row() -> None:
     damaged = {
         "age": np.array([np.nan, np.inf, -np.inf, 7.0, 0.0]),
