@@ -97,7 +97,8 @@ class Filter:
 
         Raises `OutOfRange` unless the guarantee is larger in epsilon, in delta, or in both.
         """
-        larger = filter_with(self.kind, privacy, self.orders, self.weights, self.slack)
+        is_lower = privacy.epsilon < self.privacy.epsilon or privacy.delta < self.privacy.delta
+        larger = self if is_lower else filter_with(self.kind, privacy, self.orders, self.weights, self.slack)
         if not larger.is_raise_of(self):
             raise OutOfRange("a budget may only grow. Raise epsilon, delta or both, and lower neither")
         return larger

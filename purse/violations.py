@@ -43,6 +43,13 @@ _PATTERNS: Final = {
     r"^[0-9a-f]{64}$": "must be a SHA-256 digest: 64 lower-case hexadecimal digits",
     r"^https?://[!-~]+$": "must be an address that begins with https://",
     r"^(%[YmdHMS]|[^%\x00-\x1f\x7f])+$": "must be a date format of %Y, %m, %d, %H, %M and %S, such as %Y-%m-%d",
+    r"^2[0-9]{3}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3})?Z)?$": (
+        "must be a day or a time in UTC, such as 2026-11-22 or 2026-11-22T17:00:00Z"
+    ),
+    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}(:[0-9]{2})?)?$": "must be a date, such as 2020-01-31",
+    r"^[\x21-\x7e]{1,200}$": "must be 1 to 200 printable ASCII characters without spaces",
+    r"^[a-z0-9_]{1,40}$": "must be a name of 1 to 40 lower-case letters, digits and underscores",
+    r"^[0-9]{1,15}$": "must be the value of `next` of the previous page",
     "^[\"']?$": "must be a double quote, a single quote, or empty",
     r"^[\t !#$%&*,/:;<=>?@\\^_`|~]$": "must be one character that is neither a letter, a digit, a quote nor a dot",
 }

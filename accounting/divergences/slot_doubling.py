@@ -16,6 +16,7 @@ from accounting.divergences.slot_law import SlotLaw, stretch
 from accounting.divergences.slot_sums import rounding_factor
 
 _USUAL_KNOTS, _USUAL_DEVIATIONS = 81, 6.0  # knots around the usual value of a sum, and how far they reach
+_ROWS = 32  # of the table of pairs of points, to evaluate at once
 _SLOT_ROUNDING = 2.0**-32  # of the masses and values, for each slot: sums of at most 2^19 terms, and ten operations
 
 
@@ -65,7 +66,8 @@ def _expectation(law: SlotLaw, slots: int, kappa: float, middle: float, deviatio
     """Return an upper bound on E[(S - T kappa)_+], up to the factor by which masses and their sums are rounded."""
     x, first = law.points, int(np.searchsorted(law.points, 0.0)) % 2  # every second point is a knot, 0 among them
     knots = _Knots(np.unique(np.append(x[first::2], x[[0, -1]])), middle, deviation)
-    one = _on_knots(x, law.masses, 1, knots)
+    places = _up_to(knots.of(1), x[-1:])
+    one = _Sum(1, places, _moved(x, law.masses, places))
     half = _doubled(slots // 2, one, knots)
     a, b = (_added(half, half, knots), one) if slots % 2 else (half, half)
     goal = slots * kappa - abs(slots * kappa) * SUM_ROUNDING
@@ -83,22 +85,33 @@ def _doubled(slots: int, one: _Sum, knots: _Knots) -> _Sum:
 
 def _added(a: _Sum, b: _Sum, knots: _Knots) -> _Sum:
     """Return the law of the sum of two independent sums of slots, on its knots."""
-    points, masses = np.add.outer(a.points, b.points).ravel(), np.outer(a.masses, b.masses).ravel()
-    return _on_knots(points, masses, a.slots + b.slots, knots)
+    slots = a.slots + b.slots
+    places = _up_to(knots.of(slots), a.points[-1:] + b.points[-1:])
+    masses = np.zeros(len(places))
+    for start in range(0, len(a.points), _ROWS):  # a few rows of the table of pairs at once, which fit a cache
+        columns = slice(start if a is b else 0, None)
+        weights = b.masses[columns].copy()
+        if a is b:  # the table is symmetric: its part below these rows is that on the right of them
+            weights[_ROWS:] *= 2
+        pairs = np.add.outer(a.points[start : start + _ROWS], b.points[columns]).ravel()
+        masses += _moved(pairs, np.outer(a.masses[start : start + _ROWS], weights).ravel(), places)
+    return _Sum(slots, places, masses)
 
 
-def _on_knots(points: Vector, masses: Vector, slots: int, knots: _Knots) -> _Sum:
-    """Return the law with each point's mass on the two knots next to it and its mean unchanged or raised."""
-    places, points = knots.of(slots), _raised(points)
-    top = points.max()
-    places = np.append(places[places < top], top)
-    points = np.maximum(points, places[0])
+def _up_to(places: Vector, top: Vector) -> Vector:
+    """Return the places below the largest point, raised, and that point."""
+    raised = _raised(top)
+    return np.append(places[places < raised], raised)
+
+
+def _moved(points: Vector, masses: Vector, places: Vector) -> Vector:
+    """Return the masses at the places: each point's mass is on the two next to it, and its mean unchanged or raised."""
+    points = np.maximum(_raised(points), places[0])
     index = np.minimum(np.searchsorted(places, points, side="right") - 1, len(places) - 2)
     low, high = places[index], places[index + 1]
     share, count = masses / (high - low), len(places)
     down, up = share * (high - points), share * (points - low)
-    moved = np.bincount(index, down, count) + np.bincount(index + 1, up, count)
-    return _Sum(slots, places, np.asarray(moved, dtype=np.float64))
+    return np.asarray(np.bincount(index, down, count) + np.bincount(index + 1, up, count), dtype=np.float64)
 
 
 def _raised(sums: Vector) -> Vector:

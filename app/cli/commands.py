@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module  # noqa: TID251 (modules of this package alone; a test loads every command)
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from app.calculation.calculators import Begun
 
 EVERY: Final = "*"
+_LOCATION = re.compile(r"\b(?:body|query)(?:\.privacy)?(?:\.|: )")  # before a field, which has the option's name
 _ADVICE = {
     "unauthenticated": "Set PURSE_TOKEN to your token. "
     "A steward creates one: `purse token create NAME --role analyst`.",
@@ -134,7 +136,7 @@ def fail(error: Exception, command: str, as_json: bool = False) -> NoReturn:
     problem = error if isinstance(error, ProblemError) else None
     if problem is not None:
         sentences += [_ADVICE[problem.code]] if problem.code in _ADVICE else []
-    text = " ".join(_sentence(each) for each in sentences)
+    text = _LOCATION.sub("", " ".join(_sentence(each) for each in sentences))
     report = problem.report if problem else None
     if as_json:
         document = {

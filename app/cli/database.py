@@ -28,7 +28,7 @@ def copy(
     \b
     Examples:
       purse server copy-database --to postgresql://purse@db.example/purse --home /srv/purse
-      PURSE_DATABASE_URL=postgresql://purse@db.example/purse purse server copy-database --home /srv/purse
+      PURSE_DATABASE_URL=postgresql://purse@db/purse purse server copy-database --home /srv/purse
     """
     from app.cli.state import settings_of_home
     from app.identity.home import open_database

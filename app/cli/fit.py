@@ -72,10 +72,10 @@ def fit(
 
     \b
     Examples:
-      purse fit census.csv --target income --epsilon 1 > census.schema.json      # a template; fill in the bounds
-      purse fit census.csv --target income --epsilon 1 --schema census.schema.json --out model/
-      purse fit census.csv --target income --epsilon 1 --schema census.schema.json --budget 3 --method dp_svrg
-      purse fit visits.xlsx --sheet 2025 --target stay --epsilon 1 --schema visits.json --unit patient --max-rows 8
+      purse fit census.csv --target income --epsilon 1 > schema.json  # a template to fill in
+      purse fit census.csv --target income --epsilon 1 --schema schema.json --out model/
+      purse fit census.csv --target income --epsilon 1 --schema schema.json --budget 3 --method dp_gd
+      purse fit visits.xlsx --target stay --epsilon 1 --schema visits.json --unit patient --max-rows 8
     """
     if schema is None:
         with readable(file, sheet=sheet) as plain:

@@ -53,7 +53,7 @@ def forecast(
     \b
     Examples:
       purse forecast census --target income
-      purse forecast census --target income --wanted 0.8 --signal 0.6 --epsilon 0.1 --epsilon 0.3 --epsilon 1
+      purse forecast census --target income --wanted 0.8 --signal 0.6 --epsilon 0.1 --epsilon 1
       purse forecast --spec census.json --records 50000 --sample public.csv --target income
     """
     request = training.fields | {"signal": signal, "twin": twin_number} | ({} if runs is None else {"runs": runs})

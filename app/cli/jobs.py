@@ -97,9 +97,10 @@ def list_jobs(
         )
     )
     rows = [
-        (each.id, each.dataset, each.analyst, each.state, each.quote.method.name, each.quote.epsilon) for each in jobs
+        (each.id, each.quote.title or each.kind, each.dataset, each.analyst, each.state, each.quote.epsilon)
+        for each in jobs
     ]
-    return Output(jobs, text.table(("id", "dataset", "analyst", "state", "method", "epsilon"), rows))
+    return Output(jobs, text.table(("id", "job", "dataset", "analyst", "state", "epsilon"), rows))
 
 
 def show(client: Client, job: Job) -> Output:

@@ -79,8 +79,8 @@ def worker(
     \b
     Examples:
       purse worker run --scheduler tls://10.0.0.5:8786 --data /mnt/purse/datasets
-      purse worker run --scheduler tls://10.0.0.5:8786 --ca ca.pem --cert worker-1.pem --key worker-1-key.pem \\
-        --data /mnt/purse/datasets --scratch /var/tmp/purse
+      purse worker run --scheduler tls://10.0.0.5:8786 --data /mnt/purse/datasets \\
+        --ca ca.pem --cert worker-1.pem --key worker-1-key.pem --scratch /var/tmp/purse
     """
     from app.worker.joining import Channel, Work, work
 

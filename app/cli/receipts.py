@@ -57,7 +57,7 @@ def verify(
     Examples:
       purse receipt verify receipts/job_abc/receipt.json
       purse receipt verify receipt.json --keys keys-of-march.json --model model.json
-      purse receipt verify receipt.json --keys keys-of-march.json --ledger census.jsonl --head 41:7630f44b...
+      purse receipt verify receipt.json --keys keys.json --ledger census.jsonl --head 41:7630f44b...
     """
     trusted = keys or file.parent / "keys.json"
     if not trusted.exists():

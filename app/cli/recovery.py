@@ -49,7 +49,7 @@ def accept_rollback(
 
     \b
     Example:
-      purse ledger accept-rollback --reason "disk of 22 November lost, copy of the night before" --home /srv/purse
+      purse ledger accept-rollback --reason "disk lost, copy of 21 November" --home /srv/purse
     """
     from app.cli.state import settings_of_home
     from app.identity.home import open_database

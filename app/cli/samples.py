@@ -29,7 +29,7 @@ def attach(
     \b
     Examples:
       purse dataset sample set census census-2019.csv --published "National census 2019, public file"
-      purse dataset sample set stays stays-2019.xlsx --sheet all --spec stays.json --published "Statistics office"
+      purse dataset sample set stays 2019.xlsx --sheet all --published "Statistics office"
     """
     declared = None if spec is None else read_spec(spec)[0]
     sample = client.datasets.attach_sample(dataset, file, published=published, spec=declared, sheet=sheet)

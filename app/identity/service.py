@@ -159,7 +159,7 @@ def _require_token(connection: sa.Connection, database: Database, token_id: str)
     """Return the valid token with this id, or raise `ApiError` not_found."""
     token = store.get(connection, token_id, database.timestamp())
     if token is None:
-        raise ApiError("not_found")
+        raise ApiError("not_found", "No valid token has this id. The list of tokens states their ids.")
     return token
 
 

@@ -211,7 +211,7 @@ def _kind(request: Requested) -> JobKind:
 def _found(connection: sa.Connection, job_id: str, visible: sa.ColumnElement[bool]) -> JobRow:
     row = store.get(connection, job_id, visible)
     if row is None:
-        raise ApiError("not_found")
+        raise ApiError("not_found", "No job that this token may see has this id.")
     return row
 
 

@@ -14,12 +14,11 @@ _NO_ID = re.compile(r"[^a-z0-9]+")
 def page(document: dict[str, Any]) -> str:
     """Return the HTML of the document: routes by tag, then schemas."""
     from jinja2 import Environment, FileSystemLoader  # late: a server is ready without it
-    from markupsafe import Markup
 
     templates = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    templates.filters |= {"prose": lambda text: Markup(_prose(text or "")), "indented": _indented}
+    templates.filters |= {"prose": _prose, "indented": _indented}
     tags: dict[str, list[dict[str, Any]]] = {}
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
@@ -39,9 +38,9 @@ def _route(method: str, path: str, operation: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _prose(text: str) -> str:
+def _prose(text: str | None) -> str:
     """Return a description as HTML, with code between backticks and each item of a list on a line of its own."""
-    html = _CODE.sub(r"<code>\1</code>", escape(text))
+    html = _CODE.sub(r"<code>\1</code>", escape(text or ""))
     return _LISTED.sub("<br>• ", html).removeprefix("<br>")
 
 

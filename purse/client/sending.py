@@ -176,7 +176,7 @@ class Sender:
         named = await self.all(api_path("datasets"), Page[Dataset], name=dataset)
         identifiers = [each.id for each in named if each.name == dataset]
         if not identifiers:
-            detail = f"no dataset that this token can see is named {dataset!r}; datasets.list() lists those it can see"
+            detail = f"no visible dataset is named {dataset!r}. List the visible ones: `purse datasets`"
             raise ProblemError("not_found", 404, detail)
         if len(identifiers) > 1:
             raise ClientError(

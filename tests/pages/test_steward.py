@@ -1,5 +1,9 @@
-"""A steward without a terminal: a token for an analyst, access to a dataset, and changes to it, in a real browser."""
+"""A steward without a terminal: a token for an analyst, access to a dataset, and changes to it, in a real browser.
 
+And the page of the interface, where everybody can read each request and try it.
+"""
+
+import json
 import re
 
 from playwright.sync_api import Browser, expect
@@ -58,3 +62,23 @@ def test_a_dataset_is_managed_and_a_rejected_field_has_its_reason_beside_it(visi
     expect(page.locator("#budget-epsilon-error")).to_have_count(0)
     page.get_by_role("button", name="Change the budget").click()
     expect(page.get_by_role("status")).to_contain_text("budget")
+
+
+def test_a_request_is_tried_where_it_is_described(browser: Browser, server: Live) -> None:
+    with Visitor.arrived(browser, server.url, None) as stranger:
+        page = stranger.page
+        page.goto("/docs")
+        page.get_by_label("Token", exact=True).fill(server.token)
+        page.locator("summary", has_text="Try POST /v1/calibrations").click()
+        form = page.locator("form[data-path='/v1/calibrations']")
+        form.get_by_role("button", name="Send").click()
+        expect(form.locator("output")).to_contain_text("noise_multiplier")
+        assert form.locator("output").inner_text().startswith("200\n")
+        page.locator("summary", has_text="Try GET /v1/tokens").click()
+        listing = page.locator("form[data-path='/v1/tokens'][data-method='GET']")
+        listing.get_by_label("role").fill("steward")
+        listing.get_by_role("button", name="Send").click()
+        expect(listing.locator("output")).to_contain_text("bootstrap")
+        answer = json.loads(listing.locator("output").inner_text().partition("\n")[2])
+        assert {token["role"] for token in answer["items"]} == {"steward"}
+        stranger.check()

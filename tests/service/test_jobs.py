@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from itertools import cycle
 from pathlib import Path
 from typing import Any, get_args
 
@@ -226,9 +227,12 @@ LIMITS: dict[str, tuple[float | None, float]] = {  # a radius, and the order of 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("penalty", [name_of(kind) for kind in get_args(Regularizer)])
-@pytest.mark.parametrize("limit", [name_of(kind) for kind in get_args(Domain)])
+@pytest.mark.parametrize(
+    ("penalty", "limit"),
+    zip(cycle(map(name_of, get_args(Regularizer))), map(name_of, get_args(Domain)), strict=False),
+)
 def test_every_regularizer_and_domain_trains(shared: Service, penalty: str, limit: str) -> None:
+    """All pairs train in tests/unit/solvers/test_suitability.py."""
     radius, order = LIMITS[limit]
     regularizer: dict[str, Any] = {"name": penalty} | STRENGTHS.get(penalty, {})
     domain: dict[str, Any] = {"name": limit} | ({} if radius is None else {"radius": radius})

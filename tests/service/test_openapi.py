@@ -12,6 +12,7 @@ from app.http.errors import MEDIA_TYPE
 from app.http.routing import dependants, routes
 from app.identity.dependencies import bearer
 from app.main import ROUTERS
+from purse.violations import plain_message
 from purse.wire.columns import NumberColumn
 from tests.support.service import JOB, Service
 
@@ -25,6 +26,15 @@ def document(shared: Service) -> dict[str, Any]:
     assert response.status_code == 200
     found: dict[str, Any] = response.json()
     return found
+
+
+def _values(part: Any, key: str) -> Iterator[str]:
+    """Yield the texts under this key, anywhere in a document."""
+    inner = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+    if isinstance(part, dict) and isinstance(part.get(key), str):
+        yield part[key]
+    for each in inner:
+        yield from _values(each, key)
 
 
 def _operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -70,6 +80,14 @@ def test_operations_have_the_names_of_their_routes_and_links_lead_to_them(docume
     for name, operation in _operations(document):
         for response in operation["responses"].values():
             assert {link["operationId"] for link in response.get("links", {}).values()} <= set(names), name
+
+
+def test_a_text_that_does_not_match_a_pattern_is_explained_without_the_pattern(document: dict[str, Any]) -> None:
+    patterns = set(_values(document, "pattern")) - {"^[0-9]+$"}  # a header of answers
+    assert len(patterns) > 5
+    for pattern in patterns:
+        message = plain_message({"type": "string_pattern_mismatch", "ctx": {"pattern": pattern}})
+        assert pattern not in message
 
 
 def test_no_default_is_an_object(document: dict[str, Any]) -> None:

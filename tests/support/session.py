@@ -45,7 +45,7 @@ class Session:
         refused = re.search(r"^purse: ", shown, re.MULTILINE)
         assert ended.value.code == (1 if refused else 0), (command, said)
         if "--json" not in command:
-            assert _heads(said) == _heads(shown), command
+            assert heads(said) == heads(shown), command
             assert LOSS.findall(said) == LOSS.findall(shown), (command, LOSS.findall(said), LOSS.findall(shown))
             for name, made in zip(MADE.findall(shown), MADE.findall(said), strict=True):
                 self.made.setdefault(name, made)
@@ -55,5 +55,6 @@ class Session:
         return MADE.sub(lambda found: self.made.get(found[0], found[0]), text)
 
 
-def _heads(text: str) -> list[str]:
+def heads(text: str) -> list[str]:
+    """Return the first word of each line that is not indented, with one word for each id."""
     return [line.split()[0] for line in MADE.sub("made", text).splitlines() if line.strip() and line[0] != " "]

@@ -19,7 +19,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from tests.support import reference
+from tests.support import notebook, reference
 from tests.support.console import commands
 
 ROOT = Path(__file__).parents[2]
@@ -155,10 +155,17 @@ def _shown(target: Path) -> str:
     if target.suffix == ".md":
         return target.read_text()
     if target.suffix == ".ipynb":
-        cells = [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(target.read_text())["cells"]]
-        return "\n\n".join(f"```python\n{text}\n```" if kind == "code" else text for kind, text in cells)
+        return "\n\n".join(map(_cell, json.loads(target.read_text())["cells"]))
     title = f"# {target.relative_to(ROOT)}\n\n"
     if target.is_dir():
         return title + "".join(f"- `{file.name}`\n" for file in sorted(target.iterdir()) if "__" not in file.name)
     language = {".py": "python", ".yaml": "yaml"}.get(target.suffix, "text")
     return f"{title}````{language}\n{target.read_text()}````\n"
+
+
+def _cell(cell: dict[str, Any]) -> str:
+    """Return a cell of a notebook as Markdown: its text, or its code and below it its output."""
+    text, output = "".join(cell["source"]), notebook.output(cell)
+    if cell["cell_type"] != "code":
+        return text
+    return f"```python\n{text}\n```" + (f"\n\n```text\n{output}```" if output else "")

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from accounting import Privacy
+from accounting.calibration import calibrate
 from accounting.errors import BudgetExhausted, CodecError, LedgerFrozen, LedgerInvalid, OutOfRange
 from accounting.filter import UNIT, Cost, Filter
+from accounting.mechanisms import Gaussian
+from accounting.plan import Query
 from accounting.records.chain import GENESIS, Entry, Head, verify_chain
 from accounting.records.entries import event_of, record
 from accounting.records.events import (
@@ -81,6 +84,30 @@ def test_a_new_ledger_is_empty() -> None:
     assert (spent_epsilon(state), remaining_epsilon(state)) == (0.0, 1.0)
 
 
+def test_charges_add_up_and_refunds_take_them_back_exactly() -> None:
+    state, _ = run(charge("a", 0.3), charge("b", 0.2))
+    assert state.spent == tuple(a + b for a, b in zip(cost(0.3), cost(0.2), strict=True))
+    assert state.charges == 2
+    spent, remaining = spent_epsilon(state), remaining_epsilon(state)
+    assert 0 < spent < 1
+    assert 0 < remaining < 1
+    state, _ = advance(state, Refunded("a", cost(0.3), False), AT)
+    assert (state.spent, state.charges) == (cost(0.2), 1)
+    assert spent_epsilon(state) < spent
+    assert remaining_epsilon(state) > remaining
+    state, _ = advance(state, Refunded("b", cost(0.2), False), AT)
+    assert (state.spent, state.charges, spent_epsilon(state), remaining_epsilon(state)) == ((0, 0), 0, 0.0, 1.0)
+
+
+def test_the_budget_holds() -> None:
+    state, _ = run(charge("a", 0.6))
+    with pytest.raises(BudgetExhausted):
+        advance(state, charge("b", 0.6), AT)
+    state, _ = advance(state, charge("c", 0.4), AT)
+    with pytest.raises(BudgetExhausted):
+        advance(state, Charged("d", (1_000_000, 1_000_000), Privacy(1e-3, 1e-6)), AT)
+
+
 @pytest.mark.parametrize("step", [Started("a", 1), Failed("a", 1), Cancelled("a", 1), Released("a", 1, MODEL)])
 def test_steps_of_a_job_leave_its_charge(step: LedgerEvent) -> None:
     state, _ = run(charge("a", 0.3))
@@ -91,6 +118,22 @@ def test_steps_of_a_job_leave_its_charge(step: LedgerEvent) -> None:
         advance(opened()[0], step, AT)
 
 
+def test_an_empty_ledger_admits_one_job_for_the_whole_budget() -> None:
+    """Asking for exactly the budget is admitted although its Renyi curve does not fit; then nothing else is."""
+    plan = calibrate((Query("gradient", 50, Gaussian()),), BUDGET).plan
+    whole = RULE.cost(plan)
+    assert not RULE.admits(RULE.zero_cost, whole)
+    state, entries = run(Charged("a", whole, BUDGET))
+    assert (state.whole, state.spent, state.charges) == (True, whole, 1)
+    assert entries[-1].body["whole"] is True
+    assert (spent_epsilon(state), remaining_epsilon(state)) == (1.0, 0.0)
+    with pytest.raises(BudgetExhausted):
+        advance(state, Charged("b", (1, 1), Privacy(1e-3, 1e-12)), AT)
+    state, _ = advance(state, Refunded("a", whole, True), AT)
+    assert (state.whole, state.spent, state.charges) == (False, (0, 0), 0)
+    assert not advance(state, charge("b", 0.5), AT)[0].whole
+
+
 @pytest.mark.parametrize(
     "guarantee",
     [Privacy(1.0000001, 1e-6), Privacy(1.0, 1.1e-6), Privacy(2.0, 1e-12), Privacy(0.001, 1e-2)],
@@ -98,6 +141,21 @@ def test_steps_of_a_job_leave_its_charge(step: LedgerEvent) -> None:
 def test_the_whole_budget_is_not_more_than_the_budget(guarantee: Privacy) -> None:
     with pytest.raises(BudgetExhausted):
         run(Charged("a", cost(1.5), guarantee))
+
+
+def test_a_ledger_with_a_live_charge_makes_no_exception() -> None:
+    tiny = Charged("a", (1, 1), Privacy(1e-3, 1e-12))
+    state, _ = run(tiny)
+    with pytest.raises(BudgetExhausted):
+        advance(state, Charged("b", cost(1.5), BUDGET), AT)
+    state, _ = advance(state, Refunded("a", (1, 1), False), AT)
+    assert advance(state, Charged("b", cost(1.5), BUDGET), AT)[0].whole
+
+
+def test_a_job_that_fits_takes_only_its_cost() -> None:
+    state, entries = run(charge("a", 0.5, BUDGET))
+    assert not state.whole
+    assert entries[-1].body["whole"] is False
 
 
 @pytest.mark.parametrize(
@@ -116,6 +174,12 @@ def test_refunds_of_what_is_not_live_are_refused(refund: Refunded) -> None:
         advance(state, refund, AT)
     with pytest.raises(LedgerInvalid):
         advance(opened()[0], refund, AT)
+
+
+def test_a_whole_charge_is_refunded_as_such() -> None:
+    state, _ = run(Charged("a", cost(1.5), BUDGET))
+    with pytest.raises(LedgerInvalid):
+        advance(state, Refunded("a", cost(1.5), False), AT)
 
 
 @pytest.mark.parametrize("bad", [(0, 5), (5,), (5, 5, 5), (-1, 5), (2**62, 5)])
@@ -328,6 +392,23 @@ def test_a_ledger_that_lost_entries_is_frozen_and_counts_as_charged() -> None:
 
 
 @pytest.mark.parametrize(
+    "step", [Started("b", 1), Released("a", 1, MODEL), Failed("a", 1), Refunded("b", cost(0.1), False), Started("a", 2)]
+)
+def test_what_was_open_when_entries_were_lost_is_over(step: LedgerEvent) -> None:
+    _, entries = run(charge("a", 0.1), charge("b", 0.1), Started("a", 1), LOST, Frozen(False, "ada"), step)
+    replay(entries[:-1])
+    with pytest.raises(LedgerInvalid, match="entry 7"):
+        replay(entries)
+
+
+def test_json_round_trips() -> None:
+    for state, entries in (run(charge("a", 0.3)), run(Charged("a", cost(1.5), BUDGET)), run()):
+        assert LedgerState.from_json(json.loads(json.dumps(state.to_json()))) == state
+        for entry in entries:
+            assert Entry.from_json(json.loads(json.dumps(entry.to_json()))) == entry
+
+
+@pytest.mark.parametrize(
     "change",
     [
         {"spent": ["0", "0"]},
@@ -352,6 +433,17 @@ def test_only_one_charge_can_be_whole() -> None:
     state, _ = run(charge("a", 0.3), charge("b", 0.3))
     with pytest.raises(CodecError):
         LedgerState.from_json(state.to_json() | {"whole": True})
+
+
+@pytest.mark.parametrize("kind", ["gdp", "pure"])
+def test_every_currency_has_the_same_rules(kind: str) -> None:
+    rule = Filter.open(kind, BUDGET if kind == "gdp" else Privacy(1.0))  # type: ignore[arg-type]
+    half = cost(0.5, rule)
+    state, entries = run(Charged("a", half, Privacy(0.5)), Charged("b", half, Privacy(0.5)), Started("a", 1), rule=rule)
+    assert spent_epsilon(state) == pytest.approx(1.0, rel=1e-6)
+    with pytest.raises(BudgetExhausted):
+        advance(state, Charged("c", (100,), Privacy(1e-3)), AT)
+    assert replay(entries) == state
 
 
 def test_entries_of_no_ledger_are_refused() -> None:
@@ -391,10 +483,24 @@ def test_a_charged_ledger_takes_no_other_filter_than_a_larger_one(rule: Filter) 
     assert (empty.filter, empty.spent) == (rule, rule.zero_cost)
 
 
-@pytest.mark.parametrize("smaller", [Privacy(1.0, 1e-6), Privacy(0.9, 1e-5), Privacy(2.0, 1e-7)])
+@pytest.mark.parametrize("smaller", [Privacy(1.0, 1e-6), Privacy(0.9, 1e-5), Privacy(0.1, 1e-6), Privacy(2.0, 1e-7)])
 def test_what_is_raised_is_larger(smaller: Privacy) -> None:
     with pytest.raises(OutOfRange, match="only grow"):
         RULE.raised(smaller)
+
+
+def test_a_frozen_ledger_neither_charges_nor_starts() -> None:
+    state, entries = run(charge("a", 0.3), charge("b", 0.3), Started("a", 1), Frozen(True, "eve"))
+    for event in (charge("c", 0.1), Started("b", 1), Started("a", 2)):
+        with pytest.raises(LedgerFrozen):
+            advance(state, event, AT)
+    with pytest.raises(LedgerInvalid):
+        advance(state, Frozen(True, "eve"), AT)
+    assert LedgerState.from_json(state.to_json()) == state
+    assert replay(entries) == state
+    for later in (Released("a", 1, MODEL), Refunded("b", cost(0.3), False), Frozen(False, "eve"), charge("c", 0.1)):
+        state, _ = advance(state, later, AT)
+    assert not state.frozen
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.sources import csv
-from app.sources.errors import Mismatch, SourceError, TooLarge, Unreadable
+from app.sources.errors import Mismatch, TooLarge, Unreadable
 from app.sources.ingest import Reading, stage
 from app.sources.matrix import Floats
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
@@ -257,7 +257,3 @@ def test_replacing_one_record_changes_one_row(
     elsewhere = np.arange(len(records)) != place
     assert np.array_equal(before[elsewhere], after[elsewhere])
     assert np.array_equal(after[[place]], read(tmp_path_factory.mktemp("alone"), _csv([other])))
-
-
-def test_every_error_of_a_source_is_one_family() -> None:
-    assert all(issubclass(kind, SourceError) for kind in (Unreadable, TooLarge, Mismatch))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from app.sources import encoding
 from app.sources.batch import locate
-from app.sources.encoding import CategoryEncoder, Encoder, NumberEncoder, encoder
+from app.sources.encoding import Encoder, NumberEncoder, encoder
 from app.sources.errors import Mismatch
 from purse.prediction import encode
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
@@ -244,11 +244,6 @@ def test_one_column_of_the_file_serves_one_declaration() -> None:
     with pytest.raises(Mismatch, match="same column") as caught:
         locate([" a"], [number(name=" a"), number(name="a")])
     assert caught.value.index == 1
-
-
-def test_the_encoder_of_a_category_is_a_category_encoder() -> None:
-    assert isinstance(C, CategoryEncoder)
-    assert isinstance(X, NumberEncoder)
 
 
 def test_categories_are_distinct_and_a_default_is_one_of_them() -> None:

@@ -23,38 +23,6 @@ def _logistic(**more: Any) -> Any:
 _BIG = 12_345_678_901  # in shortest form a float of that size is written with an exponent
 
 
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [
-        ([0.0, 1.0, 2.0], {"categories": {0: ["0", "1", "2"]}}),
-        ([_BIG, _BIG + 1, 3], {"categories": {0: [_BIG, _BIG + 1, 3]}}),
-        ([0.1, 0.2, 0.3], {"categories": {0: [0.1, 0.2, 0.3]}}),
-        ([True, False, True], {"categories": {0: ["true", "false"]}}),
-        ([True, False, True], {"bounds": (0, 1)}),
-        ([1, 2, 3], {"bounds": (1, 3)}),
-    ],
-)
-@pytest.mark.parametrize("odd", ["x", None, np.nan, 0.5, 10**400])
-def test_no_value_changes_how_another_one_is_read(values: list[Any], said: Any, odd: Any) -> None:
-    """A list of numbers and a text is an array of texts to NumPy, and one of a missing value makes floats of integers:
-    one label that was no number made all others the first class.
-    """
-    y: list[Any] = [0, 1, 1]
-    other = [*values[:2], odd]
-
-    def unread(X: Any, y: Any = y, **said: Any) -> dict[str, float]:
-        found: dict[str, float] = _logistic(**said).unread(X, y)
-        return found
-
-    for labels, classes in ((y, [0, 1]), ([float(label) for label in y], ["0", "1"]), ([False, True, True], [0, 1])):
-        X = [[1.0]] * 3
-        assert unread(X, labels, classes=classes, bounds=(0, 1))["the target"] == 0
-        changed = unread(X, [*labels[:2], odd], classes=classes, bounds=(0, 1))
-        assert changed["the target"] == pytest.approx(1 / 3)
-    assert unread([[value] for value in values], **said)["column 0"] == 0
-    assert unread([[value] for value in other], **said)["column 0"] in (0, pytest.approx(1 / 3))
-
-
 def test_no_value_is_refused_as_a_number_or_as_a_category() -> None:
     """After the charge an error would tell of a row."""
     pandas = pytest.importorskip("pandas", reason="pandas is not installed: its missing time is not tried")

@@ -1,0 +1,44 @@
+"""Run docs/notebook.ipynb and store its outputs, which the site shows: python -m tests.support.notebook.
+
+A server must be running, as the notebook says, without a dataset called notebook.
+"""
+
+import ast
+import contextlib
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+FILE = Path(__file__).parents[2] / "docs/notebook.ipynb"
+
+
+def output(cell: dict[str, Any]) -> str:
+    """Return the stored output of a cell as text."""
+    return "".join(line for each in cell.get("outputs", ()) for line in each["data"]["text/plain"])
+
+
+def run(cell: dict[str, Any], names: dict[str, Any]) -> str:
+    """Run a code cell and return its output: the printed text, and the value of a last expression."""
+    *body, end = ast.parse("".join(cell["source"])).body
+    last = ast.Expression(end.value) if isinstance(end, ast.Expr) else None
+    body += [end] if last is None else []
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(compile(ast.Module(body, []), FILE.name, "exec"), names)
+        value = None if last is None else eval(compile(last, FILE.name, "eval"), names)
+    return printed.getvalue() + ("" if value is None else f"{value!r}\n")
+
+
+def main() -> None:
+    """Run the cells and write their outputs into the file."""
+    notebook = json.loads(FILE.read_text())
+    names: dict[str, Any] = {}
+    for count, cell in enumerate((each for each in notebook["cells"] if each["cell_type"] == "code"), 1):
+        data = {"text/plain": run(cell, names).splitlines(keepends=True)}
+        result = {"output_type": "execute_result", "execution_count": count, "data": data, "metadata": {}}
+        cell["execution_count"], cell["outputs"] = count, [result] if data["text/plain"] else []
+    FILE.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    main()
