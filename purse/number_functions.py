@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ Codes = Mapping[str, Floats]
 """The codes of each declared column, (n,)."""
 
 _SMALLEST_BASE = 2.0**-150  # powers and products of larger numbers are not subnormal
+_LEAST_KNOT_DISTANCE = 1e-6  # of the range, so that no slope between two knots overflows
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +37,20 @@ def functions_of(field: str, column: NumberColumn, factor: Factor) -> list[Funct
         raise DesignError(field, f"must have no merge and no reference, because {column.name} is a number")
     if factor.knots is not None:
         return _splines(field, column, factor.knots, factor.degree)
-    center, scale, power = factor.center, factor.scale, factor.power
-
-    def values(codes: Codes) -> Floats:
-        base = (_decoded(column, codes) - center) / scale
-        base = np.where(np.abs(base) < _SMALLEST_BASE, 0.0 * base, base)
-        return nearest(reduce(np.multiply, [base] * power))
-
     ends = _power_ends(column, factor)
     check_finite(field, *ends)
-    return [Function(_power_name(factor), ends, values)]
+    return [Function(_power_name(factor), ends, lambda codes: _power(_decoded(column, codes), factor))]
+
+
+def _power(x: Floats, factor: Factor) -> Floats:
+    """Return ((x - center) / scale)^power, with 0 for results that are nearly subnormal."""
+    base = _without_tiny((x - factor.center) / factor.scale)
+    return nearest(reduce(np.multiply, [base] * factor.power))
+
+
+def _without_tiny(base: Floats) -> Floats:
+    """Return numbers with 0 in place of those whose powers can be subnormal."""
+    return np.where(np.abs(base) < _SMALLEST_BASE, 0.0 * base, base)
 
 
 def _power_name(factor: Factor) -> str:
@@ -57,38 +63,50 @@ def _power_name(factor: Factor) -> str:
 
 
 def _power_ends(column: NumberColumn, factor: Factor) -> tuple[float, float]:
-    """Return the range of ((x - center) / scale)^power."""
-    low, high = ((end - factor.center) / factor.scale for end in column.ends)
-    ends = sorted(math.prod([end] * factor.power) for end in (low, high))
-    return (0.0 if low <= 0.0 <= high and factor.power % 2 == 0 else ends[0]), ends[1]
+    """Return the range of the power of a column's numbers; its ends can be infinite."""
+    lower, upper = column.ends
+    with np.errstate(all="ignore"):
+        low, high = sorted(_power(np.array([lower, upper]), factor).tolist())
+    return (0.0 if lower <= factor.center <= upper and factor.power % 2 == 0 else low), high
 
 
 def _splines(field: str, column: NumberColumn, knots: Sequence[float], degree: int) -> list[Function]:
     """Return all B-splines of a column's range but the first, whose sum with the others is 1."""
     low, high = column.ends
-    if any(a >= b for a, b in zip([low, *knots], [*knots, high], strict=True)):
-        raise DesignError(f"{field}.knots", f"must increase, and lie between the bounds {low:g} and {high:g}")
-    places = np.array([*[low] * (degree + 1), *knots, *[high] * (degree + 1)])
+    inner = [(knot - low) / (high - low) for knot in knots]
+    if any(b - a <= _LEAST_KNOT_DISTANCE for a, b in pairwise([0.0, *inner, 1.0])):
+        raise DesignError(
+            f"{field}.knots",
+            f"must increase, and lie between the bounds {low:g} and {high:g}, more than a millionth of their distance "
+            "apart",
+        )
+    places = np.array([*[0.0] * (degree + 1), *inner, *[1.0] * (degree + 1)])
 
     def values(index: int) -> Callable[[Codes], Floats]:
-        return lambda codes: nearest(_basis(_decoded(column, codes), places, degree)[index])
+        return lambda codes: nearest(_spline(_decoded(column, codes), column.ends, places, degree, index))
 
     count = len(knots) + degree
     return [Function(f"bs({column.name})[{index}]", (0.0, 1.0), values(index)) for index in range(1, count + 1)]
 
 
-def _basis(x: Floats, places: Floats, degree: int) -> list[Floats]:
-    """Return the B-splines of a degree at x, by the recursion of de Boor; all are NaN where x is NaN."""
-    inner = places[degree + 1 : -degree - 1]
-    piece = degree + (x[:, None] >= inner).sum(axis=1)
-    splines = [np.where(piece == index, 1.0, 0.0) for index in range(len(places) - 1)]
+def _spline(x: Floats, ends: tuple[float, float], places: Floats, degree: int, index: int) -> Floats:
+    """Return one B-spline of a degree at x, by the recursion of de Boor over its own support; NaN where x is NaN.
+
+    Parameters
+    ----------
+    ends : of the range of x, which are 0 and 1 in `places`
+    """
+    low, high = ends
+    share = _without_tiny((x - low) / (high - low))
+    piece = degree + (share[:, None] >= places[degree + 1 : -degree - 1]).sum(axis=1)
+    splines = [np.where(piece == own, 1.0, 0.0) for own in range(index, index + degree + 1)]
     for order in range(1, degree + 1):
         splines = [
-            _ramp(x, places[index], places[index + order]) * splines[index]
-            + (1.0 - _ramp(x, places[index + 1], places[index + order + 1])) * splines[index + 1]
-            for index in range(len(splines) - 1)
+            _ramp(share, places[own], places[own + order]) * left
+            + (1.0 - _ramp(share, places[own + 1], places[own + order + 1])) * right
+            for own, (left, right) in enumerate(pairwise(splines), start=index)
         ]
-    return splines
+    return splines[0]
 
 
 def _ramp(x: Floats, start: float, end: float) -> Floats:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from purse.coding import codes_of
+from purse.coding import codes_of, nearest
 from purse.errors import DesignError, faults
 from purse.number_functions import Codes, Floats, Function, check_finite, functions_of
 from purse.wire.columns import MAX_CATEGORIES, CategoryColumn, Column, NumberColumn
@@ -28,6 +28,7 @@ from purse.wire.terms import Factor, Term
 _Kind = TypeVar("_Kind", NumberColumn, CategoryColumn)
 
 MAX_NUMBERS = 512
+MAX_CHARACTERS = 2**20  # of the names of all combinations of levels, which the job and its model store
 REFERENCE = "(reference)"
 _OTHER_CELL, _REFERENCE_CELL = -1, -2  # of rows that are in no listed cell
 
@@ -100,9 +101,13 @@ def expand(declared: Sequence[Column], terms: Sequence[Term]) -> list[Feature]:
     present = {frozenset[str](), *products}
     _check_size(columns, terms)
     features: list[Feature] = []
+    room = MAX_CHARACTERS
     for index, (term, own) in enumerate(zip(terms, products, strict=True)):
         is_compared = [own - {_key(factor)} in present for factor in term.factors]
-        features += _features(f"terms.{index}", columns, term, is_compared)
+        own_features = _features(f"terms.{index}", columns, term, is_compared, room)
+        features += own_features
+        if not _is_column(term):
+            room -= sum(map(_characters, own_features))
         if sum(isinstance(feature.column, NumberColumn) for feature in features) > MAX_NUMBERS:
             raise DesignError("terms", f"must have at most {MAX_NUMBERS} numbers in all. Merge levels")
     names = [feature.column.name for feature in features]
@@ -139,23 +144,36 @@ def _check_size(columns: Mapping[str, Column], terms: Sequence[Term]) -> None:
     for term in terms:
         used = [columns[factor.column] for factor in term.factors]
         sizes = [len(column.categories) + 1 for column in used if isinstance(column, CategoryColumn)]
-        if len(used) > 1 or not term.factors[0].is_plain:
+        if not _is_column(term):
             count += math.prod(sizes)
     if count > MAX_CATEGORIES:
         raise DesignError("terms", f"must have at most {MAX_CATEGORIES} combinations of categories in all")
 
 
-def _features(field: str, columns: Mapping[str, Column], term: Term, is_compared: Sequence[bool]) -> list[Feature]:
+def _is_column(term: Term) -> bool:
+    """Return whether a term is a declared column, unchanged."""
+    return len(term.factors) == 1 and term.factors[0].is_plain
+
+
+def _characters(feature: Feature) -> int:
+    """Return the number of characters of the names of a category's levels."""
+    return sum(map(len, feature.column.categories)) if isinstance(feature.column, CategoryColumn) else 0
+
+
+def _features(
+    field: str, columns: Mapping[str, Column], term: Term, is_compared: Sequence[bool], room: int
+) -> list[Feature]:
     """Return the features of one term.
 
     Parameters
     ----------
     is_compared : for each factor, whether the model has the term without it
+    room : the largest number of characters of the names of all combinations of levels
     """
     factors = term.factors
     if len({factor.column for factor in factors}) < len(factors):
         raise DesignError(f"{field}.factors", "must name each column once. For a power of a column, use `power`")
-    if len(factors) == 1 and factors[0].is_plain:
+    if _is_column(term):
         column = columns[factors[0].column]
         return [Feature(column, itemgetter(column.name))]
     numbers: list[list[Function]] = []
@@ -170,7 +188,7 @@ def _features(field: str, columns: Mapping[str, Column], term: Term, is_compared
     if not cells.combinations:
         raise DesignError(field, "must have a category with a level beside its reference")
     if not numbers:
-        return [_category(field, cells)]
+        return [_category(field, cells, room)]
     if math.prod(map(len, numbers)) * len(cells.combinations) > MAX_NUMBERS:
         raise DesignError(field, f"must have at most {MAX_NUMBERS} numbers. Merge levels, or use fewer knots")
     products = product(product(*numbers), range(len(cells.combinations)))
@@ -210,9 +228,16 @@ def _cells(levels: Sequence[_Levels]) -> _Cells:
     return _Cells(levels, combinations, np.asarray(table).reshape(-1))
 
 
-def _category(field: str, cells: _Cells) -> Feature:
+def _category(field: str, cells: _Cells, room: int) -> Feature:
     """Return the category with one level for each cell, and one for the reference if there is one."""
     levels = cells.levels
+    lengths = [[len(name) for name in each.names] for each in levels]
+    if sum(own[index] for cell in cells.combinations for own, index in zip(lengths, cell, strict=True)) > room:
+        raise DesignError(
+            field,
+            f"must keep the names of all combinations of levels within {MAX_CHARACTERS} characters. Merge levels, or "
+            "give them shorter names",
+        )
     has_reference = any(each.is_compared for each in levels)
     names = [REFERENCE] * has_reference
     for combination in cells.combinations:
@@ -245,7 +270,7 @@ def _number(field: str, functions: Sequence[Function], cells: _Cells, cell: int)
         value: Floats = reduce(np.multiply, [function.values(own) for function in functions])
         if cells.levels:
             value = value * (cells.of(own) == cell)
-        return codes_of(column, value)
+        return codes_of(column, nearest(value))
 
     return Feature(column, codes)
 

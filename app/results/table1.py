@@ -23,6 +23,7 @@ from app.results.intervals import (
     stds_of,
 )
 from app.sources.design import Table
+from app.sources.matrix import code_count
 from app.sources.spec import JobSpec
 from purse.table1 import OTHER_LEVEL
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
@@ -34,7 +35,7 @@ from solvers.statistics import Table1
 
 SHARES = (0.25, 0.5, 0.75)
 _LEAST_ROWS, _LEAST_STDS = 10.0, 5.0  # a group is resolved from this many rows, and this many stds of its count's noise
-MOST_COMPARED = 12  # groups, each two of which are compared
+MOST_COMPARED, MOST_COMPARISONS = 12, 2**14  # groups of which each two are compared, and differences in all
 Answers = NDArray[np.float64]
 
 
@@ -137,8 +138,14 @@ def result(spec: JobSpec, answers: Answers) -> Table1Result:
             _group(list(own), group, released[0], described, precision)
             for own, group in zip(levels, released, strict=True)
         ],
-        comparisons=list(_comparisons(released, described, precision)) if len(released) <= MOST_COMPARED else [],
+        comparisons=list(_comparisons(released, described, precision)) if _are_few(released, described) else [],
     )
+
+
+def _are_few(released: Sequence[GroupAnswers], described: Sequence[Column]) -> bool:
+    """Return whether each two groups are compared, from the declaration alone."""
+    values = sum(map(code_count, described))
+    return len(released) <= MOST_COMPARED and math.comb(len(released), 2) * values <= MOST_COMPARISONS
 
 
 def _comparisons(

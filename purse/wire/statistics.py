@@ -197,7 +197,7 @@ class Table1Result(Wire):
     """All groups, also those without rows."""
     comparisons: Annotated[list[Comparison], Field(exclude_if=lambda comparisons: not comparisons)] = []
     """The differences of each two resolved groups, without a correction for several tests. Empty if there are more than
-    12 groups."""
+    12 groups, or if all groups together would have more than 16,384 differences."""
 
 
 Result = Annotated[

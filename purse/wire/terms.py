@@ -37,8 +37,8 @@ class Factor(Wire):
     power: Annotated[int, Field(ge=1, le=_MAX_POWER)] = 1
     """For a number: the exponent."""
     knots: Annotated[list[float], Field(max_length=_MAX_KNOTS)] | None = None
-    """For a number: the inner knots of B-splines, in increasing order, inside the declared bounds. The number of
-    B-splines is the number of knots plus the degree."""
+    """For a number: the inner knots of B-splines, in increasing order, inside the declared bounds, and more than a
+    millionth of their distance apart. The number of B-splines is the number of knots plus the degree."""
     degree: Annotated[int, Field(ge=1, le=_MAX_DEGREE)] = 3
     """Degree of the B-splines. 1 gives a piecewise linear function, 3 a smooth one."""
     merge: Annotated[list[MergedLevel] | None, Field(min_length=1, max_length=_MAX_MERGED)] = None

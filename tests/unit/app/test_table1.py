@@ -289,6 +289,14 @@ def test_many_groups_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     assert released(spec).comparisons == []
 
 
+def test_groups_are_not_compared_if_that_makes_too_many_differences(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = spec_of(20.0, columns=["age", "sex"])  # 6 pairs of 4 groups, a mean and 3 shares
+    monkeypatch.setattr(table1, "MOST_COMPARISONS", 24)
+    assert released(spec).comparisons
+    monkeypatch.setattr(table1, "MOST_COMPARISONS", 23)
+    assert released(spec).comparisons == []
+
+
 def test_people_read_a_column_for_each_group_and_a_row_for_each_fact() -> None:
     result = released(spec_of(20.0, columns=["age", "sex", "day"], where=[{"column": "age", "op": ">=", "value": 30}]))
     described, differences, others, *bars = tables(result, {"day": "days"})

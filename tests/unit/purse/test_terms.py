@@ -1,5 +1,6 @@
 """Columns of terms: names, declared bounds and codes, row by row."""
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -156,6 +157,7 @@ def test_splines_are_those_of_scipy(degree: int) -> None:
         ([term(merged("A") | {"reference": "A"})], "terms.0.factors.0.reference"),
         ([term({"column": "age", "knots": [30.0, 30.0]})], "terms.0.factors.0.knots"),
         ([term({"column": "age", "knots": [17.0]})], "terms.0.factors.0.knots"),
+        ([term({"column": "dose", "knots": [0.0, 1e-308]})], "terms.0.factors.0.knots"),
         ([term({"column": "age", "knots": [float(k)]}, "sex") for k in range(18, 50)], "terms"),
         ([term({"column": "age", "knots": [30.0]}, "many", "ward")], "terms.0"),
         ([term("wide", "many", "ward")], "terms"),
@@ -166,7 +168,8 @@ def test_splines_are_those_of_scipy(degree: int) -> None:
     ],
     ids=[
         "unknown", "twice", "power of itself", "merged number", "power of a category", "merged twice",
-        "merged unknown", "reference that was merged", "equal knots", "knot at a bound", "same names",
+        "merged unknown", "reference that was merged", "equal knots", "knot at a bound", "knots too close",
+        "same names",
         "too many numbers", "too many combinations", "too large", "infinite", "infinite product", "nothing left",
     ],
 )  # fmt: skip
@@ -212,6 +215,67 @@ def test_a_row_has_the_same_codes_in_any_company(drawn: list[tuple[object, ...]]
     for index, row in enumerate(drawn):
         alone = [feature.codes(codes_of(as_columns([row])))[0] for feature in features]
         assert [codes[index] for codes in together] == alone
+
+
+SIZES = [1e-90, 1e-30, 1.0, 1e12, 1e25, 1e90]
+CODES = [0.0, 2.0**-126, 2.0**-100, 2.0**-91, 1e-15, 1e-3, 0.3, 1.0]
+
+
+@st.composite
+def numeric_factors(draw: st.DrawFn, name: str) -> tuple[NumberColumn, dict[str, Any]]:
+    """A column and a factor of it, of any size."""
+    size = draw(st.sampled_from(SIZES))
+    lower = draw(st.sampled_from([-1.0, 0.0, 1e-52])) * size
+    origin = draw(st.sampled_from([None, lower, size]))
+    column = NumberColumn(name=name, type="number", lower=lower, upper=size, origin=origin)
+    if draw(st.booleans()):
+        knots = draw(st.sampled_from([[], [0.5], [0.5, 0.5 + 1e-5], [1e-308, 2e-308], [1e-320, 0.5]]))
+        return column, {"column": name, "knots": [knot * size for knot in knots], "degree": draw(st.integers(1, 3))}
+    center, scale = draw(st.sampled_from([0.0, lower, size / 2])), draw(st.sampled_from([1.0, size, size * 1e-8]))
+    limited = {"center": float(np.clip(center, -1e50, 1e50)), "scale": float(np.clip(scale, 1e-50, 1e50))}
+    return column, power(name, draw(st.integers(1, 6)), **limited)
+
+
+@settings(max_examples=100)
+@given(numeric_factors("a"), numeric_factors("b"), st.booleans())
+def test_no_stored_code_overflows_or_is_subnormal_on_its_way(
+    a: tuple[NumberColumn, dict[str, Any]], b: tuple[NumberColumn, dict[str, Any]], is_single: bool
+) -> None:
+    """A feature that is not a number, and a subnormal number, would let the time of a job depend on a record."""
+    drawn = [a] if is_single else [a, b]
+    try:
+        features = expand([column for column, _ in drawn], [term(*(factor for _, factor in drawn))])
+    except DesignError:
+        return
+    signed = np.array([*CODES, *(-code for code in CODES)])
+    pairs = np.array(list(itertools.product(signed, signed)))
+    codes = {column.name: np.clip(own, *column.code_range) for (column, _), own in zip(drawn, pairs.T, strict=False)}
+    with np.errstate(all="raise"):
+        for feature in features:
+            own = feature.codes(codes)
+            assert isinstance(feature.column, NumberColumn)
+            ends = np.array([*own, feature.column.lower, feature.column.upper])
+            assert np.isfinite(ends).all()
+            assert ((ends == 0) | (np.abs(ends) >= np.finfo(float).smallest_normal)).all()
+
+
+def test_names_of_combinations_of_levels_are_limited() -> None:
+    columns = [
+        CategoryColumn(name=name, type="category", categories=[f"{i}" for i in range(levels)])
+        for name, levels in {"a": 45, "b": 45, "c": 20, "d": 20, "e": 50}.items()
+    ]
+
+    def long(*names: str) -> Term:
+        """An interaction whose levels have names of about 480 characters."""
+        levels = {column.name: column.categories for column in columns}
+        own = [[{"level": level + "x" * 240, "categories": [level]} for level in levels[name]] for name in names]
+        return term(*({"column": name, "merge": merge} for name, merge in zip(names, own, strict=True)))
+
+    assert len(expand(columns, [long("a", "b"), term("e")])) == 2
+    for terms, field in (([long("a", "e")], "terms.0"), ([long("a", "b"), long("c", "d")], "terms.1")):
+        with pytest.raises(DesignError) as raised:
+            expand(columns, terms)
+        assert raised.value.field == field
 
 
 def test_damaged_codes_raise_no_error_and_reach_no_other_row() -> None:
