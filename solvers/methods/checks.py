@@ -1,21 +1,8 @@
 """Checks of settings that several methods share."""
 
-from accounting.numbers import finite
 from accounting.privacy import Privacy
 from solvers.errors import NeedsDelta, Unsuitable
 from solvers.problem import Problem
-
-
-def check_count(name: str, value: int | None, largest: int) -> None:
-    """Raise `Unsuitable` unless the value is None or an integer in [1, largest]."""
-    if value is not None and (type(value) is not int or not 1 <= value <= largest):
-        raise Unsuitable(f"{name} must be an integer in [1, {largest}]")
-
-
-def check_step(name: str, value: float | None) -> None:
-    """Raise `Unsuitable` unless the value is None or positive."""
-    if value is not None and not 0 < finite(value, name) <= 1e15:
-        raise Unsuitable(f"{name} must be positive")
 
 
 def check_loss(method: str, problem: Problem, *, convex: bool = False) -> None:
@@ -63,18 +50,6 @@ def check_delta(method: str, privacy: Privacy) -> None:
         raise NeedsDelta(
             f"{method} adds Gaussian noise. Ask for delta > 0, or take output_perturbation or localization at delta 0"
         )
-
-
-def check_ratio(method: str, ratio: float | None) -> None:
-    """Raise `Unsuitable` unless the ratio is None or in [1.1, 1000]."""
-    if ratio is not None and not 1.1 <= finite(ratio, "ratio") <= 1000:
-        raise Unsuitable(f"{method}: ratio must lie in [1.1, 1000]")
-
-
-def check_smoothing(method: str, width: float | None) -> None:
-    """Raise `Unsuitable` unless the width is None, 0 or in [1e-4, 100]."""
-    if width is not None and width != 0 and not 1e-4 <= finite(width, "smoothing") <= 100:
-        raise Unsuitable(f"{method}: smoothing must be 0 or lie in [1e-4, 100]")
 
 
 def check_forms(name: str, form: str | None, step_rule: str) -> None:

@@ -11,6 +11,7 @@ from accounting.plan import Query
 from solvers.errors import Unsuitable
 from solvers.oracles import Access, Allocated, Counting, FullBatch, Oracles, Sampled, Standardised, Weighted
 from solvers.problem import Problem, Vector
+from solvers.ranges import check_ranges
 
 UNFINISHED = (
     "No bound is proven for these settings: the proven one is without a regularizer, and for as many steps as needed."
@@ -29,6 +30,13 @@ class Strict:
     standardises: ClassVar[bool] = False  # whether the method centers and scales declared columns itself
     limits_slopes: ClassVar[bool] = True  # whether slopes of gradients can be limited
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+        self.check_own()
+
+    def check_own(self) -> None:
+        """Raise `Unsuitable` if settings do not fit together; settings in a range state it in their type."""
 
 
 @dataclass(frozen=True, slots=True)

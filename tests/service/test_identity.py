@@ -250,6 +250,14 @@ def test_last_steward_stays(service: Service) -> None:
     assert service.call("second", "GET", "/v1/tokens").status_code == 200
 
 
+def test_a_page_may_end_at_a_token_that_is_revoked(service: Service) -> None:
+    made = {_make(service, f"person {i}", "analyst")["id"] for i in range(4)}
+    page = service.call("steward", "GET", "/v1/tokens", params={"limit": 2}).json()
+    assert service.call("steward", "DELETE", f"/v1/tokens/{page['next']}").status_code == 204
+    following = service.call("steward", "GET", "/v1/tokens", params={"cursor": page["next"]}).json()
+    assert made < {token["id"] for token in (*page["items"], *following["items"])}
+
+
 @pytest.mark.parametrize(
     "body",
     [

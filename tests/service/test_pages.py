@@ -21,6 +21,7 @@ from app.pages.static_files import FOLDER, address, files, together
 from app.pages.words import bounds, coded, duration, large, number, place, rounded_down
 from purse.tables import Span, written
 from tests.service.conftest import MakeService
+from tests.support.clocks import HeldClock
 from tests.support.pages import visit
 from tests.support.service import JOB, SPEC, STEWARD, Service, people
 
@@ -627,7 +628,7 @@ def test_a_form_that_may_have_been_done_is_sent_again_under_its_key(
 @pytest.mark.slow
 def test_pages_are_limited_as_their_visitor_is(make_service: MakeService, tmp_path: Any) -> None:
     """A cookie counts for its identity, the page's own questions too; guessing tokens counts for the address."""
-    with make_service(tmp_path, caller_rate=1.0, stranger_rate=1.0) as service:
+    with make_service(tmp_path, clock=HeldClock(), caller_rate=1, stranger_rate=1) as service:
         statuses = [visit(service, STEWARD, "/pages").status_code for _ in range(12)]
         assert statuses[0] == 200
         assert statuses[-1] == 429

@@ -209,6 +209,7 @@ ASIDE = {
     "solvers.potentials": "Contract tests check them like losses.",
     "solvers.methods.defaults": "The module chooses steps from public facts, and never noise.",
     "solvers.methods.checks": "The module only refuses settings.",
+    "solvers.ranges": "The module only refuses settings.",
     "solvers.inference.budget": "Shares and limits are functions of public facts.",
     "solvers.inference.coordinates": "Coordinates computed from answers are post-processing.",
     "solvers.inference.path": "Points computed from answers are post-processing.",

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from accounting.divergences.gaussian import gauss_mu
 from accounting.mechanisms import RandomAllocation, WithoutReplacement
@@ -12,12 +12,13 @@ from accounting.privacy import Privacy
 from solvers.bounds import sampled_bound
 from solvers.errors import Unsuitable
 from solvers.methods.average import Average
-from solvers.methods.checks import check_count, check_delta, check_step, not_convex
+from solvers.methods.checks import check_delta, not_convex
 from solvers.methods.defaults.descent import distance
 from solvers.methods.run import AllocatedRun, Bounds, Start, Strict
 from solvers.oracles import Allocated
 from solvers.potentials import POTENTIALS, Potential
 from solvers.problem import Problem, Vector
+from solvers.ranges import Batch, Step, Whole
 
 MOST_PASSES = 1_000
 _MOST_DEFAULT_SLOTS, _MOST_DEFAULT_PASSES = 2_000, 16
@@ -61,17 +62,12 @@ class NoisyMirrorDescent(Strict):
     does not follow the paper's composition over q = 1/n, which is not proved.
     """
 
-    passes: int | None = None
-    batch: int | None = None
-    step: float | None = None
+    passes: Annotated[int | None, Whole(MOST_PASSES)] = None
+    batch: Batch = None
+    step: Step = None
     form: Form = "independent"
     potential: Potential | None = None
     name: Literal["noisy_mirror_descent"] = "noisy_mirror_descent"
-
-    def __post_init__(self) -> None:
-        check_count("noisy_mirror_descent: passes", self.passes, MOST_PASSES)
-        check_count("noisy_mirror_descent: batch", self.batch, 10**10)
-        check_step("noisy_mirror_descent: step", self.step)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "NoisyMirrorDescentRun":
         """Return the run, with every open setting chosen from public facts.

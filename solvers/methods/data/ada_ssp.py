@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -13,10 +13,11 @@ from solvers.bounds import UNIT, gradient_bound, unfolded_rows
 from solvers.domains import Free
 from solvers.errors import Unsuitable
 from solvers.losses import Squared
-from solvers.methods.checks import check_count, check_delta
+from solvers.methods.checks import check_delta
 from solvers.methods.run import Bounds, DataRun, Strict
 from solvers.oracles import Access
 from solvers.problem import Problem, Vector
+from solvers.ranges import Whole
 from solvers.regularizers import L2, NoRegularizer
 
 _MOST_COLUMNS = 1024  # the second moments have d (d + 1) / 2 numbers, and their eigenvalues take d^3 operations
@@ -52,12 +53,9 @@ class AdaSsp(Strict):
     noise has half the variance; the problem's l2 is added.
     """
 
-    rounds: int | None = None
+    rounds: Annotated[int | None, Whole(_MOST_ROUNDS)] = None
     name: Literal["ada_ssp"] = "ada_ssp"
     limits_slopes: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        check_count("rounds", self.rounds, _MOST_ROUNDS)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "AdaSspRun":
         """Return the run, with five rounds by default.
@@ -90,11 +88,8 @@ class AdaSsp(Strict):
 class AdaSspRun(DataRun):
     """Resolved settings of `AdaSsp`. Documents of an earlier version without `rounds` have one round."""
 
-    rounds: int = 1
+    rounds: Annotated[int, Whole(_MOST_ROUNDS)] = 1
     name: Literal["ada_ssp"] = "ada_ssp"
-
-    def __post_init__(self) -> None:
-        check_count("rounds", self.rounds, _MOST_ROUNDS)
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
         """Return the smallest eigenvalue, the second moments, and the moments with the target and with residuals."""

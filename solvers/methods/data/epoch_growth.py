@@ -2,18 +2,18 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from accounting.numbers import finite
 from accounting.privacy import Privacy
 from solvers.errors import Unsuitable
-from solvers.methods.checks import check_convex, check_count
+from solvers.methods.checks import check_convex
 from solvers.methods.data import phases as cuts
 from solvers.methods.data.localization import LAW, Localized, LocalizedRun
 from solvers.methods.defaults import phases as schedule
 from solvers.methods.defaults.descent import distance
 from solvers.methods.run import Start
 from solvers.problem import Problem
+from solvers.ranges import Real, Whole
 
 MOST_EPOCHS = 1_000
 _SMOOTH_KAPPA, _NON_SMOOTH_KAPPA = 2.0, 1.5
@@ -44,15 +44,9 @@ class EpochGrowth(Localized):
     of ceil(2 ln n / (kappa - 1)), which is several times as many; those of localization.
     """
 
-    kappa: float | None = None
-    epochs: int | None = None
+    kappa: Annotated[float | None, Real(1, 100, is_open=True)] = None
+    epochs: Annotated[int | None, Whole(MOST_EPOCHS)] = None
     name: Literal["epoch_growth"] = "epoch_growth"
-
-    def check_own(self) -> None:
-        """Raise `Unsuitable` if kappa or the number of epochs is out of its range."""
-        if self.kappa is not None and not 1 < finite(self.kappa, "kappa") <= 100:
-            raise Unsuitable("epoch_growth: kappa must lie in (1, 100]")
-        check_count("epoch_growth: epochs", self.epochs, MOST_EPOCHS)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "EpochGrowthRun":
         """Return the run, with every open setting chosen from public facts.

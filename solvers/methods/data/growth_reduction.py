@@ -2,14 +2,14 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
 from accounting.mechanisms import Gaussian, Laplace
 from accounting.plan import Query
 from accounting.privacy import Privacy
-from solvers.methods.checks import check_count, check_loss, check_step
+from solvers.methods.checks import check_loss
 from solvers.methods.data.descent import CLOSE, Piece, released_in_turn
 from solvers.methods.data.phases import NoiseName, bound, noise_for
 from solvers.methods.defaults.descent import distance
@@ -17,6 +17,7 @@ from solvers.methods.defaults.phases import spread
 from solvers.methods.run import UNFINISHED, Bounds, DataRun, Start, Strict
 from solvers.oracles import Access
 from solvers.problem import Problem, Vector
+from solvers.ranges import Step, Whole
 from solvers.regularizers import NoRegularizer
 
 MOST_ROUNDS = 40
@@ -54,16 +55,11 @@ class GrowthReduction(Strict):
     replaces the ball around x_(i-1), which never binds.
     """
 
-    rounds: int | None = None
-    strength: float | None = None
-    steps: int = _MOST_DEFAULT_STEPS
+    rounds: Annotated[int | None, Whole(MOST_ROUNDS)] = None
+    strength: Step = None
+    steps: Annotated[int, Whole(MOST_STEPS)] = _MOST_DEFAULT_STEPS
     noise: NoiseName | None = None
     name: Literal["growth_reduction"] = "growth_reduction"
-
-    def __post_init__(self) -> None:
-        check_count("growth_reduction: rounds", self.rounds, MOST_ROUNDS)
-        check_count("growth_reduction: steps", self.steps, MOST_STEPS)
-        check_step("growth_reduction: strength", self.strength)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "GrowthReductionRun":
         """Return the run, with every open setting chosen from public facts.

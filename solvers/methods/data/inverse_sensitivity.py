@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,11 @@ from accounting.privacy import Privacy
 from solvers.bounds import UNIT
 from solvers.domains import Free, Simplex
 from solvers.errors import Unsuitable
-from solvers.methods.checks import check_count, check_scalar, not_convex
+from solvers.methods.checks import check_scalar, not_convex
 from solvers.methods.run import Bounds, DataRun, Strict
 from solvers.oracles import Access
 from solvers.problem import Problem, Vector
+from solvers.ranges import Whole
 from solvers.rounded import lattice_error
 
 Points = NDArray[np.float64]
@@ -57,11 +58,8 @@ class InverseSensitivity(Strict):
     so that r and the boundary of C count, where the gradient of a minimizer is not 0.
     """
 
-    grid: int | None = None
+    grid: Annotated[int | None, Whole(MOST_CHOICES)] = None
     name: Literal["inverse_sensitivity"] = "inverse_sensitivity"
-
-    def __post_init__(self) -> None:
-        check_count("inverse_sensitivity: grid", self.grid, MOST_CHOICES)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "InverseSensitivityRun":
         """Return the run, with every open setting chosen from public facts.

@@ -2,14 +2,14 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Literal, final
+from typing import Annotated, Literal, final
 
 import numpy as np
 
 from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.losses.smoothing import bias, smoothed
-from solvers.methods.checks import check_convex, check_count, check_ratio, check_smoothing, check_step
+from solvers.methods.checks import check_convex
 from solvers.methods.data import phases as cuts
 from solvers.methods.data.descent import CLOSE, Piece, released_in_turn
 from solvers.methods.data.phases import NoiseName
@@ -17,6 +17,7 @@ from solvers.methods.defaults import phases as schedule
 from solvers.methods.run import Bounds, DataRun, Start, Strict
 from solvers.oracles import Access
 from solvers.problem import Problem, Vector
+from solvers.ranges import Ratio, Real, Step, Whole
 
 LAW = schedule.Law(reach=1.0, drift=1.0, shift=1.0)
 MOST_STEPS = 100_000
@@ -27,23 +28,12 @@ _MOST_DEFAULT_STEPS = 2_000
 class Localized(Strict):
     """Settings of a localization, or of several in epochs."""
 
-    phases: int | None = None
-    ratio: float | None = None
-    step: float | None = None
-    smoothing: float | None = None
-    steps: int = _MOST_DEFAULT_STEPS
+    phases: Annotated[int | None, Whole(cuts.MOST_PHASES)] = None
+    ratio: Ratio = None
+    step: Step = None
+    smoothing: Annotated[float | None, Real(1e-4, 100, or_zero=True)] = None
+    steps: Annotated[int, Whole(MOST_STEPS)] = _MOST_DEFAULT_STEPS
     noise: NoiseName | None = None
-
-    def __post_init__(self) -> None:
-        check_count(f"{self.name}: phases", self.phases, cuts.MOST_PHASES)
-        check_count(f"{self.name}: steps", self.steps, MOST_STEPS)
-        check_step(f"{self.name}: step", self.step)
-        check_ratio(self.name, self.ratio)
-        check_smoothing(self.name, self.smoothing)
-        self.check_own()
-
-    def check_own(self) -> None:
-        """Raise `Unsuitable` if a setting that only the method itself has is out of its range."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -10,16 +10,16 @@ from accounting import mechanisms
 from accounting.divergences.gaussian import gauss_mu
 from accounting.errors import OutOfPlan
 from accounting.mechanisms import Gaussian, Mechanism
-from accounting.numbers import finite
 from accounting.plan import Query
 from accounting.privacy import Privacy, sensitivity_factor
 from solvers.bounds import UNIT, gradient_error
 from solvers.domains import Simplex
 from solvers.errors import NeedsDelta, RunFailed, Unsuitable
-from solvers.methods.checks import check_count, check_loss, check_scalar, check_step
+from solvers.methods.checks import check_loss, check_scalar
 from solvers.methods.run import Bounds, DataRun, Strict
 from solvers.oracles import Access
 from solvers.problem import Problem, Vector
+from solvers.ranges import Real, Step, Whole
 from solvers.regularizers import L2, NoRegularizer
 
 MOST_STEPS = 100_000
@@ -61,16 +61,10 @@ class ObjectivePerturbation(Strict):
     projection afterwards.
     """
 
-    steps: int | None = None
-    ridge: float | None = None
-    radius: float | None = None
+    steps: Annotated[int | None, Whole(MOST_STEPS)] = None
+    ridge: Annotated[float | None, Real(0, 1e6)] = None
+    radius: Step = None
     name: Literal["objective_perturbation"] = "objective_perturbation"
-
-    def __post_init__(self) -> None:
-        check_count("objective_perturbation: steps", self.steps, MOST_STEPS)
-        if self.ridge is not None and not 0 <= finite(self.ridge, "ridge") <= 1e6:
-            raise Unsuitable("objective_perturbation: ridge must lie in [0, 1e6]")
-        check_step("objective_perturbation: radius", self.radius)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "ObjectivePerturbationRun":
         """Return the run, with every open setting chosen from public facts.

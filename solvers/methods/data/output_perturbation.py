@@ -2,22 +2,22 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
 from accounting.mechanisms import Gaussian, Laplace
-from accounting.numbers import finite
 from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.errors import Unsuitable
-from solvers.methods.checks import check_count, check_loss
+from solvers.methods.checks import check_loss
 from solvers.methods.data.descent import Piece
 from solvers.methods.data.phases import NoiseName, bound, noise_for
 from solvers.methods.defaults.phases import MOST_RIDGE, balanced_ridge
 from solvers.methods.run import Bounds, DataRun, Strict
 from solvers.oracles import Access
 from solvers.problem import Problem, Vector
+from solvers.ranges import Real, Whole
 
 MOST_STEPS = 100_000
 _MOST_DEFAULT_STEPS = 2_000
@@ -48,15 +48,10 @@ class OutputPerturbation(Strict):
     instead of "the minimizer", which no solver returns.
     """
 
-    steps: int | None = None
-    ridge: float | None = None
+    steps: Annotated[int | None, Whole(MOST_STEPS)] = None
+    ridge: Annotated[float | None, Real(0, MOST_RIDGE)] = None
     noise: NoiseName | None = None
     name: Literal["output_perturbation"] = "output_perturbation"
-
-    def __post_init__(self) -> None:
-        check_count("output_perturbation: steps", self.steps, MOST_STEPS)
-        if self.ridge is not None and not 0 <= finite(self.ridge, "ridge") <= MOST_RIDGE:
-            raise Unsuitable(f"output_perturbation: ridge must lie in [0, {MOST_RIDGE:g}]")
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "OutputPerturbationRun":
         """Return the run, with every open setting chosen from public facts.

@@ -1,7 +1,7 @@
 """Phased SGD: one pass of single-record steps a phase, averaged (Feldman, Koren, Talwar 2020)."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.bounds import UNIT, gradient_error
 from solvers.errors import Unsuitable
-from solvers.methods.checks import check_convex, check_count, check_loss, check_ratio, check_scalar, check_step
+from solvers.methods.checks import check_convex, check_loss, check_scalar
 from solvers.methods.data import phases as cuts
 from solvers.methods.data.descent import step_error
 from solvers.methods.data.phases import NoiseName
@@ -17,6 +17,7 @@ from solvers.methods.defaults import phases as schedule
 from solvers.methods.run import Bounds, DataRun, Start, Strict
 from solvers.oracles import Access
 from solvers.problem import Problem, Vector
+from solvers.ranges import Ratio, Step, Whole
 
 LAW = schedule.Law(reach=0.5, drift=0.5, shift=2.0)
 _STEP_MARGIN = 1 - 1e-9  # keeps eta below 2 / L after rounding
@@ -51,16 +52,11 @@ class PhasedSgd(Strict):
     q = 4); proximal steps, which allow a regularizer.
     """
 
-    phases: int | None = None
-    ratio: float | None = None
-    step: float | None = None
+    phases: Annotated[int | None, Whole(cuts.MOST_PHASES)] = None
+    ratio: Ratio = None
+    step: Step = None
     noise: NoiseName | None = None
     name: Literal["phased_sgd"] = "phased_sgd"
-
-    def __post_init__(self) -> None:
-        check_count("phased_sgd: phases", self.phases, cuts.MOST_PHASES)
-        check_step("phased_sgd: step", self.step)
-        check_ratio("phased_sgd", self.ratio)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "PhasedSgdRun":
         """Return the run, with every open setting chosen from public facts.

@@ -1,7 +1,7 @@
 """DP-AccMD: noisy accelerated mirror descent (Wang, Ye and Xu 2017, Algorithm 3, made private)."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -10,12 +10,13 @@ from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.bounds import gradient_bound
 from solvers.errors import Unsuitable
-from solvers.methods.checks import check_count, check_loss, check_step
+from solvers.methods.checks import check_loss
 from solvers.methods.defaults.descent import accelerated_step, accelerated_steps, descent_time, distance, mirror_time
 from solvers.methods.run import Bounds, FullBatchRun, Start, Strict
 from solvers.oracles import FullBatch
 from solvers.potentials import POTENTIALS, HalfSquaredL2, Potential
 from solvers.problem import Problem, Vector
+from solvers.ranges import Step, Whole
 
 MOST_STEPS = 100_000
 _MOST_DEFAULT_STEPS = 500
@@ -50,14 +51,10 @@ class DpAccMd(Strict):
     one noisy gradient. The y-step has constant 2 L instead of L, to pay for its noise. Both steps contain r.
     """
 
-    steps: int | None = None
-    step: float | None = None
+    steps: Annotated[int | None, Whole(MOST_STEPS)] = None
+    step: Step = None
     potential: Potential | None = None
     name: Literal["dp_acc_md"] = "dp_acc_md"
-
-    def __post_init__(self) -> None:
-        check_count("dp_acc_md: steps", self.steps, MOST_STEPS)
-        check_step("dp_acc_md: step", self.step)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "DpAccMdRun":
         """Return the run, with every open setting chosen from public facts.

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal, assert_never, get_args
+from typing import Annotated, ClassVar, Literal, assert_never, get_args
 
 import numpy as np
 
@@ -14,12 +14,13 @@ from solvers.domains import Free
 from solvers.errors import Unsuitable
 from solvers.hidden_steps import contraction, step_bound
 from solvers.methods.average import Average
-from solvers.methods.checks import check_count, check_loss, check_smooth, check_step
+from solvers.methods.checks import check_loss, check_smooth
 from solvers.methods.defaults.descent import accelerated_step, accelerated_steps, descent_time
 from solvers.methods.run import Bounds, FullBatchRun, Start, Strict
 from solvers.oracles import FullBatch
 from solvers.potentials.half_squared_l2 import directions
 from solvers.problem import Problem, Vector
+from solvers.ranges import Step, Whole
 from solvers.regularizers import L2
 
 MOST_STEPS = 100_000
@@ -76,14 +77,13 @@ class DpGd(Strict):
     constant.
     """
 
-    steps: int | None = None
-    step: float | None = None
+    steps: Annotated[int | None, Whole(MOST_STEPS)] = None
+    step: Step = None
     release: Release | None = None
     name: Literal["dp_gd"] = "dp_gd"
 
-    def __post_init__(self) -> None:
-        check_count("dp_gd: steps", self.steps, MOST_STEPS)
-        check_step("dp_gd: step", self.step)
+    def check_own(self) -> None:
+        """Raise `Unsuitable` if the released point is unknown, or there is no step to choose from."""
         if self.release not in (None, *get_args(Release)):
             raise Unsuitable("dp_gd: release must be average, last or random")
         if self.release == "random" and self.steps == 1:

@@ -2,13 +2,14 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, Literal
 
 from accounting.privacy import Privacy
 from solvers.methods.average import Average
 from solvers.methods.oracle.variance_reduced import MOST_STEPS, VarianceReduced, VarianceReducedRun
 from solvers.oracles import Sampled
 from solvers.problem import Problem, Vector
+from solvers.ranges import Whole
 
 _MOST_DEFAULT_EPOCHS = 5
 
@@ -37,8 +38,8 @@ class DpSvrgPp(VarianceReduced):
     2 m (2^T - 1) steps, where the paper's Theorem 4.3 counts 2^T m, about half of them.
     """
 
+    epochs: Annotated[int | None, Whole(30)] = None
     name: Literal["dp_svrg_pp"] = "dp_svrg_pp"
-    most_epochs: ClassVar[int] = 30
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "DpSvrgPpRun":
         """Return the run; see `VarianceReduced.resolved`."""

@@ -2,19 +2,19 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from accounting.mechanisms import PoissonGaussian
 from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.bounds import sampled_bound
 from solvers.methods.average import Average
-from solvers.methods.checks import check_count, check_step
 from solvers.methods.defaults import batches
 from solvers.methods.defaults.descent import answers_std, distance
 from solvers.methods.run import Bounds, SampledRun, Strict
 from solvers.oracles import Sampled
 from solvers.problem import Problem, Vector
+from solvers.ranges import Batch, Step, Whole
 
 MOST_STEPS = 1_000_000
 _MOST_NON_SMOOTH_STEPS = 10_000
@@ -45,15 +45,10 @@ class NoisySgd(Strict):
     clipped at its proven bound.
     """
 
-    steps: int | None = None
-    batch: int | None = None
-    step: float | None = None
+    steps: Annotated[int | None, Whole(MOST_STEPS)] = None
+    batch: Batch = None
+    step: Step = None
     name: Literal["noisy_sgd"] = "noisy_sgd"
-
-    def __post_init__(self) -> None:
-        check_count("noisy_sgd: steps", self.steps, MOST_STEPS)
-        check_count("noisy_sgd: batch", self.batch, 10**10)
-        check_step("noisy_sgd: step", self.step)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "NoisySgdRun":
         """Return the run, with every open setting chosen from public facts.

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Literal, final
+from typing import Annotated, ClassVar, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +12,13 @@ from accounting.mechanisms import Gaussian, PoissonGaussian, SvrgStep
 from accounting.plan import Query
 from accounting.privacy import Privacy
 from solvers.bounds import gradient_bound, printed_bound, sampled_bound
-from solvers.methods.checks import check_count, check_forms, check_loss, check_step
+from solvers.methods.checks import check_forms, check_loss
 from solvers.methods.defaults import batches
 from solvers.methods.defaults.batches import SNAPSHOT_SHARE, Form, barzilai_borwein, longest_step
 from solvers.methods.run import Bounds, SampledRun, Start, Strict
 from solvers.oracles import Sampled
 from solvers.problem import Problem, Vector
+from solvers.ranges import Batch, Step, Whole
 
 StepRule = Literal["fixed", "barzilai_borwein"]
 MOST_STEPS = 1_000_000
@@ -34,20 +35,16 @@ _SHORTEST = 0.25  # a Barzilai-Borwein step is at least this share of the planne
 class VarianceReduced(Strict, ABC):
     """Settings that both methods have."""
 
-    epochs: int | None = None
-    inner_steps: int | None = None
-    batch: int | None = None
-    step: float | None = None
+    epochs: Annotated[int | None, Whole(MOST_STEPS)] = None
+    inner_steps: Annotated[int | None, Whole(MOST_STEPS)] = None
+    batch: Batch = None
+    step: Step = None
     form: Form | None = None
     step_rule: StepRule = "fixed"
 
-    most_epochs: ClassVar[int] = MOST_STEPS
-
-    def __post_init__(self) -> None:
-        check_count(f"{self.name}: epochs", self.epochs, self.most_epochs)
-        check_count(f"{self.name}: inner_steps", self.inner_steps, MOST_STEPS)
-        check_count(f"{self.name}: batch", self.batch, 10**10)
-        check_step(f"{self.name}: step", self.step)
+    @final
+    def check_own(self) -> None:
+        """Raise `Unsuitable` unless form and step rule are known and compatible."""
         check_forms(self.name, self.form, self.step_rule)
 
     @abstractmethod

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from accounting.privacy import Privacy, sensitivity_factor
 from solvers.domains import Free
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Softmax, Squared
-from solvers.methods.checks import check_count, check_delta
+from solvers.methods.checks import check_delta
 from solvers.methods.defaults.adaptive_gd import CLASSES, NUMBERS, SETTINGS, SHARES, ridge, steps_at
 from solvers.methods.defaults.descent import budget_mu
 from solvers.methods.path import L1Weight, Path, reallocated, scaled
@@ -20,8 +20,10 @@ from solvers.methods.run import Bounds, StandardisedRun, Strict
 from solvers.oracles import Standardised
 from solvers.preparation import moments
 from solvers.problem import Problem, Vector
+from solvers.ranges import Real, Whole
 
 MOST_STEPS = 10_000
+_SLOPE_LIMITS, _RESIDUAL_LIMITS = Real(1e-6, 1), Real(1, SETTINGS.most_residual_limit)
 _LARGEST_TARGET_DISTANCE = 2.0  # targets lie in [-1, 1]
 
 
@@ -60,14 +62,11 @@ class AdaptiveGd(Strict):
     Reference: docs/spec 17, 18, 26.
     """
 
-    steps: int | None = None
-    slope_limit: float | None = None
-    residual_limit: float | None = None
+    steps: Annotated[int | None, Whole(MOST_STEPS)] = None
+    slope_limit: Annotated[float | None, _SLOPE_LIMITS] = None
+    residual_limit: Annotated[float | None, _RESIDUAL_LIMITS] = None
     name: Literal["adaptive_gd"] = "adaptive_gd"
     standardises: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        _check(self.steps, self.slope_limit, self.residual_limit)
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "AdaptiveGdRun":
         """Return the run, with every open setting chosen from public facts.
@@ -100,13 +99,10 @@ class AdaptiveGd(Strict):
 class AdaptiveGdRun(StandardisedRun):
     """Resolved settings of `AdaptiveGd`."""
 
-    steps: int
-    slope_limit: float
-    residual_limit: float = 1.0  # documents of earlier versions do not contain it
+    steps: Annotated[int, Whole(MOST_STEPS)]
+    slope_limit: Annotated[float, _SLOPE_LIMITS]
+    residual_limit: Annotated[float, _RESIDUAL_LIMITS] = 1.0  # documents of earlier versions do not contain it
     name: Literal["adaptive_gd"] = "adaptive_gd"
-
-    def __post_init__(self) -> None:
-        _check(self.steps, self.slope_limit, self.residual_limit)
 
     def queries(self, problem: Problem) -> tuple[Query, ...]:
         """Return T gradients, which get the remainder of mu^2, and the moments of columns and of a number target."""
@@ -209,11 +205,3 @@ class AdaptiveGdRun(StandardisedRun):
     def _class_limit(self, problem: Problem) -> float:
         """Return C for classes; a softmax slope has norm up to sqrt(2)."""
         return self.slope_limit * problem.loss.slope_bound
-
-
-def _check(steps: int | None, slope_limit: float | None, residual_limit: float | None) -> None:
-    check_count("adaptive_gd: steps", steps, MOST_STEPS)
-    if slope_limit is not None and not 1e-6 <= slope_limit <= 1:
-        raise Unsuitable("adaptive_gd: slope_limit must lie in [1e-6, 1]")
-    if residual_limit is not None and not 1 <= residual_limit <= SETTINGS.most_residual_limit:
-        raise Unsuitable(f"adaptive_gd: residual_limit must lie in [1, {SETTINGS.most_residual_limit:g}]")

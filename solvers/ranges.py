@@ -1,0 +1,56 @@
+"""Ranges of settings, stated in the type of a dataclass's field: `steps: Annotated[int, Whole(100)]`."""
+
+from dataclasses import dataclass, fields
+from typing import Annotated, Any
+
+from solvers.errors import Unsuitable
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """The integers from 1 to `largest`, as the range of a setting."""
+
+    largest: int
+
+    def check(self, value: Any, name: str) -> None:
+        """Raise `Unsuitable` unless the value is in the range."""
+        if type(value) is not int or not 1 <= value <= self.largest:
+            raise Unsuitable(f"{name} must be an integer in [1, {self.largest}]")
+
+
+@dataclass(frozen=True, slots=True)
+class Real:
+    """The numbers from `least` to `largest`, as the range of a setting.
+
+    Parameters
+    ----------
+    is_open : whether `least` itself is out of the range
+    or_zero : whether 0 is in the range as well
+    """
+
+    least: float
+    largest: float
+    is_open: bool = False
+    or_zero: bool = False
+
+    def check(self, value: Any, name: str) -> None:
+        """Raise `Unsuitable` unless the value is in the range."""
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        is_within = is_number and self.least <= value <= self.largest and not (self.is_open and value == self.least)
+        if not is_within and not (is_number and self.or_zero and value == 0):
+            also, bracket = "be 0 or " if self.or_zero else "", "(" if self.is_open else "["
+            raise Unsuitable(f"{name} must {also}lie in {bracket}{self.least:g}, {self.largest:g}]")
+
+
+Step = Annotated[float | None, Real(0, 1e15, is_open=True)]
+Batch = Annotated[int | None, Whole(10**10)]
+Ratio = Annotated[float | None, Real(1.1, 1000)]
+
+
+def check_ranges(settings: Any) -> None:
+    """Raise `Unsuitable` if a field of these settings is neither None nor in the range that its type states."""
+    for field in fields(settings):
+        value = getattr(settings, field.name)
+        for valid in getattr(field.type, "__metadata__", ()):
+            if isinstance(valid, Whole | Real) and value is not None:
+                valid.check(value, f"{settings.name}: {field.name}")
