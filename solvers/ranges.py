@@ -20,26 +20,26 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Real:
-    """The numbers from `least` to `largest`, as the range of a setting.
+    """The numbers from `lowest` to `highest`, as the range of a setting.
 
     Parameters
     ----------
-    is_open : whether `least` itself is out of the range
+    is_open : whether `lowest` itself is out of the range
     or_zero : whether 0 is in the range as well
     """
 
-    least: float
-    largest: float
+    lowest: float
+    highest: float
     is_open: bool = False
     or_zero: bool = False
 
     def check(self, value: Any, name: str) -> None:
         """Raise `Unsuitable` unless the value is in the range."""
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        is_within = is_number and self.least <= value <= self.largest and not (self.is_open and value == self.least)
+        is_within = is_number and self.lowest <= value <= self.highest and not (self.is_open and value == self.lowest)
         if not is_within and not (is_number and self.or_zero and value == 0):
             also, bracket = "be 0 or " if self.or_zero else "", "(" if self.is_open else "["
-            raise Unsuitable(f"{name} must {also}lie in {bracket}{self.least:g}, {self.largest:g}]")
+            raise Unsuitable(f"{name} must {also}lie in {bracket}{self.lowest:g}, {self.highest:g}]")
 
 
 Step = Annotated[float | None, Real(0, 1e15, is_open=True)]

@@ -200,14 +200,11 @@ def step(state: LedgerState | None, event: events.LedgerEvent) -> LedgerState:
 
 
 def _charge(state: LedgerState, cost: Cost, guarantee: Privacy) -> LedgerState:
-    budget = state.filter.privacy
-    if not _consistent(state.filter, state.filter.vector(cost), 1):
-        raise LedgerInvalid("a charge must be at least one unit of each threshold, and at most the slack of one job")
+    spent, budget = _added(state, cost), state.filter.privacy
     fits = state.fits(cost)
     is_within_budget = guarantee.epsilon <= budget.epsilon and guarantee.delta <= budget.delta
     if not fits and (state.is_charged or not is_within_budget):
         raise BudgetExhausted("the remaining budget does not admit this charge")
-    spent = tuple(a + b for a, b in zip(state.spent, cost, strict=True))
     return replace(state, spent=spent, charges=state.charges + 1, whole=not fits)
 
 
@@ -216,16 +213,21 @@ def _charge_external(state: LedgerState, cost: Cost, exceeds: bool) -> LedgerSta
 
     A charge that does not fit is added as well, if it states so, and freezes the ledger.
     """
-    if not _consistent(state.filter, state.filter.vector(cost), 1):
-        raise LedgerInvalid("a charge must be at least one unit of each threshold, and at most the slack of one job")
+    spent = _added(state, cost)
     fits = state.fits(cost)
     if not fits and not exceeds:
         raise BudgetExhausted("the remaining budget does not admit this charge")
     if fits and exceeds:
         raise LedgerInvalid("exceeds: this charge is within the budget")
-    spent = state.filter.vector(tuple(a + b for a, b in zip(state.spent, cost, strict=True)))
     frozen = state.frozen or exceeds
-    return replace(state, spent=spent, charges=state.charges + 1, whole=False, frozen=frozen)
+    return replace(state, spent=state.filter.vector(spent), charges=state.charges + 1, whole=False, frozen=frozen)
+
+
+def _added(state: LedgerState, cost: Cost) -> Cost:
+    """Return the sum of the live charges and one more; `LedgerInvalid` if no job has such a charge."""
+    if not _consistent(state.filter, state.filter.vector(cost), 1):
+        raise LedgerInvalid("a charge must be at least one unit of each threshold, and at most the slack of one job")
+    return tuple(a + b for a, b in zip(state.spent, cost, strict=True))
 
 
 def _promise(state: LedgerState, rule: Filter) -> LedgerState:
