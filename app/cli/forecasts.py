@@ -44,7 +44,7 @@ def forecast(
     records: Annotated[int | None, typer.Option(help="With --spec: number of records.")] = None,
     sample: Annotated[Path | None, file_option("With --spec: public file with similar rows.")] = None,
 ) -> Output:
-    """Estimate the accuracy to expect at each epsilon.
+    """Estimate what the noise of each epsilon costs in accuracy.
 
     The method is run many times on synthetic rows, with the noise that a job would have. No data is read and nothing
     is charged. The declaration does not state how strongly the target depends on the other columns, so try several

@@ -56,7 +56,7 @@ COMMANDS: Final[Sequence[Command]] = (
     Command("dataset sample set", "samples.attach", "Attach a public file of rows", "sample set"),
     Command("dataset sample show", "samples.show", "Show the attached public file", "sample show"),
     Command("dataset sample delete", "samples.delete", "Remove the attached public file", "sample delete"),
-    Command("forecast", "forecasts.forecast", "Estimate the accuracy to expect at each epsilon"),
+    Command("forecast", "forecasts.forecast", "Estimate what the noise of each epsilon costs in accuracy"),
     Command("quote", "jobs.quote", "Show the price of a job and charge nothing"),
     Command("submit", "jobs.submit", "Charge the budget and train a private model"),
     Command("tune", "tunings.tune", "Train several candidates at one price and keep the best"),

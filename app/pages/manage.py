@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from fastapi import Query, Response
 
 from app.http.errors import ApiError
+from app.pages import words
 from app.pages.forms import document, read_number
 from app.pages.frame import STEWARDS_ONLY, Visit, Visiting, page_router
 from purse.wire.base import Identifier
@@ -19,6 +20,7 @@ _EVENTS = {
     "PoissonSampledDpEvent": "Gaussian noise on random batches (DP-SGD)",
     "EpsilonDeltaDpEvent": "any mechanism with pure epsilon",
 }
+_DIGITS = 15  # of a budget in its form
 _CHANGES = {
     "renamed": "The dataset was renamed.",
     "frozen": "The dataset is frozen.",
@@ -158,7 +160,7 @@ async def _page(
     with suppress(ApiError):  # there is no public sample
         sample = await visit.api.get(f"{path}/sample")
     dataset = await visit.api.get(path)
-    current = {f"budget.{name}": str(dataset["budget"][name]).removesuffix(".0") for name in ("epsilon", "delta")}
+    current = {f"budget.{name}": words.number(dataset["budget"][name], _DIGITS) for name in ("epsilon", "delta")}
     fields = visit.forms.fields("Amendment", current | (values or {}), {})
     is_charged = bool(dataset["budget"]["analysts"])
     fixed = ("budget.filter", "budget.slack") if is_charged else ()

@@ -107,8 +107,7 @@ Text = Annotated[str, Field(max_length=500)]
 class Condition(Wire):
     """A condition on a declared column, such as age >= 65. It is evaluated on each row's stored value alone."""
 
-    column: Name
-    """A declared column."""
+    column: Annotated[Name, Field(description="A declared column.")]
     op: Literal["==", "!=", "<", "<=", ">", ">=", "in"]
     """How the column is compared with the value. A category can only be equal, not equal, or `in` a list."""
     value: float | Text | Annotated[list[float | Text], Field(min_length=1, max_length=MAX_VALUES)]
