@@ -22,6 +22,7 @@ def test_a_model_tells_intervals_where_there_is_a_law_and_only_there(method: str
     if model.intervals is not None:
         assert len(model.intervals.half_widths) == size - 1
         assert model.intervals.intercept == pytest.approx(1.96 * found.planned.noise_stds[0], rel=0.1)
+        assert isinstance(model.intervals.intercept, float)
         low, high = 0.25 - model.intervals.intercept, 0.25 + model.intervals.intercept
         (intercept,) = [line for line in model.summary().splitlines() if line.startswith("intercept")]
         assert f"0.25 [{low:.4g}, {high:.4g}]" in intercept

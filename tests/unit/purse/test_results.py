@@ -7,7 +7,7 @@ import pytest
 from purse import Model, layouts
 from purse.extras import NotInstalled
 from purse.results import BudgetReport, Evaluation, Forecast, Statistic
-from purse.tables import Estimate, Span, Table, Tabular
+from purse.tables import Cell, Estimate, Span, Table, Tabular
 from tests.support.models import AGE, PRIVACY, model_document
 
 SEX = {"name": "sex", "type": "category", "categories": ["f", "<m>"]}
@@ -53,7 +53,7 @@ COUNTS = {
     "noise_std": 1.0,
     "within": 2.0,
 }
-MEANS = {
+MEANS: dict[str, Any] = {
     "name": "means",
     "numbers": [{"column": "age", "mean": INTERVAL}],
     "categories": [{"column": SEX, "shares": [INTERVAL] * 3}],
@@ -183,7 +183,7 @@ def test_a_cross_table_is_drawn_and_framed_by_its_cells() -> None:
 
 
 def test_a_terminal_shows_bars_up_to_the_ends_of_the_intervals() -> None:
-    rows = [("a", Estimate(2.0, 1.0, 4.0)), ("b", Estimate(-2.0, -4.0, 1.0)), ("c", 0)]
+    rows: list[tuple[Cell, ...]] = [("a", Estimate(2.0, 1.0, 4.0)), ("b", Estimate(-2.0, -4.0, 1.0)), ("c", 0)]
     lines = Table(("", "x"), rows, "Caption", "Note.", "bars").to_text().splitlines()
     bars = [line.split()[-1] for line in lines[2:4]]
     assert [[bar.count(shade) for shade in "█▓░"] for bar in bars] == [[10, 10, 20], [0, 20, 20]]
