@@ -113,7 +113,7 @@ def few_slots_delta(form: str, relation: str, slots: int, q: float, c: float, ep
     """delta; under zero_out of the independent form only."""
     gamma = math.exp(epsilon)
     if relation == "zero_out":
-        kappa = (1 - 1 / gamma) / q - 1
+        kappa = ((1 - q) - 1 / gamma) / q
         forward = q * excess(single(c, False), slots, 1 + (gamma - 1) / q)
         return max(forward, gamma * q * excess(single(c, True), slots, kappa)) if kappa < 0 else forward
     law = independent(c, gamma) if form == "independent" else ordered(c, gamma)

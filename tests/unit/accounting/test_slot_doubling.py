@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from fractions import Fraction
 from typing import cast
 
 import numpy as np
@@ -41,6 +42,53 @@ def test_the_bound_is_not_below_the_sum_over_all_outcomes(slots: int, kappa: flo
         for each in outcomes
     )
     assert wanted * (1 - 1e-15) <= slot_doubling.excess(LAW, slots, kappa)
+
+
+@pytest.mark.parametrize("largest", [0.1, 0.7, 2.7, 1 / 3])
+@pytest.mark.parametrize("slots", [2, 3, 6, 7, 13, 31])
+def test_rounding_of_sums_never_lowers_them_to_the_threshold(slots: int, largest: float) -> None:
+    """Only all largest values together exceed the threshold, by less than their sum may be rounded."""
+    law = SlotLaw(np.array([-largest, largest]), np.array([0.5, 0.5]), 0.0, 1.0)
+    for kappa in (math.nextafter(largest, 0.0), math.nextafter(math.nextafter(largest, 0.0), 0.0)):
+        wanted = float(Fraction(largest) - Fraction(kappa)) * 0.5**slots
+        assert 0 < wanted <= slot_doubling.excess(law, slots, kappa)
+
+
+def test_both_sums_and_the_threshold_are_moved_apart_by_their_rounding() -> None:
+    """A point, a sum of two and the threshold move by 2^-50 each, so this threshold counts as passed."""
+    law = SlotLaw(np.array([-1.0, 1.0]), np.array([0.5, 0.5]), 0.0, 1.0)
+    assert slot_doubling.excess(law, 2, 1 + 2.5 * 2.0**-50) > 0
+    assert slot_doubling.excess(law, 2, 1 + 4 * 2.0**-50) == 0
+
+
+@pytest.mark.parametrize("conditioning", [1.0, 2.0**12])
+@pytest.mark.parametrize("slots", [6, 13, 1000])
+def test_rounding_of_masses_is_granted(slots: int, conditioning: float) -> None:
+    """Far above the threshold the value is the mean less the threshold, which nothing else raises."""
+    law = SlotLaw(np.array([0.0, 1.0]), np.array([0.5, 0.5]), 0.0, conditioning)
+    granted = slots * (2.0**-32 + 2.0**-40 * conditioning)
+    assert slot_doubling.excess(law, slots, -1.0) == pytest.approx(1.5 * math.exp(granted), rel=granted / 100, abs=0.0)
+
+
+def test_the_part_above_all_points_is_added() -> None:
+    cut = SlotLaw(LAW.points, LAW.masses, 0.3, 1.0)
+    assert slot_doubling.excess(cut, 6, 0.5) >= slot_doubling.excess(LAW, 6, 0.5) + 0.3
+    assert slot_doubling.excess(cut, 6, 5.0) >= 0.3
+
+
+@pytest.mark.parametrize("top", [-0.3, 0.0, 0.7])
+def test_masses_move_to_the_knots_next_to_them_without_a_negative_mass(top: float) -> None:
+    places = slot_doubling._up_to(np.array([-1.1, -0.5, -0.4, 0.1, 0.6, 0.9]), np.array([top]))
+    points = np.append(np.linspace(-2.0, top, 40), top)
+    for point in points:
+        moved = slot_doubling._moved(np.array([point]), np.array([0.25]), places)
+        held = np.flatnonzero(moved)
+        assert (moved >= 0).all()
+        assert held[-1] - held[0] <= 1
+        assert places[held[0]] <= max(point, places[0]) + 1e-14
+        assert max(point, places[0]) <= places[held[-1]]
+        assert moved.sum() == pytest.approx(0.25, rel=1e-12)
+        assert moved @ places == pytest.approx(0.25 * max(point, places[0]), rel=1e-12, abs=1e-14)
 
 
 @pytest.mark.parametrize(
