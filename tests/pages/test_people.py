@@ -426,7 +426,7 @@ def test_a_job_is_asked_for_by_keyboard_alone_and_its_end_is_told(visitor: Visit
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile("/pages/jobs/job_"))
     expect(page.get_by_role("status")).to_contain_text("Completed")
-    expect(page.get_by_role("region", name="Coefficients")).to_contain_text("sex = f")
+    expect(page.get_by_role("region", name="Coefficients")).to_contain_text("intercept")
     expect(page.get_by_text("epsilon 0.7 at delta")).to_be_visible()
     page.locator("summary", has_text="For one row").click()
     page.get_by_label("age", exact=True).fill("old")
