@@ -31,18 +31,18 @@ def formula(text: str) -> dict[str, Any]:
         parsed = DefaultFormulaParser().get_terms(text)
     except (FormulaicError, SyntaxError):
         raise ValueError('the formula cannot be parsed. Write it as "target ~ age + ward * sex"') from None
-    left, right = (list(parsed.lhs), parsed.rhs) if hasattr(parsed, "rhs") else ([], parsed.root)
-    if isinstance(right, tuple):
+    target_terms, column_terms = (list(parsed.lhs), parsed.rhs) if hasattr(parsed, "rhs") else ([], parsed.root)
+    if isinstance(column_terms, tuple):
         raise ValueError("the formula has several parts, and a model has one. Leave out |")
-    terms = [[*term.factors] for term in right]
+    terms = [[*term.factors] for term in column_terms]
     if not any(_is_constant(term) for term in terms):
         raise ValueError("the formula leaves out the intercept, and every model has one. Leave out 0 and - 1")
     read = [{"factors": [_factor(factor) for factor in term]} for term in terms if not _is_constant(term)]
     request: dict[str, Any] = {"terms": read} if read else {"features": []}
-    if not left:
+    if not target_terms:
         return request
-    target = [factor for term in left for factor in term.factors]
-    if len(left) != 1 or len(target) != 1 or target[0].eval_method.name != "LOOKUP":
+    target = [factor for term in target_terms for factor in term.factors]
+    if len(target_terms) != 1 or len(target) != 1 or target[0].eval_method.name != "LOOKUP":
         raise ValueError("the formula must have one column on the left side of ~, because it is the target")
     return {"target": target[0].expr} | request
 

@@ -35,17 +35,17 @@ class _Knots:
 
     Parameters
     ----------
-    one : of one slot, ascending
+    slot_knots : of one slot, ascending
     middle, deviation : of one slot without jumps
     """
 
-    one: Vector
+    slot_knots: Vector
     middle: float
     deviation: float
 
     def of(self, slots: int) -> Vector:
         """Return the knots of one slot times the number of slots, and more around the sum without jumps."""
-        scaled, middle = slots * self.one, slots * self.middle
+        scaled, middle = slots * self.slot_knots, slots * self.middle
         reach = _USUAL_DEVIATIONS * self.deviation * math.sqrt(slots)
         usual = np.linspace(middle - reach, middle + reach, _USUAL_KNOTS)
         return np.unique(np.concatenate([scaled, np.maximum(usual, scaled[0])]))
@@ -67,20 +67,20 @@ def _expectation(law: SlotLaw, slots: int, kappa: float, middle: float, deviatio
     x, first = law.points, int(np.searchsorted(law.points, 0.0)) % 2  # every second point is a knot, 0 among them
     knots = _Knots(np.unique(np.append(x[first::2], x[[0, -1]])), middle, deviation)
     places = _up_to(knots.of(1), x[-1:])
-    one = _Sum(1, places, _moved(x, law.masses, places))
-    half = _doubled(slots // 2, one, knots)
-    a, b = (_added(half, half, knots), one) if slots % 2 else (half, half)
+    slot = _Sum(1, places, _moved(x, law.masses, places))
+    half = _doubled(slots // 2, slot, knots)
+    a, b = (_added(half, half, knots), slot) if slots % 2 else (half, half)
     goal = slots * kappa - abs(slots * kappa) * SUM_ROUNDING
     return float(a.masses @ np.maximum(_raised(np.add.outer(a.points, b.points)) - goal, 0.0) @ b.masses)
 
 
-def _doubled(slots: int, one: _Sum, knots: _Knots) -> _Sum:
+def _doubled(slots: int, slot: _Sum, knots: _Knots) -> _Sum:
     """Return the law of a sum of slots, by doubling the law of half as many and adding one slot if needed."""
     if slots == 1:
-        return one
-    half = _doubled(slots // 2, one, knots)
+        return slot
+    half = _doubled(slots // 2, slot, knots)
     even = _added(half, half, knots)
-    return _added(even, one, knots) if slots % 2 else even
+    return _added(even, slot, knots) if slots % 2 else even
 
 
 def _added(a: _Sum, b: _Sum, knots: _Knots) -> _Sum:

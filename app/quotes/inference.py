@@ -7,6 +7,7 @@ from app.http.errors import ApiError, invalid_field
 from app.sources.design import Design
 from app.wire import JobRequest
 from purse.solved_tables import refusal
+from purse.table1 import OTHER_LEVEL
 from purse.wire.columns import CategoryColumn
 from purse.wire.forecasts import EPSILONS
 from purse.wire.inference import ExpectedAt, ExpectedTable
@@ -17,7 +18,6 @@ from solvers.problem import Problem
 from solvers.regularizers import L2, NoRegularizer
 from solvers.selection import Auto
 
-OTHER = "(other)"
 _WIDE_SIGNAL = 2.3  # times the least signal, below which intervals are much wider than without privacy
 
 
@@ -61,7 +61,7 @@ def _references(named: Mapping[str, str], design: Design) -> tuple[int, ...]:
         )
     indices = []
     for category in categories:
-        levels = [*category.categories, OTHER]
+        levels = [*category.categories, OTHER_LEVEL]
         level = named.get(category.name, levels[0])
         if level not in levels:
             raise invalid_field(f"body.reference.{category.name}", "must be one of the column's categories, or (other)")
@@ -73,9 +73,9 @@ def expected(run: RegressionTableRun, problem: Problem, delta: float) -> Expecte
     """Return what a quote expects of a table, also at other epsilons; delta is that of the request."""
     budget = Budget.of(problem, run.mu)
     count = budget.parameters
-    others = [_expected_at(epsilon, Budget.of(problem, gauss_mu(epsilon, delta))) for epsilon in EPSILONS]
+    at_epsilons = [_expected_at(epsilon, Budget.of(problem, gauss_mu(epsilon, delta))) for epsilon in EPSILONS]
     return ExpectedTable(
-        coefficients=count, width_ratio=budget.width_ratio, resolved=budget.resolved_share * count, at=others
+        coefficients=count, width_ratio=budget.width_ratio, resolved=budget.resolved_share * count, at=at_epsilons
     )
 
 

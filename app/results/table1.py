@@ -160,8 +160,8 @@ def _comparisons(
             name, groups = column.name, (a, b)
             if isinstance(column, CategoryColumn):
                 pairs = zip(*(_shares(each, place, precision) or () for each in (first, second)), strict=True)
-                for category, (one, other) in zip((*column.categories, OTHER_LEVEL), pairs, strict=True):
-                    difference = (other - one).measured(-1.0, 1.0)
+                for category, (first_share, second_share) in zip((*column.categories, OTHER_LEVEL), pairs, strict=True):
+                    difference = (second_share - first_share).measured(-1.0, 1.0)
                     yield Comparison(groups=groups, column=name, category=category, difference=difference)
                 continue
             means = [_mean(each, numbers.index(place), precision) for each in (first, second)]
