@@ -1,11 +1,13 @@
 """Rates: every route refuses who asks too often, and nobody else."""
 
+import math
 from collections.abc import Iterator
 
 import httpx
 import pytest
 from fastapi.testclient import TestClient
 
+from app.http import work
 from app.http.rates import UNLIMITED
 from tests.service.conftest import MakeService
 from tests.support.access import EVERY, PROTECTED, PUBLIC, example_path
@@ -19,6 +21,12 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def clock() -> HeldClock:
     return HeldClock()
+
+
+@pytest.fixture(autouse=True)
+def _cheap_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each request cost one, however long the machine takes for it; tests/unit/app/test_work.py has the costs."""
+    monkeypatch.setattr(work, "SECONDS_EACH", math.inf)
 
 
 @pytest.fixture
