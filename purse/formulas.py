@@ -2,6 +2,7 @@
 
 import ast
 import re
+import sys
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -56,22 +57,21 @@ def _factor(factor: Any) -> dict[str, Any]:
     text = str(factor.expr)
     if factor.eval_method.name == "LOOKUP":
         return {"column": text}
-    quoted = _QUOTED.findall(text)
-    names = iter(range(len(quoted)))
-    call = ast.parse(_QUOTED.sub(lambda _: f"quoted_{next(names)}", text), mode="eval").body
+    quoted = {f"quoted_{index}": name for index, name in enumerate(_QUOTED.findall(text))}
+    placeholders = iter(quoted)
+    call = ast.parse(_QUOTED.sub(lambda _: next(placeholders), text), mode="eval").body
 
     def column(node: ast.expr) -> dict[str, Any]:
         if not isinstance(node, ast.Name):
             raise _refused(text)
-        at = node.id.removeprefix("quoted_")
-        return {"column": quoted[int(at)] if at != node.id and at.isdigit() else node.id}
+        return {"column": quoted.get(node.id, node.id)}
 
     match call:
         case ast.Call(func=ast.Name(id="I"), args=[value], keywords=[]):
-            return _power(value, column)
+            return _power(value, column, text)
         case ast.Call(func=ast.Name(id=name), args=[value], keywords=options) if name in _OPTIONS:
-            if all(option.arg in _OPTIONS[name] for option in options) and (name == "C" or options):
-                settings = {str(option.arg): _constant(option.value, text) for option in options}
+            settings = {str(option.arg): _constant(option.value, text) for option in options}
+            if settings.keys() <= {*_OPTIONS[name]} and (name == "C" or isinstance(settings.get("knots"), list)):
                 return column(value) | settings | _merged(settings.get("merge"), text)
     raise _refused(text)
 
@@ -85,9 +85,9 @@ def _merged(levels: Any, text: str) -> dict[str, Any]:
     return {"merge": [{"level": level, "categories": categories} for level, categories in levels.items()]}
 
 
-def _power(node: ast.expr, column: Callable[[ast.expr], dict[str, Any]]) -> dict[str, Any]:
+def _power(node: ast.expr, column: Callable[[ast.expr], dict[str, Any]], text: str) -> dict[str, Any]:
     """Return the fields of ((column - center) / scale) ** power, of which each part may be missing."""
-    text, settings = ast.unparse(node), dict[str, Any]()
+    settings: dict[str, Any] = {}
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
         settings["power"], node = _number(node.right, text), node.left
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
@@ -99,17 +99,26 @@ def _power(node: ast.expr, column: Callable[[ast.expr], dict[str, Any]]) -> dict
 
 
 def _constant(node: ast.expr, text: str) -> Any:
+    """Return the value of a literal, in which every number is finite."""
     try:
-        return ast.literal_eval(node)
-    except ValueError:
+        value = ast.literal_eval(node)
+    except (ValueError, TypeError):
         raise _refused(text) from None
+    numbers = filter(_is_number, value if isinstance(value, list) else [value])
+    if not all(abs(number) <= sys.float_info.max for number in numbers):
+        raise ValueError(f"the formula must have finite numbers only. Correct {text}")
+    return value
 
 
 def _number(node: ast.expr, text: str) -> float:
-    value = _constant(node, text)
-    if not isinstance(value, int | float) or isinstance(value, bool):
+    value: float = _constant(node, text)
+    if not _is_number(value):
         raise _refused(text)
     return value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _refused(text: str) -> ValueError:
