@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -37,11 +38,13 @@ def condition(text: str) -> dict[str, Any]:
 
 
 def _value(text: str) -> float | str:
+    """Return a finite number as a number, and any other text as it is, without double quotes."""
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
-    return value if isinstance(value, int | float | str) and not isinstance(value, bool) else text
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if isinstance(value, str) or (is_number and abs(value) <= sys.float_info.max) else text
 
 
 def tables(result: Table1Result, dates: Dates) -> Iterator[Table]:

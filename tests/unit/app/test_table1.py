@@ -324,7 +324,11 @@ def test_people_read_a_column_for_each_group_and_a_row_for_each_fact() -> None:
         ("ward in a, b", ("ward", "in", ["a", "b"])),
         ('ward == "1"', ("ward", "==", "1")),
         ("sex != not known", ("sex", "!=", "not known")),
+        ("ward in NaN, -Infinity, 1e999", ("ward", "in", ["NaN", "-Infinity", "1e999"])),
+        (f"ward == {10**400}", ("ward", "==", str(10**400))),
+        (f"ward == {'[' * 10**5}", ("ward", "==", "[" * 10**5)),
     ],
+    ids=[str(index) for index in range(8)],
 )
 def test_a_condition_is_read_from_text(text: str, read: tuple[str, str, Any]) -> None:
     assert tuple(condition(text).values()) == read
