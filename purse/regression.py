@@ -43,7 +43,7 @@ class Regression(Tabular):
     ----------
     rows : all coefficients
     covariance : of the resolved rows
-    facts : what the table refers to
+    facts : the quantities to which the table refers
     heading : facts that the summary shows first, by name
     is_logistic : whether estimates are log-odds
     """
@@ -118,12 +118,16 @@ class Regression(Tabular):
 
         Raises
         ------
+        ValueError
+            if alpha is not between 0 and 1.
         NotInstalled
             at another confidence, without `privy-purse[solvers]`.
         """
         if alpha is None or math.isclose(alpha, 1 - self._facts.level):
             ends = self._values("lower"), self._values("upper")
             return {term: (lower, ends[1][term]) for term, lower in ends[0].items()}
+        if not 0.0 < alpha < 1.0:
+            raise ValueError("alpha must be between 0 and 1")
         intervals = {}
         for row in self._resolved:
             estimate, error, degrees = _numbers(row)
@@ -145,10 +149,12 @@ class Regression(Tabular):
         Raises
         ------
         ValueError
-            if a term is not known or not resolved, or all weights are 0.
+            if a term is not known or not resolved, or weights are not finite, or all are 0.
         NotInstalled
             without `privy-purse[solvers]`.
         """
+        if not all(map(math.isfinite, weights.values())):
+            raise ValueError("weights must be finite numbers")
         references = {f"{row.column} = {row.reference}" for row in self.rows if row.reference is not None}
         terms = [row.term for row in self._resolved]
         for term in weights:

@@ -96,9 +96,19 @@ def test_a_contrast_uses_the_covariance_and_knows_references() -> None:
     assert found.std_error == pytest.approx(math.sqrt(0.04 + 0.0625 - 2 * 0.5 * 0.2 * 0.25))
     assert found.upper - found.lower == pytest.approx(2 * 1.95996 * found.std_error, rel=1e-4)
     assert model().contrast({"ward = south": 2, "ward = north": -2}).estimate == -1.0
-    for weights in ({"ward = (other)": 1.0}, {"ward = west": 1.0}, {"ward = north": 1.0}, {}):
+    wrong: list[dict[str, float]] = [
+        {"ward = (other)": 1.0}, {"ward = west": 1.0}, {"ward = north": 1.0}, {}, {"ward = south": math.nan},
+        {"ward = south": 1.0, "ward = north": math.inf},
+    ]  # fmt: skip
+    for weights in wrong:
         with pytest.raises(ValueError, match=r"ward|weights"):
             model().contrast(weights)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0, -0.1, math.nan])
+def test_a_confidence_outside_0_and_1_is_refused(alpha: float) -> None:
+    with pytest.raises(ValueError, match="alpha"):
+        model().regression.conf_int(alpha)
 
 
 def test_a_table_without_a_resolved_term_is_shown_and_predicts_nothing() -> None:
