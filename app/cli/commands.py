@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from app.calculation.calculators import Begun
 
 EVERY: Final = "*"
-_LOCATION = re.compile(r"\b(?:body|query)(?:\.privacy)?(?:\.|: )")  # before a field, which has the option's name
+_LOCATION = re.compile(r"\b(?:body|query)(?:\.privacy)?(?:\.(?=\w)|: )")  # before a field, which has the option's name
 _ADVICE = {
     "unauthenticated": "Set PURSE_TOKEN to your token. "
     "A steward creates one: `purse token create NAME --role analyst`.",

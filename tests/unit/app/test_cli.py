@@ -22,7 +22,7 @@ import typer
 
 from app.calculation import calculators
 from app.cli import main
-from app.cli.commands import EVERY, program
+from app.cli.commands import EVERY, fail, program
 from app.cli.table import COMMANDS, SECTIONS, SUMMARIES, Command
 from purse import Client
 from tests.support import cli
@@ -477,6 +477,22 @@ def test_a_refusal_is_one_line_with_its_code_and_what_remains(run: Run, name: st
     assert (problem["code"], problem["status"]) == ("budget_exhausted", 409)
     assert problem["remaining"]["epsilon"] > 0
     assert _document(run("budget", name, "--json"))["jobs"] == 0
+
+
+@pytest.mark.parametrize(
+    ("detail", "printed"),
+    [
+        ("body.privacy.epsilon: must be a number", "epsilon: must be a number."),
+        ("body: must be an object", "must be an object."),
+        ("Unknown field `x` in the request body. Known fields: y.", None),
+    ],
+)
+def test_an_error_names_a_field_without_its_place_and_is_otherwise_unchanged(
+    detail: str, printed: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        fail(ValueError(detail), "purse quote")
+    assert capsys.readouterr().err.rstrip().endswith(printed or detail)
 
 
 @pytest.mark.slow
