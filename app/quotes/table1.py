@@ -1,13 +1,14 @@
 """Requests for Table 1, read into groups of records. Pure functions of public facts."""
 
-import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from pydantic import ValidationError
 
 from app.sources.design import Table, positions_of
 from app.wire import StatisticRequest
+from purse.coding import codes_of
 from purse.errors import DesignError
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.datasets import DatasetSpec
@@ -112,7 +113,4 @@ def _code(field: str, column: NumberColumn, value: float | str) -> float:
         limits = f"from {low:.15g} to {high:.15g}"
         reason = f"must be {expected} in the column's declared range, {limits}, because values are clamped to it"
         raise DesignError(f"{field}.value", reason)
-    if column.coding is None:
-        return ((number - column.lower) - (column.upper - number)) / (column.upper - column.lower)
-    origin, scale = column.coding
-    return math.copysign(min(abs(number - origin) / scale, 1.0), number - origin)
+    return float(codes_of(column, np.array([number]))[0])

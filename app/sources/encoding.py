@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from app.sources import dates
-from purse.coding import nearest
+from purse.coding import codes_of, default_code
 from purse.dates import part
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.files import PLAIN, DatePart, Dialect
@@ -58,21 +58,12 @@ class NumberEncoder:
 
     def code(self, x: Floats) -> Floats:
         """Return the code of each finite number."""
-        lower, upper, coding = self.column.lower, self.column.upper, self.column.coding
-        inside = np.clip(x, lower, upper)
-        if coding is None:
-            codes: Floats = ((inside - lower) - (upper - inside)) / (upper - lower)
-            return codes
-        return nearest(np.clip((inside - coding[0]) / coding[1], -1.0, 1.0))
+        return codes_of(self.column, x)
 
     @property
     def missing(self) -> float:
         """The code of the column's default, or of the middle of the range."""
-        column = self.column
-        if column.default is None and column.coding is None:
-            return 0.0
-        default = column.lower / 2 + column.upper / 2 if column.default is None else column.default
-        return float(self.code(np.array([default]))[0])
+        return default_code(self.column)
 
     def scale(self, x: Floats) -> Floats:
         """Return the code of each number; `missing` if it is not finite."""
