@@ -7,7 +7,7 @@ from typing import assert_never
 
 from purse import table1, text
 from purse.model import Model
-from purse.tables import Cell, Estimate, Span, Table, written
+from purse.tables import Cell, Dates, Estimate, Span, Table, as_estimate, written
 from purse.wire.columns import CategoryColumn
 from purse.wire.evaluations import (
     CalibrationBin,
@@ -31,11 +31,9 @@ from purse.wire.statistics import (
 )
 
 Release = Model | ReleasedStatistic | ReleasedEvaluation | DatasetProfile
-Dates = Mapping[str, str | None]
 MEASURES: Mapping[str, str] = MappingProxyType({"r2": "R^2"})  # names of scores that differ from their keys
 NO_DATES: Dates = MappingProxyType({})
 _STDS = 1.96  # of a 95 % interval
-_UNDECLARED = "(other)"
 
 
 def title(release: Release) -> str:
@@ -101,7 +99,7 @@ def _statistic(released: ReleasedStatistic, dates: Dates) -> Iterator[Table]:
                 numbers = [(each.column, _estimate(each.mean, dates.get(each.column))) for each in means.numbers]
                 yield Table(("column", "mean"), numbers, "Means")
             for each in means.categories:
-                shares = zip([*each.column.categories, _UNDECLARED], map(_estimate, each.shares), strict=True)
+                shares = zip(each.column.levels, map(_estimate, each.shares), strict=True)
                 yield Table(("category", "share"), list(shares), each.column.name, look="bars")
         case QuantilesResult() as quantiles:
             rows = [
@@ -116,7 +114,7 @@ def _statistic(released: ReleasedStatistic, dates: Dates) -> Iterator[Table]:
             correlations = [[_estimate(cell) for cell in row] for row in matrices.correlation]
             yield _grid("Correlation", names, names, correlations)
             pairs = (zip(*rows, strict=True) for rows in zip(matrices.covariance, matrices.noise_std, strict=True))
-            covariances = [[_around(value, _STDS * std) for value, std in row] for row in pairs]
+            covariances = [[as_estimate(value, _STDS * std) for value, std in row] for row in pairs]
             yield _grid("Covariance", names, names, covariances)
         case unknown:
             assert_never(unknown)
@@ -143,7 +141,7 @@ def _profile(profile: DatasetProfile) -> Iterator[Table]:
         yield Table(("number", "mean", "std", "median", "5 %", "95 %"), list(map(_summary, numbers)), "Numbers")
     for each in profile.columns:
         if isinstance(each.column, CategoryColumn):
-            rows = list(zip([*each.column.categories, _UNDECLARED], map(round, each.counts), strict=True))
+            rows = list(zip(each.column.levels, map(round, each.counts), strict=True))
             within = _STDS * each.counts_noise_std
             yield Table(("category", "rows"), rows, each.column.name, look="bars", within=within)
         else:
@@ -224,7 +222,7 @@ def _grid(
 
 def _labels(axis: Axis) -> list[Cell]:
     if isinstance(axis.column, CategoryColumn):
-        return [*axis.column.categories, _UNDECLARED]
+        return [*axis.column.levels]
     return _spans(axis.edges or (), axis.column.date)
 
 
@@ -234,10 +232,6 @@ def _spans(edges: Sequence[float], date: str | None = None) -> list[Cell]:
 
 def _estimate(interval: Interval | Measured, date: str | None = None) -> Estimate:
     return Estimate(interval.value, interval.low, interval.high, date)
-
-
-def _around(value: float, within: float) -> Estimate:
-    return Estimate(value, value - within, value + within)
 
 
 def _spread(spread: Spread | None) -> Estimate | None:

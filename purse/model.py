@@ -77,7 +77,7 @@ class Model(Tabular, models.Model):
         for column in self.features:
             own = [next(flags) for _ in range(width(column))]
             if isinstance(column, CategoryColumn) and any(own):
-                names = zip([*column.categories, "(other)"], own, strict=True)
+                names = zip(column.levels, own, strict=True)
                 result[column.name] = [name for name, is_unsupported in names if is_unsupported]
         return result
 
@@ -282,4 +282,4 @@ def inputs(column: Column) -> list[str]:
     """Return the terms of a column: its name, or "column = category" for each category and for "(other)"."""
     if isinstance(column, NumberColumn):
         return [column.name]
-    return [f"{column.name} = {category}" for category in [*column.categories, "(other)"]]
+    return [f"{column.name} = {category}" for category in column.levels]

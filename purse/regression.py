@@ -311,7 +311,7 @@ def _weights(features: Sequence[Column], encoded: NDArray[np.float64]) -> dict[s
             weights[column.name] = middle + half * encoded[:, start]
             start += 1
             continue
-        for category in (*column.categories, "(other)"):
+        for category in column.levels:
             weights[f"{column.name} = {category}"] = encoded[:, start]
             start += 1
     return weights

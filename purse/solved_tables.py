@@ -75,8 +75,12 @@ def published(features: Sequence[Column], target: Column | None, solved: Any, le
         joint_tests=[JointTest(column=features[f].name, p_value=p) for f, p in solved.joint_p_values.items()],
     )
     rows = [_row(features, row) for row in solved.rows]
-    fields = {"table": rows, "covariance": solved.covariance.tolist(), "inference": facts}
-    return fields | {"answers": _answers(solved.answers)}
+    return {
+        "table": rows,
+        "covariance": solved.covariance.tolist(),
+        "inference": facts,
+        "answers": _answers(solved.answers),
+    }
 
 
 def _answers(answers: Any) -> TableAnswers:
@@ -111,7 +115,7 @@ def _named(features: Sequence[Column], contrast: Any) -> dict[str, Any]:
     column = features[contrast.feature]
     if not isinstance(column, CategoryColumn):
         return {"term": column.name, "column": column.name, "category": None, "reference": None}
-    levels = _levels(column)
+    levels = column.levels
     return {
         "term": _terms(column)[contrast.level],
         "column": column.name,
@@ -124,8 +128,4 @@ def _terms(column: Column) -> list[str]:
     """Return the term of a number column, or one for each level of a category, of which one is the reference."""
     if not isinstance(column, CategoryColumn):
         return [column.name]
-    return [f"{column.name} = {level}" for level in _levels(column)]
-
-
-def _levels(column: CategoryColumn) -> list[str]:
-    return [*column.categories, "(other)"]
+    return [f"{column.name} = {level}" for level in column.levels]

@@ -6,16 +6,13 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from purse.tables import Cell, Estimate, Table
+from purse.tables import Cell, Dates, Estimate, Table, as_estimate
+from purse.wire.columns import OTHER_LEVEL
 from purse.wire.evaluations import Measured
 from purse.wire.profiles import Interval
 from purse.wire.statistics import Comparison, Group, GroupCategories, GroupNumber, Table1Result
 
-OTHER_LEVEL = "(other)"
-Dates = Mapping[str, str | None]
 _MEDIAN = 0.5  # its share
-
-
 _CONDITION = re.compile(r"\s*(?P<column>.+?)\s*(?P<op>==|!=|<=|>=|<|>|\bin\b)\s*(?P<value>[^=\s].*?)\s*")
 
 
@@ -55,7 +52,7 @@ def tables(result: Table1Result, dates: Dates) -> Iterator[Table]:
         "shares cover noise and sampling, all others noise alone. Each category has its share of the group; (other) "
         "holds values that are not declared."
     )
-    counts = (Estimate(each.count, *_around(each.count, result.within)) for each in result.groups)
+    counts = (as_estimate(each.count, result.within) for each in result.groups)
     described = _rows(result, result.groups, lambda each: _number(each, dates), lambda each: each.shares)
     yield Table(("", *names), [("rows", *counts), *described], title(result), note)
     if len(names) > 1:
@@ -110,7 +107,8 @@ def _rows(
             rows.append((label, *(own.get(fact) for own in facts)))
     for categories in zip(*(group.categories for group in groups), strict=True):
         shares = [of_category(each) for each in categories]
-        for index, level in enumerate(_levels(result, categories[0])):
+        [declared] = [column for column in result.categories if column.name == categories[0].column]
+        for index, level in enumerate(declared.levels):
             cells = (None if own is None else _estimate(own[index]) for own in shares)
             rows.append((f"{categories[0].column} = {level}", *cells))
     return rows
@@ -125,17 +123,8 @@ def _number(number: GroupNumber, dates: Dates) -> dict[str, Cell]:
     return facts if date else facts | {"sum": _estimate(number.sum)}
 
 
-def _levels(result: Table1Result, category: GroupCategories) -> list[str]:
-    [declared] = [column for column in result.categories if column.name == category.column]
-    return [*declared.categories, OTHER_LEVEL]
-
-
 def _estimate(ends: Measured | Interval | None, date: str | None = None) -> Estimate | None:
     return None if ends is None else Estimate(ends.value, ends.low, ends.high, date)
-
-
-def _around(value: float, within: float) -> tuple[float, float]:
-    return value - within, value + within
 
 
 def _text(value: float | str | list[float | str]) -> str:

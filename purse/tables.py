@@ -1,7 +1,7 @@
 """Released numbers as tables: text for a terminal, HTML for a notebook, a frame of pandas, cells for a page."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from html import escape
@@ -43,6 +43,8 @@ class Span:
 
 
 Cell = str | int | float | Estimate | Span | None
+Dates = Mapping[str, str | None]
+"""By column name, the part of a date that the numbers are, such as days; None for other columns."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from app.pages.frame import Visiting, page_router
 from purse.model import Model
 from purse.tables import dated
 from purse.wire.base import Identifier
-from purse.wire.columns import CategoryColumn, Column
+from purse.wire.columns import OTHER_LEVEL, CategoryColumn, Column
 from purse.wire.files import PLAIN, Dialect
 from purse.wire.problems import Violation
 
@@ -66,7 +66,7 @@ async def predict(visit: Visiting, job_id: Identifier) -> Response:
 
 def _feature(column: Column) -> Feature:
     if isinstance(column, CategoryColumn):
-        return Feature(column.name, "", (*column.categories, "(other)"))
+        return Feature(column.name, "", tuple(column.levels))
     default = (column.lower + column.upper) / 2 if column.default is None else column.default
     written = dated(default, column.date) or words.number(default)
     return Feature(column.name, f"{written} ({words.bounds(column.model_dump())})")
@@ -96,7 +96,7 @@ def _is_readable(column: Column, text: str) -> bool:
 
 
 def _category(column: Column, text: str) -> str:
-    return text if isinstance(column, CategoryColumn) and text in column.categories else "(other)"
+    return text if isinstance(column, CategoryColumn) and text in column.categories else OTHER_LEVEL
 
 
 def _named(model: Model, prediction: Any) -> dict[str, str]:

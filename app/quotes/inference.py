@@ -7,7 +7,6 @@ from app.http.errors import ApiError, invalid_field
 from app.sources.design import Design
 from app.wire import JobRequest
 from purse.solved_tables import refusal
-from purse.table1 import OTHER_LEVEL
 from purse.wire.columns import CategoryColumn
 from purse.wire.forecasts import EPSILONS
 from purse.wire.inference import ExpectedAt, ExpectedTable
@@ -61,7 +60,7 @@ def _references(named: Mapping[str, str], design: Design) -> tuple[int, ...]:
         )
     indices = []
     for category in categories:
-        levels = [*category.categories, OTHER_LEVEL]
+        levels = category.levels
         level = named.get(category.name, levels[0])
         if level not in levels:
             raise invalid_field(f"body.reference.{category.name}", "must be one of the column's categories, or (other)")
@@ -70,7 +69,7 @@ def _references(named: Mapping[str, str], design: Design) -> tuple[int, ...]:
 
 
 def expected(run: RegressionTableRun, problem: Problem, delta: float) -> ExpectedTable:
-    """Return what a quote expects of a table, also at other epsilons; delta is that of the request."""
+    """Return the expected table of a quote, also at other epsilons with the delta of the request."""
     budget = Budget.of(problem, run.mu)
     count = budget.parameters
     at_epsilons = [_expected_at(epsilon, Budget.of(problem, gauss_mu(epsilon, delta))) for epsilon in EPSILONS]

@@ -25,7 +25,6 @@ from app.results.intervals import (
 from app.sources.design import Table
 from app.sources.matrix import code_count
 from app.sources.spec import JobSpec
-from purse.table1 import OTHER_LEVEL
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.evaluations import Measured
 from purse.wire.jobs import IntervalWidth
@@ -160,7 +159,7 @@ def _comparisons(
             name, groups = column.name, (a, b)
             if isinstance(column, CategoryColumn):
                 pairs = zip(*(_shares(each, place, precision) or () for each in (first, second)), strict=True)
-                for category, (first_share, second_share) in zip((*column.categories, OTHER_LEVEL), pairs, strict=True):
+                for category, (first_share, second_share) in zip(column.levels, pairs, strict=True):
                     difference = (second_share - first_share).measured(-1.0, 1.0)
                     yield Comparison(groups=groups, column=name, category=category, difference=difference)
                 continue
@@ -304,7 +303,7 @@ def widths(spec: JobSpec, known: Mapping[str, ColumnProfile] = NO_PROFILE) -> Wi
     profile = known.get(by[0].name)
     if len(by) > 1 or table.where or profile is None or profile.column != by[0]:
         return interval_widths
-    for level, count in zip((*by[0].categories, "(other)"), profile.counts, strict=True):
+    for level, count in zip(by[0].levels, profile.counts, strict=True):
         for column in described:
             width = _width(column, precision, count, *_spread(column, known.get(column.name)))
             interval_widths.append(IntervalWidth.of(f"{_answer(column)} in {level}", column.name, width, "profile"))

@@ -11,6 +11,8 @@ from purse.wire.base import Name, Wire
 from purse.wire.files import DatePart
 
 MAX_CATEGORIES = 2**17
+OTHER_LEVEL = "(other)"
+"""Name of the level of values that are not declared."""
 _LARGEST = 1e150
 _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}(:[0-9]{2})?)?")
 _SECONDS = {"days": 86400, "seconds": 1}
@@ -181,6 +183,11 @@ class CategoryColumn(Wire):
     def of(self) -> str:
         """The column's name in the file."""
         return self.source or self.name
+
+    @property
+    def levels(self) -> list[str]:
+        """The categories, and last the level of values that are not declared."""
+        return [*self.categories, OTHER_LEVEL]
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
