@@ -101,13 +101,13 @@ def expand(declared: Sequence[Column], terms: Sequence[Term]) -> list[Feature]:
     present = {frozenset[str](), *products}
     _check_size(columns, terms)
     features: list[Feature] = []
-    room = MAX_CHARACTERS
+    characters_left = MAX_CHARACTERS
     for index, (term, own) in enumerate(zip(terms, products, strict=True)):
         is_compared = [own - {_key(factor)} in present for factor in term.factors]
-        own_features = _features(f"terms.{index}", columns, term, is_compared, room)
+        own_features = _features(f"terms.{index}", columns, term, is_compared, characters_left)
         features += own_features
         if not _is_column(term):
-            room -= sum(map(_characters, own_features))
+            characters_left -= sum(map(_characters, own_features))
         if sum(isinstance(feature.column, NumberColumn) for feature in features) > MAX_NUMBERS:
             raise DesignError("terms", f"must have at most {MAX_NUMBERS} numbers in all. Merge levels")
     names = [feature.column.name for feature in features]
@@ -161,14 +161,14 @@ def _characters(feature: Feature) -> int:
 
 
 def _features(
-    field: str, columns: Mapping[str, Column], term: Term, is_compared: Sequence[bool], room: int
+    field: str, columns: Mapping[str, Column], term: Term, is_compared: Sequence[bool], characters_left: int
 ) -> list[Feature]:
     """Return the features of one term.
 
     Parameters
     ----------
     is_compared : for each factor, whether the model has the term without it
-    room : the largest number of characters of the names of all combinations of levels
+    characters_left : the largest number of characters of the names of all combinations of levels
     """
     factors = term.factors
     if len({factor.column for factor in factors}) < len(factors):
@@ -188,7 +188,7 @@ def _features(
     if not cells.combinations:
         raise DesignError(field, "must have a category with a level beside its reference")
     if not numbers:
-        return [_category(field, cells, room)]
+        return [_category(field, cells, characters_left)]
     if math.prod(map(len, numbers)) * len(cells.combinations) > MAX_NUMBERS:
         raise DesignError(field, f"must have at most {MAX_NUMBERS} numbers. Merge levels, or use fewer knots")
     products = product(product(*numbers), range(len(cells.combinations)))
@@ -217,7 +217,7 @@ def _levels(field: str, column: CategoryColumn, factor: Factor, is_compared: boo
 
 
 def _cells(levels: Sequence[_Levels]) -> _Cells:
-    """Return the combinations of levels, without those of a reference that others are compared with."""
+    """Return the combinations of levels, without references that other levels are compared with."""
     ranges = [range(1 if each.is_compared else 0, len(each.names)) for each in levels]
     combinations = list(product(*ranges))
     cell_of = np.full([len(each.names) + 1 for each in levels], _OTHER_CELL)
@@ -228,11 +228,12 @@ def _cells(levels: Sequence[_Levels]) -> _Cells:
     return _Cells(levels, combinations, np.asarray(table).reshape(-1))
 
 
-def _category(field: str, cells: _Cells, room: int) -> Feature:
+def _category(field: str, cells: _Cells, characters_left: int) -> Feature:
     """Return the category with one level for each cell, and one for the reference if there is one."""
     levels = cells.levels
     lengths = [[len(name) for name in each.names] for each in levels]
-    if sum(own[index] for cell in cells.combinations for own, index in zip(lengths, cell, strict=True)) > room:
+    characters = sum(own[index] for cell in cells.combinations for own, index in zip(lengths, cell, strict=True))
+    if characters > characters_left:
         raise DesignError(
             field,
             f"must keep the names of all combinations of levels within {MAX_CHARACTERS} characters. Merge levels, or "

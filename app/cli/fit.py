@@ -30,7 +30,7 @@ from purse.wire.columns import settled
 from purse.wire.datasets import Dataset, DatasetSpec, PersonUnit
 from purse.wire.files import PLAIN
 
-_FIELDS = ("columns", "unit", "dialect", "max_unparsed", "max_clamped", "targets")  # used of a schema file
+_FIELDS = ("columns", "unit", "dialect", "max_unparsed", "max_clamped", "targets")  # of a schema file that a fit uses
 _LARGEST_DEFAULT_DELTA = 1e-6
 
 

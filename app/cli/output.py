@@ -86,16 +86,16 @@ def size(privacy: PrivacyStatement) -> str:
     return f"{privacy.rows or privacy.persons} {(privacy.unit or Unit()).name}s"
 
 
-def release_output(released: Released, out: Path | None, of: str = "") -> Output:
+def release_output(released: Released, out: Path | None, subject: str = "") -> Output:
     """Return a released result as the result of a command: its job, the guarantee, and its tables.
 
     Parameters
     ----------
     out : file to which the result is also written
-    of : what the released numbers describe, beside the protected records
+    subject : text after the number of protected records, such as " of the holdout set"
     """
     privacy = released.privacy
-    heading = (released.kind, f"{released.job}, {size(privacy)}{of}")
+    heading = (released.kind, f"{released.job}, {size(privacy)}{subject}")
     facts = text.facts([heading, ("privacy", loss(privacy)), ("neighbors", privacy.neighbors)])
     parts = [facts, *(table.to_text() for table in layouts.tables(released))]
     return Output(released, "\n".join(parts), [] if out is None else [write_json(out, released)])

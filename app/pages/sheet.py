@@ -13,11 +13,11 @@ from app.pages import words
 from app.pages.api import part as path_part
 from app.pages.forms import Field, document, missing, with_defaults
 from app.pages.frame import Visit
+from app.wire import MOST_CONDITIONS
 from purse.wire.problems import Violation
 
 Kind = Literal["model", "tuning", "statistic", "evaluation"]
 MAX_HISTOGRAMS = 20  # jobs of one form
-MOST_CONDITIONS = 16  # of one form
 _SCHEMAS: dict[Kind, str] = {
     "model": "JobRequest",
     "tuning": "TuningRequest",
@@ -95,15 +95,14 @@ class Sheet:
         described = _names_of_type(dataset, "number") if statistic in _OF_NUMBERS else names
         options = {"target": names, "features": names, "columns": described, "by": categories}
         options |= {f"where.{index}.column": names for index in range(MOST_CONDITIONS)}
-        target = next((column for column in dataset["columns"] if column["name"] == values.get("target")), None)
-        has_classes = target is not None and target["type"] == "category"
-        if target is not None and has_classes:
+        target = next((column for column in dataset["columns"] if column["name"] == values.get("target")), {})
+        if "categories" in target:
             options["positive"] = target["categories"]
         forms = visit.forms
         job_schema = forms.schemas["JobRequest"]["properties"]
         without = {"dataset"} | (set() if statistic == "table1" else _ONLY_FOR_TABLE1)
         without |= _NEVER_FOR_INFERENCE if values.get("inference") == "true" else _ONLY_FOR_INFERENCE
-        without |= set() if has_classes else {"positive"}
+        without |= set() if "categories" in target else {"positive"}
         without |= {"columns"} if statistic == "profile" else set()
         fields = forms.fields(_SCHEMAS[kind], values, options, without)
         fields = [replace(each, **_CHANGES.get(each.name, {})) for each in fields]

@@ -153,7 +153,7 @@ def _preparation(
         raise _no_profile("this profile describes another dataset")
     if privacy.neighbors != dataset.spec.neighbors:
         raise _no_profile("this profile was released for other neighbors")
-    if any(feature not in design.inputs for feature in design.features if design.terms):
+    if design.terms and any(feature not in design.inputs for feature in design.features):
         raise _no_profile("it has no moments of terms. Choose another preparation, or leave out terms")
     if any(feature.name not in columns or columns[feature.name].column != feature for feature in design.features):
         raise _no_profile("this profile describes another declaration of the columns")

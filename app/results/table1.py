@@ -1,4 +1,4 @@
-"""Table 1: groups described, from noisy counts and moments; and the widths of its intervals beforehand.
+"""Descriptions of groups from noisy counts and moments, and the widths of their intervals before a run.
 
 The result is post-processing. The widths are functions of public facts. Formulas: docs/proofs/statistics.md.
 """
@@ -34,7 +34,7 @@ from solvers.statistics import Table1
 
 SHARES = (0.25, 0.5, 0.75)
 _LEAST_ROWS, _LEAST_STDS = 10.0, 5.0  # a group is resolved from this many rows, and this many stds of its count's noise
-MOST_COMPARED, MOST_COMPARISONS = 12, 2**14  # groups of which each two are compared, and differences in all
+MOST_COMPARED, MOST_COMPARISONS = 12, 2**14  # groups of which every two are compared, and differences in all
 Answers = NDArray[np.float64]
 
 
@@ -142,7 +142,7 @@ def result(spec: JobSpec, answers: Answers) -> Table1Result:
 
 
 def _are_few(released: Sequence[GroupAnswers], described: Sequence[Column]) -> bool:
-    """Return whether each two groups are compared, from the declaration alone."""
+    """Return whether every two groups are compared. This depends on the declaration alone."""
     values = sum(map(code_count, described))
     return len(released) <= MOST_COMPARED and math.comb(len(released), 2) * values <= MOST_COMPARISONS
 
@@ -150,7 +150,7 @@ def _are_few(released: Sequence[GroupAnswers], described: Sequence[Column]) -> b
 def _comparisons(
     released: Sequence[GroupAnswers], described: Sequence[Column], precision: Precision
 ) -> Iterator[Comparison]:
-    """Yield the differences of each two resolved groups."""
+    """Yield the differences of every two resolved groups."""
     numbers = [place for place, column in enumerate(described) if isinstance(column, NumberColumn)]
     for (a, first), (b, second) in combinations(enumerate(released), 2):
         if min(first.count, second.count) < precision.least_rows:
@@ -204,15 +204,16 @@ def _categories(
     column: CategoryColumn, place: int, group: GroupAnswers, first: GroupAnswers, precision: Precision
 ) -> GroupCategories:
     shares, references = (_shares(each, place, precision) for each in (group, first))
-    compared = None if shares is None or references is None or group is first else zip(shares, references, strict=True)
+    differences = None
+    if shares is not None and references is not None and group is not first:
+        pairs = zip(shares, references, strict=True)
+        differences = [(own - reference).measured(-1.0, 1.0) for own, reference in pairs]
     return GroupCategories(
         column=column.name,
         counts=group.parts[place].tolist(),
         noise_std=precision.part,
         shares=None if shares is None else [share.measured(0.0, 1.0) for share in shares],
-        differences=None
-        if compared is None
-        else [(own - reference).measured(-1.0, 1.0) for own, reference in compared],
+        differences=differences,
     )
 
 
@@ -238,21 +239,20 @@ def _number(
     own, reference = (_mean(each, number, precision) for each in (group, first))
     total = middle * group.count + half * float(group.sums[number])
     around_total = WIDE * math.hypot(middle * precision.count, half * precision.moment)
-    std, quantiles = None, None
+    std, quantiles, difference = None, None, None
     if own is not None:
         std, counts = _std(group, number, precision, half), group.parts[place]
         rows = Rows(group.count, precision.count)
         edges = edges_of(column, len(counts))
         quantiles = [quantile(share, counts, edges, precision.part, rows) for share in SHARES]
-    is_compared = own is not None and reference is not None and group is not first
+    if own is not None and reference is not None and group is not first:
+        difference = (own - reference).measured(low - high, high - low, 0.0, half)
     return GroupNumber(
         column=column.name,
         mean=None if own is None else own.measured(low, high, middle, half),
         std=std,
         quantiles=quantiles,
-        difference=(own - reference).measured(low - high, high - low, 0.0, half)
-        if own and reference and is_compared
-        else None,
+        difference=difference,
         sum=interval(total + np.array([0.0, -around_total, around_total])),
     )
 
@@ -291,8 +291,8 @@ def widths(spec: JobSpec, known: Mapping[str, ColumnProfile] = NO_PROFILE) -> Wi
     equal = problem.slots / method.groups.count(table.columns)
     for column in described:
         answer = _answer(column)
-        is_category = isinstance(column, CategoryColumn)
-        extremes = ((1.0, 0.25),) if is_category else ((1.0, 0.0), (0.0, 1.0))  # mean and variance
+        # mean and variance of the groups with the widest intervals
+        extremes = [(1.0, 0.25)] if isinstance(column, CategoryColumn) else [(1.0, 0.0), (0.0, 1.0)]
         worst = max(_width(column, precision, precision.least_rows, *extreme) for extreme in extremes)
         interval_widths.append(IntervalWidth.of(answer, column.name, worst, "worst_case"))
         typical = _width(column, precision, equal, *_spread(column, None))
@@ -326,10 +326,12 @@ def _spread(column: Column, profile: ColumnProfile | None) -> tuple[float, float
 
 def _width(column: Column, precision: Precision, rows: float, mean: float, variance: float) -> float:
     """Return the width for a mean or a share with this mean and variance, in a group with so many rows."""
-    is_category = isinstance(column, CategoryColumn)
-    low, high = (0.0, 1.0) if isinstance(column, CategoryColumn) else column.ends
+    if isinstance(column, CategoryColumn):
+        low, high, half, std = 0.0, 1.0, 1.0, precision.part
+    else:
+        low, high = column.ends
+        half, std = (high - low) / 2, precision.moment
     if rows < precision.least_rows:
         return high - low
-    half, std = (1.0, precision.part) if is_category else ((high - low) / 2, precision.moment)
     error = math.sqrt(std**2 + (mean * precision.count) ** 2 + precision.cap * variance * rows)
     return min(high - low, 2 * WIDE * half * error / rows)

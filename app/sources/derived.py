@@ -22,7 +22,7 @@ def derived(stored: Coded, inputs: Mapping[str, tuple[int, int]], features: Sequ
 
     Parameters
     ----------
-    inputs : for each declared column that the features use its place in the stored records and its number of codes
+    inputs : place in the stored records and number of codes of each declared column that the features use, by name
     features : as `purse.terms.expand` returns them
     scratch : an existing folder
     """

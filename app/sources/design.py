@@ -88,8 +88,8 @@ class Design:
         positive = _positive(target, request)
         implied = math.sqrt(len(features) + 1)
         bound = implied if request.row_norm is None else min(request.row_norm, implied)
-        inputs = used if terms else ()
-        design = Design(features, positions, target, position, len(spec.columns), positive, bound, inputs, terms)
+        of_terms = used if terms else ()
+        design = Design(features, positions, target, position, len(spec.columns), positive, bound, of_terms, terms)
         if design.size > MOST_DIMENSIONS:
             limit = f"at most {MOST_DIMENSIONS // design.outputs} columns, counting each category"
             for_classes = "" if design.outputs == 1 else f", for {design.outputs} classes"
@@ -159,15 +159,15 @@ class Design:
         ValueError
             if these are not the declared widths.
         """
-        inputs = self.inputs or self.features
+        columns = self.inputs or self.features
         used = tuple(declared[p] for p in (*self.positions, self.target_position) if p < len(declared))
-        if len(declared) != self.stored or used != (*map(code_count, inputs), code_count(self.target)):
+        if len(declared) != self.stored or used != (*map(code_count, columns), code_count(self.target)):
             raise ValueError("the stored matrix is not of the declared width")
         offsets = tuple(stored.offsets[p] for p in self.positions)
         y = self._labels(stored, declared[self.target_position])
         if not self.terms:
             return Coded(stored.numbers, stored.codes, offsets), y
-        places = {c.name: (offset, code_count(c)) for c, offset in zip(inputs, offsets, strict=True)}
+        places = {c.name: (offset, code_count(c)) for c, offset in zip(columns, offsets, strict=True)}
         return derived(stored, places, self._expanded(), scratch), y
 
     def encoded(self, values: Floats) -> list[Floats]:
