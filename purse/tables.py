@@ -100,15 +100,16 @@ class Table:
         with needing("to_frame"):
             from pandas import DataFrame  # type: ignore[import-untyped]
         table = self.lines
-        columns: dict[str, list[object]] = {}
+        columns: list[tuple[str, list[object]]] = []
         for index, heading in enumerate(table.headings):
             cells = [row[index] for row in table.rows]
             if not any(isinstance(cell, Span) for cell in cells):
-                columns[heading] = [cell.value if isinstance(cell, Estimate) else cell for cell in cells]
+                columns.append((heading, [cell.value if isinstance(cell, Estimate) else cell for cell in cells]))
             if any(isinstance(cell, Estimate | Span) for cell in cells):
                 for end in ("low", "high"):
-                    columns[f"{heading} {end}"] = [getattr(cell, end, None) for cell in cells]
-        return DataFrame(columns)
+                    columns.append((f"{heading} {end}", [getattr(cell, end, None) for cell in cells]))
+        frame = DataFrame(dict(enumerate(values for _, values in columns)))
+        return frame.set_axis([heading for heading, _ in columns], axis=1)  # two headings may be equal
 
     def to_html(self, caption: str, max_rows: int = MAX_HTML_ROWS) -> str:
         """Return the first `max_rows` rows as an HTML table."""

@@ -176,6 +176,13 @@ def test_a_result_is_a_frame_and_escaped_html(kind: str) -> None:
     assert (list(frame.columns), len(frame)) == (columns, rows)
 
 
+def test_a_frame_keeps_a_column_whose_name_is_also_a_heading() -> None:
+    pytest.importorskip("pandas", reason="pandas is not installed: frames of results are not tried")
+    frame = Table(("rows", "rows"), [("a", 2), ("b", 5)]).to_frame()
+    assert list(frame.columns) == ["rows", "rows"]
+    assert frame.to_numpy().tolist() == [["a", 2], ["b", 5]]
+
+
 def test_a_cross_table_is_drawn_and_framed_by_its_cells() -> None:
     [cross] = _statistic(COUNTS).tables()
     assert (cross.lines.labels[1], cross.lines.estimates[1]) == ("0 to 25, <m>", Estimate(2.0, 0.0, 4.0))
