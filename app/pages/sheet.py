@@ -95,14 +95,15 @@ class Sheet:
         described = _names_of_type(dataset, "number") if statistic in _OF_NUMBERS else names
         options = {"target": names, "features": names, "columns": described, "by": categories}
         options |= {f"where.{index}.column": names for index in range(MOST_CONDITIONS)}
-        target = next((column for column in dataset["columns"] if column["name"] == values.get("target")), {})
-        if "categories" in target:
-            options["positive"] = target["categories"]
+        targets = (column for column in dataset["columns"] if column["name"] == values.get("target"))
+        classes = next(targets, {}).get("categories")
+        if classes is not None:
+            options["positive"] = classes
         forms = visit.forms
         job_schema = forms.schemas["JobRequest"]["properties"]
         without = {"dataset"} | (set() if statistic == "table1" else _ONLY_FOR_TABLE1)
         without |= _NEVER_FOR_INFERENCE if values.get("inference") == "true" else _ONLY_FOR_INFERENCE
-        without |= set() if "categories" in target else {"positive"}
+        without |= {"positive"} if classes is None else set()
         without |= {"columns"} if statistic == "profile" else set()
         fields = forms.fields(_SCHEMAS[kind], values, options, without)
         fields = [replace(each, **_CHANGES.get(each.name, {})) for each in fields]
