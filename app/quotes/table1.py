@@ -95,9 +95,10 @@ def _condition(field: str, column: Column, feature: int, condition: Condition) -
 def _codes(field: str, column: Column, values: list[Any]) -> list[float]:
     if isinstance(column, CategoryColumn):
         values = [f"{value:.15g}" if isinstance(value, float) else value for value in values]  # as a form reads a 1
-        if not set(column.categories) >= set(values):
+        position = {category: index for index, category in enumerate(column.categories)}
+        if not position.keys() >= set(values):
             raise DesignError(f"{field}.value", "must be one of the column's declared categories")
-        return [float(column.categories.index(value)) for value in values]
+        return [float(position[value]) for value in values]
     return [_code(field, column, value) for value in values]
 
 
