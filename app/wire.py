@@ -29,7 +29,8 @@ from solvers.statistics import AnyCounting, AnyStatistic
 from solvers.statistics.evaluation import Bins, Clip
 from solvers.trials import Tuning
 
-MOST_BY, MOST_CONDITIONS = 2, 16
+MOST_BY = 2
+MOST_CONDITIONS = 16
 
 
 class JobPrivacy(Wire):

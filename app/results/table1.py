@@ -33,8 +33,10 @@ from purse.wire.statistics import Comparison, Group, GroupCategories, GroupNumbe
 from solvers.statistics import Table1
 
 SHARES = (0.25, 0.5, 0.75)
-_LEAST_ROWS, _LEAST_STDS = 10.0, 5.0  # a group is resolved from this many rows, and this many stds of its count's noise
-MOST_COMPARED, MOST_COMPARISONS = 12, 2**14  # groups of which every two are compared, and differences in all
+_LEAST_ROWS = 10.0  # of a resolved group
+_LEAST_STDS = 5.0  # of the noise of its count, of which a resolved group has at least as many rows
+MOST_COMPARED_GROUPS = 12  # of which every two are compared
+MOST_COMPARISONS = 2**14  # differences in all
 Answers = NDArray[np.float64]
 
 
@@ -144,7 +146,7 @@ def result(spec: JobSpec, answers: Answers) -> Table1Result:
 def _are_few(released: Sequence[GroupAnswers], described: Sequence[Column]) -> bool:
     """Return whether every two groups are compared. This depends on the declaration alone."""
     values = sum(map(code_count, described))
-    return len(released) <= MOST_COMPARED and math.comb(len(released), 2) * values <= MOST_COMPARISONS
+    return len(released) <= MOST_COMPARED_GROUPS and math.comb(len(released), 2) * values <= MOST_COMPARISONS
 
 
 def _comparisons(

@@ -7,8 +7,13 @@ from pydantic import Field, model_validator
 from purse.wire.base import Name, Wire
 
 MAX_TERMS = 256
-_LARGEST, _SMALLEST = 1e50, 1e-50
-_MAX_FACTORS, _MAX_KNOTS, _MAX_POWER, _MAX_DEGREE, _MAX_MERGED = 3, 20, 6, 3, 2**10
+_LARGEST_CONSTANT = 1e50
+_SMALLEST_SCALE = 1e-50
+_MAX_FACTORS = 3
+_MAX_KNOTS = 20
+_MAX_POWER = 6
+_MAX_DEGREE = 3
+_MAX_MERGED = 2**10
 
 
 class MergedLevel(Wire):
@@ -30,9 +35,9 @@ class Factor(Wire):
 
     column: Name
     """The declared column."""
-    center: Annotated[float, Field(ge=-_LARGEST, le=_LARGEST)] = 0.0
+    center: Annotated[float, Field(ge=-_LARGEST_CONSTANT, le=_LARGEST_CONSTANT)] = 0.0
     """For a number: the constant to subtract."""
-    scale: Annotated[float, Field(ge=_SMALLEST, le=_LARGEST)] = 1.0
+    scale: Annotated[float, Field(ge=_SMALLEST_SCALE, le=_LARGEST_CONSTANT)] = 1.0
     """For a number: the constant to divide by."""
     power: Annotated[int, Field(ge=1, le=_MAX_POWER)] = 1
     """For a number: the exponent."""

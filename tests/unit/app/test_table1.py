@@ -285,7 +285,7 @@ def test_each_two_groups_are_compared() -> None:
 def test_many_groups_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = spec_of(20.0, by=["ward", "sex"], columns=["age"])
     assert (len(released(spec).groups), len(released(spec).comparisons)) == (12, 15)
-    monkeypatch.setattr(table1, "MOST_COMPARED", 11)
+    monkeypatch.setattr(table1, "MOST_COMPARED_GROUPS", 11)
     assert released(spec).comparisons == []
 
 
