@@ -95,8 +95,8 @@ class Sheet:
         described = _names_of_type(dataset, "number") if statistic in _OF_NUMBERS else names
         options = {"target": names, "features": names, "columns": described, "by": categories}
         options |= {f"where.{index}.column": names for index in range(MOST_CONDITIONS)}
-        targets = (column for column in dataset["columns"] if column["name"] == values.get("target"))
-        classes = next(targets, {}).get("categories")
+        targets = [column for column in dataset["columns"] if column["name"] == values.get("target")]
+        classes = targets[0].get("categories") if targets else None
         if classes is not None:
             options["positive"] = classes
         forms = visit.forms

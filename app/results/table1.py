@@ -33,8 +33,8 @@ from purse.wire.statistics import Comparison, Group, GroupCategories, GroupNumbe
 from solvers.statistics import Table1
 
 SHARES = (0.25, 0.5, 0.75)
-_LEAST_ROWS = 10.0  # of a resolved group
-_LEAST_STDS = 5.0  # of the noise of its count, of which a resolved group has at least as many rows
+_LEAST_ROWS = 10.0  # smallest released count of a resolved group
+_LEAST_STDS = 5.0  # the same in standard deviations of the count's noise
 MOST_COMPARED_GROUPS = 12  # of which every two are compared
 MOST_COMPARISONS = 2**14  # differences in all
 Answers = NDArray[np.float64]
