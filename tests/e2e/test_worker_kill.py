@@ -84,7 +84,7 @@ def test_the_whole_path_on_dask(running: Running[DaskEngine]) -> None:
 
 
 def test_a_killed_worker_costs_an_attempt_and_is_replaced(running: Running[DaskEngine]) -> None:
-    """By one that rests as the first did: at Dask's defaults a worker wakes 150 times a second."""
+    """The new worker also wakes rarely. With the defaults of Dask it would wake often without work."""
     engine = running.engine
     job = running.submit(**LONG)
     killed = _worker_of(running, job)
@@ -98,7 +98,7 @@ def test_a_killed_worker_costs_an_attempt_and_is_replaced(running: Running[DaskE
     assert killed not in until(lambda: _process_ids(engine))
 
     def is_at_rest() -> bool:
-        """Both are, once a heartbeat was answered; a worker on its way out does not answer."""
+        """Return whether both workers wake rarely. A worker that stops does not answer."""
         rates = dask_client(engine).run(_wakes, on_error="ignore") if engine.slots == 2 else {}
         return len(rates) == 2 and all(wakes < 2 for wakes in rates.values())
 

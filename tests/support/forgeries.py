@@ -1,4 +1,4 @@
-"""Receipts, keys and documents that must not hold, for the verifiers in Python and in the browser."""
+"""Receipts, keys and documents that the verifiers in Python and in the browser must refuse."""
 
 import base64
 import json
