@@ -228,7 +228,7 @@ def test_a_key_that_comes_along_is_not_trusted() -> None:
     assert (found.holds, found.signature) == (False, False)
     with pytest.raises(ReceiptInvalid):
         receipt.verify(forged | {"keys": signing.jwks(mallory)}, KEYS)
-    # names are recomputed, not believed
+    # The verifier computes the name of each key again.
     assert not receipt.verify(GOOD, renamed_key()).signature
     assert receipt.verify(GOOD, renamed_key("another")).signature
 
