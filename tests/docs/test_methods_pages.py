@@ -27,7 +27,7 @@ def test_a_page_is_as_it_is_written(name: str) -> None:
     assert f"]({name}.md)" in (FOLDER / "README.md").read_text()
 
 
-def test_the_comparison_is_as_it_is_written() -> None:
+def test_the_page_that_compares_methods_is_up_to_date() -> None:
     assert methods.SUMMARY.read_text() == methods.summary()
 
 

@@ -34,7 +34,7 @@ def test_every_threat_has_code_and_tests() -> None:
     assert [place for guard in GUARDS.values() for place in guard.places if not (ROOT / place).exists()] == []
 
 
-def test_the_page_of_tests_is_as_it_is_written() -> None:
+def test_the_page_of_tests_is_up_to_date() -> None:
     """`python -m tests.support.review` writes it."""
     assert PAGE.read_text() == page()
 

@@ -47,17 +47,17 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskEngine]:
 
 
 def _is_complete(engine: DaskEngine) -> bool:
-    """Whether both workers are there; a look at the slots replaces one that was given up."""
+    """Return whether both workers run. Reading `slots` replaces a worker that was given up."""
     return engine.slots == 2 and len(dask_client(engine).nthreads()) == 2
 
 
 def _process_ids(engine: DaskEngine) -> list[int]:
-    """The ids of the processes of the workers that answer."""
+    """Return the process ids of the workers that answer."""
     return list(dask_client(engine).run(os.getpid, on_error="ignore").values())
 
 
 def _worker_of(running: Running[DaskEngine], job: str) -> int:
-    """The process that runs the job's attempt, once one does."""
+    """Wait until a process runs the job's attempt, and return its id."""
     client = dask_client(running.engine)
 
     def where() -> list[str]:
@@ -84,7 +84,7 @@ def test_the_whole_path_on_dask(running: Running[DaskEngine]) -> None:
 
 
 def test_a_killed_worker_costs_an_attempt_and_is_replaced(running: Running[DaskEngine]) -> None:
-    """By one that rests as the first did: at Dask's defaults a worker wakes 150 times a second."""
+    """The new worker also wakes rarely. With the defaults of Dask it would wake often without work."""
     engine = running.engine
     job = running.submit(**LONG)
     killed = _worker_of(running, job)
@@ -98,7 +98,7 @@ def test_a_killed_worker_costs_an_attempt_and_is_replaced(running: Running[DaskE
     assert killed not in until(lambda: _process_ids(engine))
 
     def is_at_rest() -> bool:
-        """Both are, once a heartbeat was answered; a worker on its way out does not answer."""
+        """Return whether both workers wake rarely. A worker that stops does not answer."""
         rates = dask_client(engine).run(_wakes, on_error="ignore") if engine.slots == 2 else {}
         return len(rates) == 2 and all(wakes < 2 for wakes in rates.values())
 
@@ -109,7 +109,7 @@ def test_a_killed_worker_costs_an_attempt_and_is_replaced(running: Running[DaskE
 
 
 def _wakes(dask_worker: Any) -> float:
-    """How often a second one of Dask's servers looks at itself."""
+    """Return how many times a second the periodic callbacks of one of Dask's servers run."""
     calls = [call for call in dask_worker.periodic_callbacks.values() if call.is_running()]
     return sum(1000 / call.callback_time for call in calls)
 

@@ -264,7 +264,7 @@ def exact(mu: float, epsilon: float) -> Any:
     return mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
 
 
-# What is refused: the forgeries of tests/unit/accounting/test_receipt.py, where Python refuses them
+# The page refuses the forgeries that Python refuses in tests/unit/accounting/test_receipt.py.
 
 
 @pytest.mark.parametrize("field", sorted(GOOD["receipt"]))
@@ -359,13 +359,13 @@ def test_the_event_tree_is_that_of_the_queries(module: Module, name: str) -> Non
     assert checked(module, of) is None
 
 
-def test_a_query_is_as_it_would_be_written(module: Module) -> None:
+def test_queries_that_no_receipt_states_are_refused(module: Module) -> None:
     for change in (*({"queries": queries} for queries in BAD_QUERIES), {"delta": 0}):
         assert checked(module, signed(change)) is None
 
 
 def test_a_document_is_read_strictly(module: Module) -> None:
-    """What Python's own reading refuses is refused here; what is signed is the value, not its text."""
+    """The page refuses the texts that Python refuses. A signature covers the value of a document, not its text."""
     for raw in NO_DOCUMENTS:
         assert checked(module, raw) is None
     text = json.dumps(GOOD)

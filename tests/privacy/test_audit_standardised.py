@@ -191,7 +191,7 @@ def test_a_profile_and_a_job_by_it_keep_the_sum_of_their_promises() -> None:
 
 
 class Leaking(StandardisedOracle):
-    """An oracle whose answers, counted and with noise, are not what it returns."""
+    """An oracle that counts noisy answers and returns other values."""
 
     def target_mean(self, query: str) -> float:
         super().target_mean(query)
@@ -214,7 +214,7 @@ def _attacked_by(which: int, noise: Noise) -> tuple[GaussianAttacker, Vector]:
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_a_result_that_is_not_made_of_noisy_answers_alone_is_told_for_certain(which: int) -> None:
+def test_a_result_with_an_exact_value_is_detected(which: int) -> None:
     for request in (("target_mean",), ("target_spread", 0.0)):
         attacker, _ = _attacked_by(which, sources(3)(which))
         getattr(attacker, request[0])(*request)
@@ -233,7 +233,7 @@ def test_each_answer_to_one_request_is_scored() -> None:
 
 @pytest.mark.parametrize("loss", [Logistic(), Softmax(3), Squared()], ids=lambda loss: str(loss.name))
 def test_a_sum_of_limited_gradients_is_the_sum_that_numpy_computes(loss: Loss) -> None:
-    """NumPy against the compiled loops, of one row among zeros; 1e-9 is far above either's rounding."""
+    """Compare the compiled loops with NumPy on one row among zeros. Rounding is far below 1e-9 in both."""
     problem, rng = replace(CODED, loss=loss), np.random.default_rng(3)
     for _ in range(20):
         row = Row(np.append(rng.uniform(-1, 1, 2), 1.0), float(rng.integers(max(loss.outputs, 2))))

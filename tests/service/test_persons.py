@@ -218,7 +218,7 @@ def test_a_column_named_like_an_identifier_is_warned_of(service: Service, name: 
 
 
 @pytest.mark.slow
-def test_terms_are_computed_in_the_places_of_persons(service: Service) -> None:
+def test_terms_are_computed_in_the_slots_of_persons(service: Service) -> None:
     dataset = register(service, "terms", visits(4))
     terms = [{"factors": [{"column": "age"}]}, {"factors": [{"column": "age"}, {"column": "sex"}]}]
     request = JOB | {"dataset": dataset["id"], "terms": terms, "method": {"name": "dp_gd"}}

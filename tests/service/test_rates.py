@@ -25,7 +25,7 @@ def clock() -> HeldClock:
 
 @pytest.fixture(autouse=True)
 def _cheap_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each request cost one, however long the machine takes for it; tests/unit/app/test_work.py has the costs."""
+    """Let each request cost one, however long it takes. tests/unit/app/test_work.py tests the real costs."""
     monkeypatch.setattr(work, "SECONDS_EACH", math.inf)
 
 

@@ -1,4 +1,4 @@
-"""Terms over HTTP: a job of each kind, its model, predictions and receipt, and what is refused before a charge."""
+"""Terms over HTTP: a job of each kind, its model, predictions and receipt, and refusals before a charge."""
 
 from typing import Any
 

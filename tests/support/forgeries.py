@@ -1,4 +1,4 @@
-"""Receipts, keys and documents that must not hold, for the verifiers in Python and in the browser."""
+"""Receipts, keys and documents that the verifiers in Python and in the browser must refuse."""
 
 import base64
 import json
@@ -14,7 +14,7 @@ from accounting.records.documents import canonical
 from tests.support.receipts import ENTRY, GOOD, KEY, KEYS, MODEL, document, make, release_entry
 
 NAN, INFINITY = float("nan"), float("inf")
-# Values that no field of this name may have, whoever signs.
+# Values that no field of this name may have, even if the signature is valid.
 BAD_FIELDS: dict[str, list[Any]] = {
     "rows": [0, -1, True, 1.5, 2**53, None, "5"],
     "persons": [5],
@@ -38,7 +38,7 @@ BAD_FIELDS: dict[str, list[Any]] = {
     "share": [1.5, "1"],
 }
 _QUERY = GOOD["receipt"]["queries"][0]
-# Lists of queries that no receipt may state, whoever signs.
+# Lists of queries that no receipt may state, even if the signature is valid.
 BAD_QUERIES: list[Any] = [
     [_QUERY | change]
     for change in (

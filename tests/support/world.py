@@ -235,7 +235,7 @@ def _output(stored: str) -> str:
 
 
 def finish_attempts(dispatcher: Dispatcher) -> None:
-    """Wait until all attempts that the dispatcher holds have ended; one that has not would have no release later."""
+    """Wait until all attempts that the dispatcher holds have ended. An open attempt would have no release later."""
     for running in attempts_of(dispatcher):
         until(running.handle.done)
 

@@ -228,7 +228,7 @@ def test_a_key_that_comes_along_is_not_trusted() -> None:
     assert (found.holds, found.signature) == (False, False)
     with pytest.raises(ReceiptInvalid):
         receipt.verify(forged | {"keys": signing.jwks(mallory)}, KEYS)
-    # names are recomputed, not believed
+    # The verifier computes the name of each key again.
     assert not receipt.verify(GOOD, renamed_key()).signature
     assert receipt.verify(GOOD, renamed_key("another")).signature
 
@@ -268,7 +268,7 @@ def test_what_is_no_key_set_is_refused(trusted: Any) -> None:
 
 @pytest.mark.parametrize(("signed_receipt", "entry"), other_releases())
 def test_the_ledger_must_hold_the_release(signed_receipt: dict[str, Any], entry: Entry) -> None:
-    """Whatever the server signed: the entry releases another job or model, is not a release, or was edited."""
+    """The entry releases another job or model, is not a release, or was edited. All of them are truly signed."""
     found = receipt.verify(signed_receipt, KEYS, entry)
     assert (found.signature, found.epsilon, found.chain, found.holds) == (True, True, False, False)
 
@@ -382,7 +382,7 @@ def test_malformed_fields_are_refused_with_their_name(field: str) -> None:
 
 
 @pytest.mark.parametrize("queries", BAD_QUERIES)
-def test_a_query_is_as_it_would_be_written(queries: Any) -> None:
+def test_queries_that_no_receipt_states_are_refused(queries: Any) -> None:
     with pytest.raises(ReceiptInvalid):
         receipt.verify(signed({"queries": queries}), KEYS)
 

@@ -1,4 +1,4 @@
-"""The sum behind many secret slots by doubling: against all outcomes and quadrature; and the noise that follows."""
+"""Sums of many secret slots by doubling, compared with all outcomes and with quadrature, and the calibrated noise."""
 
 import itertools
 import math
@@ -47,7 +47,7 @@ def test_the_bound_is_not_below_the_sum_over_all_outcomes(slots: int, kappa: flo
 @pytest.mark.parametrize("largest", [0.1, 0.7, 2.7, 1 / 3])
 @pytest.mark.parametrize("slots", [2, 3, 6, 7, 13, 31])
 def test_rounding_of_sums_never_lowers_them_to_the_threshold(slots: int, largest: float) -> None:
-    """Only all largest values together exceed the threshold, by less than their sum may be rounded."""
+    """The threshold is exceeded only if all values are the largest, and by less than the rounding of their sum."""
     law = SlotLaw(np.array([-largest, largest]), np.array([0.5, 0.5]), 0.0, 1.0)
     for kappa in (math.nextafter(largest, 0.0), math.nextafter(math.nextafter(largest, 0.0), 0.0)):
         wanted = float(Fraction(largest) - Fraction(kappa)) * 0.5**slots
@@ -64,7 +64,7 @@ def test_both_sums_and_the_threshold_are_moved_apart_by_their_rounding() -> None
 @pytest.mark.parametrize("conditioning", [1.0, 2.0**12])
 @pytest.mark.parametrize("slots", [6, 13, 1000])
 def test_rounding_of_masses_is_granted(slots: int, conditioning: float) -> None:
-    """Far above the threshold the value is the mean less the threshold, which nothing else raises."""
+    """If the threshold is far below all sums, the value is the mean less the threshold. Only rounding raises it."""
     law = SlotLaw(np.array([0.0, 1.0]), np.array([0.5, 0.5]), 0.0, conditioning)
     granted = slots * (2.0**-32 + 2.0**-40 * conditioning)
     assert slot_doubling.excess(law, slots, -1.0) == pytest.approx(1.5 * math.exp(granted), rel=granted / 100, abs=0.0)
@@ -116,7 +116,7 @@ def test_the_bound_is_never_below_the_truth_and_near_it(
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("slots", [6, 8, 12, 50])
 def test_a_larger_epsilon_needs_less_noise(slots: int, relation: Relation) -> None:
-    """A search ends within 4e-4 of epsilon, and the steps are larger. Six slots needed .3606 at 27 and .3723 at 30."""
+    """These epsilons differ by more than the tolerance of a search, which is 4e-4 of epsilon."""
     epsilons = (8.0, 12.0, 16.0, 18.0, 20.0, 20.5, 21.0, 22.0, 24.0, 27.0, 30.0, 40.0, 60.0)
     found = [calibrated(slots, epsilon, relation).plan.queries[0].noise_multiplier for epsilon in epsilons]
     assert all(more > less for more, less in itertools.pairwise(found))
@@ -129,7 +129,7 @@ def test_a_larger_epsilon_needs_less_noise(slots: int, relation: Relation) -> No
 def test_three_percent_less_noise_would_be_too_little(
     form: Form, relation: Relation, slots: int, epsilon: float
 ) -> None:
-    """Of these, 2 % of epsilon are the margin for other platforms."""
+    """The margin for other platforms, 2 % of epsilon, causes a part of this difference."""
     least = 0.97 * calibrated(slots, epsilon, relation, form).plan.queries[0].noise_multiplier
     assert few_slots_delta(form, relation, slots, 1.0, 1 / least, epsilon) > 1e-6
 
@@ -144,7 +144,7 @@ def test_the_stated_epsilon_covers_the_certificate() -> None:
 
 
 def test_several_uses_and_small_epsilons_are_bounded_by_circles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their certificates and charges must recompute."""
+    """Certificates and charges of earlier versions must be recomputed exactly."""
     mechanism = RandomAllocation(1.0, 6)
     monkeypatch.setattr(slot_doubling, "excess", lambda *_: 1 / 0)
     allocation.knots(mechanism, 0.41)
@@ -154,7 +154,7 @@ def test_several_uses_and_small_epsilons_are_bounded_by_circles(monkeypatch: pyt
 
 
 def test_a_threshold_near_zero_is_exact_under_zero_out() -> None:
-    """1 - 1/gamma - 1 is 0 from gamma = 2^54 on, and the second order of the neighbors was left out."""
+    """From gamma = 2^54 on, 1 - 1/gamma - 1 rounds to 0, and would leave out the second order of the neighbors."""
     thresholds: list[float] = []
 
     def recorded(*arguments: object, **_: object) -> float:

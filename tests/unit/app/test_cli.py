@@ -247,7 +247,7 @@ def test_an_epsilon_is_chosen_and_code_tried_before_anything_is_spent(
 
 
 @pytest.mark.slow
-def test_statistics_are_priced_released_told_drawn_and_receipted(run: Run, name: str, tmp_path: Path) -> None:
+def test_statistics_are_priced_released_printed_drawn_and_receipted(run: Run, name: str, tmp_path: Path) -> None:
     price = _document(run("stats", "count", name, "age", "--bins", "4", "--epsilon", "0.1", "--quote", "--json"))
     assert (price["method"], price["fits"]) == ({"name": "counts", "bins": 4}, True)
     out, drawing = tmp_path / "counts.json", tmp_path / "ages.svg"
@@ -359,7 +359,7 @@ def test_a_profile_is_priced_released_read_and_used(run: Run, name: str, tmp_pat
 
 
 @pytest.mark.slow
-def test_what_dp_gd_releases_is_asked_for_in_a_file(run: Run, name: str, tmp_path: Path) -> None:
+def test_a_file_sets_which_points_dp_gd_releases(run: Run, name: str, tmp_path: Path) -> None:
     more = tmp_path / "more.json"
     more.write_text(json.dumps({"method": {"name": "dp_gd", "release": "last", "steps": 20}}))
     asked = (name, "--target", "income", "--epsilon", "0.5", "--with", str(more))
@@ -430,7 +430,7 @@ def test_what_people_read(run: Run, people: tuple[Path, Path, str], tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_who_may_know_of_a_dataset_and_spend_how_much(run: Run, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_grants_and_allotments_of_a_dataset(run: Run, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     token = _document(run("token", "create", "alice", "--role", "analyst", "--json"))["token"]
 
     def as_alice(*arguments: str) -> tuple[int, str, str]:
@@ -672,8 +672,8 @@ def test_loops_are_loaded_without_what_no_loop_calls() -> None:
 
 
 @pytest.mark.slow
-def test_what_begins_a_server_is_light_and_it_is_ready_without_what_it_rarely_needs() -> None:
-    """`purse serve` begins the calculating process before it loads anything else."""
+def test_a_server_starts_without_modules_that_it_rarely_needs() -> None:
+    """`purse serve` starts the calculating process before it loads anything else."""
     late = {"alembic", "distributed", "dp_accounting", "numba", "opentelemetry.sdk", "pyarrow", "scipy.optimize"}
     late |= {"solvers.compiled", "app.pages.routers", "jinja2"}  # pages: those that people look at import them
     code = (
@@ -743,7 +743,7 @@ def test_a_steward_amends_freezes_and_erases_a_dataset(run: Run, people: tuple[P
 
 
 @pytest.mark.slow
-def test_the_calculator_and_a_charge_of_what_ran_elsewhere(run: Run, name: str, tmp_path: Path) -> None:
+def test_the_calculator_and_an_external_charge(run: Run, name: str, tmp_path: Path) -> None:
     target = ("--epsilon", "0.5", "--delta", "1e-6", "--count", "12")
     noise = _document(run("calibrate", "gaussian", *target, "--json"))["noise_multiplier"]
     assert re.search(r"^privacy +epsilon 0\.\d+ at delta 1e-06$", run("calibrate", "poisson_gaussian",

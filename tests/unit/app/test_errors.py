@@ -62,7 +62,7 @@ def test_every_code_makes_a_complete_document(code: str) -> None:
     assert 400 <= details.status < 600
     assert ProblemDetails.model_validate_json(details.model_dump_json(exclude_none=True)) == details
     retry = (ApiError(code).headers or {}).get("Retry-After")
-    assert (retry is not None) == (CODES[code].status in (429, 503)), "what may pass states when to ask again"
+    assert (retry is not None) == (CODES[code].status in (429, 503)), "a temporary error states when to try again"
     assert ApiError(code, headers={"Retry-After": "7"}).headers == {"Retry-After": "7"}
 
 

@@ -1,4 +1,4 @@
-"""The matrix of a job with terms: its shape from public facts, its rows from the stored codes, one by one."""
+"""The matrix of a job with terms. Its shape follows from public facts, and each row from one stored record."""
 
 import itertools
 import json

@@ -196,7 +196,7 @@ def test_a_noisy_number_of_rows_widens_covariances() -> None:
     assert some**2 - none**2 == pytest.approx((20**2 * 0.5 * noise) ** 2)
 
 
-def test_each_column_asked_for_is_read_where_it_is_stored(tmp_path: Path) -> None:
+def test_each_requested_column_is_read_where_it_is_stored(tmp_path: Path) -> None:
     columns = [{"name": name, "type": "number", "lower": 0, "upper": 2} for name in ("a", "b", "c")]
     said = {"name": "d", "columns": columns, "budget": {"epsilon": 1.0, "delta": 1e-6}}
     table = Table.of(DatasetSpec.model_validate_json(json.dumps(said)), ["c", "a"])

@@ -149,7 +149,7 @@ def test_a_request_that_does_not_fit_the_declaration_names_its_field(fields: dic
     assert [violation.where for violation in raised.value.violations or ()] == [where]
 
 
-def test_a_group_with_few_rows_is_not_resolved_and_says_so_by_its_count_alone() -> None:
+def test_the_released_count_alone_decides_whether_a_group_is_resolved() -> None:
     result = released(spec_of(1.0, columns=["age", "sex"]))
     for group in result.groups:
         assert group.resolved == (group.count >= result.least_rows) == (group.reason is None)
@@ -161,7 +161,7 @@ def test_a_group_with_few_rows_is_not_resolved_and_says_so_by_its_count_alone() 
 @pytest.mark.slow
 @pytest.mark.parametrize("cap", [1, 3])
 def test_intervals_cover_noise_and_sampling(cap: int) -> None:
-    """Rows of one person are the same, so sampling is the worst that the cap allows. 200 samples, less four stds."""
+    """All rows of a person are equal, which is the worst case. Of 200 samples, 95 % less four stds must be covered."""
     size, covered = N // cap, dict.fromkeys(("mean", "noise", "difference", "share"), 0)
     unit = None if cap == 1 else {"column": "who", "max_rows": cap}
     spec = spec_of(2.0, n=size, columns=["age", "sex"], unit=unit)
@@ -217,7 +217,7 @@ def test_the_quoted_width_of_a_count_is_the_released_one_and_no_mean_is_wider_th
 
 
 def test_the_largest_width_is_attained_by_extreme_groups() -> None:
-    """No group with at least the least rows has a wider interval, whatever its sums are."""
+    """No group with at least `least_rows` rows has a wider interval, whatever its sums are."""
     spec = spec_of(1.0, columns=["age", "sex"])
     quoted = {(each.answer, each.column): each.width for each in widths(spec) or ()}
     precision, rng = Precision.of(spec), np.random.default_rng(3)
@@ -230,7 +230,7 @@ def test_the_largest_width_is_attained_by_extreme_groups() -> None:
         assert share.high - share.low <= quoted["share", "sex"] * (1 + 1e-9)
 
 
-def test_a_released_profile_tells_the_width_of_each_group() -> None:
+def test_the_width_of_each_group_follows_from_a_released_profile() -> None:
     spec = spec_of(2.0, columns=["age"])
     ward, age = spec.design.features
     at = Interval(value=38.0, low=37.0, high=39.0)
@@ -297,7 +297,7 @@ def test_groups_are_not_compared_if_that_makes_too_many_differences(monkeypatch:
     assert released(spec).comparisons == []
 
 
-def test_people_read_a_column_for_each_group_and_a_row_for_each_fact() -> None:
+def test_a_table_has_a_column_for_each_group_and_a_row_for_each_value() -> None:
     result = released(spec_of(20.0, columns=["age", "sex", "day"], where=[{"column": "age", "op": ">=", "value": 30}]))
     described, differences, others, *bars = tables(result, {"day": "days"})
     assert "age >= 30" in str(described.caption)

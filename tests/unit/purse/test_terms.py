@@ -209,7 +209,7 @@ def test_every_code_lies_in_the_range_that_its_column_declares(drawn: list[tuple
 
 @settings(max_examples=25)
 @given(rows)
-def test_a_row_has_the_same_codes_in_any_company(drawn: list[tuple[object, ...]]) -> None:
+def test_codes_of_a_row_do_not_depend_on_other_rows(drawn: list[tuple[object, ...]]) -> None:
     features = expand(COLUMNS, ALL_TERMS)
     together = [feature.codes(codes_of(as_columns(drawn))) for feature in features]
     for index, row in enumerate(drawn):

@@ -1,4 +1,4 @@
-"""An oracle shows a method its documented operations and nothing else, and answers no more than the plan holds."""
+"""An oracle offers a method only its documented operations, and gives at most the answers of the plan."""
 
 import ast
 import math
@@ -108,7 +108,7 @@ def test_oracles_of_declared_columns_show_what_is_documented(
 
 
 def is_harmless(node: ast.AST) -> bool:
-    """Return whether a method may contain this: nothing that reads or changes what is private to another object."""
+    """Return whether a method may contain this node, which must not read or change private parts of another object."""
     if isinstance(node, ast.Attribute) and (node.attr.startswith("_") or isinstance(node.ctx, ast.Store | ast.Del)):
         return isinstance(node.value, ast.Name) and node.value.id in ("self", "made")
     if isinstance(node, ast.Attribute):
@@ -127,7 +127,7 @@ def is_harmless(node: ast.AST) -> bool:
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_no_method_uses_a_name_that_is_private_to_another_object(path: Path) -> None:
-    """Nor does it read attributes by name, start threads, or go from a bound operation back to its oracle."""
+    """No method reads attributes by name, starts threads, or gets an oracle from one of its bound operations."""
     for node in ast.walk(ast.parse(path.read_text())):
         assert is_harmless(node), ast.unparse(node)
 
@@ -161,7 +161,7 @@ def accessed(mechanism: Mechanism, problem: Problem = PROBLEM, uses: int = 1) ->
 
 
 class PureAndHiding(Laplace):
-    """A pure mechanism whose cost relies on a secret, which no other one does so far."""
+    """A pure mechanism whose cost relies on a secret. The product has no such mechanism."""
 
     hides = True
 
@@ -221,8 +221,8 @@ def test_a_table_of_gradients_reads_all_records() -> None:
     ],
     ids=["parts", "rows", "rows of parts"],
 )
-def test_nothing_is_released_by_a_mechanism_that_the_records_do_not_fit(mechanism: Mechanism, unit: Unit) -> None:
-    """Its stated cost would be less than the real one."""
+def test_a_mechanism_for_other_records_releases_nothing(mechanism: Mechanism, unit: Unit) -> None:
+    """The stated cost of such a release would be less than the real cost."""
     with pytest.raises(OutOfPlan, match="other rows"):
         accessed(mechanism, replace(PROBLEM, unit=unit)).release("value", np.zeros(2), 1.0)
 
@@ -234,14 +234,14 @@ def test_drawn_rows_release_nothing_that_is_planned_for_another_number(rows: int
 
 
 def test_drawn_rows_and_disjoint_parts_serve_one_use() -> None:
-    """A second use would be of the same draw, or of parts that were read before; each is proven for one use."""
+    """A second use would repeat the same draw, or the same parts. The proofs cover one use."""
     with pytest.raises(OutOfPlan, match="other rows"):
         accessed(Resampled(Laplace(), 6), uses=2).redrawn().release("value", np.zeros(2), 1.0)
     with pytest.raises(OutOfPlan, match="disjoint"):
         accessed(Parallel(Laplace(), 2), uses=2).release("value", np.zeros(2), 1.0)
 
 
-def test_a_part_is_of_all_records_that_were_read_since_the_last_release() -> None:
+def test_a_part_contains_all_records_read_since_the_last_release() -> None:
     access = accessed(Parallel(Laplace(), 2))
     access._read = None
     access.mean_gradient(range(3), np.zeros(2))
@@ -252,11 +252,11 @@ def test_a_part_is_of_all_records_that_were_read_since_the_last_release() -> Non
         access.release("value", np.zeros(2), 1.0)
 
 
-def test_records_that_rows_were_drawn_from_can_no_longer_be_read() -> None:
-    """Otherwise one part could be released of drawn rows and the next of the records, from the first one on."""
+def test_records_cannot_be_read_after_rows_were_drawn_from_them() -> None:
+    """Otherwise one part could be released from drawn rows, and the next part from all records again."""
     access = accessed(Resampled(Parallel(Laplace(), 2), 6))
     drawn = access.redrawn()
-    with pytest.raises(OutOfPlan, match="disjoint"):  # of the records, before the draw
+    with pytest.raises(OutOfPlan, match="disjoint"):  # the records were read before the draw
         drawn.release("value", np.zeros(2), 1.0)
     access = accessed(Resampled(Parallel(Laplace(), 2), 6))
     drawn = access.redrawn()
@@ -270,7 +270,7 @@ def test_records_that_rows_were_drawn_from_can_no_longer_be_read() -> None:
 
 @pytest.mark.parametrize("count", [-1, 0, -(10**6), math.nan, math.inf, 0.5])
 def test_a_meter_counts_positive_numbers_of_answers(count: Any) -> None:
-    """A negative one would return answers to the plan, and no number exceeds it after NaN."""
+    """A negative count would return answers to the plan. After NaN, no count would exceed the plan."""
     meter = Meter(PLAN, Noise(SeededBits(1)))
     with pytest.raises(OutOfPlan, match="1 answers"):
         meter.take("gradient", Gaussian, count)
@@ -280,7 +280,7 @@ def test_a_meter_counts_positive_numbers_of_answers(count: Any) -> None:
 
 
 def test_slots_of_an_earlier_use_are_not_answered_if_a_draw_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A record's slots of two uses are independent in the proof."""
+    """The proof assumes that a record's slots in two uses are independent."""
     plan = Plan((PlannedQuery("slot", 2, RandomAllocation(1.0, 2), 1.0),))
     data = inputs.of_arrays(np.ones((6, 2)), np.ones(6), PROBLEM)
     oracle = AllocatedOracle(PROBLEM, data, plan, Noise(SeededBits(1)))

@@ -1,4 +1,4 @@
-"""Every range that the type of a setting states is checked, and refuses what is not a plain number in it."""
+"""The range in the type of each setting is checked, and refuses values that are not plain numbers."""
 
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass

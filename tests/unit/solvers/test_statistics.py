@@ -151,8 +151,8 @@ def test_groups_are_counted_and_described_as_a_loop_over_rows_does() -> None:
 
 
 @pytest.mark.parametrize("p", [1, 2, 5])
-def test_moments_of_two_records_are_as_far_apart_as_their_bound_says(p: int) -> None:
-    """In the same group, in two groups, and against a record that fails the conditions; corners attain the bound."""
+def test_the_distance_of_two_records_moments_attains_its_bound(p: int) -> None:
+    """The pairs are in one group, in two groups, or one fails the conditions. Corners attain the bound."""
     rng = np.random.default_rng(1)
     u, v = (
         np.where(rng.random((20_000, p)) < 0.3, np.sign(rng.normal(size=(20_000, p))), rng.uniform(-1, 1, p))
