@@ -16,33 +16,33 @@ def cure(column: Column, dialect: Dialect, what: OutcomeKind, examples: Sequence
     """Return what to declare or to write; None if nothing is wrong, or no remedy is known."""
     if what == "missing":
         return None
-    found = f"The file contains {_listed(examples)}."
+    finding = f"The file contains {_listed(examples)}."
     if what == "clamped":
-        return f"{found} If such values are possible, declare wider bounds, but take them from prior knowledge."
+        return f"{finding} If such values are possible, declare wider bounds, but take them from prior knowledge."
     if any(example.casefold() in NULLS for example in examples):
-        return f"{found} Add texts that mean a missing value to the dialect's `nulls`."
+        return f"{finding} Add texts that mean a missing value to the dialect's `nulls`."
     if what == "not_a_date":
-        return f"{found} Change the dialect's `date_format`, which is {dialect.date_format!r}."
+        return f"{finding} Change the dialect's `date_format`, which is {dialect.date_format!r}."
     if isinstance(column, CategoryColumn):
-        return _of_category(column, found, examples)
+        return _of_category(column, finding, examples)
     if any(_DATE.fullmatch(example) for example in examples):
-        return f"{found} Declare with `date` which number is computed from a date."
+        return f"{finding} Declare with `date` which number is computed from a date."
     mark = "," if dialect.decimal == "." else "."
     if any(_DECIMAL[mark].fullmatch(example) for example in examples):
-        return f"{found} Declare {mark!r} as the dialect's `decimal`, or as `thousands` if it separates thousands."
+        return f"{finding} Declare {mark!r} as the dialect's `decimal`, or as `thousands` if it separates thousands."
     grouped = next(filter(None, map(_GROUPED.fullmatch, examples)), None)
     if grouped is not None:
         and_decimal = f", and {mark!r} as its `decimal`" if grouped[1] == dialect.decimal else ""
-        return f"{found} Declare {grouped[1]!r} as the dialect's `thousands`{and_decimal}."
-    return f"{found} Write plain numbers, or declare a category column."
+        return f"{finding} Declare {grouped[1]!r} as the dialect's `thousands`{and_decimal}."
+    return f"{finding} Write plain numbers, or declare a category column."
 
 
-def _of_category(column: CategoryColumn, found: str, examples: Sequence[str]) -> str:
+def _of_category(column: CategoryColumn, finding: str, examples: Sequence[str]) -> str:
     alike = [category for category in column.categories if any(_alike(category, example) for example in examples)]
     if alike:
-        return f"{found} Declare these categories, or write {_listed(alike)} instead."
+        return f"{finding} Declare these categories, or write {_listed(alike)} instead."
     default = column.default or "other"
-    return f"{found} Declare these categories. If they should count as {default}, raise `max_unparsed`."
+    return f"{finding} Declare these categories. If they should count as {default}, raise `max_unparsed`."
 
 
 def _alike(category: str, example: str) -> bool:
