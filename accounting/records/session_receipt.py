@@ -91,7 +91,7 @@ def build(end: SessionEnd) -> Receipt:
 
 
 def charged_epsilon(certificate: Certificate, charged: SessionPlan) -> float:
-    """Return the epsilon of the charged part alone, if the number of its uses had been fixed beforehand.
+    """Return the epsilon of the charged part alone, if the number of its uses had been fixed in advance.
 
     It is a gauge and not a guarantee, unless the answers did not decide when the program stopped. The guarantee is the
     certificate of the whole plan.

@@ -119,7 +119,7 @@ class SessionStatement:
     asserted : who states what was recorded
     epsilon, delta, accountant, accountant_version : the guarantee of the whole plan alone, whenever its program stopped
     charged : "plan" if the whole reservation stays charged, "recorded" if the unused part was returned
-    charged_epsilon : of the charged part alone, if the number of its uses had been fixed beforehand
+    charged_epsilon : of the charged part alone, if the number of its uses had been fixed in advance
     sequence, previous_hash, hash : the ledger's entry of the session's end
     share : the part of the dataset's budget that stays charged, read right after the end; absent if it would reveal
         other charges
