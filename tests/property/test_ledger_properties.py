@@ -221,6 +221,8 @@ class Story(RuleBasedStateMachine):
             more.append(replace(end, reason="expired"))
         if end.recorded[0]:
             more.append(replace(end, refund=session.cost))
+        if end.frees_charge:
+            more.append(replace(end, refund=(end.refund[0] - 1, *end.refund[1:])))
         return more
 
     @rule(session=consumes(sessions), uses=st.integers(0, 5))
