@@ -105,7 +105,7 @@ def facts(receipt: Receipt) -> list[tuple[str, object]]:
         ("neighbors", stated["neighbors"]),
     ]
     if "share" in stated:
-        lines.append(("uses", f"{percent(stated['share'])} of the budget"))
+        lines.append(("used", f"{percent(stated['share'])} of the budget when charged"))
     lines.append(("method", stated["method"]["name"]))
     if "profile" in stated:
         lines.append(("scaled by", stated["profile"]["job"]))
