@@ -19,9 +19,7 @@ from purse.wire.outside import ExternalCharged
 router = strict_router(prefix="/v1/datasets", tags=["datasets"])
 
 
-@router.patch(
-    "/{dataset_id}", summary="Amend, top up or freeze a dataset", responses=responses("name_taken", "already_charged")
-)
+@router.patch("/{dataset_id}", summary="Amend a dataset", responses=responses("name_taken", "already_charged"))
 def amend(
     base: Base,
     principal: Manager,
@@ -43,7 +41,7 @@ def amend(
 @router.post(
     "/{dataset_id}/charges",
     status_code=201,
-    summary="Charge what ran elsewhere",
+    summary="Charge an outside mechanism",
     responses=responses(
         "method_filter_mismatch",
         "budget_exhausted",
@@ -70,9 +68,7 @@ def charge(
     return charged
 
 
-@router.delete(
-    "/{dataset_id}", summary="Withdraw a dataset, or delete its values", responses=responses("storage_unavailable")
-)
+@router.delete("/{dataset_id}", summary="Delete a dataset", responses=responses("storage_unavailable"))
 def erase(base: Base, chosen: Chosen, principal: Manager, dispatcher: Dispatcher, dataset_id: DatasetId) -> Dataset:
     """Cancels the jobs of a dataset (queued ones are refunded, running ones stay charged), and deletes its values.
 

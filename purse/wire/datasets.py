@@ -199,7 +199,7 @@ class Dataset(Wire):
     data: Literal["stored", "deleted", "withdrawn"] = "stored"
     """Whether its values are still stored. The name of a withdrawn dataset is free again."""
     columns: list[Column]
-    """The declared columns."""
+    """The declared columns. Empty in a list that was requested with `columns=false`."""
     budget: BudgetStatus
     """The budget as it stands."""
     warnings: list[str] = []
@@ -214,7 +214,8 @@ class Dataset(Wire):
 
     def __repr__(self) -> str:
         size = f"{self.rows:,} rows" if self.persons is None else f"{self.persons:,} persons"
-        return f"<dataset {self.name}, {self.id}: {size}, {len(self.columns)} columns>"
+        columns = f", {len(self.columns)} columns" if self.columns else ""
+        return f"<dataset {self.name}, {self.id}: {size}{columns}>"
 
 
 class Registered(Dataset):

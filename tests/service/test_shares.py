@@ -79,7 +79,9 @@ def test_jobs_state_the_share_that_the_budget_states(shared: Service) -> None:
     allotted = shared.call("steward", "PUT", path, json={"share": 0.5, "mode": "reserved"})
     assert allotted.status_code == 200, allotted.text
     run = [_run(shared, role, dataset, 0.3)[0] for role in ("analyst", "share-now-ada", "share-now-ada")]
-    raised = shared.call("steward", "PATCH", f"/v1/datasets/{dataset}", json={"budget": {"epsilon": 8.0, "delta": 1e-6}})
+    raised = shared.call(
+        "steward", "PATCH", f"/v1/datasets/{dataset}", json={"budget": {"epsilon": 8.0, "delta": 1e-6}}
+    )
     assert raised.status_code == 200, raised.text
     budget = _budget(shared, "steward", dataset)
     jobs = shared.call("steward", "GET", f"/v1/jobs?dataset={dataset}").json()["items"]
