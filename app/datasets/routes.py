@@ -120,7 +120,7 @@ def listing(
     filters: Annotated[Filters, Depends()],
     columns: Annotated[
         bool,
-        Query(description="If false, `columns` of each dataset is empty, because lists of categories can be long."),
+        Query(description="If false, `columns` is empty. Lists of categories can be long."),
     ] = True,
 ) -> Page[Dataset]:
     """Returns public facts, ordered by the time of registration."""
