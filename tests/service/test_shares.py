@@ -72,7 +72,7 @@ def test_a_receipt_of_a_reserved_part_states_no_share_of_the_whole(shared: Servi
 
 @pytest.mark.slow
 def test_jobs_state_the_share_that_the_budget_states(shared: Service) -> None:
-    """A steward, who compares jobs of two analysts, and an analyst whose part is reserved, after the budget is raised."""
+    """A steward and an analyst with a reserved part list jobs after the budget was raised."""
     dataset = shared.dataset()
     shared.analyst("share-now-ada", dataset)
     path = f"/v1/datasets/{dataset}/allotments/share-now-ada"
