@@ -168,5 +168,7 @@ def _cell(cell: dict[str, Any]) -> str:
     text, output, image = "".join(cell["source"]), notebook.output(cell), notebook.image(cell)
     if cell["cell_type"] != "code":
         return text
-    shown = f"![Plot of the cell above](data:image/png;base64,{image})" if image else f"```text\n{output}```"
+    shown = (
+        f'<img alt="Plot of the cell above" src="data:image/png;base64,{image}">' if image else f"```text\n{output}```"
+    )
     return f"```python\n{text}\n```" + (f"\n\n{shown}" if output else "")
