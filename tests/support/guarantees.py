@@ -118,6 +118,8 @@ COMPOSITION = {
     "accounting.divergences.gaussian": "The Gaussian profile is exact, and Rényi curves are converted as cited.",
     "accounting.divergences.losses": "Masses on the grid are pessimistic.",
     "accounting.divergences.sampled_gaussian": "Both orders of neighbors have their own pair.",
+    "accounting.divergences.null_batches": "The pair combines the worst datasets of both orders of neighbors.",
+    "accounting.divergences.quadrature": "The rule is exact for polynomials of degree 127.",
     "accounting.divergences.laplace": "The Rényi curve covers a vector with the whole shift in one coordinate.",
     "accounting.divergences.randomized_response": "The pair dominates every epsilon-DP answer.",
     "accounting.divergences.slot_law": "The law of a slot is only ever raised.",
