@@ -143,6 +143,7 @@ COMPOSITION = {
     "accounting.records.signing": "Only one algorithm is accepted, and keys are pinned.",
     "accounting.records.recomputation": "Epsilon is recomputed from the queries alone, and the records must fit them.",
     "accounting.records.receipt": "A receipt states the transcript, and verification checks all that it states.",
+    "accounting.records.session_receipt": "The receipt of a session states the guarantee of its whole plan.",
 }
 
 LEDGER = {
