@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import re
 from html import unescape
 
@@ -10,7 +11,7 @@ import pytest
 from app.pages.words import number
 from purse.model import Model
 from tests.support.pages import visit
-from tests.support.service import JOB, STEWARD, Service, people
+from tests.support.service import JOB, SPEC, STEWARD, Service, people
 
 
 def _manage(service: Service, dataset: str, form: str, token: str = STEWARD, **values: str) -> int:
@@ -57,6 +58,20 @@ def test_a_dataset_is_renamed_frozen_and_given_a_larger_budget(shared: Service) 
     known = shared.call("steward", "GET", f"/v1/datasets/{dataset}").json()
     assert (known["budget"]["frozen"], known["budget"]["epsilon"]) == (False, 4.0)
     assert _manage(shared, dataset, "budget", **{"budget.epsilon": "a lot", "budget.delta": "1e-6"}) == 422
+
+
+def test_records_elsewhere_offer_a_rule_for_sessions_and_nothing_that_is_computed(shared: Service) -> None:
+    spec = json.dumps({"name": "of another place", "data": "elsewhere", "rows": 4321, "budget": SPEC["budget"]})
+    dataset = shared.call("steward", "POST", "/v1/datasets", files={"spec": (None, spec)}).json()["id"]
+    page = visit(shared, STEWARD, f"/pages/datasets/{dataset}").text
+    assert [part in page for part in ("records elsewhere", "4,321", "/manage")] == [True] * 3
+    assert [part in page for part in ("New model", "New statistic", "Synthetic rows", "Columns")] == [False] * 4
+    assert "records elsewhere" in visit(shared, STEWARD, "/pages").text
+    assert _manage(shared, dataset, "sessions", sessions="no_refund") == 303
+    assert shared.call("steward", "GET", f"/v1/datasets/{dataset}").json()["sessions"] == "no_refund"
+    assert _manage(shared, dataset, "sessions", sessions="sometimes") == 422
+    manage = visit(shared, STEWARD, f"/pages/datasets/{dataset}/manage").text
+    assert ["Attach a sample" in manage, "Withdraw the dataset" in manage] == [False, True]
 
 
 def test_a_charged_dataset_offers_no_change_that_is_refused(shared: Service) -> None:
@@ -172,16 +187,18 @@ def test_a_model_predicts_for_one_row_of_a_form(shared: Service) -> None:
     shared.finished(job)
     path, analyst = f"/pages/jobs/{job}/predictions", shared.tokens["analyst"]
     page = unescape(visit(shared, analyst, f"/pages/jobs/{job}").text)
-    assert "coefficients are 0 and left out here" in page
-    assert ">sex = (other)<" not in page
+    released = Model.model_validate_json(shared.call("analyst", "GET", f"/v1/jobs/{job}/model").content)
+    unsupported = released.unsupported_categories.get("sex", [])
+    assert ("coefficients are 0 and left out here" in page) == bool(unsupported)
+    assert not any(f">sex = {category}<" in page for category in unsupported)
     assert all(text in page for text in ('name="row.0"', 'placeholder="50 (0 to 100)"', "<option>(other)</option>"))
     answer = visit(shared, analyst, f"{path}/row", "POST", data={"row.0": "30", "row.1": "f"})
     file = visit(shared, analyst, path, "POST", files={"file": ("new.csv", b"age,sex\n30,f\n")}).text
     assert answer.status_code == 200, answer.text
     assert number(float(file.split()[-1]), 3) in answer.text
-    released = Model.model_validate_json(shared.call("analyst", "GET", f"/v1/jobs/{job}/model").content)
-    assert ('class="note"' in answer.text) == ("f" in released.unsupported_categories.get("sex", []))
-    assert 'class="note"' in visit(shared, analyst, f"{path}/row", "POST", data={"row.1": "(other)"}).text
+    undeclared = visit(shared, analyst, f"{path}/row", "POST", data={"row.1": "(other)"})
+    for predicted, category in ((answer, "f"), (undeclared, "(other)")):
+        assert ('class="note"' in predicted.text) == (category in unsupported)
     wrong = visit(shared, analyst, f"{path}/row", "POST", data={"row.0": "old"}).text
     assert 'data-where="row.0"' in wrong
     assert "P(" not in wrong

@@ -118,6 +118,8 @@ COMPOSITION = {
     "accounting.divergences.gaussian": "The Gaussian profile is exact, and Rényi curves are converted as cited.",
     "accounting.divergences.losses": "Masses on the grid are pessimistic.",
     "accounting.divergences.sampled_gaussian": "Both orders of neighbors have their own pair.",
+    "accounting.divergences.null_batches": "The pair combines the worst datasets of both orders of neighbors.",
+    "accounting.divergences.quadrature": "The rule is exact for polynomials of degree 127.",
     "accounting.divergences.laplace": "The Rényi curve covers a vector with the whole shift in one coordinate.",
     "accounting.divergences.randomized_response": "The pair dominates every epsilon-DP answer.",
     "accounting.divergences.slot_law": "The law of a slot is only ever raised.",
@@ -141,6 +143,7 @@ COMPOSITION = {
     "accounting.records.signing": "Only one algorithm is accepted, and keys are pinned.",
     "accounting.records.recomputation": "Epsilon is recomputed from the queries alone, and the records must fit them.",
     "accounting.records.receipt": "A receipt states the transcript, and verification checks all that it states.",
+    "accounting.records.session_receipt": "The receipt of a session states the guarantee of its whole plan.",
 }
 
 LEDGER = {
@@ -150,9 +153,11 @@ LEDGER = {
     "accounting.thresholds": "Thresholds are rounded down, and the weights of delta sum to at most 1.",
     "accounting.filter": "A job is admitted only if one threshold still holds with its charge.",
     "accounting.records.outside": "Outside releases are read from a fixed list of events and charged without sampling.",
+    "accounting.records.sessions": "The refund of a session leaves the price of the uses that its program recorded.",
     "accounting.records.allotments": "An allotment limits its analyst, and reservations fit in the budget.",
     "accounting.records.events": "The events are the only ways to change a ledger.",
-    "accounting.records.ledger": "A job is charged once, refunded only before its start, and released at most once.",
+    "accounting.records.ledger": "A job is charged once, refunded only before its start, and released at most once. A "
+    "session is refunded at most what its answers leave.",
     "accounting.records.filters": "Filters and charges are written exactly, as decimal strings.",
     "accounting.records.entries": "An entry is read back as it was written.",
     "accounting.records.chain": "An entry's hash covers its content and the hash before it.",
