@@ -132,6 +132,12 @@ CODES: Mapping[str, Code] = {
     "session_ended": Code(
         409, "The session has ended", "Nothing was recorded. Open another session before the next answer."
     ),
+    "data_elsewhere": Code(
+        409,
+        "The dataset's records are not on this server",
+        "The dataset is only a declaration, so nothing can be computed from it or deleted here. Open a session, or "
+        "charge what ran elsewhere.",
+    ),
     "not_released": Code(
         409,
         "The job has not released anything",

@@ -18,7 +18,6 @@ from app.http.errors import ApiError, invalid_field
 from app.identity.store import Principal
 from app.persistence.session import Database
 from app.quotes.requests import privacy_of
-from app.sessions.policy import policy
 from app.wire import JobPrivacy
 from purse.wire.base import Title, Wire
 from purse.wire.sessions import LIFETIME_SECONDS, MOST_EVENTS, USUAL_LIFETIME_SECONDS
@@ -175,9 +174,9 @@ def read(database: Database, principal: Principal, dataset_id: str, request: Ses
 
 def refuse(dataset: DatasetRow) -> None:
     """Raise an `ApiError` if no session may be opened: sessions_refused, dataset_deleted, _damaged or _frozen."""
-    if policy(dataset) == "refused":
+    if dataset.spec.sessions == "refused":
         raise ApiError("sessions_refused")
-    if dataset.data != "stored":
+    if dataset.data not in ("stored", "elsewhere"):
         raise ApiError("dataset_deleted")
     if dataset.is_damaged:
         raise ApiError("dataset_damaged")

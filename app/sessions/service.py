@@ -31,7 +31,6 @@ from app.persistence.clock import stamp
 from app.persistence.session import Database, new_id
 from app.quotes import pricing
 from app.sessions import settling, store
-from app.sessions.policy import policy
 from app.sessions.pricing import PricedSession
 from app.sessions.requests import SessionRequested, refuse
 from app.sessions.settling import Refund
@@ -122,7 +121,7 @@ def _reserved(
         request_sha256="",
         plan=canonical_text(plan),
         recorded=canonical_text([0] * len(plan)),
-        refundable="nothing" if policy(dataset) == "no_refund" else "untouched" if takes_whole else "unused",
+        refundable="nothing" if dataset.spec.sessions == "no_refund" else "untouched" if takes_whole else "unused",
         noise_multiplier=priced.noise_multiplier,
         reserved=reserved,
         charged=reserved,

@@ -1,5 +1,6 @@
 """Budget is reserved for answers computed elsewhere, recorded at most as planned, and refunded only where it may be."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -297,6 +298,30 @@ def test_a_holdout_set_with_a_ledger_of_its_own_is_charged_too(service: Service)
         assert [entry["kind"] for entry in entries(service, part)] == ["opened", "reserved", "settled"]
     service.call("steward", "PATCH", f"/v1/datasets/{holdout}", json={"frozen": True})
     assert refused(opened(service, dataset), "dataset_frozen")
+
+
+def test_the_steward_decides_whether_sessions_are_opened_and_refunded(service: Service) -> None:
+    dataset = service.dataset(sessions="no_refund")
+    kept = session(service, dataset)
+    assert kept["plan"][0]["refundable"] is False
+    assert close(service, kept["id"]).json()["charged"] == kept["reserved"]
+    service.call("steward", "PATCH", f"/v1/datasets/{dataset}", json={"sessions": "refund"})
+    returned = session(service, dataset)
+    service.call("steward", "PATCH", f"/v1/datasets/{dataset}", json={"sessions": "refused"})
+    answer = opened(service, dataset)
+    assert (answer.status_code, answer.json()["code"]) == (409, "sessions_refused")
+    assert record(service, returned["id"]).status_code == 200
+    assert close(service, returned["id"]).json()["charged"]["share"] < returned["reserved"]["share"]
+
+
+def test_records_elsewhere_have_sessions(service: Service) -> None:
+    spec = {"name": "registry", "data": "elsewhere", "rows": 5000, "budget": {"epsilon": 3.0, "delta": 1e-6}}
+    made = service.call("steward", "POST", "/v1/datasets", files={"spec": (None, json.dumps(spec))}).json()
+    service.grant(made["id"], "the analyst")
+    sampled = {"type": "SampledWithoutReplacementDpEvent", "source_dataset_size": 5000, "sample_size": 50}
+    held = session(service, made["id"], {"events": [many(10, sampled | {"event": GAUSSIAN})]})
+    record(service, held["id"], {"steps": 5})
+    assert close(service, held["id"]).json()["charged"]["share"] < held["reserved"]["share"]
 
 
 def test_a_family_shares_the_charge(service: Service) -> None:

@@ -3,8 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0201"
-down_revision = "0200"
+revision = "0202"
+down_revision = "0201"
 
 
 def upgrade() -> None:
