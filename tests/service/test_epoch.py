@@ -168,7 +168,7 @@ def test_a_copy_that_lacks_recorded_answers_is_refused_and_their_session_expires
     assert world.kinds(dataset) == before
     _open(world)
     restored = restore()
-    with pytest.raises(BelowEpoch, match=f"{session.id} lacks answers that were recorded"):
+    with pytest.raises(BelowEpoch, match=f"{session.id} lacks recorded answers up to 3:"):
         _open(restored)
     assert list(epoch.shortfall(restored.settings, restored.database)) == [session.id]
     lost = rollback.accept(restored.database, restored.settings, "restored")
