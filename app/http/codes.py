@@ -132,6 +132,9 @@ CODES: Mapping[str, Code] = {
     "session_ended": Code(
         409, "The session has ended", "Nothing was recorded. Open another session before the next answer."
     ),
+    "session_open": Code(
+        409, "The session is still open", "Its receipt is issued when it has ended. Close it, or wait until it expires."
+    ),
     "data_elsewhere": Code(
         409,
         "The dataset's records are not on this server",

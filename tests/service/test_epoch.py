@@ -22,7 +22,7 @@ from app.ledger import audit, epoch, store
 from app.ledger.epoch import BelowEpoch, Epoch
 from app.persistence.files import StartRefused
 from tests.service.conftest import MakeService
-from tests.support import sessions
+from tests.support import held_sessions as sessions
 from tests.support.cli import purse
 from tests.support.patience import PATIENCE
 from tests.support.service import Service

@@ -1,6 +1,5 @@
 """Grants: without one a dataset is to an analyst as one that was never there, by every route that there is."""
 
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from httpx import Response
 
 from app.datasets import grants, store
 from app.http.errors import ApiError
+from app.http.middleware import REQUEST
 from app.http.routing import routes
 from app.identity.store import Principal
 from app.main import ROUTERS
@@ -23,7 +23,6 @@ from tests.support.insides import reader, writer
 from tests.support.service import JOB, OF_THE_REQUEST, Service
 from tests.support.world import World
 
-_BACKGROUND = ("checkpoints", "checksums", "dispatcher", "webhooks")  # threads that ask now and then
 LISTS = {
     ("GET", "/v1/datasets"),
     ("GET", "/v1/jobs"),
@@ -94,11 +93,11 @@ def _ask(service: Service, who: str, rule: tuple[str, str], dataset: str = "", j
 
 @contextmanager
 def _statements(database: Database) -> Iterator[list[str]]:
-    """What is asked of the database meanwhile."""
+    """Collect the statements of requests; threads of the service ask the database at any time as well."""
     seen: list[str] = []
 
     def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
-        if threading.current_thread().name not in _BACKGROUND:
+        if REQUEST.get() is not None:
             seen.append(statement)
 
     async def noted(question: sa.Select[Any], values: Mapping[str, str]) -> Sequence[Sequence[Any]]:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from accounting.records.chain import Entry
+from accounting.records.offline import verify_receipt
 from app.ledger import audit
 from app.persistence.tables import sessions
 from tests.service.conftest import MakeService
@@ -365,7 +367,7 @@ def test_others_cannot_see_a_session_and_stewards_can_end_it(service: Service) -
     service.analyst("bob", dataset)
     made = session(service, dataset)
     path = f"/v1/sessions/{made['id']}"
-    for method, of in (("GET", ""), ("POST", "/close")):
+    for method, of in (("GET", ""), ("GET", "/receipt"), ("POST", "/close")):
         assert refused(service.call("bob", method, path + of), "not_found")
     assert refused(record(service, made["id"], who="bob"), "not_found")
     assert service.call("bob", "GET", "/v1/sessions").json()["items"] == []
@@ -458,3 +460,59 @@ def test_a_session_that_the_ledger_does_not_state_ends_without_a_refund(service:
         connection.execute(sa.update(sessions).where(sessions.c.id == made["id"]).values(**values))
     assert close(service, made["id"]).json()["state"] == "closed"
     assert entries(service, dataset) == before
+
+
+def receipt(service: Service, session_id: str, who: str = "analyst") -> Any:
+    return service.call(who, "GET", f"/v1/sessions/{session_id}/receipt")
+
+
+def test_an_ended_session_has_a_receipt_that_the_ledger_confirms(service: Service) -> None:
+    dataset = service.dataset()
+    made = session(service, dataset, TARGET | {"title": "a survey"})
+    record(service, made["id"], {"steps": 4})
+    assert refused(receipt(service, made["id"]), "session_open")
+    ended = close(service, made["id"]).json()
+    document = receipt(service, made["id"]).json()
+    stated = document["receipt"]
+    assert (stated["kind"], stated["session"], stated["state"]) == ("session", made["id"], "closed")
+    assert (stated["title"], stated["plan"][0]["recorded"], stated["charged"]) == ("a survey", 4, "recorded")
+    assert (stated["epsilon"], stated["delta"]) == (made["reserved"]["epsilon"], made["reserved"]["delta"])
+    assert stated["charged_epsilon"] == pytest.approx(ended["charged"]["epsilon"])
+    assert stated["share"] == ended["charged"]["share"]
+    assert receipt(service, made["id"], "auditor").json() == document
+    report = service.call(None, "POST", "/v1/receipts/verify", json=document).json()
+    assert report["valid"] is True, report
+    forged = document | {"receipt": stated | {"share": 0.0}}
+    assert service.call(None, "POST", "/v1/receipts/verify", json=forged).json()["valid"] is False
+    listed = [Entry.from_json(entry) for entry in entries(service, dataset)]
+    assert verify_receipt(document, service.call(None, "GET", "/v1/keys").json(), listed).holds
+
+
+def test_the_receipt_of_an_expired_session_states_the_whole_charge(service: Service, clock: MovableClock) -> None:
+    dataset = service.dataset()
+    made = session(service, dataset, {"events": [many(10)], "lifetime": 60})
+    record(service, made["id"], {"steps": 3})
+    clock.moved = 61.0
+    document = receipt(service, made["id"]).json()
+    stated = document["receipt"]
+    assert (stated["state"], stated["charged"], stated["plan"][0]["recorded"]) == ("expired", "plan", 3)
+    assert stated["share"] == made["reserved"]["share"]
+    assert service.call(None, "POST", "/v1/receipts/verify", json=document).json()["valid"] is True
+    assert service.call("analyst", "GET", f"/v1/sessions/{made['id']}").json()["state"] == "expired"
+
+
+def test_a_refunded_session_of_a_withdrawn_dataset_has_a_receipt(service: Service) -> None:
+    dataset = service.dataset()
+    made = session(service, dataset)
+    assert service.call("steward", "DELETE", f"/v1/datasets/{dataset}").json()["data"] == "withdrawn"
+    stated = receipt(service, made["id"]).json()["receipt"]
+    assert (stated["charged"], stated["charged_epsilon"], stated["share"]) == ("recorded", 0.0, 0.0)
+
+
+def test_a_reserved_allotment_states_no_share_of_the_whole_budget(service: Service) -> None:
+    dataset = service.dataset()
+    allot = {"share": 0.2, "mode": "reserved"}
+    service.call("steward", "PUT", f"/v1/datasets/{dataset}/allotments/the analyst", json=allot)
+    made = session(service, dataset, {"events": [many(5)]})
+    close(service, made["id"])
+    assert "share" not in receipt(service, made["id"]).json()["receipt"]

@@ -13,7 +13,7 @@ from app.ledger import store as ledger
 from app.quotes.pricing import Priced
 from purse.wire.budgets import BudgetChange
 from purse.wire.datasets import Amendment
-from tests.support import sessions
+from tests.support import held_sessions as sessions
 from tests.support.service import JOB, SPEC, Service, people
 from tests.support.world import World
 

@@ -99,6 +99,7 @@ def _reserve(story: Story, dataset: str) -> None:
     ask("POST", "/v1/sessions/{session_id}/steps", {"steps": 4, "event": 0}, "ada", session_id=session)
     ask("GET", "/v1/sessions/{session_id}", who="ada", session_id=session)
     ask("POST", "/v1/sessions/{session_id}/close", who="ada", session_id=session)
+    ask("GET", "/v1/sessions/{session_id}/receipt", who="auditor", session_id=session)
     ask("GET", "/v1/sessions", who="auditor")
 
 

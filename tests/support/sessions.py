@@ -1,81 +1,104 @@
-"""Sessions without HTTP, for tests of the service's inside."""
+"""Sessions on a small ledger: plans, reservations, their ends and their receipts."""
 
-import asyncio
-import json
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any
 
-from app.calculation.pool import Pool
-from app.calculation.questions import Answer, Question, answer
-from app.identity.store import Principal
-from app.persistence.session import new_id
-from app.sessions import service
-from app.sessions.pricing import price
-from app.sessions.requests import SessionRequest
-from purse.wire.sessions import Session, StepsRequest
-from tests.support.world import World
+from accounting import Privacy, Unit
+from accounting.calibration import calibrate
+from accounting.filter import Filter
+from accounting.mechanisms import PoissonGaussian
+from accounting.plan import Query
+from accounting.records import receipt
+from accounting.records.chain import Entry
+from accounting.records.events import LedgerEvent, Opened, Reserved, Settled
+from accounting.records.ledger import LedgerState, advance, share
+from accounting.records.outside import event_from_json
+from accounting.records.session_receipt import SessionEnd, build
+from accounting.records.sessions import Certificate, SessionPlan, plan_epsilon, plan_to_json, refund, session_cost
+from tests.support.receipts import AT, KEY
 
-GAUSSIAN = {"type": "GaussianDpEvent", "noise_multiplier": 20.0}
+N = 20_000
+RULE = Filter.open("gdp_rdp", Privacy(3.0, 1e-6))
+PURE_RULE = Filter.open("pure", Privacy(3.0))
+GAUSSIAN: dict[str, Any] = {"type": "GaussianDpEvent", "noise_multiplier": 20.0}
+LAPLACE: dict[str, Any] = {"type": "LaplaceDpEvent", "noise_multiplier": 50.0}
+PURE: dict[str, Any] = {"type": "EpsilonDeltaDpEvent", "epsilon": 0.1, "delta": 0.0}
+SAMPLED: dict[str, Any] = {"type": "PoissonSampledDpEvent", "sampling_probability": 0.01, "event": GAUSSIAN}
+DRAWN: dict[str, Any] = {
+    "type": "SampledWithoutReplacementDpEvent",
+    "source_dataset_size": 1000,
+    "sample_size": 10,
+    "event": GAUSSIAN,
+}
+ALLOCATED: dict[str, Any] = {
+    "type": "RandomAllocationDpEvent",
+    "rate": 1.0,
+    "slots": 50,
+    "form": "ordered",
+    "event": GAUSSIAN,
+}
 
 
-class InlinePool:
-    """Answers questions at once, in this thread."""
-
-    async def answer(self, _who: str, question: Question) -> Answer:
-        """Return the answer."""
-        return answer(question)
-
-
-_POOL = cast(Pool, InlinePool())
-
-
-def many(count: int, event: dict[str, Any] = GAUSSIAN) -> dict[str, Any]:
-    """Return so many uses of an event."""
+def many(event: dict[str, Any], count: int) -> dict[str, Any]:
     return {"type": "SelfComposedDpEvent", "event": event, "count": count}
 
 
-def open_session(
-    world: World,
-    dataset: str,
-    *events: dict[str, Any],
-    key: str | None = None,
-    owner: Principal | None = None,
-    most: int = 100,
-    **more: Any,
-) -> Session:
-    """Open a session of ada's, by default of ten Gaussian answers; with `privacy`, of a target."""
-    owner, key = owner or world.analyst, key or new_id("key")
-    body = more if "privacy" in more else {"events": list(events) or [many(10)], **more}
-    asked = SessionRequest.model_validate_json(json.dumps(body)).root
-    found = asyncio.run(service.opened(world.database, owner, key, service.digest_of(dataset, asked)))
-    if found is not None:
-        return found
-    priced = asyncio.run(price(world.database, _POOL, owner, dataset, asked))
-    return service.open_session(world.database, owner, key, priced, most)
+def plan(*documents: dict[str, Any], relation: Any = "replace_one") -> SessionPlan:
+    return SessionPlan.of([event_from_json(document) for document in documents], relation)
 
 
-def record(
-    world: World,
-    session_id: str,
-    steps: int = 1,
-    event: int = 0,
-    key: str | None = None,
-    owner: Principal | None = None,
-) -> Session:
-    """Record answers of a session."""
-    asked = StepsRequest(steps=steps, event=event)
-    return service.record(world.database, owner or world.analyst, session_id, key, asked).session
+def reserved(
+    ours: Filter, planned: SessionPlan, name: str = "s1", guarantee: Privacy | None = None, dataset: str = "d1"
+) -> Reserved:
+    cost = session_cost(ours, planned)
+    return Reserved(name, dataset, "ada", plan_to_json(planned), cost, guarantee, "2026-01-03T03:04:05Z")
 
 
-def close(world: World, session_id: str, owner: Principal | None = None) -> Session:
-    """Close a session in which nobody records meanwhile."""
-    owner = owner or world.analyst
-    closing = service.closing(world.database, owner, session_id)
-    refund = asyncio.run(closing.refund(_POOL, owner.id))
-    closed = service.close(world.database, owner, closing, refund)
-    assert closed is not None
-    return closed
+def settled(ours: Filter, planned: SessionPlan, recorded: list[int], name: str = "s1", whole: bool = False) -> Settled:
+    returned = refund(ours, session_cost(ours, planned), planned, recorded, whole=whole)
+    return Settled(name, recorded, returned, whole, "closed")
 
 
-def get(world: World, session_id: str, owner: Principal | None = None) -> Session:
-    """Return a session as its owner sees it."""
-    return service.get(world.database, owner or world.analyst, session_id)
+def run(
+    ours: Filter, *events: LedgerEvent, records: int = N, relation: Any = "replace_one"
+) -> tuple[LedgerState, list[Entry]]:
+    state, entry = advance(None, Opened("d1", records, ours, neighbors=relation), AT)
+    entries = [entry]
+    for event in events:
+        state, entry = advance(state, event, AT)
+        entries.append(entry)
+    return state, entries
+
+
+def ended(
+    ours: Filter, planned: SessionPlan, recorded: list[int], *, expired: bool = False, **change: Any
+) -> tuple[receipt.Receipt, list[Entry]]:
+    """The receipt of a session that reserved, recorded and ended, and its ledger."""
+    end = settled(ours, planned, recorded)
+    if expired:
+        end = replace(end, refund=ours.zero_cost, reason="expired")
+    state, entries = run(ours, reserved(ours, planned), end, relation=planned.relation)
+    facts: dict[str, Any] = {
+        "id": "r1",
+        "dataset": "d1",
+        "dataset_name": "Cens\u00fcs\u00a02026",
+        "records": N,
+        "unit": Unit(),
+        "analyst": "ada",
+        "session": "s1",
+        "plan": planned,
+        "certificate": plan_epsilon(planned, ours.privacy.delta),
+        "entry": entries[-1],
+        "title": "Training on our cluster",
+        "share": share(state, state.spent),
+    }
+    return build(SessionEnd(**facts | change)), entries
+
+
+def signed(stated: receipt.Receipt) -> dict[str, Any]:
+    return {"receipt": stated, "signature": receipt.sign(stated, KEY)}
+
+
+RELEASE = calibrate([Query("answers", 50, PoissonGaussian(0.5))], Privacy(3.0, 1e-6))
+TARGETED = plan(RELEASE.plan.event())
+CERTIFICATE = Certificate(RELEASE.epsilon, RELEASE.delta, RELEASE.accountant, RELEASE.accountant_version)
