@@ -121,7 +121,7 @@ CODES: Mapping[str, Code] = {
     "sessions_refused": Code(
         409,
         "The dataset allows no sessions",
-        "Nothing was charged. The steward has not allowed sessions on this dataset.",
+        "Nothing was charged. The steward has not allowed sessions on this dataset, or it has a holdout set.",
     ),
     "session_exhausted": Code(
         409,

@@ -66,8 +66,7 @@ async def open_session(
     With `events`, the body lists the planned answers. With `privacy` and `steps`, the response states the noise with
     which that many answers keep the target. The program records each answer before it computes it, and closes the
     session at its end. An open session expires at the end of its `lifetime`, and then stays charged as if all answers
-    had been given. If the dataset has a holdout set with a budget of its own, that budget is charged too, because the
-    program may read the whole file.
+    had been given. A dataset with a holdout set has no sessions, because the program may read the rows of both.
     """
     key, asked = idempotency_key or new_id("key"), body.root
     session = await service.opened(base, principal, key, service.digest_of(dataset_id, asked))
