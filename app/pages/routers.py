@@ -2,6 +2,7 @@
 
 from app.pages import (
     audit,
+    budget_sessions,
     jobs,
     manage,
     people,
@@ -19,6 +20,7 @@ PAGES = (
     sign_in.router,
     sign_in.return_router,
     jobs.router,
+    budget_sessions.router,
     predictions.router,
     upload.router,
     people.router,

@@ -234,7 +234,7 @@ class Amendment(Wire):
     frozen: bool | None = None
     """If true, no job is charged or started until it is set to false again."""
     sessions: SessionPolicy | None = None
-    """Another rule for sessions, allowed at any time. Open sessions follow the rule that holds when they are closed."""
+    """Another rule for sessions, allowed at any time. Open sessions keep the rule under which they were opened."""
 
     @model_validator(mode="after")
     def _check_any(self) -> Self:
