@@ -15,6 +15,7 @@ from app.http.body import JsonBody
 from app.http.callers import while_connected
 from app.http.conditional import IfNoneMatch
 from app.http.errors import responses
+from app.http.idempotency import Key
 from app.http.lists import Paging, paging
 from app.http.location import Locate
 from app.http.parts import Part
@@ -51,13 +52,6 @@ class Waker(Protocol):
 
 
 Dispatcher = Annotated[Waker, Depends(Part("dispatcher"))]
-Key = Annotated[
-    str | None,
-    Header(
-        pattern=r"^[\x21-\x7e]{1,200}$",
-        description="Made by the caller before it sends. The same key and body again is the same job.",
-    ),
-]
 REFUSALS = responses(*quotes.REFUSALS, "budget_exhausted", "idempotency_conflict", "dataset_frozen", "disk_full")
 
 

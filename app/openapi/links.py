@@ -11,6 +11,7 @@ _ISSUED = {
     "dataset_id": ("/v1/datasets", "id"),
     "upload_id": ("/v1/uploads", "id"),
     "job_id": ("/v1/jobs", "id"),
+    "session_id": ("/v1/datasets/{dataset_id}/sessions", "id"),
     "webhook_id": ("/v1/webhooks", "id"),
 }
 

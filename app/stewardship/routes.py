@@ -80,6 +80,8 @@ def charge(
 def erase(base: Base, chosen: Chosen, principal: Manager, dispatcher: Dispatcher, dataset_id: DatasetId) -> Dataset:
     """Cancels the jobs of a dataset (queued ones are refunded, running ones stay charged), and deletes its values.
 
+    Its open sessions are closed: those that recorded nothing are refunded, others stay charged.
+
     If nothing is charged on its ledger after that, the dataset is withdrawn: its name becomes free, and the same
     values may be registered again. Otherwise `data` is "deleted": ledger and receipts remain, and jobs are refused.
     The holdout set is deleted with it. The dataset is withdrawn only if the holdout set's ledger has no charge either.

@@ -283,8 +283,8 @@ def test_what_makes_something_says_where_it_is_and_what_may_pass_says_when_to_as
 
 # What changes with every request, or belongs to nobody else's cache: lists, states, and what is made by asking.
 CHANGING = (
-    r"/v1/(tokens|datasets|jobs|uploads|webhooks)$|/v1/(datasets|jobs|uploads|webhooks)/\{\w+\}$|/twin$|"
-    r"/(events|head|ledger|grants|allotments|sample)$|/(grants|allotments)/|^/(health|metrics)"
+    r"/v1/(tokens|datasets|jobs|sessions|uploads|webhooks)$|/v1/(datasets|jobs|sessions|uploads|webhooks)/\{\w+\}$|"
+    r"/twin$|/(events|head|ledger|grants|allotments|sample)$|/(grants|allotments)/|^/(health|metrics)"
 )
 
 

@@ -65,6 +65,7 @@ def tell(service: Service) -> Told:
     hook = ask("GET", "/v1/webhooks", who="ada")["items"][0]["id"]
     ask("GET", "/v1/webhooks/{webhook_id}", who="ada", webhook_id=hook)
     _ask_for_releases(story, dataset)
+    _reserve(story, dataset)
     ask("GET", "/v1/datasets")
     for path in ("", "/budget", "/ledger/head"):
         ask("GET", f"/v1/datasets/{{dataset_id}}{path}", dataset_id=dataset)
@@ -89,6 +90,16 @@ def tell(service: Service) -> Told:
     for path in ("/health/live", "/health/ready", "/v1/keys"):
         ask("GET", path)
     return story.told
+
+
+def _reserve(story: Story, dataset: str) -> None:
+    """A program elsewhere reserves ten answers, computes four of them, and gets its receipt."""
+    ask, target = story.ask, {"privacy": {"epsilon": 0.1}, "steps": 10, "title": "a survey's mean", "lifetime": 3600}
+    session = ask("POST", "/v1/datasets/{dataset_id}/sessions", target, "ada", dataset_id=dataset)["id"]
+    ask("POST", "/v1/sessions/{session_id}/steps", {"steps": 4, "event": 0}, "ada", session_id=session)
+    ask("GET", "/v1/sessions/{session_id}", who="ada", session_id=session)
+    ask("POST", "/v1/sessions/{session_id}/close", who="ada", session_id=session)
+    ask("GET", "/v1/sessions", who="auditor")
 
 
 def _ask_for_releases(story: Story, dataset: str) -> None:

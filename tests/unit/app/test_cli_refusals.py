@@ -31,7 +31,7 @@ COLUMNS: list[dict[str, Any]] = [
         ("upload people.csv --spec schema.json", "schema.json is not a spec."),
         (
             "token create ada --role analyst --scope manage --local",
-            "scopes must be some of this role's: read, quote, submit",
+            "scopes must be some of this role's: read, quote, submit, session",
         ),
     ],
 )
