@@ -125,7 +125,7 @@ def record(
     steps: Annotated[int, typer.Option(help="Number of answers.")] = 1,
     event: Annotated[int, typer.Option(help="Position of the event in the plan, from 0 on.")] = 0,
 ) -> Output:
-    """Record answers, before your program computes them.
+    """Record answers before your program computes them.
 
     If the command fails, do not compute the answers.
 

@@ -46,6 +46,8 @@ def ids(server: Live, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str
         evaluation = job.evaluate(privacy=1.0)
         evaluation.evaluation(PATIENCE, progress=False)
         created |= {"model": job.id, "evaluation": evaluation.id}
+        plan = [{"type": "GaussianDpEvent", "noise_multiplier": 40.0}]
+        created["session"] = analyst.sessions.open(dataset=dataset.id, events=plan, title="a count elsewhere").id
         for name, request in STATISTICS.items():
             job = analyst.jobs.submit(dataset=dataset.id, privacy={"epsilon": 0.2}, **request)
             (job.profile if name == "profile" else job.statistic)(PATIENCE, progress=False)
@@ -67,6 +69,8 @@ PAGES: dict[str, tuple[str, str, int]] = {
     "correlation": ("analyst", "/jobs/{correlation}", 0),
     "means": ("analyst", "/jobs/{means}", 0),
     "profile": ("analyst", "/jobs/{profile}", 7),
+    "sessions": ("analyst", "/sessions", 0),
+    "session": ("analyst", "/sessions/{session}", 0),
     "glossary": ("analyst", "/glossary", 0),
     "tokens": ("steward", "/tokens", 0),
     "people": ("steward", "/datasets/{dataset}/people", 0),
