@@ -259,7 +259,7 @@ class Dataset(Wire):
     """Whether its values are stored here, were never sent here, or are deleted. The name of a withdrawn dataset is free
     again."""
     columns: list[Column]
-    """The declared columns."""
+    """The declared columns. Empty if the records are elsewhere, and in a list requested with `columns=false`."""
     sessions: Sessions = "refund"
     budget: BudgetStatus
     """The budget as it stands."""
@@ -275,7 +275,8 @@ class Dataset(Wire):
 
     def __repr__(self) -> str:
         size = f"{self.rows:,} rows" if self.persons is None else f"{self.persons:,} persons"
-        return f"<dataset {self.name}, {self.id}: {size}, {len(self.columns)} columns>"
+        columns = f", {len(self.columns)} columns" if self.columns else ""
+        return f"<dataset {self.name}, {self.id}: {size}{columns}>"
 
 
 class Registered(Dataset):

@@ -8,7 +8,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from app.openapi.links import operation_id
 from tests.support.service import SPEC, Service, people
 
 FILE = Path(__file__).parents[2] / "app/openapi/examples.json"
@@ -23,6 +22,7 @@ class Story:
 
     def __init__(self, service: Service) -> None:
         self.service, self.told = service, dict[str, dict[str, Any]]()
+        self._paths = service.client.get("/openapi.json").json()["paths"]
 
     def ask(self, method: str, path: str, body: Any = None, who: str = "steward", **names: str) -> Any:
         """The answer, which is a good one."""
@@ -40,9 +40,8 @@ class Story:
 
     def _note(self, method: str, path: str, body: Any, said: Any) -> None:
         of = {"request": body, "response": said}
-        self.told.setdefault(
-            operation_id(method.lower(), path), {name: value for name, value in of.items() if value is not None}
-        )
+        name = self._paths[path][method.lower()]["operationId"]
+        self.told.setdefault(name, {name: value for name, value in of.items() if value is not None})
 
 
 def tell(service: Service) -> Told:

@@ -1,12 +1,14 @@
 """Run docs/notebook.ipynb and store its outputs, which the site shows: python -m tests.support.notebook.
 
-A server must be running, as the notebook says, without a dataset called notebook.
+A server must be running, as the notebook says, without a dataset called notebook. Matplotlib must be installed.
 """
 
 import ast
+import base64
 import contextlib
 import io
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,11 @@ FILE = Path(__file__).parents[2] / "docs/notebook.ipynb"
 def output(cell: dict[str, Any]) -> str:
     """Return the stored output of a cell as text."""
     return "".join(line for each in cell.get("outputs", ()) for line in each["data"]["text/plain"])
+
+
+def image(cell: dict[str, Any]) -> str | None:
+    """Return the stored plot of a cell as a PNG file in base64; None if it has none."""
+    return next((each["data"]["image/png"] for each in cell.get("outputs", ()) if "image/png" in each["data"]), None)
 
 
 def run(cell: dict[str, Any], names: dict[str, Any]) -> str:
@@ -29,12 +36,25 @@ def run(cell: dict[str, Any], names: dict[str, Any]) -> str:
     return printed.getvalue() + ("" if value is None else f"{value!r}\n")
 
 
+def drawn() -> str | None:
+    """Return the plot that a cell drew as a PNG file in base64, and close it; None if it drew none."""
+    plt = sys.modules.get("matplotlib.pyplot")
+    if plt is None or not plt.get_fignums():
+        return None
+    file = io.BytesIO()
+    plt.gcf().savefig(file, format="png", dpi=60, bbox_inches="tight")
+    plt.close("all")
+    return base64.b64encode(file.getvalue()).decode()
+
+
 def main() -> None:
     """Run the cells and write their outputs into the file."""
     notebook = json.loads(FILE.read_text())
     names: dict[str, Any] = {}
     for count, cell in enumerate((each for each in notebook["cells"] if each["cell_type"] == "code"), 1):
-        data = {"text/plain": run(cell, names).splitlines(keepends=True)}
+        data: dict[str, Any] = {"text/plain": run(cell, names).splitlines(keepends=True)}
+        plot = drawn()
+        data |= {} if plot is None else {"image/png": plot}
         result = {"output_type": "execute_result", "execution_count": count, "data": data, "metadata": {}}
         cell["execution_count"], cell["outputs"] = count, [result] if data["text/plain"] else []
     FILE.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
