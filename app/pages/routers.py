@@ -3,6 +3,7 @@
 from app.pages import (
     audit,
     budget_sessions,
+    declare,
     jobs,
     manage,
     people,
@@ -23,6 +24,7 @@ PAGES = (
     budget_sessions.router,
     predictions.router,
     upload.router,
+    declare.router,
     people.router,
     manage.router,
     manage.twins,

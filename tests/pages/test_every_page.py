@@ -73,6 +73,7 @@ PAGES: dict[str, tuple[str, str, int]] = {
     "session": ("analyst", "/sessions/{session}", 0),
     "glossary": ("analyst", "/glossary", 0),
     "tokens": ("steward", "/tokens", 0),
+    "declare": ("steward", "/declare", 0),
     "people": ("steward", "/datasets/{dataset}/people", 0),
     "manage": ("steward", "/datasets/{dataset}/manage", 0),
     "dataset-steward": ("steward", "/datasets/{dataset}", 1),
