@@ -121,7 +121,7 @@ CODES: Mapping[str, Code] = {
     "sessions_refused": Code(
         409,
         "The dataset allows no sessions",
-        "Nothing was charged. The steward has not allowed sessions on this dataset.",
+        "Nothing was charged. The steward has not allowed sessions on this dataset, or it has a holdout set.",
     ),
     "session_exhausted": Code(
         409,
@@ -131,6 +131,9 @@ CODES: Mapping[str, Code] = {
     ),
     "session_ended": Code(
         409, "The session has ended", "Nothing was recorded. Open another session before the next answer."
+    ),
+    "session_open": Code(
+        409, "The session is still open", "Its receipt is issued when it has ended. Close it, or wait until it expires."
     ),
     "data_elsewhere": Code(
         409,

@@ -88,7 +88,7 @@ class Epoch:
         """
         epoch = Epoch.read(settings, database)
         if wrong := epoch.ahead_of(database):
-            details = "; ".join(f"{name} lacks {_lacking(name, head)}" for name, head in sorted(wrong.items()))
+            details = "; ".join(f"{name} lacks {_part(name)} {head}" for name, head in sorted(wrong.items()))
             raise BelowEpoch(f"{_OLDER} in {epoch.file} ({details}): {_RESTORE}")
         epoch.begin(database)
         return epoch
@@ -240,7 +240,7 @@ def shortfall(settings: Settings, database: Database) -> dict[str, str]:
         behind = Epoch.read(settings, database).ahead_of(database)
     except BelowEpoch as error:
         return {"epoch": str(error)}
-    return {name: f"it lacks {_lacking(name, head)}" for name, head in behind.items()}
+    return {name: f"it lacks {_part(name, 'published ')} {head}" for name, head in behind.items()}
 
 
 def is_session(name: str) -> bool:
@@ -263,8 +263,8 @@ def _recorded(connection: sa.Connection) -> dict[str, Head]:
     return {row.id: _head(row.recorded.encode()) for row in connection.execute(query)}
 
 
-def _lacking(name: str, head: Head) -> str:
-    return "answers that were recorded" if is_session(name) else f"its head {head}"
+def _part(name: str, adjective: str = "") -> str:
+    return "recorded answers up to" if is_session(name) else f"its {adjective}head"
 
 
 def _line(document: dict[str, Any]) -> bytes:

@@ -360,5 +360,8 @@ def _add(connection: sa.Connection, ledger_id: str, owner_id: str | None, charge
         connection.execute(sa.insert(analyst_spend).values(ledger_id=ledger_id, owner_id=owner_id, **values))
         return
     total = tuple(a + b for a, b in zip(cost_from_json(json.loads(row.spent)), cost, strict=True))
+    if row.charges + charges == 0:  # the filter of a ledger without charges may change, and its currency with it
+        connection.execute(sa.delete(analyst_spend).where(_OWN), mine)
+        return
     sums = {"charges": row.charges + charges, "spent": canonical_text(cost_to_json(total))}
     connection.execute(_SPENDS, mine | sums)

@@ -32,6 +32,12 @@ _Lifetime = Annotated[
 ]
 
 
+_HOLDOUT = (
+    "Nothing was charged. A session is charged to one ledger, but the program may read all rows of the file: those of "
+    "the dataset and those of its holdout set. Register the dataset without a holdout set."
+)
+
+
 class EventsSessionRequest(Wire):
     """Reserve the budget for these events."""
 
@@ -159,15 +165,11 @@ def read(database: Database, principal: Principal, dataset_id: str, request: Ses
     """
     with database.read() as connection:
         row = datasets.visible(connection, dataset_id, principal)
-        if row.holdout_of is not None:
-            raise ApiError(
-                "unsupported_combination", "A holdout set only evaluates models. Open the session on its dataset."
-            )
-        others = (part for part in datasets.parts(connection, row) if part.ledger_id != row.ledger_id)
-        read_session = ReadSession(request, (row, *others))
-        for part in read_session.parts:
-            refuse(part)
-            datasets.refuse_changed(connection, part)
+        refuse(row)
+        if row.holdout_of is not None or datasets.holdout(connection, row.id) is not None:
+            raise ApiError("sessions_refused", _HOLDOUT)
+        datasets.refuse_changed(connection, row)
+    read_session = ReadSession(request, (row,))
     _ = read_session.privacy  # refuses a delta above the dataset's
     return read_session
 

@@ -3,12 +3,14 @@
 import logging
 from typing import Annotated
 
-from fastapi import Depends, Query, Request
+from fastapi import Depends, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from app.datasets.names import DatasetId
+from app.http import conditional
 from app.http.body import JsonBody
 from app.http.callers import while_connected
+from app.http.conditional import IfNoneMatch
 from app.http.errors import ApiError, responses
 from app.http.idempotency import Key
 from app.http.lists import Paging, paging
@@ -16,11 +18,13 @@ from app.http.location import Locate
 from app.http.queries import strict_router
 from app.http.work import in_turn
 from app.identity.dependencies import Base, Calculations, Chosen, Reader, Room, SessionHolder
+from app.ledger.routes import Keys
 from app.persistence.session import new_id
-from app.sessions import service
+from app.sessions import receipts, service
 from app.sessions.pricing import price
 from app.sessions.requests import SessionRequest
 from purse.wire.base import DatasetReference, Identifier, Page
+from purse.wire.receipts import ReceiptDocument
 from purse.wire.sessions import Session, StepsRequest
 
 _LOG = logging.getLogger("purse.sessions")
@@ -62,8 +66,7 @@ async def open_session(
     With `events`, the body lists the planned answers. With `privacy` and `steps`, the response states the noise with
     which that many answers keep the target. The program records each answer before it computes it, and closes the
     session at its end. An open session expires at the end of its `lifetime`, and then stays charged as if all answers
-    had been given. If the dataset has a holdout set with a budget of its own, that budget is charged too, because the
-    program may read the whole file.
+    had been given. A dataset with a holdout set has no sessions, because the program may read the rows of both.
     """
     key, asked = idempotency_key or new_id("key"), body.root
     session = await service.opened(base, principal, key, service.digest_of(dataset_id, asked))
@@ -133,3 +136,19 @@ async def close(
         if session is not None:
             return session
     raise ApiError("overloaded", "Answers were recorded while the session was being closed. Try again.")
+
+
+@router.get(
+    "/sessions/{session_id}/receipt",
+    response_model=ReceiptDocument,
+    summary="Read a session's receipt",
+    responses=responses("session_open", "session_ended") | conditional.RESPONSES,
+)
+def receipt(
+    base: Base, signing: Keys, principal: Reader, session_id: Identifier, if_none_match: IfNoneMatch = None
+) -> Response:
+    """Returns the signed statement of what an ended session planned, recorded and cost.
+
+    The analyst's program asserts what was recorded. This service did not observe it. An auditor may read every receipt.
+    """
+    return conditional.respond(receipts.read(base, signing, principal, session_id), if_none_match)

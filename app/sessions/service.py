@@ -163,10 +163,10 @@ def record(database: Database, principal: Principal, session_id: str, key: str |
     ApiError
         not_found; session_ended; session_exhausted; out_of_range for the event; dataset_frozen; idempotency_conflict.
     """
-    visible, digest = _own(principal), hashlib.sha256(asked.model_dump_json().encode()).hexdigest()
+    digest = hashlib.sha256(asked.model_dump_json().encode()).hexdigest()
     with database.write() as connection:
-        ledger.lock(connection, store.on(session_id, visible))
-        row, now = _found(connection, session_id, visible), database.timestamp()
+        lock(connection, principal, session_id)
+        row, now = found(connection, principal, session_id), database.timestamp()
         earlier = None if key is None else store.step(connection, row.id, key)
         if earlier is not None:
             if earlier[0] != digest:
@@ -217,7 +217,7 @@ class Closing:
 def closing(database: Database, principal: Principal, session_id: str) -> Closing:
     """Return a session that is to be closed, as it is now; `ApiError` not_found."""
     with database.read() as connection:
-        row = _found(connection, session_id, _own(principal))
+        row = found(connection, principal, session_id)
         is_priced = row.state == "open" and row.refundable == "unused" and any(row.counts)
         if not is_priced or row.has_expired(database.timestamp()):
             return Closing(row, None)
@@ -237,10 +237,9 @@ def close(database: Database, principal: Principal, priced: Closing, refunded: R
     ----------
     refunded : refund of the recorded answers; None if nothing or everything is refunded
     """
-    visible = _own(principal)
     with database.write() as connection:
-        ledger.lock(connection, store.on(priced.row.id, visible))
-        row, now = _found(connection, priced.row.id, visible), database.timestamp()
+        lock(connection, principal, priced.row.id)
+        row, now = found(connection, principal, priced.row.id), database.timestamp()
         if row.state != "open":
             return row.to_wire(now)
         if row.has_expired(now):
@@ -266,7 +265,7 @@ def end_on(connection: sa.Connection, dataset_id: str, at: str) -> None:
 def get(database: Database, principal: Principal, session_id: str) -> Session:
     """Return a session that the principal can see; `ApiError` not_found otherwise."""
     with database.read() as connection:
-        return _found(connection, session_id, _own(principal)).to_wire(database.timestamp())
+        return found(connection, principal, session_id).to_wire(database.timestamp())
 
 
 def page(database: Database, principal: Principal, asked: Paging, dataset: str | None) -> Page[Session]:
@@ -289,8 +288,14 @@ def _same(database: Database, row: SessionRow | None, digest: str) -> Session | 
     return None if row is None else row.to_wire(database.timestamp())
 
 
-def _found(connection: sa.Connection, session_id: str, visible: sa.ColumnElement[bool]) -> SessionRow:
-    row = store.get(connection, session_id, visible)
+def lock(connection: sa.Connection, principal: Principal, session_id: str) -> None:
+    """Lock the ledgers of a session until the end of the transaction, if the principal can see it."""
+    ledger.lock(connection, store.on(session_id, _own(principal)))
+
+
+def found(connection: sa.Connection, principal: Principal, session_id: str) -> SessionRow:
+    """Return a session that the principal can see; `ApiError` not_found otherwise."""
+    row = store.get(connection, session_id, _own(principal))
     if row is None:
         raise ApiError("not_found", "No session that this token may see has this id.")
     return row

@@ -60,7 +60,8 @@ class Session(Wire):
     """The charge when the session was opened."""
     charged: SessionCharge
     """The charge now: the reservation while the session is open, and what remains after the refund when it has ended.
-    An expired session keeps the whole reservation."""
+    An expired session keeps the whole reservation. After a refund, its epsilon holds if the number of answers was
+    fixed in advance. If answers decided when to stop, the guarantee is that of `reserved`."""
     created_at: Timestamp
     expires_at: Annotated[Timestamp, Field(description="Time at which an open session expires, UTC, ISO 8601.")]
     ended_at: Timestamp | None = None

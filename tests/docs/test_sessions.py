@@ -12,6 +12,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from app.demo import script
+from app.sessions.requests import SessionRequest
 from app.webhooks.courier import signed
 from app.webhooks.store import Message
 from app.wire import EvaluationBody, JobRequest, StatisticRequest, TuningRequest
@@ -31,6 +32,7 @@ SHOWN: dict[str, Any] = {
     "datasets.md": DatasetSpec,
     "errors.md": ProblemDetails,
     "files.md": DatasetSpec,
+    "http.md": SessionRequest,
     "jobs.md": JobRequest | StatisticRequest | TuningRequest | EvaluationBody,
     "webhooks.md": WebhookEvent,
 }

@@ -250,6 +250,7 @@ def _reading(facts: Facts) -> dict[tuple[str, str], Maker]:
         ("DELETE", "/v1/jobs/{job_id}"): _get(f"/v1/jobs/{jobs['model']}"),
         ("GET", "/v1/sessions"): _get(f"/v1/sessions?limit={LISTED_JOBS}"),
         ("GET", "/v1/sessions/{session_id}"): _get(f"/v1/sessions/{facts.session}"),
+        ("GET", "/v1/sessions/{session_id}/receipt"): _get(f"/v1/sessions/{facts.session}/receipt"),
         ("GET", "/v1/webhooks"): _get(f"/v1/webhooks?limit={LISTED_JOBS}"),
         ("GET", "/v1/webhooks/{webhook_id}"): _get(f"/v1/webhooks/{facts.webhook}"),
         ("DELETE", "/v1/webhooks/{webhook_id}"): _get("/v1/webhooks/hook_of_nobody"),

@@ -22,7 +22,7 @@ from app.ledger import audit, epoch, store
 from app.ledger.epoch import BelowEpoch, Epoch
 from app.persistence.files import StartRefused
 from tests.service.conftest import MakeService
-from tests.support import inside_sessions as sessions
+from tests.support import held_sessions as sessions
 from tests.support.cli import purse
 from tests.support.patience import PATIENCE
 from tests.support.service import Service
@@ -168,7 +168,7 @@ def test_a_copy_that_lacks_recorded_answers_is_refused_and_their_session_expires
     assert world.kinds(dataset) == before
     _open(world)
     restored = restore()
-    with pytest.raises(BelowEpoch, match=f"{session.id} lacks answers that were recorded"):
+    with pytest.raises(BelowEpoch, match=f"{session.id} lacks recorded answers up to 3:"):
         _open(restored)
     assert list(epoch.shortfall(restored.settings, restored.database)) == [session.id]
     lost = rollback.accept(restored.database, restored.settings, "restored")

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from accounting.records.chain import Entry
+from accounting.records.offline import verify_receipt
 from app.ledger import audit
 from app.persistence.tables import sessions
 from tests.service.conftest import MakeService
@@ -284,20 +286,16 @@ def test_deleting_the_values_ends_the_sessions(service: Service, steps: int, dat
     assert opened(service, dataset).json()["code"] == ("dataset_deleted" if steps else "not_found")
 
 
-def test_a_holdout_set_with_a_ledger_of_its_own_is_charged_too(service: Service) -> None:
-    dataset = service.dataset(holdout=0.2)
+@pytest.mark.parametrize("family", [None, "people"])
+def test_a_dataset_with_a_holdout_set_has_no_sessions(service: Service, family: str | None) -> None:
+    """A program may read the rows of both, which are on two ledgers."""
+    dataset = service.dataset(holdout=0.2, family=family)
     holdout = service.call("steward", "GET", f"/v1/datasets/{dataset}").json()["holdout"]
-    assert refused(opened(service, holdout), "unsupported_combination")
-    made = session(service, dataset)
-    record(service, made["id"], {"steps": 5})
     for part in (dataset, holdout):
-        assert budget(service, part)["share"] == pytest.approx(made["reserved"]["share"])
-    ended = close(service, made["id"]).json()
-    for part in (dataset, holdout):
-        assert budget(service, part)["share"] == pytest.approx(ended["charged"]["share"])
-        assert [entry["kind"] for entry in entries(service, part)] == ["opened", "reserved", "settled"]
-    service.call("steward", "PATCH", f"/v1/datasets/{holdout}", json={"frozen": True})
-    assert refused(opened(service, dataset), "dataset_frozen")
+        answer = opened(service, part)
+        assert (answer.status_code, answer.json()["code"]) == (409, "sessions_refused")
+        assert "holdout" in answer.json()["detail"]
+        assert budget(service, part)["jobs"] == 0
 
 
 def test_the_steward_decides_whether_sessions_are_opened_and_refunded(service: Service) -> None:
@@ -325,7 +323,7 @@ def test_records_elsewhere_have_sessions(service: Service) -> None:
 
 
 def test_a_family_shares_the_charge(service: Service) -> None:
-    dataset, other = service.dataset(family="people"), service.dataset(family="people", holdout=0.2)
+    dataset, other = service.dataset(family="people"), service.dataset(family="people")
     session(service, dataset)
     session(service, other)
     assert budget(service, dataset)["jobs"] == budget(service, other)["jobs"] == 2
@@ -365,7 +363,7 @@ def test_others_cannot_see_a_session_and_stewards_can_end_it(service: Service) -
     service.analyst("bob", dataset)
     made = session(service, dataset)
     path = f"/v1/sessions/{made['id']}"
-    for method, of in (("GET", ""), ("POST", "/close")):
+    for method, of in (("GET", ""), ("GET", "/receipt"), ("POST", "/close")):
         assert refused(service.call("bob", method, path + of), "not_found")
     assert refused(record(service, made["id"], who="bob"), "not_found")
     assert service.call("bob", "GET", "/v1/sessions").json()["items"] == []
@@ -458,3 +456,59 @@ def test_a_session_that_the_ledger_does_not_state_ends_without_a_refund(service:
         connection.execute(sa.update(sessions).where(sessions.c.id == made["id"]).values(**values))
     assert close(service, made["id"]).json()["state"] == "closed"
     assert entries(service, dataset) == before
+
+
+def receipt(service: Service, session_id: str, who: str = "analyst") -> Any:
+    return service.call(who, "GET", f"/v1/sessions/{session_id}/receipt")
+
+
+def test_an_ended_session_has_a_receipt_that_the_ledger_confirms(service: Service) -> None:
+    dataset = service.dataset()
+    made = session(service, dataset, TARGET | {"title": "a survey"})
+    record(service, made["id"], {"steps": 4})
+    assert refused(receipt(service, made["id"]), "session_open")
+    ended = close(service, made["id"]).json()
+    document = receipt(service, made["id"]).json()
+    stated = document["receipt"]
+    assert (stated["kind"], stated["session"], stated["state"]) == ("session", made["id"], "closed")
+    assert (stated["title"], stated["plan"][0]["recorded"], stated["charged"]) == ("a survey", 4, "recorded")
+    assert (stated["epsilon"], stated["delta"]) == (made["reserved"]["epsilon"], made["reserved"]["delta"])
+    assert stated["charged_epsilon"] == pytest.approx(ended["charged"]["epsilon"])
+    assert stated["share"] == ended["charged"]["share"]
+    assert receipt(service, made["id"], "auditor").json() == document
+    report = service.call(None, "POST", "/v1/receipts/verify", json=document).json()
+    assert report["valid"] is True, report
+    forged = document | {"receipt": stated | {"share": 0.0}}
+    assert service.call(None, "POST", "/v1/receipts/verify", json=forged).json()["valid"] is False
+    listed = [Entry.from_json(entry) for entry in entries(service, dataset)]
+    assert verify_receipt(document, service.call(None, "GET", "/v1/keys").json(), listed).holds
+
+
+def test_the_receipt_of_an_expired_session_states_the_whole_charge(service: Service, clock: MovableClock) -> None:
+    dataset = service.dataset()
+    made = session(service, dataset, {"events": [many(10)], "lifetime": 60})
+    record(service, made["id"], {"steps": 3})
+    clock.moved = 61.0
+    document = receipt(service, made["id"]).json()
+    stated = document["receipt"]
+    assert (stated["state"], stated["charged"], stated["plan"][0]["recorded"]) == ("expired", "plan", 3)
+    assert stated["share"] == made["reserved"]["share"]
+    assert service.call(None, "POST", "/v1/receipts/verify", json=document).json()["valid"] is True
+    assert service.call("analyst", "GET", f"/v1/sessions/{made['id']}").json()["state"] == "expired"
+
+
+def test_a_refunded_session_of_a_withdrawn_dataset_has_a_receipt(service: Service) -> None:
+    dataset = service.dataset()
+    made = session(service, dataset)
+    assert service.call("steward", "DELETE", f"/v1/datasets/{dataset}").json()["data"] == "withdrawn"
+    stated = receipt(service, made["id"]).json()["receipt"]
+    assert (stated["charged"], stated["charged_epsilon"], stated["share"]) == ("recorded", 0.0, 0.0)
+
+
+def test_a_reserved_allotment_states_no_share_of_the_whole_budget(service: Service) -> None:
+    dataset = service.dataset()
+    allot = {"share": 0.2, "mode": "reserved"}
+    service.call("steward", "PUT", f"/v1/datasets/{dataset}/allotments/the analyst", json=allot)
+    made = session(service, dataset, {"events": [many(5)]})
+    close(service, made["id"])
+    assert "share" not in receipt(service, made["id"]).json()["receipt"]

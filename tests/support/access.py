@@ -72,6 +72,7 @@ RULES = {
     ("GET", "/v1/sessions/{session_id}"): ALL,
     ("POST", "/v1/sessions/{session_id}/steps"): {"steward", "analyst"},
     ("POST", "/v1/sessions/{session_id}/close"): {"steward", "analyst"},
+    ("GET", "/v1/sessions/{session_id}/receipt"): ALL,
     ("POST", "/v1/webhooks"): {"steward", "analyst"},
     ("GET", "/v1/webhooks"): {"steward", "analyst"},
     ("GET", "/v1/webhooks/{webhook_id}"): {"steward", "analyst"},

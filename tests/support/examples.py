@@ -64,7 +64,7 @@ def tell(service: Service) -> Told:
     hook = ask("GET", "/v1/webhooks", who="ada")["items"][0]["id"]
     ask("GET", "/v1/webhooks/{webhook_id}", who="ada", webhook_id=hook)
     _ask_for_releases(story, dataset)
-    _reserve(story, dataset)
+    _reserve(story)
     ask("GET", "/v1/datasets")
     for path in ("", "/budget", "/ledger/head"):
         ask("GET", f"/v1/datasets/{{dataset_id}}{path}", dataset_id=dataset)
@@ -91,13 +91,16 @@ def tell(service: Service) -> Told:
     return story.told
 
 
-def _reserve(story: Story, dataset: str) -> None:
+def _reserve(story: Story) -> None:
     """A program elsewhere reserves ten answers, computes four of them, and gets its receipt."""
     ask, target = story.ask, {"privacy": {"epsilon": 0.1}, "steps": 10, "title": "a survey's mean", "lifetime": 3600}
+    dataset = story.service.dataset(name="survey")
+    story.service.grant(dataset, "ada")
     session = ask("POST", "/v1/datasets/{dataset_id}/sessions", target, "ada", dataset_id=dataset)["id"]
     ask("POST", "/v1/sessions/{session_id}/steps", {"steps": 4, "event": 0}, "ada", session_id=session)
     ask("GET", "/v1/sessions/{session_id}", who="ada", session_id=session)
     ask("POST", "/v1/sessions/{session_id}/close", who="ada", session_id=session)
+    ask("GET", "/v1/sessions/{session_id}/receipt", who="auditor", session_id=session)
     ask("GET", "/v1/sessions", who="auditor")
 
 

@@ -8,7 +8,8 @@ down_revision = "0201"
 
 
 def upgrade() -> None:
-    """Create the tables `sessions` and `session_steps`, and the index of ends of sessions."""
+    """Create the tables `sessions` and `session_steps`, and the index of ends of sessions; delete empty sums."""
+    op.execute("delete from analyst_spend where charges = 0")  # the currency of the ledger may have changed since
     is_settled = sa.text("kind = 'settled'")
     op.create_index(
         "ix_ledger_entries_settled",
