@@ -51,6 +51,12 @@ def test_a_session_without_a_refund_says_so(shared: Service) -> None:
     assert "Closing refunds nothing" in visit(shared, shared.tokens["analyst"], f"/pages/sessions/{session}").text
 
 
+def test_a_dataset_with_a_holdout_set_offers_no_sessions(shared: Service) -> None:
+    dataset = shared.dataset(holdout=0.2)
+    assert "Refused, because there is a holdout set" in visit(shared, STEWARD, f"/pages/datasets/{dataset}").text
+    assert "Rule for sessions" not in visit(shared, STEWARD, f"/pages/datasets/{dataset}/manage").text
+
+
 def test_the_ledger_names_entries_of_sessions_in_words(shared: Service) -> None:
     dataset = shared.dataset()
     session = _opened(shared, dataset)
