@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from accounting.divergences.gaussian import rdp_epsilons
-from accounting.plan import Plan
+from accounting.plan import AbstractComposition, Plan
 
 ORDERS = tuple(
     float(a)
@@ -32,7 +32,7 @@ class RdpAccountant:
         """Return whether delta is positive and there is a query."""
         return delta > 0 and len(plan.queries) > 0
 
-    def epsilon(self, plan: Plan, delta: float) -> float:
+    def epsilon(self, plan: AbstractComposition, delta: float) -> float:
         """Return the epsilon certified for the plan at delta."""
         epsilon = float(rdp_epsilons(self.orders, plan.rdp(self.orders), delta).min())
         return math.inf if math.isnan(epsilon) else max(0.0, epsilon)

@@ -46,7 +46,7 @@ class GaussianAccountant:
         """Return whether delta is positive, there is a query and every query has a Gaussian bound."""
         return delta > 0 and len(plan.queries) > 0 and plan.gdp_bound() is not None
 
-    def epsilon(self, plan: Plan, delta: float) -> float:
+    def epsilon(self, plan: AbstractComposition, delta: float) -> float:
         """Return the epsilon certified for the plan at delta; infinite if the plan is not supported."""
         mu = plan.gdp_bound()
         return math.inf if mu is None else gauss_epsilon(mu, delta)

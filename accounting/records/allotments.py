@@ -19,7 +19,7 @@ from accounting.errors import BudgetExhausted
 from accounting.filter import Filter
 from accounting.privacy import Privacy
 from accounting.records.chain import Entry
-from accounting.records.events import Charged
+from accounting.records.events import Charged, Reserved
 from accounting.records.ledger import LedgerState, enter, remaining_epsilon, share, spent_epsilon, step
 
 _ROUNDING, _ABSOLUTE_ROUNDING = 1 + 1e-9, 1e-11  # more than a root, a logarithm and a few operations may lose
@@ -146,7 +146,7 @@ class Standing:
         """Return whether the parts admit this charge as well. The whole filter decides for itself."""
         return all(part.holds(account.plus(cost).spent) for part, account in self.parts)
 
-    def charge(self, event: Charged, at: str) -> tuple["Standing", Entry]:
+    def charge(self, event: Charged | Reserved, at: str) -> tuple["Standing", Entry]:
         """Return the standing after a charge, and the entry that records it with its share of the whole budget.
 
         Raises
@@ -161,7 +161,7 @@ class Standing:
         state, entry = enter(charged.state, stated, at)
         return replace(charged, state=state), entry
 
-    def after(self, event: Charged) -> "Standing":
+    def after(self, event: Charged | Reserved) -> "Standing":
         """Return the standing after a charge, without its entry; raises as `charge`."""
         state = step(self.state, event)
         if not self.holds(event.cost):

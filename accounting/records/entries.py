@@ -11,6 +11,7 @@ from accounting.records.documents import number, text
 from accounting.records.filters import cost_from_json, cost_to_json, filter_from_json, filter_to_json
 
 _NAMES = ("analyst", "dataset", "method")  # of a charge, if they were recorded
+_RESERVED_NAMES = ("session", "dataset", "analyst", "expires_at")
 # The body of an entry of such an event has the fields of the event.
 _PlainEvent = events.Renamed | events.Started | events.Released | events.Failed | events.Cancelled
 EntryKind = Literal[
@@ -30,6 +31,8 @@ EntryKind = Literal[
     "released",
     "failed",
     "cancelled",
+    "reserved",
+    "settled",
 ]
 _PLAIN: dict[EntryKind, type[_PlainEvent]] = {
     "renamed": events.Renamed,
@@ -66,6 +69,14 @@ def record(event: events.LedgerEvent, whole: bool) -> tuple[EntryKind, dict[str,
             return "charged", body if event.share is None else body | {"share": event.share}
         case events.Refunded(job=job, cost=cost, whole=refund_whole):
             return "refunded", {"job": job, "cost": cost_to_json(cost), "whole": refund_whole}
+        case events.Reserved(cost=cost, guarantee=certified):
+            names = {name: text(getattr(event, name), name) for name in _RESERVED_NAMES}
+            body = names | {"plan": event.plan, "cost": cost_to_json(cost), "whole": whole}
+            body |= {} if certified is None else {"epsilon": certified.epsilon, "delta": certified.delta}
+            return "reserved", body if event.share is None else body | {"share": event.share}
+        case events.Settled(session=session, refund=returned):
+            named = {name: getattr(event, name) for name in ("recorded", "whole", "reason")}
+            return "settled", {"session": session, "refund": cost_to_json(returned), **named}
         case events.Renamed() | events.Started() | events.Released() | events.Failed() | events.Cancelled():
             return next(kind for kind, cls in _PLAIN.items() if isinstance(event, cls)), asdict(event)
         case _:
@@ -97,11 +108,19 @@ def event_of(entry: Entry) -> events.LedgerEvent:
         case "charged":
             own = Privacy(body["epsilon"], body["delta"])
             analyst, dataset, method = map(body.get, _NAMES)
-            share = None if "share" not in body else number(body["share"], 0.0, 1.0, "share")
+            share = _share(body)
             cost, spec = cost_from_json(body["cost"]), body.get("spec_sha256")
             return events.Charged(body["job"], cost, own, analyst, dataset, method, share, spec)
         case "refunded":
             return events.Refunded(body["job"], cost_from_json(body["cost"]), body["whole"])
+        case "reserved":
+            certified = Privacy(body["epsilon"], body["delta"]) if "epsilon" in body else None
+            session, dataset, analyst, expires_at = (body[name] for name in _RESERVED_NAMES)
+            cost, share = cost_from_json(body["cost"]), _share(body)
+            return events.Reserved(session, dataset, analyst, body["plan"], cost, certified, expires_at, share)
+        case "settled":
+            recorded, returned = _counts(body["recorded"]), cost_from_json(body["refund"])
+            return events.Settled(body["session"], recorded, returned, body["whole"], _reason(body))
         case "renamed" | "started" | "released" | "failed" | "cancelled":
             cls = _PLAIN[entry.kind]
             return cls(*(body[field.name] for field in fields(cls)))
@@ -115,6 +134,25 @@ def _registered(event: events.Opened | events.Joined) -> dict[str, Any]:
     if event.unit is None:
         return {"rows": event.records} | declared
     return {**event.unit.counted(event.records), "unit": asdict(event.unit)} | declared
+
+
+def _share(body: dict[str, Any]) -> float | None:
+    """Return the share of a charge; None if the entry has none."""
+    return None if "share" not in body else number(body["share"], 0.0, 1.0, "share")
+
+
+def _counts(recorded: Any) -> list[int]:
+    """Return the numbers of recorded uses; `LedgerInvalid` unless they are a list of integers that are not negative."""
+    if not isinstance(recorded, list) or not all(type(k) is int and k >= 0 for k in recorded):
+        raise LedgerInvalid("recorded must be a list of integers that are not negative")
+    return recorded
+
+
+def _reason(body: dict[str, Any]) -> Literal["closed", "expired"]:
+    reason: Literal["closed", "expired"] = body["reason"]
+    if reason not in ("closed", "expired"):
+        raise LedgerInvalid("reason must be closed or expired")
+    return reason
 
 
 def _declaration(body: dict[str, Any]) -> str | None:

@@ -1,7 +1,7 @@
 """The events of a ledger."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from accounting.filter import Cost, Filter
 from accounting.privacy import REPLACE_ONE, Privacy, Relation, Unit
@@ -199,7 +199,54 @@ class External:
     by: str
 
 
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """The charge of a session: of all answers that its program may compute elsewhere.
+
+    Parameters
+    ----------
+    plan : `[{event, count}]`, as `accounting.records.sessions.plan_to_json` writes it
+    cost : of the whole plan, by its true curves
+    guarantee : certified (epsilon, delta) of the plan alone, for the rule of the empty ledger; None if there is none
+    expires_at : UTC time, ISO 8601, from which on the whole charge stands
+    share : `ledger.share` of the charge right after it
+    """
+
+    session: str
+    dataset: str
+    analyst: str
+    plan: list[dict[str, Any]]
+    cost: Cost
+    guarantee: Privacy | None
+    expires_at: str
+    share: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The end of a session, and the part of its charge that is returned.
+
+    Parameters
+    ----------
+    recorded : uses of each event of the plan of which the program reported an answer
+    refund : 0 if the session expired, and unless the theorem allows more (docs/proofs/sessions.md)
+    whole : the session's charge took the whole budget
+    """
+
+    session: str
+    recorded: list[int]
+    refund: Cost
+    whole: bool
+    reason: Literal["closed", "expired"]
+
+    @property
+    def frees_charge(self) -> bool:
+        """Whether nothing remains charged, because the program closed the session before its first answer."""
+        return any(self.refund) and not any(self.recorded)
+
+
 JobStep = Started | Refunded | Released | Failed | Cancelled
 JobEvent = Charged | JobStep
+SessionEvent = Reserved | Settled
 StewardEvent = Joined | Promised | Frozen | Renamed | Emptied | External
-LedgerEvent = Opened | StewardEvent | RolledBack | JobEvent
+LedgerEvent = Opened | StewardEvent | RolledBack | JobEvent | SessionEvent

@@ -2,10 +2,10 @@
 
     advance(state, event, at) -> (state, entry)
 
-The size of the state does not grow with the number of jobs. The sum of the live charges equals `spent` exactly. Nothing
-here reads a clock, a database or data, and the caller stores state and entries in one transaction. The job table
-decides which job may start, fail or be released. This machine refuses what no order of jobs could do, such as a refund
-that was never charged.
+The size of the state does not grow with the number of jobs and sessions. The sum of the live charges equals `spent`
+exactly. Nothing here reads a clock, a database or data, and the caller stores state and entries in one transaction. The
+tables of jobs and sessions decide which job may start, fail or be released, and which session may end. This machine
+refuses what no order of them could do, such as a refund that was never charged.
 """
 
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ class LedgerState:
     ----------
     filter : the admission rule
     spent : exact sum of the live charges, in units of 2^-40
-    charges : number of live charges (charged and not refunded)
+    charges : number of live charges (charged or reserved, and not refunded in full)
     whole : the one live charge takes the whole budget
     sequence, head : number and hash of the last entry
     frozen : nothing may be charged or started
@@ -105,13 +105,13 @@ def advance(state: LedgerState | None, event: events.LedgerEvent, at: str) -> tu
     ------
     BudgetExhausted
         if a charge is not admitted. The filter decides, with one exception: a ledger without live charges also admits
-        one job whose own guarantee is within the budget. That job takes the whole budget until it is refunded. A ledger
-        that lost entries makes no exception.
+        one job or session whose own guarantee is within the budget. It takes the whole budget until it is refunded. A
+        ledger that lost entries makes no exception.
     LedgerFrozen
-        if a charge or a start comes while the ledger is frozen.
+        if a charge, a reservation or a start comes while the ledger is frozen.
     LedgerInvalid
-        if the event does not fit the state: a refund of more than is live, a job's step in an empty ledger, or a ledger
-        opened twice.
+        if the event does not fit the state: a refund of more than is live or than a session may get, a job's step in an
+        empty ledger, or a ledger opened twice.
     OutOfRange
         if an external charge is larger than a ledger can hold.
     """
@@ -165,7 +165,7 @@ def step(state: LedgerState | None, event: events.LedgerEvent) -> LedgerState:
         return LedgerState(event.filter, event.filter.zero_cost, 0, False, 0, GENESIS)
     if state is None:
         raise LedgerInvalid("the ledger is not open")
-    if state.frozen and isinstance(event, events.Charged | events.Started):
+    if state.frozen and isinstance(event, events.Charged | events.Reserved | events.Started):
         raise LedgerFrozen("the ledger is frozen: nothing is charged or started until a steward lifts the freeze")
     match event:
         case events.Joined() | events.Renamed():
@@ -184,7 +184,14 @@ def step(state: LedgerState | None, event: events.LedgerEvent) -> LedgerState:
             return _charge_external(state, cost, exceeds)
         case events.RolledBack():
             return replace(state, frozen=True, rolled_back=True)
-        case events.Charged(cost=cost, guarantee=guarantee, share=stated):
+        case events.Settled():
+            return _settle(state, event)
+        case (
+            events.Charged(cost=cost, guarantee=guarantee, share=stated)
+            | events.Reserved(cost=cost, guarantee=guarantee, share=stated)
+        ):
+            if isinstance(event, events.Reserved) and state.filter.slack and cost[-1:] != (0,):
+                raise LedgerInvalid("cost: a session is charged by its true curves, without slack")
             charged = _charge(state, cost, guarantee)
             if stated is not None and stated != share(charged, cost):
                 raise LedgerInvalid("share: the charge must state the share that it uses")
@@ -199,10 +206,10 @@ def step(state: LedgerState | None, event: events.LedgerEvent) -> LedgerState:
             assert_never(event)
 
 
-def _charge(state: LedgerState, cost: Cost, guarantee: Privacy) -> LedgerState:
+def _charge(state: LedgerState, cost: Cost, guarantee: Privacy | None) -> LedgerState:
     spent, budget = _added(state, cost), state.filter.privacy
     fits = state.fits(cost)
-    is_within_budget = guarantee.epsilon <= budget.epsilon and guarantee.delta <= budget.delta
+    is_within_budget = guarantee is not None and guarantee.epsilon <= budget.epsilon and guarantee.delta <= budget.delta
     if not fits and (state.is_charged or not is_within_budget):
         raise BudgetExhausted("the remaining budget does not admit this charge")
     return replace(state, spent=spent, charges=state.charges + 1, whole=not fits)
@@ -246,6 +253,25 @@ def _refund(state: LedgerState, cost: Cost, whole: bool) -> LedgerState:
     if charges < 0 or not _consistent(state.filter, spent, charges) or whole != state.whole:
         raise LedgerInvalid("the refund must be that of a live charge")
     return replace(state, spent=spent, charges=charges, whole=False)
+
+
+def _settle(state: LedgerState, end: events.Settled) -> LedgerState:
+    """Return the state after a session, whose charge keeps at least a unit of each threshold if it had an answer.
+
+    The caller knows the session's own charge and plan, and `accounting.records.replay` checks the refund against them.
+    """
+    if state.charges == 0 or end.whole != state.whole:
+        raise LedgerInvalid("no such session is charged")
+    if not any(state.filter.vector(end.refund)):
+        return state
+    if end.reason == "expired" or state.rolled_back:
+        raise LedgerInvalid("refund: an expired session, or one of a ledger that lost entries, stays charged")
+    if end.frees_charge:
+        return _refund(state, end.refund, end.whole)
+    spent = tuple(a - b for a, b in zip(state.spent, end.refund, strict=True))
+    if state.whole or not _consistent(state.filter, spent, state.charges):
+        raise LedgerInvalid("refund: the answers of a session, and a whole budget once it has any, stay charged")
+    return replace(state, spent=spent)
 
 
 def _consistent(rule: Filter, spent: Cost, charges: int) -> bool:

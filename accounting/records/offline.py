@@ -10,17 +10,19 @@ from typing import Any
 
 from accounting.errors import AccountingError, CodecError, LedgerInvalid
 from accounting.filter import Cost, Filter
-from accounting.plan import Plan
+from accounting.plan import AbstractComposition
 from accounting.privacy import Unit
 from accounting.records.chain import Entry, Head, verify_whole
 from accounting.records.filters import cost_from_json, filter_from_json
 from accounting.records.ledger import LedgerState, share
 from accounting.records.outside import Outside, event_from_json
 from accounting.records.receipt import Receipt, Verification, plan_of, verify
+from accounting.records.recomputation import recompute_session
 from accounting.records.replay import replay
+from accounting.records.sessions import SessionPlan, plan_from_json
 from accounting.records.signing import Jwks
 
-_CHARGES = ("charged", "external")
+_CHARGES = ("charged", "external", "reserved")
 
 
 def verify_ledger(entries: Sequence[Entry], heads: Collection[Head] = ()) -> LedgerState:
@@ -30,7 +32,8 @@ def verify_ledger(entries: Sequence[Entry], heads: Collection[Head] = ()) -> Led
     ------
     LedgerInvalid
         if the chain breaks or lacks one of the heads, an entry does not follow from those before it, a dataset joined
-        with another unit, or an external charge is less than the cost of its event.
+        with another unit, an external charge is less than the cost of its event, a session's charge is less than the
+        cost of its plan, or, after its refund, of its recorded part; or a planned event does not fit the dataset.
     """
     verify_whole(entries, heads)
     state = replay(entries)
@@ -41,6 +44,7 @@ def verify_ledger(entries: Sequence[Entry], heads: Collection[Head] = ()) -> Led
             _filter_at(entries, entry), cost_from_json(entry.body["cost"]), _outside(entries, entry)
         ):
             raise LedgerInvalid(f"entry {entry.sequence} charges less than its outside mechanism costs")
+    _check_sessions(entries)
     return state
 
 
@@ -74,9 +78,14 @@ def shares(ledger: Sequence[Entry], state: LedgerState) -> dict[int, float]:
     ----------
     state : the final state of the ledger
     """
-    refunded = {entry.body["job"] for entry in ledger if entry.kind == "refunded"}
-    live = [entry for entry in ledger if entry.kind in _CHARGES and entry.body.get("job") not in refunded]
-    return {entry.sequence: share(state, cost_from_json(entry.body["cost"])) for entry in live}
+    refunds = {e.body["job"]: cost_from_json(e.body["cost"]) for e in ledger if e.kind == "refunded"}
+    refunds |= {e.body["session"]: cost_from_json(e.body["refund"]) for e in ledger if e.kind == "settled"}
+    live: dict[int, Cost] = {}
+    for entry in ledger:
+        if entry.kind in _CHARGES:
+            refund = refunds.get(entry.body.get("job") or entry.body.get("session"), state.filter.zero_cost)
+            live[entry.sequence] = _less(cost_from_json(entry.body["cost"]), refund)
+    return {sequence: share(state, cost) for sequence, cost in live.items() if any(cost)}
 
 
 def _mismatch(ledger: Sequence[Entry], stated: Receipt) -> str | None:
@@ -128,6 +137,52 @@ def _unit(fields: dict[str, Any]) -> Unit:
     return Unit(**fields.get("unit", {}))
 
 
+def _check_sessions(ledger: Sequence[Entry]) -> None:
+    """Raise `LedgerInvalid` unless each session paid for its plan, and keeps paying for its recorded part."""
+    reserved: dict[str, tuple[Cost, SessionPlan]] = {}
+    for entry in ledger:
+        if entry.kind == "reserved":
+            cost, plan = cost_from_json(entry.body["cost"]), _planned(ledger, entry)
+            if not _pays(_filter_at(ledger, entry), cost, plan):
+                raise LedgerInvalid(f"entry {entry.sequence} reserves less than its plan costs")
+            reserved[entry.body["session"]] = cost, plan
+        if entry.kind == "settled":
+            cost, plan = reserved[entry.body["session"]]
+            used = plan.recorded(entry.body["recorded"])
+            remaining = _less(cost, cost_from_json(entry.body["refund"]))
+            if used.events and not _pays(_filter_at(ledger, entry), remaining, used):
+                raise LedgerInvalid(f"entry {entry.sequence} returns more than the session's answers leave")
+
+
+def _planned(ledger: Sequence[Entry], entry: Entry) -> SessionPlan:
+    """Return the plan of a reservation, which fits the records of its dataset and keeps the guarantee it states."""
+    try:
+        plan = plan_from_json(entry.body["plan"], ledger[0].body["neighbors"])
+    except CodecError as error:
+        raise LedgerInvalid(f"entry {entry.sequence} states no plan of a session") from error
+    if plan.misfit(*_records(ledger, entry.body["dataset"])) is not None:
+        raise LedgerInvalid(f"entry {entry.sequence} plans an event that does not fit the records of its dataset")
+    if entry.body["whole"]:
+        stated = entry.body["epsilon"]
+        recomputed = recompute_session(plan, stated, entry.body["delta"])
+        if recomputed is None or not recomputed.is_within(stated):
+            raise LedgerInvalid(f"entry {entry.sequence} took the whole budget for a plan that costs more")
+    return plan
+
+
+def _records(ledger: Sequence[Entry], dataset: str) -> tuple[int, Unit]:
+    """Return the number of records of a dataset of the ledger, and their unit."""
+    registrations = (entry.body for entry in ledger if entry.kind in ("opened", "joined"))
+    body = next(body for body in registrations if body["dataset"] == dataset)
+    unit = _unit(body)
+    return body[f"{unit.name}s"], unit
+
+
+def _less(cost: Cost, refund: Cost) -> Cost:
+    """Return the part of a charge that its refund leaves."""
+    return tuple(c - r for c, r in zip(cost, refund, strict=True))
+
+
 def _filter_at(ledger: Sequence[Entry], charge: Entry) -> Filter:
     """Return the filter that admitted the charge."""
     filters = [entry.body["filter"] for entry in ledger[: charge.sequence] if entry.kind in ("opened", "promised")]
@@ -142,7 +197,7 @@ def _outside(ledger: Sequence[Entry], entry: Entry) -> Outside:
         raise LedgerInvalid(f"entry {entry.sequence} states no event") from error
 
 
-def _pays(rule: Filter, paid: Cost, plan: Plan | Outside) -> bool:
+def _pays(rule: Filter, paid: Cost, plan: AbstractComposition) -> bool:
     """Return whether the charge covers the plan in the filter's currency."""
     try:
         return rule.pays(paid, plan)

@@ -1,23 +1,28 @@
-"""Mechanisms that ran elsewhere, as event trees of an allow-list, and their cost on a ledger.
+"""Mechanisms that run elsewhere, as event trees of an allow-list, and their cost on a ledger.
 
-    GaussianDpEvent(z)  LaplaceDpEvent(z)  PoissonSampledDpEvent(q, GaussianDpEvent(z))  EpsilonDeltaDpEvent(epsilon, 0)
+    GaussianDpEvent(z)  LaplaceDpEvent(z)  EpsilonDeltaDpEvent(epsilon, 0)  PoissonSampledDpEvent(q, GaussianDpEvent(z))
+    SampledWithoutReplacementDpEvent(n, b, GaussianDpEvent(z))  RandomAllocationDpEvent(q, T, form, GaussianDpEvent(z))
     SelfComposedDpEvent(count, one of these)    ComposedDpEvent([these, and the last])
 
 Noise multipliers are noise std (Laplace: scale) over the per-record bound, under either relation; epsilon is between
 neighbors of the dataset's own relation. An answer that is only (epsilon, delta)-DP with delta > 0 has no curve, so no
-filter could charge it. Other answers may have been given in between. So the charge uses Renyi divergences and mu^2
-without sampling, which add up however answers are interleaved, and never an approximation.
+filter could charge it. Other answers may be given in between. So the charge uses Renyi divergences and mu^2 without
+sampling, which add up however answers are interleaved, and never an approximation. Proof: docs/proofs/sessions.md.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, final
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
-from accounting.mechanisms import Gaussian, Laplace, PoissonGaussian
+from accounting.mechanisms import Gaussian, Laplace, Mechanism, PoissonGaussian, RandomAllocation, WithoutReplacement
 from accounting.mechanisms.mechanism import Curves
+from accounting.mechanisms.random_allocation import MOST_SLOTS, Form
+from accounting.mechanisms.without_replacement import MOST_ROWS
+from accounting.numbers import SMALLEST_RATE
 from accounting.plan import MAX_COUNT, MULTIPLIERS, AbstractComposition
-from accounting.privacy import EPSILON_RANGE, REPLACE_ONE, Relation
+from accounting.privacy import EPSILON_RANGE, REPLACE_ONE, Relation, Unit
 from accounting.records.documents import typed
 
 MOST_EVENTS = 64
@@ -28,54 +33,118 @@ _Multiplier = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class GaussianDpEvent:
-    """One answer with Gaussian noise."""
+class _OfMechanism(ABC):
+    """One use of a mechanism that this package has too."""
 
+    __slots__ = ()
     __pydantic_config__: ClassVar = _STRICT
+
+    @property
+    @abstractmethod
+    def use(self) -> tuple[Mechanism, float]:
+        """The mechanism and its noise multiplier."""
+
+    @final
+    def curves(self, relation: Relation) -> Curves:
+        """Return the curves of the mechanism."""
+        mechanism, noise_multiplier = self.use
+        return mechanism.curves(noise_multiplier, relation)
+
+    @final
+    def fits(self, n: int, unit: Unit) -> bool:
+        """Return whether the use fits n records of this unit."""
+        return self.use[0].fits(n, unit)
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianDpEvent(_OfMechanism):
+    """One answer with Gaussian noise."""
 
     noise_multiplier: _Multiplier
     type: Literal["GaussianDpEvent"] = "GaussianDpEvent"
 
-    def curves(self, relation: Relation) -> Curves:
-        """Return the curves of the Gaussian mechanism."""
-        return Gaussian().curves(self.noise_multiplier, relation)
+    @property
+    def use(self) -> tuple[Mechanism, float]:
+        """The Gaussian mechanism."""
+        return Gaussian(), self.noise_multiplier
 
 
 @dataclass(frozen=True, slots=True)
-class LaplaceDpEvent:
+class LaplaceDpEvent(_OfMechanism):
     """One answer with Laplace noise."""
-
-    __pydantic_config__: ClassVar = _STRICT
 
     noise_multiplier: _Multiplier
     type: Literal["LaplaceDpEvent"] = "LaplaceDpEvent"
 
-    def curves(self, relation: Relation) -> Curves:
-        """Return the curves of the Laplace mechanism."""
-        return Laplace().curves(self.noise_multiplier, relation)
+    @property
+    def use(self) -> tuple[Mechanism, float]:
+        """The Laplace mechanism."""
+        return Laplace(), self.noise_multiplier
 
 
 @dataclass(frozen=True, slots=True)
-class PoissonSampledDpEvent:
+class PoissonSampledDpEvent(_OfMechanism):
     """One answer with Gaussian noise, on a secret batch that contains each record independently."""
 
-    __pydantic_config__: ClassVar = _STRICT
-
     sampling_probability: Annotated[
-        float, Field(ge=1e-9, le=1.0, description="Probability that a record takes part in an answer.")
+        float, Field(ge=SMALLEST_RATE, le=1.0, description="Probability that a record takes part in an answer.")
     ]
     event: Annotated[GaussianDpEvent, Field(description="The answer on the batch.")]
     type: Literal["PoissonSampledDpEvent"] = "PoissonSampledDpEvent"
 
-    def curves(self, relation: Relation) -> Curves:
-        """Return the curves of the sampled Gaussian mechanism."""
-        return PoissonGaussian(self.sampling_probability).curves(self.event.noise_multiplier, relation)
+    @property
+    def use(self) -> tuple[Mechanism, float]:
+        """The sampled Gaussian mechanism."""
+        return PoissonGaussian(self.sampling_probability), self.event.noise_multiplier
+
+
+@dataclass(frozen=True, slots=True)
+class SampledWithoutReplacementDpEvent(_OfMechanism):
+    """One answer with Gaussian noise, on a secret batch of distinct records that is drawn uniformly."""
+
+    source_dataset_size: Annotated[
+        int, Field(ge=1, le=MOST_ROWS, description="Number of records of which the batch is drawn.")
+    ]
+    sample_size: Annotated[
+        int, Field(ge=1, le=MOST_ROWS, description="Number of records in the batch; at most source_dataset_size.")
+    ]
+    event: Annotated[GaussianDpEvent, Field(description="The answer on the batch.")]
+    type: Literal["SampledWithoutReplacementDpEvent"] = "SampledWithoutReplacementDpEvent"
+
+    def __post_init__(self) -> None:
+        WithoutReplacement(self.sample_size, self.source_dataset_size)  # refuses a batch of more records than there are
+
+    @property
+    def use(self) -> tuple[Mechanism, float]:
+        """The Gaussian mechanism on a batch without replacement."""
+        return WithoutReplacement(self.sample_size, self.source_dataset_size), self.event.noise_multiplier
+
+
+@dataclass(frozen=True, slots=True)
+class RandomAllocationDpEvent(_OfMechanism):
+    """One answer with Gaussian noise for each slot, where each record is in one secret slot at most.
+
+    The answers of all slots are one use. It is charged as a whole from its first answer on.
+    """
+
+    rate: Annotated[float, Field(ge=SMALLEST_RATE, le=1.0, description="Probability that a record has a slot.")]
+    slots: Annotated[int, Field(ge=1, le=MOST_SLOTS, description="Number of slots, and of answers.")]
+    event: Annotated[GaussianDpEvent, Field(description="The answer on one slot.")]
+    form: Annotated[
+        Form,
+        Field(description="`independent`: each record draws its slot. `ordered`: equal slots, filled in random order."),
+    ] = "independent"
+    type: Literal["RandomAllocationDpEvent"] = "RandomAllocationDpEvent"
+
+    @property
+    def use(self) -> tuple[Mechanism, float]:
+        """The Gaussian mechanism on the slots of a random allocation."""
+        return RandomAllocation(self.rate, self.slots, self.form), self.event.noise_multiplier
 
 
 @dataclass(frozen=True, slots=True)
 class EpsilonDeltaDpEvent:
-    """One epsilon-DP answer of an unknown mechanism."""
+    """One epsilon-DP answer of an unknown mechanism, or all answers of an interactive one."""
 
     __pydantic_config__: ClassVar = _STRICT
 
@@ -87,8 +156,19 @@ class EpsilonDeltaDpEvent:
         """Return the curves of randomized response, which dominates every such answer."""
         return Curves.of_pure(self.epsilon)
 
+    def fits(self, _n: int, _unit: Unit) -> bool:
+        """Return true."""
+        return True
 
-Single = GaussianDpEvent | LaplaceDpEvent | PoissonSampledDpEvent | EpsilonDeltaDpEvent
+
+Single = (
+    GaussianDpEvent
+    | LaplaceDpEvent
+    | PoissonSampledDpEvent
+    | SampledWithoutReplacementDpEvent
+    | RandomAllocationDpEvent
+    | EpsilonDeltaDpEvent
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +199,18 @@ OutsideEvent = Annotated[Single | SelfComposedDpEvent | ComposedDpEvent, Field(d
 _EVENT: TypeAdapter[OutsideEvent] = TypeAdapter(OutsideEvent)
 
 
+def counted(event: OutsideEvent) -> tuple[tuple[Single, int], ...]:
+    """Return each kind of answer of an event, and the number of its answers."""
+    kinds = event.events if isinstance(event, ComposedDpEvent) else [event]
+    return tuple((k.event, k.count) if isinstance(k, SelfComposedDpEvent) else (k, 1) for k in kinds)
+
+
+def interleaved(single: Single, relation: Relation) -> Curves:
+    """Return the cost of one use between whose answers there may be any others: without sampling in its mu."""
+    curves = single.curves(relation)
+    return Curves(curves.rdp, curves.gdp_bound, curves.gdp_bound, curves.pure)
+
+
 @dataclass(frozen=True, slots=True)
 class Outside(AbstractComposition):
     """An event that ran elsewhere, accounted for between these neighbors."""
@@ -128,13 +220,11 @@ class Outside(AbstractComposition):
 
     def parts(self) -> tuple[tuple[int, Curves], ...]:
         """Return the number of answers and the cost of one, for each kind of answer."""
-        kinds = self.event.events if isinstance(self.event, ComposedDpEvent) else [self.event]
-        each = [(k.event, k.count) if isinstance(k, SelfComposedDpEvent) else (k, 1) for k in kinds]
-        return tuple((count, _interleaved(single.curves(self.relation))) for single, count in each)
+        return tuple((count, interleaved(single, self.relation)) for single, count in counted(self.event))
 
-
-def _interleaved(curves: Curves) -> Curves:
-    return Curves(curves.rdp, curves.gdp_bound, curves.gdp_bound, curves.pure)
+    def misfit(self, n: int, unit: Unit) -> Single | None:
+        """Return the first kind of answer that does not fit n records of this unit, or None."""
+        return next((single for single, _ in counted(self.event) if not single.fits(n, unit)), None)
 
 
 def event_to_json(event: OutsideEvent) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from accounting.records.statement import Receipt, check
 if TYPE_CHECKING:
     from accounting.accountants import Accountant
     from accounting.plan import Plan
+    from accounting.records.sessions import SessionPlan
 
 # Relative: another processor's elementary functions change epsilon, and the numbers of an event tree, by less.
 _PORTABLE_ERROR = 1e-9
@@ -42,25 +43,46 @@ def recompute(receipt: Receipt) -> Recomputation:
         if the receipt is malformed, its event tree is not that of its queries, the queries cannot have run on the
         records that it states, or no accountant covers them.
     """
-    from accounting.accountants import ACCOUNTANTS, PldAccountant
-    from accounting.accountants.tight import VERIFIED_ERROR_SHARE
-
     plan = plan_of(check(receipt))
     _check_records(receipt, plan)
     for run in _runs(receipt["method"], plan):
         _check_records(receipt, run)
     if not _is_same(receipt["event"], plan.event()):
         raise ReceiptInvalid("event: the queries and the event tree differ, but the tree must follow from the queries")
-    verifying = (replace(a, error_share=VERIFIED_ERROR_SHARE) for a in ACCOUNTANTS if isinstance(a, PldAccountant))
-    best: Recomputation | None = None
-    for accountant in (*ACCOUNTANTS, *verifying):
-        epsilon = _certified(accountant, plan, receipt["delta"])
-        if epsilon is not None and (best is None or epsilon < best.epsilon):
-            best = Recomputation(epsilon, accountant.name, accountant.version)
-        if best is not None and best.is_within(receipt["epsilon"]):
-            break
+    best = _least(plan, receipt["epsilon"], receipt["delta"])
     if best is None:
         raise ReceiptInvalid("queries: no accountant covers these queries at this delta")
+    return best
+
+
+def recompute_session(plan: "SessionPlan", stated: float, delta: float) -> Recomputation | None:
+    """Return an epsilon that a session's plan costs alone at delta: the first bound within `stated`, or the smallest.
+
+    None if no accountant covers the plan at this delta.
+    """
+    from accounting.records.sessions import plan_epsilon
+
+    try:
+        sums = plan_epsilon(plan, delta)
+    except AccountingError:
+        return None
+    best = Recomputation(sums.epsilon, sums.accountant, sums.accountant_version)
+    queries = plan.queries()
+    return best if queries is None else _least(queries, stated, delta, best)
+
+
+def _least(plan: "Plan", stated: float, delta: float, best: Recomputation | None = None) -> Recomputation | None:
+    """Return the first bound of the accountants within the stated epsilon, or the smallest; None if there is none."""
+    from accounting.accountants import ACCOUNTANTS, PldAccountant
+    from accounting.accountants.tight import VERIFIED_ERROR_SHARE
+
+    verifying = (replace(a, error_share=VERIFIED_ERROR_SHARE) for a in ACCOUNTANTS if isinstance(a, PldAccountant))
+    for accountant in (*ACCOUNTANTS, *verifying):
+        if best is not None and best.is_within(stated):
+            break
+        epsilon = _certified(accountant, plan, delta)
+        if epsilon is not None and (best is None or epsilon < best.epsilon):
+            best = Recomputation(epsilon, accountant.name, accountant.version)
     return best
 
 

@@ -3,6 +3,7 @@
 A replay begins at the first entry, or at a checkpoint: the document of a replay that was stopped earlier.
 """
 
+import operator
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Literal, assert_never
@@ -35,6 +36,15 @@ class Member:
 _MEMBERS = TypeAdapter(dict[str, Member])
 
 
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """A session: its charge, the number of uses of each event of its plan, and whether it has not ended."""
+
+    cost: Cost
+    counts: tuple[int, ...]
+    is_open: bool = True
+
+
 def replay(entries: Iterable[Entry]) -> LedgerState:
     """Return the state that a whole chain leads to.
 
@@ -54,7 +64,8 @@ class Replay:
     """A chain as far as it has been followed.
 
     Unlike `advance`, it also follows each job (charged once, refunded what it was charged and only before it started,
-    released once at most) and each dataset (registered once, and nothing after it was emptied).
+    released once at most), each session (reserved once, ended once, and refunded no more than it did not use) and each
+    dataset (registered once, and nothing after it was emptied).
     """
 
     def __init__(self) -> None:
@@ -63,6 +74,7 @@ class Replay:
         self.opening = ""  # the hash of the first entry
         self.datasets: dict[str, Member] = {}
         self._jobs: dict[str, tuple[str, Cost]] = {}
+        self._sessions: dict[str, _Session] = {}
 
     @property
     def sequence(self) -> int:
@@ -87,15 +99,21 @@ class Replay:
             self._follow(entry)
 
     def to_json(self) -> dict[str, Any]:
-        """Return `{version, state, opened, opening, datasets, jobs}`, from which `from_json` continues.
+        """Return `{version, state, opened, opening, datasets, jobs, sessions}`, from which `from_json` continues.
 
-        Ended jobs are left out, because none of them may take another step. Only a replay from the first entry detects
-        that a job is charged again after it ended. From a checkpoint on, such a charge counts like any other.
+        Ended jobs and sessions are left out, because none of them may take another step. Only a replay from the first
+        entry detects that one is charged again after it ended. From a checkpoint on, such a charge counts like any
+        other. `sessions` is left out if none is open.
         """
         if self.state is None:
             raise LedgerInvalid("a ledger must have an entry")
         jobs = {job: [stage, cost_to_json(cost)] for job, (stage, cost) in self._jobs.items() if stage in _OPEN}
-        return {
+        sessions = {
+            name: {"cost": cost_to_json(session.cost), "counts": list(session.counts)}
+            for name, session in self._sessions.items()
+            if session.is_open
+        }
+        document = {
             "version": _VERSION,
             "state": self.state.to_json(),
             "opened": self.opened,
@@ -103,12 +121,13 @@ class Replay:
             "datasets": {dataset: asdict(member) for dataset, member in self.datasets.items()},
             "jobs": jobs,
         }
+        return document | {"sessions": sessions} if sessions else document
 
     @staticmethod
     def from_json(document: Any) -> "Replay":
         """Return the replay that `to_json` wrote; `CodecError` for anything else."""
         keys = ("version", "state", "opened", "opening", "datasets", "jobs")
-        node = fields(document, keys, "a checkpoint")
+        node = {"sessions": {}} | fields(document, keys, "a checkpoint", optional=("sessions",))
         if node["version"] != _VERSION:
             raise CodecError(f"a checkpoint's version must be {_VERSION}")
         replayed = Replay()
@@ -118,6 +137,7 @@ class Replay:
         replayed.datasets = typed(_MEMBERS, node["datasets"], "datasets")
         for job, (stage, cost) in _stages(node["jobs"]):
             replayed._jobs[job] = (stage, cost_from_json(cost))
+        replayed._sessions = _open_sessions(node["sessions"])
         return replayed
 
     def _follow(self, entry: Entry) -> None:
@@ -163,6 +183,10 @@ class Replay:
                 return True
             case events.Charged(dataset=dataset) if dataset is not None and not self._is_stored(dataset):
                 return False
+            case events.Reserved(dataset=dataset):
+                return self._is_stored(dataset) and _follow_session(self._sessions, event)
+            case events.Settled():
+                return _follow_session(self._sessions, event)
             case _:
                 return _follow_job(self._jobs, event)
 
@@ -188,6 +212,46 @@ def _stages(document: Any) -> list[tuple[str, list[Any]]]:
         if not isinstance(value, list) or len(value) != 2 or value[0] not in _OPEN:
             raise CodecError("a job of a checkpoint must be a list of its stage and its cost")
     return list(document.items())
+
+
+def _open_sessions(document: Any) -> dict[str, _Session]:
+    """Return the open sessions of a checkpoint, by their ids."""
+    if not isinstance(document, dict):
+        raise CodecError("sessions of a checkpoint must be an object")
+    nodes = {name: fields(node, ("cost", "counts"), "a session") for name, node in document.items()}
+    return {name: _Session(cost_from_json(node["cost"]), _counts(node["counts"])) for name, node in nodes.items()}
+
+
+def _counts(document: Any) -> tuple[int, ...]:
+    """Return numbers of uses; `CodecError` unless they are a list of positive integers that is not empty."""
+    if not isinstance(document, list) or not document or not all(type(k) is int and k > 0 for k in document):
+        raise CodecError("counts of a session must be a list of positive integers")
+    return tuple(document)
+
+
+def _follow_session(sessions: dict[str, _Session], event: events.SessionEvent) -> bool:
+    if isinstance(event, events.Reserved):
+        is_new = event.session not in sessions
+        sessions[event.session] = _Session(event.cost, _counts([planned["count"] for planned in event.plan]))
+        return is_new
+    session = sessions.get(event.session)
+    if session is None or not session.is_open:
+        return False
+    sessions[event.session] = replace(session, is_open=False)
+    return _is_end(session, event)
+
+
+def _is_end(session: _Session, end: events.Settled) -> bool:
+    """Return whether a session may end like this: within its plan, and with a unit of each threshold for its answers.
+
+    `accounting.records.offline` recomputes the price of the recorded part.
+    """
+    if len(end.recorded) != len(session.counts) or any(map(operator.gt, end.recorded, session.counts)):
+        return False
+    if end.frees_charge:
+        return end.refund == session.cost
+    # The slack's coordinate of a session's cost is 0.
+    return all(r < c or r == c == 0 for r, c in zip(end.refund, session.cost, strict=True))
 
 
 def _follow_job(jobs: dict[str, tuple[str, Cost]], event: events.JobEvent) -> bool:

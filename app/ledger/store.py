@@ -25,7 +25,9 @@ from accounting.records.events import (
     Opened,
     Refunded,
     Registration,
+    Reserved,
     RolledBack,
+    Settled,
     StewardEvent,
 )
 from accounting.records.filters import cost_from_json, cost_to_json
@@ -172,9 +174,9 @@ def begin(connection: sa.Connection, event: Opened, at: str) -> Entry:
 
 
 def charge(
-    connection: sa.Connection, ledger_id: str, standing: Standing, event: Charged, at: str, owner_id: str
+    connection: sa.Connection, ledger_id: str, standing: Standing, event: Charged | Reserved, at: str, owner_id: str
 ) -> Standing:
-    """Charge a job, and store state, entry and the owner's sum; return the ledger as it then stands for the owner.
+    """Charge a job or a session; store state, entry and the owner's sum; return the ledger as it stands for the owner.
 
     Parameters
     ----------
@@ -195,7 +197,7 @@ def charge(
 def apply(
     connection: sa.Connection,
     dataset_id: str,
-    event: StewardEvent | RolledBack | JobStep,
+    event: StewardEvent | RolledBack | JobStep | Settled,
     at: str,
     owner_id: str | None = None,
 ) -> Entry:
@@ -205,7 +207,7 @@ def apply(
     ----------
     connection : inside `Database.write`
     at : `Database.timestamp` of the same transaction
-    owner_id : identity of the job's owner; required for External and Refunded
+    owner_id : identity of the owner of the job or session; required for External, Refunded and Settled
 
     Raises
     ------
@@ -222,6 +224,8 @@ def apply(
             _add(connection, row.id, owner_id, 1, cost)
         case Refunded(cost=cost):
             _add(connection, row.id, owner_id, -1, tuple(-c for c in cost))
+        case Settled(refund=returned) if any(returned):
+            _add(connection, row.id, owner_id, -1 if event.frees_charge else 0, tuple(-c for c in returned))
         case _:
             pass
     return entry
@@ -315,11 +319,11 @@ def newest_release(connection: sa.Connection, dataset_id: str, owner_id: str) ->
 
 def _add(connection: sa.Connection, ledger_id: str, owner_id: str | None, charges: int, cost: Cost) -> None:
     if owner_id is None:
-        raise ValueError("owner_id is missing: a charge or refund needs the identity of the job's owner")
+        raise ValueError("owner_id is missing: a charge or refund needs the identity of its owner")
     mine = {"ledger": ledger_id, "owner": owner_id}
     row = connection.execute(_SPENT, mine).one_or_none()
     if row is None:
-        if charges < 0:
+        if min(cost) < 0:
             raise LedgerInvalid("the refund does not match a live charge of this analyst")
         values = {"charges": charges, "spent": canonical_text(cost_to_json(cost))}
         connection.execute(sa.insert(analyst_spend).values(ledger_id=ledger_id, owner_id=owner_id, **values))

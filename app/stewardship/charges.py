@@ -19,6 +19,10 @@ from app.quotes import pricing
 from app.wire import ExternalCharge
 from purse.wire.outside import ExternalCharged
 
+_MISFIT = (
+    "This event does not fit the dataset's {n} {unit}s: it draws its batches from more of them, or a batch or slot "
+    "holds less than one. Check source_dataset_size, sampling_probability, rate and slots."
+)
 _BEYOND = "This event costs more than any ledger can record. Check its parameters, or freeze the dataset."
 
 
@@ -32,7 +36,7 @@ def charge(database: Database, steward: Principal, dataset_id: str, asked: Exter
     ------
     ApiError
         not_found; budget_exhausted; idempotency_conflict if the label was used for another event; out_of_range if no
-        ledger could record it; method_filter_mismatch; dataset_damaged.
+        ledger could record it or it does not fit the number of records; method_filter_mismatch; dataset_damaged.
     """
     with database.read() as connection:  # pricing may take a second, for which no writer should wait
         row = store.visible(connection, dataset_id, steward)
@@ -40,6 +44,9 @@ def charge(database: Database, steward: Principal, dataset_id: str, asked: Exter
         for part in parts:
             store.refuse_changed(connection, part)
         outside = Outside(asked.event, ledger.neighbors(connection, dataset_id))
+        n, unit = sum(part.n for part in store.parts(connection, row)), ledger.registration(connection, dataset_id).unit
+    if outside.misfit(n, unit) is not None:
+        raise ApiError("out_of_range", _MISFIT.format(n=n, unit=unit.name))
     costs = [_cost(part.state.filter, outside) for part in parts]
     with database.write() as connection:
         ledger.lock(connection, store.whole(dataset_id))

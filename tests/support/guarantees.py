@@ -150,9 +150,11 @@ LEDGER = {
     "accounting.thresholds": "Thresholds are rounded down, and the weights of delta sum to at most 1.",
     "accounting.filter": "A job is admitted only if one threshold still holds with its charge.",
     "accounting.records.outside": "Outside releases are read from a fixed list of events and charged without sampling.",
+    "accounting.records.sessions": "The refund of a session leaves the price of the uses that its program recorded.",
     "accounting.records.allotments": "An allotment limits its analyst, and reservations fit in the budget.",
     "accounting.records.events": "The events are the only ways to change a ledger.",
-    "accounting.records.ledger": "A job is charged once, refunded only before its start, and released at most once.",
+    "accounting.records.ledger": "A job is charged once, refunded only before its start, and released at most once. A "
+    "session is refunded at most what its answers leave.",
     "accounting.records.filters": "Filters and charges are written exactly, as decimal strings.",
     "accounting.records.entries": "An entry is read back as it was written.",
     "accounting.records.chain": "An entry's hash covers its content and the hash before it.",

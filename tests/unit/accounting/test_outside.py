@@ -1,4 +1,4 @@
-"""What ran elsewhere costs what the same would here, or more; never by an approximation, never by what is no event."""
+"""Events that run elsewhere cost at least what the same mechanism costs here, and only events of the list are read."""
 
 import math
 from typing import Any
@@ -11,9 +11,9 @@ from accounting.accountants.tight import losses_of
 from accounting.charges import approximate_rdp
 from accounting.errors import BudgetExhausted, CodecError, LedgerInvalid, OutOfRange
 from accounting.filter import UNIT, Filter, Kind
-from accounting.mechanisms import Gaussian, Laplace, PoissonGaussian
+from accounting.mechanisms import Gaussian, Laplace, PoissonGaussian, RandomAllocation, WithoutReplacement
 from accounting.plan import Plan, PlannedQuery
-from accounting.privacy import Relation
+from accounting.privacy import Relation, Unit
 from accounting.records.events import Charged, External, Opened, Refunded
 from accounting.records.ledger import LedgerState, advance, spent_epsilon
 from accounting.records.outside import Outside, event_from_json, event_to_json
@@ -23,9 +23,22 @@ AT = "2026-01-02T03:04:05Z"
 GAUSSIAN: dict[str, Any] = {"type": "GaussianDpEvent", "noise_multiplier": 20.0}
 LAPLACE: dict[str, Any] = {"type": "LaplaceDpEvent", "noise_multiplier": 50.0}
 SAMPLED: dict[str, Any] = {"type": "PoissonSampledDpEvent", "sampling_probability": 0.01, "event": GAUSSIAN}
+DRAWN: dict[str, Any] = {
+    "type": "SampledWithoutReplacementDpEvent",
+    "source_dataset_size": 1000,
+    "sample_size": 10,
+    "event": GAUSSIAN,
+}
+ALLOCATED: dict[str, Any] = {
+    "type": "RandomAllocationDpEvent",
+    "rate": 1.0,
+    "slots": 50,
+    "form": "ordered",
+    "event": GAUSSIAN,
+}
 PURE: dict[str, Any] = {"type": "EpsilonDeltaDpEvent", "epsilon": 0.1, "delta": 0.0}
 MANY: dict[str, Any] = {"type": "SelfComposedDpEvent", "event": SAMPLED, "count": 100}
-ALL: dict[str, Any] = {"type": "ComposedDpEvent", "events": [GAUSSIAN, LAPLACE, MANY, PURE]}
+ALL: dict[str, Any] = {"type": "ComposedDpEvent", "events": [GAUSSIAN, LAPLACE, MANY, DRAWN, ALLOCATED, PURE]}
 KINDS: tuple[Kind, ...] = ("rdp", "gdp", "gdp_rdp", "pure")
 
 
@@ -41,6 +54,8 @@ def rule(kind: Kind) -> Filter:
         (LAPLACE, PlannedQuery("a", 1, Laplace(), 50.0)),
         (SAMPLED, PlannedQuery("a", 1, PoissonGaussian(0.01), 20.0)),
         (MANY, PlannedQuery("a", 100, PoissonGaussian(0.01), 20.0)),
+        (DRAWN, PlannedQuery("a", 1, WithoutReplacement(10, 1000), 20.0)),
+        (ALLOCATED, PlannedQuery("a", 1, RandomAllocation(1.0, 50, "ordered"), 20.0)),
     ],
 )
 def test_an_event_has_the_curve_of_the_same_query_here(
@@ -81,6 +96,14 @@ def test_costs_add_up_and_never_draw_on_the_slack(kind: Kind) -> None:
         SAMPLED | {"sampling_probability": 1.1},
         SAMPLED | {"event": LAPLACE},
         SAMPLED | {"event": SAMPLED},
+        DRAWN | {"sample_size": 1001},
+        DRAWN | {"sample_size": 0},
+        DRAWN | {"source_dataset_size": 10**11},
+        DRAWN | {"event": SAMPLED},
+        ALLOCATED | {"slots": 0},
+        ALLOCATED | {"rate": 0.0},
+        ALLOCATED | {"form": "equal"},
+        ALLOCATED | {"event": LAPLACE},
         PURE | {"delta": 1e-9},
         PURE | {"epsilon": 0.0},
         PURE | {"epsilon": 101.0},
@@ -99,8 +122,33 @@ def test_nothing_else_is_an_event(document: dict[str, Any]) -> None:
 
 
 def test_an_event_is_written_as_it_was_stated() -> None:
-    for event in (GAUSSIAN, LAPLACE, SAMPLED, PURE, MANY, ALL):
+    for event in (GAUSSIAN, LAPLACE, SAMPLED, DRAWN, ALLOCATED, PURE, MANY, ALL):
         assert event_to_json(event_from_json(event)) == event
+
+
+@pytest.mark.parametrize(
+    ("event", "n", "fits"),
+    [
+        (GAUSSIAN, 1, True),
+        (PURE, 1, True),
+        (SAMPLED, 100, True),
+        (SAMPLED, 99, False),
+        (DRAWN, 1000, True),
+        (DRAWN, 999, False),
+        (ALLOCATED, 50, True),
+        (ALLOCATED, 49, False),
+        (ALL, 999, False),
+    ],
+)
+def test_a_sampled_event_must_fit_the_number_of_records(event: dict[str, Any], n: int, fits: bool) -> None:
+    assert (Outside(event_from_json(event)).misfit(n, Unit()) is None) == fits
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
+def test_secret_slots_of_interleaved_answers_cost_what_known_slots_cost(relation: Relation) -> None:
+    allocated, known = (Outside(event_from_json(event), relation) for event in (ALLOCATED, GAUSSIAN))
+    assert np.array_equal(allocated.rdp([2.0, 8.0]), known.rdp([2.0, 8.0]))
+    assert (allocated.gdp(), allocated.pure()) == (known.gdp(), None)
 
 
 def external(share: float, exceeds: bool, ours: Filter) -> External:

@@ -1,0 +1,390 @@
+"""Sessions on the pure ledger: their plan, the filter's charge, the refund, its replay and its offline verification."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from accounting import Privacy
+from accounting.calibration import calibrate
+from accounting.errors import (
+    BudgetExhausted,
+    CodecError,
+    FilterMismatch,
+    LedgerFrozen,
+    LedgerInvalid,
+    OutOfRange,
+    Unsupported,
+)
+from accounting.filter import Filter, Kind
+from accounting.mechanisms import PoissonGaussian
+from accounting.plan import Query
+from accounting.privacy import Unit
+from accounting.records.allotments import Account, Allotment, Part, standing
+from accounting.records.chain import Entry
+from accounting.records.documents import canonical, parse
+from accounting.records.events import (
+    Charged,
+    Emptied,
+    External,
+    Frozen,
+    LedgerEvent,
+    Opened,
+    Promised,
+    Reserved,
+    RolledBack,
+    Settled,
+    Started,
+)
+from accounting.records.ledger import LedgerState, advance, share, spent_epsilon
+from accounting.records.offline import shares, verify_ledger
+from accounting.records.outside import GaussianDpEvent, event_from_json
+from accounting.records.replay import Replay, replay
+from accounting.records.sessions import (
+    PlannedEvent,
+    SessionPlan,
+    plan_epsilon,
+    plan_from_json,
+    plan_to_json,
+    recorded_cost,
+    refund,
+    session_cost,
+)
+from tests.support.ledgers import relinked
+from tests.unit.accounting.test_outside import ALL, ALLOCATED, DRAWN, GAUSSIAN, LAPLACE, MANY, PURE, SAMPLED
+
+AT = "2026-01-02T03:04:05Z"
+N = 20_000
+KINDS: tuple[Kind, ...] = ("rdp", "gdp", "gdp_rdp", "pure")
+FEW: dict[str, Any] = {"type": "SelfComposedDpEvent", "event": SAMPLED, "count": 20}
+MORE: dict[str, Any] = {"type": "SelfComposedDpEvent", "event": SAMPLED, "count": 5000}
+
+
+def rule(kind: Kind) -> Filter:
+    return Filter.open(kind, Privacy(3.0, 0.0 if kind == "pure" else 1e-6))
+
+
+def plan(*documents: dict[str, Any]) -> SessionPlan:
+    return SessionPlan.of([event_from_json(document) for document in documents])
+
+
+def reserved(
+    ours: Filter, planned: SessionPlan, name: str = "s1", guarantee: Privacy | None = None, dataset: str = "d1"
+) -> Reserved:
+    cost = session_cost(ours, planned)
+    return Reserved(name, dataset, "ada", plan_to_json(planned), cost, guarantee, "2026-01-03T03:04:05Z")
+
+
+def settled(ours: Filter, planned: SessionPlan, recorded: list[int], name: str = "s1", whole: bool = False) -> Settled:
+    returned = refund(ours, session_cost(ours, planned), planned, recorded, whole=whole)
+    return Settled(name, recorded, returned, whole, "closed")
+
+
+def run(ours: Filter, *events: LedgerEvent, records: int = N) -> tuple[LedgerState, list[Entry]]:
+    state, entry = advance(None, Opened("d1", records, ours), AT)
+    entries = [entry]
+    for event in events:
+        state, entry = advance(state, event, AT)
+        entries.append(entry)
+    return state, entries
+
+
+def test_a_plan_is_flat_and_reads_back_as_it_was_written() -> None:
+    planned = plan(ALL, GAUSSIAN, MANY)
+    assert [event.count for event in planned.events] == [1, 1, 100, 1, 1, 1, 1, 100]
+    written = plan_to_json(planned)
+    assert written[2] == {"event": SAMPLED, "count": 100}
+    assert plan_from_json(parse(canonical(written))) == planned
+    with pytest.raises(OutOfRange):
+        plan(*[ALL] * 11)
+    with pytest.raises(OutOfRange):
+        plan()
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        [],
+        {},
+        [{"event": GAUSSIAN}],
+        [{"event": GAUSSIAN, "count": 0}],
+        [{"event": GAUSSIAN, "count": True}],
+        [{"event": MANY, "count": 1}],
+        [{"event": GAUSSIAN, "count": 1, "more": 1}],
+        [{"event": {"noise_multiplier": 1.0, "type": "GaussianDpEvent", "more": 1}, "count": 1}],
+        [{"event": {name: value for name, value in ALLOCATED.items() if name != "form"}, "count": 1}],
+        [{"event": GAUSSIAN, "count": 1}] * 65,
+    ],
+)
+def test_no_other_document_is_a_plan(document: Any) -> None:
+    with pytest.raises(CodecError):
+        plan_from_json(document)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_refund_leaves_the_cost_of_the_recorded_part(kind: Kind) -> None:
+    ours = rule(kind)
+    planned = plan(LAPLACE, {"type": "SelfComposedDpEvent", "event": PURE, "count": 7})
+    if kind != "pure":
+        planned = plan(ALL, {"type": "SelfComposedDpEvent", "event": ALLOCATED, "count": 3})
+    cost = session_cost(ours, planned)
+    counts = [event.count for event in planned.events]
+    for recorded in (counts, [*[0] * (len(counts) - 1), 2], [k // 2 for k in counts]):
+        left = tuple(c - r for c, r in zip(cost, refund(ours, cost, planned, recorded, whole=False), strict=True))
+        assert left == recorded_cost(ours, planned, recorded)
+        assert all(c >= 1 for c in ours.curve(left))
+    assert refund(ours, cost, planned, [0] * len(counts), whole=False) == cost
+    assert refund(ours, cost, planned, counts, whole=False) == ours.zero_cost
+    assert not ours.slack or cost[-1] == 0
+
+
+def test_a_whole_budget_is_returned_before_the_first_answer_only() -> None:
+    ours, planned = rule("rdp"), plan(FEW)
+    cost = session_cost(ours, planned)
+    assert refund(ours, cost, planned, [1], whole=True) == ours.zero_cost
+    assert refund(ours, cost, planned, [0], whole=True) == cost
+
+
+def test_a_plan_that_became_dearer_is_refunded_nothing_where_it_did() -> None:
+    """An update of the service between reservation and close may change the last unit of a price."""
+    ours, planned = rule("rdp"), plan(FEW)
+    cost = session_cost(ours, planned)
+    cheaper = tuple(c - 1 for c in cost)
+    assert refund(ours, cheaper, planned, [20], whole=False) == ours.zero_cost
+
+
+@pytest.mark.parametrize("recorded", [[], [21], [-1], [1, 1], [True], [1.0]])
+def test_what_was_recorded_is_a_part_of_the_plan(recorded: list[Any]) -> None:
+    with pytest.raises(OutOfRange):
+        recorded_cost(rule("rdp"), plan(FEW), recorded)
+
+
+def test_gaussian_answers_are_not_planned_under_a_pure_filter() -> None:
+    with pytest.raises(FilterMismatch):
+        session_cost(rule("pure"), plan(GAUSSIAN))
+    with pytest.raises(Unsupported):
+        plan_epsilon(plan(GAUSSIAN), 0.0)
+
+
+def test_the_epsilon_of_a_plan_alone_is_the_least_of_three_sums() -> None:
+    assert plan_epsilon(plan(PURE), 0.0).accountant == "pure"
+    assert plan_epsilon(plan(PURE, PURE), 1e-6).epsilon == pytest.approx(0.2)
+    assert plan_epsilon(plan(GAUSSIAN), 1e-6).accountant == "exact_gaussian"
+    assert (
+        plan_epsilon(plan({"type": "SelfComposedDpEvent", "event": SAMPLED, "count": 5000}), 1e-6).accountant == "rdp"
+    )
+    assert plan_epsilon(plan(FEW).recorded([0]), 1e-6).epsilon == 0.0
+    whole, part = (plan_epsilon(plan(FEW).recorded([k]), 1e-6).epsilon for k in (20, 10))
+    assert 0 < part < whole
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_session_is_charged_like_a_job_and_settled_once(kind: Kind) -> None:
+    ours = rule(kind)
+    planned = plan(LAPLACE, PURE) if kind == "pure" else plan(GAUSSIAN, FEW, PURE)
+    recorded = [1] + [0] * (len(planned.events) - 1)
+    state, entries = run(ours, reserved(ours, planned), settled(ours, planned, recorded))
+    assert (state.spent, state.charges) == (recorded_cost(ours, planned, recorded), 1)
+    assert replay(entries) == state == verify_ledger(entries)
+    assert shares(entries, state) == {2: share(state, state.spent)}
+    assert LedgerState.from_json(state.to_json()) == state
+    begun = Replay()
+    begun.follow(entries[:2])
+    after = Replay.from_json(parse(canonical(begun.to_json())))
+    after.follow(entries[2:])
+    assert after.state == state
+    assert "sessions" not in after.to_json()
+    with pytest.raises(LedgerInvalid):
+        after.follow([advance(state, settled(ours, planned, recorded), AT)[1]])
+    with pytest.raises(LedgerInvalid):
+        replay([*entries, advance(state, reserved(ours, planned), AT)[1]])
+
+
+def test_a_session_without_answers_leaves_no_charge() -> None:
+    ours, planned = rule("rdp"), plan(FEW)
+    state, entries = run(ours, reserved(ours, planned), settled(ours, planned, [0]), Emptied("d1", True, "eve"))
+    assert (state.spent, state.charges, spent_epsilon(state)) == (ours.zero_cost, 0, 0.0)
+    assert verify_ledger(entries) == state
+    assert shares(entries, state) == {}
+
+
+def test_an_expired_session_stays_charged() -> None:
+    ours, planned = rule("rdp"), plan(FEW)
+    reservation = reserved(ours, planned)
+    state, entries = run(ours, reservation, Settled("s1", [3], ours.zero_cost, False, "expired"))
+    assert state.spent == reservation.cost
+    assert verify_ledger(entries) == state
+    for recorded in ([3], [0]):
+        expired = replace(settled(ours, planned, recorded), reason="expired")
+        with pytest.raises(LedgerInvalid):
+            run(ours, reservation, expired)
+
+
+def test_a_freeze_stops_reservations_but_no_end_of_a_session() -> None:
+    ours, planned = rule("rdp"), plan(FEW)
+    with pytest.raises(LedgerFrozen):
+        run(ours, Frozen(True, "eve"), reserved(ours, planned))
+    state, _ = run(ours, reserved(ours, planned), Frozen(True, "eve"), settled(ours, planned, [1]))
+    assert state.spent == recorded_cost(ours, planned, [1])
+
+
+def test_a_ledger_that_lost_entries_refunds_no_session() -> None:
+    """Answers may have been recorded in what was lost."""
+    ours, planned = rule("rdp"), plan(FEW)
+    lost = RolledBack("disk lost", None)
+    for recorded in ([0], [1]):
+        with pytest.raises(LedgerInvalid):
+            run(ours, reserved(ours, planned), lost, settled(ours, planned, recorded))
+    state, entries = run(ours, reserved(ours, planned), lost, Settled("s1", [1], ours.zero_cost, False, "expired"))
+    assert verify_ledger(entries).spent == state.spent == session_cost(ours, planned)
+
+
+TARGET = Privacy(3.0, 1e-6)
+RELEASE = calibrate([Query("answers", 50, PoissonGaussian(0.5))], TARGET)
+TARGETED = SessionPlan.of([event_from_json(RELEASE.plan.event())])
+OWN = Privacy(RELEASE.epsilon, RELEASE.delta)
+
+
+def test_a_certified_plan_may_take_the_whole_budget_of_an_empty_ledger() -> None:
+    ours = rule("rdp")
+    cost = session_cost(ours, TARGETED)
+    assert not ours.admits(ours.zero_cost, cost)
+    with pytest.raises(BudgetExhausted):
+        run(ours, reserved(ours, TARGETED))
+    with pytest.raises(BudgetExhausted):
+        run(ours, reserved(ours, plan(PURE), "s0"), reserved(ours, TARGETED, guarantee=OWN))
+    with pytest.raises(BudgetExhausted):
+        run(ours, reserved(ours, TARGETED, guarantee=replace(OWN, epsilon=3.1)))
+    reservation = reserved(ours, TARGETED, guarantee=OWN)
+    state, entries = run(ours, reservation)
+    assert (state.whole, spent_epsilon(state)) == (True, 3.0)
+    assert verify_ledger(entries) == state
+    with pytest.raises(BudgetExhausted):
+        advance(state, reserved(ours, plan(PURE), "s2"), AT)
+    stopped, entries = run(ours, reservation, settled(ours, TARGETED, [1], whole=True))
+    assert (stopped.whole, stopped.spent) == (True, cost)
+    assert verify_ledger(entries) == stopped
+    assert shares(entries, stopped) == {2: 1.0}
+    free, _ = run(ours, reservation, settled(ours, TARGETED, [0], whole=True))
+    assert (free.whole, free.charges) == (False, 0)
+    stolen = replace(settled(ours, TARGETED, [1]), whole=True)
+    for end in (stolen, replace(stolen, whole=False), settled(ours, TARGETED, [0])):
+        with pytest.raises(LedgerInvalid):
+            advance(state, end, AT)
+
+
+def test_a_larger_budget_makes_a_whole_session_one_like_others() -> None:
+    ours = rule("rdp")
+    larger = Promised(ours.raised(Privacy(6.0, 1e-6)), "eve")
+    reservation = reserved(ours, TARGETED, guarantee=OWN)
+    state, entries = run(ours, reservation, larger, settled(larger.filter, TARGETED, [1]))
+    assert state.spent == recorded_cost(ours, TARGETED, [1])
+    assert verify_ledger(entries) == state
+
+
+def test_a_session_beside_an_outside_charge_that_exceeds_the_budget_is_refunded_by_its_own_price() -> None:
+    ours = rule("rdp")
+    reservation, outside = reserved(ours, TARGETED, guarantee=OWN), plan(PURE)
+    beside = External("d1", "old", PURE, session_cost(ours, outside), True, "eve")
+    state, entries = run(ours, reservation, beside, settled(ours, TARGETED, [1]))
+    assert (state.charges, state.is_exceeded, state.frozen) == (2, False, True)
+    assert verify_ledger(entries) == state
+
+
+HONEST: list[LedgerEvent] = [reserved(rule("gdp"), plan(FEW, DRAWN)), settled(rule("gdp"), plan(FEW, DRAWN), [3, 1])]
+
+
+def _changed(at: int, change: Callable[[dict[str, Any]], dict[str, Any]]) -> list[Entry]:
+    _, entries = run(rule("gdp"), *HONEST)
+    entries[at] = replace(entries[at], body=entries[at].body | change(entries[at].body))
+    return relinked(entries)
+
+
+def _plus(cost: list[str], units: int) -> list[str]:
+    return [str(int(c) + units) for c in cost]
+
+
+@pytest.mark.parametrize(
+    ("entries", "found"),
+    [
+        (_changed(1, lambda body: {"cost": _plus(body["cost"], -(2**20))}), "entry 2 reserves less"),
+        (_changed(1, lambda body: {"plan": body["plan"][:1]}), "entry 3 "),
+        (_changed(1, lambda _: {"plan": [{"event": FEW, "count": 1}] * 2}), "entry 2 states no plan|entry 3 "),
+        (_changed(1, lambda _: {"dataset": "d2"}), "entry 2 "),
+        (_changed(1, lambda _: {"whole": True}), "entry 2 "),
+        (_changed(1, lambda _: {"expires_at": "\x00"}), "entry 2 "),
+        (_changed(2, lambda body: {"refund": _plus(body["refund"], 2**20)}), "entry 3 returns more"),
+        (_changed(2, lambda _: {"recorded": [2, 1]}), "^$"),
+        (_changed(2, lambda _: {"recorded": [4, 1]}), "entry 3 returns more"),
+        (_changed(2, lambda _: {"recorded": [21, 1]}), "entry 3 "),
+        (_changed(2, lambda _: {"recorded": [-1, 1]}), "entry 3 "),
+        (_changed(2, lambda _: {"recorded": [3]}), "entry 3 "),
+        (_changed(2, lambda _: {"recorded": [0, 0]}), "entry 3 "),
+        (_changed(2, lambda _: {"reason": "expired"}), "entry 3 "),
+        (_changed(2, lambda _: {"reason": "lost"}), "entry 3 "),
+        (_changed(2, lambda _: {"whole": True}), "entry 3 "),
+        (_changed(2, lambda _: {"session": "s2"}), "entry 3 "),
+        (run(rule("gdp"), *HONEST, records=999)[1], "entry 2 plans an event that does not fit"),
+    ],
+)
+def test_an_export_that_returns_too_much_is_found(entries: list[Entry], found: str) -> None:
+    if found == "^$":
+        verify_ledger(entries)  # more stays charged than the recorded part costs
+        return
+    with pytest.raises(LedgerInvalid, match=found):
+        verify_ledger(entries)
+
+
+def test_a_whole_budget_for_a_plan_that_costs_more_is_found() -> None:
+    ours = rule("rdp")
+    dear = SessionPlan((replace(TARGETED.events[0], count=60),))
+    _, entries = run(ours, reserved(ours, dear, guarantee=OWN))
+    with pytest.raises(LedgerInvalid, match="entry 2 took the whole budget"):
+        verify_ledger(entries)
+
+
+def test_no_session_uses_the_slack() -> None:
+    ours = rule("gdp_rdp")
+    reservation = reserved(ours, plan(FEW))
+    with pytest.raises(LedgerInvalid):
+        run(ours, replace(reservation, cost=(*reservation.cost[:-1], 1)))
+
+
+def test_a_refund_of_more_than_is_live_is_refused() -> None:
+    ours, planned = rule("gdp"), plan(FEW)
+    reservation = reserved(ours, planned)
+    used = recorded_cost(ours, planned, [1])
+    for stolen in (reservation.cost, (reservation.cost[0] + 1,), (reservation.cost[0] - used[0], 0)):
+        with pytest.raises((LedgerInvalid, OutOfRange)):
+            run(ours, reservation, Settled("s1", [1], stolen, False, "closed"))
+    with pytest.raises(LedgerInvalid):
+        run(ours, Settled("s1", [0], ours.zero_cost, False, "closed"))
+    with pytest.raises(LedgerInvalid):
+        replay(run(ours, Charged("j", used, Privacy(0.1)), Settled("s1", [0], ours.zero_cost, False, "closed"))[1])
+
+
+def test_an_allotment_holds_a_reservation_like_a_charge() -> None:
+    ours, planned = rule("gdp"), plan(FEW)
+    state, _ = run(ours)
+    half = Allotment(Part.of(ours, 0.5), is_reserved=True)
+    own = standing(state, {"ada": Account(ours.zero_cost, 0)}, {"ada": half}, "ada")
+    charged, entry = own.charge(reserved(ours, planned), AT)
+    assert entry.body["share"] == share(charged.state, session_cost(ours, planned))
+    assert charged.account == Account(session_cost(ours, planned), 1)
+    dear = SessionPlan((PlannedEvent(GaussianDpEvent(2.0 / (0.6 * ours.thresholds[0] / 2**40) ** 0.5), 1),))
+    with pytest.raises(BudgetExhausted):
+        own.charge(reserved(ours, dear), AT)
+
+
+def test_a_reserved_session_starts_no_job_and_joins_no_withdrawal() -> None:
+    ours, planned = rule("gdp"), plan(FEW)
+    state, entries = run(ours, reserved(ours, planned))
+    with pytest.raises(LedgerInvalid):
+        advance(state, Emptied("d1", True, "eve"), AT)
+    with pytest.raises(LedgerInvalid):
+        replay([*entries, advance(state, Started("s1", 1), AT)[1]])
+    gone = run(ours, reserved(ours, planned), Emptied("d1", False, "eve"))
+    with pytest.raises(LedgerInvalid):
+        replay([*gone[1], advance(gone[0], reserved(ours, planned, "s2"), AT)[1]])
+    assert plan(DRAWN).misfit(N, Unit()) is None
