@@ -25,7 +25,7 @@ def session(
     url: str | None = None,
     token: str | None = None,
 ) -> "LocalSession":
-    """Reserve budget for answers of your own code, and return a session that adds their noise. Use it in a `with` block.
+    """Reserve budget for answers of your own code, and return a session that adds their noise, for a `with` block.
 
         with purse.session("people", privacy=1.0, steps=2) as session:
             total = session.gaussian(incomes.sum(), sensitivity=100_000)
@@ -130,9 +130,7 @@ class LocalSession:
         answer: NDArray[np.float64] = np.asarray(value, dtype=np.float64)
         planned = self.handle.plan[event].event
         multiplier = float(planned.get("event", planned)["noise_multiplier"])
-        Gaussian().std(
-            multiplier, sensitivity, max(answer.size, 1)
-        )  # refuses what no noise fits, before it is recorded
+        Gaussian().std(multiplier, sensitivity, max(answer.size, 1))  # refuses a sensitivity before it is recorded
         self.handle.record(1, event)
         noisy = Gaussian().perturb(answer.ravel(), multiplier, sensitivity, self._noise).reshape(answer.shape)
         return noisy if answer.ndim else float(noisy)

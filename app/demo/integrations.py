@@ -101,9 +101,8 @@ def _network(client: Client, dataset: str, training: "Arrays", testing: "Arrays"
     found = model(torch.tensor(features, dtype=torch.float32)).argmax(dim=1).numpy()
     accuracy = float((found == classes).mean())
     ended = engine.session.session
-    print(
-        f"Opacus: a network with test accuracy {accuracy:.1%}; {ended.plan[0].recorded} of {ended.plan[0].count} steps"
-    )
+    steps = f"{ended.plan[0].recorded} of {ended.plan[0].count} steps"
+    print(f"Opacus: a network with test accuracy {accuracy:.1%} after {steps}")
     print(f"  charged epsilon {ended.charged.epsilon:.3f} of the reserved {ended.reserved.epsilon:.3f}")
     return accuracy
 

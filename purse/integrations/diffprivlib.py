@@ -19,7 +19,7 @@ KMeans, whose `labels_` and `inertia_` are exact. It makes diffprivlib's Privacy
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Self
 
 from purse.client import Client, SessionHandle
 from purse.extras import needing

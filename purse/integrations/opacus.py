@@ -138,23 +138,18 @@ class SessionEngine(PrivacyEngine):  # type: ignore[misc]
 
 def _refuse_other_steps(options: Mapping[str, Any]) -> None:
     """Raise `UnsupportedMechanism` for options of `make_private` that change the event of a step."""
-    refused = (
-        (
-            not options.get("poisson_sampling", True),
-            "poisson_sampling=False",
-            "its batches are not drawn independently",
+    refused = {
+        "poisson_sampling": (not options.get("poisson_sampling", True), "fixed batches are not drawn independently"),
+        "clipping": (options.get("clipping", "flat") != "flat", "only flat clipping makes a step one Gaussian answer"),
+        "grad_sample_mode": (
+            options.get("grad_sample_mode", "hooks") not in _MODES,
+            "only hooks, functorch and ew are tested",
         ),
-        (
-            options.get("clipping", "flat") != "flat",
-            "clipping",
-            "only flat clipping has the noise of one Gaussian step",
-        ),
-        (options.get("grad_sample_mode", "hooks") not in _MODES, "grad_sample_mode", f"use one of {', '.join(_MODES)}"),
-        (options.get("noise_generator") is not None, "noise_generator", "a chosen seed makes the noise predictable"),
-    )
-    for is_refused, name, reason in refused:
+        "noise_generator": (options.get("noise_generator") is not None, "a chosen seed makes the noise predictable"),
+    }
+    for name, (is_refused, reason) in refused.items():
         if is_refused:
-            raise UnsupportedMechanism(f"{name} is not supported in a session: {reason}. Leave it out")
+            raise UnsupportedMechanism(f"{name} is not supported in a session, because {reason}. Leave it out")
 
 
 def _record_before_noise(optimizer: Any) -> None:

@@ -113,10 +113,8 @@ class SessionBudgetAccountant(NaiveBudgetAccountant):  # type: ignore[misc]
     def _event(self, spec: MechanismSpec) -> tuple[dict[str, Any], int]:
         """Return the event of one use of a mechanism with a budget, and the number of its uses."""
         if spec.mechanism_type == MechanismType.GAUSSIAN:
-            return {
-                "type": "GaussianDpEvent",
-                "noise_multiplier": smallest_multiplier(spec.eps, spec.delta),
-            }, spec.count
+            multiplier = smallest_multiplier(spec.eps, spec.delta)
+            return {"type": "GaussianDpEvent", "noise_multiplier": multiplier}, spec.count
         return pure_event(spec.eps, changed_units(self._dataset)), spec.count
 
 

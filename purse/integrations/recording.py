@@ -75,9 +75,7 @@ def planned_epsilon(session: SessionHandle, delta: float) -> float:
     """
     reserved = session.session.reserved
     if delta < reserved.delta:
-        raise ValueError(
-            f"the session's epsilon is known at delta {reserved.delta:g} and above, and delta is {delta:g}"
-        )
+        raise ValueError(f"delta must be at least {reserved.delta:g}, at which the session's epsilon is known")
     return reserved.epsilon
 
 

@@ -48,9 +48,17 @@ def test_answers_are_recorded_noised_and_refused_beyond_the_plan(client: Client,
 
 def test_a_session_closes_after_an_error_and_refunds_what_was_not_used(client: Client, register: Register) -> None:
     dataset = register()
-    with pytest.raises(ZeroDivisionError), purse.session(dataset, privacy={"epsilon": 0.5}, steps=4) as session:
-        session.gaussian(1.0, sensitivity=1.0)
-        raise ZeroDivisionError
+    opened = []
+
+    def fail() -> None:
+        with purse.session(dataset, privacy={"epsilon": 0.5}, steps=4) as session:
+            opened.append(session)
+            session.gaussian(1.0, sensitivity=1.0)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    (session,) = opened
     ended = client.sessions.get(session.id).session
     assert ended.state == "closed"
     assert 0 < ended.charged.epsilon < ended.reserved.epsilon
