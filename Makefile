@@ -198,12 +198,12 @@ $(PEERS)/.ready: requirements-peers.lock
 	@$(PEERS)/bin/python -m pip install --quiet torch==$(TORCH)
 	@touch $@
 
-# Beside the service itself. PyTorch again without a hash.
+# Beside the service itself. PyTorch comes first, so that the locks decide the versions of what it needs too.
 $(INTEGRATIONS)/.ready: requirements.lock requirements-build.lock requirements-integrations.lock pyproject.toml
 	@echo "making $(INTEGRATIONS), with PyTorch and JAX: this may be large"
 	@$(PYTHON) -m venv $(INTEGRATIONS)
+	@$(INTEGRATIONS)/bin/python -m pip install --quiet torch==$(TORCH)
 	@$(INTEGRATIONS)/bin/python -m pip install --quiet --require-hashes --no-deps \
 	  -r requirements-build.lock -r requirements.lock -r requirements-integrations.lock
-	@$(INTEGRATIONS)/bin/python -m pip install --quiet torch==$(TORCH)
 	@$(INTEGRATIONS)/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
