@@ -49,15 +49,26 @@ def renyi(plan: AbstractComposition, orders: Sequence[float], thresholds: Cost, 
 
     The approximation is charged if it gains enough on the coordinate where the plan takes the smallest share.
     """
-    true = plan.rdp(orders)
+    true = exact_renyi(plan, orders)
     if not slack:
-        return tuple(_units(float(rho)) for rho in true)
-    approximate, limits = approximate_rdp(plan, orders, slack / APPROXIMATIONS), np.array(thresholds)
-    if approximate is not None and float(np.min(approximate / limits)) < _WORTHWHILE_RATIO * float(
-        np.min(true / limits)
+        return true
+    approximate = renyi_at(plan, orders, slack)
+    if approximate is None or not (
+        smallest_share(approximate[:-1], thresholds) < _WORTHWHILE_RATIO * smallest_share(true, thresholds)
     ):
-        return (*(_units(float(rho)) for rho in approximate), 1)
-    return (*(_units(float(rho)) for rho in true), 0)
+        return (*true, 0)
+    return approximate
+
+
+def exact_renyi(plan: AbstractComposition, orders: Sequence[float]) -> Cost:
+    """Return rho(a_k) in units."""
+    return tuple(_units(float(rho)) for rho in plan.rdp(orders))
+
+
+def renyi_at(plan: AbstractComposition, orders: Sequence[float], slack: float) -> Cost | None:
+    """Return rho(a_k) of an approximation in units, and 1 for its part of the slack; None if there is none."""
+    curve = approximate_rdp(plan, orders, slack / APPROXIMATIONS)
+    return None if curve is None else (*(_units(float(rho)) for rho in curve), 1)
 
 
 def mixed(plan: AbstractComposition, orders: Sequence[float], thresholds: Cost, slack: float) -> Cost:
@@ -68,7 +79,7 @@ def mixed(plan: AbstractComposition, orders: Sequence[float], thresholds: Cost, 
     is the cost without sampling, or infinite if there is none. A plan that no ledger could hold at that cost gets any
     d.
     """
-    exact = _whole([_squared(plan.gdp_bound()), *plan.rdp(orders)], 0)
+    exact = exact_mixed(plan, orders)
     if plan.gdp() is not None:
         return exact
     exact_share = smallest_share(exact[:-1], thresholds)
@@ -86,6 +97,11 @@ def mixed(plan: AbstractComposition, orders: Sequence[float], thresholds: Cost, 
             return approximate
         slack_share = min(_SLACK_RATIO * budget_share, 1.0)
     return approximate if exact_share > 1 else exact
+
+
+def exact_mixed(plan: AbstractComposition, orders: Sequence[float]) -> Cost:
+    """Return the cost of a plan without sampling, mu infinite if it has none, and no slack."""
+    return _whole([_squared(plan.gdp_bound()), *plan.rdp(orders)], 0)
 
 
 def mixed_at(plan: AbstractComposition, orders: Sequence[float], slack: float, units: int) -> Cost | None:

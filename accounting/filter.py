@@ -132,12 +132,15 @@ class Filter:
     def pays(self, paid: Cost, plan: AbstractComposition) -> bool:
         """Return whether a charge covers the plan's, apart from another platform's last digits.
 
-        If the charge paid slack, the plan is charged by an approximation with that slack. Raises as `cost`.
+        The plan is charged by an approximation with the slack that was paid, or else without one. So a charge without
+        slack still pays after an approximation has become cheaper. Raises as `cost`.
         """
-        is_approximate = self.kind == "gdp_rdp" and self.vector(paid)[-1] > 0
-        cost = charges.mixed_at(plan, self.orders, self.slack, paid[-1]) if is_approximate else self.cost(plan)
-        bits = _APPROXIMATION_BITS if is_approximate else _PORTABLE_BITS
-        return cost is not None and all(c <= p + (p >> bits) + 1 for c, p in zip(cost, paid, strict=True))
+        for slack in dict.fromkeys((self.vector(paid)[-1] if self.slack else 0, 0)):
+            cost = _CURRENCIES[self.kind].cost_at(self, plan, slack)
+            bits = _APPROXIMATION_BITS if slack and self.kind == "gdp_rdp" else _PORTABLE_BITS
+            if cost is not None and all(c <= p + (p >> bits) + 1 for c, p in zip(cost, paid, strict=True)):
+                return True
+        return False
 
     def admits(self, spent: Cost, cost: Cost) -> bool:
         """Return whether the live charges and this one stay within some threshold, within the slack and below 2^62.
@@ -204,6 +207,10 @@ class _Currency(ABC):
     def cost(self, rule: Filter, plan: AbstractComposition) -> Cost:
         """Return the plan's charge."""
 
+    def cost_at(self, rule: Filter, plan: AbstractComposition, slack: int) -> Cost | None:  # noqa: ARG002
+        """Return the plan's charge by an approximation with this slack, or without one if it is 0; None if none is."""
+        return self.cost(rule, plan)
+
     def spent_epsilon(self, rule: Filter, spent: Cost) -> float:
         """Return the epsilon of charges that are not all 0, rounded up.
 
@@ -241,6 +248,11 @@ class _Renyi(_Currency):
     def cost(self, rule: Filter, plan: AbstractComposition) -> Cost:
         return charges.renyi(plan, rule.orders, rule.curve(rule.thresholds), rule.slack)
 
+    def cost_at(self, rule: Filter, plan: AbstractComposition, slack: int) -> Cost | None:
+        if slack:
+            return charges.renyi_at(plan, rule.orders, rule.slack)
+        return charges.exact_renyi(plan, rule.orders) + ((0,) if rule.slack else ())
+
 
 class _Gaussian(_Currency):
     """The total mu^2 of Gaussian-DP mechanisms."""
@@ -268,6 +280,11 @@ class _Mixed(_Currency):
 
     def cost(self, rule: Filter, plan: AbstractComposition) -> Cost:
         return charges.mixed(plan, rule.orders, rule.curve(rule.thresholds), rule.slack)
+
+    def cost_at(self, rule: Filter, plan: AbstractComposition, slack: int) -> Cost | None:
+        if slack:
+            return charges.mixed_at(plan, rule.orders, rule.slack, slack)
+        return charges.exact_mixed(plan, rule.orders)
 
     def spent_epsilon(self, rule: Filter, spent: Cost) -> float:
         d = rule.slack * (spent[-1] / UNIT) * _LOG_ROUNDING

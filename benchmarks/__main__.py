@@ -40,6 +40,7 @@ PARTS: dict[str, tuple[str, str, bool]] = {
     "classes": ("prototypes", "classes", False),
     "small": ("trials", "small", False),
     "partitions": ("partitions", "report", False),
+    "inference": ("inference", "report", False),
     "load": ("load", "report", False),
     "start": ("start", "report", False),
     "descent": ("trials", "descent", False),
@@ -56,6 +57,10 @@ def main() -> None:
     parser.add_argument(
         "--rows", type=int, default=10**7, help="number of rows for `partitions`; each takes 83 bytes on disk"
     )
+    parser.add_argument("--repetitions", type=int, default=1000, help="tables per cell of `inference`")
+    parser.add_argument(
+        "--cells", default="", help="regular expression that selects cells of `inference`, such as 'linear .* d=10 '"
+    )
     parser.add_argument(
         "--plots", type=Path, default=DOCS, help="folder for plots, which are written into a subfolder for each part"
     )
@@ -70,6 +75,8 @@ def main() -> None:
                 report()
             elif part == "partitions":
                 report(arguments.rows)
+            elif part == "inference":
+                report(arguments.repetitions, arguments.cells)
             elif draws:
                 report(arguments.seeds, arguments.plots / module)
             else:

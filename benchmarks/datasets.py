@@ -178,7 +178,23 @@ def bank() -> Split | None:
     """Return responses to a bank's offers by telephone: four fifths train, by a fixed permutation."""
     if not (DATA / "bank_full.parquet").exists():
         return None
-    return _mixed("Bank", pq.read_table(DATA / "bank_full.parquet"), _BANK, "y", "yes")
+    return mixed("Bank", pq.read_table(DATA / "bank_full.parquet"), _BANK, "y", "yes")
+
+
+def adult_part(chosen: list[str], target: str, positive: str | None) -> Split | None:
+    """Return some columns of Adult; four fifths of all rows train, by a fixed permutation."""
+    files = [DATA / f"adult_{part}.parquet" for part in ("train", "test")]
+    if not all(file.exists() for file in files):
+        return None
+    table = pa.concat_tables([pq.read_table(file, columns=chosen) for file in files])
+    bounds = {column: (float(lower), float(upper)) for column, (lower, upper) in _ADULT.items()}
+    return mixed("Adult", table, bounds, target, positive)
+
+
+def bank_part(chosen: list[str], target: str, positive: str | None) -> Split | None:
+    """Return some columns of Bank; four fifths train, by a fixed permutation."""
+    file = DATA / "bank_full.parquet"
+    return mixed("Bank", pq.read_table(file, columns=chosen), _BANK, target, positive) if file.exists() else None
 
 
 def w8a() -> Split | None:
@@ -192,7 +208,7 @@ def w8a() -> Split | None:
         row[[int(entry.partition(":")[0]) - 1 for entry in record[1:]]] = 1.0
     target = ["yes" if float(record[0]) > 0 else "no" for record in records]
     table = pa.table({f"word {j}": words[:, j] for j in range(_WORDS)} | {"topic": target})
-    return _mixed("w8a", table, {f"word {j}": (0, 1) for j in range(_WORDS)}, "topic", "yes")
+    return mixed("w8a", table, {f"word {j}": (0, 1) for j in range(_WORDS)}, "topic", "yes")
 
 
 def health() -> Split | None:
@@ -200,13 +216,13 @@ def health() -> Split | None:
     table = _listed("Ecdat/HI")
     if table is None:
         return None
-    return _mixed("Health insurance", table.drop_columns(["", "hhi2", "wght"]), _HEALTH, "whi", "yes")
+    return mixed("Health insurance", table.drop_columns(["", "hhi2", "wght"]), _HEALTH, "whi", "yes")
 
 
 def diamonds() -> Split | None:
     """Return prices of diamonds (ggplot2): four fifths train, by a fixed permutation."""
     table = _listed("ggplot2/diamonds")
-    return None if table is None else _mixed("Diamonds", table.drop_columns([""]), _DIAMONDS, "price", None)
+    return None if table is None else mixed("Diamonds", table.drop_columns([""]), _DIAMONDS, "price", None)
 
 
 def _listed(name: str) -> pa.Table | None:
@@ -219,7 +235,7 @@ def _listed(name: str) -> pa.Table | None:
     return None
 
 
-def _mixed(
+def mixed(
     name: str, table: pa.Table, bounds: Mapping[str, tuple[float, float]], target: str, positive: str | None
 ) -> Split:
     """Encode numbers by their published ranges, and other columns by the categories that the published file lists."""
@@ -241,7 +257,7 @@ def _numbers(name: str, file: str, bounds: Mapping[str, tuple[float, float]], ta
     """A table of numbers alone, the target coded in [-1, 1] like them."""
     if not (DATA / file).exists():
         return None
-    return _mixed(name, pq.read_table(DATA / file), bounds, target, None)
+    return mixed(name, pq.read_table(DATA / file), bounds, target, None)
 
 
 def _encoded(

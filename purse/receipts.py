@@ -33,7 +33,7 @@ class NotVerified(ClientError):
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The signed statement of what one release cost.
+    """The signed statement of what one release or session cost.
 
     Parameters
     ----------
@@ -46,11 +46,12 @@ class Receipt:
 
     def __repr__(self) -> str:
         statement = self.facts.get  # nothing is checked yet
-        return f"<receipt of {statement('job')}: states epsilon {statement('epsilon')} at delta {statement('delta')}>"
+        named = statement("job") or statement("session")
+        return f"<receipt of {named}: states epsilon {statement('epsilon')} at delta {statement('delta')}>"
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """The fields of the receipt: epsilon, delta, event, queries, sequence, hash, ..."""
+        """The fields of the receipt: epsilon, delta, event, queries (of a session: plan), sequence, hash, ..."""
         return self.document.receipt
 
     @property
@@ -118,6 +119,8 @@ class Receipt:
         self._check_model(model)
 
     def _check_model(self, model: Released | AsWritten | None) -> None:
+        if model is not None and "model_sha256" not in self.facts:
+            raise NotVerified("the receipt is that of a session, which has no model. Leave out the model")
         if model is not None and _digest(model) != self.facts["model_sha256"]:
             raise NotVerified("the receipt is for another model. Pass the model of the same job, as it was downloaded")
 

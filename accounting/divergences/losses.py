@@ -89,20 +89,28 @@ def _gaussian_masses(mu: float, interval: float) -> Masses:
     return connect_the_dots(interval, lowest, upper, lower, float(ndtr(x[0])), float(ndtr(-x[-1])))
 
 
-def symmetric(
-    interval: float, upper: Vector, lower: Vector, beyond_p: float, beyond_q: float, zero: float = 0.0
-) -> Masses:
-    """Return the masses of a pair that is its own mirror image, from its cells of positive loss.
+class Side(NamedTuple):
+    """The points of a pair at which one law is the larger: masses of the cells (i interval, (i+1) interval] of its log.
 
-    Parameters
-    ----------
-    upper, lower : masses of the cells (i interval, (i+1) interval] under P and under Q; the loss -e has those of
-        +e with P and Q exchanged
-    beyond_p, beyond_q : masses of the losses beyond the last cell
-    zero : mass of the loss 0
+    `upper` and `lower` are those under the larger and the smaller law, `beyond` those after the last cell.
     """
-    p, q = np.concatenate([lower[::-1], upper]), np.concatenate([upper[::-1], lower])
-    return connect_the_dots(interval, -len(upper), p, q, beyond_q, beyond_p, zero)
+
+    upper: Vector
+    lower: Vector
+    upper_beyond: float
+    lower_beyond: float
+
+
+def two_sided(interval: float, positive: Side, negative: Side, zero: float = 0.0) -> Masses:
+    """Return the masses of a pair from the points at which P is the larger law and those at which Q is.
+
+    A pair that is its own mirror image has one side twice. `zero` is the mass of the loss 0.
+    """
+    p, q = (
+        np.concatenate([negative.lower[::-1], positive.upper]),
+        np.concatenate([negative.upper[::-1], positive.lower]),
+    )
+    return connect_the_dots(interval, -len(negative.upper), p, q, negative.lower_beyond, positive.upper_beyond, zero)
 
 
 def connect_the_dots(

@@ -18,12 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from accounting.divergences.losses import Masses, connect_the_dots, mass, reach, symmetric
+from accounting.divergences.losses import Masses, Side, connect_the_dots, mass, reach, two_sided
+from accounting.divergences.quadrature import legendre
 
 Vector = NDArray[np.float64]
 
 _QUADRATURE = 1 + 1e-6  # covers the error of the quadrature below (docs/spec 14)
-_FEWEST_PIECES, _NODES = 40, 64
+_FEWEST_PIECES = 40
 _TAIL_STDS = 14.0  # beyond the farthest peak of the integrand
 _LARGEST_ORDER_SHIFT = 200.0  # beyond this order * c the value at q = 1 is used, which is never smaller
 _SMALLEST_RATE_SHIFT = 1e-9  # q c is raised to this, as the curve is monotone: below it cancellation is too large
@@ -51,7 +52,7 @@ def _curve_point(q: float, c: float, order: float, opposite: bool) -> float:
 
 def _renyi(q: float, c: float, order: float, opposite: bool) -> float:
     """Return the divergence by Gauss-Legendre quadrature; the larger one if both orders differ."""
-    nodes, weights = _rule()
+    nodes, weights = legendre()
     edges = np.linspace(-2 * order * c - _TAIL_STDS, 2 * order * c + _TAIL_STDS, _pieces(order, c) + 1)
     half = (edges[1] - edges[0]) / 2
     x = ((edges[:-1] + edges[1:]) / 2)[:, None] + half * nodes
@@ -62,12 +63,6 @@ def _renyi(q: float, c: float, order: float, opposite: bool) -> float:
     base = np.zeros_like(x)
     both = _log_moment(log_p, base, order, log_weight), _log_moment(base, log_p, order, log_weight)
     return max(both) / (order - 1)
-
-
-@lru_cache(maxsize=1)
-def _rule() -> tuple[Vector, Vector]:
-    """Return nodes and weights on [-1, 1], which take an eigenvalue problem."""
-    return np.polynomial.legendre.leggauss(_NODES)
 
 
 def _log_mixture(q: float, c: float, x: Vector) -> Vector:
@@ -210,4 +205,5 @@ def _opposite_masses(q: float, c: float, interval: float) -> Masses:
     minus = mass(x[:-1] + c, x[1:] + c)
     beyond_p = (1 - q) * float(ndtr(-x[-1])) + q * float(ndtr(c - x[-1]))
     beyond_q = (1 - q) * float(ndtr(-x[-1])) + q * float(ndtr(-c - x[-1]))
-    return symmetric(interval, (1 - q) * base + q * plus, (1 - q) * base + q * minus, beyond_p, beyond_q)
+    side = Side((1 - q) * base + q * plus, (1 - q) * base + q * minus, beyond_p, beyond_q)
+    return two_sided(interval, side, side)

@@ -17,10 +17,11 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.special import ndtr
 
+from accounting.divergences.null_batches import null_spread, spread
 from accounting.divergences.roots import brent
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.mechanism import AbstractMechanism, Curves, Event, Vector, composed
-from accounting.mechanisms.without_replacement import WithoutReplacement, spread
+from accounting.mechanisms.without_replacement import WithoutReplacement
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
 from accounting.privacy import REPLACE_ONE, Relation, Unit, sensitivity_factor
@@ -106,17 +107,20 @@ class SvrgStep(AbstractMechanism):
             gdp=None if batch.gdp is None else mu,
             gdp_bound=mu,
             losses=batch.losses + mean.losses,
+            mirrored=batch.mirrored and batch.mirrored + mean.losses,
         )
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
-        """Return the z at which one step spends about mu^2 = 2 q^2 spread + the mean's mu^2, for many answers."""
+        """Return the z at which one step spends about mu^2, the batch's and the mean's together, for many answers."""
+        factor = sensitivity_factor(relation)
         if self.batch == self.rows:
-            return 1.5 * sensitivity_factor(relation) / math.sqrt(mu_squared)
+            return 1.5 * factor / math.sqrt(mu_squared)
         q, (low, high) = self.batch / self.rows, _MU_RANGE
 
         def spent(log: float) -> float:
             mu = math.exp(log)
-            return math.log(q * q * (2 * spread(mu) + 1 / _mean_variance(mu)) / mu_squared)
+            batch = null_spread(mu / 2) if relation == "zero_out" else 2 * spread(mu)
+            return math.log(q * q * (batch + (factor / 2) ** 2 / _mean_variance(mu)) / mu_squared)
 
         if spent(math.log(low)) >= 0:
             mu = low

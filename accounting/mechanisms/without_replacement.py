@@ -7,12 +7,13 @@ N ~ N(0, (z B)^2 I).
 Postcondition: with q = b/n and mu = 2/z, in both directions and for every gamma >= 1,
     H_gamma <= q H_(1 + (gamma-1)/q)(N(mu,1), N(0,1)),
 that is, no worse than a symmetric pair whose loss is ln r at r > 1, with r = 1 - q + q e^(mu x - mu^2/2), of masses
-r phi(x) under P and phi(x) under Q; its mirror image; and 0 otherwise.
+r phi(x) under P and phi(x) under Q; its mirror image; and 0 otherwise. Under zero_out a record that becomes null moves
+the batch by 2/z and null by 1/z at most, 1/z apart: the pair of accounting/divergences/null_batches.py.
 Reference: docs/spec T4; proof in docs/proofs/without_replacement.md.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import ClassVar, Literal
@@ -20,7 +21,10 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.special import erf, ndtr
 
-from accounting.divergences.losses import Masses, mass, reach, symmetric
+from accounting.divergences import null_batches
+from accounting.divergences.losses import Masses, Side, mass, reach, two_sided
+from accounting.divergences.null_batches import NullBatchLoss, null_spread, spread
+from accounting.divergences.quadrature import legendre
 from accounting.divergences.roots import brent
 from accounting.mechanisms.gaussian import Gaussian
 from accounting.mechanisms.mechanism import AbstractGaussianNoise, Curves, Event, Vector
@@ -30,16 +34,10 @@ from accounting.privacy import REPLACE_ONE, Relation, Unit, sensitivity_factor
 
 MOST_ROWS = 10**10
 _QUADRATURE = 1 + 1e-6  # covers the error of the quadrature below
-_NODES = 64
 _REACH = 15.0  # standard deviations past (a + 2) mu, beyond which the integrand falls faster than e^(-t^2/2)
 # Beyond this order * mu, or this mu, the curve is replaced by its value at q = 1.
 _LARGEST_ORDER_MU, _LARGEST_MU = 400.0, 40.0
-_MU_RANGE = (1e-9, 26.0)  # in which `spread` is finite and grows
-
-
-@lru_cache(maxsize=1)
-def _legendre() -> tuple[Vector, Vector]:
-    return np.polynomial.legendre.leggauss(_NODES)
+_SMALLEST_SHIFT, _LARGEST_SHIFT, _LARGEST_NULL_SHIFT = 1e-9, 26.0, 13.0  # between which the spreads grow and are finite
 
 
 def _renyi(q: float, mu: float, order: float) -> float:
@@ -47,7 +45,7 @@ def _renyi(q: float, mu: float, order: float) -> float:
 
     With l = ln r the bracket is (1 - e^-(a-1)l) (e^(al) - 1), a product of positive factors, so nothing cancels.
     """
-    nodes, weights = _legendre()
+    nodes, weights = legendre()
     span = (order + 2) * mu + _REACH
     edges = np.linspace(0.0, span, math.ceil(2 * span) + 1)
     half = (edges[1] - edges[0]) / 2
@@ -71,26 +69,17 @@ def _curve_point(q: float, mu: float, order: float) -> float:
     return value if value <= unsampled else unsampled  # also if it is NaN
 
 
-def spread(mu: float) -> float:
-    """Return E[(e^(mu x - mu^2/2) - 1)^2 1{x > mu/2}] = e^(mu^2) Phi(3mu/2) + 3 Phi(-mu/2) - 2, about mu^2 / 2.
-
-    Times 2 q^2 it is the variance of one loss in the limit of many answers, which one answer then adds to mu^2.
-    """
-    bulk = math.expm1(mu * mu) * float(ndtr(1.5 * mu))
-    return bulk + (float(erf(1.5 * mu / math.sqrt(2))) - 3 * float(erf(0.5 * mu / math.sqrt(2)))) / 2
-
-
-def shift_of(spread_: float) -> float:
-    """Return the mu of this spread, or the end of the range."""
-    low, high = _MU_RANGE
-    if not spread(low) < spread_ < spread(high):
-        return low if spread_ <= spread(low) else high
-    return brent(lambda mu: math.log(spread(mu) / spread_), low, high, rtol=1e-12)
+def shift_of(spread_: float, of: Callable[[float], float] = spread, high: float = _LARGEST_SHIFT) -> float:
+    """Return the shift of this spread, or the end of the range."""
+    low = _SMALLEST_SHIFT
+    if not of(low) < spread_ < of(high):
+        return low if spread_ <= of(low) else high
+    return brent(lambda shift: math.log(of(shift) / spread_), low, high, rtol=1e-12)
 
 
-def _rdp(q: float, mu: float, mu_unsampled: float, orders: Sequence[float]) -> Vector:
+def _rdp(q: float, mu: float, orders: Sequence[float]) -> Vector:
     """Return the pair's Renyi divergence, rounded up by a factor 1 + 1e-6; at most that without sampling."""
-    return np.array([min(_curve_point(q, mu, float(a)), float(a) * mu_unsampled * mu_unsampled / 2) for a in orders])
+    return np.array([_curve_point(q, mu, float(a)) for a in orders])
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +129,8 @@ def _masses(q: float, mu: float, interval: float) -> Masses:
     beyond_q = float(ndtr(-x[-1]))
     beyond_p = (1 - q) * beyond_q + q * float(ndtr(mu - x[-1]))
     zero = (1 - q) * float(erf(mu / math.sqrt(8)))
-    return symmetric(interval, (1 - q) * lower + q * shifted, lower, beyond_p, beyond_q, zero)
+    side = Side((1 - q) * lower + q * shifted, lower, beyond_p, beyond_q)
+    return two_sided(interval, side, side, zero)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,17 +169,24 @@ class WithoutReplacement(AbstractGaussianNoise):
         return "its batches are drawn from a list of all rows: use batches of less than an eighth of the rows"
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
-        """Return the pair's Renyi divergence and loss, under both relations; at b = n the Gaussian mechanism's."""
-        mu, mu_unsampled = 2.0 / noise_multiplier, sensitivity_factor(relation) / noise_multiplier
+        """Return the pair's Renyi divergence and loss; at b = n the Gaussian mechanism's."""
+        q, c, mu = self.rate, 1.0 / noise_multiplier, sensitivity_factor(relation) / noise_multiplier
         if self.batch == self.rows:
-            return Curves.gaussian(mu_unsampled)
-        loss = WithoutReplacementLoss(self.rate, mu)
-        return Curves(partial(_rdp, self.rate, mu, mu_unsampled), gdp_bound=mu_unsampled, losses=(loss,))
+            return Curves.gaussian(mu)
+        if relation == "zero_out":
+            forward, mirrored = NullBatchLoss(q, c), NullBatchLoss(q, c, mirrored=True)
+            return Curves(partial(null_batches.renyi, q, c), gdp_bound=mu, losses=(forward,), mirrored=(mirrored,))
+        return Curves(partial(_rdp, q, mu), gdp_bound=mu, losses=(WithoutReplacementLoss(q, mu),))
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
-        """Return the z at which one answer spends about mu^2: for many answers, 2 q^2 spread(2/z) = mu^2."""
+        """Return the z at which one answer spends about mu^2.
+
+        For many answers 2 q^2 spread(2/z) = mu^2, or, under zero_out, q^2 null_spread(1/z) = mu^2.
+        """
         if self.batch == self.rows:
             return sensitivity_factor(relation) / math.sqrt(mu_squared)
+        if relation == "zero_out":
+            return 1.0 / shift_of(mu_squared / self.rate**2, null_spread, _LARGEST_NULL_SHIFT)
         return 2.0 / shift_of(mu_squared / (2 * self.rate**2))
 
     def event(self, noise_multiplier: float) -> Event:

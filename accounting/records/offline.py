@@ -17,10 +17,11 @@ from accounting.records.filters import cost_from_json, filter_from_json
 from accounting.records.ledger import LedgerState, share
 from accounting.records.outside import Outside, event_from_json
 from accounting.records.receipt import Receipt, Verification, plan_of, verify
-from accounting.records.recomputation import recompute_session
+from accounting.records.recomputation import recompute_session, session_plan_of
 from accounting.records.replay import replay
-from accounting.records.sessions import SessionPlan, plan_from_json
+from accounting.records.sessions import SessionPlan, plan_from_json, plan_to_json
 from accounting.records.signing import Jwks
+from accounting.records.statement import is_session
 
 _CHARGES = ("charged", "external", "reserved")
 
@@ -65,7 +66,10 @@ def verify_receipt(document: Any, trusted: Jwks, ledger: Sequence[Entry], heads:
     verification = verify(document, trusted, entry)
     if not verification.holds:
         return verification
-    reason = "the ledger ends before this release" if entry is None else _mismatch(ledger, stated)
+    if entry is None:
+        reason: str | None = f"the ledger ends before this {'session' if is_session(stated) else 'release'}"
+    else:
+        reason = _session_mismatch(ledger, stated) if is_session(stated) else _mismatch(ledger, stated)
     return verification if reason is None else replace(verification, holds=False, chain=False, reason=reason)
 
 
@@ -105,6 +109,23 @@ def _mismatch(ledger: Sequence[Entry], stated: Receipt) -> str | None:
     if not _pays(_filter_at(ledger, charge), cost_from_json(charge.body["cost"]), plan_of(stated)):
         return "the ledger charged less than these queries cost"
     return None
+
+
+def _session_mismatch(ledger: Sequence[Entry], stated: Receipt) -> str | None:
+    """Return the first difference between the ledger and the receipt of a session whose end is in it, or None."""
+    reserved = next(e for e in ledger if e.kind == "reserved" and e.body["session"] == stated["session"])
+    settled = next(e for e in ledger if e.kind == "settled" and e.body["session"] == stated["session"])
+    refund = cost_from_json(settled.body["refund"])
+    if any(reserved.body[name] != stated[name] for name in ("analyst", "dataset")):
+        return "the ledger reserved for another analyst or dataset"
+    if reserved.body["plan"] != plan_to_json(session_plan_of(stated)):
+        return "the ledger reserved another plan"
+    if (stated["charged"] == "recorded") != any(refund):
+        return "the ledger charged another part of the plan"
+    remaining = _less(cost_from_json(reserved.body["cost"]), refund)
+    if stated.get("share") not in (None, share(replay(ledger[: settled.sequence]), remaining)):
+        return "the ledger charged another share of the budget"
+    return None if _is_registered(ledger, stated) else "the ledger has no such dataset, or other records or neighbors"
 
 
 def _has_profile(entries: Sequence[Entry], stated: Receipt) -> bool:

@@ -1,9 +1,10 @@
-"""Receipts: the cost of one release, stated so that anyone can recompute it from the receipt alone.
+"""Receipts: the cost of one release or session, stated so that anyone can recompute it from the receipt alone.
 
     document = {"receipt": {...}, "signature": compact JWS over RFC8785(receipt)}
 
 `build` and `sign` make a receipt, and `verify` checks one against keys that the verifier already trusts. `recompute`
 derives epsilon from the queries again. Importing this module loads no numerical library; recomputing does.
+`accounting.records.session_receipt` builds those of sessions.
 """
 
 from dataclasses import asdict, dataclass
@@ -18,7 +19,7 @@ from accounting.records.recomputation import plan_of as plan_of
 from accounting.records.recomputation import recompute as recompute
 from accounting.records.signing import MOST_PAYLOAD_BYTES, Jwks, SigningKey, check_json, sign_json
 from accounting.records.statement import Receipt as Receipt
-from accounting.records.statement import check
+from accounting.records.statement import check, is_session
 
 if TYPE_CHECKING:
     from accounting.plan import Plan, ReleasePlan
@@ -71,7 +72,7 @@ class Verification:
     holds : every check passed
     signature : a trusted key signed exactly this receipt
     epsilon : the recomputed epsilon does not exceed the stated one; False if it was not recomputed
-    chain : the given ledger entry is the release that the receipt names; None if no entry was given
+    chain : the given ledger entry is the release, or the session's end, that the receipt names; None without an entry
     stated_epsilon : as the receipt states it
     recomputed_epsilon, accountant : from the queries; None if the signature does not hold
     reason : the first check that failed
@@ -199,26 +200,32 @@ def verify(
     is_within = recomputed.is_within(stated)
     if not is_within:
         reason = "the events cost more than the stated epsilon"
+    elif is_session(receipt) and not recomputed.is_charge_within(receipt["charged_epsilon"]):
+        is_within, reason = False, "the charged events cost more than the stated charged_epsilon"
     elif chain is False:
-        reason = "the ledger's entry is not this release"
+        reason = f"the ledger's entry is not this {'session' if is_session(receipt) else 'release'}"
     epsilon, accountant = recomputed.epsilon, recomputed.accountant
     return Verification(reason is None, True, is_within, chain, stated, epsilon, accountant, reason)
 
 
 def _is_release(receipt: Receipt, entry: Entry) -> bool:
-    """Return whether the entry hashes to its hash, has the stated place, and releases this model of this job then."""
+    """Return whether the entry hashes to its hash, has the stated place, and is the event that the receipt states.
+
+    The event is the release of this model of this job, or the end of this session with these recorded uses, at the
+    stated time.
+    """
+    kind, stated = "released", {name: receipt.get(name) for name in ("job", "model_sha256")}
+    if is_session(receipt):
+        recorded = [planned["recorded"] for planned in receipt["plan"]]
+        kind, stated = "settled", {"session": receipt["session"], "recorded": recorded, "reason": receipt["state"]}
     try:
-        is_sound = entry.kind == "released" and entry.digest() == entry.hash
+        is_sound = entry.kind == kind and entry.digest() == entry.hash
     except CodecError:
         return False
-    return (
-        is_sound
-        and (entry.sequence, entry.previous_hash, entry.hash)
-        == (receipt["sequence"], receipt["previous_hash"], receipt["hash"])
-        and entry.body.get("job") == receipt["job"]
-        and entry.body.get("model_sha256") == receipt["model_sha256"]
-        and entry.body.get("at") == receipt["issued_at"]
-    )
+    place = (entry.sequence, entry.previous_hash, entry.hash)
+    is_here = is_sound and place == (receipt["sequence"], receipt["previous_hash"], receipt["hash"])
+    stated |= {"at": receipt["issued_at"]}
+    return is_here and all(entry.body.get(name) == value for name, value in stated.items())
 
 
 def _document(document: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from accounting.errors import AccountingError, CodecError, ReceiptInvalid
 from accounting.privacy import REPLACE_ONE, Unit, sensitivity_factor
-from accounting.records.statement import Receipt, check
+from accounting.records.statement import Receipt, check, is_session
 
 if TYPE_CHECKING:
     from accounting.accountants import Accountant
@@ -19,15 +19,23 @@ _PORTABLE_ERROR = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Recomputation:
-    """An epsilon that holds for the queries at the stated delta, and the accountant that certifies it."""
+    """An epsilon that holds for the queries at the stated delta, and the accountant that certifies it.
+
+    `charged_epsilon` is that of the charged part of a session; None for a release.
+    """
 
     epsilon: float
     accountant: str
     accountant_version: str
+    charged_epsilon: float | None = None
 
     def is_within(self, stated: float) -> bool:
         """Return whether the epsilon is at most the stated one, apart from another platform's last digits."""
         return self.epsilon <= stated * (1 + _PORTABLE_ERROR)
+
+    def is_charge_within(self, stated: float) -> bool:
+        """Return whether the charged part of a session costs at most the stated epsilon, likewise."""
+        return self.charged_epsilon is not None and self.charged_epsilon <= stated * (1 + _PORTABLE_ERROR)
 
 
 def recompute(receipt: Receipt) -> Recomputation:
@@ -43,7 +51,9 @@ def recompute(receipt: Receipt) -> Recomputation:
         if the receipt is malformed, its event tree is not that of its queries, the queries cannot have run on the
         records that it states, or no accountant covers them.
     """
-    plan = plan_of(check(receipt))
+    if is_session(check(receipt)):
+        return _recompute_session_receipt(receipt)
+    plan = plan_of(receipt)
     _check_records(receipt, plan)
     for run in _runs(receipt["method"], plan):
         _check_records(receipt, run)
@@ -55,10 +65,41 @@ def recompute(receipt: Receipt) -> Recomputation:
     return best
 
 
-def recompute_session(plan: "SessionPlan", stated: float, delta: float) -> Recomputation | None:
+def session_plan_of(receipt: Receipt) -> "SessionPlan":
+    """Return the plan that a session's receipt states; `ReceiptInvalid` if it is not one or does not fit the records.
+
+    The plan has all uses, whether they were recorded or not.
+    """
+    from accounting.records.sessions import plan_from_json
+
+    planned = [{name: uses[name] for name in ("event", "count")} for uses in receipt["plan"]]
+    try:
+        plan = plan_from_json(planned, receipt["neighbors"])
+    except CodecError as error:
+        raise ReceiptInvalid(str(error)) from error
+    if plan.misfit(*_records(receipt)) is not None:
+        raise ReceiptInvalid("plan: an event assumes another number of records than the receipt states")
+    return plan
+
+
+def _recompute_session_receipt(receipt: Receipt) -> Recomputation:
+    """Return the epsilons of the plan and of its charged part."""
+    plan, delta = session_plan_of(receipt), receipt["delta"]
+    best = recompute_session(plan, receipt["epsilon"], delta)
+    if best is None:
+        raise ReceiptInvalid("plan: no accountant covers these events at this delta")
+    if receipt["charged"] == "plan":
+        return replace(best, charged_epsilon=best.epsilon)
+    part = recompute_session(plan.recorded([uses["recorded"] for uses in receipt["plan"]]), 0.0, delta, sums_only=True)
+    return replace(best, charged_epsilon=min(best.epsilon, part.epsilon) if part else best.epsilon)
+
+
+def recompute_session(
+    plan: "SessionPlan", stated: float, delta: float, *, sums_only: bool = False
+) -> Recomputation | None:
     """Return an epsilon that a session's plan costs alone at delta: the first bound within `stated`, or the smallest.
 
-    None if no accountant covers the plan at this delta.
+    None if no accountant covers the plan at this delta. With `sums_only`, the bound is that of `plan_epsilon`.
     """
     from accounting.records.sessions import plan_epsilon
 
@@ -67,7 +108,7 @@ def recompute_session(plan: "SessionPlan", stated: float, delta: float) -> Recom
     except AccountingError:
         return None
     best = Recomputation(sums.epsilon, sums.accountant, sums.accountant_version)
-    queries = plan.queries()
+    queries = None if sums_only else plan.queries()
     return best if queries is None else _least(queries, stated, delta, best)
 
 
@@ -99,13 +140,18 @@ def plan_of(receipt: Receipt) -> "Plan":
 
 def _check_records(receipt: Receipt, plan: "Plan") -> None:
     """Raise `ReceiptInvalid` unless every mechanism fits the records that the receipt states."""
-    n, unit = receipt.get("rows") or receipt.get("persons") or 0, Unit(**receipt.get("unit", {}))
+    n, unit = _records(receipt)
     misfits = [query.name for query in plan.queries if not query.mechanism.fits(n, unit)]
     if misfits:
         raise ReceiptInvalid(
             f"the query {misfits[0]!r} assumes other records than the receipt states: another number of records, "
             "batches or parts of less than one record, or single rows"
         )
+
+
+def _records(receipt: Receipt) -> tuple[int, Unit]:
+    """Return n and the unit that the receipt states."""
+    return receipt.get("rows") or receipt.get("persons") or 0, Unit(**receipt.get("unit", {}))
 
 
 def _runs(method: dict[str, Any], plan: "Plan") -> "list[Plan]":

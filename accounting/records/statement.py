@@ -1,4 +1,4 @@
-"""The fields of a receipt. Documents with other fields are refused. Light: no NumPy."""
+"""The fields of a receipt, of a release or of a session. Documents with other fields are refused. Light: no NumPy."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
@@ -11,6 +11,10 @@ from accounting.records.chain import MOST_ENTRIES
 from accounting.records.documents import canonical, text, typed
 
 Receipt = dict[str, Any]
+ASSERTED: Literal["asserted by the analyst's program, not observed by this service"] = (
+    "asserted by the analyst's program, not observed by this service"
+)
+_MOST_PLANNED, _LARGEST_EPSILON = 64, 1e9  # of a session's plan
 
 
 def _named(method: dict[str, Any]) -> dict[str, Any]:
@@ -38,7 +42,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """The complete fields of a receipt: the privacy statement of one release.
+    """The complete fields of a release's receipt: the privacy statement of one release.
 
     Parameters
     ----------
@@ -86,18 +90,100 @@ class Statement:
     persons: _Count = None
 
     def __post_init__(self) -> None:
-        if (self.rows is None) != self.unit.is_person or (self.persons is None) == self.unit.is_person:
-            raise CodecError("rows or persons must be stated: the one that the unit names, and not the other")
+        _check_counted(self.unit, self.rows, self.persons)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedUses:
+    """An event of a session's plan, the number of its uses, and the number that the program recorded."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+
+    event: dict[str, Any]
+    count: Annotated[int, Field(ge=1, le=2**53 - 1)]
+    recorded: Annotated[int, Field(ge=0, le=2**53 - 1)]
+
+    def __post_init__(self) -> None:
+        if self.recorded > self.count:
+            raise CodecError("recorded must be at most count: no more uses than planned can be recorded")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStatement:
+    """The complete fields of a session's receipt.
+
+    Parameters
+    ----------
+    state : whether the program closed the session, or it expired
+    plan : the reserved events; `recorded` is what the program reported
+    asserted : who states what was recorded
+    epsilon, delta, accountant, accountant_version : the guarantee of the whole plan alone, whenever its program stopped
+    charged : "plan" if the whole reservation stays charged, "recorded" if the unused part was returned
+    charged_epsilon : of the charged part alone, if the number of its uses had been fixed in advance
+    sequence, previous_hash, hash : the ledger's entry of the session's end
+    share : the part of the dataset's budget that stays charged, read right after the end; absent if it would reveal
+        other charges
+
+    The other fields are those of `Statement`.
+    """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+
+    kind: Literal["session"]
+    id: _Text
+    dataset: _Text
+    dataset_name: _Text
+    analyst: _Text
+    session: _Text
+    neighbors: Relation
+    state: Literal["closed", "expired"]
+    plan: Annotated[list[PlannedUses], Field(min_length=1, max_length=_MOST_PLANNED)]
+    asserted: Literal["asserted by the analyst's program, not observed by this service"]
+    epsilon: Annotated[float, Field(ge=0, le=_LARGEST_EPSILON)]
+    delta: Annotated[float, Field(ge=0, le=DELTA_RANGE[1])]
+    accountant: _Text
+    accountant_version: _Text
+    charged: Literal["plan", "recorded"]
+    charged_epsilon: Annotated[float, Field(ge=0, le=_LARGEST_EPSILON)]
+    sequence: Annotated[int, Field(ge=1, le=MOST_ENTRIES)]
+    previous_hash: _Sha256
+    hash: _Sha256
+    issued_at: _Time
+    title: _Text | None = None
+    share: Annotated[float, Field(ge=0, le=1)] | None = None
+    unit: Unit = field(default_factory=Unit)
+    rows: _Count = None
+    persons: _Count = None
+
+    def __post_init__(self) -> None:
+        _check_counted(self.unit, self.rows, self.persons)
+        if self.state == "expired" and self.charged == "recorded":
+            raise CodecError("charged must be plan: an expired session stays charged as it was reserved")
+
+
+def _check_counted(unit: Unit, rows: int | None, persons: int | None) -> None:
+    """Raise `CodecError` unless n is stated once, by the name of the unit."""
+    if (rows is None) != unit.is_person or (persons is None) == unit.is_person:
+        raise CodecError("rows or persons must be stated: the one that the unit names, and not the other")
 
 
 _STATEMENT = TypeAdapter(Statement)
+_SESSION_STATEMENT = TypeAdapter(SessionStatement)
+
+
+def is_session(receipt: Receipt) -> bool:
+    """Return whether the receipt is that of a session, and not of a release."""
+    return receipt.get("kind") == "session"
 
 
 def check(receipt: Any) -> Receipt:
-    """Return `receipt`; `ReceiptInvalid` unless it has every field, with a valid value, and no others."""
+    """Return `receipt`; `ReceiptInvalid` unless it has every field of its kind, with a valid value, and no others."""
     try:
         canonical(receipt)
-        typed(_STATEMENT, receipt, "the receipt")
+        if isinstance(receipt, dict) and is_session(receipt):
+            typed(_SESSION_STATEMENT, receipt, "the receipt")
+        else:
+            typed(_STATEMENT, receipt, "the receipt")
     except CodecError as error:
         raise ReceiptInvalid(str(error)) from error
     return dict(receipt)

@@ -1,8 +1,8 @@
-"""purse upload, datasets, budget."""
+"""purse upload, dataset declare, datasets, budget."""
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich import progress
@@ -46,9 +46,7 @@ def upload(
                    {"name": "income", "type": "category", "categories": ["<=50K", ">50K"]}],
        "budget": {"epsilon": 3.0, "delta": 1e-6}}
     """
-    declared = read_json(spec)
-    if not isinstance(declared, dict):
-        raise Refusal(f"{spec} is not a spec. It must contain a JSON object with name, columns and budget.")
+    declared = _declaration(spec)
     with (
         readable(file, dialect_of(declared), sheet) as plain,
         progress.open(
@@ -64,6 +62,24 @@ def upload(
     has_outcomes = any(column.outcomes for column in dataset.report.columns)
     table = outcomes(dataset.report) if has_outcomes else ""
     return Output(dataset, _facts(dataset) + table, [*_warnings(dataset), *cures(dataset.report)])
+
+
+def declare(
+    client: Client, spec: Annotated[Path, file_option("JSON file with name, budget, and rows or unit.")]
+) -> Output:
+    """Register a dataset whose records are elsewhere.
+
+    No file is sent. The server accounts for answers that other programs compute from the records, and computes none.
+    The spec states the public number of rows, or of persons with all their rows.
+
+    
+    Example:
+      purse dataset declare --spec registry.json
+    where registry.json is
+      {"name": "registry", "rows": 50000, "budget": {"epsilon": 3.0, "delta": 1e-6}}
+    """
+    dataset = client.datasets.declare(spec=_declaration(spec))
+    return Output(dataset, _facts(dataset), _warnings(dataset))
 
 
 def datasets(
@@ -89,7 +105,8 @@ def datasets(
         return Output(listed, _list(listed))
     described = client.datasets.get(dataset)
     columns = text.table(("column", "type", "values", "default"), map(_column, described.columns))
-    return Output(described, _facts(described, explain) + columns, _warnings(described))
+    report = _facts(described, explain) + (columns if described.columns else "")
+    return Output(described, report, _warnings(described))
 
 
 def budget(
@@ -116,9 +133,18 @@ def budget(
     return Output(status, report + (allotment_table(allotments) if allotments else ""))
 
 
+def _declaration(spec: Path) -> dict[str, Any]:
+    declared = read_json(spec)
+    if not isinstance(declared, dict):
+        raise Refusal(f"{spec} is not a spec. It must contain a JSON object with name, columns and budget.")
+    return declared
+
+
 def _facts(dataset: Dataset, explain: bool = False) -> str:
     size = (f"{dataset.unit.name}s", dataset.rows or dataset.persons)
-    return text.facts([("dataset", dataset.id), ("name", dataset.name), size, *_standing(dataset.budget, explain)])
+    kept = [] if dataset.data == "stored" else [("records", dataset.data)]
+    identity = [("dataset", dataset.id), ("name", dataset.name), size, *kept]
+    return text.facts([*identity, *_standing(dataset.budget, explain), ("sessions", dataset.sessions)])
 
 
 def _warnings(dataset: Dataset) -> list[str]:

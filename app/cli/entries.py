@@ -14,7 +14,8 @@ from app.cli.output import percent
 from purse import text
 
 COLUMNS: Final = ("sequence", "at", "kind", "who", "what", "method", "epsilon", "delta", "share")
-_SUBJECTS = ("job", "label", "reason", "name", "dataset")  # the subject of an entry: the first field that it has
+# The subject of an entry is the first of these fields that it has.
+_SUBJECTS = ("job", "session", "label", "reason", "name", "dataset")
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would evaluate a cell that starts so
 
 
@@ -22,7 +23,7 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would evalua
 class Selection:
     """Which entries to show: those that match every option."""
 
-    analyst: Annotated[str | None, typer.Option(help="Only entries about this analyst's jobs.")] = None
+    analyst: Annotated[str | None, typer.Option(help="Only entries about this analyst's jobs and sessions.")] = None
     kind: Annotated[str | None, typer.Option(help="Only this kind: charged, released, refunded ...")] = None
     job: Annotated[str | None, typer.Option("--job", help="Only this job's entries.")] = None
     since: Annotated[
@@ -44,7 +45,7 @@ class Selection:
             for entry in ledger
             if self.kind in (None, entry.kind)
             and self.job in (None, entry.body.get("job"))
-            and self.analyst in (None, analysts.get(entry.body.get("job", "")))
+            and self.analyst in (None, analysts.get(_charged(entry)))
             and (since is None or datetime.fromisoformat(entry.body["at"]) >= since)
         ]
 
@@ -66,7 +67,7 @@ def rows(ledger: Sequence[Entry], selected: Iterable[Entry]) -> list[tuple[objec
             entry.sequence,
             entry.body["at"],
             entry.kind,
-            analysts.get(entry.body.get("job", ""), entry.body.get("by", "")),
+            analysts.get(_charged(entry), entry.body.get("by", "")),
             next((entry.body[name] for name in _SUBJECTS if name in entry.body), ""),
             *(entry.body.get(name, "") for name in ("method", "epsilon", "delta")),
             share_of.get(entry.sequence, ""),
@@ -108,8 +109,15 @@ def as_lines(_: Sequence[Entry], selected: Sequence[Entry]) -> bytes:
 
 
 def _analysts(ledger: Iterable[Entry]) -> dict[str, str]:
-    """Return the analyst of each charged job that names one."""
-    return {e.body["job"]: e.body["analyst"] for e in ledger if e.kind == "charged" and "analyst" in e.body}
+    """Return the analyst of each charged job and reserved session that names one."""
+    charges = (e for e in ledger if e.kind in ("charged", "reserved"))
+    return {_charged(e): e.body["analyst"] for e in charges if "analyst" in e.body}
+
+
+def _charged(entry: Entry) -> str:
+    """Return the job or session that an entry is about; empty if it is about neither."""
+    charged: str = entry.body.get("job") or entry.body.get("session") or ""
+    return charged
 
 
 def _escaped(cell: object) -> object:

@@ -76,7 +76,7 @@ def _model(name: str, client: Client) -> Model:
 
 def _ignored(spec: DatasetSpec, model: Model) -> set[str]:
     """Return the columns of the dataset's file that the model was not trained on."""
-    declared = {column.of for column in spec.columns} | ({spec.unit.column} if spec.unit else set())
+    declared = {column.of for column in spec.columns} | ({spec.unit.name} if spec.unit else set())
     return declared - {name for column in (*model.row_columns, model.target) for name in (column.name, column.of)}
 
 

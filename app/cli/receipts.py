@@ -1,8 +1,9 @@
 """purse receipt get, verify, ask."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from pydantic import ValidationError
@@ -74,7 +75,8 @@ def verify(
     if model is not None:
         findings.append(("model", "is the one released"))
     if ledger is not None:
-        findings.append(("ledger", "valid, and has this release"))
+        what = "session" if "session" in receipt.facts else "release"
+        findings.append(("ledger", f"valid, and has this {what}"))
     return Output(asdict(checked), text.facts([*findings, ("head", receipt.head)]))
 
 
@@ -100,13 +102,16 @@ def facts(receipt: Receipt) -> list[tuple[str, object]]:
         ("receipt", stated["id"]),
         ("dataset", f"{stated['dataset_name']} ({stated[f'{unit.name}s']} {unit.name}s)"),
         ("protected", unit),
-        ("analyst, job", f"{stated['analyst']}, {stated['job']}"),
+        _subject(stated),
         ("privacy", text.loss(stated["epsilon"], stated["delta"])),
         ("neighbors", stated["neighbors"]),
     ]
     if "share" in stated:
         lines.append(("uses", f"{percent(stated['share'])} of the budget"))
-    lines.append(("method", stated["method"]["name"]))
+    if "session" in stated:
+        lines += _session_facts(stated)
+    else:
+        lines.append(("method", stated["method"]["name"]))
     if "profile" in stated:
         lines.append(("scaled by", stated["profile"]["job"]))
     return [
@@ -114,6 +119,21 @@ def facts(receipt: Receipt) -> list[tuple[str, object]]:
         ("accountant", f"{stated['accountant']} {stated['accountant_version']}"),
         ("head", receipt.head),
         ("issued", stated["issued_at"]),
+    ]
+
+
+def _subject(stated: Mapping[str, Any]) -> tuple[str, str]:
+    kind = "session" if "session" in stated else "job"
+    return f"analyst, {kind}", f"{stated['analyst']}, {stated[kind]}"
+
+
+def _session_facts(stated: Mapping[str, Any]) -> list[tuple[str, object]]:
+    """Return the lines about the plan of a session, its end and its charge."""
+    planned = [f"{uses['recorded']} of {uses['count']} {uses['event']['type']}" for uses in stated["plan"]]
+    return [
+        ("state", stated["state"]),
+        ("recorded", f"{', '.join(planned)}: {stated['asserted']}"),
+        ("charged", f"{stated['charged']}: {text.loss(stated['charged_epsilon'], stated['delta'])}"),
     ]
 
 

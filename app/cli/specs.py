@@ -14,7 +14,13 @@ _ALTERNATIVE = re.compile(r"constrained-|(?:dict|list)\[")  # how pydantic names
 
 
 def read_spec(path: Path) -> tuple[DatasetSpec, bool]:
-    """Return the spec in a file, and whether the file has a budget. A missing name or budget is filled in."""
+    """Return the spec in a file, and whether the file has a budget. A missing name or budget is filled in.
+
+    Raises
+    ------
+    Refusal
+        if the file is not a spec, or the spec of a dataset without a file.
+    """
     document = read_json(path)
     fields = document if isinstance(document, dict) else {"columns": document}
     try:
@@ -22,6 +28,8 @@ def read_spec(path: Path) -> tuple[DatasetSpec, bool]:
     except ValidationError as error:
         faults = "; ".join(f"{_field(e['loc'], fields)}: {fault(e, DatasetSpec)}" for e in error.errors()[:5])
         raise Refusal(f"{path} is not a complete declaration. Correct these fields: {faults}") from None
+    if spec.data == "elsewhere":
+        raise Refusal(f'{path} declares a dataset without a file ("data": "elsewhere"), and this command reads a file.')
     return spec, "budget" in fields
 
 

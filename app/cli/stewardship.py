@@ -9,6 +9,7 @@ from app.cli.options import Dataset
 from app.cli.output import Output, Refusal, loss
 from purse import Client, text
 from purse.wire.datasets import Dataset as Described
+from purse.wire.datasets import SessionPolicy
 
 Freezable = Annotated[str, typer.Argument(help="The dataset's id or name. Other datasets of its family are included.")]
 
@@ -21,8 +22,12 @@ def amend(
     delta: Annotated[
         float | None, typer.Option("--delta", "-d", help="Delta of the new budget. Default: unchanged.")
     ] = None,
+    sessions: Annotated[
+        SessionPolicy | None,
+        typer.Option(help="Whether sessions are accepted, and whether their unused part is refunded."),
+    ] = None,
 ) -> Output:
-    """Rename a dataset or change its budget.
+    """Change a dataset's name, budget or rule for sessions.
 
     While nothing is charged, the budget can be set to any value. Afterwards it can only grow, and the previous
     guarantee stays on record.
@@ -31,9 +36,10 @@ def amend(
     Examples:
       purse dataset amend census --name census-2026
       purse dataset amend census --epsilon 4
+      purse dataset amend census --sessions refused
     """
-    if name is None and epsilon is None and delta is None:
-        raise Refusal("Nothing to change. Give --name, --epsilon or --delta.")
+    if name is None and epsilon is None and delta is None and sessions is None:
+        raise Refusal("Nothing to change. Give --name, --epsilon, --delta or --sessions.")
     budget = None
     if epsilon is not None or delta is not None:
         current = client.datasets.budget(dataset)
@@ -41,7 +47,7 @@ def amend(
             "epsilon": current.epsilon if epsilon is None else epsilon,
             "delta": current.delta if delta is None else delta,
         }
-    return _changed(client.datasets.amend(dataset, name=name, budget=budget))
+    return _changed(client.datasets.amend(dataset, name=name, budget=budget, sessions=sessions))
 
 
 def freeze(client: Client, dataset: Freezable) -> Output:
@@ -87,4 +93,5 @@ def erase(
 
 def _changed(dataset: Described) -> Output:
     facts = [("remaining", loss(dataset.budget.remaining)), *changes(dataset.budget)]
+    facts.append(("sessions", dataset.sessions))
     return Output(dataset, text.facts([("dataset", dataset.id), ("name", dataset.name), *facts]))

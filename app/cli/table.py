@@ -24,7 +24,7 @@ class Command:
 
 
 GROUPS: Final[Mapping[str, str]] = {
-    "dataset": "Change, freeze or erase a dataset, or make a twin of it",
+    "dataset": "Declare, change, freeze or erase a dataset, or make a twin",
     "dataset sample": "Attach a public file of rows, for twins and forecasts",
     "jobs": "List, show, follow and cancel jobs",
     "stats": "Release counts, means, quantiles and other statistics",
@@ -47,7 +47,8 @@ COMMANDS: Final[Sequence[Command]] = (
     Command("check", "check.check", "Check a file against its declaration, on this machine"),
     Command("upload", "data.upload", "Register a file as a dataset"),
     Command("datasets", "data.datasets", "List datasets, or show the columns of one"),
-    Command("dataset amend", "stewardship.amend", "Rename a dataset or change its budget"),
+    Command("dataset declare", "data.declare", "Register a dataset whose records are elsewhere"),
+    Command("dataset amend", "stewardship.amend", "Change a dataset's name, budget or rule for sessions"),
     Command("dataset freeze", "stewardship.freeze", "Block all spending on a dataset"),
     Command("dataset unfreeze", "stewardship.unfreeze", "Allow spending on a dataset again"),
     Command("dataset erase", "stewardship.erase", "Delete a dataset's values permanently"),

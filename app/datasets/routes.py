@@ -32,7 +32,7 @@ router = strict_router(prefix="/v1/datasets", tags=["datasets"])
 _FORM = {
     "type": "object",
     "required": ["spec"],
-    "minProperties": 2,
+    "minProperties": 1,
     "maxProperties": 2,
     "additionalProperties": False,
     "properties": {
@@ -44,7 +44,7 @@ _FORM = {
             "type": "string",
             "format": "binary",
             "description": "CSV in the spec's dialect, perhaps packed by gzip or Zstandard, or Parquet. The content "
-            "decides which. The file's name is ignored.",
+            "decides which. The file's name is ignored. Leave it out if the spec's `data` is elsewhere.",
         },
         "upload": {
             "type": "string",
@@ -58,11 +58,11 @@ _FORM = {
 async def uploaded(request: Request, chosen: Chosen, principal: Manager) -> AsyncIterator[Upload]:
     """Receive the upload into a folder that is removed after the request. A steward's token is checked first."""
     with request.app.state.services.uploads.slot(principal.id), folders.incoming(chosen.home) as folder:
-        spec, upload = await receive(request, folder / "upload", chosen.max_upload_bytes)
-        if upload is None:
-            yield Upload(spec, folder / "upload", folder)
+        spec, source = await receive(request, folder / "upload", chosen.max_upload_bytes)
+        if not isinstance(source, str):
+            yield Upload(spec, source, folder)
             return
-        async with contextmanager_in_threadpool(spool.complete(chosen.home, principal.id, upload)) as file:
+        async with contextmanager_in_threadpool(spool.complete(chosen.home, principal.id, source)) as file:
             yield Upload(spec, file, folder)
 
 
@@ -106,6 +106,9 @@ def create(
     parse or lie outside the bounds become the declared default or bound. Only this answer's `report` counts them. A
     file with more of them than `max_unparsed` or `max_clamped` allows is refused (`unparsed_values`, with the same
     report). The same values cannot be registered twice, except in one family, whose datasets share one budget.
+
+    If the spec's `data` is "elsewhere", send the spec alone. The dataset then has a budget, a ledger and a public
+    number of records, but no values. Sessions and outside charges spend its budget; nothing is computed from it here.
     """
     registered = service.create(base, chosen, principal, upload)
     locate(f"{router.prefix}/{registered.id}")

@@ -42,6 +42,7 @@ _BODY: dict[str, Any] = {
     summary="Attach a public sample",
     responses=responses(
         "dataset_deleted",
+        "data_elsewhere",
         "unreadable_file",
         "unparsed_values",
         "too_large",
@@ -75,11 +76,14 @@ async def attach(
     return AttachedSample(**dict(sample), report=report)
 
 
-@router.get("", summary="Read the description of a public sample")
+@router.get("", summary="Read the description of a public sample", responses=responses("data_elsewhere"))
 def read(base: Base, principal: Anyone, dataset_id: DatasetId) -> PublicSample:
     """Returns the steward's description. `GET /v1/datasets/{dataset_id}/twin?source=sample` draws its rows."""
     with base.read() as connection:
-        sample = described(connection, store.visible(connection, dataset_id, principal))
+        dataset = store.visible(connection, dataset_id, principal)
+        if dataset.data == "elsewhere":
+            raise ApiError("data_elsewhere")
+        sample = described(connection, dataset)
     if sample is None:
         raise _absent()
     return sample
@@ -114,8 +118,7 @@ def rows_of(connection: sa.Connection, dataset: DatasetRow) -> Sample | None:
 def _declared(database: Database, dataset_id: str, principal: Principal) -> DatasetSpec:
     with database.read() as connection:
         dataset = store.visible(connection, dataset_id, principal)
-    if dataset.data != "stored":
-        raise ApiError("dataset_deleted")
+    store.refuse_without_values(dataset)
     return dataset.spec
 
 
@@ -137,8 +140,7 @@ def _put(database: Database, steward: Principal, dataset_id: str, rows: Floats, 
     with database.write() as connection:
         store.lock(connection, dataset_id, steward)
         row = store.visible(connection, dataset_id, steward)
-        if row.data != "stored":  # meanwhile
-            raise ApiError("dataset_deleted")
+        store.refuse_without_values(row)  # the values may have been deleted meanwhile
         connection.execute(sa.delete(samples).where(samples.c.dataset_id == dataset_id))
         origin = {"published": published, "attached_by": steward.name, "attached_at": database.timestamp()}
         content = {"dataset_id": dataset_id, "rows": len(rows), "packed": Sample.of(rows).packed}

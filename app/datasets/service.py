@@ -43,6 +43,8 @@ _reading = threading.BoundedSemaphore(2)
 def create(database: Database, settings: Settings, principal: Principal, upload: Upload) -> Registered:
     """Register an uploaded file: read, encode and store it, and open its ledger; all of it or nothing.
 
+    A dataset whose records are elsewhere has no file, and gets a ledger only.
+
     Parameters
     ----------
     upload : its file is deleted once the dataset is registered; the caller removes its folder
@@ -61,12 +63,17 @@ def create(database: Database, settings: Settings, principal: Principal, upload:
         families.find(connection, spec)
         if spec.holdout is not None:
             store.refuse_name(connection, spec.kept_out.name)
-    folder, dataset_id = upload.folder / "columns", new_id("ds")
-    place = _place(settings, spec, dataset_id)
-    n, fingerprint, report = _read(upload.file, spec, folder, settings.max_upload_bytes, place)
-    parts = _parts(spec, dataset_id, folder, n, values.content(spec, fingerprint))
+    dataset_id = new_id("ds")
+    if upload.file is None:
+        parts, report = [_elsewhere(spec, dataset_id)], FileReport(records=0, columns=[])
+    else:
+        folder = upload.folder / "columns"
+        place = _place(settings, spec, dataset_id)
+        n, fingerprint, report = _read(upload.file, spec, folder, settings.max_upload_bytes, place)
+        parts = _parts(spec, dataset_id, folder, n, values.content(spec, fingerprint))
     row = _register(database, settings.home, principal, rule, parts)
-    upload.file.unlink()
+    if upload.file is not None:
+        upload.file.unlink()
     with database.read() as connection:
         return Registered.of(described(connection, row, principal), report)
 
@@ -156,17 +163,24 @@ class _Part:
 
     Parameters
     ----------
-    folder : where its records are stored until then
+    folder : where its records are stored until then; None if they are elsewhere
     n : number of its records
     content : digest that identifies its content
     """
 
     id: str
     spec: DatasetSpec
-    folder: Path
+    folder: Path | None
     n: int
     content: str
     holdout_of: str | None = None
+
+
+def _elsewhere(spec: DatasetSpec, dataset_id: str) -> _Part:
+    """Return a dataset whose number of records the steward states. Its content is unknown, so no other has the same."""
+    n = spec.rows if spec.unit is None else spec.unit.persons
+    assert n is not None  # the spec was validated
+    return _Part(dataset_id, spec, None, n, hashlib.sha256(canonical({"elsewhere": dataset_id})).hexdigest())
 
 
 def _parts(spec: DatasetSpec, dataset_id: str, folder: Path, n: int, content: str) -> list[_Part]:
@@ -181,7 +195,7 @@ def _parts(spec: DatasetSpec, dataset_id: str, folder: Path, n: int, content: st
 
 def _register(database: Database, home: Path, steward: Principal, rule: Filter, parts: Sequence[_Part]) -> DatasetRow:
     """Register all parts or none; return the row of the first."""
-    sums = [checksum(part.folder) for part in parts]
+    sums = [None if part.folder is None else checksum(part.folder) for part in parts]
     try:
         with database.write(alone="names") as connection:
             rows = [
@@ -190,13 +204,14 @@ def _register(database: Database, home: Path, steward: Principal, rule: Filter, 
             ]
     except BaseException:
         for part in parts:
-            _withdraw(database, home, part.id, part.folder)
+            if part.folder is not None:
+                _withdraw(database, home, part.id, part.folder)
         raise
     return rows[0]
 
 
 def _entered(
-    connection: sa.Connection, at: str, home: Path, steward: Principal, rule: Filter, part: _Part, sha256: str
+    connection: sa.Connection, at: str, home: Path, steward: Principal, rule: Filter, part: _Part, sha256: str | None
 ) -> DatasetRow:
     """Insert one part on a ledger of its own, or on its family's; return its row.
 
@@ -210,8 +225,9 @@ def _entered(
     if shared:
         event = Joined(part.id, part.n, steward.name, spec.protected)
     row = store.add(connection, event, spec, part.content, at, shared, part.holdout_of)
-    values.note(connection, part.id, sha256)
-    folders.publish(part.folder, home, part.id)
+    if part.folder is not None and sha256 is not None:
+        values.note(connection, part.id, sha256)
+        folders.publish(part.folder, home, part.id)
     return row
 
 
@@ -234,6 +250,7 @@ def described(connection: sa.Connection, row: DatasetRow, principal: Principal) 
         unit=row.spec.protected,
         data=row.data,
         columns=row.spec.columns,
+        sessions=row.spec.sessions,
         budget=budgets.status(connection, row, principal),
         warnings=warnings(row.state.filter.privacy, row.spec, row.n),
         profile=profiles.latest(connection, row.id),

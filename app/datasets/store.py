@@ -27,7 +27,7 @@ from purse.wire.base import Name
 from purse.wire.datasets import DatasetSpec, DatasetState
 from purse.wire.tokens import Role
 
-Data = Literal["stored", "deleted", "withdrawn"]
+Data = Literal["stored", "elsewhere", "deleted", "withdrawn"]
 # Written as a literal: for a bound value SQLite would not use the partial index on this column.
 THERE = datasets.c.data != sa.literal_column("'withdrawn'")
 _NAMED = datasets.alias()
@@ -45,7 +45,7 @@ class DatasetRow:
     n : number of records, rows or persons; public
     ledger_id : the dataset that opened its ledger: itself, or another one of its family
     folder : name of its folder, see `app.datasets.folders.path`
-    data : whether the values are still stored
+    data : whether the values are stored here, were never sent here, or are deleted
     checksum, is_damaged : checksum of the values as they were stored, and whether they have another one now
     holdout_of : the dataset whose holdout set this is, if it is one
     declaration : the text of `spec` as it is stored
@@ -96,6 +96,14 @@ def absent() -> ApiError:
     return ApiError("not_found", "You can see no dataset with this id or name. List datasets with GET /v1/datasets.")
 
 
+def refuse_without_values(row: DatasetRow) -> None:
+    """Raise an `ApiError` data_elsewhere or dataset_deleted if the dataset's values are not stored."""
+    if row.data == "elsewhere":
+        raise ApiError("data_elsewhere")
+    if row.data != "stored":
+        raise ApiError("dataset_deleted")
+
+
 def refuse_changed(connection: sa.Connection, row: DatasetRow) -> None:
     """Raise an `ApiError` dataset_damaged if a dataset's row differs from its registration in the ledger.
 
@@ -103,11 +111,11 @@ def refuse_changed(connection: sa.Connection, row: DatasetRow) -> None:
     """
     try:
         digest = declaration_sha256(row.declaration, row.holdout_of)
-        key = (row.id, row.ledger_id, row.folder, row.n, digest)
+        key = (row.id, row.ledger_id, row.folder, row.n, row.data, digest)
         if key in _confirmed:
             return
         stated = ledger.registration(connection, row.id)
-        wrong = Row(row.id, row.folder, row.n, row.declaration, row.holdout_of).differs(stated)
+        wrong = Row(row.id, row.folder, row.n, row.declaration, row.holdout_of, row.data).differs(stated)
     except (AccountingError, ValueError) as error:
         wrong = str(error) if isinstance(error, AccountingError) else "what is stored cannot be read"
     if wrong is not None:
@@ -264,7 +272,7 @@ def add(
             spec=declaration,
             content_sha256=content_sha256,
             folder=event.dataset,
-            data="stored",
+            data=spec.data,
             created_at=at,
             holdout_of=holdout_of,
         )
@@ -279,8 +287,16 @@ def add(
 def rename(connection: sa.Connection, row: DatasetRow, name: str) -> None:
     """Give a dataset another name; `ApiError` name_taken."""
     refuse_name(connection, name)
-    spec = canonical_text(parse(row.declaration) | {"name": name})
-    connection.execute(sa.update(datasets).where(datasets.c.id == row.id).values(name=name, spec=spec))
+    amend(connection, row.id, "name", name)
+    connection.execute(sa.update(datasets).where(datasets.c.id == row.id).values(name=name))
+
+
+def amend(connection: sa.Connection, dataset_id: str, field: str, value: str) -> None:
+    """Change a field of the stored declaration that its registration in the ledger does not state."""
+    its_row = datasets.c.id == dataset_id
+    declaration = connection.execute(sa.select(datasets.c.spec).where(its_row)).scalar_one()
+    spec = canonical_text(parse(declaration) | {field: value})
+    connection.execute(sa.update(datasets).where(its_row).values(spec=spec))
 
 
 def empty(connection: sa.Connection, dataset_id: str, data: Data) -> None:

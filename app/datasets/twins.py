@@ -32,7 +32,7 @@ async def slot(request: Request, principal: Anyone) -> AsyncIterator[None]:
     "/{dataset_id}/twin",
     response_class=StreamingResponse,
     summary="Draw a public twin",
-    responses=responses("out_of_range")
+    responses=responses("out_of_range", "data_elsewhere")
     | {200: {"description": "CSV in the dialect declared.", "content": {"text/csv": {"schema": {"type": "string"}}}}},
 )
 def twin(
@@ -53,6 +53,8 @@ def twin(
     """
     with base.read() as connection:
         dataset = store.visible(connection, dataset_id, principal)
+        if dataset.data == "elsewhere":
+            raise ApiError("data_elsewhere")
         drawn, _ = of(connection, dataset, source, "query.source")
     if rows * len(drawn.laws) > MOST_TWIN_VALUES:
         limit = MOST_TWIN_VALUES // len(drawn.laws)

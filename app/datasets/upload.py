@@ -1,6 +1,7 @@
 """Receives a multipart body with the parts `spec` and `file` as a stream, and writes the file to disk as it arrives.
 
-Instead of `file`, the part `upload` may state the id of a complete upload. Starlette's parser would store the file in
+Instead of `file`, the part `upload` may state the id of a complete upload. A dataset whose records are elsewhere has
+neither of them. Starlette's parser would store the file in
 the system's temporary folder, which may be memory, before the token is checked. Here the token is checked first, limits
 apply while bytes arrive, and the file is written once. The headers of a part other than its name are ignored.
 """
@@ -35,12 +36,12 @@ class Upload:
 
     Parameters
     ----------
-    file : the path of the file
+    file : the path of the file; None if the records are elsewhere
     folder : a folder for the records that are read from it; removed after the request
     """
 
     spec: DatasetSpec
-    file: Path
+    file: Path | None
     folder: Path
 
 
@@ -60,8 +61,8 @@ async def blocks(request: Request) -> AsyncIterator[bytes]:
         raise broken
 
 
-async def receive(request: Request, file: Path, max_bytes: int) -> tuple[DatasetSpec, str | None]:
-    """Receive a body in constant memory; return its spec, and the id of its upload, None if it held the part `file`.
+async def receive(request: Request, file: Path, max_bytes: int) -> tuple[DatasetSpec, Path | str | None]:
+    """Receive a body in constant memory; return its spec, and `file`, or the id of its upload, or None for no file.
 
     Parameters
     ----------
@@ -72,8 +73,8 @@ async def receive(request: Request, file: Path, max_bytes: int) -> tuple[Dataset
     ------
     ApiError
         unsupported_media_type if the body is not multipart/form-data; too_large beyond `max_bytes`, or MAX_SPEC_BYTES
-        for the spec; invalid_request if a part is missing, unknown, repeated or cut off; invalid_request or
-        out_of_range for the spec.
+        for the spec; invalid_request if a part is missing, unknown, repeated or cut off, or if the spec allows no file;
+        invalid_request or out_of_range for the spec.
     """
     boundary = _boundary(request.headers.get("content-type", ""))
     limit = max_bytes + MAX_SPEC_BYTES + _OVERHEAD_BYTES
@@ -87,8 +88,16 @@ async def receive(request: Request, file: Path, max_bytes: int) -> tuple[Dataset
             if total > limit:
                 raise _too_large("file", max_bytes)
             await run_in_threadpool(parts.feed, block)
-        raw, upload = parts.finished()
-    return await in_turn(parse_json, DatasetSpec, raw, where="spec", max_bytes=MAX_SPEC_BYTES), upload
+        raw, received = parts.finished()
+    spec = await in_turn(parse_json, DatasetSpec, raw, where="spec", max_bytes=MAX_SPEC_BYTES)
+    has_file = "file" in received or "upload" in received
+    if has_file != (spec.data == "stored"):
+        raise _wrong(
+            "has a file, but the spec says that the records are elsewhere. Send the spec alone"
+            if has_file
+            else "must have either the part `file` or the part `upload`, because the spec's `data` is stored"
+        )
+    return spec, file if "file" in received else received.get("upload")
 
 
 class _Parts:
@@ -123,16 +132,16 @@ class _Parts:
         except FormParserError:
             raise _wrong("is not well-formed multipart/form-data. Let a library write the body") from None
 
-    def finished(self) -> tuple[bytes, str | None]:
-        """Return the spec, and the id of the upload or None, after the last byte."""
+    def finished(self) -> tuple[bytes, dict[str, str]]:
+        """Return the spec, and the other received part with its text (empty for a file), after the last byte."""
         if not self._is_over:
             raise _wrong("ends before its last boundary. Send the whole body again")
         if "spec" not in self._received:
             raise _wrong("lacks the part `spec`, the declaration as JSON")
-        if sum(part in self._received for part in _FILES) != 1:
+        if all(part in self._received for part in _FILES):
             raise _wrong("must have either the part `file` or the part `upload`, not both")
-        upload = self._texts["upload"].decode("latin-1")
-        return bytes(self._texts["spec"]), upload if "upload" in self._received else None
+        texts = {"file": "", "upload": self._texts["upload"].decode("latin-1")}
+        return bytes(self._texts["spec"]), {part: texts[part] for part in self._received if part in texts}
 
     def _begin(self) -> None:
         self._part = None

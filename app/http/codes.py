@@ -118,6 +118,12 @@ CODES: Mapping[str, Code] = {
     "dataset_deleted": Code(
         409, "The dataset's values are deleted", "The dataset accepts no more jobs. Its receipts and its ledger remain."
     ),
+    "data_elsewhere": Code(
+        409,
+        "The dataset's records are not on this server",
+        "The dataset is only a declaration, so nothing can be computed from it or deleted here. Open a session, or "
+        "charge what ran elsewhere.",
+    ),
     "not_released": Code(
         409,
         "The job has not released anything",

@@ -154,8 +154,7 @@ def _reserve(
 ) -> Job:
     request, dataset = priced.request, priced.dataset
     now = datasets.visible(connection, dataset.id, owner)
-    if now.data != "stored":
-        raise ApiError("dataset_deleted")
+    datasets.refuse_without_values(now)
     datasets.refuse_changed(connection, now)
     if now.is_damaged:
         raise ApiError("dataset_damaged")

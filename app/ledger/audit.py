@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 
 import sqlalchemy as sa
 
@@ -96,13 +97,13 @@ def follow(connection: sa.Connection, dataset: str, followed: Replay) -> str | N
 
 def _wrong_datasets(connection: sa.Connection, dataset: str, followed: Replay) -> str | None:
     """Return how the rows of the ledger's datasets, or its family's name, differ from its entries, or None."""
-    columns = (datasets.c.id, datasets.c.folder, datasets.c.rows, datasets.c.spec, datasets.c.holdout_of)
-    members = sa.select(*columns, datasets.c.data).where(datasets.c.ledger_id == dataset)
-    stored = {row.id: row for row in connection.execute(members)}
+    columns = [datasets.c[field.name] for field in fields(Row)]
+    members = sa.select(*columns).where(datasets.c.ledger_id == dataset)
+    stored = {row.id: Row(*row) for row in connection.execute(members)}
     stages = {id_: member.data for id_, member in followed.datasets.items()}
-    if followed.opened != dataset or stages != {id_: row.data for id_, row in stored.items()}:
+    if followed.opened != dataset or stages != {id_: row.stage for id_, row in stored.items()}:
         return "its entries are of other datasets"
-    differences = (Row(*row[:-1]).differs(followed.datasets[id_].registration) for id_, row in stored.items())
+    differences = (row.differs(followed.datasets[id_].registration) for id_, row in stored.items())
     if wrong := next(filter(None, differences), None):
         return wrong
     has_family = any(stage != "withdrawn" for stage in stages.values())

@@ -1,8 +1,8 @@
 """The registration of a dataset in its ledger, and its comparison with the dataset's row in the database.
 
 Jobs are priced by the row: its number of records, its declaration, its ledger and its folder. The row is not in the
-hash chain, so it must repeat what the entry `opened` or `joined` states. Name and budget are not compared, because both
-may change. Jobs are charged to the budget of the ledger, never to that of the row.
+hash chain, so it must repeat what the entry `opened` or `joined` states. Name, budget and the rule for sessions are not
+compared, because they may change. Jobs are charged to the budget of the ledger, never to that of the row.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from accounting.records.documents import canonical, parse
 from accounting.records.events import Registration
 from purse.wire.datasets import DatasetSpec
 
-_NOT_COMPARED = ("name", "budget")
+_NOT_COMPARED = ("name", "budget", "sessions")
 
 
 @lru_cache(64)  # reading a declaration of thousands of columns takes long, and every request needs it
@@ -38,6 +38,12 @@ class Row:
     rows: int
     spec: str
     holdout_of: str | None
+    data: str
+
+    @property
+    def stage(self) -> str:
+        """The column `data` as a ledger states it, which registers records elsewhere like stored ones."""
+        return "stored" if self.data == "elsewhere" else self.data
 
     def differs(self, stated: Registration) -> str | None:
         """Return a sentence that names the first column or field that differs from the registration, or None."""
@@ -47,4 +53,6 @@ class Row:
         names = [field.name for field in fields(own) if getattr(own, field.name) != getattr(stated, field.name)]
         if self.folder != self.id:
             names.append("folder")
+        if self.stage == "stored" and self.data != declaration.data:
+            names.append("data")
         return f"the stored {names[0]} of {self.id} is not what the ledger registered" if names else None

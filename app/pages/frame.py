@@ -71,6 +71,7 @@ _TEMPLATES.globals |= {
     "badges": words.BADGES,
     "options": words.OPTIONS,
     "labels": words.LABELS,
+    "session_rules": words.SESSION_RULES,
 }
 _TEMPLATES.filters |= {function.__name__: function for function in _FILTERS} | {"log10": math.log10}
 

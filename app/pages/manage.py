@@ -1,4 +1,4 @@
-"""A steward's changes to a dataset: its name, freeze, budget, outside releases, public sample, and deletion."""
+"""A steward's changes to a dataset: name, freeze, budget, sessions, outside releases, public sample, and deletion."""
 
 from contextlib import suppress
 from typing import Annotated, Any
@@ -26,6 +26,7 @@ _CHANGES = {
     "frozen": "The dataset is frozen.",
     "unfrozen": "The dataset is no longer frozen.",
     "budget": "The budget was changed.",
+    "sessions": "The rule for sessions was changed.",
     "charged": "The outside release was charged.",
     "sample": "The public sample was attached.",
     "no-sample": "The public sample was removed.",
@@ -63,6 +64,13 @@ async def budget(visit: Visiting, dataset_id: Identifier) -> Response:
     values = await visit.form()
     fields = visit.forms.fields("Amendment", values, {})
     return await _amend(visit, dataset_id, document([f for f in fields if f.name == "budget"]), values, "budget")
+
+
+@router.post("/sessions")
+async def sessions(visit: Visiting, dataset_id: Identifier) -> Response:
+    """Change the rule for sessions."""
+    values = await visit.form()
+    return await _amend(visit, dataset_id, {"sessions": values.get("sessions", "")}, values, "sessions")
 
 
 @router.post("/charges")

@@ -81,7 +81,7 @@ class Editor:
         columns = [_column(forms, values, f"columns.{index}") for index in indices]
         meanings = {kind: {f.label: f.hint for f in forms.fields(name, {}, {})} for kind, name in _SCHEMAS.items()}
         options = {"targets": _column_names(values)}
-        fields = forms.fields("DatasetSpec", values, options, ("columns",))
+        fields = forms.fields("DatasetSpec", values, options, ("columns", "data", "rows"))
         return cls(with_defaults(fields, _EXAMPLES), columns, meanings)
 
     @property

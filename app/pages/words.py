@@ -26,6 +26,12 @@ OPTIONS = {
 """Texts of options whose names do not explain them, and of a flag that is set."""
 LABELS = {"inference": "Result", "by": "Groups by"}
 """Labels of fields of a job's form that differ from their names."""
+SESSION_RULES = {
+    "refund": "accepted, and the unused part is refunded",
+    "no_refund": "accepted, and nothing is refunded",
+    "refused": "refused",
+}
+"""The rules for sessions on a dataset."""
 _CODE = re.compile("`([^`]+)`")
 _ROOT = re.compile(r"^(?:body|spec|query)(?:\.|$)(?:event\.(?:\w+DpEvent\.)?)*")
 _MEMBER = re.compile(r"\b(column|candidate)s\.(\d+)(?:\.(?:number|category)(?=\.|$))?")

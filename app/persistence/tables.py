@@ -70,7 +70,7 @@ ledgers = sa.Table(
 _NOT_WITHDRAWN = sa.text("data != 'withdrawn'")
 
 # `holdout_of` is the dataset that a holdout set was split from (docs/decisions/0032). `data` states whether the values
-# are still stored. The name of a withdrawn dataset may be used again.
+# are stored here, were never sent here, or are deleted. The name of a withdrawn dataset may be used again.
 datasets = sa.Table(
     "datasets",
     metadata,
@@ -84,7 +84,7 @@ datasets = sa.Table(
     sa.Column("data", sa.String(16), nullable=False),
     sa.Column("created_at", sa.String(40), nullable=False),
     sa.Column("holdout_of", sa.String(64)),
-    sa.CheckConstraint("data in ('stored', 'deleted', 'withdrawn')", name="data"),
+    sa.CheckConstraint("data in ('stored', 'elsewhere', 'deleted', 'withdrawn')", name="data"),
     sa.Index("ix_datasets_name", "name", unique=True, sqlite_where=_NOT_WITHDRAWN, postgresql_where=_NOT_WITHDRAWN),
     sa.Index("ix_datasets_content", "content_sha256"),
     sa.Index("ix_datasets_ledger", "ledger_id"),

@@ -17,6 +17,7 @@ router = strict_router(prefix="/v1", tags=["jobs"])
 REFUSALS = (
     "not_found",
     "dataset_deleted",
+    "data_elsewhere",
     "dataset_changed",
     "dataset_damaged",
     "invalid_request",

@@ -41,8 +41,7 @@ def read(database: Database, settings: Settings, principal: Principal, request: 
         if isinstance(request, EvaluationRequest):
             return _evaluation(connection, settings, principal, request)
         dataset = datasets.visible(connection, names.identify(connection, request.dataset, principal), principal)
-        if dataset.data != "stored":
-            raise ApiError("dataset_deleted")
+        datasets.refuse_without_values(dataset)
         datasets.refuse_changed(connection, dataset)
         preparation = request.preparation if isinstance(request, JobRequest) else None
         profile = None
@@ -68,8 +67,7 @@ def _evaluation(
             "This model's dataset has no holdout set. Register it with `holdout`.",
         )
     dataset = datasets.visible(connection, part, principal)
-    if dataset.data != "stored":
-        raise ApiError("dataset_deleted")
+    datasets.refuse_without_values(dataset)
     datasets.refuse_changed(connection, dataset)
     return evaluations.read(dataset, request, model, settings)
 

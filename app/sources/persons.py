@@ -59,7 +59,7 @@ class People:
         at = names.indices.cast(pa.int64()).fill_null(len(digests) - 1).to_numpy(zero_copy_only=False)
         nameless = np.flatnonzero(np.array([digest is None for digest in digests])[at])
         if len(nameless):
-            where = f"Line {line(int(nameless[0]))} is empty in {self.unit.column!r}"
+            where = f"Line {line(int(nameless[0]))} is empty in {self.unit.name!r}"
             raise Unreadable(f"{where}, which must name the person of each row.")
         numbers = [-1 if digest is None else self._numbers.setdefault(digest, len(self._numbers)) for digest in digests]
         self._owners.append(np.array(numbers, dtype=np.int64)[at])
@@ -71,4 +71,4 @@ class People:
                 for name in pc.ascii_trim_whitespace(texts(piece)).to_pylist():
                     yield hashlib.blake2b(name.encode(), digest_size=_NAME_BYTES).digest() if name else None
         except UnicodeDecodeError:  # a Parquet file claims that its text is UTF-8, and Arrow does not check
-            raise Unreadable(f"A row's name in {self.unit.column!r} is not UTF-8.") from None
+            raise Unreadable(f"A row's name in {self.unit.name!r} is not UTF-8.") from None

@@ -245,7 +245,7 @@ def csv_file(twin: Twin, seed: int, rows: int, unit: PersonUnit | None = None) -
     writer = csv.writer(text, delimiter=twin.dialect.delimiter, lineterminator="\r\n", **quoting)
     banned = frozenset() if quote else frozenset(twin.dialect.delimiter + "\r\n")
     people = [] if unit is None else [f"person {p + 1}" for p in owners(seed, rows, unit.max_rows, rows).tolist()]
-    writer.writerow([*([unit.column] if unit else []), *twin.names])
+    writer.writerow([*([unit.name] if unit else []), *twin.names])
     for start in range(0, rows, _BLOCK_ROWS):
         some = range(start, min(rows, start + _BLOCK_ROWS))
         columns = [*([people[start : some.stop]] if unit else []), *twin.texts(seed, some)]

@@ -31,6 +31,8 @@ def amend(
 ) -> Dataset:
     """Changes the name or the budget while nothing is charged, raises a charged budget, or freezes the dataset.
 
+    `sessions` states whether new sessions are accepted and refunded. It may change at any time.
+
     A larger budget is a new guarantee: an entry of the ledger, listed in `budget.promises` with the earlier ones.
     Freezing immediately blocks new charges and keeps queued jobs from starting. Running jobs are paid for and finish.
     Both apply to the whole family. Columns cannot change: withdraw the dataset (DELETE) and register its file again.
@@ -71,7 +73,9 @@ def charge(
 
 
 @router.delete(
-    "/{dataset_id}", summary="Withdraw a dataset, or delete its values", responses=responses("storage_unavailable")
+    "/{dataset_id}",
+    summary="Withdraw a dataset, or delete its values",
+    responses=responses("storage_unavailable", "data_elsewhere"),
 )
 def erase(base: Base, chosen: Chosen, principal: Manager, dispatcher: Dispatcher, dataset_id: DatasetId) -> Dataset:
     """Cancels the jobs of a dataset (queued ones are refunded, running ones stay charged), and deletes its values.
@@ -79,6 +83,7 @@ def erase(base: Base, chosen: Chosen, principal: Manager, dispatcher: Dispatcher
     If nothing is charged on its ledger after that, the dataset is withdrawn: its name becomes free, and the same
     values may be registered again. Otherwise `data` is "deleted": ledger and receipts remain, and jobs are refused.
     The holdout set is deleted with it. The dataset is withdrawn only if the holdout set's ledger has no charge either.
+    A charged dataset whose records are elsewhere has no values to delete (`data_elsewhere`).
     """
     erased = service.erase(base, chosen, principal, dataset_id)
     dispatcher.wake()

@@ -1,7 +1,8 @@
-"""Changes to a dataset after its registration. Each is an entry of its ledger that names the steward.
+"""Changes to a dataset after its registration. Changes of a guarantee are entries of its ledger that name the steward.
 
 While nothing is charged, the name and the budget can change, or the dataset can be withdrawn and registered again.
-After the first charge a budget may only grow, which is a new promise. Values can be deleted, but never the ledger.
+After the first charge a budget may only grow, which is a new promise. Values can be deleted, but never the ledger. The
+rule for sessions is no part of a guarantee: it may change at any time, without an entry.
 """
 
 from dataclasses import replace
@@ -27,6 +28,8 @@ from app.sources.errors import Away
 from purse.wire.budgets import Budget, BudgetChange
 from purse.wire.datasets import Amendment, Dataset
 
+_PRESENT = ("stored", "elsewhere")  # datasets that are neither deleted nor withdrawn
+
 
 def amend(database: Database, steward: Principal, dataset_id: str, change: Amendment) -> Dataset:
     """Make all requested changes, or none.
@@ -51,6 +54,9 @@ def amend(database: Database, steward: Principal, dataset_id: str, change: Amend
             if rule != row.state.filter:
                 ledger.apply(connection, row.id, Promised(rule, steward.name), at)
                 allotments.refuse_over(connection, store.visible(connection, dataset_id, steward))
+        if change.sessions is not None:
+            for part in store.parts(connection, row):
+                store.amend(connection, part.id, "sessions", change.sessions)
         if change.frozen is not None:
             # Lifting a freeze does not apply to a holdout set, which may be frozen because its budget is exceeded.
             for part in store.parts(connection, row) if change.frozen else [row]:
@@ -67,13 +73,18 @@ def erase(database: Database, settings: Settings, steward: Principal, dataset_id
     Raises
     ------
     ApiError
-        not_found; storage_unavailable: the order remains, and a later start completes it.
+        not_found; data_elsewhere if the ledger is charged and there are no values to delete; storage_unavailable: the
+        order remains, and a later start completes it.
     """
     with database.write(alone="names") as connection:
         ledger.lock(connection, store.whole(dataset_id))
         row = store.visible(connection, dataset_id, steward)
         parts = store.parts(connection, row)
-        if row.data == "stored":
+        if row.data == "elsewhere" and row.state.is_charged:
+            raise ApiError(
+                "data_elsewhere", "The ledger is charged, so it remains. To stop spending, freeze the dataset."
+            )
+        if row.data in _PRESENT:
             row = _emptied(connection, parts, steward, database.timestamp())
         dataset = described(connection, row, steward)
     try:
@@ -106,7 +117,7 @@ def _emptied(connection: sa.Connection, parts: list[DatasetRow], steward: Princi
     states = [_state(connection, part.id) for part in parts]
     data: store.Data = "deleted" if any(state.is_charged for state in states) else "withdrawn"
     for part in parts:
-        if part.data == "stored":
+        if part.data in _PRESENT:
             ledger.apply(connection, part.id, Emptied(part.id, data == "withdrawn", steward.name), at)
             store.empty(connection, part.id, data)
     return replace(parts[0], state=states[0], data=data)

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from purse.errors import ProblemError
 from purse.frames import Frame
-from purse.wire.datasets import DatasetSpec, Registered
+from purse.wire.datasets import Dataset, DatasetSpec, Registered
 from purse.wire.files import PLAIN, Dialect
 
 T = TypeVar("T")
@@ -30,12 +30,12 @@ _JSON_HEADERS: Final = {"Content-Type": "application/json"}
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A streamed multipart body: the declaration, then the file or the id of a completed upload."""
+    """A streamed multipart body: the declaration, then the file, the id of a completed upload, or nothing."""
 
     spec: str
-    file: BinaryIO | str
-    name: str | None
-    media_type: str | None
+    file: BinaryIO | str | None
+    name: str | None = None
+    media_type: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,13 @@ def ignore(_body: bytes) -> None:
 
 def register(upload: str, spec: Spec) -> Call[Registered]:
     """Return the call that registers a completed upload as a dataset."""
-    return Call("POST", api_path("datasets"), reader(Registered), upload=Upload(_json(spec), upload, None, None))
+    return Call("POST", api_path("datasets"), reader(Registered), upload=Upload(_json(spec), upload))
+
+
+def declare(spec: Spec) -> Call[Dataset]:
+    """Return the call that registers a dataset whose records are elsewhere."""
+    document = spec if isinstance(spec, DatasetSpec) else {"data": "elsewhere", **spec}
+    return Call("POST", api_path("datasets"), reader(Dataset), upload=Upload(_json(document), None))
 
 
 def upload(file: BinaryIO, spec: Spec) -> Call[Registered]:

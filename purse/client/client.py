@@ -120,6 +120,7 @@ class Datasets:
     _awaited: AsyncDatasets
 
     upload = _run(AsyncDatasets.upload)
+    declare = _run(AsyncDatasets.declare)
     list = _run(AsyncDatasets.list)
     get = _run(AsyncDatasets.get)
     budget = _run(AsyncDatasets.budget)

@@ -11,7 +11,7 @@ from purse.client.sending import Sender
 from purse.results import BudgetReport, Twin
 from purse.wire.allotments import Allotment
 from purse.wire.base import Order, Page
-from purse.wire.datasets import Dataset, DatasetState, Registered
+from purse.wire.datasets import Dataset, DatasetState, Registered, SessionPolicy
 from purse.wire.grants import Grant
 from purse.wire.outside import ExternalCharged
 from purse.wire.twins import AttachedSample, PublicSample, TwinSource
@@ -51,6 +51,16 @@ class AsyncDatasets:
             except BaseException as error:
                 error.add_note(f"The server keeps the received part of the file: call upload with resume={upload!r}.")
                 raise
+
+    async def declare(self, *, spec: Spec) -> Dataset:
+        """Register a dataset whose records never reach the server, which accounts for answers computed elsewhere.
+
+        Parameters
+        ----------
+        spec : a declaration with `name`, `budget`, and the public `rows`, or `unit` with `max_rows` and `persons`
+        """
+        with calls.naming_columns(spec):
+            return await self._sender.send(calls.declare(spec))
 
     async def list(
         self,
@@ -176,7 +186,13 @@ class AsyncDatasets:
         return await self._sender.send(post(path, body, ExternalCharged, repeatable=True))
 
     async def amend(
-        self, dataset: Dataset | str, *, name: str | None = None, budget: object = None, frozen: bool | None = None
+        self,
+        dataset: Dataset | str,
+        *,
+        name: str | None = None,
+        budget: object = None,
+        frozen: bool | None = None,
+        sessions: SessionPolicy | None = None,
     ) -> Dataset:
         """Change a dataset: its name and budget before the first charge; a larger budget or a freeze at any time.
 
@@ -184,8 +200,9 @@ class AsyncDatasets:
         ----------
         budget : `{"epsilon": ..., "delta": ...}`; after the first charge a new guarantee beside the earlier ones
         frozen : True stops all spending at once; False lifts that
+        sessions : "refund", "no_refund" or "refused", whether sessions are accepted and refunded
         """
-        changes = without_none(name=name, budget=budget, frozen=frozen)
+        changes = without_none(name=name, budget=budget, frozen=frozen, sessions=sessions)
         path = await self._sender.dataset_path(dataset)
         return await self._sender.send(calls.replace("PATCH", path, changes, Dataset))
 

@@ -246,8 +246,11 @@ def _checked(call: Call[T], response: httpx.Response) -> T:
 
 
 def _multipart(upload: Upload) -> dict[str, Any]:
-    part = "upload" if isinstance(upload.file, str) else "file"
+    parts: dict[str, Any] = {"spec": (None, upload.spec)}
+    if upload.file is not None:
+        part = "upload" if isinstance(upload.file, str) else "file"
+        parts[part] = (upload.name, upload.file, upload.media_type)
     return {
-        "files": {"spec": (None, upload.spec), part: (upload.name, upload.file, upload.media_type)},
+        "files": parts,
         "timeout": httpx.Timeout(TIMEOUT, read=None),  # the server encodes a large file before it answers
     }

@@ -17,30 +17,43 @@ from purse.wire.neighbors import Neighbors
 MAX_COLUMNS = 4096
 DatasetState = Literal["open", "frozen", "deleted"]
 MAX_NAME = 200
+_OF_A_FILE = ("storage", "holdout", "dialect", "max_unparsed", "max_clamped", "targets")  # fields of a spec
+SessionPolicy = Literal["refund", "no_refund", "refused"]
+Sessions = Annotated[
+    SessionPolicy,
+    Field(
+        description="Whether analysts may reserve budget for answers that their programs compute elsewhere (sessions). "
+        "refund: yes, and closing a session returns its unused part. no_refund: yes, but a reservation stays charged. "
+        "refused: no new sessions."
+    ),
+]
 
 
 class PersonUnit(Wire):
     """Persons as the protected unit. Neighbors differ in all rows of one person."""
 
     column: Annotated[
-        Name,
-        Field(description="The file's column that names each row's person. The column groups rows and is not stored."),
-    ]
+        Name | None,
+        Field(
+            description="The file's column that names each row's person. The column groups rows and is not stored. "
+            "Optional only for a dataset without a file."
+        ),
+    ] = None
     max_rows: Annotated[int, Field(ge=1, le=MOST_ROWS)]
     """Largest number of a person's rows that are used, the first ones of the file."""
     persons: Annotated[int | None, Field(ge=1, le=10**10)] = None
     """Public number of persons, including persons without a row. A file with more persons is refused. The default is
-    the number in the file, which then becomes public."""
+    the number in the file, which then becomes public. Required for a dataset without a file."""
 
     @property
     def name(self) -> str:
-        """The name of the column, as `NumberColumn.name`."""
-        return self.column
+        """The name of the column, as `NumberColumn.name`; empty only for a dataset without a file."""
+        return self.column or ""
 
     @property
     def of(self) -> str:
         """The column's name in the file, as `NumberColumn.of`."""
-        return self.column
+        return self.name
 
     @property
     def date(self) -> None:
@@ -48,13 +61,20 @@ class PersonUnit(Wire):
 
 
 class DatasetSpec(Wire):
-    """The public declaration of an upload. No part of it is read from the data."""
+    """The public declaration of a dataset. No part of it is read from the data."""
 
     name: Title
-    columns: Annotated[list[Column], Field(min_length=1, max_length=MAX_COLUMNS)]
-    """The columns to keep. Other columns are not stored."""
+    data: Literal["stored", "elsewhere"] = "stored"
+    """stored: the records are uploaded as a file. elsewhere: the records never reach this server, which only accounts
+    for the answers that other programs compute from them. Then no file is sent."""
+    rows: Annotated[int | None, Field(ge=1, le=10**10)] = None
+    """Public number of rows. Required if `data` is elsewhere and rows are protected. Otherwise leave it out: rows of a
+    file are counted, and if persons are protected the number of rows is secret."""
+    columns: Annotated[list[Column], Field(max_length=MAX_COLUMNS)] = []
+    """The columns to keep, at least one. Other columns are not stored. May be empty if `data` is elsewhere."""
     budget: Budget
     """The budget, enforced from now on."""
+    sessions: Sessions = "refund"
     neighbors: Neighbors = REPLACE_ONE
     family: Title | None = None
     """Datasets about the same people, under one name: they share the budget and the ledger of the first of them, and
@@ -99,11 +119,43 @@ class DatasetSpec(Wire):
             for name in BOUNDS if isinstance(column, Mapping) else ():
                 reason = _rejection_of_text(column.get(name), document.get("dialect"))
                 if reason is not None:
-                    kind = PydanticCustomError("value_error", "{reason}", {"reason": reason})
-                    errors.append({"type": kind, "loc": ("columns", index, name), "input": column.get(name)})
+                    errors.append(_error(("columns", index, name), reason))
         if errors:
             raise ValidationError.from_exception_data(cls.__name__, errors)
         return document
+
+    @model_validator(mode="after")
+    def _check_data(self) -> Self:
+        """Raise a ValidationError for fields that are missing or do not apply, by the place of the records."""
+        wrong = self._wrong_elsewhere() if self.data == "elsewhere" else self._wrong_stored()
+        if wrong:
+            errors = [_error(tuple(field.split(".")), reason) for field, reason in wrong.items()]
+            raise ValidationError.from_exception_data(type(self).__name__, errors)
+        return self
+
+    def _wrong_stored(self) -> dict[str, str]:
+        """Return the fields that a dataset with a file lacks or may not have, with reasons."""
+        wrong = {}
+        if not self.columns:
+            wrong["columns"] = "must declare at least one column of the file"
+        if self.unit is not None and self.unit.column is None:
+            wrong["unit.column"] = "must name the column of the file that names each row's person"
+        if self.rows is not None:
+            wrong["rows"] = "must be left out, because the rows of the file are counted"
+        return wrong
+
+    def _wrong_elsewhere(self) -> dict[str, str]:
+        """Return the fields that a dataset without a file lacks or may not have, with reasons."""
+        fields = type(self).model_fields
+        of_a_file = [name for name in _OF_A_FILE if getattr(self, name) != fields[name].get_default()]
+        wrong = dict.fromkeys(of_a_file, "must be left out, because a dataset whose records are elsewhere has no file")
+        if self.unit is None and self.rows is None:
+            wrong["rows"] = "must state the public number of rows, because there is no file to count"
+        if self.unit is not None and self.unit.persons is None:
+            wrong["unit.persons"] = "must state the public number of persons, because there is no file to count"
+        if self.unit is not None and self.rows is not None:
+            wrong["rows"] = "must be left out, because the number of rows is secret if persons are protected"
+        return wrong
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -118,7 +170,7 @@ class DatasetSpec(Wire):
             raise ValueError("max_clamped must name declared number columns, because no other values are clamped")
         if any(marker in c.categories for c in self.columns if isinstance(c, CategoryColumn) for marker in nulls):
             raise ValueError("a category must not be one of the dialect's `nulls`. Remove it from either list")
-        if self.unit is not None and self.unit.column in {c.of for c in self.columns}:
+        if self.unit is not None and self.unit.name in {c.of for c in self.columns}:
             raise ValueError("the unit's column must not be stored. Leave it out of the columns")
         if self.unit is not None and self.storage == "partitions":
             raise ValueError("persons cannot be protected in partitions. Leave out storage, or unit")
@@ -146,6 +198,11 @@ class DatasetSpec(Wire):
     def settled(self) -> "DatasetSpec":
         """Return the declaration of a new dataset, with the defaults of its columns filled in."""
         return self.model_copy(update={"columns": settled(self.columns)})
+
+
+def _error(where: tuple[str | int, ...], reason: str) -> InitErrorDetails:
+    """Return the error of a field, for a ValidationError."""
+    return {"type": PydanticCustomError("value_error", "{reason}", {"reason": reason}), "loc": where, "input": None}
 
 
 def _rejection_of_text(bound: object, dialect: object) -> str | None:
@@ -176,11 +233,13 @@ class Amendment(Wire):
     """Another budget. After the first charge it must be larger, and is recorded as a new guarantee."""
     frozen: bool | None = None
     """If true, no job is charged or started until it is set to false again."""
+    sessions: SessionPolicy | None = None
+    """Another rule for sessions, allowed at any time. Open sessions follow the rule that holds when they are closed."""
 
     @model_validator(mode="after")
     def _check_any(self) -> Self:
-        if self.name is None and self.budget is None and self.frozen is None:
-            raise ValueError("the request changes nothing. Set name, budget or frozen")
+        if all(getattr(self, name) is None for name in type(self).model_fields):
+            raise ValueError("the request changes nothing. Set name, budget, frozen or sessions")
         return self
 
 
@@ -196,10 +255,12 @@ class Dataset(Wire):
     persons: int | None = None
     """Public number of persons, if they are protected."""
     unit: Protected
-    data: Literal["stored", "deleted", "withdrawn"] = "stored"
-    """Whether its values are still stored. The name of a withdrawn dataset is free again."""
+    data: Literal["stored", "elsewhere", "deleted", "withdrawn"] = "stored"
+    """Whether its values are stored here, were never sent here, or are deleted. The name of a withdrawn dataset is free
+    again."""
     columns: list[Column]
     """The declared columns."""
+    sessions: Sessions = "refund"
     budget: BudgetStatus
     """The budget as it stands."""
     warnings: list[str] = []
@@ -221,7 +282,7 @@ class Registered(Dataset):
     """The response to a registration, for the uploader."""
 
     report: FileReport
-    """Outcomes of the file's values. Only this response states them."""
+    """Outcomes of the file's values. Only this response states them. Empty for a dataset without a file."""
 
     @staticmethod
     def of(dataset: Dataset, report: FileReport) -> "Registered":

@@ -150,15 +150,16 @@ def late_scale(residual: float, std: float, target: Target) -> float:
     return bounded_scale(residual, std, _LARGEST_SCALE_RATIO * target.scale)
 
 
-def path_weights(budget: Budget, target: Target, index: int, late: int) -> AnyWeights:
+def path_weights(budget: Budget, target: Target, share: float, index: int, late: int) -> AnyWeights:
     """Return the weights of a step of the path.
 
     Parameters
     ----------
+    share : released share of slots that hold a row
     index : number of the step, from 0
     late : index of the step before which the late scale is released
     """
-    limits = budget.limits() if budget.is_linear else budget.limits(target.balance)
+    limits = _limits(budget, target, share)
     if not budget.is_linear:
         return _class_weights(limits, target)
     width = _FIRST_LIMIT if index == 0 else _LATE_LIMIT if index == late else _LIMIT
@@ -166,13 +167,17 @@ def path_weights(budget: Budget, target: Target, index: int, late: int) -> AnyWe
     return LinearWeights(math.sqrt(limits.squared_row), min(width * _STD_PER_DISTANCE * scale, _LARGEST_RESIDUAL))
 
 
-def last_weights(budget: Budget, target: Target) -> AnyWeights:
-    """Return the weights of the last answers, by which the parameter is defined."""
+def last_weights(budget: Budget, target: Target, share: float) -> AnyWeights:
+    """Return the weights of the last answers, by which the parameter is defined; `share` as for `path_weights`."""
+    limits = _limits(budget, target, share)
     if not budget.is_linear:
-        return _class_weights(budget.limits(target.balance), target)
-    limits = budget.limits()
+        return _class_weights(limits, target)
     limit = min(limits.score * _STD_PER_DISTANCE * target.late_scale, _LARGEST_LAST_RESIDUAL)
     return LinearWeights(math.sqrt(limits.squared_row), limit)
+
+
+def _limits(budget: Budget, target: Target, share: float) -> Limits:
+    return budget.limits(share if budget.is_linear else share * target.balance)
 
 
 def _class_weights(limits: Limits, target: Target) -> LogisticWeights:

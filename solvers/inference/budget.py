@@ -24,6 +24,8 @@ _ZERO_OUT_GAIN = 1.7  # a null record moves vectors by half, and matrices by 1 /
 _PERSON_LOSS = 1.5  # of persons with several rows
 _LEAST_SQUARED_ROW, _LARGEST_SQUARED_ROW = 1.5, 6.0
 _CURVATURE_GAIN = 0.2 / 0.15  # a curvature's share may rise from 0.15 to 0.2 for longer rows
+_RESIDUAL_LIMIT, _LEAST_RESIDUAL_LIMIT = 4.0, 2.0  # in stds of residuals; a normal fit cut at 2 loses about 1 percent
+_LARGEST_STEP, _LEAST_STEP = 0.04, 0.015  # the share of a step of a linear path, times its weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,20 +107,24 @@ class Budget:
     def _loss(self) -> float:
         return _PERSON_LOSS if self.slots > 1 else 1.0
 
-    def limits(self, balance: float = 1.0) -> Limits:
-        """Return limits at which noise is about a quarter of a variance if there is little noise.
+    def limits(self, information: float = 1.0) -> Limits:
+        """Return the mildest limits at which the noise is about a quarter of the sampling variance.
+
+        A ratio below 1 means that the noise exceeds a quarter at the usual limits. Then the limit of residuals falls
+        with the square root of the ratio, and the noise with it.
 
         Parameters
         ----------
-        balance : for classes 4 p (1 - p), with the share p of ones
+        information : share of slots that hold a row; for classes times 4 p (1 - p), with the share p of ones
         """
         n, d, k, mu = self.records, self.parameters, self.slots, self.mu
-        longest = 1.5 * self.signal * balance / self.family.curvature_need * math.sqrt(_CURVATURE_GAIN)
+        longest = 1.5 * self.signal * information / self.family.curvature_need * math.sqrt(_CURVATURE_GAIN)
         if self.is_linear:
-            ratio = max(n * mu * mu / (768 * d * k), 1.0)
-            squared, score = 1.5 * ratio**0.4, 4 * ratio**0.3
+            ratio = information * n * mu * mu / (768 * d * k)
+            squared = 1.5 * ratio**0.4
+            score = max(_RESIDUAL_LIMIT * ratio ** (0.3 if ratio > 1 else 0.5), _LEAST_RESIDUAL_LIMIT)
         else:
-            ratio = max(balance * n * mu * mu / (60 * d * k), 1.0)
+            ratio = max(information * n * mu * mu / (60 * d * k), 1.0)
             squared, score = 1.5 * math.sqrt(ratio), min(0.5 * ratio**0.25, 1.0)
         squared = min(max(_LEAST_SQUARED_ROW, min(squared, longest)), _LARGEST_SQUARED_ROW)
         return Limits(squared, score)
@@ -132,8 +138,9 @@ class Budget:
         """
         need, limits = self.family.curvature_need, self.limits()
         curvature = min(max(0.15 * (need * limits.squared_row / 1.5 / self.signal) ** 2, 0.04), 0.30)
-        step = 0.04
-        if not self.is_linear:
+        if self.is_linear:
+            step = min(max(_LARGEST_STEP * (2 * need / self.signal) ** 2, _LEAST_STEP), _LARGEST_STEP)
+        else:
             noise = 70 * limits.score * math.sqrt(limits.squared_row) * self.parameters * self._loss
             step = min(max((noise / (self.records * self.mu)) ** 2, 0.04), 0.10)
         shares = {

@@ -100,7 +100,7 @@ class Estimate:
         stds : noise stds of the plan
         """
         coordinates = coordinates_of(problem, answers.moments, answers.share, answers.second_moments, stds)
-        weights = last_weights(Budget.of(problem, mu), answers.target)
+        weights = last_weights(Budget.of(problem, mu), answers.target, answers.share)
         curvature_std = stds.of_matrix("curvature", weights.curvature_bound)
         values, vectors = np.linalg.eigh(answers.curvature)
         minimum = _RESOLVED_STDS * curvature_std

@@ -190,7 +190,7 @@ class RegressionTableRun(WeightedRun):
         coordinates = coordinates_of(problem, moments, share, second, stds)
         budget = Budget.of(problem, self.mu)
         target, point = self._path(oracle, coordinates, stds, budget, problem)
-        weights = last_weights(budget, target)
+        weights = last_weights(budget, target, share)
         curvature = oracle.curvature("curvature", point, coordinates.frame, weights)
         squared = oracle.squared_scores("squared_scores", point, coordinates.frame, weights)
         gradient = oracle.gradient("gradient", point, coordinates.frame, weights)
@@ -211,7 +211,7 @@ class RegressionTableRun(WeightedRun):
                 residual = oracle.residual("residual", w, coordinates.frame, largest) / oracle.moments.share
                 std = stds.of_number("residual", largest) / oracle.moments.share
                 target = Target(target.mean, target.scale, late_scale(residual, std, target))
-            weights = path_weights(budget, target, index, _LATE)
+            weights = path_weights(budget, target, oracle.moments.share, index, _LATE)
             w = path.moved(w, oracle.gradient(step_name(index), w, coordinates.frame, weights), weights)
         return target, w
 

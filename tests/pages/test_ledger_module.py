@@ -1,6 +1,7 @@
 """The ledger that a browser follows, a second writing of `accounting.records.offline`: both say the same."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -13,12 +14,26 @@ from accounting.filter import Filter
 from accounting.mechanisms import Laplace
 from accounting.plan import Query
 from accounting.records.chain import Entry
-from accounting.records.events import Charged, Joined, LedgerEvent, Opened, Promised, Refunded, RolledBack, Started
+from accounting.records.events import (
+    Charged,
+    Joined,
+    LedgerEvent,
+    Opened,
+    Promised,
+    Refunded,
+    RolledBack,
+    Settled,
+    Started,
+)
 from accounting.records.ledger import LedgerState, advance, spent_epsilon
 from accounting.records.offline import shares, verify_ledger
 from tests.support.javascript import Module, Thrown, in_page
 from tests.support.ledgers import BROKEN, LEDGER, NOT_HELD, RULE, chain, job, relinked, signed, told_of
 from tests.support.receipts import AT, GD, SVRG
+from tests.support.sessions import RELEASE as CALIBRATED
+from tests.support.sessions import RULE as MIXED
+from tests.support.sessions import SAMPLED, TARGETED, ended, many, plan, reserved, settled
+from tests.support.sessions import run as run_sessions
 
 PLANS = {"ada": (GD, 0.5), "bob": (SVRG, 0.3), "cyn": (GD, 0.2)}
 
@@ -148,3 +163,69 @@ def test_more_than_the_filter_admits_is_refused_though_every_hash_is_right(modul
     with pytest.raises(Thrown, match="entry 5"):
         told(module, negative)
     assert told(module, dear)["share"] > 0
+
+
+PLANNED = plan(many(SAMPLED, 20), SAMPLED)
+OWN = Privacy(CALIBRATED.epsilon, CALIBRATED.delta)
+
+
+def test_sessions_are_followed_as_python_follows_them(module: Module) -> None:
+    """Reserved, settled in part, in full and not at all; alone with the whole budget."""
+    lost = RolledBack("disk lost", None)
+    stories: list[list[LedgerEvent]] = [
+        [reserved(MIXED, PLANNED), settled(MIXED, PLANNED, [3, 0])],
+        [reserved(MIXED, PLANNED), settled(MIXED, PLANNED, [0, 0])],
+        [reserved(MIXED, PLANNED), Settled("s1", [3, 0], MIXED.zero_cost, False, "expired")],
+        [reserved(MIXED, PLANNED), lost, Settled("s1", [3, 0], MIXED.zero_cost, False, "closed")],
+        [reserved(MIXED, PLANNED), reserved(MIXED, PLANNED, "s2"), settled(MIXED, PLANNED, [3, 1], "s2")],
+        [reserved(MIXED, TARGETED, guarantee=OWN), settled(MIXED, TARGETED, [1], whole=True)],
+        [reserved(MIXED, TARGETED, guarantee=OWN), settled(MIXED, TARGETED, [0], whole=True)],
+    ]
+    for story in stories:
+        state, entries = run_sessions(MIXED, *story)
+        found = told(module, entries)
+        assert found["head"] == str(entries[-1].head)
+        assert found["share"] == pytest.approx(sum(shares(entries, state).values()), rel=1e-12)
+        assert found["history"]["total"][-1] == pytest.approx(found["share"], rel=1e-12)
+
+
+def test_no_refund_of_answers_is_followed(module: Module) -> None:
+    _, good = run_sessions(MIXED, reserved(MIXED, PLANNED), settled(MIXED, PLANNED, [3, 0]))
+    _, whole = run_sessions(MIXED, reserved(MIXED, TARGETED, guarantee=OWN), settled(MIXED, TARGETED, [1], whole=True))
+    cost = good[1].body["cost"]
+    changes: list[tuple[list[Entry], dict[str, Any]]] = [
+        (good, {"refund": cost}),
+        (good, {"recorded": [0, 0]}),
+        (good, {"recorded": [21, 0]}),
+        (good, {"recorded": [3]}),
+        (good, {"recorded": [-1, 0]}),
+        (good, {"reason": "expired"}),
+        (good, {"whole": True}),
+        (good, {"session": "s2"}),
+        (whole, {"refund": ["1", *whole[2].body["refund"][1:]]}),
+    ]
+    for entries, change in changes:
+        forged = relinked([*entries[:2], replace(entries[2], body=entries[2].body | change)])
+        with pytest.raises(Thrown):
+            told(module, forged)
+    with pytest.raises(Thrown):
+        told(module, relinked([*good, good[2]]))
+    with pytest.raises(Thrown):
+        told(module, relinked([*good, good[1]]))
+
+
+def test_the_receipt_of_a_session_is_found_in_its_ledger(module: Module) -> None:
+    stated, entries = ended(MIXED, PLANNED, [3, 1])
+    ledger = [entry.to_json() for entry in entries]
+    assert module.call("wrong", ledger, stated) is None
+    first, second = stated["plan"]
+    for change, why in (
+        ({"analyst": "bob"}, "the ledger reserved for another analyst or dataset"),
+        ({"plan": [first | {"count": 19}, second]}, "the ledger reserved another plan"),
+        ({"charged": "plan"}, "the ledger charged another part of the plan"),
+        ({"rows": 7}, "the ledger has no such dataset, or other records or neighbors"),
+        ({"plan": [first | {"recorded": 2}, second]}, "the ledger's entry is not this session"),
+        ({"session": "s2"}, "the ledger's entry is not this session"),
+        ({"sequence": 9}, "the ledger ends before this session"),
+    ):
+        assert module.call("wrong", ledger, stated | change) == why

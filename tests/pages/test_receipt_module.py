@@ -43,8 +43,9 @@ from accounting.records import receipt, signing
 from accounting.records.chain import Entry
 from accounting.records.codec import plan_to_json
 from accounting.records.documents import canonical, parse
-from accounting.records.statement import Statement
+from accounting.records.statement import SessionStatement, Statement
 from app.pages.static_files import FOLDER
+from tests.support import sessions
 from tests.support.forgeries import (
     BAD_FIELDS,
     BAD_QUERIES,
@@ -417,3 +418,73 @@ def test_what_it_needs_is_in_it() -> None:
     """No import and no request: who keeps the file keeps the whole check."""
     source = (FOLDER / "receipt.js").read_text()
     assert not any(word in source for word in ("import ", "import(", "fetch(", "XMLHttpRequest", "eval(", "Function("))
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
+def test_a_session_is_found_again_under_both_relations(module: Module, relation: Any) -> None:
+    """Gaussian and pure plans to ten digits; others are named, and Python recomputes them."""
+    gaussian, pure = (
+        sessions.plan(sessions.many(sessions.GAUSSIAN, 10), relation=relation),
+        sessions.plan(sessions.many(sessions.PURE, 5), sessions.LAPLACE, relation=relation),
+    )
+    for ours, planned, recorded in (
+        (sessions.RULE, gaussian, [4]),
+        (sessions.RULE, gaussian, [0]),
+        (sessions.PURE_RULE, pure, [2, 1]),
+    ):
+        stated, ledger = sessions.ended(ours, planned, recorded)
+        found = checked(module, sessions.signed(stated), entry=ledger[-1])
+        assert held(found) == {"signature": True, "epsilon": True, "charge": True, "ledger": True}
+        assert (found["holds"], found["recomputed"]) == (True, pytest.approx(stated["epsilon"], rel=1e-11))
+        for field in ("epsilon", "charged_epsilon"):
+            cheaper = sessions.signed(stated | {field: stated[field] * (1 - 1e-6)})
+            is_zero = stated[field] == 0
+            assert checked(module, cheaper)["holds"] is is_zero is receipt.verify(cheaper, KEYS).holds
+    stated, ledger = sessions.ended(
+        sessions.RULE, sessions.plan(sessions.SAMPLED, sessions.DRAWN, sessions.ALLOCATED, relation=relation), [1, 0, 1]
+    )
+    found = checked(module, sessions.signed(stated), entry=ledger[1])
+    assert held(found) == {"signature": True, "epsilon": None, "charge": None, "ledger": False}
+    expired, ledger = sessions.ended(sessions.RULE, gaussian, [4], expired=True)
+    assert checked(module, sessions.signed(expired), entry=ledger[-1])["holds"]
+
+
+def test_what_is_no_session_is_refused_as_python_refuses_it(module: Module) -> None:
+    stated, _ = sessions.ended(
+        sessions.RULE, sessions.plan(sessions.many(sessions.GAUSSIAN, 10), sessions.DRAWN), [4, 0]
+    )
+    first, second = stated["plan"]
+    plans: list[Any] = [
+        [],
+        {},
+        [first] * 65,
+        [first | {"recorded": 11}],
+        [first | {"recorded": -1}],
+        [first | {"recorded": True}],
+        [first | {"count": 10**10}],
+        [first | {"more": 1}],
+        [first | {"event": {"type": "NonPrivateDpEvent"}}],
+        [first | {"event": {"type": "toString"}}],
+        [first | {"event": sessions.GAUSSIAN | {"more": 1}}],
+        [first | {"event": sessions.GAUSSIAN | {"noise_multiplier": 0.0}}],
+        [second | {"event": sessions.DRAWN | {"sample_size": 1001}}],
+        [second | {"event": sessions.DRAWN | {"event": sessions.LAPLACE}}],
+        [second | {"event": sessions.DRAWN | {"source_dataset_size": 20_001}}],
+        [second | {"event": sessions.SAMPLED | {"sampling_probability": 1e-6}}],
+        [second | {"event": sessions.ALLOCATED | {"form": "equal"}}],
+        [second | {"event": sessions.PURE | {"delta": 1e-9}}],
+    ]
+    changes: list[dict[str, Any]] = [{"plan": planned} for planned in plans]
+    changes += [{"kind": "job"}, {"job": "j1"}, {"state": "open"}, {"charged": "nothing"}, {"charged_epsilon": -1.0}]
+    changes += [{"asserted": "observed"}, {"title": ""}, {"persons": 5}, {"state": "expired"}, {"delta": 0.0}]
+    for change in changes:
+        forged = {"receipt": stated | change, "signature": signing.sign_json(stated | change, KEY)}
+        assert checked(module, forged) is None, change
+        with pytest.raises(ReceiptInvalid):
+            receipt.verify(forged, KEYS)
+    for field in stated:
+        less = {name: value for name, value in stated.items() if name != field}
+        found = checked(module, {"receipt": less, "signature": sessions.signed(stated)["signature"]})
+        assert found is None or found["holds"] is False
+    names = {field.name for field in fields(SessionStatement)}
+    assert names == {*stated, "persons"}

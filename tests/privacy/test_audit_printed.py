@@ -18,6 +18,7 @@ from accounting.mechanisms import SvrgStep, WithoutReplacement
 from accounting.noise import Noise
 from accounting.noise.draws import distinct_rows
 from accounting.plan import Plan, PlannedQuery, Query
+from accounting.privacy import Relation
 from solvers.audit.attack import excess
 from solvers.audit.bounds import DELTAS, Scores, epsilon_lower_bound
 from solvers.audit.neighbors import Row
@@ -36,29 +37,36 @@ PROMISE = Privacy(4.0, 1e-5)
 PROBLEM = Problem(Squared(1.0), n=40, d=2, row_norm=1.0)
 
 
-def attacked(mechanism: WithoutReplacement | SvrgStep, z: float, count: int, *, fresh: bool = True) -> Attack:
+def attacked(
+    mechanism: WithoutReplacement | SvrgStep, z: float, count: int, *, other: float = 1.0, fresh: bool = True
+) -> Attack:
     """`count` answers at bound 1: every drawn record adds +1, and in a printed step each adds b/2n besides.
 
-    One record does the opposite in one of the datasets. The score is the exact log-likelihood ratio.
+    One record does the opposite in one dataset, and `other` times as much in the other one, where null has 0. The score
+    is the exact log-likelihood ratio.
     """
     noise, batch, rows = Noise(SeededBits(7)), mechanism.batch, mechanism.rows
     q, printed = batch / rows, isinstance(mechanism, SvrgStep)
-    always = q if printed else 0.0  # how far the mean over all rows moves
 
-    def score(odd: bool) -> float:
+    def likelihood(away: float, value: float) -> float:
+        always = q * (1 - value) / 2 if printed else 0.0  # how far the mean over all rows moves
+        in_batch = 1 - value + always
+        out = (always * away - always**2 / 2) / z**2 + (math.log1p(-q) if q < 1 else -math.inf)
+        into = (in_batch * away - in_batch**2 / 2) / z**2 + math.log(q)
+        return float(np.logaddexp(out, into))
+
+    def score(own: float) -> float:
         kept, scored = distinct_rows(noise, rows, batch), 0.0
         for _ in range(count):
             drawn = distinct_rows(noise, rows, batch) if fresh else kept
-            parts = np.array([[batch - 2.0 * (odd and 0 in drawn)], [batch / 2 - always * odd]])
+            parts = np.array([[batch - (1 - own) * (0 in drawn)], [batch / 2 - q * (1 - own) / 2]])
             value = parts if printed else parts[0]
             away = batch + (batch / 2 if printed else 0.0) - float(mechanism.perturb(value, z, 1.0, noise)[0])
-            out = (always * away - always**2 / 2) / z**2 + (math.log1p(-q) if q < 1 else -math.inf)
-            into = ((2 + always) * away - (2 + always) ** 2 / 2) / z**2 + math.log(q)
-            scored += float(np.logaddexp(out, into))
+            scored += likelihood(away, -1.0) - likelihood(away, other)
         return scored
 
     def attack(runs: int) -> tuple[Scores, Scores]:
-        one, two = (np.array([score(odd) for _ in range(runs)]) for odd in (True, False))
+        one, two = (np.array([score(own) for _ in range(runs)]) for own in (-1.0, other))
         return one, two
 
     return attack
@@ -69,13 +77,14 @@ def attacked(mechanism: WithoutReplacement | SvrgStep, z: float, count: int, *, 
     [(WithoutReplacement(8, 40), 6), (SvrgStep(40, 40), 3), (SvrgStep(20, 40), 4)],
     ids=["without replacement", "printed, all rows", "printed, half of them"],
 )
+@pytest.mark.parametrize(("relation", "other"), [("replace_one", 1.0), ("zero_out", 0.0)])
 def test_the_mechanisms_keep_their_promise_and_half_the_noise_does_not(
-    mechanism: WithoutReplacement | SvrgStep, count: int
+    mechanism: WithoutReplacement | SvrgStep, count: int, relation: Relation, other: float
 ) -> None:
-    plan, runs = calibrate((Query("q", count, mechanism),), PROMISE).plan, 1200
+    plan, runs = calibrate((Query("q", count, mechanism),), PROMISE, relation).plan, 1200
     z = plan.queries[0].noise_multiplier
-    assert not violates(attacked(mechanism, z, count), runs, beyond(plan))
-    assert violates(attacked(mechanism, z / 2, count), runs, beyond(plan))
+    assert not violates(attacked(mechanism, z, count, other=other), runs, beyond(plan))
+    assert violates(attacked(mechanism, z / 2, count, other=other), runs, beyond(plan))
 
 
 def one_batch(q: float, mu: float, delta: float) -> float:

@@ -54,7 +54,7 @@ def test_an_upload_becomes_a_dataset_with_an_open_budget(service: Service) -> No
     made = response.json()
     assert set(made) == {
         *("id", "name", "family", "rows", "persons", "unit", "data", "columns", "budget", "warnings", "created_at"),
-        *("profile", "holdout", "holdout_of", "report"),
+        *("sessions", "profile", "holdout", "holdout_of", "report"),
     }
     report = made.pop("report")  # in this answer alone: see test_files
     assert [(c["name"], c["parsed"], c["outcomes"]) for c in report["columns"]] == [

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import re
 from html import unescape
 
@@ -10,7 +11,7 @@ import pytest
 from app.pages.words import number
 from purse.model import Model
 from tests.support.pages import visit
-from tests.support.service import JOB, STEWARD, Service, people
+from tests.support.service import JOB, SPEC, STEWARD, Service, people
 
 
 def _manage(service: Service, dataset: str, form: str, token: str = STEWARD, **values: str) -> int:
@@ -57,6 +58,20 @@ def test_a_dataset_is_renamed_frozen_and_given_a_larger_budget(shared: Service) 
     known = shared.call("steward", "GET", f"/v1/datasets/{dataset}").json()
     assert (known["budget"]["frozen"], known["budget"]["epsilon"]) == (False, 4.0)
     assert _manage(shared, dataset, "budget", **{"budget.epsilon": "a lot", "budget.delta": "1e-6"}) == 422
+
+
+def test_records_elsewhere_offer_a_rule_for_sessions_and_nothing_that_is_computed(shared: Service) -> None:
+    spec = json.dumps({"name": "of another place", "data": "elsewhere", "rows": 4321, "budget": SPEC["budget"]})
+    dataset = shared.call("steward", "POST", "/v1/datasets", files={"spec": (None, spec)}).json()["id"]
+    page = visit(shared, STEWARD, f"/pages/datasets/{dataset}").text
+    assert [part in page for part in ("records elsewhere", "4,321", "/manage")] == [True] * 3
+    assert [part in page for part in ("New model", "New statistic", "Synthetic rows", "Columns")] == [False] * 4
+    assert "records elsewhere" in visit(shared, STEWARD, "/pages").text
+    assert _manage(shared, dataset, "sessions", sessions="no_refund") == 303
+    assert shared.call("steward", "GET", f"/v1/datasets/{dataset}").json()["sessions"] == "no_refund"
+    assert _manage(shared, dataset, "sessions", sessions="sometimes") == 422
+    manage = visit(shared, STEWARD, f"/pages/datasets/{dataset}/manage").text
+    assert ["Attach a sample" in manage, "Withdraw the dataset" in manage] == [False, True]
 
 
 def test_a_charged_dataset_offers_no_change_that_is_refused(shared: Service) -> None:

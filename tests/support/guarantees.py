@@ -118,6 +118,8 @@ COMPOSITION = {
     "accounting.divergences.gaussian": "The Gaussian profile is exact, and Rényi curves are converted as cited.",
     "accounting.divergences.losses": "Masses on the grid are pessimistic.",
     "accounting.divergences.sampled_gaussian": "Both orders of neighbors have their own pair.",
+    "accounting.divergences.null_batches": "The pair combines the worst datasets of both orders of neighbors.",
+    "accounting.divergences.quadrature": "The rule is exact for polynomials of degree 127.",
     "accounting.divergences.laplace": "The Rényi curve covers a vector with the whole shift in one coordinate.",
     "accounting.divergences.randomized_response": "The pair dominates every epsilon-DP answer.",
     "accounting.divergences.slot_law": "The law of a slot is only ever raised.",
@@ -141,6 +143,7 @@ COMPOSITION = {
     "accounting.records.signing": "Only one algorithm is accepted, and keys are pinned.",
     "accounting.records.recomputation": "Epsilon is recomputed from the queries alone, and the records must fit them.",
     "accounting.records.receipt": "A receipt states the transcript, and verification checks all that it states.",
+    "accounting.records.session_receipt": "The receipt of a session states the guarantee of its whole plan.",
 }
 
 LEDGER = {

@@ -2,7 +2,7 @@
 
 import { curve, made } from "./chart.js";
 import { follow } from "./ledger.js";
-import { Invalid, gaussDelta, parse, verify } from "./receipt.js";
+import { Invalid, gaussDelta, isSession, parse, verify } from "./receipt.js";
 
 const VERDICTS = new Map([[true, "valid"], [false, "not valid"], [null, "not computed here"]]);
 
@@ -38,7 +38,8 @@ export function sorted(texts) {
 /** Return the check whether a verified ledger contains the release of the receipt. */
 function inLedger(receipt, ledger) {
   const wrong = ledger.wrong(receipt);
-  const says = wrong ?? `entry ${receipt.sequence} of this ledger is its release, and its charge is as stated`;
+  const what = isSession(receipt) ? "end" : "release";
+  const says = wrong ?? `entry ${receipt.sequence} of this ledger is its ${what}, and its charge is as stated`;
   return { what: "ledger", holds: wrong === null, says };
 }
 
@@ -54,6 +55,17 @@ export async function found(texts, keys, ledger = null) {
   return { ...result, holds, own: given.keys !== undefined };
 }
 
+/** Return rows of facts about the release or the session. */
+function about(receipt) {
+  if (!isSession(receipt)) return [["job", receipt.job], ["method", receipt.method.name]];
+  const uses = receipt.plan.map((each) => `${each.recorded} of ${each.count} ${each.event.type}`);
+  return [
+    ["session", `${receipt.session}, ${receipt.state}`],
+    ["recorded", `${uses.join(", ")}: ${receipt.asserted}`],
+    ["charged", `${receipt.charged}, epsilon ${readable(receipt.charged_epsilon)}`],
+  ];
+}
+
 function show(output, { receipt, checks, holds, mu, own }) {
   const verdict = { true: "The receipt is valid.", null: "All checks that this page can make are valid. Some values are not computed here." };
   const row = (name, value) => made("tr", "", [made("th", name, [], { scope: "row" }), made("td", value)]);
@@ -63,8 +75,7 @@ function show(output, { receipt, checks, holds, mu, own }) {
   const facts = [
     ["dataset", receipt.dataset_name],
     ["analyst", receipt.analyst],
-    ["job", receipt.job],
-    ["method", receipt.method.name],
+    ...about(receipt),
     ["stated", `epsilon ${readable(receipt.epsilon)} at delta ${receipt.delta}, ${receipt.neighbors}`],
     ["issued", `${receipt.issued_at.slice(0, 16).replace("T", " ")} UTC`],
     ["keys", own ? "from your file" : "as this service publishes them now"],

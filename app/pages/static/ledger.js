@@ -1,7 +1,7 @@
 // Verifies a dataset's ledger entry by entry: the chain of hashes is complete, no charge exceeded the filter, and shares
 // are sums of exact integers. Thresholds are used as registered; `purse ledger verify` recomputes them from the budget.
 
-import { Invalid, canonical, gaussDelta, isSound } from "./receipt.js";
+import { Invalid, canonical, gaussDelta, isSession, isSound, isStated } from "./receipt.js";
 
 const GENESIS = "0".repeat(64);
 const UNIT = 2 ** 40; // charges are integers in units of 2^-40
@@ -29,11 +29,12 @@ export class Ledger {
   spent = [];
   whole = false; // one job took all of the budget
   lost = false; // whether entries were lost, and charges perhaps with them
-  live = new Map(); // by job, or by the entry's number: {at, analyst, method, cost} of what is charged
+  live = new Map(); // by job, session or the entry's number: {at, analyst, method, cost} of what is charged
   changes = []; // {at, analyst, method, cost, sign}, in order
   heads = new Map(); // by sequence number, the hash
   entries = new Map(); // by sequence number, each as it was added
   #stages = new Map(); // by job, its last step; "ended" after its end
+  #sessions = new Map(); // by session, the numbers of planned uses; null after its end
 
   /** Add the next entry; throw `Invalid` if its hash is wrong, it does not follow, or it charges too much. */
   async add(entry) {
@@ -52,16 +53,14 @@ export class Ledger {
     if (Object.hasOwn(STEPS, kind)) this.#step(sequence, kind, body.job);
     if (kind === "opened" || kind === "promised") this.#promise(body.filter);
     else if (kind === "charged") {
-      const who = { analyst: body.analyst ?? UNKNOWN, method: body.method ?? UNKNOWN };
-      const own = body.epsilon <= this.filter.epsilon && body.delta <= this.filter.delta;
-      const mayTakeAll = own && this.live.size === 0 && !this.lost;
-      this.#charge(sequence, body.job, { ...who, at: body.at, cost: numbers(body.cost) }, body.whole, mayTakeAll);
-      this.whole = body.whole;
+      this.#chargeOwn(sequence, body.job, body, body.method ?? UNKNOWN);
     } else if (kind === "external") {
       const who = { analyst: body.by, method: "outside release" };
       this.#charge(sequence, sequence, { ...who, at: body.at, cost: numbers(body.cost) }, body.exceeds, true);
       this.whole = false;
     } else if (kind === "refunded") this.#refund(sequence, body);
+    else if (kind === "reserved") this.#reserve(sequence, body);
+    else if (kind === "settled") this.#settle(sequence, body);
     else if (kind === "rolled_back") {
       this.lost = true;
       for (const job of this.#stages.keys()) this.#stages.set(job, "ended");
@@ -80,6 +79,42 @@ export class Ledger {
     if (this.live.size === 0 && !this.lost) this.spent = thresholds.map(() => 0n);
     else if (thresholds.length !== this.spent.length) throw new Invalid("a budget changed its filter after a charge");
     this.whole &&= !this.#admits(this.spent);
+  }
+
+  /** Add the charge of a job or a session. One whose own guarantee is within the budget may take all of it. */
+  #chargeOwn(sequence, key, body, method) {
+    const own = body.epsilon <= this.filter.epsilon && body.delta <= this.filter.delta;
+    const mayTakeAll = own && this.live.size === 0 && !this.lost;
+    const charge = { analyst: body.analyst ?? UNKNOWN, method, at: body.at, cost: numbers(body.cost) };
+    this.#charge(sequence, key, charge, body.whole, mayTakeAll);
+    this.whole = body.whole;
+  }
+
+  #reserve(sequence, body) {
+    if (this.#sessions.has(body.session)) throw new Invalid(`entry ${sequence} reserves a session a second time`);
+    this.#sessions.set(body.session, body.plan.map((planned) => planned.count));
+    this.#chargeOwn(sequence, `session ${body.session}`, body, "session");
+  }
+
+  /** End a session. Its answers stay charged, as does all of it if it expired or took the whole budget. */
+  #settle(sequence, { session, recorded, refund, reason, whole, at }) {
+    const key = `session ${session}`;
+    const [counts, charge, returned] = [this.#sessions.get(session) ?? null, this.live.get(key), numbers(refund)];
+    const isPlanned = counts?.length === recorded.length && recorded.every((used, i) => used >= 0 && used <= counts[i]);
+    if (!isPlanned || !charge || whole !== this.whole) throw new Invalid(`entry ${sequence} ends no such session`);
+    this.#sessions.set(session, null);
+    if (returned.every((each) => each === 0n)) return;
+    const remaining = plus(charge.cost, returned, -1n);
+    const isUnused = recorded.every((used) => used === 0);
+    const isRefund = isUnused
+      ? remaining.every((each) => each === 0n)
+      : !this.whole && remaining.slice(0, this.#curved).every((each) => each > 0n);
+    const isAllowed = isRefund && returned.every((each) => each >= 0n) && reason === "closed" && !this.lost;
+    if (!isAllowed) throw new Invalid(`entry ${sequence} returns what stays charged`);
+    if (isUnused) this.live.delete(key);
+    else this.live.set(key, { ...charge, cost: remaining });
+    this.changes.push({ ...charge, at, cost: returned, sign: -1n });
+    [this.spent, this.whole] = [plus(this.spent, returned, -1n), false];
   }
 
   #charge(sequence, key, charge, beyond, mayPass) {
@@ -110,12 +145,14 @@ export class Ledger {
    * if it does not. `purse receipt verify` checks that the charge is the cost of the queries. */
   wrong(receipt) {
     const [entry, all] = [this.entries.get(receipt.sequence), [...this.entries.values()]];
-    if (!entry) return "the ledger ends before this release";
-    const same = (part, names) => names.every((name) => part[name] === receipt[name]);
-    const isThis = same(entry, ["hash", "previous_hash"]) && same(entry.body, ["job", "model_sha256"]);
-    if (!isThis || entry.kind !== "released" || entry.body.at !== receipt.issued_at) {
-      return "the ledger's entry is not this release";
-    }
+    const what = isSession(receipt) ? "session" : "release";
+    if (!entry) return `the ledger ends before this ${what}`;
+    if (!isStated(receipt, entry)) return `the ledger's entry is not this ${what}`;
+    return (isSession(receipt) ? this.#wrongSession(receipt, entry, all) : this.#wrongRelease(receipt, all))
+      ?? this.#wrongDataset(receipt, all);
+  }
+
+  #wrongRelease(receipt, all) {
     const { sequence, body: charge } = all.find(({ kind, body }) => kind === "charged" && body.job === receipt.job);
     if (receipt.epsilon > charge.epsilon * (1 + 1e-9) || receipt.delta > charge.delta) {
       return "the ledger charged less than the receipt states";
@@ -134,7 +171,25 @@ export class Ledger {
     if (profile && !(before.some(isProfile) && before.some(paid))) {
       return "the ledger released no such profile before this charge";
     }
-    const known = all.find(({ kind, body }) => (kind === "opened" || kind === "joined") && body.dataset === dataset);
+    return null;
+  }
+
+  /** Return how a session's reservation contradicts its receipt. `purse receipt verify` compares the share as well. */
+  #wrongSession(receipt, { body: end }, all) {
+    const { body } = all.find((entry) => entry.kind === "reserved" && entry.body.session === receipt.session);
+    if (body.analyst !== receipt.analyst || body.dataset !== receipt.dataset) {
+      return "the ledger reserved for another analyst or dataset";
+    }
+    if (canonical(body.plan) !== canonical(receipt.plan.map(({ event, count }) => ({ event, count })))) {
+      return "the ledger reserved another plan";
+    }
+    const isRefunded = numbers(end.refund).some((each) => each > 0n);
+    return isRefunded === (receipt.charged === "recorded") ? null : "the ledger charged another part of the plan";
+  }
+
+  #wrongDataset(receipt, all) {
+    const isOfIt = ({ kind, body }) => (kind === "opened" || kind === "joined") && body.dataset === receipt.dataset;
+    const known = all.find(isOfIt);
     const isOf = known && guarded({ ...all[0].body, ...known.body }) === guarded(receipt);
     return isOf ? null : "the ledger has no such dataset, or other records or neighbors";
   }

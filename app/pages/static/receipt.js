@@ -1,5 +1,5 @@
-// A receipt, checked where it is read: a key that the reader trusts signed exactly RFC8785(receipt), and epsilon
-// follows from its queries, where they are Gaussian or pure.
+// A receipt of a release or a session, checked where it is read: a key that the reader trusts signed exactly
+// RFC8785(receipt), and epsilon follows from its queries or its plan, where they are Gaussian or pure.
 // One module without dependencies and without requests, for a page, a saved file and Node. What it cannot compute it
 // says; `purse receipt verify` computes all. The arithmetic of docs/proofs/gaussian.md is written a second time on
 // purpose: an error in one of the two shows as a difference.
@@ -170,12 +170,35 @@ const STATEMENT = {
   profile: optional(isProfile), share: optional(between(0, 1)),
   unit: (value) => value === undefined || isUnit(value), rows: optional(COUNT), persons: optional(COUNT),
 };
-const OPTIONAL = ["profile", "share", "unit", "rows", "persons"];
+const ASSERTED = "asserted by the analyst's program, not observed by this service";
+const isPlanned = (uses) =>
+  fields(uses, ["event", "count", "recorded"], "a planned event") &&
+  isObject(uses.event) && COUNT(uses.count) && whole(0, uses.count)(uses.recorded);
+const { job: _job, numerics: _numerics, method: _method, event: _event, ...SHARED } = STATEMENT;
+const { queries: _queries, model_sha256: _model, profile: _profile, ...COMMON } = SHARED;
+// Every field of a session's receipt
+const SESSION_STATEMENT = {
+  ...COMMON,
+  kind: (value) => value === "session", session: TEXT, title: optional(TEXT), state: matches(/^(closed|expired)$/),
+  plan: (value) => Array.isArray(value) && value.length > 0 && value.length <= 64 && value.every(isPlanned),
+  asserted: (value) => value === ASSERTED, epsilon: between(0, 1e9), charged_epsilon: between(0, 1e9),
+  charged: matches(/^(plan|recorded)$/),
+};
+const OPTIONAL = ["profile", "share", "unit", "rows", "persons", "title"];
 
-/** `receipt`, if it has every field, each of its kind, and no others. */
+/** Return whether a receipt is that of a session, and not of a release. */
+export const isSession = (receipt) => isObject(receipt) && receipt.kind === "session";
+
+/** Return `receipt`; throw `Invalid` unless it has every field of its kind, with a valid value, and no others. */
 export function statement(receipt) {
-  fields(receipt, Object.keys(STATEMENT).filter((name) => !OPTIONAL.includes(name)), "the receipt", OPTIONAL);
-  for (const [name, holds] of Object.entries(STATEMENT)) {
+  const checks = isSession(receipt) ? SESSION_STATEMENT : STATEMENT;
+  const names = Object.keys(checks);
+  const may = names.filter((name) => OPTIONAL.includes(name));
+  fields(receipt, names.filter((name) => !OPTIONAL.includes(name)), "the receipt", may);
+  if (isSession(receipt) && receipt.state === "expired" && receipt.charged !== "plan") {
+    refuse("the receipt's charged is not what it must be");
+  }
+  for (const [name, holds] of Object.entries(checks)) {
     if (!holds(receipt[name])) refuse(`the receipt's ${name} is not what it must be`);
   }
   const [counted, other] = receipt.unit?.name === "person" ? ["persons", "rows"] : ["rows", "persons"];
@@ -329,21 +352,87 @@ export function recompute(receipt) {
     const tree = events.length === 1 ? events[0] : { type: "ComposedDpEvent", events };
     if (!same(event, tree)) refuse("the queries and the event tree differ");
   }
-  const [runs, mu] = [chosen(receipt, plan, k), muOf(plan, k)];
-  if (delta >= 1e-12 && mu > 0) return { epsilon: gaussEpsilon(mu, delta), accountant: "exact_gaussian", mu, runs };
-  const epsilon = plan.reduce((sum, q) => sum + q.count * cost("epsilon", q, k), 0);
-  if (epsilon > 0) return { epsilon: epsilon * (1 + 1e-14), accountant: "pure", mu: null, runs };
-  const isGaussian = (q) => cost("mu", q, k) > 0;
-  if (delta < 1e-12 && plan.some(isGaussian)) refuse("no accountant covers these queries at this delta");
-  const isOpen = (q) => !isGaussian(q) && !(cost("epsilon", q, k) > 0);
-  const open = plan.some(isOpen) ? plan.filter(isOpen) : plan; // Gaussian and pure ones together
-  return { mechanisms: [...new Set(open.map((q) => q.mechanism))], runs };
+  const runs = chosen(receipt, plan, k);
+  const parts = plan.map((q) => {
+    return { count: q.count, name: q.mechanism, mu: cost("mu", q, k), epsilon: cost("epsilon", q, k) };
+  });
+  return { ...summed(parts, delta), runs };
+}
+
+/** Return what parts `{count, name, mu, epsilon}` cost together at a delta, exactly if all are Gaussian, a sum if all
+ * are pure: `{epsilon, accountant, mu}`, or `{mechanisms}`, the names of those that are not computed here. */
+function summed(parts, delta) {
+  const mu = Math.sqrt(parts.reduce((sum, part) => sum + part.count * part.mu ** 2, 0));
+  if (delta >= 1e-12 && mu > 0) return { epsilon: gaussEpsilon(mu, delta), accountant: "exact_gaussian", mu };
+  const epsilon = parts.reduce((sum, part) => sum + part.count * part.epsilon, 0);
+  if (epsilon > 0 || parts.length === 0) return { epsilon: epsilon * (1 + 1e-14), accountant: "pure", mu: null };
+  if (delta < 1e-12 && parts.some((part) => part.mu > 0)) refuse("no accountant covers these queries at this delta");
+  const isOpen = (part) => !(part.mu > 0) && !(part.epsilon > 0);
+  const open = parts.some(isOpen) ? parts.filter(isOpen) : parts; // Gaussian and pure ones together
+  return { mechanisms: [...new Set(open.map((part) => part.name))] };
+}
+
+// One use of each event of a session: what it says, `mu` or `epsilon` as of mechanisms, and whether it fits n records.
+const MULTIPLIER = OF_A_QUERY.noise_multiplier;
+const isGaussianEvent = (event) => {
+  const { type, noise_multiplier: multiplier } = fields(event, ["type", "noise_multiplier"], "an event");
+  return type === "GaussianDpEvent" && MULTIPLIER(multiplier);
+};
+const EVENTS = {
+  GaussianDpEvent: { own: { noise_multiplier: MULTIPLIER }, mu: (e, k) => k / e.noise_multiplier },
+  LaplaceDpEvent: { own: { noise_multiplier: MULTIPLIER }, epsilon: (e, k) => k / e.noise_multiplier },
+  EpsilonDeltaDpEvent: {
+    own: { epsilon: between(1e-6, 100), delta: (value) => value === 0 },
+    epsilon: (e) => e.epsilon,
+  },
+  PoissonSampledDpEvent: {
+    own: { sampling_probability: between(1e-9, 1), event: isGaussianEvent },
+    mu: (e, k) => (e.sampling_probability === 1 ? k / e.event.noise_multiplier : NaN),
+    fits: (e, n) => e.sampling_probability * n >= 1 - FEW,
+  },
+  SampledWithoutReplacementDpEvent: {
+    own: { source_dataset_size: whole(1, 1e10), sample_size: whole(1, 1e10), event: isGaussianEvent },
+    mu: (e, k) => (e.sample_size === e.source_dataset_size ? k / e.event.noise_multiplier : NaN),
+    fits: (e, n) => e.sample_size <= e.source_dataset_size && e.source_dataset_size <= n,
+  },
+  RandomAllocationDpEvent: {
+    own: {
+      rate: between(1e-9, 1), slots: whole(1, 100_000), form: matches(/^(independent|ordered)$/), event: isGaussianEvent,
+    },
+    fits: (e, n) => (e.rate * n) / e.slots >= 1 - FEW,
+  },
+};
+
+/** Return the parts of a session's plan for `summed`; throw `Invalid` if an event is unknown or does not fit. */
+function plannedUses({ plan, neighbors, rows, persons }) {
+  const k = neighbors === "zero_out" ? 1 : 2;
+  return plan.map(({ event, count, recorded }) => {
+    if (!Object.hasOwn(EVENTS, event.type)) refuse("a planned event is not known here");
+    const { own, mu, epsilon, fits } = EVENTS[event.type];
+    fields(event, ["type", ...Object.keys(own)], "a planned event");
+    for (const [name, holds] of Object.entries(own)) {
+      if (!holds(event[name])) refuse(`a planned event's ${name} is not what it must be`);
+    }
+    if (!OF_A_QUERY.count(count)) refuse("a planned event's count is not what it must be");
+    if (fits && !fits(event, rows ?? persons)) refuse("a planned event is of other records than the receipt states");
+    return { count, recorded, name: event.type, mu: mu?.(event, k) ?? NaN, epsilon: epsilon?.(event, k) ?? NaN };
+  });
+}
+
+/** Return what a session's plan costs alone, and as `part` what its charged part does, each as `summed` does. */
+export function recomputeSession(receipt) {
+  const uses = plannedUses(receipt);
+  const whole = summed(uses, receipt.delta);
+  if (receipt.charged === "plan") return { ...whole, part: whole };
+  const recorded = uses.filter((part) => part.recorded > 0).map((part) => ({ ...part, count: part.recorded }));
+  return { ...whole, part: summed(recorded, receipt.delta) };
 }
 
 /** Whether they are one JSON value, but for another platform's last digits; a count is exact. */
 function same(found, derived, key = "") {
   if (Array.isArray(derived)) {
-    return Array.isArray(found) && found.length === derived.length && derived.every((each, i) => same(found[i], each));
+    const isAlike = (each, i) => same(found[i], each, key);
+    return Array.isArray(found) && found.length === derived.length && derived.every(isAlike);
   }
   if (isObject(derived)) {
     const keys = Object.keys(derived);
@@ -360,12 +449,16 @@ export async function isSound(entry) {
   return isObject(rest.body) && (await sha256(canonical(rest))) === hash;
 }
 
-async function isRelease(receipt, entry) {
+/** Return whether an entry states what a receipt does: the release of its model, or the end of its session. */
+export function isStated(receipt, { kind, body, ...place }) {
   const says = (part, names) => names.every((name) => part[name] === receipt[name]);
-  const isHere = (await isSound(entry)) && says(entry, ["sequence", "previous_hash", "hash"]);
-  const isThis = isHere && entry.kind === "released" && says(entry.body, ["job", "model_sha256"]);
-  return isThis && entry.body.at === receipt.issued_at;
+  if (!says(place, ["sequence", "previous_hash", "hash"]) || body.at !== receipt.issued_at) return false;
+  if (!isSession(receipt)) return kind === "released" && says(body, ["job", "model_sha256"]);
+  const isEnd = kind === "settled" && body.session === receipt.session && body.reason === receipt.state;
+  return isEnd && same(body.recorded, receipt.plan.map((uses) => uses.recorded), "count");
 }
+
+const isRelease = async (receipt, entry) => (await isSound(entry)) && isStated(receipt, entry);
 
 /** What was found of a receipt: `holds` is true if all was checked and holds, null if something could not be checked,
  * else false, and `reason` says the first thing that does not hold. `checks` say it one by one: `{what, holds, says}`.
@@ -381,12 +474,13 @@ export async function verify(receiptText, keysText, { entry = null, model = null
   const note = (what, holds, says) => checks.push({ what, holds, says });
   const wrong = await wrongSignature(receipt, document.signature, parse(keysText));
   note("signature", wrong === null, wrong ?? "a key that you trust signed exactly this receipt");
-  const spent = wrong === null && recompute(receipt);
+  const spent = wrong === null && (isSession(receipt) ? recomputeSession(receipt) : recompute(receipt));
   if (spent) note("epsilon", ...within(receipt, spent, found));
   if (spent?.runs) note("runs", ...spent.runs);
+  if (spent?.part) note("charge", ...within({ ...receipt, epsilon: receipt.charged_epsilon }, spent.part));
   if (entry !== null) {
-    const is = await isRelease(receipt, parse(entry));
-    note("ledger", is, is ? "the entry is this release and hashes to its hash" : "the entry is not this release");
+    const [is, what] = [await isRelease(receipt, parse(entry)), isSession(receipt) ? "session" : "release"];
+    note("ledger", is, is ? `the entry is this ${what} and hashes to its hash` : `the entry is not this ${what}`);
   }
   if (model !== null) {
     const is = (await sha256(canonical(parse(model)))) === receipt.model_sha256;
@@ -398,7 +492,7 @@ export async function verify(receiptText, keysText, { entry = null, model = null
 }
 
 /** Whether the queries cost no more than is stated: `[holds, says]`; a sum that is not tight decides nothing. */
-function within(receipt, { mechanisms, epsilon, accountant, mu }, found) {
+function within(receipt, { mechanisms, epsilon, accountant, mu }, found = {}) {
   const open = (what) => [null, `not recomputed here: ${what} needs \`purse receipt verify\``];
   if (mechanisms) return open(mechanisms.join(", "));
   Object.assign(found, { recomputed: epsilon, mu });

@@ -18,26 +18,10 @@ from accounting.records.events import Charged, External, Opened, Refunded
 from accounting.records.ledger import LedgerState, advance, spent_epsilon
 from accounting.records.outside import Outside, event_from_json, event_to_json
 from accounting.records.replay import replay
+from tests.support.sessions import ALLOCATED, DRAWN, GAUSSIAN, LAPLACE, PURE, SAMPLED, many
 
 AT = "2026-01-02T03:04:05Z"
-GAUSSIAN: dict[str, Any] = {"type": "GaussianDpEvent", "noise_multiplier": 20.0}
-LAPLACE: dict[str, Any] = {"type": "LaplaceDpEvent", "noise_multiplier": 50.0}
-SAMPLED: dict[str, Any] = {"type": "PoissonSampledDpEvent", "sampling_probability": 0.01, "event": GAUSSIAN}
-DRAWN: dict[str, Any] = {
-    "type": "SampledWithoutReplacementDpEvent",
-    "source_dataset_size": 1000,
-    "sample_size": 10,
-    "event": GAUSSIAN,
-}
-ALLOCATED: dict[str, Any] = {
-    "type": "RandomAllocationDpEvent",
-    "rate": 1.0,
-    "slots": 50,
-    "form": "ordered",
-    "event": GAUSSIAN,
-}
-PURE: dict[str, Any] = {"type": "EpsilonDeltaDpEvent", "epsilon": 0.1, "delta": 0.0}
-MANY: dict[str, Any] = {"type": "SelfComposedDpEvent", "event": SAMPLED, "count": 100}
+MANY = many(SAMPLED, 100)
 ALL: dict[str, Any] = {"type": "ComposedDpEvent", "events": [GAUSSIAN, LAPLACE, MANY, DRAWN, ALLOCATED, PURE]}
 KINDS: tuple[Kind, ...] = ("rdp", "gdp", "gdp_rdp", "pure")
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from accounting import Privacy
-from accounting.calibration import calibrate
 from accounting.errors import (
     BudgetExhausted,
     CodecError,
@@ -18,8 +17,6 @@ from accounting.errors import (
     Unsupported,
 )
 from accounting.filter import Filter, Kind
-from accounting.mechanisms import PoissonGaussian
-from accounting.plan import Query
 from accounting.privacy import Unit
 from accounting.records.allotments import Account, Allotment, Part, standing
 from accounting.records.chain import Entry
@@ -30,16 +27,14 @@ from accounting.records.events import (
     External,
     Frozen,
     LedgerEvent,
-    Opened,
     Promised,
-    Reserved,
     RolledBack,
     Settled,
     Started,
 )
 from accounting.records.ledger import LedgerState, advance, share, spent_epsilon
 from accounting.records.offline import shares, verify_ledger
-from accounting.records.outside import GaussianDpEvent, event_from_json
+from accounting.records.outside import GaussianDpEvent
 from accounting.records.replay import Replay, replay
 from accounting.records.sessions import (
     PlannedEvent,
@@ -52,42 +47,31 @@ from accounting.records.sessions import (
     session_cost,
 )
 from tests.support.ledgers import relinked
-from tests.unit.accounting.test_outside import ALL, ALLOCATED, DRAWN, GAUSSIAN, LAPLACE, MANY, PURE, SAMPLED
+from tests.support.sessions import (
+    ALLOCATED,
+    DRAWN,
+    GAUSSIAN,
+    LAPLACE,
+    PURE,
+    RELEASE,
+    SAMPLED,
+    TARGETED,
+    N,
+    many,
+    plan,
+    reserved,
+    run,
+    settled,
+)
 
 AT = "2026-01-02T03:04:05Z"
-N = 20_000
 KINDS: tuple[Kind, ...] = ("rdp", "gdp", "gdp_rdp", "pure")
-FEW: dict[str, Any] = {"type": "SelfComposedDpEvent", "event": SAMPLED, "count": 20}
-MORE: dict[str, Any] = {"type": "SelfComposedDpEvent", "event": SAMPLED, "count": 5000}
+FEW, MANY, MORE = many(SAMPLED, 20), many(SAMPLED, 100), many(SAMPLED, 5000)
+ALL: dict[str, Any] = {"type": "ComposedDpEvent", "events": [GAUSSIAN, LAPLACE, MANY, DRAWN, ALLOCATED, PURE]}
 
 
 def rule(kind: Kind) -> Filter:
     return Filter.open(kind, Privacy(3.0, 0.0 if kind == "pure" else 1e-6))
-
-
-def plan(*documents: dict[str, Any]) -> SessionPlan:
-    return SessionPlan.of([event_from_json(document) for document in documents])
-
-
-def reserved(
-    ours: Filter, planned: SessionPlan, name: str = "s1", guarantee: Privacy | None = None, dataset: str = "d1"
-) -> Reserved:
-    cost = session_cost(ours, planned)
-    return Reserved(name, dataset, "ada", plan_to_json(planned), cost, guarantee, "2026-01-03T03:04:05Z")
-
-
-def settled(ours: Filter, planned: SessionPlan, recorded: list[int], name: str = "s1", whole: bool = False) -> Settled:
-    returned = refund(ours, session_cost(ours, planned), planned, recorded, whole=whole)
-    return Settled(name, recorded, returned, whole, "closed")
-
-
-def run(ours: Filter, *events: LedgerEvent, records: int = N) -> tuple[LedgerState, list[Entry]]:
-    state, entry = advance(None, Opened("d1", records, ours), AT)
-    entries = [entry]
-    for event in events:
-        state, entry = advance(state, event, AT)
-        entries.append(entry)
-    return state, entries
 
 
 def test_a_plan_is_flat_and_reads_back_as_it_was_written() -> None:
@@ -125,9 +109,9 @@ def test_no_other_document_is_a_plan(document: Any) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_refund_leaves_the_cost_of_the_recorded_part(kind: Kind) -> None:
     ours = rule(kind)
-    planned = plan(LAPLACE, {"type": "SelfComposedDpEvent", "event": PURE, "count": 7})
+    planned = plan(LAPLACE, many(PURE, 7))
     if kind != "pure":
-        planned = plan(ALL, {"type": "SelfComposedDpEvent", "event": ALLOCATED, "count": 3})
+        planned = plan(ALL, many(ALLOCATED, 3))
     cost = session_cost(ours, planned)
     counts = [event.count for event in planned.events]
     for recorded in (counts, [*[0] * (len(counts) - 1), 2], [k // 2 for k in counts]):
@@ -240,9 +224,6 @@ def test_a_ledger_that_lost_entries_refunds_no_session() -> None:
     assert verify_ledger(entries).spent == state.spent == session_cost(ours, planned)
 
 
-TARGET = Privacy(3.0, 1e-6)
-RELEASE = calibrate([Query("answers", 50, PoissonGaussian(0.5))], TARGET)
-TARGETED = SessionPlan.of([event_from_json(RELEASE.plan.event())])
 OWN = Privacy(RELEASE.epsilon, RELEASE.delta)
 
 

@@ -13,9 +13,10 @@ from accounting.accountants import guard
 from accounting.accountants.tight import PldAccountant
 from accounting.calibration import calibrate, certify
 from accounting.divergences.gaussian import gauss_delta
+from accounting.divergences.null_batches import spread
 from accounting.errors import OutOfRange
 from accounting.mechanisms import Gaussian, SvrgStep, WithoutReplacement
-from accounting.mechanisms.without_replacement import WithoutReplacementLoss, shift_of, spread
+from accounting.mechanisms.without_replacement import WithoutReplacementLoss, shift_of
 from accounting.noise import Noise
 from accounting.noise.draws import distinct_rows
 from accounting.noise.lattice import Lattice

@@ -211,6 +211,22 @@ def test_a_sheet_of_a_workbook_is_checked_and_registered(
     assert _document(run(*sample, "--sheet", "2019", "--json"))["rows"] == 401
 
 
+def test_a_dataset_elsewhere_is_declared_and_its_rule_for_sessions_changed(run: Run, tmp_path: Path) -> None:
+    spec = tmp_path / "registry.json"
+    spec.write_text(json.dumps({"name": "registry", "rows": 5000, "budget": SPEC["budget"]}))
+    made = _document(run("dataset", "declare", "--spec", str(spec), "--json"))
+    assert (made["data"], made["rows"], made["sessions"]) == ("elsewhere", 5000, "refund")
+    assert _document(run("dataset", "amend", "registry", "--sessions", "refused", "--json"))["sessions"] == "refused"
+    assert run("dataset", "amend", "registry", "--sessions", "never")[0] == 2
+    code, shown, _ = run("datasets", "registry")
+    assert (code, "elsewhere" in shown, "refused" in shown) == (0, True, True)
+    code, _, err = run("stats", "count", "registry", "age", "--epsilon", "0.1")
+    assert (code, err.startswith("purse: data_elsewhere")) == (1, True)
+    spec.write_text(spec.read_text().replace('"rows"', '"data": "elsewhere", "rows"'))
+    assert run("check", str(spec), "--spec", str(spec))[0] == 1
+    assert _document(run("dataset", "erase", "registry", "--yes", "--json"))["data"] == "withdrawn"
+
+
 @pytest.mark.slow
 def test_an_epsilon_is_chosen_and_code_tried_before_anything_is_spent(
     run: Run, people: tuple[Path, Path, str], tmp_path: Path

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from accounting import Privacy, Unit
+from accounting.divergences.gaussian import gauss_mu
 from accounting.mechanisms import Gaussian
 from accounting.noise import Noise
 from accounting.plan import Plan, PlannedQuery
@@ -26,6 +27,7 @@ from solvers.domains import L2Ball
 from solvers.errors import NeedsDelta, Unsuitable
 from solvers.full_frame import FullFrame
 from solvers.inference import RegressionTable, coordinates, estimate
+from solvers.inference.answers import Target, last_weights
 from solvers.inference.budget import Budget
 from solvers.inference.coordinates import complement, decorrelated
 from solvers.inference.path import Path
@@ -107,6 +109,33 @@ def test_intervals_cover_what_they_state_and_parts_alone_do_not(is_linear: bool,
     false = sum(p_value < 0.05 for p_value in nulls)
     assert len(nulls) >= 0.9 * runs
     assert stats.binom.sf(false - 1, len(nulls), 0.05) > 1e-3
+
+
+@pytest.mark.parametrize("is_linear", [False, True], ids=["logistic", "linear"])
+def test_the_noise_widens_intervals_of_30000_rows_by_at_most_a_quarter(is_linear: bool) -> None:
+    n, p = 30_000, 9
+    quote = quoted(Columns((1,) * p), is_linear, n, 1.0)
+    found = table_of(quote, *drawn(n, p, is_linear, np.random.default_rng(1)))
+    assert found.effective_rows is not None
+    assert found.effective_rows > n / 1.25**2
+    assert Budget.of(quote.problem, gauss_mu(1.0, 1e-6)).width_ratio < 1.25
+
+
+def test_the_limit_of_residuals_grows_with_the_budget_from_two_standard_deviations() -> None:
+    limits = [Budget(n, 10, 1, 0.24, True).limits().score for n in (3_000, 30_000, 60_000, 130_000, 140_000, 10**6)]
+    assert limits == sorted(limits)
+    assert limits[:2] == [2.0, 2.0]
+    assert limits[3] == pytest.approx(4, rel=0.03)
+    assert limits[4] == pytest.approx(4, rel=0.03)
+    assert limits[5] > 4
+
+
+@pytest.mark.parametrize("is_linear", [False, True], ids=["logistic", "linear"])
+def test_limits_are_tighter_where_many_slots_of_persons_are_empty(is_linear: bool) -> None:
+    """Empty slots carry no information, but each person's term is as long, so milder weights would only add noise."""
+    budget, target = Budget(30_000, 5, 4, 0.87, is_linear), Target(0.0, 0.1, 0.1)
+    half, full = (last_weights(budget, target, share).gradient_bound for share in (0.5, 1.0))
+    assert half < 0.9 * full
 
 
 @pytest.mark.parametrize("is_linear", [False, True], ids=["logistic", "linear"])

@@ -1,0 +1,99 @@
+"""Receipts of sessions: the plan that was reserved, the uses that a program recorded, and what stays charged.
+
+`build` makes one, and `accounting.records.receipt` signs and verifies it like the receipt of a release. It states no
+answer and no model, because the service saw none.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from accounting.errors import OutOfRange, ReceiptInvalid
+from accounting.privacy import Unit
+from accounting.records.chain import Entry
+from accounting.records.filters import cost_from_json
+from accounting.records.sessions import Certificate, SessionPlan, plan_epsilon, plan_to_json
+from accounting.records.statement import ASSERTED, Receipt, check
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionEnd:
+    """The facts of a session that its receipt states.
+
+    Parameters
+    ----------
+    id, dataset, session : identifiers
+    records, unit : n, and the unit of these records
+    title : the analyst's, or None
+    plan : all uses that were reserved
+    certificate : epsilon of the whole plan alone at the dataset's delta, as it was stated at the reservation
+    entry : the ledger's "settled" entry
+    share : the part of the budget that stays charged; None if it would reveal other analysts' charges
+    """
+
+    id: str
+    dataset: str
+    dataset_name: str
+    records: int
+    unit: Unit
+    analyst: str
+    session: str
+    plan: SessionPlan
+    certificate: Certificate
+    entry: Entry
+    title: str | None = None
+    share: float | None = None
+
+
+def build(end: SessionEnd) -> Receipt:
+    """Return the receipt of a session that has ended.
+
+    Raises
+    ------
+    ReceiptInvalid
+        if the entry is not the end of such a session, or a value cannot be stated in a receipt.
+    """
+    entry, certificate = end.entry, end.certificate
+    if entry.kind != "settled" or entry.body.get("session") != end.session:
+        raise ReceiptInvalid("entry: it must be the entry that ended the session")
+    recorded = entry.body["recorded"]
+    try:
+        part = end.plan.recorded(recorded)
+    except OutOfRange as error:
+        raise ReceiptInvalid(str(error)) from error
+    planned = zip(plan_to_json(end.plan), recorded, strict=True)
+    charged: Literal["plan", "recorded"] = "recorded" if any(cost_from_json(entry.body["refund"])) else "plan"
+    receipt = {
+        "kind": "session",
+        "id": end.id,
+        "dataset": end.dataset,
+        "dataset_name": end.dataset_name,
+        **end.unit.counted(end.records),
+        "unit": asdict(end.unit),
+        "analyst": end.analyst,
+        "session": end.session,
+        "neighbors": end.plan.relation,
+        "state": entry.body["reason"],
+        "plan": [planned_event | {"recorded": count} for planned_event, count in planned],
+        "asserted": ASSERTED,
+        "epsilon": certificate.epsilon,
+        "delta": certificate.delta,
+        "accountant": certificate.accountant,
+        "accountant_version": certificate.accountant_version,
+        "charged": charged,
+        "charged_epsilon": charged_epsilon(certificate, part if charged == "recorded" else end.plan),
+        "sequence": entry.sequence,
+        "previous_hash": entry.previous_hash,
+        "hash": entry.hash,
+        "issued_at": entry.body["at"],
+    }
+    optional = {"title": end.title, "share": end.share}
+    return check(receipt | {name: value for name, value in optional.items() if value is not None})
+
+
+def charged_epsilon(certificate: Certificate, charged: SessionPlan) -> float:
+    """Return the epsilon of the charged part alone, if the number of its uses had been fixed in advance.
+
+    It is a gauge and not a guarantee, unless the answers did not decide when the program stopped. The guarantee is the
+    certificate of the whole plan.
+    """
+    return min(certificate.epsilon, plan_epsilon(charged, certificate.delta).epsilon)

@@ -1,0 +1,295 @@
+"""Coverage and width of the intervals of regression tables, on drawn models, finite populations and published rows.
+
+Each repetition draws records and the privacy noise. Noise is seeded here, so a repeated run prints the same lines.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting import Privacy
+from accounting.divergences.gaussian import gauss_mu
+from accounting.noise import Noise
+from accounting.privacy import REPLACE_ONE, Relation
+from benchmarks import inference_designs as designs
+from benchmarks.inference_populations import Matrix, Model, Population, Rows, Sample, Vector
+from benchmarks.inference_rivals import sufficient_statistics
+from solvers import Problem, plan
+from solvers.data_access import inputs
+from solvers.errors import Unsuitable
+from solvers.inference import RegressionTable, RegressionTableRun
+from solvers.inference.coordinates import Stds
+from solvers.inference.table import Table, Units, table
+from solvers.losses import Logistic, Squared
+from solvers.solve import Quote, run
+
+DELTA = 1e-6
+ZERO_OUT: Relation = "zero_out"
+EPSILONS = (0.5, 1.0, 4.0)
+_FEW_EPSILONS = (1.0, 4.0)
+_Z = 1.959964
+_LEAST_RUNS = 100  # in which a coefficient is given, for its own coverage to be printed
+_CORRECT_GOAL, _FINITE_GOAL, _WIDTH_GOAL = (0.935, 0.97), (0.92, 1.0), 1.25
+_WIDTH_RECORDS, _WIDTH_PARAMETERS, _WIDTH_EPSILON = 30_000, 10, 1.0
+_WIDTHS = (57, 5, 6, 14, 7, 6, 7, 9, 6, 7, 12)
+_HEAD = ("cell", "runs", "given", "coverage", "lowest", "width", "median", "sampling", "noise", "whole", "suff. stat.")
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """A population with the number of records to draw, at several epsilons.
+
+    Parameters
+    ----------
+    design : name of the population
+    make : returns the population, or None if its dataset is not available
+    records : to draw; None for as many as the dataset has
+    parameters : number of coefficients, including the intercept; None for published datasets
+    """
+
+    design: str
+    is_linear: bool
+    make: Callable[[], Population | None]
+    records: int | None = None
+    parameters: int | None = None
+    epsilons: tuple[float, ...] = EPSILONS
+    relation: Relation = REPLACE_ONE
+
+    def name(self, epsilon: float, draws: "Draws | None" = None) -> str:
+        """Return the name of a cell, which the option `--cells` selects."""
+        family = "linear" if self.is_linear else "logistic"
+        records, parameters = (self.records, self.parameters) if draws is None else (draws.records, draws.parameters)
+        numbers = "" if records is None else f" n={records} d={parameters}"
+        relation = "" if self.relation == REPLACE_ONE else f" {self.relation}"
+        return f"{family} {self.design}{numbers} epsilon={epsilon:g}{relation}"
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Repeated draws of records from a population.
+
+    Parameters
+    ----------
+    records : of one draw
+    """
+
+    population: Population
+    records: int
+    relation: Relation
+
+    @property
+    def parameters(self) -> int:
+        """Number of coefficients, including the intercept."""
+        return 1 + sum(max(width - 1, 1) for width in self.population.columns.widths)
+
+    def quote(self, epsilon: float) -> Quote | None:
+        """Return the quote of a table, or None if it is refused because it would resolve nothing."""
+        own = self.population
+        problem = Problem(
+            Squared() if own.is_linear else Logistic(),
+            n=self.records,
+            d=own.columns.d,
+            row_norm=own.columns.row_norm,
+            columns=own.columns,
+            unit=own.unit,
+            relation=self.relation,
+        )
+        try:
+            return plan(RegressionTable(), problem, Privacy(epsilon, DELTA))
+        except Unsuitable:
+            return None
+
+    def outcomes(self, quotes: dict[float, Quote], repetitions: int) -> dict[float, list["Outcome"]]:
+        """Return the outcome of each repetition by epsilon; all epsilons see the same records."""
+        found: dict[float, list[Outcome]] = {epsilon: [] for epsilon in quotes}
+        for repetition in range(repetitions if quotes else 0):
+            seed = [repetition, self.records, self.parameters]
+            sample = self.population.draw(self.records, np.random.default_rng(seed))
+            for epsilon, quote in quotes.items():
+                noise = np.random.default_rng([*seed, round(1000 * epsilon)])
+                found[epsilon].append(_outcome(self, quote, sample, noise))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """The lines of one table against the coefficients at which they aim; entries are NaN where no line is given.
+
+    Parameters
+    ----------
+    exists : whether any record of the population is in the levels of a coefficient
+    covers, by_sampling, by_noise : whether an interval covers, with the whole standard error and with one part alone
+    covers_whole : whether it covers the fit without weights; NaN for models
+    width : over that of an interval without privacy
+    rival_covers, rival_width : of noisy sufficient statistics; empty for classes
+    """
+
+    exists: NDArray[np.bool_]
+    covers: Vector
+    by_sampling: Vector
+    by_noise: Vector
+    covers_whole: Vector
+    width: Vector
+    rival_covers: Vector
+    rival_width: Vector
+
+
+def report(repetitions: int, cells: str) -> None:
+    """Print a line for each cell whose name the regular expression `cells` matches."""
+    print(_joined(_HEAD) + "  outside the goal")
+    refused = []
+    for setting in settings():
+        chosen = [epsilon for epsilon in setting.epsilons if re.search(cells, setting.name(epsilon))]
+        population = setting.make() if chosen else None
+        if population is None:
+            continue
+        draws = Draws(population, setting.records or population.records, setting.relation)
+        quotes = {epsilon: draws.quote(epsilon) for epsilon in chosen}
+        refused += [setting.name(epsilon) for epsilon, quote in quotes.items() if quote is None]
+        accepted = {epsilon: quote for epsilon, quote in quotes.items() if quote is not None}
+        for epsilon, outcomes in draws.outcomes(accepted, repetitions).items():
+            print(_line(setting.name(epsilon, draws), draws, epsilon, outcomes), flush=True)
+    if refused:
+        print("refused before the charge, because nothing would be resolved: " + "; ".join(refused))
+
+
+def settings() -> Iterator[Setting]:
+    """Return the settings of the report, the cheapest ones first."""
+    for n in (1000, 5000, 30_000, 200_000):
+        for d in (3, 10, 30):
+            for is_linear in (False, True):
+                yield Setting("correlated", is_linear, partial(designs.correlated, d, is_linear), n, d)
+                yield Setting("mixed", is_linear, partial(designs.mixed, d, is_linear), n, d)
+    for n in (5000, 30_000):
+        for is_linear in (False, True):
+            correlated = partial(designs.correlated, 10, is_linear)
+            yield Setting("correlated", is_linear, correlated, n, 10, _FEW_EPSILONS, ZERO_OUT)
+        for relation in (REPLACE_ONE, ZERO_OUT):
+            yield Setting("panel of persons", False, designs.panel, n, 5, _FEW_EPSILONS, relation)
+    yield Setting("skewed errors", True, partial(designs.skewed, 10), 30_000, 10, _FEW_EPSILONS)
+    yield Setting("rare class", False, partial(designs.rare, 10), 30_000, 10, _FEW_EPSILONS)
+    for is_linear in (False, True):
+        yield Setting("misspecified", is_linear, partial(designs.wrong, 10, is_linear), 30_000, 10, _FEW_EPSILONS)
+    for name, is_linear, make in designs.PUBLISHED:
+        yield Setting(name, is_linear, make, epsilons=_FEW_EPSILONS)
+
+
+def table_of(quote: Quote, sample: Sample, rng: np.random.Generator) -> Table:
+    """Return the table of a run in coded units."""
+    problem = quote.problem
+    assert problem.columns is not None
+    assert isinstance(quote.method, RegressionTableRun)
+    data = inputs.of_arrays(sample.with_constant, sample.y, problem, sample.present)
+    answers, *_ = run(quote.method, problem, data, quote.release, Noise(_Words(rng)))
+    stds = Stds(problem, lambda query: quote.release.plan.query(query).noise_multiplier)
+    numbers = problem.columns.widths.count(1)
+    return table(problem, quote.method, answers, stds, Units((0.0,) * numbers, (1.0,) * numbers))
+
+
+class _Words:
+    """A seeded source of uniform words for the noise."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._bits = rng.bit_generator
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """Return that many words."""
+        return np.asarray(self._bits.random_raw(count), dtype=np.uint64)
+
+
+def _outcome(draws: Draws, quote: Quote, sample: Sample, rng: np.random.Generator) -> Outcome:
+    """Return the outcome of one table."""
+    found, own = table_of(quote, sample, rng), draws.population
+    contrasts = np.array([row.contrast.weights for row in found.rows])
+    exists = ~(contrasts[:, ~own.exists] != 0).any(axis=1)
+    aims = contrasts @ own.aim(found)
+    whole = contrasts @ own.whole_fit if isinstance(own, Rows) else np.full(len(aims), np.nan)
+    half_without_privacy = _Z * np.sqrt(_variances(contrasts, own.covariance) / draws.records)
+    names = ("estimate", "lower", "upper", "sampling_error", "noise_error")
+    values = [[np.nan] * 5 if row.line is None else [getattr(row.line, name) for name in names] for row in found.rows]
+    estimates, lower, upper, sampling, noise = np.array(values).T
+    half = (upper - lower) / 2
+    rival_covers, rival_width = np.empty(0), np.empty(0)
+    if isinstance(own, Model) and own.is_linear and quote.problem.relation == REPLACE_ONE:
+        b, covariance = sufficient_statistics(sample, own.columns.widths, gauss_mu(quote.release.epsilon, DELTA), rng)
+        rival_half = _Z * np.sqrt(_variances(contrasts, covariance))
+        errors = np.abs(contrasts @ b - contrasts @ own.coefficients)
+        rival_covers, rival_width = (errors <= rival_half).astype(float), rival_half / half_without_privacy
+    return Outcome(
+        exists=exists,
+        covers=_within(estimates, aims, half),
+        by_sampling=_within(estimates, aims, _Z * sampling),
+        by_noise=_within(estimates, aims, _Z * noise),
+        covers_whole=_within(estimates, whole, half),
+        width=half / half_without_privacy,
+        rival_covers=rival_covers,
+        rival_width=rival_width,
+    )
+
+
+def _variances(contrasts: Matrix, covariance: Matrix) -> Vector:
+    return np.asarray(np.maximum(np.einsum("ij,jk,ik->i", contrasts, covariance, contrasts), 1e-300))
+
+
+def _within(estimates: Vector, aims: Vector, half: Vector) -> Vector:
+    """Return 1 where an interval covers its aim, otherwise 0, and NaN without an interval or an aim."""
+    errors = np.abs(estimates - aims)
+    return np.where(np.isfinite(errors), errors <= half, np.nan)
+
+
+def _line(name: str, draws: Draws, epsilon: float, outcomes: list[Outcome]) -> str:
+    """Return the printed line of a cell."""
+
+    def stacked(field: str) -> Matrix:
+        return np.array([getattr(outcome, field) for outcome in outcomes])
+
+    covers, width = stacked("covers"), stacked("width")
+    is_given = np.isfinite(covers)
+    values = [name, f"{len(outcomes)}", f"{100 * is_given.sum() / stacked('exists').sum():.0f} %"]
+    if not is_given.any():
+        return f"{_joined(values)}  no line is given"
+    coverage, error, ratio = float(np.nanmean(covers)), _error(covers), float(np.nanmean(width))
+    own = [np.nanmean(column) for column in covers.T if np.isfinite(column).sum() >= _LEAST_RUNS]
+    is_finite, has_rival = isinstance(draws.population, Rows), stacked("rival_covers").size > 0
+    values += [
+        f"{coverage:.3f} ± {error:.3f}",
+        f"{min(own):.3f}" if own else "-",
+        f"{ratio:.2f}",
+        f"{np.nanmedian(width):.2f}",
+        f"{np.nanmean(stacked('by_sampling')):.3f}",
+        f"{np.nanmean(stacked('by_noise')):.3f}",
+        f"{np.nanmean(stacked('covers_whole')):.3f}" if is_finite else "-",
+        f"{stacked('rival_covers').mean():.3f} {np.median(stacked('rival_width')):4.1f}" if has_rival else "-",
+    ]
+    return f"{_joined(values)}  {', '.join(_missed(draws, epsilon, coverage, error, ratio))}".rstrip()
+
+
+def _joined(values: Sequence[str]) -> str:
+    """Return the cells of a printed row; the first one is to the left."""
+    first, *others = values
+    return first.ljust(_WIDTHS[0]) + "".join(
+        value.rjust(width) for value, width in zip(others, _WIDTHS[1:], strict=False)
+    )
+
+
+def _error(covers: Matrix) -> float:
+    """Return the Monte Carlo standard error of a coverage; lines of one run depend on each other."""
+    is_given = np.isfinite(covers)
+    totals, counts = np.where(is_given, covers, 0.0).sum(axis=1), is_given.sum(axis=1)
+    return float(np.sqrt(((totals - totals.sum() / counts.sum() * counts) ** 2).sum()) / counts.sum())
+
+
+def _missed(draws: Draws, epsilon: float, coverage: float, error: float, ratio: float) -> Iterator[str]:
+    """Return the goals that a cell misses, with a question mark within two Monte Carlo errors."""
+    low, high = _CORRECT_GOAL if draws.population.is_correct else _FINITE_GOAL
+    if coverage < low:
+        yield "covers less" + ("?" if coverage > low - 2 * error else "")
+    if coverage > high:
+        yield "covers more" + ("?" if coverage < high + 2 * error else "")
+    has_goal = draws.records >= _WIDTH_RECORDS and draws.parameters <= _WIDTH_PARAMETERS and epsilon >= _WIDTH_EPSILON
+    if has_goal and ratio > _WIDTH_GOAL:
+        yield "wide"

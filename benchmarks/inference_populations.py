@@ -1,0 +1,231 @@
+"""Populations for the benchmark of regression tables: models with known coefficients, and finite sets of rows.
+
+Every population states at which coefficients the intervals of a table aim, and how wide intervals without privacy are.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting import Unit
+from solvers.columns import Columns
+from solvers.inference.table import Table
+from solvers.weighting import AnyWeights, LinearWeights
+
+Matrix = NDArray[np.float64]
+Vector = NDArray[np.float64]
+
+_REFERENCE_ROWS = 100_000  # drawn for the covariance without privacy
+_NEWTON_STEPS = 25
+_LEAST_STEP = 1e-6  # relative; Newton's method doubles the digits in each step
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows without the constant, targets, and whether each slot of a person holds a row (None if records are rows)."""
+
+    X: Matrix
+    y: Vector
+    present: NDArray[np.bool_] | None = None
+
+    @property
+    def with_constant(self) -> Matrix:
+        """Rows with the constant as the last column; empty slots are 0."""
+        rows = np.column_stack((self.X, np.ones(len(self.X))))
+        return rows if self.present is None else rows * self.present[:, None]
+
+
+@dataclass(frozen=True, eq=False)
+class Population(ABC):
+    """A population to draw records from.
+
+    Parameters
+    ----------
+    name : for the command's output
+    columns : layout of a row
+    is_linear : whether the target is a number
+    """
+
+    name: str
+    columns: Columns
+    is_linear: bool
+
+    unit = Unit()
+    is_correct = True
+    """Whether the model is right, so that the coefficients do not depend on the weights of rows."""
+
+    @abstractmethod
+    def draw(self, records: int, rng: np.random.Generator) -> Sample:
+        """Return independent records."""
+
+    @abstractmethod
+    def aim(self, found: Table) -> Vector:
+        """Return the coefficients of the coded columns and the intercept at which the table's intervals aim, (d,)."""
+
+    @property
+    @abstractmethod
+    def covariance(self) -> Matrix:
+        """Covariance of the fit without privacy, times the number of records, (d, d)."""
+
+    @property
+    def records(self) -> int:
+        """Number of records of a finite population."""
+        raise NotImplementedError
+
+    @property
+    def exists(self) -> NDArray[np.bool_]:
+        """Whether a coded column is a number, or a level with a record, (d,)."""
+        return np.ones(self.columns.d, dtype=np.bool_)
+
+
+@dataclass(frozen=True, eq=False)
+class Model(Population):
+    """A population whose model is right.
+
+    Parameters
+    ----------
+    rows : returns rows without the constant
+    coefficients : of the coded columns and the intercept, (d,)
+    errors : returns errors of a number target, with mean 0
+    """
+
+    rows: Callable[[int, np.random.Generator], Matrix]
+    coefficients: Vector
+    errors: Callable[[int, np.random.Generator], Vector] | None = None
+
+    def draw(self, records: int, rng: np.random.Generator) -> Sample:
+        """Return independent records."""
+        X = self.rows(records, rng)
+        margins = X @ self.coefficients[:-1] + self.coefficients[-1]
+        if self.errors is None:
+            return Sample(X, np.where(rng.random(records) < 1 / (1 + np.exp(-margins)), 1.0, -1.0))
+        return Sample(X, np.clip(margins + self.errors(records, rng), -1, 1))
+
+    def aim(self, found: Table) -> Vector:
+        """Return the coefficients, with the intercept at the center of the errors if residuals are cut."""
+        weights, aim = found.estimate.weights, self.coefficients.copy()
+        if isinstance(weights, LinearWeights):
+            aim[-1] += center(self._some_errors, weights.residual_limit)
+        return aim
+
+    @cached_property
+    def _some_errors(self) -> Vector:
+        assert self.errors is not None
+        return np.sort(self.errors(2_000_000, np.random.default_rng(4)))[1000::2000]
+
+    @cached_property
+    def covariance(self) -> Matrix:
+        """Covariance of the fit without privacy, times the number of records."""
+        sample = self.draw(_REFERENCE_ROWS, np.random.default_rng(98))
+        return sandwich(sample, self.coefficients, self.is_linear, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows(Population):
+    """Finite rows, drawn with replacement. A table aims at the fit to all rows with the weights of the table.
+
+    Parameters
+    ----------
+    everything : the rows; slots of a person follow each other
+    unit : whose records are drawn
+    """
+
+    everything: Sample
+    unit: Unit = field(default_factory=Unit)
+    is_correct = False
+
+    @property
+    def records(self) -> int:
+        """Number of records."""
+        return len(self.everything.y) // self.unit.slots
+
+    def draw(self, records: int, rng: np.random.Generator) -> Sample:
+        """Return independent records."""
+        chosen, k = rng.integers(0, self.records, records), self.unit.slots
+        slots = (chosen[:, None] * k + np.arange(k)).ravel()
+        own = self.everything
+        return Sample(own.X[slots], own.y[slots], None if own.present is None else own.present[slots])
+
+    def aim(self, found: Table) -> Vector:
+        """Return the fit to all rows with the weights that the table used."""
+        frame, weights, start = found.estimate.coordinates.frame, found.estimate.weights, found.answers.point
+        is_left_out = np.append(~frame.has_weight, False)
+        rows = self.everything.with_constant
+        u = rows @ frame.raw
+        u[(rows[:, is_left_out] > 0).any(axis=1)] = 0.0
+        omega = weights.weights(u @ start, np.linalg.norm(u, axis=1))
+        return np.asarray(frame.raw @ solved(u, self.everything.y, omega, weights, found.estimate.theta))
+
+    @cached_property
+    def exists(self) -> NDArray[np.bool_]:
+        """Whether a coded column is a number, or a level with a record, (d,)."""
+        return np.asarray((self.everything.with_constant != 0).any(axis=0))
+
+    @cached_property
+    def whole_fit(self) -> Vector:
+        """Fit without weights, (d,)."""
+        rows = self.everything.with_constant
+        return solved(rows, self.everything.y, np.ones(len(rows)), _Whole(self.is_linear), np.zeros(rows.shape[1]))
+
+    @cached_property
+    def covariance(self) -> Matrix:
+        """Covariance of the fit without privacy, times the number of records."""
+        return sandwich(self.everything, self.whole_fit, self.is_linear, self.unit.slots)
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """Residuals and slopes of a model without weights and limits."""
+
+    is_linear: bool
+
+    def residuals(self, margins: Vector, targets: Vector) -> Vector:
+        return np.asarray((margins if self.is_linear else _probabilities(margins)) - self._means(targets))
+
+    def slopes(self, margins: Vector, targets: Vector) -> Vector:  # noqa: ARG002
+        s = _probabilities(margins)
+        return np.ones_like(margins) if self.is_linear else np.asarray(s * (1 - s))
+
+    def _means(self, targets: Vector) -> Vector:
+        return targets if self.is_linear else (targets > 0).astype(float)
+
+
+def solved(u: Matrix, y: Vector, omega: Vector, weights: AnyWeights | _Whole, start: Vector) -> Vector:
+    """Return the root of the weighted mean score by Newton's method, of least norm if rows are collinear."""
+    theta = start.copy()
+    for _ in range(_NEWTON_STEPS):
+        margins = u @ theta
+        curvature = (u * (omega * weights.slopes(margins, y))[:, None]).T @ u
+        score = (omega * weights.residuals(margins, y)) @ u
+        step = np.linalg.lstsq(curvature, score, rcond=1e-10)[0]
+        theta = theta - step
+        if np.abs(step).max() < _LEAST_STEP * (1 + np.abs(theta).max()):
+            break
+    return np.asarray(theta)
+
+
+def sandwich(sample: Sample, coefficients: Vector, is_linear: bool, slots: int) -> Matrix:
+    """Return the covariance of a fit without privacy, times the number of records, robust to clusters of `slots`."""
+    rows, whole = sample.with_constant, _Whole(is_linear)
+    margins, records = rows @ coefficients, len(rows) // slots
+    curvature = (rows * whole.slopes(margins, sample.y)[:, None]).T @ rows / records
+    scores = (rows * whole.residuals(margins, sample.y)[:, None]).reshape(records, slots, -1).sum(axis=1)
+    bread = np.linalg.pinv(curvature, rcond=1e-10, hermitian=True)
+    return np.asarray(bread @ (scores.T @ scores / records) @ bread)
+
+
+def center(errors: Vector, limit: float) -> float:
+    """Return Huber's center of errors: the number from which their cut distances have the mean 0."""
+    low, high = float(errors.min()), float(errors.max())
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if np.clip(errors - middle, -limit, limit).mean() > 0 else (low, middle)
+    return (low + high) / 2
+
+
+def _probabilities(margins: Vector) -> Vector:
+    return np.asarray(1 / (1 + np.exp(-np.clip(margins, -500, 500))))

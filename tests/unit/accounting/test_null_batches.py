@@ -1,0 +1,224 @@
+"""Batches without replacement of which one record becomes null: the pair by other means, and what it must bound."""
+
+import math
+from functools import partial
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import integrate
+
+from accounting import Privacy
+from accounting.accountants import guard
+from accounting.calibration import calibrate, certify
+from accounting.charges import exact_mixed
+from accounting.divergences import null_batches
+from accounting.divergences.gaussian import gauss_delta
+from accounting.divergences.null_batches import NullBatchLoss, null_spread
+from accounting.filter import Filter
+from accounting.mechanisms import Gaussian, PoissonGaussian, SvrgStep, WithoutReplacement
+from accounting.mechanisms.mechanism import Curves
+from accounting.mechanisms.without_replacement import WithoutReplacementLoss
+from accounting.plan import Plan, PlannedQuery, Query
+from accounting.records.receipt import recompute
+from tests.support.receipts import make
+
+RATES = [(0.01, 0.5), (0.3, 0.1), (1e-5, 1.2), (0.999, 0.3), (0.5, 2.0)]
+
+
+def normal(x: np.ndarray, mean: float) -> np.ndarray:
+    return np.asarray(np.exp(-((x - mean) ** 2) / 2) / math.sqrt(2 * math.pi))
+
+
+def divergence(q: float, u: float, v: float, gamma: float) -> float:
+    """H_gamma of (1-q) N(0,1) + q N(u,1) and (1-q) N(0,1) + q N(v,1), on a grid."""
+    x, step = np.linspace(-12.0, 15.0, 27_001, retstep=True)
+    over = (1 - q) * normal(x, 0) + q * normal(x, u) - gamma * ((1 - q) * normal(x, 0) + q * normal(x, v))
+    return float(np.maximum(over, 0.0).sum() * step)
+
+
+def profile(q: float, c: float, gamma: float, mirrored: bool) -> float:
+    """The statement's bound for gamma >= 1; mirrored, null is in the first dataset."""
+    if mirrored:
+        return q * gauss_delta(c, math.log1p((gamma - 1) / q))
+    low = 1.5 * c
+    while (1 - q) * (gamma - 1) + q * (gamma * math.exp(c * low - c * c / 2) - math.exp(2 * c * low - 2 * c * c)) > 0:
+        low += 1e-4
+
+    def over(x: float) -> float:
+        ones = np.array([x])
+        both = [(1 - q) * normal(ones, 0) + q * normal(ones, mean) for mean in (2 * c, c)]
+        return float((both[0] - gamma * both[1])[0])
+
+    return float(integrate.quad(over, low, low + 12 + 2 * c, limit=200, points=[2 * c])[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("q", "c", "order"), [(0.2, 0.7, 1.1), (0.2, 0.7, 7.0), (1e-5, 2.0, 3.0), (0.99, 0.2, 2.0)])
+def test_the_curve_by_high_precision_integration(q: float, c: float, order: float) -> None:
+    """Neither order of the neighbors is above the curve, and one of them is next to it."""
+
+    def exact(mirrored: bool) -> mpmath.mpf:
+        def excess(y: mpmath.mpf) -> mpmath.mpf:
+            near, far, third = (mpmath.npdf(y + shift * c) for shift in (-0.5, 0.5, 1.5))
+            first = q * near + (1 - q) * third, q * far + (1 - q) * third
+            second = q * near + (1 - q) * far, far
+            (a, b), (e, f) = (second, first) if mirrored else (first, second)
+            return a**order * b ** (1 - order) - a + f**order * e ** (1 - order) - f
+
+        return mpmath.log1p(mpmath.quad(excess, range(int(2 * order * c + 4 * c + 12)))) / (order - 1)
+
+    with mpmath.workdps(25):
+        wanted = max(exact(False), exact(True))
+    found = null_batches.renyi(q, c, [order])[0]
+    assert wanted < found < wanted * (1 + 2e-6)
+
+
+@pytest.mark.parametrize(("q", "c"), RATES)
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_the_profile_of_one_answer_is_the_theorems(q: float, c: float, mirrored: bool) -> None:
+    """At epsilons of both signs, and the masses only grow it."""
+    loss = NullBatchLoss(q, c, mirrored)
+    pmf = guard.pessimistic_pmf(*loss.masses(min(0.01, loss.deviation / 20)))
+    for epsilon in (0.0, 0.3 * min(loss.deviation, 2.0), 2 * min(loss.deviation, 2.0)):
+        gamma = math.exp(epsilon)
+        exact, other = (profile(q, c, gamma, order) for order in (mirrored, not mirrored))
+        found = float(pmf.get_delta_for_epsilon(epsilon))
+        assert exact * (1 - 1e-8) - 1e-13 <= found <= exact * 1.02 + 1e-16
+        back = 1 - 1 / gamma + other / gamma
+        assert back - 1e-12 <= float(pmf.get_delta_for_epsilon(-epsilon)) <= back + 0.01 * exact + 1e-12
+
+
+def test_no_dataset_is_above_the_profile_and_two_attain_it() -> None:
+    """u is what the record moves the batch by beside the one that it replaces, u' what null does: |u - u'| <= c."""
+    random = np.random.default_rng(5)
+    for q, c in ((0.05, 0.8), (0.6, 0.4), (0.9, 1.5)):
+        for gamma in (1.0, 1.1, 1.6, 4.0):
+            forward, backward = (profile(q, c, gamma, mirrored) for mirrored in (False, True))
+            assert divergence(q, 2 * c, c, gamma) == pytest.approx(forward, abs=2e-7)
+            assert divergence(q, c, 0.0, gamma) == pytest.approx(backward, abs=2e-7)
+            for other, own in random.uniform(-c, c, (40, 2)):
+                u, v = own - other, -other
+                assert divergence(q, u, v, gamma) <= forward + 2e-7
+                assert divergence(q, v, u, gamma) <= backward + 2e-7
+
+
+def product_divergence(first: np.ndarray, second: np.ndarray, gamma: float, step: float) -> float:
+    """H_gamma of two independent answers, whose densities on a grid are rows of (P, Q)."""
+    p, q = (np.multiply.outer(first[k], second[k]) for k in (0, 1))
+    return float(np.maximum(p - gamma * q, 0.0).sum() * step * step)
+
+
+def test_answers_on_datasets_that_take_turns_stay_below_the_composition() -> None:
+    """One answer is worst in one order of the neighbors, the next in the other: both are covered."""
+    q, c = 0.3, 1.0
+    x, step = np.linspace(-9.0, 11.0, 1501, retstep=True)
+    base, one, two = (normal(x, mean) for mean in (0.0, c, 2 * c))
+    with_record = np.array([(1 - q) * base + q * two, (1 - q) * base + q * one])  # worst from the record to null
+    with_null = np.array([base, (1 - q) * base + q * one])  # the worst from null to the record, in this order
+    losses = NullBatchLoss(q, c), NullBatchLoss(q, c, mirrored=True)
+    pmfs = [guard.pessimistic_pmf(*loss.masses(2e-3)).self_compose(2) for loss in losses]
+    for epsilon in (0.3, 0.8):
+        gamma = math.exp(epsilon)
+        found = [float(pmf.get_delta_for_epsilon(epsilon)) for pmf in pmfs]
+        pairs = [(with_record, with_record), (with_record, with_null), (with_null, with_null)]
+        forward = [product_divergence(*pair, gamma, step) for pair in pairs]
+        backward = [product_divergence(pair[0][::-1], pair[1][::-1], gamma, step) for pair in pairs]
+        assert max(forward) <= found[0] * (1 + 1e-6)
+        assert max(backward) <= found[1] * (1 + 1e-6)
+        assert backward[2] > backward[0]  # so one order's pair does not serve the other
+
+
+def test_the_curve_and_the_masses_at_the_ends_of_their_ranges() -> None:
+    orders = [1.01, 1.5, 2.0, 20.0, 64.0, 300.0, 1e4, 1e5]
+    for batch, rows in ((1, 10**10), (1, 2), (7, 1000), (199_999, 200_000)):
+        mechanism = WithoutReplacement(batch, rows)
+        for z in (1e-3, 0.1, 0.3, 1.0, 30.0, 1e6, 1e12):
+            near, far = (mechanism.curves(z, relation) for relation in ("zero_out", "replace_one"))
+            curve = near.rdp(orders)
+            assert (curve > 0).all()
+            assert (np.diff(curve) >= -1e-5 * curve[1:]).all()
+            assert (curve <= Gaussian().curves(z, "zero_out").rdp(orders) * (1 + 1e-12)).all()
+            assert (curve <= far.rdp(orders) * (1 + 1e-9)).all()
+            for loss in (*near.losses, *near.mirrored) if z >= 0.1 else ():
+                masses = loss.masses(max(min(0.01, loss.deviation / 12), loss.widest / 2**18))
+                assert masses.masses.min() >= 0
+                assert 0 <= masses.infinity < 3e-18
+                assert float(masses.masses.sum()) + masses.infinity == pytest.approx(1.0, abs=1e-12)
+                assert loss.widest / loss.deviation <= far.losses[0].widest / far.losses[0].deviation * (1 + 1e-3)
+
+
+def test_the_spread_is_the_second_moment_of_many_answers() -> None:
+    for c in (1e-6, 0.3, 1.0, 3.0):
+        y, step = np.linspace(0.0, 8 * c + 14, 400_001, retstep=True)
+        logs = [(y + shift) ** 2 / 2 - (y - c / 2) ** 2 - math.log(2 * math.pi) / 2 for shift in (1.5 * c, 0.5 * c)]
+        wanted = float((np.expm1(-c * y) ** 2 * (np.exp(logs[0]) + np.exp(logs[1]))).sum() * step)
+        assert null_spread(c) == pytest.approx(wanted, rel=1e-4)
+    mechanism = WithoutReplacement(1000, 200_000)
+    z = mechanism.multiplier(0.25 / 10_000, "zero_out")
+    limit = Plan((PlannedQuery("one", 1, Gaussian(), 2.0),), "zero_out")  # mu = 1/2
+    many = Plan((PlannedQuery("k", 10_000, mechanism, z),), "zero_out")
+    assert certify(many, 1e-4)[0] == pytest.approx(certify(limit, 1e-4)[0], rel=0.05)
+
+
+def test_the_moments_of_the_loss_are_bounded() -> None:
+    for q, c in (*RATES, (0.5, 5.0)):
+        for mirrored in (False, True):
+            loss = NullBatchLoss(q, c, mirrored)
+            interval, lowest, masses, _ = loss.masses(min(5e-3, loss.deviation / 40))
+            losses = (lowest + np.arange(len(masses))) * interval
+            most = loss.moments(3)
+            assert 3 * float(masses @ losses) <= most[0] * 1.01
+            assert 3 * float(masses @ losses**2) <= most[1] * 1.01
+
+
+@pytest.mark.parametrize("mechanism", [WithoutReplacement(50, 1000), SvrgStep(50, 1000)], ids=repr)
+def test_a_null_record_costs_less_than_a_replacement(mechanism: WithoutReplacement | SvrgStep) -> None:
+    """The noise was 1.45 to 2.11 times this, when a null record was charged as another one."""
+    privacy, query = Privacy(1.0, 1e-6), Query("q", 200, mechanism)
+    near, far = (calibrate((query,), privacy, relation) for relation in ("zero_out", "replace_one"))
+    ratio = far.plan.queries[0].noise_multiplier / near.plan.queries[0].noise_multiplier
+    assert 1.2 < ratio < 2.0
+    assert near.accountant == "pld"
+
+
+def as_before(mechanism: WithoutReplacement, z: float, relation: str = "replace_one") -> Curves:
+    """The cost that was stated under either relation before null records had a pair of their own."""
+    mu = (1.0 if relation == "zero_out" else 2.0) / z
+    far, loss = WithoutReplacementLoss(mechanism.rate, 2 / z), None
+    return Curves(partial(_least, mechanism, z, mu), gdp_bound=mu, losses=(far,), rough=loss)
+
+
+def _least(mechanism: WithoutReplacement, z: float, mu: float, orders: list[float]) -> np.ndarray:
+    return np.minimum(CURVES(mechanism, z).rdp(orders), np.asarray(orders) * mu * mu / 2)
+
+
+CURVES = WithoutReplacement.curves
+RULE = Filter.open("gdp_rdp", Privacy(3.0, 1e-6))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("batch", "count"), [(1, 300), (100, 200), (9000, 20), (9999, 5)], ids=["one", "few", "most", "nearly all"]
+)
+def test_receipts_and_charges_of_before_still_hold(batch: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    queries = (
+        Query("q", count, WithoutReplacement(batch, 10_000)),
+        Query("p", 30, PoissonGaussian(0.01)),
+        Query("g", 2, Gaussian()),
+    )
+    for chosen in (queries[:1], queries):
+        monkeypatch.setattr(WithoutReplacement, "curves", as_before)
+        release = calibrate(chosen, Privacy(0.7, 1e-6), "zero_out")
+        receipt, cost = make(release_plan=release, transcript=release.plan), RULE.cost(release.plan)
+        monkeypatch.undo()
+        assert recompute(receipt).is_within(release.epsilon)
+        assert RULE.pays(cost, release.plan)
+
+
+def test_a_charge_without_slack_pays_where_an_approximation_is_cheaper() -> None:
+    plan = Plan((PlannedQuery("q", 50, WithoutReplacement(100, 1000), 4.0),), "zero_out")
+    assert RULE.cost(plan)[-1] > 0
+    paid = exact_mixed(plan, RULE.orders)
+    assert RULE.pays(paid, plan)
+    assert not RULE.pays((*(c * 9 // 10 for c in paid[:-1]), 0), plan)
