@@ -103,7 +103,7 @@ def _network(client: Client, dataset: str, training: "Arrays", testing: "Arrays"
     ended = engine.session.session
     steps = f"{ended.plan[0].recorded} of {ended.plan[0].count} steps"
     print(f"Opacus: a network with test accuracy {accuracy:.1%} after {steps}")
-    print(f"  charged epsilon {ended.charged.epsilon:.3f} of the reserved {ended.reserved.epsilon:.3f}")
+    print(f"  {ended.reserved.share or 0:.1%} of the budget was reserved, {ended.charged.share or 0:.1%} is charged")
     return accuracy
 
 
