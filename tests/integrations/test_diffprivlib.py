@@ -76,6 +76,20 @@ def test_each_answer_is_recorded_once_with_its_stated_epsilon(answer: Any) -> No
     assert budget.spent_budget == [(0.5, 0)]
 
 
+def test_an_answer_beyond_the_plan_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    budget, session = accountant(0.5)
+    drawn: list[int] = []
+    mechanism = library.tools.utils.LaplaceTruncated
+    randomise = mechanism.randomise
+    monkeypatch.setattr(
+        mechanism, "randomise", lambda self, value: (drawn.append(session.total), randomise(self, value))[1]
+    )
+    ANSWERS["mean"](budget)
+    with pytest.raises(Recorded.Exhausted):
+        ANSWERS["mean"](budget)
+    assert drawn == [1]
+
+
 def test_the_parts_of_an_array_are_recorded_each() -> None:
     budget, session = accountant(*[0.5 / 3] * 3)
     library.tools.mean(ROWS, bounds=BOUNDS, epsilon=0.5, axis=0, accountant=budget)
