@@ -81,9 +81,12 @@ def test_an_answer_beyond_the_plan_is_not_computed(monkeypatch: pytest.MonkeyPat
     drawn: list[int] = []
     mechanism = library.tools.utils.LaplaceTruncated
     randomise = mechanism.randomise
-    monkeypatch.setattr(
-        mechanism, "randomise", lambda self, value: (drawn.append(session.total), randomise(self, value))[1]
-    )
+
+    def drawing(self: Any, value: float) -> Any:
+        drawn.append(session.total)
+        return randomise(self, value)
+
+    monkeypatch.setattr(mechanism, "randomise", drawing)
     ANSWERS["mean"](budget)
     with pytest.raises(Recorded.Exhausted):
         ANSWERS["mean"](budget)
@@ -130,25 +133,16 @@ def test_the_intercept_of_linear_regression_spends_more_than_its_epsilon(monkeyp
     spent: list[float] = []
     module = library.models.linear_regression
 
-    def laplace(*arguments: Any, **options: Any) -> Any:
-        spent.append(options["epsilon"])
-        return original(*arguments, **options)
+    def spending(function: Any) -> Any:
+        def call(*arguments: Any, epsilon: float, **options: Any) -> Any:
+            spent.append(epsilon)
+            return function(*arguments, epsilon=epsilon, **options)
 
-    original_mean = module.mean
+        return call
 
-    def mean(array: Any, *, epsilon: float, **options: Any) -> Any:
-        spent.append(epsilon)
-        return original_mean(array, epsilon=epsilon, **options)
-
-    original = module.Laplace
-    monkeypatch.setattr(module, "mean", mean)
+    for name in ("mean", "_construct_regression_obj"):
+        monkeypatch.setattr(module, name, spending(getattr(module, name)))
     model = library.models.LinearRegression(epsilon=1.0, bounds_X=BOUNDS, bounds_y=BOUNDS)
-    objective = module._construct_regression_obj
-    monkeypatch.setattr(
-        module,
-        "_construct_regression_obj",
-        lambda *args, epsilon, **options: (spent.append(epsilon), objective(*args, epsilon=epsilon, **options))[1],
-    )
     model.fit(ROWS, ROWS[:, 0])
     assert sum(spent) == pytest.approx(1.25)
 

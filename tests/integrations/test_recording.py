@@ -56,7 +56,7 @@ def test_an_answer_is_covered_that_costs_at_most_what_is_planned(
     assert covers(planned, event)
     assert not covers(event, planned)
     for relation in ("zero_out", "replace_one"):
-        costs = [Outside(event_from_json(each), relation) for each in (planned, event)]  # type: ignore[arg-type]
+        costs = [Outside(event_from_json(each), relation) for each in (planned, event)]
         allowed, actual = (each.rdp(ORDERS) for each in costs)
         assert (actual <= allowed).all()
 
