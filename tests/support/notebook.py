@@ -22,6 +22,7 @@ FILE = DOCS / "notebook.ipynb"
 GUIDE = DOCS / "how-to/integrations.md"
 LIBRARIES = DOCS / "how-to/libraries.ipynb"
 LIBRARIES_COMMAND = "run: .venv-integrations/bin/python -m tests.support.notebook libraries"
+_TEXT = {"cell_type": "markdown"}
 _CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -50,10 +51,8 @@ def of_guide(text: str) -> list[dict[str, Any]]:
             "metadata": {},
             "source": part.strip().splitlines(keepends=True),
         }
-        kind = (
-            {"cell_type": "code", "execution_count": None, "outputs": []} if number % 2 else {"cell_type": "markdown"}
-        )
-        cells.append(kind | cell)
+        cell |= {"cell_type": "code", "execution_count": None, "outputs": []} if number % 2 else _TEXT
+        cells.append(cell)
     return [cell for cell in cells if cell["source"]]
 
 
