@@ -42,6 +42,7 @@ from app.persistence.files import StartRefused
 from app.quotes import calibrations, forecasts
 from app.quotes import routes as quotes
 from app.services import Substitutes, running
+from app.sessions import routes as sessions
 from app.settings import Settings, forget_secrets
 from app.stewardship import routes as stewardship
 from app.webhooks import routes as webhooks
@@ -50,6 +51,7 @@ from app.worker.engine import Engine
 ROUTERS = (  # a request is matched against them in this order, so the most used come first
     datasets.router,
     jobs.router,
+    sessions.router,
     quotes.router,
     tokens.router,
     sharing.router,

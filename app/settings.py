@@ -118,6 +118,8 @@ class Settings(BaseSettings):
     """Maximum number of one analyst's running jobs, over all servers. No limit if unset."""
     max_running_per_dataset: int | None = Field(default=None, ge=1)
     """Maximum number of a dataset's running jobs, over all servers. No limit if unset."""
+    max_open_sessions_per_analyst: int = Field(default=100, ge=1)
+    """Maximum number of one analyst's open [sessions](http.md#programs-elsewhere), over all servers."""
     max_webhooks: int = Field(default=5, ge=0, le=100)
     """Maximum number of [webhooks](webhooks.md) of one analyst. 0 disables them."""
     webhook_hosts: tuple[str, ...] = ()

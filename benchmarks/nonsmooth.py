@@ -16,7 +16,7 @@ from benchmarks.datasets import Split, adult, california, covertype
 from benchmarks.dual import Optimum, minimize, objective
 from solvers import Problem, plan, solve
 from solvers.losses import Absolute, Hinge, Huber, HuberHinge, Loss
-from solvers.methods import Localization, Method, NoisyMirrorDescent, NoisySgd, ObjectivePerturbation
+from solvers.methods import AdaptiveGd, Localization, Method, NoisyMirrorDescent, NoisySgd, ObjectivePerturbation
 from solvers.preparation import Private
 from solvers.regularizers import L2
 
@@ -63,7 +63,7 @@ CASES = (
     Case(lambda: covertype(_ROWS, settled=True), Hinge(), HuberHinge()),
     Case(california, Absolute(), Huber()),
 )
-METHODS: tuple[Method, ...] = (NoisyMirrorDescent(), NoisySgd(), Localization(), ObjectivePerturbation())
+METHODS: tuple[Method, ...] = (AdaptiveGd(), NoisyMirrorDescent(), NoisySgd(), Localization(), ObjectivePerturbation())
 
 
 def report(seeds: int, plots: Path) -> None:

@@ -11,7 +11,7 @@ For data on your own machine, there are estimators of scikit-learn such as `purs
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from purse.client import AsyncClient, AsyncJobHandle, Client, JobHandle
+    from purse.client import AsyncClient, AsyncJobHandle, AsyncSessionHandle, Client, JobHandle, SessionHandle
     from purse.errors import ClientError, JobNotReleased, ProblemError, Unreachable
     from purse.estimators import BudgetAccountant as BudgetAccountant
     from purse.estimators import LearnedFromData as LearnedFromData
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AsyncClient",
     "AsyncJobHandle",
+    "AsyncSessionHandle",
     "Client",
     "ClientError",
     "JobHandle",
@@ -39,6 +40,7 @@ __all__ = [
     "NotVerified",
     "ProblemError",
     "Receipt",
+    "SessionHandle",
     "Unreachable",
     "formula",
     "load",
@@ -61,7 +63,7 @@ def __getattr__(name: str) -> object:
     """Return a public name; its module is loaded at the first use, because the service needs only the wire."""
     home: object
     match name:
-        case "AsyncClient" | "AsyncJobHandle" | "Client" | "JobHandle":
+        case "AsyncClient" | "AsyncJobHandle" | "AsyncSessionHandle" | "Client" | "JobHandle" | "SessionHandle":
             from purse import client as home
         case "ClientError" | "JobNotReleased" | "ProblemError" | "Unreachable":
             from purse import errors as home

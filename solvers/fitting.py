@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from accounting.numbers import within
 from accounting.privacy import Privacy
 from solvers.errors import Unsuitable
+from solvers.losses import Squared
 from solvers.methods import AdaptiveGd, Method, Run
 from solvers.methods.defaults.descent import budget_mu
 from solvers.preparation import AskedPreparation, ByMethod, ByProfile, Declared, Preparation, Private
@@ -123,12 +124,12 @@ def _default_slope_limit(method: Method, problem: Problem, privacy: Privacy) -> 
 
 
 def _with_slope_limit(method: Method, problem: Problem, limit: float | None) -> Method:
-    """Return the method with its own slope limit set; adaptive_gd limits slopes in a way that keeps the log-odds."""
+    """Return the method with its own slope limit set; adaptive_gd weights slopes, which keeps the right model."""
     if limit is None or not isinstance(method, AdaptiveGd):
         return method
-    if problem.loss.takes == "number" or method.slope_limit not in (None, limit):
+    if isinstance(problem.loss, Squared) or method.slope_limit not in (None, limit):
         raise Unsuitable(
-            "slope_limit does not fit adaptive_gd, which limits slopes itself: for classes, set the slope_limit of the "
-            "method and no other; for numbers, leave it out"
+            "slope_limit does not fit adaptive_gd, which limits slopes itself: set the slope_limit of the method and "
+            "no other; for squared, leave it out"
         )
     return replace(method, slope_limit=limit)

@@ -92,8 +92,11 @@ class Standardised(Protocol):
     def residual(self, query: str, w: Vector, frame: Frame, limit: float) -> float:
         """Return the noisy mean of min(|residual|, limit)."""
 
-    def gradient(self, query: str, w: Vector, frame: Frame, limit: float) -> Vector:
-        """Return the noisy mean gradient in the frame; each record's gradient has at most the norm `limit`."""
+    def gradient(self, query: str, w: Vector, frame: Frame, limit: float, smoothing: float = 0.0) -> Vector:
+        """Return the noisy mean gradient in the frame; each record's gradient has at most the norm `limit`.
+
+        A loss with a kink is replaced by its form with at least this smoothing, unless that is 0.
+        """
 
 
 class Counting(Protocol):

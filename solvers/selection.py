@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from accounting.privacy import Privacy
 from solvers.domains import Free
 from solvers.fitting import WISHLESS, Fitted, Wish, fit
-from solvers.losses import Logistic, Softmax, Squared
+from solvers.losses import Squared
 from solvers.methods import (
     AdaptiveGd,
     DpAccMd,
@@ -25,6 +25,7 @@ from solvers.methods import (
 from solvers.methods.checks import check_loss, not_convex
 from solvers.methods.defaults.descent import NOISE_COST, descent_time
 from solvers.methods.run import Strict
+from solvers.methods.standardised.adaptive_gd import SUPPORTED_LOSSES
 from solvers.potentials import HalfSquaredLp
 from solvers.preparation import Declared
 from solvers.preparation.moments import are_narrow
@@ -69,8 +70,8 @@ class Case:
 
     @property
     def clips_residuals(self) -> bool:
-        """Whether a slope limit for numbers is requested."""
-        return self.problem.loss.takes == "number" and self.wish.limit(self.problem) is not None
+        """Whether a slope limit for residuals, which are slopes of `squared`, is requested."""
+        return isinstance(self.problem.loss, Squared) and self.wish.limit(self.problem) is not None
 
     @property
     def suits_adaptive_gd(self) -> bool:
@@ -82,7 +83,7 @@ class Case:
             and not are_narrow(columns)
             and isinstance(problem.regularizer, NoRegularizer | L2)
             and problem.mu <= _WEAK_L2
-            and isinstance(problem.loss, Logistic | Softmax | Squared)
+            and isinstance(problem.loss, SUPPORTED_LOSSES)
             and isinstance(problem.domain, Free)
             and not isinstance(self.wish.preparation, Declared)
         )
@@ -108,7 +109,7 @@ class Case:
         convexity = "strongly convex" if self.problem.mu > 0 else "not strongly convex"
         limit = ""
         if self.suits_adaptive_gd and self.clips_residuals:
-            limit = f", slope_limit {self.wish.limit(self.problem):g} (adaptive_gd takes none for numbers)"
+            limit = f", slope_limit {self.wish.limit(self.problem):g} (adaptive_gd takes none for squared)"
         return f"smooth, {convexity}, n = {self.problem.n}, d = {self.problem.size}{limit}"
 
     @property
@@ -168,6 +169,11 @@ RULES = (
         "delta = 0: Laplace noise on regularized problems over disjoint rows",
     ),
     Rule(
+        _takes_adaptive_gd,
+        AdaptiveGd(),
+        "declared columns can be centered and scaled by private moments, which gives the lowest measured risk",
+    ),
+    Rule(
         lambda case: not case.problem.is_smooth and case.can_charge_renyi,
         NoisySgd(),
         "{case.loss} is not smooth: noisy_sgd has the lowest measured risk of the methods for such losses; "
@@ -177,11 +183,6 @@ RULES = (
         lambda case: not case.problem.is_smooth,
         Localization(),
         "{case.loss} is not smooth: localization solves a smoothed problem, and is charged as one Gaussian answer",
-    ),
-    Rule(
-        _takes_adaptive_gd,
-        AdaptiveGd(),
-        "declared columns can be centered and scaled by private moments, which gives the lowest measured risk",
     ),
     Rule(
         lambda case: not case.full_gradients.problem.is_convex,

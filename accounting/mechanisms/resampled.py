@@ -1,9 +1,10 @@
 """A pure mechanism on n rows drawn with replacement from n: a row may be drawn several times or not at all.
 
 Precondition: the rows are drawn afresh for every use, uniformly and independently, and the draw stays secret. One use
-of `each` on such a bootstrap sample is e-DP for the replacement of one of its rows, e = each.curves(z).pure.
+of `each` on such a bootstrap sample is e/2-DP for one of its rows that becomes null, hence e-DP for the replacement of
+one, e = 2 each.curves(z, "zero_out").pure.
 Pseudo-code: draw i_1..i_n uniform in 1..n; release each(rows i_1..i_n).
-Postcondition: one use is `epsilon_of(e, n)`-DP for the replacement of a row. Proof: docs/proofs/resampled.md.
+Postcondition: one use is `epsilon_of(e, n, relation)`-DP. Proof: docs/proofs/resampled.md.
 """
 
 import math
@@ -64,15 +65,15 @@ class Resampled(AbstractMechanism):
         """Return that all records are drawn from."""
         return "it draws a sample of all rows with replacement"
 
-    def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:  # noqa: ARG002
-        """Return the curves of randomized response at this epsilon; under zero_out null is one more record."""
-        own = self.each.curves(noise_multiplier).pure
-        assert own is not None
-        return Curves.of_pure(epsilon_of(own, self.rows))
+    def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
+        """Return the curves of randomized response at the epsilon of one use."""
+        half = self.each.curves(noise_multiplier, "zero_out").pure
+        assert half is not None
+        return Curves.of_pure(epsilon_of(2 * half, self.rows, relation))
 
-    def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:  # noqa: ARG002
+    def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
         """Return the z at which one use spends mu^2."""
-        return 2.0 / run_epsilon(randomized_response.epsilon_of_gdp(math.sqrt(mu_squared)), self.rows)
+        return 2.0 / run_epsilon(randomized_response.epsilon_of_gdp(math.sqrt(mu_squared)), self.rows, relation)
 
     def event(self, noise_multiplier: float) -> Event:
         """Return the event of `each` on n rows drawn with replacement from n."""

@@ -23,6 +23,7 @@ from accounting.privacy import Privacy, Relation
 from accounting.records import receipt as receipts
 from app.calculation.forecasts import Forecasted, forecast
 from app.calculation.pace import pace
+from app.calculation.sessions import PricedPlan, PricedRefund, PricePlan, PriceRefund, price_plan, price_refund
 from app.sources.design import Design
 from app.sources.twins import Twin
 from solvers import tuning
@@ -136,8 +137,8 @@ class Refused:
     kind: Literal["refused"] = "refused"
 
 
-Question = Price | Recompute | Calibrate | Forecast
-Answer = CalculatedPrice | Recomputed | Calibrated | Forecasted | Refused
+Question = Price | Recompute | Calibrate | Forecast | PricePlan | PriceRefund
+Answer = CalculatedPrice | Recomputed | Calibrated | Forecasted | PricedPlan | PricedRefund | Refused
 
 QUESTION: TypeAdapter[Question] = TypeAdapter(Annotated[Question, Field(discriminator="kind")])
 ANSWER: TypeAdapter[Answer] = TypeAdapter(Annotated[Answer, Field(discriminator="kind")])
@@ -154,6 +155,10 @@ def answer(question: Question) -> Answer:
             return _recompute(question)
         case Calibrate():
             return _calibrate(question)
+        case PricePlan():
+            return _answered(question.rules[0], lambda: price_plan(question))
+        case PriceRefund():
+            return _answered(question.reservations[0].rule, lambda: price_refund(question))
 
 
 def too_long(seconds: int) -> Refused:

@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any, Final
 
+import typer
 from typer.core import TyperCommand, TyperGroup
 
 from app.cli.table import SECTIONS, SUMMARIES
@@ -54,12 +55,34 @@ class DefaultGroup(Group):
 
 
 class ExampleFirst(TyperCommand):
-    """A command whose help begins with an example."""
+    """A command whose help begins with an example, and whose refusals of a value say what to pass instead."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments; the error about a value of a wrong type states the values that are accepted."""
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            expected = _expected(error.param.type) if error.param else None
+            if expected and type(error) is typer.BadParameter:  # not the subclass for a missing value
+                error.message = f"must be {expected}."
+            raise
 
     def format_help_text(self, _ctx: Any, formatter: Any) -> None:
         """Write the example of the docstring, then the rest of it."""
         text = inspect.cleandoc(self.help or "").partition(_EXAMPLE)[0]
         _write_help(formatter, _examples(self.help or ""), text.strip())
+
+
+def _expected(kind: Any) -> str | None:
+    """Return the values that a type of the command line accepts; None if the type explains them itself."""
+    if kind.name == "choice":
+        return f"one of: {', '.join(map(str, kind.choices))}"
+    number, example = ("a number", 0.5) if kind.name.startswith("float") else ("a whole number", 10)
+    if not kind.name.startswith(("float", "int")):
+        return None
+    bounds = (("at least", getattr(kind, "min", None)), ("at most", getattr(kind, "max", None)))
+    limits = [f"{word} {bound}" for word, bound in bounds if bound is not None]
+    return f"{number}, {' and '.join(limits) or f'such as {example}'}"
 
 
 def _examples(docstring: str) -> list[str]:

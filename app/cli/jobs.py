@@ -206,8 +206,7 @@ def _expected_widths(expected: ExpectedTable) -> str:
 
 def job_output(job: wire.Job) -> Output:
     """Return a job as the result of a command."""
-    share = job.quote.share
-    uses = "" if share is None else f", {percent(share)} of the budget"
+    uses = "" if job.share is None else f", uses {percent(job.share)} of the budget"
     facts = [
         ("job", job.id),
         ("state", f"{job.state} ({job.error})" if job.error else job.state),

@@ -107,7 +107,7 @@ def facts(receipt: Receipt) -> list[tuple[str, object]]:
         ("neighbors", stated["neighbors"]),
     ]
     if "share" in stated:
-        lines.append(("uses", f"{percent(stated['share'])} of the budget"))
+        lines.append(("used", f"{percent(stated['share'])} of the budget when charged"))
     if "session" in stated:
         lines += _session_facts(stated)
     else:

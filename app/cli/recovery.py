@@ -44,7 +44,8 @@ def accept_rollback(
     """Continue from an older copy of the database.
 
     Use it if the newest database is lost. Charges since the copy are unknown. Each ledger that lost entries records the
-    reason and is frozen. Its open jobs fail and stay charged. A steward then charges what may be lost as an external
+    reason and is frozen. Its open jobs fail and stay charged. Open sessions that lost recorded answers, or whose ledger
+    lost entries, expire and stay charged. A steward then charges what may be lost as an external
     charge and unfreezes the dataset, or leaves it frozen.
 
     \b
@@ -60,10 +61,11 @@ def accept_rollback(
     check_free(settings)
     with closing(open_database(settings)) as database:
         rollback = accept(database, settings, reason)
-    if not rollback.ledgers and not rollback.missing:
+    if not rollback.ledgers and not rollback.missing and not rollback.sessions:
         raise Refusal("Every ledger contains the head that was published of it, so there is nothing to accept.")
     rows = [(name, "unknown" if head is None else str(head), "frozen") for name, head in rollback.ledgers.items()]
     missing = "missing: if registered again, it needs an external charge"
     rows += [(name, str(head), missing) for name, head in rollback.missing.items()]
+    rows += [(name, "recorded answers", "expired, and charged as a whole") for name in rollback.sessions]
     document = [{"ledger": name, "lacks": head, "is": state} for name, head, state in rows]
     return Output(document, text.table(("ledger", "missing head", "now"), rows))

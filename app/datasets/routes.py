@@ -121,12 +121,16 @@ def listing(
     principal: Anyone,
     asked: Annotated[Paging, Depends(paging(usual=50, most=200))],
     filters: Annotated[Filters, Depends()],
+    columns: Annotated[
+        bool,
+        Query(description="If false, `columns` is empty. Lists of categories can be long."),
+    ] = True,
 ) -> Page[Dataset]:
     """Returns public facts, ordered by the time of registration."""
-    return service.page(base, principal, asked, filters)
+    return service.page(base, principal, asked, filters, with_columns=columns)
 
 
-@router.get("/{dataset_id}", summary="Read a dataset's public facts")
+@router.get("/{dataset_id}", summary="Read a dataset")
 def read(base: Base, principal: Anyone, dataset_id: DatasetId) -> Dataset:
     """Returns the declaration, n, and the state of the budget. Only n comes from the data."""
     return service.get(base, dataset_id, principal)

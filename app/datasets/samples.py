@@ -76,7 +76,7 @@ async def attach(
     return AttachedSample(**dict(sample), report=report)
 
 
-@router.get("", summary="Read the description of a public sample", responses=responses("data_elsewhere"))
+@router.get("", summary="Read a public sample's description", responses=responses("data_elsewhere"))
 def read(base: Base, principal: Anyone, dataset_id: DatasetId) -> PublicSample:
     """Returns the steward's description. `GET /v1/datasets/{dataset_id}/twin?source=sample` draws its rows."""
     with base.read() as connection:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -84,11 +85,24 @@ def get(database: Database, dataset_id: str, principal: Principal) -> Dataset:
         return described(connection, store.visible(connection, dataset_id, principal), principal)
 
 
-def page(database: Database, principal: Principal, asked: Paging, filters: Filters = NO_FILTERS) -> Page[Dataset]:
+def page(
+    database: Database,
+    principal: Principal,
+    asked: Paging,
+    filters: Filters = NO_FILTERS,
+    *,
+    with_columns: bool = True,
+) -> Page[Dataset]:
     """Return a page of the datasets that the principal can see and that meet the filters."""
+    left_out: dict[str, Any] = {} if with_columns else {"columns": []}
     with database.read() as connection:
         rows = store.page(connection, principal, asked, filters)
-        return asked.page(Page[Dataset], rows, lambda row: described(connection, row, principal), lambda row: row.id)
+        return asked.page(
+            Page[Dataset],
+            rows,
+            lambda row: described(connection, row, principal).model_copy(update=left_out),
+            lambda row: row.id,
+        )
 
 
 def head(database: Database, keys: SigningKeys, dataset_id: str, principal: Principal) -> LedgerHead:

@@ -44,7 +44,7 @@ def revoke(base: Base, _principal: Manager, dataset_id: DatasetId, analyst: Name
     grants.revoke(base, dataset_id, analyst)
 
 
-@router.put("/allotments/{analyst}", summary="Allot a part of the budget", responses=responses("overallotted"))
+@router.put("/allotments/{analyst}", summary="Set an allotment", responses=responses("overallotted"))
 def allot(
     base: Base,
     principal: Manager,

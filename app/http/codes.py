@@ -118,6 +118,23 @@ CODES: Mapping[str, Code] = {
     "dataset_deleted": Code(
         409, "The dataset's values are deleted", "The dataset accepts no more jobs. Its receipts and its ledger remain."
     ),
+    "sessions_refused": Code(
+        409,
+        "The dataset allows no sessions",
+        "Nothing was charged. The steward has not allowed sessions on this dataset, or it has a holdout set.",
+    ),
+    "session_exhausted": Code(
+        409,
+        "The session's plan has fewer answers left",
+        "Nothing was recorded. `plan` of the session states how many answers were planned and recorded. Open another "
+        "session for more.",
+    ),
+    "session_ended": Code(
+        409, "The session has ended", "Nothing was recorded. Open another session before the next answer."
+    ),
+    "session_open": Code(
+        409, "The session is still open", "Its receipt is issued when it has ended. Close it, or wait until it expires."
+    ),
     "data_elsewhere": Code(
         409,
         "The dataset's records are not on this server",

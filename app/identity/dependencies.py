@@ -77,6 +77,7 @@ Anyone = Annotated[Principal, Depends(require("steward", "analyst", "auditor"))]
 Analyst = Annotated[Principal, Depends(require("analyst"))]
 Quoter = Annotated[Principal, Depends(require("analyst", scope="quote"))]
 Submitter = Annotated[Principal, Depends(require("analyst", scope="submit"))]
+SessionHolder = Annotated[Principal, Depends(require("analyst", scope="session"))]
 Reader = Annotated[Principal, Depends(require("analyst", "auditor"))]
 Auditor = Annotated[Principal, Depends(require("steward", "auditor"))]
 Steward = Annotated[Principal, Depends(require("steward"))]
@@ -104,6 +105,7 @@ __all__ = [
     "Reader",
     "Require",
     "Room",
+    "SessionHolder",
     "Steward",
     "Submitter",
     "bearer",

@@ -60,5 +60,5 @@ def _event(database: Database, job_id: str, principal: Principal) -> JobEvent | 
         row = store.get(connection, job_id)
     if row is None:
         raise RuntimeError("jobs are never deleted")
-    job = row.to_wire()
+    job = row.to_wire(None)
     return JobEvent(state=job.state, attempt=job.attempt, progress=job.progress)

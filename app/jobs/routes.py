@@ -15,6 +15,7 @@ from app.http.body import JsonBody
 from app.http.callers import while_connected
 from app.http.conditional import IfNoneMatch
 from app.http.errors import responses
+from app.http.idempotency import Key
 from app.http.lists import Paging, paging
 from app.http.location import Locate
 from app.http.parts import Part
@@ -51,13 +52,6 @@ class Waker(Protocol):
 
 
 Dispatcher = Annotated[Waker, Depends(Part("dispatcher"))]
-Key = Annotated[
-    str | None,
-    Header(
-        pattern=r"^[\x21-\x7e]{1,200}$",
-        description="Made by the caller before it sends. The same key and body again is the same job.",
-    ),
-]
 REFUSALS = responses(*quotes.REFUSALS, "budget_exhausted", "idempotency_conflict", "dataset_frozen", "disk_full")
 
 
@@ -144,7 +138,7 @@ async def evaluate(
     return await submit(EvaluationRequest(model=job_id, **dict(body)))
 
 
-@router.post("/tunings", status_code=202, summary="Train in several ways, and keep the best", responses=REFUSALS)
+@router.post("/tunings", status_code=202, summary="Submit a tuning", responses=REFUSALS)
 async def submit_tuning(submit: Submit, body: Annotated[TuningRequest, Depends(JsonBody(TuningRequest))]) -> Job:
     """Reserves the budget and queues a job that trains each candidate several times and releases the best model.
 
@@ -221,7 +215,7 @@ def _release(name: Release, document: type[BaseModel], readers: Require, about: 
         f"/jobs/{{job_id}}/{name}",
         read,
         response_model=document,
-        summary=f"Read the released {name}" if name != "receipt" else "Read the release's receipt",
+        summary="Read a receipt" if name == "receipt" else f"Read a released {name}",
         description=about or "Canonical JSON. The receipt holds its SHA-256.",
         responses=responses("not_found", "not_released") | conditional.RESPONSES,
     )

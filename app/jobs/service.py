@@ -18,11 +18,13 @@ from app.datasets import store as datasets
 from app.http.errors import ApiError
 from app.http.lists import Paging
 from app.http.middleware import REQUEST
+from app.http.work import in_turn
 from app.identity import store as identity
 from app.identity.store import Principal
 from app.jobs import queue, store
 from app.jobs.filters import NO_FILTERS, Filters
 from app.jobs.queue import NO_LIMITS, Limits
+from app.jobs.shares import shares
 from app.jobs.store import JobRow
 from app.ledger import allotments
 from app.ledger import store as ledger
@@ -39,7 +41,11 @@ Release = Literal["model", "statistic", "evaluation", "profile", "receipt"]
 
 async def submitted(database: Database, owner: Principal, key: str, request: Requested) -> Job | None:
     """Return the job that this key and body submitted before; `ApiError` idempotency_conflict for another body."""
-    return _same(await store.submitted(database, owner.id, key), _digest(request))
+    row = await store.submitted(database, owner.id, key)
+    if row is None:
+        return None
+    _refuse_other(row, _digest(request))
+    return await in_turn(get, database, owner, row.id)
 
 
 def submit(database: Database, owner: Principal, key: str, priced: Priced, limits: Limits = NO_LIMITS) -> Job:
@@ -59,9 +65,10 @@ def submit(database: Database, owner: Principal, key: str, priced: Priced, limit
     spec = priced.spec.to_json()
     with database.write() as connection:
         identity.lock(connection, owner.id)
-        earlier = _same(store.by_key(connection, owner.id, key), digest)
+        earlier = store.by_key(connection, owner.id, key)
         if earlier is not None:
-            return earlier
+            _refuse_other(earlier, digest)
+            return _as_seen(connection, earlier, owner)
         datasets.lock(connection, priced.dataset.id, owner)
         queue.refuse_full(connection, owner.id, priced.dataset.id, limits)
         return _reserve(database, connection, owner, key, digest, priced, spec)
@@ -78,7 +85,7 @@ def cancel(database: Database, principal: Principal, job_id: str) -> Job:
     with database.write() as connection:
         ledger.lock(connection, store.on(job_id, visible=_own(principal)))
         stop(connection, _found(connection, job_id, _own(principal)), database.timestamp())
-        return _found(connection, job_id, _own(principal)).to_wire()
+        return _as_seen(connection, _found(connection, job_id, _own(principal)), principal)
 
 
 def stop(connection: sa.Connection, row: JobRow, at: str) -> None:
@@ -102,7 +109,7 @@ def stop(connection: sa.Connection, row: JobRow, at: str) -> None:
 def get(database: Database, principal: Principal, job_id: str) -> Job:
     """Return a job that the principal can see; `ApiError` not_found otherwise."""
     with database.read() as connection:
-        return _found(connection, job_id, _own(principal)).to_wire()
+        return _as_seen(connection, _found(connection, job_id, _own(principal)), principal)
 
 
 def page(database: Database, principal: Principal, asked: Paging, filters: Filters = NO_FILTERS) -> Page[Job]:
@@ -111,7 +118,8 @@ def page(database: Database, principal: Principal, asked: Paging, filters: Filte
         if filters.dataset is not None:
             filters = replace(filters, dataset=names.identify(connection, filters.dataset, principal))
         rows = store.page(connection, asked, _own(principal), *filters.conditions())
-    return asked.page(Page[Job], rows, JobRow.to_wire, lambda row: row.id)
+        by_job = shares(connection, rows, principal)
+    return asked.page(Page[Job], rows, lambda row: row.to_wire(by_job[row.id]), lambda row: row.id)
 
 
 def released(database: Database, principal: Principal, job_id: str, name: Release) -> str:
@@ -136,11 +144,15 @@ def _digest(request: Requested) -> str:
     return hashlib.sha256(request.model_dump_json().encode()).hexdigest()
 
 
-def _same(row: JobRow | None, digest: str) -> Job | None:
-    """Return the job of an earlier submission; `ApiError` idempotency_conflict if that had another body."""
-    if row is not None and row.request_sha256 != digest:
+def _refuse_other(row: JobRow, digest: str) -> None:
+    """Raise an `ApiError` idempotency_conflict if the earlier submission of the job had another body."""
+    if row.request_sha256 != digest:
         raise ApiError("idempotency_conflict")
-    return None if row is None else row.to_wire()
+
+
+def _as_seen(connection: sa.Connection, row: JobRow, principal: Principal) -> Job:
+    """Return a job with the share that it uses of the budget now."""
+    return row.to_wire(shares(connection, [row], principal)[row.id])
 
 
 def _reserve(
@@ -169,7 +181,8 @@ def _reserve(
     except BudgetExhausted:
         raise ApiError("budget_exhausted", remaining=pricing.remaining(standing)) from None
     quote = priced.quote(standing, charged)
-    share = None if charged.sees_parts_only else charged.share(charge.cost)  # of the whole budget, for the receipt
+    used = charged.share(charge.cost)
+    share = None if charged.sees_parts_only else used  # of the whole budget, for the receipt
     row = JobRow(
         id=job_id,
         number=store.next_number(connection),
@@ -196,7 +209,7 @@ def _reserve(
         method=quote.method.name,
     )
     store.insert(connection, row, request=canonical_text(request.model_dump(mode="json")), spec=spec)
-    return row.to_wire()
+    return row.to_wire(used)
 
 
 def _kind(request: Requested) -> JobKind:

@@ -73,8 +73,18 @@ class JobRow:
         """The predicted duration in seconds."""
         return float(json.loads(self.quote)["forecast"]["seconds"])
 
-    def to_wire(self) -> Job:
-        """Return the job as its owner sees it."""
+    @property
+    def is_refunded(self) -> bool:
+        """Whether the job was cancelled before it started, which refunds its charge."""
+        return self.state == "cancelled" and self.started_at is None
+
+    def to_wire(self, share: float | None) -> Job:
+        """Return the job as its reader sees it.
+
+        Parameters
+        ----------
+        share : share of the budget that the job uses now; None if the reader cannot see the budget
+        """
         quote = Quote.model_validate_json(self.quote)
         total = answers(quote)
         return Job(
@@ -86,6 +96,7 @@ class JobRow:
             attempt=self.attempt,
             progress=Progress(done=total if self.state == "done" else 0, total=total),
             quote=quote,
+            share=share,
             error=self.error,
             created_at=self.created_at,
             started_at=self.started_at,

@@ -10,12 +10,18 @@ The file contains JSON lines: first the service and the ledgers that were lost f
 highest of each ledger counts. Each commit, or several that wait, adds one write and one flush. The file is rewritten at
 a start, when it is long, and after a write that failed. A last line without its end was cut off by a crash. Any number
 of servers write to one file in turn, so heads may be in any order; a rewrite keeps the heads of other servers.
+
+Answers that a session has recorded are no entries of a ledger. So each open session has a line of its own: in place of
+a ledger's sequence number it states how many answers were recorded. An older copy of the database would otherwise allow
+a session more answers than it planned, and refund answers that were given.
 """
 
+import hashlib
+import json
 import logging
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +33,7 @@ from accounting.records.documents import canonical, fields, parse, text
 from app.ledger import store
 from app.persistence.files import StartRefused, locked, write_whole
 from app.persistence.session import Database
-from app.persistence.tables import ledgers, service
+from app.persistence.tables import ledgers, service, sessions
 from app.settings import Settings
 
 _MOST_LINES = 10_000  # before the file is rewritten
@@ -54,7 +60,7 @@ class Epoch:
     ----------
     file : file of the heads
     service : identity of the service, as in home and database
-    heads : published head, by ledger
+    heads : published head, by ledger, and by session that may be open
     lost : ledgers that no database contains any more, as an operator has accepted
     """
 
@@ -82,7 +88,7 @@ class Epoch:
         """
         epoch = Epoch.read(settings, database)
         if wrong := epoch.ahead_of(database):
-            details = "; ".join(f"{ledger} lacks its head {head}" for ledger, head in sorted(wrong.items()))
+            details = "; ".join(f"{name} lacks {_part(name)} {head}" for name, head in sorted(wrong.items()))
             raise BelowEpoch(f"{_OLDER} in {epoch.file} ({details}): {_RESTORE}")
         epoch.begin(database)
         return epoch
@@ -106,9 +112,19 @@ class Epoch:
         return epoch
 
     def ahead_of(self, database: Database) -> dict[str, Head]:
-        """Return the ledgers that lack their published head, and that head."""
+        """Return the ledgers that lack their published head, the sessions that lack recorded answers, and these heads.
+
+        A session that ended needs no head: the entry that ended it is covered by its ledger's.
+        """
         with database.read() as connection:
-            return {ledger: head for ledger, head in self.heads.items() if not store.contains(connection, head, ledger)}
+            recorded = _recorded(connection)
+            is_behind = {
+                name: recorded.get(name, head).sequence < head.sequence
+                if is_session(name)
+                else not store.contains(connection, head, name)
+                for name, head in self.heads.items()
+            }
+        return {name: head for name, head in self.heads.items() if is_behind[name]}
 
     def begin(self, database: Database, is_anew: bool = False) -> None:
         """Publish the current heads, and the new heads after every commit from now on.
@@ -127,7 +143,12 @@ class Epoch:
             self.heads = {ledger: store.head(connection, ledger) for ledger in every}
         try:
             with locked(self.file):
-                self._replace({} if is_anew else self._stored())
+                stored = {} if is_anew else self._stored()
+                with database.read() as connection:  # after the file, whose sessions another server may have opened
+                    of_sessions = _recorded(connection)
+                self.heads |= {name: head for name, head in of_sessions.items() if head.sequence}
+                kept = {name: head for name, head in stored.items() if not is_session(name) or name in of_sessions}
+                self._replace(kept)
         except OSError as error:
             raise StartRefused(
                 f"{self.file} cannot be written ({error.strerror}), so a rollback could not be detected. Let this user "
@@ -211,12 +232,39 @@ def published(settings: Settings, database: Database) -> dict[str, Head]:
 
 
 def shortfall(settings: Settings, database: Database) -> dict[str, str]:
-    """Return an error for each ledger that lacks its published head. Only reads, so a server may run meanwhile."""
+    """Return an error for each ledger that lacks its published head, and each session that lacks recorded answers.
+
+    Only reads, so a server may run meanwhile.
+    """
     try:
         behind = Epoch.read(settings, database).ahead_of(database)
     except BelowEpoch as error:
         return {"epoch": str(error)}
-    return {ledger: f"it lacks its published head {head}" for ledger, head in behind.items()}
+    return {name: f"it lacks {_part(name, 'published ')} {head}" for name, head in behind.items()}
+
+
+def is_session(name: str) -> bool:
+    """Return whether the name of a head is that of a session."""
+    return name.startswith("sess_")
+
+
+def note_recorded(connection: sa.Connection, session_id: str, recorded: Sequence[int]) -> None:
+    """Let the answers that an open session has recorded be published after the commit."""
+    connection.info[session_id] = _head(canonical(list(recorded)))
+
+
+def _head(recorded: bytes) -> Head:
+    return Head(sum(json.loads(recorded)), hashlib.sha256(recorded).hexdigest())
+
+
+def _recorded(connection: sa.Connection) -> dict[str, Head]:
+    """Return the head of each open session; its number is that of the recorded answers."""
+    query = sa.select(sessions.c.id, sessions.c.recorded).where(sessions.c.state == "open")
+    return {row.id: _head(row.recorded.encode()) for row in connection.execute(query)}
+
+
+def _part(name: str, adjective: str = "") -> str:
+    return "recorded answers up to" if is_session(name) else f"its {adjective}head"
 
 
 def _line(document: dict[str, Any]) -> bytes:

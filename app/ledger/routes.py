@@ -20,7 +20,7 @@ router = strict_router(prefix="/v1", tags=["ledger and receipts"])
 Keys = Annotated[SigningKeys, Depends(Part("keys"))]
 
 
-@router.get("/keys", summary="The server's public keys", response_model=KeySet, responses=conditional.RESPONSES)
+@router.get("/keys", summary="Read the public keys", response_model=KeySet, responses=conditional.RESPONSES)
 def keys(signing: Keys, if_none_match: conditional.IfNoneMatch = None) -> Response:
     """Return a JWK Set, the current key first. Save it with each receipt: offline verification trusts nothing else."""
     return conditional.respond(KeySet(keys=signing.jwks()["keys"]).model_dump_json(), if_none_match)

@@ -37,15 +37,18 @@ from app.persistence.dialect import json_at
 from app.persistence.tables import (
     EXTERNAL,
     PROMISES,
+    SETTLED,
     analyst_spend,
     datasets,
     identities,
     jobs,
     ledger_entries,
     ledgers,
+    sessions,
 )
 
 _OF_JOB = json_at(ledger_entries.c.body, "$.job", sa.Text())
+_OF_SESSION = json_at(ledger_entries.c.body, "$.session", sa.Text())
 _ENDS = ("refunded", "released", "failed", "cancelled")  # kinds of the last entry of a job
 
 
@@ -84,6 +87,11 @@ def of_family(connection: sa.Connection, family: str | None) -> str | None:
 def forget_family(connection: sa.Connection, dataset_id: str) -> None:
     """Release the name of a family that has no dataset any more."""
     connection.execute(sa.update(ledgers).where(ledgers.c.id == _of(dataset_id)).values(family=None))
+
+
+def id_of(connection: sa.Connection, dataset_id: str) -> str:
+    """Return the id of a dataset's ledger."""
+    return connection.execute(sa.select(_of(dataset_id))).scalar_one()
 
 
 def exists(connection: sa.Connection, dataset_id: str) -> bool:
@@ -144,7 +152,25 @@ def charged(connection: sa.Connection, dataset_id: str, job_id: str, first: int 
     return _sound(Charged, [_entry(row) for row in rows])
 
 
-E = TypeVar("E", Opened, Joined, Charged)
+def reserved(connection: sa.Connection, dataset_id: str, session_id: str, sequence: int) -> Reserved:
+    """Return the charge of a session that has not ended, from the entry with this number.
+
+    Raises
+    ------
+    LedgerInvalid
+        if this is not the entry of the session's charge, the entry was changed, or the session has ended.
+    """
+    of_session = (ledger_entries.c.ledger_id == _of(dataset_id)) & (ledger_entries.c.sequence > sequence)
+    ends = sa.select(ledger_entries.c.sequence).where(of_session, SETTLED, sa.literal(session_id) == _OF_SESSION)
+    if connection.execute(ends.limit(1)).all():
+        raise LedgerInvalid("the session has ended")
+    event = _sound(Reserved, entries(connection, dataset_id, sequence - 1, 1))
+    if event.session != session_id:
+        raise LedgerInvalid("the ledger does not have this entry")
+    return event
+
+
+E = TypeVar("E", Opened, Joined, Charged, Reserved)
 
 
 def _sound(kind: type[E], candidates: Sequence[Entry]) -> E:
@@ -277,7 +303,8 @@ def page(
         query = query.where(ledger_entries.c.kind == kind)
     if analyst is not None:
         owners = sa.select(identities.c.id).where((identities.c.name == analyst) | (identities.c.id == analyst))
-        query = query.where(_OF_JOB.in_(sa.select(jobs.c.id).where(jobs.c.owner_id.in_(owners))))
+        of_jobs, of_sessions = (sa.select(t.c.id).where(t.c.owner_id.in_(owners)) for t in (jobs, sessions))
+        query = query.where(_OF_JOB.in_(of_jobs) | _OF_SESSION.in_(of_sessions))
     return [_entry(row) for row in connection.execute(asked.of(query, ledger_entries.c.sequence))]
 
 
@@ -308,13 +335,17 @@ def newest(connection: sa.Connection, dataset_id: str) -> Entry | None:
 
 
 def newest_release(connection: sa.Connection, dataset_id: str, owner_id: str) -> Entry:
-    """Return the last release of this owner on the dataset's ledger; the ledger's first entry if there is none.
+    """Return the last release, or end of a session, of this owner on the dataset's ledger; its first entry if none.
 
-    It is read from the owner's receipts, so the time does not depend on the number of entries of other analysts.
+    It is read from the owner's jobs and sessions, so the time does not depend on the entries of other analysts.
     """
-    own = sa.select(sa.func.max(json_at(jobs.c.receipt, "$.receipt.sequence", sa.BigInteger())))
-    own = own.join_from(jobs, datasets).where(jobs.c.owner_id == owner_id, datasets.c.ledger_id == _of(dataset_id))
-    return entries(connection, dataset_id, (connection.scalar(own) or 1) - 1, 1)[0]
+    released = json_at(jobs.c.receipt, "$.receipt.sequence", sa.BigInteger())
+    last = 1
+    for table, sequence in ((jobs, released), (sessions, sessions.c.settled)):
+        is_own = (table.c.owner_id == owner_id) & (datasets.c.ledger_id == _of(dataset_id))
+        own = sa.select(sa.func.max(sequence)).join_from(table, datasets).where(is_own)
+        last = max(last, connection.scalar(own) or 1)
+    return entries(connection, dataset_id, last - 1, 1)[0]
 
 
 def _add(connection: sa.Connection, ledger_id: str, owner_id: str | None, charges: int, cost: Cost) -> None:
@@ -329,5 +360,8 @@ def _add(connection: sa.Connection, ledger_id: str, owner_id: str | None, charge
         connection.execute(sa.insert(analyst_spend).values(ledger_id=ledger_id, owner_id=owner_id, **values))
         return
     total = tuple(a + b for a, b in zip(cost_from_json(json.loads(row.spent)), cost, strict=True))
+    if row.charges + charges == 0:  # the filter of a ledger without charges may change, and its currency with it
+        connection.execute(sa.delete(analyst_spend).where(_OWN), mine)
+        return
     sums = {"charges": row.charges + charges, "spent": canonical_text(cost_to_json(total))}
     connection.execute(_SPENDS, mine | sums)

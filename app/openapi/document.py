@@ -59,7 +59,7 @@ def document(app: FastAPI, routers: Sequence[APIRouter], root_path: str = "") ->
     for route, calls in ours:
         for method in route.methods or ():
             operation = schema["paths"][route.path_format][method.lower()]
-            operation["operationId"] = operation_id(method.lower(), route.path_format)
+            operation["operationId"] = operation_id(operation["summary"])
             _complete(operation, calls, named, _implied(method, route, calls))
             _exemplify(operation)
     _stream(schema["paths"])

@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 Schema = dict[str, Any]
+_ARTICLES = ("a", "an", "the")
 # Path parameters that an operation issues: its path, and the field of its response.
 _ISSUED = {
     "token_id": ("/v1/tokens", "id"),
@@ -11,14 +12,18 @@ _ISSUED = {
     "dataset_id": ("/v1/datasets", "id"),
     "upload_id": ("/v1/uploads", "id"),
     "job_id": ("/v1/jobs", "id"),
+    "session_id": ("/v1/datasets/{dataset_id}/sessions", "id"),
     "webhook_id": ("/v1/webhooks", "id"),
 }
 
 
-def operation_id(method: str, path: str) -> str:
-    """Return the operation's name, such as `get_dataset_budget` for GET /v1/datasets/{dataset_id}/budget."""
-    words = re.sub(r"s/{\w+}", "", path.removeprefix("/v1"))
-    return f"{method}{re.sub(r'[^a-z]+', '_', words)}"
+def operation_id(summary: str) -> str:
+    """Return the operation's name, such as `read_dataset_budget` for the summary "Read a dataset's budget".
+
+    Generated clients name their functions by it, so a change of a summary renames a function.
+    """
+    words = re.findall(r"[a-z]+", summary.lower().replace("'s ", " "))
+    return "_".join(word for word in words if word not in _ARTICLES)
 
 
 def connect(paths: Schema) -> None:

@@ -18,7 +18,7 @@ _POLICY = (
 router = strict_router(tags=["operations"])
 
 
-@router.get("/docs", summary="This interface, to read", response_class=HTMLResponse, responses=conditional.RESPONSES)
+@router.get("/docs", summary="Read the API reference", response_class=HTMLResponse, responses=conditional.RESPONSES)
 def docs(request: Request, if_none_match: conditional.IfNoneMatch = None) -> Response:
     """Return the OpenAPI document as a page that can send requests and loads nothing from other hosts."""
     content = _once(request, "docs", lambda: page(request.app.openapi()).encode())

@@ -1,4 +1,4 @@
-"""Metrics for a monitor: requests, prices, jobs, leases, budgets. No value and no time depends on the data.
+"""Metrics for a monitor: requests, prices, jobs, sessions, leases, budgets. No value and no time depends on the data.
 
 A job's time ends when its end is reported, at a point of the public grid. Requests that may carry data are counted and
 not timed. Every label has a closed list of values: routes, methods, statuses, states, reasons.
@@ -23,6 +23,7 @@ from app.ledger.store import states
 from app.operations.readiness import REASONS
 from app.persistence.session import Database
 from app.persistence.tables import jobs
+from app.sessions import store as session_store
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _STATES = ("queued", "running", "done", "failed", "cancelled")
@@ -90,6 +91,7 @@ class Metrics:
             buckets=_JOB_SECONDS,
             registry=self._registry,
         )
+        self._answers = Counter("purse_session_answers", "Answers that sessions recorded.", registry=self._registry)
         self._service = _Service()
         self._registry.register(self._service)
 
@@ -113,6 +115,10 @@ class Metrics:
     def count_job(self, state: str, seconds: float) -> None:
         """Count a job whose end was reported, `seconds` after its submission."""
         self._ends.labels(state).observe(seconds)
+
+    def count_answers(self, answers: int) -> None:
+        """Count answers that a session recorded."""
+        self._answers.inc(answers)
 
     def text(self) -> bytes:
         """Return the metrics in the text format of Prometheus."""
@@ -161,9 +167,11 @@ def _stored(watched: Watched) -> Iterator[Metric]:
     with watched.database.read() as connection:
         rows = connection.execute(sa.select(jobs.c.state, sa.func.count()).group_by(jobs.c.state))
         counts = {row[0]: row[1] for row in rows}
+        of_sessions = session_store.count_by_state(connection, watched.database.timestamp())
         beats = store.working(connection)
         shares = [share(state, state.spent) for state in states(connection)]
     yield _labelled("purse_jobs", "Jobs by state.", "state", {state: counts.get(state, 0) for state in _STATES})
+    yield _labelled("purse_sessions", "Sessions by state.", "state", of_sessions)
     yield GaugeMetricFamily("purse_queue_length", "Jobs that wait for a worker.", value=counts.get("queued", 0))
     yield GaugeMetricFamily("purse_holders", "Servers that hold running jobs.", value=len(beats))
     yield GaugeMetricFamily(

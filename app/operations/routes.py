@@ -36,13 +36,13 @@ async def monitor(
         request.scope[CALLER] = "the monitor"
 
 
-@router.get("/health/live", summary="Is the process there?")
+@router.get("/health/live", summary="Check liveness")
 async def live() -> Health:
     """Report that the process answers. No thread or database is involved."""
     return Health()
 
 
-@router.get("/health/ready", summary="Is the service ready?", responses=responses("not_ready"))
+@router.get("/health/ready", summary="Check readiness", responses=responses("not_ready"))
 async def ready(request: Request) -> Health:
     """Report that the server should get requests. Otherwise the detail of not_ready names each reason."""
     if reasons := await request.app.state.services.readiness.reasons():
@@ -52,7 +52,7 @@ async def ready(request: Request) -> Health:
 
 @router.get(
     "/metrics",
-    summary="Counters for Prometheus",
+    summary="Read metrics",
     response_class=Response,
     dependencies=[Depends(monitor)],
     responses=responses("unauthenticated", "forbidden")

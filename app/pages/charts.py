@@ -83,7 +83,7 @@ def accuracy(forecast: Mapping[str, Any]) -> Chart:
 
 
 def spending(jobs: Sequence[Mapping[str, Any]]) -> Chart | None:
-    """Return the used share of a budget over time, by analyst; None for fewer than two charges.
+    """Return the used share of the present budget over time, by analyst; None for fewer than two charges.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def spending(jobs: Sequence[Mapping[str, Any]]) -> Chart | None:
     totals = dict.fromkeys([job["analyst"] for job in jobs], 0.0)
     steps = [dict(totals)]
     for job in jobs:
-        totals[job["analyst"]] += 100 * (job["quote"]["share"] or 0.0)
+        totals[job["analyst"]] += 100 * (job["share"] or 0.0)
         steps.append(dict(totals))
     lines = [Line(analyst, [step[analyst] for step in steps]) for analyst in totals]
     if len(totals) > 1:
@@ -102,7 +102,7 @@ def spending(jobs: Sequence[Mapping[str, Any]]) -> Chart | None:
     times = [datetime.fromisoformat(job["created_at"]).timestamp() for job in jobs]
     x = [times[0] - 1.0, *times]  # nothing was spent a second before the first charge
     axes = ("time (UTC)", "% of the budget")
-    title = "Prices of the jobs so far, by analyst"
+    title = "Share of the budget that jobs had used by then, by analyst"
     return Chart(title, "step", x, lines, axes, is_time=True, y_range=(0.0, 1.0))
 
 

@@ -93,7 +93,7 @@ async def submit(visit: Visiting, dataset_id: Identifier, kind: AskedKind = "mod
 async def listing(visit: Visiting, cursor: Cursor = None, dataset: Identifier | None = None) -> Response:
     """Return the jobs that the visitor may see, the newest first."""
     jobs = await visit.api.get("/v1/jobs", cursor=cursor, dataset=dataset)
-    datasets = await visit.api.get("/v1/datasets", limit=_MAX_NAMES)
+    datasets = await visit.api.get("/v1/datasets", limit=_MAX_NAMES, columns="false")
     names = {each["id"]: each["name"] for each in datasets["items"]}
     return await visit.page("jobs.html", found=jobs, dataset=dataset, names=names)
 

@@ -70,11 +70,11 @@ async def nowhere(visit: Visiting) -> Response:
 
 
 def _by_method(charged: list[dict[str, Any]]) -> list[tuple[str, int, float]]:
-    """Return the number and quoted share of charged jobs by method, the largest share first."""
+    """Return the number of charged jobs by method and the share that they use now, the largest share first."""
     count = Counter[str]()
     share = Counter[str]()
     for job in charged:
         name = job["quote"]["method"]["name"]
         count[name] += 1
-        share[name] += job["quote"]["share"] or 0
+        share[name] += job["share"] or 0
     return [(name, count[name], total) for name, total in share.most_common()]

@@ -84,7 +84,7 @@ async def _entered(visit: Visit, answer: Response, token: str, is_led: bool = Fa
     """Return the response that begins the session, or the form with the reason why the token is rejected."""
     try:
         session.begin(visit.request, answer, token, is_led)
-        await Api(visit.request, f"Bearer {token}").get("/v1/datasets", limit=1)
+        await Api(visit.request, f"Bearer {token}").get("/v1/datasets", limit=1, columns="false")
     except ApiError as error:
         return await _asked(visit, error)
     return answer

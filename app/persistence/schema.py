@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 OLDEST = "0200"  # the first revision that was released, with version 0.2.0
-NEWEST = "0201"
+NEWEST = "0202"
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _VERSION = sa.Table(  # as Alembic creates it
     "alembic_version",

@@ -159,6 +159,10 @@ sa.Index("ix_ledger_entries_promises", *_ENTRY, sqlite_where=PROMISES, postgresq
 EXTERNAL = sa.literal_column("kind") == sa.literal_column("'external'")
 sa.Index("ix_ledger_entries_external", *_ENTRY, sqlite_where=EXTERNAL, postgresql_where=EXTERNAL)
 
+# An index of the ends of sessions.
+SETTLED = sa.literal_column("kind") == sa.literal_column("'settled'")
+sa.Index("ix_ledger_entries_settled", *_ENTRY, sqlite_where=SETTLED, postgresql_where=SETTLED)
+
 # The replay of a ledger up to some entry, signed by the service's key (app.ledger.checkpoints).
 checkpoints = sa.Table(
     "checkpoints",
@@ -245,6 +249,56 @@ OPEN = sa.literal_column("state").in_([sa.literal_column("'queued'"), sa.literal
 QUEUED = sa.and_(sa.literal_column("state") == sa.literal_column("'queued'"), OPEN)
 _QUEUE = (jobs.c.state, jobs.c.owner_id, jobs.c.dataset_id, jobs.c.number)
 sa.Index("ix_jobs_queued", *_QUEUE, sqlite_where=OPEN, postgresql_where=OPEN)
+
+# Budget that analysts reserve for answers which their own programs compute (app.sessions). `plan` is a list of events
+# with counts, and `recorded` the number of answers that were recorded of each. Closing a session refunds what is
+# `refundable`: the `unused` answers, all of them if the session is `untouched`, or `nothing`. `reserved` and `charged`
+# are the charge and its guarantee (app.sessions.store.Charge). `entries` holds, by dataset, the number of the entry
+# `reserved` in its ledger: of the dataset, and of a holdout set with a ledger of its own. `settled` is the number of
+# the entry `settled` in the dataset's ledger. `receipt` is made when it is first read.
+sessions = sa.Table(
+    "sessions",
+    metadata,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("dataset_id", sa.ForeignKey("datasets.id"), nullable=False),
+    sa.Column("owner_id", sa.ForeignKey("identities.id"), nullable=False),
+    sa.Column("analyst", sa.String(200), nullable=False),
+    sa.Column("title", sa.String(200)),
+    sa.Column("idempotency_key", sa.String(200), nullable=False),
+    sa.Column("request_sha256", sa.String(64), nullable=False),
+    sa.Column("plan", sa.Text, nullable=False),
+    sa.Column("recorded", sa.Text, nullable=False),
+    sa.Column("refundable", sa.String(16), nullable=False),
+    sa.Column("noise_multiplier", sa.Float),
+    sa.Column("reserved", sa.Text, nullable=False),
+    sa.Column("charged", sa.Text, nullable=False),
+    sa.Column("entries", sa.Text, nullable=False),
+    sa.Column("settled", sa.BigInteger),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("created_at", sa.String(40), nullable=False),
+    sa.Column("expires_at", sa.String(40), nullable=False),
+    sa.Column("ended_at", sa.String(40)),
+    sa.Column("receipt", sa.Text),
+    sa.UniqueConstraint("owner_id", "idempotency_key"),
+    sa.CheckConstraint("state in ('open', 'closed', 'expired')", name="state"),
+    sa.CheckConstraint("refundable in ('unused', 'untouched', 'nothing')", name="refundable"),
+    sa.CheckConstraint("(state = 'open') = (ended_at is null)", name="ended"),
+    sa.CheckConstraint("state != 'open' or (settled is null and receipt is null)", name="settled"),
+    sa.Index("ix_sessions_created", "created_at", "id"),
+    sa.Index("ix_sessions_owner", "owner_id", "created_at", "id"),
+    sa.Index("ix_sessions_dataset", "dataset_id", "created_at", "id"),
+    sa.Index("ix_sessions_open", "state", "owner_id", "expires_at"),
+)
+
+# Requests that recorded steps in an open session, by their idempotency keys; `recorded` is what the answer stated.
+session_steps = sa.Table(
+    "session_steps",
+    metadata,
+    sa.Column("session_id", sa.ForeignKey("sessions.id"), primary_key=True),
+    sa.Column("idempotency_key", sa.String(200), primary_key=True),
+    sa.Column("request_sha256", sa.String(64), nullable=False),
+    sa.Column("recorded", sa.Text, nullable=False),
+)
 
 # Addresses that are notified when a job ends (app.webhooks). `busy_until` is the end of the lease of the server that is
 # sending there, in seconds since 1970, or the time when the last server released it.

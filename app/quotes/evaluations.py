@@ -43,7 +43,7 @@ def read(dataset: DatasetRow, request: EvaluationRequest, model: ReleasedModel, 
     method = Evaluation(request.bins, request.clip, model.job, model.sha256)
     rule, limits = dataset.state.filter, (settings.max_gradient_evaluations, settings.max_answers)
     try:
-        privacy = privacy_of(request, rule)
+        privacy = privacy_of(request.privacy, rule)
     except OutOfRange as error:
         raise ApiError("out_of_range", sentence(error)) from None
     price = Price(method, problem, privacy, rule, *limits)

@@ -43,7 +43,7 @@ _BASES: dict[TwinSource, str] = {
 }
 
 
-@router.post("/forecasts", summary="Forecast accuracy against epsilon", responses=responses(*REFUSALS))
+@router.post("/forecasts", summary="Forecast accuracy", responses=responses(*REFUSALS))
 async def forecast(
     request: Request,
     base: Base,

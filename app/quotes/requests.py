@@ -13,7 +13,7 @@ from app.http.errors import ApiError, invalid_field
 from app.quotes import inference, table1
 from app.settings import Settings
 from app.sources.design import Design, Table
-from app.wire import FromProfile, JobRequest, Requested, StatisticRequest, TuningRequest
+from app.wire import FromProfile, JobPrivacy, JobRequest, Requested, StatisticRequest, TuningRequest
 from purse.errors import DesignError
 from purse.wire.columns import CategoryColumn
 from purse.wire.profiles import DatasetProfile
@@ -86,7 +86,7 @@ def read(
         else:  # a statistic minimizes nothing: its problem only describes the rows
             problem = problem_of(dataset, design, Squared())
         method = _method(request, design)
-        privacy = privacy_of(request, rule)
+        privacy = privacy_of(request.privacy, rule)
     except DesignError as error:
         raise invalid_field(f"body.{error.field}", error.what) from None
     except OutOfRange as error:
@@ -168,13 +168,13 @@ def _no_profile(reason: str) -> ApiError:
     return invalid_field("body.preparation", f"cannot use a profile: {reason}")
 
 
-def privacy_of(request: Requested, rule: Filter) -> Privacy:
+def privacy_of(asked: JobPrivacy, rule: Filter) -> Privacy:
     """Return the requested privacy. The default delta is the dataset's, which is also the largest one."""
-    delta, largest = request.privacy.delta, rule.privacy.delta
+    delta, largest = asked.delta, rule.privacy.delta
     if delta is not None and delta > largest:
         reason = f"must not exceed the dataset's delta: at most {largest:g}"
         raise invalid_field("body.privacy.delta", reason, "out_of_range")
-    return Privacy(request.privacy.epsilon, largest if delta is None else delta)
+    return Privacy(asked.epsilon, largest if delta is None else delta)
 
 
 def _loss(request: JobRequest | TuningRequest, design: Design) -> Loss:

@@ -19,9 +19,7 @@ from purse.wire.outside import ExternalCharged
 router = strict_router(prefix="/v1/datasets", tags=["datasets"])
 
 
-@router.patch(
-    "/{dataset_id}", summary="Amend, top up or freeze a dataset", responses=responses("name_taken", "already_charged")
-)
+@router.patch("/{dataset_id}", summary="Amend a dataset", responses=responses("name_taken", "already_charged"))
 def amend(
     base: Base,
     principal: Manager,
@@ -45,7 +43,7 @@ def amend(
 @router.post(
     "/{dataset_id}/charges",
     status_code=201,
-    summary="Charge what ran elsewhere",
+    summary="Charge an outside mechanism",
     responses=responses(
         "method_filter_mismatch",
         "budget_exhausted",
@@ -74,11 +72,13 @@ def charge(
 
 @router.delete(
     "/{dataset_id}",
-    summary="Withdraw a dataset, or delete its values",
+    summary="Delete a dataset",
     responses=responses("storage_unavailable", "data_elsewhere"),
 )
 def erase(base: Base, chosen: Chosen, principal: Manager, dispatcher: Dispatcher, dataset_id: DatasetId) -> Dataset:
     """Cancels the jobs of a dataset (queued ones are refunded, running ones stay charged), and deletes its values.
+
+    Its open sessions are closed: those that recorded nothing are refunded, others stay charged.
 
     If nothing is charged on its ledger after that, the dataset is withdrawn: its name becomes free, and the same
     values may be registered again. Otherwise `data` is "deleted": ledger and receipts remain, and jobs are refused.

@@ -23,6 +23,7 @@ from app.jobs import service as job_service
 from app.jobs import store as jobs
 from app.ledger import store as ledger
 from app.persistence.session import Database
+from app.sessions import service as sessions
 from app.settings import Settings
 from app.sources.errors import Away
 from purse.wire.budgets import Budget, BudgetChange
@@ -65,10 +66,11 @@ def amend(database: Database, steward: Principal, dataset_id: str, change: Amend
 
 
 def erase(database: Database, settings: Settings, steward: Principal, dataset_id: str) -> Dataset:
-    """End the dataset's jobs and delete its values; withdraw the dataset if nothing is charged then.
+    """End the dataset's jobs and sessions, and delete its values; withdraw the dataset if nothing is charged then.
 
-    Queued jobs are refunded; running jobs stay charged and release nothing. The order is committed before the first
-    byte is deleted. After a crash the next start completes it, or a repeated request.
+    Queued jobs, and sessions that recorded nothing, are refunded. Others stay charged, and running jobs release
+    nothing. The order is committed before the first byte is deleted. After a crash the next start completes it, or a
+    repeated request.
 
     Raises
     ------
@@ -114,6 +116,8 @@ def _emptied(connection: sa.Connection, parts: list[DatasetRow], steward: Princi
     """
     for job in (job for part in parts for job in jobs.unfinished(connection, part.id)):
         job_service.stop(connection, job, at)
+    for part in parts:
+        sessions.end_on(connection, part.id, at)
     states = [_state(connection, part.id) for part in parts]
     data: store.Data = "deleted" if any(state.is_charged for state in states) else "withdrawn"
     for part in parts:

@@ -28,6 +28,7 @@ from purse.client.requests import (
     without_none,
 )
 from purse.client.sending import TIMEOUT, Driver, Sender, Waiting
+from purse.client.sessions import AsyncSessions
 from purse.client.statistics import AsyncStatistics
 from purse.model import Model
 from purse.receipts import Receipt
@@ -75,6 +76,7 @@ class AsyncClient:
         self._sender = Sender(driver or Waiting(httpx.AsyncClient(transport=transport, **settings)))
         self.datasets = AsyncDatasets(self._sender)
         self.jobs = AsyncJobs(self._sender)
+        self.sessions = AsyncSessions(self._sender)
         self.statistics = AsyncStatistics(self._sender)
         self.tokens = AsyncTokens(self._sender)
         self.webhooks = AsyncWebhooks(self._sender)

@@ -5,10 +5,11 @@
         model = job.result()
         job.receipt().verify()
 
-Every method has the name, parameters and guarantees of its counterpart in `purse.client.aio`, `.datasets` and `.jobs`.
+Every method has the name, parameters and guarantees of its counterpart in `purse.client.aio`, `.datasets`, `.jobs` and
+`.sessions`.
 """
 
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from types import TracebackType
@@ -21,8 +22,10 @@ from purse.client.datasets import AsyncDatasets
 from purse.client.jobs import AsyncJobHandle, AsyncJobs
 from purse.client.requests import EvaluationOptions, check_arguments, completed, explicit_signature
 from purse.client.sending import TIMEOUT, Blocking, each, run
+from purse.client.sessions import AsyncSessionHandle, AsyncSessions
 from purse.client.statistics import AsyncStatistics
 from purse.wire.jobs import Job, JobEvent, JobState
+from purse.wire.sessions import PlannedEvent, Session, SessionState
 
 A = TypeVar("A")
 P = ParamSpec("P")
@@ -114,6 +117,62 @@ def _handle(
 
 @final
 @dataclass(frozen=True, slots=True)
+class SessionHandle:
+    """One session; `session` is its state as of the server's last response. A context manager that closes it."""
+
+    _awaited: AsyncSessionHandle
+
+    def __repr__(self) -> str:
+        return repr(self._awaited)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        run(self._awaited.__aexit__(kind, error, trace))
+
+    @property
+    def session(self) -> Session:
+        """The session as of the last response."""
+        return self._awaited.session
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self._awaited.id
+
+    @property
+    def state(self) -> SessionState:
+        """The state as of the last response."""
+        return self._awaited.state
+
+    @property
+    def noise_multiplier(self) -> float | None:
+        """Noise std over the largest contribution of one record; None if the session was opened for events."""
+        return self._awaited.noise_multiplier
+
+    @property
+    def plan(self) -> Sequence[PlannedEvent]:
+        """The planned answers, with the number of those that were recorded."""
+        return self._awaited.plan
+
+    record = _run(AsyncSessionHandle.record)
+    close = _run(AsyncSessionHandle.close)
+    refresh = _run(AsyncSessionHandle.refresh)
+    receipt = _run(AsyncSessionHandle.receipt)
+
+
+def _session(
+    method: Callable[Concatenate[A, P], Coroutine[Any, Any, AsyncSessionHandle]],
+) -> Callable[Concatenate[_Face[A], P], SessionHandle]:
+    """Return the method as one that blocks and returns a `SessionHandle`."""
+    return _blocking(method, SessionHandle, SessionHandle)
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class Datasets:
     """Datasets and their budgets."""
 
@@ -156,6 +215,18 @@ class Jobs:
     evaluate = _handle(AsyncJobs.evaluate)
     evaluation = _run(AsyncJobs.evaluation)
     receipt = _run(AsyncJobs.receipt)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """Sessions of a server."""
+
+    _awaited: AsyncSessions
+
+    open = _session(AsyncSessions.open)
+    get = _session(AsyncSessions.get)
+    list = _run(AsyncSessions.list)
 
 
 @final
@@ -218,6 +289,7 @@ class Client:
         self._awaited = AsyncClient(str(http.base_url), driver=Blocking(http))
         self.datasets = Datasets(self._awaited.datasets)
         self.jobs = Jobs(self._awaited.jobs)
+        self.sessions = Sessions(self._awaited.sessions)
         self.statistics = Statistics(self._awaited.statistics)
         self.tokens = Tokens(self._awaited.tokens)
         self.webhooks = Webhooks(self._awaited.webhooks)

@@ -69,9 +69,15 @@ class AsyncDatasets:
         family: str | None = None,
         state: DatasetState | None = None,
         order: Order = "desc",
+        columns: bool = True,
     ) -> Sequence[Dataset]:
-        """Return the public metadata of datasets, filtered, the newest first."""
-        filters = {"name": name, "family": family, "state": state}
+        """Return the public metadata of datasets, filtered, the newest first.
+
+        Parameters
+        ----------
+        columns : if false, the columns of each dataset are left out, because lists of categories can be long
+        """
+        filters = {"name": name, "family": family, "state": state, "columns": None if columns else "false"}
         return await self._sender.all(api_path("datasets"), Page[Dataset], order=order, **filters)
 
     async def get(self, dataset: Dataset | str) -> Dataset:

@@ -30,6 +30,7 @@ from accounting.privacy import REPLACE_ONE, Privacy, Relation, Unit
 from purse.estimators import declared
 from purse.estimators.accountant import ROW, BudgetAccountant
 from purse.estimators.declared import Floats
+from purse.estimators.designs import codes_of, features_of, terms_of
 from purse.estimators.unsupported import refuse
 from purse.estimators.values import column, columns, matrix, plain_values
 from purse.frames import is_frame
@@ -71,6 +72,7 @@ class Private(BaseEstimator):  # type: ignore[misc]
     delta: float | None = None
     bounds: Any = None
     categories: Mapping[Any, Sequence[Any]] | None = None
+    terms: str | Sequence[Any] | None = None
     alpha: float = 0.0
     method: "str | Method | Auto" = "auto"
     preparation: str | None = None
@@ -88,7 +90,9 @@ class Private(BaseEstimator):  # type: ignore[misc]
         """Return the coefficients of encoded rows, (K, d), after shapes, plan and charge are settled in this order."""
         X = self._validated(X)
         check_consistent_length(X, y, persons)
-        features = self._features(X)
+        terms, inputs_of_rows = terms_of(self.terms), self._features(X)
+        of_rows = features_of(inputs_of_rows, terms)
+        features = tuple(feature.column for feature in of_rows)
         named = _person_names(persons)
         unit = self._unit(persons)
         n = X.shape[0] if named is None else len(np.unique(named))
@@ -113,8 +117,9 @@ class Private(BaseEstimator):  # type: ignore[misc]
         )
         if accountant is not None:
             accountant.charge(quote.release, privacy, unit)
-        self.release_ = release(quote, dict(enumerate(_codes(features, X))), targets(), named)
+        self.release_ = release(quote, dict(enumerate(codes_of(inputs_of_rows, of_rows, X))), targets(), named)
         self.epsilon_, self.delta_, self._columns = self.release_.epsilon, self.release_.delta, features
+        self._inputs, self._terms = inputs_of_rows, terms
         self.coef_names_ = [name for feature in features for name in inputs(feature)]
         if self.inference:
             return self._tabulated(quote, problem)
@@ -165,6 +170,7 @@ class Private(BaseEstimator):  # type: ignore[misc]
         return ROW if persons is None else Unit("person", self.max_rows)
 
     def _features(self, X: Any) -> tuple[Column, ...]:
+        """Return the declaration of each column of X."""
         names = getattr(self, "feature_names_in_", range(X.shape[1]))
         return declared.columns(self.bounds, self.categories, [*names])
 
@@ -177,7 +183,8 @@ class Private(BaseEstimator):  # type: ignore[misc]
     def _margins(self, X: Any) -> Floats:
         """Return the margins of rows, (n, K)."""
         check_is_fitted(self, "release_")
-        codes = _codes(self._columns, self._validated(X, reset=False))
+        features = features_of(self._inputs, self._terms)
+        codes = codes_of(self._inputs, features, self._validated(X, reset=False))
         affected = affected_columns(self._columns, codes, self._is_unsupported)
         if affected:
             warnings.warn(
@@ -260,8 +267,3 @@ def _person_names(persons: Any) -> NDArray[Any] | None:
     if "" in texts:
         raise ValueError("persons must name a person for each row: a row without one would not be protected")
     return np.array(texts)
-
-
-def _codes(features: Sequence[Column], X: Any) -> list[Floats]:
-    values = zip(features, columns(X, len(features)), strict=True)
-    return [declared.codes(feature, x) for feature, x in values]

@@ -103,6 +103,8 @@ class PrivateLogisticRegression(_Classifier):
         10}: the origin is the value with code 0, and the scale the distance with code 1
     categories : categories of columns by name, or by position in an array, {"sex": ["f", "m"]}; each column becomes
         one 0/1 column for each category and a last one for "other"
+    terms : a formula such as "age + I(age**2) + ward * sex", or a list of terms (docs/jobs.md#terms); without terms,
+        every column is a feature
     classes : the public list of labels; required
     alpha : adds (alpha / 2) ||w||^2 to the mean loss, intercept included; acts on standardized coefficients if rows are
         standardized. C of scikit-learn is 1 / (alpha n)

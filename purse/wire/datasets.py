@@ -234,7 +234,7 @@ class Amendment(Wire):
     frozen: bool | None = None
     """If true, no job is charged or started until it is set to false again."""
     sessions: SessionPolicy | None = None
-    """Another rule for sessions, allowed at any time. Open sessions follow the rule that holds when they are closed."""
+    """Another rule for sessions, allowed at any time. Open sessions keep the rule under which they were opened."""
 
     @model_validator(mode="after")
     def _check_any(self) -> Self:
@@ -259,7 +259,7 @@ class Dataset(Wire):
     """Whether its values are stored here, were never sent here, or are deleted. The name of a withdrawn dataset is free
     again."""
     columns: list[Column]
-    """The declared columns."""
+    """The declared columns. Empty if the records are elsewhere, and in a list requested with `columns=false`."""
     sessions: Sessions = "refund"
     budget: BudgetStatus
     """The budget as it stands."""
@@ -275,7 +275,8 @@ class Dataset(Wire):
 
     def __repr__(self) -> str:
         size = f"{self.rows:,} rows" if self.persons is None else f"{self.persons:,} persons"
-        return f"<dataset {self.name}, {self.id}: {size}, {len(self.columns)} columns>"
+        columns = f", {len(self.columns)} columns" if self.columns else ""
+        return f"<dataset {self.name}, {self.id}: {size}{columns}>"
 
 
 class Registered(Dataset):

@@ -163,8 +163,8 @@ class Quote(Wire):
     fits: bool
     """Whether the dataset's filter would admit the job now."""
     share: float | None = None
-    """Fraction of the budget that the job uses, at the filter's order with the largest remainder afterwards. Null if
-    the job exceeds the budget, or is of an earlier version."""
+    """Fraction of the budget that the job uses right after its charge, at the filter's order with the largest remainder
+    then. Null if the job exceeds the budget, or is of an earlier version."""
     remaining: PrivacyLoss
     """Remaining budget now."""
     remaining_after: PrivacyLoss | None
@@ -203,6 +203,9 @@ class Job(Wire):
     """The planned answers."""
     quote: Quote
     """The price as it was charged."""
+    share: float | None = None
+    """Fraction of the budget that the job uses now; 0 if it was refunded. The shares of all charges and the remaining
+    part add up to 1. Null if the dataset is not visible to the caller."""
     error: Literal["job_failed", "worker_lost"] | None = None
     """Code of a failed job. The cause is not stated, because it could depend on the data."""
     created_at: Timestamp

@@ -8,11 +8,11 @@ from pydantic import Field, model_validator
 from purse.wire.base import Identifier, Name, Timestamp, Title, Wire
 
 Role = Literal["steward", "analyst", "auditor"]
-Scope = Literal["read", "quote", "submit", "manage"]
+Scope = Literal["read", "quote", "submit", "session", "manage"]
 
 SCOPES: Mapping[Role, tuple[Scope, ...]] = {
-    "steward": ("read", "quote", "submit", "manage"),
-    "analyst": ("read", "quote", "submit"),
+    "steward": ("read", "quote", "submit", "session", "manage"),
+    "analyst": ("read", "quote", "submit", "session"),
     "auditor": ("read",),
 }
 """The scopes of each role."""
@@ -24,9 +24,9 @@ class TokenRequest(Wire):
     name: Annotated[Title, Field(description="Owner of the token: one name for one person or program, permanently.")]
     role: Role
     """steward (all), analyst (quotes and jobs), auditor (reads)."""
-    scopes: Annotated[list[Scope] | None, Field(min_length=1, max_length=4)] = None
-    """Subset of the role's scopes: read; quote; submit (jobs and quotes); manage (actions of stewards). All of them if
-    null."""
+    scopes: Annotated[list[Scope] | None, Field(min_length=1, max_length=5)] = None
+    """Subset of the role's scopes: read; quote; submit (jobs and quotes); session (budget for programs that run
+    elsewhere); manage (actions of stewards). All of them if null."""
     lifetime: Annotated[int | None, Field(ge=60, le=315_360_000)] = None
     """Seconds until it expires, at most ten years. If null, it does not expire."""
 

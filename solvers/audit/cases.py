@@ -24,7 +24,7 @@ from solvers.columns import Columns
 from solvers.domains import LinfBall
 from solvers.groups import CodeCondition, Groups
 from solvers.inference import RegressionTable
-from solvers.losses import Absolute, Logistic, Softmax, Squared
+from solvers.losses import Absolute, Hinge, Logistic, Softmax, Squared
 from solvers.methods import Method
 from solvers.preparation import AskedPreparation, ByProfile
 from solvers.preparation.moments import Moments
@@ -130,6 +130,9 @@ CASES: dict[str, Case | ExactCase] = {
     "adaptive_gd_softmax": Case(_SHORT, _CLASSES, targets=(1.0, 1.0), corners=_CORNERS),
     # One row, whose target is at one end or the other: residuals are cut at a scale that follows the targets' answers.
     "adaptive_gd_numbers": Case(methods.AdaptiveGd(steps=4), _CODED, corners=(_CORNERS[0], _CORNERS[0])),
+    # Slopes of losses with a kink: their weight follows the row, their smoothing the answers about targets.
+    "adaptive_gd_hinge": Case(_SHORT, replace(_DECLARED, loss=Hinge()), targets=(1.0, 1.0), corners=_CORNERS),
+    "adaptive_gd_absolute": Case(_SHORT, replace(_CODED, loss=Absolute()), corners=(_CORNERS[0], _CORNERS[0])),
     # Moments that were released before: nothing but gradients is asked.
     "adaptive_gd_profile": Case(_SHORT, _DECLARED, targets=(1.0, 1.0), corners=_CORNERS, preparation=_PROFILE),
     "dp_gd_profile": Case(

@@ -16,6 +16,8 @@ from solvers.data_access.rows import entries_of, stored_numbers
 from solvers.data_access.summed import Summed
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
+from solvers.losses import Logistic, Softmax, Squared
+from solvers.losses.smoothing import BoundedSlope, at_least
 from solvers.problem import Vector
 
 Sum = Callable[[Slots], NDArray[Any]]
@@ -118,22 +120,31 @@ class Residuals(Work):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Limited(Work):
-    """The sum of t_i z_i with |t_i| <= limit / ||z_i|| in a checked frame: (K, d). W has a row for each output."""
+    """The sum of t_i z_i with |t_i| <= limit / ||z_i|| in a checked frame: (K, d). W has a row for each output.
+
+    t_i is a slope of the problem's loss, or of its form with at least the given smoothing.
+    """
 
     frame: Frame
     W: Vector
     limit: float
+    smoothing: float = 0.0
 
     def on(self, data: Data) -> Sum:
         """Return the sum over a range of slots."""
         records, y, loss = in_frame(data, self.frame), data.y, data.problem.loss
         W, limit, inverse = self.W, self.limit, _inverse_norms(data, self.frame)
-        scalar_sum = kernels.logistic_sum if loss.takes == "class" else kernels.squared_sum
+        if isinstance(loss, BoundedSlope) and self.smoothing > 0:
+            loss = at_least(loss, self.smoothing)
+        bounded = None if isinstance(loss, Logistic | Softmax | Squared) else loss.compiled
 
         def added(rows: Slots) -> Vector:
             start, stop = range_of(rows)
-            if loss.outputs > 1:
+            if isinstance(loss, Softmax):
                 return kernels.softmax_sum(records, y, inverse, limit, W, start, stop)
+            if bounded is not None:
+                return kernels.bounded_sum(records, y, inverse, limit, bounded, W[0], start, stop)[None]
+            scalar_sum = kernels.logistic_sum if loss.takes == "class" else kernels.squared_sum
             return scalar_sum(records, y, inverse, limit, W[0], start, stop)[None]
 
         return added

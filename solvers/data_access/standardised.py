@@ -120,23 +120,31 @@ class StandardisedOracle(AbstractOracle):
         total = self._data.total(Residuals(own, points[0], limit))
         return float(self._mean(planned, np.atleast_1d(total), limit / self._factor, limit)[0])
 
-    def gradient(self, query: str, w: Vector, frame: Frame, limit: float) -> Vector:
+    def gradient(self, query: str, w: Vector, frame: Frame, limit: float, smoothing: float = 0.0) -> Vector:
         """Return (1/n) sum_i t_i z_i + noise, flat, with z_i in the frame and |t_i| <= limit / ||z_i||.
 
-        t is the loss's slope at <z, w>. For numbers it is clipped. For classes it is multiplied by
-        min(1, (limit / ||z||) / s), with s the largest slope over all targets at this margin; this does not move the
-        minimizer if the log-odds are right.
+        t is the loss's slope at <z, w>. For `squared` it is clipped. For other losses it is multiplied by
+        min(1, (limit / ||z||) / s), which does not move the minimizer if the model is right. For `logistic` and
+        `softmax`, s is the largest slope over all targets at this margin, otherwise the bound of all slopes.
+
+        Parameters
+        ----------
+        limit : C
+        smoothing : a loss with a kink is replaced by its form with at least this smoothing, unless that is 0
 
         Raises
         ------
         OutOfPlan
             if the plan does not hold this answer
         Unsuitable
-            if w, the frame or the limit are not finite or have a wrong shape; this depends on the request only
+            if w, the frame, the limit or the smoothing are not finite or have a wrong shape; this depends on the
+            request only
         """
         own, points, problem = self._own(frame, limit), self._points(w), self._problem
+        if not 0 <= smoothing <= _LONGEST:
+            raise Unsuitable("smoothing must be 0 or a positive number")
         planned = self._meter.take(query, Gaussian)
-        sums = self._data.total(Limited(own, points, limit))
+        sums = self._data.total(Limited(own, points, limit, smoothing))
         added = limit * (1 + (problem.d + 2 * problem.outputs + 16) * UNIT)
         longest = limit / own.constant * own.longest(self._columns) * (1 + (problem.d + 8) * UNIT)
         return self._answer(planned, sums.ravel(), added, longest)

@@ -19,7 +19,8 @@ MOST_PARAMETERS = 200
 STEPS = (0.1, 0.15, 0.2, 0.25, 0.35, 0.45, 0.6, 0.9)
 """Weights of the steps of the path; each is multiplied by the share of a step."""
 
-_MEANS, _SPREAD, _VARIANCES, _TARGET, _SQUARED_SCORES, _RESIDUAL = 0.03, 0.005, 0.02, 0.01, 0.04, 0.02
+_MEANS, _SPREAD, _VARIANCES, _TARGET, _RESIDUAL = 0.03, 0.005, 0.02, 0.01, 0.02
+_SQUARED_SCORES, _MOST_SQUARED_SCORES = 0.04, 0.1
 _ZERO_OUT_GAIN = 1.7  # a null record moves vectors by half, and matrices by 1 / sqrt(2), of a replaced one
 _PERSON_LOSS = 1.5  # of persons with several rows
 _LEAST_SQUARED_ROW, _LARGEST_SQUARED_ROW = 1.5, 6.0
@@ -143,6 +144,10 @@ class Budget:
         else:
             noise = 70 * limits.score * math.sqrt(limits.squared_row) * self.parameters * self._loss
             step = min(max((noise / (self.records * self.mu)) ** 2, 0.04), 0.10)
+        squared_scores = _SQUARED_SCORES
+        if self.is_linear and limits.score > _RESIDUAL_LIMIT:
+            relative_noise = 10 * limits.score**2 * limits.squared_row / self.signal  # of G, at the smallest share
+            squared_scores = min(max(_SQUARED_SCORES * relative_noise**2, _SQUARED_SCORES), _MOST_SQUARED_SCORES)
         shares = {
             "means": _MEANS if has_columns else 0.0,
             "spread": _SPREAD if has_numbers else 0.0,
@@ -153,7 +158,7 @@ class Budget:
             "residual": _RESIDUAL if self.is_linear else 0.0,
             **{step_name(index): step * weight for index, weight in enumerate(STEPS)},
             "curvature": curvature,
-            "squared_scores": _SQUARED_SCORES,
+            "squared_scores": squared_scores,
         }
         shares["gradient"] = 1 - sum(shares.values())
         return {query: share for query, share in shares.items() if share > 0}

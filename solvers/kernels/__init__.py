@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from solvers.kernels.build import c_function as c_function
     from solvers.kernels.exponential import exp as exp
     from solvers.kernels.frames import inverse_norms as inverse_norms
+    from solvers.kernels.limited import bounded_sum as bounded_sum
     from solvers.kernels.limited import logistic_sum as logistic_sum
     from solvers.kernels.limited import residual_sum as residual_sum
     from solvers.kernels.limited import softmax_sum as softmax_sum

@@ -11,9 +11,9 @@ from numba import types
 
 from solvers.kernels.build import compiled
 from solvers.kernels.exponential import exp
-from solvers.kernels.layout import Records, Vector
+from solvers.kernels.layout import Records, Slope, Vector
 from solvers.kernels.records import PADDING, RECORDS, add_records, from_storage_order, margins, to_storage_order
-from solvers.kernels.slopes import ANSWER, NUMBERS
+from solvers.kernels.slopes import ANSWER, NUMBERS, SLOPE, slopes
 from solvers.kernels.sums import TOGETHER
 
 SMALLEST_DIVISOR = 1e-300  # below every limit on a row; avoids a division by 0 where the limit is 0
@@ -49,6 +49,30 @@ def squared_sum(records: Records, y: Vector, inverse: Vector, limit: float, w: V
         for k in range(count):
             allowed = limit * inverse[first + k]
             t[k] = min(max(t[k] - y[first + k], -allowed), allowed)
+        add_records(total, records, t, rows, first - start, count)
+    return from_storage_order(records, total)
+
+
+@compiled(ANSWER(RECORDS, NUMBERS, NUMBERS, types.float64, SLOPE, NUMBERS, types.int64, types.int64))
+def bounded_sum(
+    records: Records, y: Vector, inverse: Vector, limit: float, loss: Slope, w: Vector, start: int, stop: int
+) -> Vector:
+    """Return the sum over start <= i < stop of t_i z_i, t_i a bounded slope weighted down to the row's limit.
+
+    The weight min(1, limit inverse_i / bound of the slope) depends on the row alone, not on w or the target.
+    """
+    v = to_storage_order(records, w)
+    total, rows = np.zeros(v.shape[0] + PADDING), np.arange(start, stop)
+    t, targets, ones = np.empty(TOGETHER), np.empty(TOGETHER), np.ones(TOGETHER)
+    for first in range(start, stop, TOGETHER):
+        count = min(TOGETHER, stop - first)
+        margins(t, records, rows, first - start, count, v)
+        for k in range(count):
+            targets[k] = y[first + k]
+        slopes(t, loss, targets, ones, count)
+        for k in range(count):
+            allowed = limit * inverse[first + k]
+            t[k] = min(max(t[k] * min(1.0, allowed / loss.bound), -allowed), allowed)
         add_records(total, records, t, rows, first - start, count)
     return from_storage_order(records, total)
 

@@ -60,6 +60,7 @@ def test_every_parameter_is_bounded(tmp_path: Path) -> None:
         for schema in _leaves(parameter["schema"]):
             bounds = {
                 "null": {"type"},
+                "boolean": {"type"},
                 "string": {"maxLength", "pattern", "enum"},
                 "integer": {"maximum", "exclusiveMaximum"},
             }

@@ -42,6 +42,7 @@ class Facts:
     token : the analyst's
     people, wide, census, grouped : datasets: of 20,000 rows, of 4,000 columns, with a holdout set, and with many groups
     jobs : finished jobs of the analyst, by the kind of their release
+    session : an open session of the analyst, of many kinds of answers
     receipt : of the largest release
     webhook : of the analyst
     """
@@ -52,6 +53,7 @@ class Facts:
     census: str
     grouped: str
     jobs: dict[str, str]
+    session: str
     receipt: dict[str, Any]
     webhook: str
 
@@ -98,10 +100,11 @@ def prepare(server: Server) -> Facts:
         jobs = _released(server, made)
         with ThreadPoolExecutor(_PREPARING) as threads:
             list(threads.map(lambda _: _listed(server, made["people"]), range(LISTED_JOBS)))
+        session = server.client.post(f"/v1/datasets/{made['people']}/sessions", json=_session(0)).json()["id"]
         receipt = server.client.get(f"/v1/jobs/{jobs['statistic']}/receipt").json()
     finally:
         server.client.headers["Authorization"] = steward
-    return Facts(token, **made, jobs=jobs, receipt=receipt, webhook=hook)
+    return Facts(token, **made, jobs=jobs, session=session, receipt=receipt, webhook=hook)
 
 
 def _listed(server: Server, dataset: str) -> None:
@@ -142,6 +145,19 @@ def _released(server: Server, made: dict[str, str]) -> dict[str, str]:
     jobs["evaluation"] = asked.json()["id"]
     assert server.finished(jobs["evaluation"], _WAIT)["state"] == "done"
     return jobs
+
+
+def _session(number: int) -> dict[str, Any]:
+    """A plan of 64 kinds of sampled answers."""
+    kinds = [
+        {
+            "type": "PoissonSampledDpEvent",
+            "sampling_probability": 1e-4 * (kind + 1),
+            "event": {"type": "GaussianDpEvent", "noise_multiplier": 20.0 + 1e-6 * number},
+        }
+        for kind in range(64)
+    ]
+    return {"events": [{"type": "SelfComposedDpEvent", "count": 10, "event": event} for event in kinds]}
 
 
 def _wide_spec() -> dict[str, Any]:
@@ -232,6 +248,9 @@ def _reading(facts: Facts) -> dict[tuple[str, str], Maker]:
         ("GET", "/v1/jobs/{job_id}/profile"): _get(f"/v1/jobs/{jobs['profile']}/profile"),
         ("GET", "/v1/jobs/{job_id}/receipt"): _get(f"/v1/jobs/{jobs['statistic']}/receipt"),
         ("DELETE", "/v1/jobs/{job_id}"): _get(f"/v1/jobs/{jobs['model']}"),
+        ("GET", "/v1/sessions"): _get(f"/v1/sessions?limit={LISTED_JOBS}"),
+        ("GET", "/v1/sessions/{session_id}"): _get(f"/v1/sessions/{facts.session}"),
+        ("GET", "/v1/sessions/{session_id}/receipt"): _get(f"/v1/sessions/{facts.session}/receipt"),
         ("GET", "/v1/webhooks"): _get(f"/v1/webhooks?limit={LISTED_JOBS}"),
         ("GET", "/v1/webhooks/{webhook_id}"): _get(f"/v1/webhooks/{facts.webhook}"),
         ("DELETE", "/v1/webhooks/{webhook_id}"): _get("/v1/webhooks/hook_of_nobody"),
@@ -254,6 +273,7 @@ def _asking(facts: Facts) -> dict[tuple[str, str], Maker]:
     tuning = JOB | {"dataset": facts.people, "candidates": [{"method": {"name": "dp_gd"}}] * 16}
     forecast = {"dataset": facts.people, "target": "income"}  # of more runs it would take more than a forecast may
     evaluation = f"/v1/models/{facts.jobs['trained']}/evaluations"
+    session, sessions = f"/v1/sessions/{facts.session}", f"/v1/datasets/{facts.people}/sessions"
     calibration = {"mechanism": {"name": "poisson_gaussian", "rate": 1e-3}, "count": 10_000, "delta": 1e-6}
     return {
         ("POST", "/v1/quotes"): lambda n: _post("/v1/quotes", priced[n % len(priced)] | _privacy(n)),
@@ -263,6 +283,9 @@ def _asking(facts: Facts) -> dict[tuple[str, str], Maker]:
         ("POST", "/v1/models/{job_id}/evaluations"): lambda n: _post(evaluation, _privacy(n)),
         ("POST", "/v1/forecasts"): lambda n: _post("/v1/forecasts", forecast | {"twin": n}),
         ("POST", "/v1/calibrations"): lambda n: _post("/v1/calibrations", calibration | {"epsilon": 1 + 1e-6 * n}),
+        ("POST", "/v1/datasets/{dataset_id}/sessions"): lambda n: _post(sessions, _session(n)),
+        ("POST", "/v1/sessions/{session_id}/steps"): lambda n: _post(f"{session}/steps", {"event": n % 64}),
+        ("POST", "/v1/sessions/{session_id}/close"): lambda _: (f"{session}/close", {}),
         ("POST", "/v1/receipts/verify"): lambda _: _post("/v1/receipts/verify", facts.receipt),
         ("POST", "/v1/webhooks"): lambda n: _post("/v1/webhooks", {"url": f"https://hooks.example/{n % 5}"}),
     }

@@ -30,7 +30,8 @@ from solvers.data_access.oracles import split
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.unfolded import rows_of
 from solvers.frame import Frame
-from solvers.losses import Logistic, Loss, Softmax, Squared
+from solvers.losses import Absolute, Logistic, Loss, Softmax, Squared
+from solvers.losses.smoothing import BoundedSlope
 from solvers.methods import AdaptiveGd, DpGd
 from solvers.moment_bounds import MOMENTS
 from solvers.oracles import Counting
@@ -40,7 +41,7 @@ from solvers.problem import Problem, Vector
 from solvers.solve import Quote
 from solvers.statistics import Profile
 from tests.support.audit import beyond, sources, violates
-from tests.support.standardised import limited
+from tests.support.standardised import LIMITED_LOSSES, limited
 
 RUNS = 300
 PRIVACY = Privacy(6.0, 1e-5)
@@ -60,11 +61,12 @@ class Pair:
     share: float = 0.95
 
     def case(self, relation: Relation = REPLACE_ONE) -> Case:
-        method = NUMBERS if self.loss.takes == "number" else CLASSES
+        method = NUMBERS if isinstance(self.loss, Squared) else CLASSES
         problem = replace(CODED, loss=self.loss, relation=relation)
         return Case(method, problem, targets=self.targets, corners=self.corners)
 
 
+ENDS = {"class": (1.0, 1.0), "number": (1.0, -1.0)}
 # Other rows are zeros, so that means and targets' means are noise about 0. One at the center and one far out move the
 # spread; two far out in other coordinates, each cut to one length, the variances; residuals are cut at a few times the
 # noise of the targets' mean, by which the first model is off.
@@ -78,6 +80,12 @@ PAIRS = {
     "gradient": Pair((FAR, FAR), (1.0, -1.0)),
     "gradient-logistic": Pair((FAR, BACK), (1.0, 1.0), Logistic()),
     "gradient-softmax": Pair((FAR, BACK), (1.0, 1.0), Softmax(3), share=0.9),
+}
+# Slopes of other losses are at most their bound, and lopsided ones reach it on one side only.
+PAIRS |= {
+    f"gradient-{loss}": Pair((FAR, BACK if loss.takes == "class" else FAR), ENDS[loss.takes], loss, share=0.5)
+    for loss in LIMITED_LOSSES
+    if isinstance(loss, BoundedSlope)
 }
 every = pytest.mark.parametrize("name", PAIRS)
 
@@ -137,10 +145,10 @@ def test_one_answer_whose_noise_is_too_small_is_caught(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", [Squared(), Logistic(), Softmax(3)], ids=lambda loss: str(loss.name))
+@pytest.mark.parametrize("loss", [Squared(), Logistic(), Softmax(3), Absolute()], ids=lambda loss: str(loss.name))
 def test_of_persons_whose_places_all_hold_a_row_it_is_the_same(loss: Loss) -> None:
     """Means are over the places that hold a row, a share that is released, and half the noise is seen."""
-    method = NUMBERS if loss.takes == "number" else CLASSES
+    method = NUMBERS if isinstance(loss, Squared) else CLASSES
     corners = (FAR, FAR) if loss.takes == "number" else (FAR, BACK)
     problem = replace(CODED, loss=loss, n=150, unit=Unit("person", 3))
     targets = (1.0, -1.0) if loss.takes == "number" else (1.0, 1.0)
@@ -231,7 +239,7 @@ def test_each_answer_to_one_request_is_scored() -> None:
     assert attacker.score == pytest.approx(sum(scores))
 
 
-@pytest.mark.parametrize("loss", [Logistic(), Softmax(3), Squared()], ids=lambda loss: str(loss.name))
+@pytest.mark.parametrize("loss", LIMITED_LOSSES, ids=repr)
 def test_a_sum_of_limited_gradients_is_the_sum_that_numpy_computes(loss: Loss) -> None:
     """Compare the compiled loops with NumPy on one row among zeros. Rounding is far below 1e-9 in both."""
     problem, rng = replace(CODED, loss=loss), np.random.default_rng(3)

@@ -5,10 +5,11 @@ from math import comb
 import mpmath
 
 
-def bootstrap_epsilon(e: float, n: int) -> float:
+def bootstrap_epsilon(e: float, n: int, smallest: float = -1.0, largest: float = 0.0) -> float:
     """ln max (p_0 + sum p_j e^(je) Y_j) / (p_0 + sum p_j Y_j) over Y_j in [e^(-je), 1], p_j = P(Binomial(n, 1/n) = j).
 
-    By Dinkelbach's steps: at ratio r the best Y_j is 1 where e^(je) >= r, and e^(-je) elsewhere.
+    By Dinkelbach's steps: at ratio r the best Y_j is largest where e^(je) >= r, and smallest elsewhere. Other ends are
+    given as multiples of j e.
     """
     with mpmath.workdps(40):
         most = min(n, 100)  # j = 100 has probability 1e-158 and a factor of e^300 at most
@@ -17,7 +18,7 @@ def bootstrap_epsilon(e: float, n: int) -> float:
         growth = [mpmath.exp(j * mpmath.mpf(e)) for j in range(most + 1)]
         ratio, before = mpmath.mpf(1), mpmath.mpf(0)
         while ratio > before:
-            y = [1 if g >= ratio else 1 / g for g in growth]
+            y = [g**largest if g >= ratio else g**smallest for g in growth]
             above = sum(chance * g * best for chance, g, best in zip(p, growth, y, strict=True))
             before, ratio = ratio, above / sum(chance * best for chance, best in zip(p, y, strict=True))
         return float(mpmath.log(ratio))

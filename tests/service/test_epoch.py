@@ -22,6 +22,7 @@ from app.ledger import audit, epoch, store
 from app.ledger.epoch import BelowEpoch, Epoch
 from app.persistence.files import StartRefused
 from tests.service.conftest import MakeService
+from tests.support import held_sessions as sessions
 from tests.support.cli import purse
 from tests.support.patience import PATIENCE
 from tests.support.service import Service
@@ -154,6 +155,56 @@ def test_a_copy_without_a_whole_dataset_is_refused(world: World) -> None:
     _open(restored)
     assert _lost(world) == told, "it is kept for good"
     restored.database.close()
+
+
+def test_a_copy_that_lacks_recorded_answers_is_refused_and_their_session_expires(world: World) -> None:
+    """No entry of a ledger follows from a recorded answer."""
+    dataset = _datasets(world)[1]
+    session = sessions.open_session(world, dataset, sessions.many(10))
+    restore = _copied(world)
+    before = world.kinds(dataset)
+    sessions.record(world, session.id, 3)
+    assert _kept(world)[session.id].sequence == 3
+    assert world.kinds(dataset) == before
+    _open(world)
+    restored = restore()
+    with pytest.raises(BelowEpoch, match=f"{session.id} lacks recorded answers up to 3:"):
+        _open(restored)
+    assert list(epoch.shortfall(restored.settings, restored.database)) == [session.id]
+    lost = rollback.accept(restored.database, restored.settings, "restored")
+    assert (lost.ledgers, lost.missing, lost.sessions) == ({}, {}, [session.id])
+    ended = sessions.get(restored, session.id)
+    assert (ended.state, ended.charged) == ("expired", session.reserved)
+    _open(restored)
+    assert session.id not in _kept(restored)
+    restored.database.close()
+
+
+def test_a_rollback_expires_the_open_sessions_of_its_ledgers(world: World) -> None:
+    first, second = _datasets(world)
+    lost, kept = (sessions.open_session(world, dataset, sessions.many(10)) for dataset in (first, second))
+    sessions.record(world, lost.id, 2)
+    restore = _copied(world)
+    world.release(first)
+    restored = restore()
+    accepted = rollback.accept(restored.database, restored.settings, "restored")
+    assert (list(accepted.ledgers), accepted.sessions) == ([first], [lost.id])
+    assert sessions.get(restored, lost.id).charged == lost.reserved
+    assert [sessions.get(restored, each.id).state for each in (lost, kept)] == ["expired", "open"]
+    assert restored.kinds(first)[-2:] == ["rolled_back", "settled"]
+    assert sessions.close(restored, lost.id).state == "expired"
+    audit.refuse_unsound(restored.database)
+    restored.database.close()
+
+
+def test_the_file_forgets_a_session_that_ended(world: World) -> None:
+    dataset = _datasets(world)[1]
+    session = sessions.open_session(world, dataset, sessions.many(10))
+    sessions.record(world, session.id, 3)
+    sessions.close(world, session.id)
+    assert session.id in _kept(world)
+    _open(world)
+    assert _kept(world) == _heads(world)
 
 
 def test_a_crash_between_commit_and_epoch_locks_nobody_out(world: World) -> None:

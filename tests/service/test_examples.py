@@ -57,11 +57,11 @@ def test_the_story_goes_well_and_is_what_is_shown(service: Service) -> None:
         assert set(of) == set(EXAMPLES[name])
         for what, body in of.items():
             assert set(body) == set(EXAMPLES[name][what]), (name, what)
-    shown = EXAMPLES["post_datasets"]["request"]["spec"]
+    shown = EXAMPLES["register_dataset"]["request"]["spec"]
     again = shown | {"name": "as shown"}
     dataset = service.upload(again, b"age,sex,income\n" + b"37,f,low\n52,m,high\n" * 300)
     assert dataset.status_code == 201, dataset.text
-    for name in ("quotes", "jobs", "statistics"):
-        asked = EXAMPLES[f"post_{name}"]["request"] | {"dataset": dataset.json()["id"]}
-        answer = service.call("steward", "POST", f"/v1/{name}", json=asked)
+    for name, path in (("price_job", "quotes"), ("submit_job", "jobs"), ("submit_statistic", "statistics")):
+        asked = EXAMPLES[name]["request"] | {"dataset": dataset.json()["id"]}
+        answer = service.call("steward", "POST", f"/v1/{path}", json=asked)
         assert answer.is_success, answer.text

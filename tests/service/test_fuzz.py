@@ -8,7 +8,7 @@ from tests.service.conftest import MakeService
 from tests.support.service import Service
 
 # What takes long to draw or to answer, or has a job's edges as tunings have; `make fuzz` tries all on their edges.
-_DEAR = "post_(quotes|jobs|forecasts|datasets|dataset_charges)"
+_DEAR = "price_job|submit_job|forecast_accuracy|register_dataset|charge_outside_mechanism"
 
 
 @pytest.mark.slow

@@ -47,19 +47,19 @@ def test_a_generated_client_registers_a_dataset_submits_a_job_and_reads_its_rece
         service.client.headers["Authorization"] = f"Bearer {STEWARD}"  # it puts the token on a client of its own alone
 
         spec = models.DatasetSpec.from_dict(SPEC)
-        body = models.PostDatasetsBody(spec, types.File(BytesIO(people()), "people.csv", "text/csv"))
-        dataset = call("datasets.post_datasets", body=body)
+        body = models.RegisterDatasetBody(spec, types.File(BytesIO(people()), "people.csv", "text/csv"))
+        dataset = call("datasets.register_dataset", body=body)
         request = models.JobRequest.from_dict(JOB | {"dataset": dataset.id})
-        price = call("jobs.post_quotes", body=request)
-        job = call("jobs.post_jobs", body=request, idempotency_key="one")
+        price = call("jobs.price_job", body=request)
+        job = call("jobs.submit_job", body=request, idempotency_key="one")
         assert job.quote.epsilon == price.epsilon <= 0.5
-        assert call("jobs.post_jobs", body=request, idempotency_key="one").id == job.id
+        assert call("jobs.submit_job", body=request, idempotency_key="one").id == job.id
 
         assert service.finished(job.id)["state"] == "done"
-        assert call("jobs.get_job", job.id).state == "done"
-        assert call("jobs.get_job_model", job.id).target.name == "income"
-        receipt = call("jobs.get_job_receipt", job.id)
+        assert call("jobs.read_job", job.id).state == "done"
+        assert call("jobs.read_released_model", job.id).target.name == "income"
+        receipt = call("jobs.read_receipt", job.id)
         assert receipt.receipt["job"] == job.id
-        assert call("ledger_and_receipts.post_receipts_verify", body=receipt).valid
-        assert call("datasets.get_dataset_budget", dataset.id).jobs == 1
-        assert call("datasets.get_dataset_budget", "ds_unknown").code == "not_found"
+        assert call("ledger_and_receipts.verify_receipt", body=receipt).valid
+        assert call("datasets.read_dataset_budget", dataset.id).jobs == 1
+        assert call("datasets.read_dataset_budget", "ds_unknown").code == "not_found"

@@ -1,6 +1,5 @@
 """Grants: without one a dataset is to an analyst as one that was never there, by every route that there is."""
 
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from httpx import Response
 
 from app.datasets import grants, store
 from app.http.errors import ApiError
+from app.http.middleware import REQUEST
 from app.http.routing import routes
 from app.identity.store import Principal
 from app.main import ROUTERS
@@ -23,7 +23,11 @@ from tests.support.insides import reader, writer
 from tests.support.service import JOB, OF_THE_REQUEST, Service
 from tests.support.world import World
 
-LISTS = {("GET", "/v1/datasets"), ("GET", "/v1/jobs")}  # these are of all that the caller may see
+LISTS = {
+    ("GET", "/v1/datasets"),
+    ("GET", "/v1/jobs"),
+    ("GET", "/v1/sessions"),
+}  # these are of all that the caller may see
 NOWHERE = {("POST", "/v1/calibrations")} | {rule for rule in RULES if "/v1/webhooks" in rule[1]}  # these meet none
 PROFILE: dict[str, Any] = {"method": {"name": "profile"}, "privacy": {"epsilon": 0.2}}
 # These name a dataset in their body.
@@ -36,6 +40,9 @@ BODIES = {
     ("POST", "/v1/tunings"): TUNING,
     ("POST", "/v1/forecasts"): FORECAST,
 }
+SESSION = {
+    ("POST", "/v1/datasets/{dataset_id}/sessions"): {"events": [{"type": "LaplaceDpEvent", "noise_multiplier": 1e3}]}
+}
 EVALUATION = {
     ("POST", "/v1/models/{job_id}/evaluations"): {"privacy": {"epsilon": 0.2}}
 }  # this one a model in its path
@@ -44,6 +51,7 @@ OPEN = {("GET", "/v1/jobs/{job_id}/profile"), ("GET", "/v1/jobs/{job_id}/receipt
 ANALYSTS = sorted(rule for rule, roles in RULES.items() if "analyst" in roles)
 OF_A_DATASET = [rule for rule in ANALYSTS if "{dataset_id}" in rule[1] or rule in BODIES]
 OF_A_JOB = [rule for rule in ANALYSTS if "{job_id}" in rule[1]]
+OF_A_SESSION = [rule for rule in ANALYSTS if "{session_id}" in rule[1]]
 
 
 @dataclass(frozen=True)
@@ -75,7 +83,9 @@ def case(shared: Service) -> Case:
 
 def _ask(service: Service, who: str, rule: tuple[str, str], dataset: str = "", job: str = "") -> Response:
     method, path = rule
-    options = {"json": BODIES[rule] | {"dataset": dataset}} if rule in BODIES else {"json": EVALUATION.get(rule)}
+    options = (
+        {"json": BODIES[rule] | {"dataset": dataset}} if rule in BODIES else {"json": (EVALUATION | SESSION).get(rule)}
+    )
     path = path.replace("{dataset_id}", dataset).replace("{job_id}", job)
     assert "{" not in path, "replace the path's other parameter here too, by a name that the dataset has"
     return service.call(who, method, path, **options)
@@ -83,11 +93,11 @@ def _ask(service: Service, who: str, rule: tuple[str, str], dataset: str = "", j
 
 @contextmanager
 def _statements(database: Database) -> Iterator[list[str]]:
-    """What is asked of the database meanwhile."""
+    """Collect the statements of requests; threads of the service ask the database at any time as well."""
     seen: list[str] = []
 
     def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
-        if threading.current_thread().name not in ("dispatcher", "webhooks"):  # which look now and then
+        if REQUEST.get() is not None:
             seen.append(statement)
 
     async def noted(question: sa.Select[Any], values: Mapping[str, str]) -> Sequence[Sequence[Any]]:
@@ -112,7 +122,7 @@ def _told(response: Response) -> tuple[int, bytes, dict[str, str]]:
 
 def test_it_is_known_of_every_route_how_it_meets_a_dataset() -> None:
     """A new route that analysts may call fails here until somebody has decided what it says without a grant."""
-    known = {*OF_A_DATASET, *OF_A_JOB, *LISTS, *NOWHERE}
+    known = {*OF_A_DATASET, *OF_A_JOB, *OF_A_SESSION, *LISTS, *NOWHERE}
     assert set(ANALYSTS) == known, "add a route without dataset or job in its path to LISTS, NOWHERE or BODIES"
     assert {(method, route.path) for route in routes(ROUTERS) for method in route.methods or ()} >= set(ANALYSTS)
 
@@ -128,7 +138,7 @@ def test_without_a_grant_a_dataset_is_as_one_that_never_was(case: Case, rule: tu
     assert answers[0] == answers[1]
     assert asked[0] == asked[1] != []
     assert answers[0][0] == 404
-    assert _ask(case.service, "friend", rule, case.dataset).status_code in (200, 202)
+    assert _ask(case.service, "friend", rule, case.dataset).status_code in (200, 201, 202)
 
 
 @pytest.mark.parametrize("rule", OF_A_DATASET, ids=" ".join)
@@ -145,7 +155,7 @@ def test_a_dataset_may_be_named_and_a_name_without_a_grant_is_answered_as_an_unk
     assert statements[0] == statements[1] != []
     assert answers[0][0] == 404
     by_name = _ask(case.service, "friend", rule, name)
-    assert by_name.status_code in (200, 202)
+    assert by_name.status_code in (200, 201, 202)
     if rule[0] == "GET":
         assert _lasting(by_name) == _lasting(_ask(case.service, "friend", rule, case.dataset))
     else:
@@ -198,6 +208,21 @@ def test_without_a_grant_its_jobs_never_were(case: Case, rule: tuple[str, str], 
     assert told["friend"][0][0] == (200 if kind == "profile" and rule in OPEN else 404)
 
 
+@pytest.mark.parametrize("rule", OF_A_SESSION, ids=" ".join)
+def test_somebody_elses_session_is_as_one_that_never_was(case: Case, rule: tuple[str, str]) -> None:
+    [(opening, body)] = SESSION.items()
+    made = case.service.call("analyst", "POST", opening[1].replace("{dataset_id}", case.dataset), json=body).json()
+    answers, asked = [], []
+    for session in (made["id"], "sess_" + "a" * 20):
+        with _statements(case.service.database) as statements:
+            path = rule[1].replace("{session_id}", session)
+            answers.append(_told(case.service.call("friend", rule[0], path, json={} if "steps" in path else None)))
+        asked.append(list(statements))
+    assert answers[0] == answers[1]
+    assert asked[0] == asked[1] != []
+    assert answers[0][0] == 404
+
+
 def test_without_a_grant_it_is_in_no_list_and_at_no_place_of_one(case: Case) -> None:
     def page(cursor: str | None) -> dict[str, Any]:
         query = {"limit": 1} | ({"cursor": cursor} if cursor else {})
@@ -209,7 +234,8 @@ def test_without_a_grant_it_is_in_no_list_and_at_no_place_of_one(case: Case) -> 
     assert (first["items"][0]["id"], first["next"]) != (case.dataset, None)
     assert first["next"] is None
     assert page(case.dataset) == page("ds_" + "a" * 20) == {"items": [], "next": None}
-    assert case.service.call("stranger", "GET", "/v1/jobs").json() == {"items": [], "next": None}
+    for path in ("/v1/jobs", "/v1/sessions"):
+        assert case.service.call("stranger", "GET", path).json() == {"items": [], "next": None}
 
 
 @pytest.mark.slow

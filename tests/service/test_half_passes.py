@@ -54,7 +54,7 @@ def test_under_gdp_there_is_no_curve_for_it(shared: Service) -> None:
     refused = shared.call("analyst", "POST", "/v1/quotes", json=named)
     assert (refused.status_code, refused.json()["code"]) == (422, "method_filter_mismatch")
     chosen = shared.call("analyst", "POST", "/v1/quotes", json=_body(dataset)).json()
-    assert (chosen["method"]["name"], chosen["accountant"]) == ("localization", "exact_gaussian")
+    assert (chosen["method"]["name"], chosen["accountant"]) == ("adaptive_gd", "exact_gaussian")
 
 
 @pytest.mark.slow

@@ -454,6 +454,7 @@ class TestCancel:
         assert waiting["state"] == "queued"
         answer = closed.call("analyst", "DELETE", f"/v1/jobs/{waiting['id']}")
         assert (answer.status_code, answer.json()["state"]) == (200, "cancelled")
+        assert (waiting["share"], answer.json()["share"]) == (1.0, 0.0)
         assert _kinds(closed, whole) == ["opened", "charged", "refunded"]
         budget = closed.call("analyst", "GET", f"/v1/datasets/{whole}/budget").json()
         assert budget["spent"]["epsilon"] == 0.0

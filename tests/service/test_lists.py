@@ -115,6 +115,8 @@ def test_datasets_and_tokens_are_found_by_what_is_told_of_them(full: tuple[Servi
         ({"state": "deleted"}, []),
     ):
         assert [found["id"] for found in _listed(service, "/v1/datasets", **query)] == kept, query
+    without_columns = _listed(service, "/v1/datasets", columns="false")
+    assert without_columns == [found | {"columns": []} for found in _listed(service, "/v1/datasets")]
     assert _listed(service, "/v1/datasets", "lea", family="spring") == [], "an analyst is told of no family"
     assert [token["name"] for token in _listed(service, "/v1/tokens", role="analyst")] == ["tom", "lea", "the analyst"]
     assert [token["role"] for token in _listed(service, "/v1/tokens", name="lea")] == ["analyst"]

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from accounting.records import offline
+from accounting.records.chain import Entry
 from tests.support.service import JOB, Service
 
 
@@ -66,6 +68,47 @@ def test_a_receipt_of_a_reserved_part_states_no_share_of_the_whole(shared: Servi
     assert quoted > 0.0
     assert "share" not in receipt["receipt"], "on what coordinate it is read depends on the charges of others"
     assert shared.call(None, "POST", "/v1/receipts/verify", json=receipt).json()["valid"]
+
+
+@pytest.mark.slow
+def test_jobs_state_the_share_that_the_budget_states(shared: Service) -> None:
+    """A steward and an analyst with a reserved part list jobs after the budget was raised."""
+    dataset = shared.dataset()
+    shared.analyst("share-now-ada", dataset)
+    path = f"/v1/datasets/{dataset}/allotments/share-now-ada"
+    allotted = shared.call("steward", "PUT", path, json={"share": 0.5, "mode": "reserved"})
+    assert allotted.status_code == 200, allotted.text
+    run = [_run(shared, role, dataset, 0.3)[0] for role in ("analyst", "share-now-ada", "share-now-ada")]
+    raised = shared.call(
+        "steward", "PATCH", f"/v1/datasets/{dataset}", json={"budget": {"epsilon": 8.0, "delta": 1e-6}}
+    )
+    assert raised.status_code == 200, raised.text
+    budget = _budget(shared, "steward", dataset)
+    jobs = shared.call("steward", "GET", f"/v1/jobs?dataset={dataset}").json()["items"]
+    assert {job["id"] for job in jobs} == {job["id"] for job in run}
+    assert sum(job["share"] for job in jobs) == pytest.approx(budget["share"], rel=1e-9)
+    assert all(job["share"] < job["quote"]["share"] for job in jobs), "the quote states the share of the smaller budget"
+    of_ada = sum(job["share"] for job in jobs if job["analyst"] == "share-now-ada")
+    assert {each["analyst"]: each["share"] for each in budget["analysts"]}["share-now-ada"] == pytest.approx(of_ada)
+    ledger = shared.call("steward", "GET", f"/v1/datasets/{dataset}/ledger").json()["items"]
+    entries = sorted(map(Entry.from_json, ledger), key=lambda entry: entry.sequence)
+    by_entry = offline.shares(entries, offline.verify_ledger(entries))
+    by_job = {entry.body["job"]: by_entry[entry.sequence] for entry in entries if entry.sequence in by_entry}
+    assert by_job == {job["id"]: job["share"] for job in jobs}
+    own = shared.call("share-now-ada", "GET", f"/v1/jobs?dataset={dataset}").json()["items"]
+    assert sum(job["share"] for job in own) == pytest.approx(_budget(shared, "share-now-ada", dataset)["share"])
+    assert [shared.call("share-now-ada", "GET", f"/v1/jobs/{job['id']}").json() for job in own] == own
+
+
+def test_a_job_states_no_share_of_a_budget_that_its_analyst_cannot_see(shared: Service) -> None:
+    dataset = shared.dataset()
+    shared.analyst("share-without-grant", dataset)
+    job, _ = _run(shared, "share-without-grant", dataset, 0.3)
+    assert job["share"] == job["quote"]["share"]
+    revoked = shared.call("steward", "DELETE", f"/v1/datasets/{dataset}/grants/share-without-grant")
+    assert revoked.status_code == 204, revoked.text
+    assert shared.call("share-without-grant", "GET", f"/v1/jobs/{job['id']}").json()["share"] is None
+    assert shared.call("steward", "GET", f"/v1/jobs/{job['id']}").json()["share"] == job["share"]
 
 
 @pytest.mark.slow

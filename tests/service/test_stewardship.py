@@ -13,6 +13,7 @@ from app.ledger import store as ledger
 from app.quotes.pricing import Priced
 from purse.wire.budgets import BudgetChange
 from purse.wire.datasets import Amendment
+from tests.support import held_sessions as sessions
 from tests.support.service import JOB, SPEC, Service, people
 from tests.support.world import World
 
@@ -54,6 +55,22 @@ def test_a_declaration_is_mended_while_nothing_is_charged(service: Service) -> N
     assert len(_entries(service, dataset)) == 3
     assert _amend(service, service.dataset(), name="persons")[1]["code"] == "name_taken"
     assert service.finished(_submit(service, dataset)["id"])["state"] == "done"
+
+
+@pytest.mark.parametrize("charged", ["job", "session"])
+def test_after_a_full_refund_the_filter_may_change(tmp_path: Path, charged: str) -> None:
+    """Found by fuzzing: the analyst's empty sum stayed in the old currency, so that the ledger did not hold."""
+    world = World.at(tmp_path / "home")
+    dataset = world.dataset()
+    if charged == "job":
+        jobs.cancel(world.database, world.analyst, world.submit(dataset).id)
+    else:
+        sessions.close(world, sessions.open_session(world, dataset).id)
+    world.amend(dataset, Amendment(budget=BudgetChange(epsilon=2.0, delta=1e-6, filter="gdp")))
+    audit.refuse_unsound(world.database)
+    assert world.submit(dataset, method={"name": "dp_gd", "steps": 3}).state == "queued"
+    audit.refuse_unsound(world.database)
+    world.database.close()
 
 
 @pytest.mark.slow

@@ -10,6 +10,8 @@ TRIED: dict[str, tuple[float, int]] = dict.fromkeys(CASES, (6.0, 360)) | {
     "ada_ssp": (6.0, 340),
     "ada_ssp_boosted": (6.0, 100),
     "adaptive_gd": (6.0, 480),
+    "adaptive_gd_absolute": (6.0, 480),
+    "adaptive_gd_hinge": (6.0, 480),
     "adaptive_gd_numbers": (6.0, 440),
     "adaptive_gd_softmax": (6.0, 440),
     "bootstrap_reduction": (0.8, 400),
@@ -59,6 +61,7 @@ SHARED = {
 
 # One case of each kind of bound or curve that is another under zero_out; `make audit` tries all.
 NULL = (
+    "adaptive_gd_absolute",
     "adaptive_gd_numbers",
     "dp_gd",
     "dp_gd_last",

@@ -8,7 +8,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from app.openapi.links import operation_id
 from tests.support.service import SPEC, Service, people
 
 FILE = Path(__file__).parents[2] / "app/openapi/examples.json"
@@ -23,6 +22,7 @@ class Story:
 
     def __init__(self, service: Service) -> None:
         self.service, self.told = service, dict[str, dict[str, Any]]()
+        self._paths = service.client.get("/openapi.json").json()["paths"]
 
     def ask(self, method: str, path: str, body: Any = None, who: str = "steward", **names: str) -> Any:
         """The answer, which is a good one."""
@@ -40,9 +40,8 @@ class Story:
 
     def _note(self, method: str, path: str, body: Any, said: Any) -> None:
         of = {"request": body, "response": said}
-        self.told.setdefault(
-            operation_id(method.lower(), path), {name: value for name, value in of.items() if value is not None}
-        )
+        name = self._paths[path][method.lower()]["operationId"]
+        self.told.setdefault(name, {name: value for name, value in of.items() if value is not None})
 
 
 def tell(service: Service) -> Told:
@@ -65,6 +64,7 @@ def tell(service: Service) -> Told:
     hook = ask("GET", "/v1/webhooks", who="ada")["items"][0]["id"]
     ask("GET", "/v1/webhooks/{webhook_id}", who="ada", webhook_id=hook)
     _ask_for_releases(story, dataset)
+    _reserve(story)
     ask("GET", "/v1/datasets")
     for path in ("", "/budget", "/ledger/head"):
         ask("GET", f"/v1/datasets/{{dataset_id}}{path}", dataset_id=dataset)
@@ -89,6 +89,19 @@ def tell(service: Service) -> Told:
     for path in ("/health/live", "/health/ready", "/v1/keys"):
         ask("GET", path)
     return story.told
+
+
+def _reserve(story: Story) -> None:
+    """A program elsewhere reserves ten answers, computes four of them, and gets its receipt."""
+    ask, target = story.ask, {"privacy": {"epsilon": 0.1}, "steps": 10, "title": "a survey's mean", "lifetime": 3600}
+    dataset = story.service.dataset(name="survey")
+    story.service.grant(dataset, "ada")
+    session = ask("POST", "/v1/datasets/{dataset_id}/sessions", target, "ada", dataset_id=dataset)["id"]
+    ask("POST", "/v1/sessions/{session_id}/steps", {"steps": 4, "event": 0}, "ada", session_id=session)
+    ask("GET", "/v1/sessions/{session_id}", who="ada", session_id=session)
+    ask("POST", "/v1/sessions/{session_id}/close", who="ada", session_id=session)
+    ask("GET", "/v1/sessions/{session_id}/receipt", who="auditor", session_id=session)
+    ask("GET", "/v1/sessions", who="auditor")
 
 
 def _ask_for_releases(story: Story, dataset: str) -> None:

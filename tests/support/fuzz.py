@@ -18,7 +18,7 @@ Schema = dict[str, Any]
 
 # With no worker, so that no job starts, it is not ready, and says so.
 _RESTING = {
-    "include-operation-id": "get_health_ready",
+    "include-operation-id": "check_readiness",
     "checks": {"not_a_server_error": {"expected-statuses": ["2xx", "4xx", "503"]}},
 }
 _CHECKS = {
@@ -170,14 +170,14 @@ def _exemplified(document: Schema, dataset: str) -> Schema:
     asked += [{"dataset": dataset, "method": {"name": "profile"}, "privacy": {"epsilon": 0.1}}]
     event = {"type": "GaussianDpEvent", "noise_multiplier": 1000.0}
     good: dict[str, list[Schema]] = {
-        "post_jobs": asked,
-        "post_quotes": asked,
-        "post_tokens": [{"name": "eve", "role": "analyst"}],
-        "post_dataset_charges": [{"label": "survey", "event": event}],
-        "put_dataset_allotment": [{"share": 0.1, "mode": "shared"}],
-        "patch_dataset": [{"budget": {"epsilon": 10.0, "delta": 1e-6}}, {"frozen": False}],
-        "post_calibrations": [{"mechanism": {"name": "gaussian"}, "epsilon": 1.0, "delta": 1e-6}],
-        "post_datasets": [{"spec": SPEC, "file": "age,sex,income\n20,f,low\n30,m,high\n"}],
+        "submit_job": asked,
+        "price_job": asked,
+        "make_token": [{"name": "eve", "role": "analyst"}],
+        "charge_outside_mechanism": [{"label": "survey", "event": event}],
+        "set_allotment": [{"share": 0.1, "mode": "shared"}],
+        "amend_dataset": [{"budget": {"epsilon": 10.0, "delta": 1e-6}}, {"frozen": False}],
+        "calculate_noise": [{"mechanism": {"name": "gaussian"}, "epsilon": 1.0, "delta": 1e-6}],
+        "register_dataset": [{"spec": SPEC, "file": "age,sex,income\n20,f,low\n30,m,high\n"}],
     }
     for operation in (operation for operations in document["paths"].values() for operation in operations.values()):
         bodies = good.get(operation["operationId"], ())

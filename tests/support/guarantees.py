@@ -220,6 +220,7 @@ ASIDE = {
     "solvers.inference.path": "Points computed from answers are post-processing.",
     "solvers.methods.average": "An average of answers is post-processing.",
     "solvers.methods.path": "Points computed from answers are post-processing.",
+    "solvers.methods.slopes": "Limits and smoothing are functions of answers; the oracle makes noise for the limit.",
     "solvers.methods.run": "The module contains types and reads settings.",
     "solvers.oracles": "The module contains only types.",
     "solvers.data_access.summed": "The module contains only types.",

@@ -4,10 +4,11 @@
     python -m tests.support.notebook libraries  # docs/how-to/libraries.ipynb, made of the guide to integrations
 
 A server must be running, as the notebooks say, without datasets called notebook and clinic. The second notebook needs
-the libraries: run it with the Python of `.venv-integrations`.
+the libraries: run it with the Python of `.venv-integrations`. The first one needs Matplotlib.
 """
 
 import ast
+import base64
 import contextlib
 import io
 import json
@@ -29,6 +30,11 @@ _CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 def output(cell: dict[str, Any]) -> str:
     """Return the stored output of a cell as text."""
     return "".join(line for each in cell.get("outputs", ()) for line in each["data"]["text/plain"])
+
+
+def image(cell: dict[str, Any]) -> str | None:
+    """Return the stored plot of a cell as a PNG file in base64; None if it has none."""
+    return next((each["data"]["image/png"] for each in cell.get("outputs", ()) if "image/png" in each["data"]), None)
 
 
 def run(cell: dict[str, Any], names: dict[str, Any]) -> str:
@@ -56,6 +62,17 @@ def of_guide(text: str) -> list[dict[str, Any]]:
     return [cell for cell in cells if cell["source"]]
 
 
+def drawn() -> str | None:
+    """Return the plot that a cell drew as a PNG file in base64, and close it; None if it drew none."""
+    plt = sys.modules.get("matplotlib.pyplot")
+    if plt is None or not plt.get_fignums():
+        return None
+    file = io.BytesIO()
+    plt.gcf().savefig(file, format="png", dpi=60, bbox_inches="tight")
+    plt.close("all")
+    return base64.b64encode(file.getvalue()).decode()
+
+
 def main() -> None:
     """Run the cells and write their outputs into the file."""
     file = LIBRARIES if sys.argv[1:] == ["libraries"] else FILE
@@ -65,7 +82,9 @@ def main() -> None:
         warnings.simplefilter("ignore")
     names: dict[str, Any] = {}
     for count, cell in enumerate((each for each in notebook["cells"] if each["cell_type"] == "code"), 1):
-        data = {"text/plain": run(cell, names).splitlines(keepends=True)}
+        data: dict[str, Any] = {"text/plain": run(cell, names).splitlines(keepends=True)}
+        plot = drawn()
+        data |= {} if plot is None else {"image/png": plot}
         result = {"output_type": "execute_result", "execution_count": count, "data": data, "metadata": {}}
         cell["execution_count"], cell["outputs"] = count, [result] if data["text/plain"] else []
     file.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")

@@ -110,7 +110,7 @@ class Unfolded:
 
     def put(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """In the place of the compiled ones, until the patch is undone."""
-        sums = "gradient_sum", "change_sum", "logistic_sum", "squared_sum", "softmax_sum", "residual_sum"
+        sums = "gradient_sum", "change_sum", "logistic_sum", "squared_sum", "bounded_sum", "softmax_sum", "residual_sum"
         for name in ("margins_of", "weighted_sum", *sums):
             monkeypatch.setattr(kernels, name, getattr(self, name))
 
@@ -158,6 +158,19 @@ class Unfolded:
         places = np.arange(*ends)
         residuals, allowed = self.margins_of(records, w, places) - y[places], limit * inverse[places]
         return self.weighted_sum(records, np.clip(residuals, -allowed, allowed), places)
+
+    def bounded_sum(
+        self, records: kernels.Records, y: Vector, inverse: Vector, limit: float,
+        loss: kernels.Slope, w: Vector, *ends: int,
+    ) -> Vector:  # fmt: skip
+        places = np.arange(*ends)
+        allowed = limit * inverse[places]
+        m, (_, *parameters, bound) = self.margins_of(records, w, places), loss
+        derivative = type(self._loss).derivative
+        parameters = parameters[: derivative.__code__.co_argcount - 2]
+        slopes = np.array([derivative(*each, *parameters) for each in zip(m, y[places], strict=True)])
+        weighted = np.clip(slopes, -bound, bound) * np.minimum(1.0, allowed / bound)
+        return self.weighted_sum(records, np.clip(weighted, -allowed, allowed), places)
 
     def softmax_sum(
         self, records: kernels.Records, y: Vector, inverse: Vector, limit: float, W: Vector, *ends: int

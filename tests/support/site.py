@@ -164,8 +164,11 @@ def _shown(target: Path) -> str:
 
 
 def _cell(cell: dict[str, Any]) -> str:
-    """Return a cell of a notebook as Markdown: its text, or its code and below it its output."""
-    text, output = "".join(cell["source"]), notebook.output(cell)
+    """Return a cell of a notebook as Markdown: its text, or its code and below it its output or its plot."""
+    text, output, image = "".join(cell["source"]), notebook.output(cell), notebook.image(cell)
     if cell["cell_type"] != "code":
         return text
-    return f"```python\n{text}\n```" + (f"\n\n```text\n{output}```" if output else "")
+    shown = (
+        f'<img alt="Plot of the cell above" src="data:image/png;base64,{image}">' if image else f"```text\n{output}```"
+    )
+    return f"```python\n{text}\n```" + (f"\n\n{shown}" if output else "")

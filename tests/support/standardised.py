@@ -8,9 +8,14 @@ from accounting.mechanisms import Gaussian
 from accounting.noise import Noise
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.frame import Frame
-from solvers.losses import Loss
+from solvers.losses import Loss, Quantile, Softmax, Squared
+from solvers.losses.smoothing import BoundedSlope
+from solvers.methods.standardised.adaptive_gd import SUPPORTED_LOSSES
+from tests.support.members import every
 
 Vector = NDArray[np.float64]
+LIMITED_LOSSES: list[Loss] = every(SUPPORTED_LOSSES, Softmax(3), Quantile(0.9), Quantile(0.2, 0.3))
+"""Every loss whose gradients `adaptive_gd` limits, from the union that it states."""
 QUERIES = ("means", "spread", "variances", "target_mean", "target_spread", "residual", "gradient")
 
 
@@ -35,6 +40,7 @@ def every_answer(oracle: StandardisedOracle, loss: Loss, center: Vector, frame: 
     for radius in (0.3, 1.0, 9.0):
         oracle.variances("variances", center, radius)
     oracle.gradient("gradient", w, frame, limit)
+    oracle.gradient("gradient", w, frame, limit, 0.6)
     if loss.takes == "number":
         oracle.target_mean("target_mean")
         oracle.target_spread("target_spread", 0.4)
@@ -43,8 +49,10 @@ def every_answer(oracle: StandardisedOracle, loss: Loss, center: Vector, frame: 
 
 def limited(loss: Loss, margins: Vector, y: Vector, allowed: Vector) -> Vector:
     """Return t of each row, shape (rows, K), with norms up to `allowed`, by NumPy; see docs/proofs/adaptive_gd.md."""
-    if loss.takes == "number":
+    if isinstance(loss, Squared):
         return (margins[:, 0] - y).clip(-allowed, allowed)[:, None]
+    if isinstance(loss, BoundedSlope):
+        return (loss.slope(margins[:, 0], y) * np.minimum(1, allowed / loss.slope_bound))[:, None]
     if loss.outputs == 1:
         s = 1 / (1 + np.exp(y * margins[:, 0]))
         slopes, longest = (-y * s)[:, None], np.maximum(s, 1 - s)

@@ -12,6 +12,8 @@ varies this constant alone is recorded.
 import math
 from dataclasses import dataclass
 
+from solvers.losses import Quantile
+from solvers.losses.smoothing import BoundedSlope, Surrogate, surrogate
 from solvers.problem import Problem
 
 
@@ -60,8 +62,11 @@ class SettingsRule:
     most_steps_by_forgetting : Largest T by that rule. Source: trials, `descent` (w8a)
     most_evaluations : Largest T n by that rule, in per-record gradients. With more records, noise is small after fewer
         steps. Source: running time
-    tight_limit, tight_limit_below_signal : Slopes of classes are limited to half of their bound if r is below 200.
-        Source: ours; spec 26, item 3
+    tight_limit, tight_limit_below_signal : Slopes of logistic and softmax are limited to half of their bound if r is
+        below 200. Source: ours; spec 26, item 3
+    signal_per_cubed_limit, least_limit, most_limit : The limit of other bounded slopes is (r / 100)^(1/3) in [1/2, 8].
+        Source: proof, "The limit of bounded slopes"
+    steps_bounded : T of numbers with a bounded slope, at least. Source: proof, "Smoothed kinks"
     signal_per_residual_limit, most_residual_limit : Limit of residuals, r / 1000 in [1, 4], in half ranges of the
         target. Source: ours (clipping matters more than noise if r is large)
     """
@@ -75,11 +80,17 @@ class SettingsRule:
     most_evaluations: float = 5e9
     tight_limit: float = 0.5
     tight_limit_below_signal: float = 200.0
+    signal_per_cubed_limit: float = 100.0
+    least_limit: float = 0.5
+    most_limit: float = 8.0
+    steps_bounded: int = 500
     signal_per_residual_limit: float = 1000.0
     most_residual_limit: float = 4.0
 
-    def slope_limit(self, signal: float) -> float:
-        """Return C for classes, as a share of the largest slope."""
+    def slope_limit(self, problem: Problem, signal: float) -> float:
+        """Return C as a share of the largest slope."""
+        if isinstance(problem.loss, BoundedSlope):
+            return min(max(math.cbrt(signal / self.signal_per_cubed_limit), self.least_limit), self.most_limit)
         return self.tight_limit if signal < self.tight_limit_below_signal else 1.0
 
     def residual_limit(self, signal: float) -> float:
@@ -92,7 +103,7 @@ class SettingsRule:
         if signal >= self.many_columns_from_signal:
             steps = max(steps, min(self.steps_per_column * problem.d, self.most_steps_by_columns))
         if problem.loss.takes == "number":
-            return steps
+            return max(steps, self.steps_bounded) if isinstance(problem.loss, BoundedSlope) else steps
         noise = 2 * slope_limit * problem.loss.slope_bound / (signal * problem.size)
         forgetting = self.forgetting / math.sqrt(CLASSES.step(problem) * noise)
         by_size = self.most_evaluations / problem.slots
@@ -105,9 +116,10 @@ class ClassSchedule:
 
     Parameters
     ----------
-    step_one_margin, step_many_margins : eta. Both are below 1 / L: the curvature is at most 1/4, or 1/2 with several
-        margins, and the mean square of a row is about 1.09. Twice as large is better on w8a and worse on Bank. Source:
-        trials, "Not taken"
+    step_one_margin, step_many_margins : eta of logistic and softmax. Both are below 1 / L: the curvature is at most
+        1/4, or 1/2 with several margins, and the mean square of a row is about 1.09. Twice as large is better on w8a
+        and worse on Bank. Source: trials, "Not taken"
+    smoothing : h of the smoothed hinge, at least. eta is 1 over its curvature. Source: proof, "Smoothed kinks"
     variance_trust : Variances are raised to 3 stds of their noise if r is at most 4, to 1 if it is at least 8.
         Source: trials, "Taken"
     floor_stds, trusted_floor_stds : These numbers of stds. Source: spec 17 (3) and spec 26, item 2 (1)
@@ -122,6 +134,7 @@ class ClassSchedule:
 
     step_one_margin: float = 3.0
     step_many_margins: float = 1.5
+    smoothing: float = 0.5
     variance_trust: Ramp = Ramp(4, 8)
     floor_stds: float = 3.0
     trusted_floor_stds: float = 1.0
@@ -136,6 +149,8 @@ class ClassSchedule:
 
     def step(self, problem: Problem) -> float:
         """Return eta."""
+        if isinstance(problem.loss, BoundedSlope):
+            return 1 / surrogate(problem.loss, self.smoothing).curvature
         return self.step_one_margin if problem.outputs == 1 else self.step_many_margins
 
     def variance_floor(self, signal: float) -> float:
@@ -161,7 +176,9 @@ class NumberSchedule:
 
     Parameters
     ----------
-    step : eta, below 1 / L: the curvature is 1, and the mean square of a row is about 1.09
+    step : eta of least squares, below 1 / L: the curvature is 1, and the mean square of a row is about 1.09
+    window : Width over which the kink of another loss is smoothed, in scales of the residuals. eta is 1 over the
+        curvature of the smooth loss. Source: proof, "Smoothed kinks"
     high_signal, very_high_signal : Ranges of r, from 60 to 260 and from 400 to 1200, over which the next two settings
         change. Source: ours (Health insurance and Diamonds)
     floor_stds, high_signal_floor_stds : Variances are raised to 1 std of their noise, and to 3 at high signal
@@ -178,6 +195,7 @@ class NumberSchedule:
     """
 
     step: float = 0.5
+    window: float = 0.5
     high_signal: Ramp = Ramp(60, 260)
     very_high_signal: Ramp = Ramp(400, 1200)
     floor_stds: float = 1.0
@@ -209,6 +227,14 @@ class NumberSchedule:
     def width(self, signal: float) -> float:
         """Return w."""
         return max(self.least_width, math.sqrt(signal / self.width_signal))
+
+    def surrogate(self, loss: BoundedSlope, scale: float) -> Surrogate:
+        """Return the smooth form of a loss at this scale of the residuals.
+
+        The window is h of a quantile loss, and 2 h of a Huber loss.
+        """
+        window = self.window * scale
+        return surrogate(loss, window if isinstance(loss, Quantile) else window / 2)
 
 
 SHARES = BudgetShares()

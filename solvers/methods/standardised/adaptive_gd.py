@@ -12,19 +12,25 @@ from accounting.privacy import Privacy, sensitivity_factor
 from solvers.domains import Free
 from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Softmax, Squared
+from solvers.losses.smoothing import BoundedSlope
 from solvers.methods.checks import check_delta
 from solvers.methods.defaults.adaptive_gd import CLASSES, NUMBERS, SETTINGS, SHARES, ridge, steps_at
 from solvers.methods.defaults.descent import budget_mu
 from solvers.methods.path import L1Weight, Path, reallocated, scaled
 from solvers.methods.run import Bounds, StandardisedRun, Strict
+from solvers.methods.slopes import class_slopes, number_slopes
 from solvers.oracles import Standardised
 from solvers.preparation import moments
 from solvers.problem import Problem, Vector
 from solvers.ranges import Real, Whole
 
 MOST_STEPS = 10_000
-_SLOPE_LIMITS, _RESIDUAL_LIMITS = Real(1e-6, 1), Real(1, SETTINGS.most_residual_limit)
+_SLOPE_LIMITS = Real(1e-6, SETTINGS.most_limit)
+_RESIDUAL_LIMITS = Real(1, SETTINGS.most_residual_limit)
 _LARGEST_TARGET_DISTANCE = 2.0  # targets lie in [-1, 1]
+
+
+SUPPORTED_LOSSES = Logistic | Softmax | Squared | BoundedSlope
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +42,9 @@ class AdaptiveGd(Strict):
 
     Gradients: a record adds t z, with ||t z|| <= C for every record there could be. For classes, t is the slope times a
     weight that is the same for every label, so the true log-odds remain the minimizer. For numbers, t is the residual,
-    clipped at a released scale (a Huber loss).
+    clipped at a released scale (a Huber loss). For the other losses, t is the slope times a weight of the row, which
+    leaves the best prediction for each row where it is. Their kinks are smoothed: that of the hinge over a fixed window
+    of margins, those of the others over half the released scale of the residuals.
 
     Step: w <- prox_(eta r)(v - eta (g + noise + p o v)), with v = w + beta (w - previous w). The penalties p are a
     ridge and an l1 at the level of the noise; the intercept has none. The l1 is re-weighted by the running mean of w.
@@ -52,11 +60,12 @@ class AdaptiveGd(Strict):
 
     Parameters
     ----------
-    steps : T, in [1, 10000]. By default 250, or 2 d up to 500 if n mu* / d >= 10. For classes at least 8 / sqrt(eta
-        sigma) up to 1000 or 5e9 / n, with sigma = 2 C / (n mu*) the noise of a single gradient, so that momentum
-        converges
-    slope_limit : C for classes, a share of the largest slope, in [1e-6, 1]. By default 0.5 if n mu* / d < 200, else 1
-    residual_limit : Largest C for numbers, in [1, 4]. By default n mu* / (1000 d), so that clipping matters less than
+    steps : T, in [1, 10000]. By default 250, or 2 d up to 500 if n mu* / d >= 10; for quantiles, absolute and huber
+        500. For classes at least 8 / sqrt(eta sigma) up to 1000 or 5e9 / n, with sigma = 2 C / (n mu*) the noise of a
+        single gradient, so that momentum converges
+    slope_limit : C in units of the largest slope, in [1e-6, 8], unused for squared. By default 0.5 for logistic and
+        softmax if n mu* / d < 200, else 1. For other losses (n mu* / (100 d))^(1/3) in [0.5, 8]
+    residual_limit : Largest C for squared, in [1, 4]. By default n mu* / (1000 d), so that clipping matters less than
         noise
 
     Reference: docs/spec 17, 18, 26.
@@ -81,8 +90,11 @@ class AdaptiveGd(Strict):
         """
         if moments.are_narrow(moments.columns_of(problem)):
             raise Unsuitable(f"adaptive_gd: {moments.NARROW}")
-        if not isinstance(problem.loss, Logistic | Softmax | Squared):
-            raise Unsuitable("adaptive_gd: loss must be logistic, softmax or squared; for another loss use dp_gd")
+        if not isinstance(problem.loss, SUPPORTED_LOSSES):
+            raise Unsuitable(
+                f"adaptive_gd: loss must not be {problem.loss.name}, whose slope or minimizer it cannot weight; "
+                "for this loss use dp_gd or noisy_sgd"
+            )
         if not isinstance(problem.domain, Free):
             raise Unsuitable(
                 "adaptive_gd: domain must be free, because its coordinates change during the run; "
@@ -90,7 +102,7 @@ class AdaptiveGd(Strict):
             )
         check_delta("adaptive_gd", privacy)
         signal = problem.n * budget_mu(problem, privacy) / problem.size
-        slope_limit = self.slope_limit or SETTINGS.slope_limit(signal)
+        slope_limit = self.slope_limit or SETTINGS.slope_limit(problem, signal)
         steps = self.steps or SETTINGS.step_count(problem, signal, slope_limit)
         return AdaptiveGdRun(steps, slope_limit, self.residual_limit or SETTINGS.residual_limit(signal))
 
@@ -119,11 +131,12 @@ class AdaptiveGdRun(StandardisedRun):
     def bounds(self, problem: Problem) -> Bounds:
         """Return the largest bounds, rounding aside: those of |m| = 1 and of the widest limits."""
         if problem.loss.takes == "class":
-            gradient = {"gradient": (self._class_limit(problem) / problem.n, problem.size)}
+            gradient = {"gradient": (self._largest_limit(problem) / problem.n, problem.size)}
             return gradient | moments.bounds(problem)
         spread = _LARGEST_TARGET_DISTANCE / sensitivity_factor(problem.relation) / problem.n
+        limit = self._largest_limit(problem)
         return {
-            "gradient": (self.residual_limit / problem.n, problem.size),
+            "gradient": (limit / problem.n, problem.size),
             **moments.bounds(problem),
             "target_mean": (1 / problem.n, 1),
             "target_spread": (spread, 1),
@@ -144,8 +157,8 @@ class AdaptiveGdRun(StandardisedRun):
         signal = self._signal(oracle, problem)
         center, variances = moments.ask(oracle, problem, floor=CLASSES.variance_floor(signal))
         path = Path(problem, scaled(center, variances, CLASSES.scaling_power(signal)))
-        limit, step = self._class_limit(problem), CLASSES.step(problem)
-        sigma = self._sigma(oracle, problem, limit)
+        slopes = class_slopes(problem, self._largest_limit(problem))
+        step, sigma = slopes.step, self._sigma(oracle, problem, slopes.limit)
         l1 = L1Weight(
             mean=CLASSES.first_l1(signal) * sigma,
             std=CLASSES.l1_std(problem) * sigma,
@@ -154,7 +167,7 @@ class AdaptiveGdRun(StandardisedRun):
         reallocation_steps = steps_at(CLASSES.reallocations, self.steps)
         for t in range(1, self.steps + 1):
             point = path.extrapolate(step * sigma)
-            gradient = oracle.gradient("gradient", point, path.frame, limit) / oracle.share
+            gradient = slopes.requested(oracle, point, path.frame)
             if t >= CLASSES.l1_learned_from * self.steps:
                 l1.learn(gradient, path.l1_direction(CLASSES.l1_offset, t))
             penalties = path.penalties(ridge(signal) * sigma, l1.value, CLASSES.l1_offset, t)
@@ -170,20 +183,19 @@ class AdaptiveGdRun(StandardisedRun):
         noise = self._distance_noise(oracle, problem, "target_spread", 1 + abs(target_mean))
         spread = min(max(oracle.target_spread("target_spread", target_mean), noise), _LARGEST_TARGET_DISTANCE)
         path = Path(problem, scaled(center, variances, NUMBERS.scaling_power(signal)), target_mean)
-        width, step = NUMBERS.width(signal), NUMBERS.step
-        limit = min(self.residual_limit, NUMBERS.clip_scales * width * spread)
+        slopes = number_slopes(problem, self._largest_limit(problem), signal, spread)
         rescaling_steps = steps_at(NUMBERS.rescalings, self.steps)
         for t in range(1, self.steps + 1):
-            sigma = self._sigma(oracle, problem, limit)
+            step, sigma = slopes.step, self._sigma(oracle, problem, slopes.limit)
             point = path.extrapolate(step * NUMBERS.convexity(signal) * sigma)
-            gradient = oracle.gradient("gradient", point, path.frame, limit) / oracle.share
+            gradient = slopes.requested(oracle, point, path.frame)
             penalties = path.penalties(ridge(signal) * sigma, NUMBERS.l1 * sigma, NUMBERS.l1_offset * spread, t)
             path.move(point, gradient + np.minimum(penalties, 1 / step) * point, step, t)
             if t in rescaling_steps:
-                largest = min(_LARGEST_TARGET_DISTANCE, NUMBERS.counted_scales * limit / width)
+                largest = min(_LARGEST_TARGET_DISTANCE, slopes.counted)
                 noise = self._distance_noise(oracle, problem, "residual", largest)
                 scale = min(max(oracle.residual("residual", path.mean_in_frame, path.frame, largest), noise), spread)
-                limit = min(self.residual_limit, NUMBERS.clip_scales * width * scale)
+                slopes = number_slopes(problem, self._largest_limit(problem), signal, scale)
         return path.raw_mean
 
     def _signal(self, oracle: Standardised, problem: Problem) -> float:
@@ -202,6 +214,8 @@ class AdaptiveGdRun(StandardisedRun):
         divisor = sensitivity_factor(problem.relation) * (problem.n * oracle.share)
         return oracle.planned(query).noise_multiplier * largest / divisor
 
-    def _class_limit(self, problem: Problem) -> float:
-        """Return C for classes; a softmax slope has norm up to sqrt(2)."""
+    def _largest_limit(self, problem: Problem) -> float:
+        """Return the largest C of a gradient."""
+        if isinstance(problem.loss, Squared):
+            return self.residual_limit
         return self.slope_limit * problem.loss.slope_bound

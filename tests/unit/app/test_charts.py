@@ -26,7 +26,7 @@ def test_a_roc_curve_runs_from_corner_to_corner_also_if_noise_disorders_the_thre
 
 def test_spending_is_summed_by_analyst_and_for_all() -> None:
     jobs = [
-        {"analyst": analyst, "created_at": f"2026-11-2{day}T10:00:00Z", "quote": {"share": share}}
+        {"analyst": analyst, "created_at": f"2026-11-2{day}T10:00:00Z", "share": share}
         for day, (analyst, share) in enumerate([("ada", 0.1), ("bob", 0.2), ("ada", None), ("ada", 0.3)])
     ]
     chart = charts.spending(jobs)

@@ -745,7 +745,8 @@ def test_the_neighbor_relation_is_explained_only_on_request(run: Run, name: str)
 def test_a_steward_amends_freezes_and_erases_a_dataset(run: Run, people: tuple[Path, Path, str]) -> None:
     file, spec, name = people
     dataset = _document(run("upload", str(file), "--spec", str(spec), "--json"))["id"]
-    assert run("dataset", "amend", name)[::2] == (1, "purse: Nothing to change. Give --name, --epsilon or --delta.\n")
+    nothing = "purse: Nothing to change. Give --name, --epsilon, --delta or --sessions.\n"
+    assert run("dataset", "amend", name)[::2] == (1, nothing)
     out = run("dataset", "amend", name, "--name", "persons", "--epsilon", "3")[1]
     assert re.findall(r"^guarantee +epsilon (\d) at delta 1e-06 since \S+$", out, re.M) == ["2", "3"]
     assert re.search("^frozen ", run("dataset", "freeze", "persons")[1], re.M)

@@ -31,7 +31,7 @@ COLUMNS: list[dict[str, Any]] = [
         ("upload people.csv --spec schema.json", "schema.json is not a spec."),
         (
             "token create ada --role analyst --scope manage --local",
-            "scopes must be some of this role's: read, quote, submit",
+            "scopes must be some of this role's: read, quote, submit, session",
         ),
     ],
 )
@@ -87,3 +87,22 @@ def test_a_wrong_field_is_reported_without_words_of_a_library(
     assert code == 1
     assert says in err
     assert not re.search(r"valid|Input|\btag\b|\bparse\b|constrained", err)
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("quote census --target income --epsilon 0,5", "'--epsilon' / '-e': must be a number, such as 0.5."),
+        ("jobs --state finished", "'--state': must be one of: queued, running, done, failed, cancelled."),
+        ("serve --port 99999", "'--port': must be a whole number, at least 1 and at most 65535."),
+        ("tune census --target income --epsilon 1 --repeats few", "'--repeats': must be a whole number, at least 1."),
+        ("check missing.csv --propose", "File 'missing.csv' does not exist."),
+        ("quote census --target income", "Missing option '--epsilon' / '-e'."),
+    ],
+)
+def test_a_value_of_a_wrong_type_is_refused_with_the_values_that_are_accepted(
+    command: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = purse(capsys, *command.split())
+    assert (code, out) == (2, "")
+    assert err.rstrip().endswith(says)

@@ -72,10 +72,7 @@ def test_state_is_what_the_entries_replay_to(database: Database) -> None:
         assert state.spent == (5,)
         assert [e.sequence for e in store.entries(connection, "ds_1", after=2, limit=2)] == [3, 4]
         sums = connection.execute(sa.select(analyst_spend.c.owner_id, analyst_spend.c.charges, analyst_spend.c.spent))
-        assert {owner: (charges, spent) for owner, charges, spent in sums} == {
-            OWNERS["ada"]: (1, '["5"]'),
-            OWNERS["bob"]: (0, '["0"]'),
-        }
+        assert sums.all() == [(OWNERS["ada"], 1, '["5"]')], "without a live charge there is no sum"
 
 
 def test_refused_charge_writes_nothing(database: Database) -> None:

@@ -249,7 +249,7 @@ def test_a_budget_is_shared_and_charged_before_a_value_is_read(monkeypatch: pyte
     def unread(*_: Any) -> Any:
         raise AssertionError("the data was read")
 
-    monkeypatch.setitem(type(first)._fit.__globals__, "_codes", unread)
+    monkeypatch.setitem(type(first)._fit.__globals__, "codes_of", unread)
     again = clone(first)
     assert again.accountant is accountant
     with pytest.raises(BudgetExhausted, match=r"epsilon 0\.[0-9]+ at delta 1e-07"):

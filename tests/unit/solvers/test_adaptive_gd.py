@@ -10,13 +10,15 @@ from solvers import Problem, plan, solve
 from solvers.columns import Columns
 from solvers.domains import L2Ball
 from solvers.errors import NeedsDelta, Unsuitable
-from solvers.losses import Hinge, Logistic, Loss, Softmax, Squared
+from solvers.losses import Absolute, Hinge, HuberHinge, Logistic, Loss, Power, Quantile, Sigmoid, Softmax, Squared
+from solvers.losses.smoothing import BoundedSlope
 from solvers.methods import AdaptiveGd, DpGd
 from solvers.methods.defaults.descent import budget_mu
 from solvers.methods.standardised.adaptive_gd import AdaptiveGdRun
 from solvers.preparation import Declared
 from solvers.regularizers import L2
 from solvers.selection import Auto
+from tests.support.standardised import LIMITED_LOSSES
 
 Vector = NDArray[np.float64]
 COLUMNS = Columns((1, 1, 4))
@@ -89,7 +91,7 @@ def test_settings_are_kept_and_open_ones_filled() -> None:
     wrong = (
         {"steps": 0},
         {"slope_limit": 0.0},
-        {"slope_limit": 1.5},
+        {"slope_limit": 8.5},
         {"slope_limit": float("nan")},
         {"residual_limit": 0.5},
         {"residual_limit": 5.0},
@@ -151,7 +153,7 @@ def test_what_does_not_fit_is_refused() -> None:
     plain = Problem(Logistic(), n=N, d=7, row_norm=2.0)
     clipped = Problem(Logistic(), n=N, d=7, row_norm=1.0, columns=COLUMNS)
     inside = Problem(Logistic(), domain=L2Ball(1.0), n=N, d=7, row_norm=2.0, columns=COLUMNS)
-    for case, word in ((plain, "declared"), (clipped, "clipped"), (inside, "free"), (problem(Hinge()), "logistic")):
+    for case, word in ((plain, "declared"), (clipped, "clipped"), (inside, "free"), (problem(Sigmoid()), "sigmoid")):
         with pytest.raises(Unsuitable, match=word):
             AdaptiveGd().resolve(case, PRIVACY)
     for widest in (1e-80, 1e-13):  # a run would have ended without a model, after its charge
@@ -167,7 +169,10 @@ def test_auto_takes_it_for_declared_columns_and_a_weak_ridge_alone() -> None:
     def chosen(case: Problem) -> str:
         return Auto().choose(case, PRIVACY)[0].method.name
 
-    assert chosen(problem(Logistic())) == chosen(problem(Softmax(3))) == chosen(problem(Squared())) == "adaptive_gd"
+    for loss in LIMITED_LOSSES:
+        assert chosen(problem(loss)) == "adaptive_gd"
+    assert chosen(problem(Sigmoid())) == "dp_gd"
+    assert chosen(problem(Power())) == "noisy_sgd"
     strong = Problem(Logistic(), L2(1.0), n=N, d=7, row_norm=2.0, columns=COLUMNS)
     assert chosen(strong) != "adaptive_gd"
     assert chosen(Problem(Logistic(), n=N, d=7, row_norm=2.0)) == "dp_gd"
@@ -178,6 +183,43 @@ def test_a_few_rows_give_a_poor_model_and_no_failure(n: int) -> None:
     """Where penalties at the level of the noise would make steps grow, they are cut."""
     rng = np.random.default_rng(n)
     X = np.column_stack((rng.uniform(-1, 1, (n, 2)), np.eye(4)[rng.choice(4, n)], np.ones(n)))
-    for loss, y in ((Logistic(), np.ones(n)), (Softmax(3), np.zeros(n)), (Squared(), np.ones(n))):
+    for loss in LIMITED_LOSSES:
+        y = np.zeros(n) if loss.outputs > 1 else np.ones(n)
         few = Problem(loss, n=n, d=7, row_norm=2.0, columns=COLUMNS)
         assert np.isfinite(solve(AdaptiveGd(), few, X, y, Privacy(0.1, 1e-5)).coefficients).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", [Absolute(), Quantile(0.1), Quantile(0.9), Hinge(), HuberHinge()], ids=repr)
+def test_other_losses_are_minimized_in_private_coordinates(loss: Loss, rows: tuple[Vector, Vector]) -> None:
+    """Within a twentieth of what w = 0 loses; gradient steps on rows as declared are farther away."""
+    X, margin = rows
+    noise = np.random.default_rng(4).gumbel(size=N)  # skewed, so that mean, median and quantiles differ
+    y = np.clip((margin + noise) / 8, -1, 1) if loss.takes == "number" else np.sign(margin + noise)
+
+    def risk(w: Vector) -> float:
+        return float(np.mean(loss.value(X @ w, y)))
+
+    true = np.array([75.0, -10, 0, 2, 0, 0, 75 * 0.9 + 3])
+    offset = {"absolute": 0.37, "quantile": -np.log(-np.log(getattr(loss, "level", 0.5)))}.get(str(loss.name), 0.0)
+    best = (true + np.append(np.zeros(6), offset)) / (8 if loss.takes == "number" else 1)
+    least = risk(best)
+    found = risk(solve(AdaptiveGd(), problem(loss), X, y, PRIVACY).coefficients)
+    assert found - least < 0.05 * (risk(0 * best) - least)
+
+
+@pytest.mark.parametrize(
+    ("n", "epsilon", "limit"), [(1_000, 0.5, 0.5), (50_000, 1.0, None), (10**6, 4.0, None), (10**9, 4.0, 8.0)]
+)
+def test_the_limit_of_bounded_slopes_grows_as_the_cube_root_of_the_signal(
+    n: int, epsilon: float, limit: float | None
+) -> None:
+    columns, privacy = Columns((1,) * 20), Privacy(epsilon, 1e-5)
+    for loss in LIMITED_LOSSES:
+        if not isinstance(loss, BoundedSlope):
+            continue
+        case = Problem(loss, n=n, d=21, row_norm=columns.row_norm, columns=columns)
+        run = AdaptiveGd().resolve(case, privacy)
+        signal = n * budget_mu(case, privacy) / 21
+        assert run.slope_limit == pytest.approx(np.cbrt(signal / 100) if limit is None else limit)
+        assert run.bounds(case)["gradient"] == (run.slope_limit * loss.slope_bound / n, 21)

@@ -18,17 +18,19 @@ from solvers.data_access.meter import Meter
 from solvers.data_access.moment_sums import Limited, Sum
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.frame import Frame
-from solvers.losses import Logistic, Loss, Softmax, Squared
+from solvers.losses import Loss
 from solvers.methods import AdaptiveGd
 from solvers.methods.path import L1Weight, reallocated
 from solvers.methods.standardised import adaptive_gd
 from tests.support.coupled import complaints_of_each
+from tests.support.standardised import LIMITED_LOSSES
 
 Vector = NDArray[np.float64]
 N, STEPS = 300, 40  # so many that penalties, the l1's weight, residuals' scale and frames are all learned on the way
 COLUMNS = Columns((1, 3, 1))
-LOSSES: dict[str, Loss] = {"logistic": Logistic(), "softmax": Softmax(3), "squared": Squared()}
-CLASSES, TARGETS = ("logistic", "softmax"), ("target_mean", "target_spread", "residual")
+LOSSES: dict[str, Loss] = {str(loss.name): loss for loss in reversed(LIMITED_LOSSES)}  # of two, the first
+CLASSES, NUMBERS = ("hinge", "logistic", "softmax"), ("quantile", "squared")  # one of each kind of slope
+TARGETS = "target_mean", "target_spread", "residual"
 FAR, BACK = np.array([1.0, 0, 0, 1, 1, 1]), np.array([-1.0, 1, 0, 0, -1, 1])
 NEAR = np.array([0.0, 0, 1, 0, 0, 1])
 MOVED, LEAKED = "moved by more than its bound says", ("depends on the data", "no function of the answers")
@@ -39,7 +41,7 @@ def told(loss: str, limit: float = 0.3) -> list[str]:
 
     Parameters
     ----------
-    limit : of slopes, of classes
+    limit : of slopes
     """
     problem = Problem(LOSSES[loss], n=N, d=COLUMNS.d, row_norm=COLUMNS.row_norm, columns=COLUMNS)
     quote = plan(AdaptiveGd(steps=STEPS, slope_limit=limit), problem, Privacy(6.0, 1e-6))
@@ -47,19 +49,20 @@ def told(loss: str, limit: float = 0.3) -> list[str]:
     first, second = np.clip(rng.normal(-0.1, 0.1, N), -1, 1), np.clip(rng.normal(0.1, 0.4, N), -1, 1)
     X = np.column_stack((first, np.eye(3)[rng.choice(3, N, p=(0.6, 0.3, 0.1))], second, np.ones(N)))
     margin = (first + 0.1) / 0.1 + 2 * second + rng.normal(size=N)
-    y = {"logistic": np.sign(margin), "softmax": 1.0 + np.sign(margin), "squared": np.clip(margin / 8, -1, 1)}[loss]
+    is_number = problem.loss.takes == "number"
+    y = np.clip(margin / 8, -1, 1) if is_number else np.sign(margin) + (loss == "softmax")
     X[7], y[7] = BACK, 1.0
     ends = (0.0, 1.0) if loss == "softmax" else (-1.0, 1.0)
-    others = [(FAR, ends[0]), (FAR, ends[1]), (BACK, ends[0]), (BACK, 0.0 if loss == "squared" else ends[1])]
+    others = [(FAR, ends[0]), (FAR, ends[1]), (BACK, ends[0]), (BACK, 0.0 if is_number else ends[1])]
     others += [(NEAR, ends[1])]
     return complaints_of_each(quote, X, y, [(other, None) for other in others])
 
 
-every = pytest.mark.parametrize("loss", LOSSES)
+every = pytest.mark.parametrize("loss", CLASSES + NUMBERS)
 classes = pytest.mark.parametrize("loss", CLASSES)
 
 
-@every
+@pytest.mark.parametrize("loss", LOSSES)
 def test_neighbors_differ_by_no_more_than_their_bounds_and_by_answers_alone(loss: str) -> None:
     assert told(loss) == []
 
@@ -118,8 +121,8 @@ def test_a_limit_that_does_not_follow_the_frame_is_caught(loss: str, monkeypatch
 
 @pytest.mark.parametrize(
     ("query", "loss"),
-    [(query, loss) for loss in LOSSES for query in ("means", "spread", "variances", "gradient")]
-    + [(query, "squared") for query in TARGETS],
+    [(query, loss) for loss in CLASSES + NUMBERS for query in ("means", "spread", "variances", "gradient")]
+    + [(query, loss) for loss in NUMBERS for query in TARGETS],
 )
 def test_an_answer_that_is_used_before_it_is_noised_is_caught(
     query: str, loss: str, monkeypatch: pytest.MonkeyPatch

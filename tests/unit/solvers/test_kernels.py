@@ -139,6 +139,10 @@ def test_limited_sums_over_coded_records_are_those_of_the_unfolded_rows_to_the_l
     for loop, t in ((kernels.logistic_sum, logistic), (kernels.squared_sum, np.clip(m - y, -allowed, allowed))):
         found = loop(records, y, inverse, limit, w, start, stop)
         np.testing.assert_array_equal(found, added((t[:, None] * X)[start:stop]))
+    for loss in LOSSES:
+        t = np.clip(loss.slope(m, y) * np.minimum(1.0, allowed / loss.slope_bound), -allowed, allowed)
+        found = kernels.bounded_sum(records, y, inverse, limit, loss.compiled, w, start, stop)
+        np.testing.assert_array_equal(found, added((t[:, None] * X)[start:stop]))
     rng = np.random.default_rng(5)
     W, labels = rng.standard_normal((3, d)), rng.integers(0, 3, n)
     each = np.stack([margins(X, own, columns) for own in W], axis=1).tolist()
@@ -387,8 +391,8 @@ def test_no_jump_depends_on_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
         for kind in {type(loss) for loss in LOSSES} - {Quantile}:  # a level without smoothing is public
             formula = build.c_function.__wrapped__(kind.derivative)
             assert bool(value_jumps(formula.inspect_llvm())) == (kind is Power), kind
-    summed = ("margins", "add_records", "slopes", "logistic_sum", "squared_sum", "softmax_sum", "residual_sum")
-    for name in (*summed, "from_center", "distances", "square_sums"):
+    summed = ("margins", "add_records", "slopes", "logistic_sum", "squared_sum", "bounded_sum", "softmax_sum")
+    for name in (*summed, "residual_sum", "from_center", "distances", "square_sums"):
         [compiled] = kernels.ENTRIES[name].overloads.values()
         optimized = str(compiled.library._get_module_for_linking())  # numba has no public way to read a cached loop
         assert "\ndefine " in optimized

@@ -181,7 +181,7 @@ def test_auto_limits_the_slopes_of_numbers_where_that_is_asked_and_says_so() -> 
         quote = plan(Auto(), numbers, PRIVACY, slope_limit=limit)
         assert (quote.method, quote.preparation) == (DpGd().resolve(quote.met, PRIVACY), Private())
         assert quote.met.slope_bound == limit
-        assert f"slope_limit {limit:g} (adaptive_gd takes none for numbers" in quote.reason
+        assert f"slope_limit {limit:g} (adaptive_gd takes none" in quote.reason
     by_problem = plan(Auto(), replace(numbers, slope_limit=0.4), PRIVACY)
     assert (by_problem.method.name, by_problem.met.slope_bound) == ("dp_gd", 0.4)
     ways: Any

@@ -28,12 +28,13 @@ from solvers.data_access.sums import gradient_sum
 from solvers.data_access.unfolded import rows_of
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
-from solvers.losses import Logistic, Loss, Softmax, Squared
+from solvers.losses import Logistic, Loss, Squared
 from solvers.methods import ObjectivePerturbation
 from solvers.methods.data.objective_perturbation import ObjectivePerturbationRun
 from solvers.preparation import Declared
 from solvers.regularizers import L2
 from tests.support.seeded import SeededBits
+from tests.support.standardised import LIMITED_LOSSES
 
 WIDE = Privacy(100.0, 1e-2)
 
@@ -91,8 +92,8 @@ def test_framed_gradients_of_persons_count_no_empty_slot() -> None:
     assert np.allclose(with_empty, gradient_sum(framed(rows, frame, 1.0), slice(0, 40), w), rtol=1e-12)
 
 
-@pytest.mark.parametrize("loss", [Logistic(), Softmax(3)], ids=repr)
-def test_limited_gradients_of_classes_count_no_empty_place(loss: Loss) -> None:
+@pytest.mark.parametrize("loss", LIMITED_LOSSES, ids=repr)
+def test_limited_gradients_count_no_empty_place(loss: Loss) -> None:
     """An empty place holds zeros, whose gradient in a frame is not zero: the limit of such a place must be."""
     columns, rng = Columns((1, 3)), np.random.default_rng(6)
     X = np.column_stack((rng.uniform(-1, 1, 60), np.eye(3)[rng.integers(0, 3, 60)], np.ones(60)))

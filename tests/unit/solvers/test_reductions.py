@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from accounting.mechanisms import Gaussian, Laplace, Parallel, Resampled
 from accounting.noise import Noise
 from accounting.noise.draws import uniform_indices
 from accounting.plan import Plan, PlannedQuery
+from accounting.privacy import Relation
 from accounting.records.codec import plan_from_json, plan_to_json
 from solvers import plan
 from solvers.data_access import inputs
@@ -125,33 +127,48 @@ def test_the_price_of_drawn_rows_is_the_reference_rounded_up(n: int, e: float) -
     exact = bootstrap_epsilon(e, n)
     assert exact <= epsilon_of(e, n) <= exact * (1 + 3e-9)
     assert epsilon_of(run_epsilon(exact, n), n) <= exact
+    near = max(bootstrap_epsilon(e / 2, n, *ends) for ends in ((-1.0, 1.0), (-2.0, 0.0)))  # both orders of neighbors
+    assert near <= epsilon_of(e, n, "zero_out") <= min(near * (1 + 3e-9), exact)
+    assert epsilon_of(run_epsilon(near, n, "zero_out"), n, "zero_out") <= near
 
 
 def test_the_price_is_what_the_page_says() -> None:
     assert run_epsilon(1.0, 1_000) == pytest.approx(0.667, abs=5e-4)
+    assert epsilon_of(0.667, 1_000, "zero_out") == pytest.approx(0.591, abs=5e-4)
+    assert run_epsilon(1.0, 1_000, "zero_out") == pytest.approx(0.901, abs=5e-4)
     assert 1 / (2 * math.log(2 * 1_000)) == pytest.approx(0.066, abs=5e-4)  # the printed one
     assert run_epsilon(1e6, 1_000) == LARGEST_RUN_EPSILON
     assert epsilon_of(LARGEST_RUN_EPSILON * 1.01, 1_000) == math.inf
 
 
-@pytest.mark.parametrize("e", [0.2, 1.0])
-def test_no_mechanism_on_three_rows_beats_the_price_and_one_beats_the_plain_epsilon(e: float) -> None:
-    """All 27 draws of three rows: one-sided and two-sided e-DP answers about the number of ones drawn."""
+@pytest.mark.parametrize(("relation", "own"), [("replace_one", 1.0), ("zero_out", 0.0)])
+@pytest.mark.parametrize("e", [0.2, 1.0, 2.0])
+def test_no_mechanism_on_three_rows_beats_the_price_and_one_beats_the_plain_epsilon(
+    e: float, relation: Relation, own: float
+) -> None:
+    """All 27 draws of three rows of value -1, 0 (null) or 1: one-sided and two-sided answers about their sum.
+
+    A replacement moves the sum by two at most, and null by one, so all answers are e/2-DP for null.
+    """
     n, highest = 3, 0.0
     chances: tuple[Callable[[float], float], ...] = (
-        lambda k: 1e-6 * math.exp(e * k),
-        lambda k: 1 / (1 + math.exp(-e * (k - 1))),
-        lambda k: 1 / (1 + math.exp(e * k)),
+        lambda k: 1e-6 * math.exp(e / 2 * k),
+        lambda k: 1 / (1 + math.exp(-e / 2 * (k - 1))),
+        lambda k: 1 / (1 + math.exp(e / 2 * k)),
+        lambda k: 1e-6 * math.exp(e / 2 * max(k, 0)),
     )
+    draws = list(itertools.product(range(n), repeat=n))
     for chance in chances:
-        for zeros in range(n):
-            rows = [0.0] * (zeros + 1) + [1.0] * (n - zeros - 1)
-            other = [1.0, *rows[1:]]
-            draws = list(itertools.product(range(n), repeat=n))
-            one, two = (sum(chance(sum(data[i] for i in draw)) for draw in draws) / n**n for data in (rows, other))
-            ratios = (one / two, two / one, (1 - one) / (1 - two), (1 - two) / (1 - one))
-            highest = max(highest, *(math.log(r) for r in ratios))
-    assert e * 1.02 < highest <= epsilon_of(e, n)
+        for others in itertools.product((-1.0, 0.0, 1.0), repeat=n - 1):
+            for first in (-1.0, 1.0):
+                rows, changed = [first, *others], [own * -first, *others]
+                one, two = (
+                    sum(chance(sum(data[i] for i in draw)) for draw in draws) / n**n for data in (rows, changed)
+                )
+                ratios = (one / two, two / one, (1 - one) / (1 - two), (1 - two) / (1 - one))
+                highest = max(highest, *(math.log(r) for r in ratios))
+    plain = e if relation == "replace_one" else e / 2
+    assert plain * 1.02 < highest <= epsilon_of(e, n, relation)
 
 
 def test_drawn_rows_are_uniform_and_words_past_the_last_multiple_are_drawn_again() -> None:
@@ -183,13 +200,14 @@ def test_drawn_rows_serve_their_own_query_alone_and_once() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
 @pytest.mark.parametrize("inner", [Localization(phases=3), OutputPerturbation()], ids=lambda m: m.name)
-def test_a_run_on_drawn_rows_is_priced_and_read_back(inner: Any) -> None:
-    problem, privacy = _problem(300, L2(0.1)), Privacy(1.0, 0.0)
+def test_a_run_on_drawn_rows_is_priced_and_read_back(inner: Any, relation: Relation) -> None:
+    problem, privacy = replace(_problem(300, L2(0.1)), relation=relation), Privacy(1.0, 0.0)
     quote = plan(BootstrapReduction(inner), problem, privacy)
     assert (quote.release.accountant, quote.method.inner.noise) == ("pure", "laplace")  # type: ignore[union-attr]
     [query] = quote.release.plan.queries
-    assert 2 / query.noise_multiplier == pytest.approx(run_epsilon(1.0, 300), rel=1e-6)
+    assert 2 / query.noise_multiplier == pytest.approx(run_epsilon(1.0, 300, relation), rel=1e-6)
     w, transcript, _ = run(
         quote.method, problem, inputs.of_arrays(*_rows(300), problem), quote.release, Noise(SeededBits(2))
     )

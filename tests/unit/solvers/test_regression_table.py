@@ -130,6 +130,13 @@ def test_the_limit_of_residuals_grows_with_the_budget_from_two_standard_deviatio
     assert limits[5] > 4
 
 
+def test_squared_scores_take_more_budget_where_their_noise_is_as_large_as_they_are() -> None:
+    """Their noise is proportional to the square of the limit of residuals, and widens intervals."""
+    shares = [Budget(5000, 10, 1, mu, True).shares()["squared_scores"] for mu in (0.24, 0.87, 1.48)]
+    assert shares[:2] == [0.04, 0.04]
+    assert 0.08 < shares[2] <= 0.1
+
+
 @pytest.mark.parametrize("is_linear", [False, True], ids=["logistic", "linear"])
 def test_limits_are_tighter_where_many_slots_of_persons_are_empty(is_linear: bool) -> None:
     """Empty slots carry no information, but each person's term is as long, so milder weights would only add noise."""

@@ -33,6 +33,7 @@ from solvers.regularizers import L2
 from solvers.solve import plan, run
 from solvers.statistics import Profile
 from tests.support.seeded import SeededBits
+from tests.support.standardised import LIMITED_LOSSES
 
 COLUMNS = Columns((1, 3, 1), ((-0.5, 1.0), (-1.0, 0.25)))
 D, PRIVACY = COLUMNS.d, Privacy(1.0, 1e-6)
@@ -66,7 +67,7 @@ def moved(loss: Loss, x: Vector, y: float, center: Vector, limit: float, columns
         counting.histograms("histograms", 4)
         counting.cells("cells", 4)
         counting.products("products", center)
-        door.gradient("gradient", w, frame, limit)
+        door.gradient("gradient", w, frame, limit, 0.6)
         if loss.takes == "number":
             door.target_mean("target_mean")
             door.target_spread("target_spread", 0.4)
@@ -75,7 +76,7 @@ def moved(loss: Loss, x: Vector, y: float, center: Vector, limit: float, columns
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", [Logistic(), Squared()], ids=lambda loss: str(loss.name))
+@pytest.mark.parametrize("loss", [loss for loss in LIMITED_LOSSES if loss.outputs == 1], ids=repr)
 @given(data=st.data())
 def test_moments_and_framed_gradients(loss: Loss, data: st.DataObject) -> None:
     numbers = data.draw(st.floats(-0.5, 1.0)), data.draw(st.floats(-1.0, 0.25))

@@ -23,11 +23,12 @@ from solvers.data_access.standardised import StandardisedOracle
 from solvers.data_access.unfolded import rows_of
 from solvers.errors import Unsuitable
 from solvers.frame import Frame
-from solvers.losses import Logistic, Loss, Softmax, Squared
+from solvers.losses import Logistic, Loss, Squared
+from solvers.losses.smoothing import BoundedSlope, at_least
 from solvers.methods import AdaptiveGd, DpGd
 from solvers.solve import run
 from tests.support.seeded import SeededBits
-from tests.support.standardised import QUERIES, Vector, every_answer, exact_answers
+from tests.support.standardised import LIMITED_LOSSES, QUERIES, Vector, every_answer, exact_answers, limited
 
 COLUMNS = Columns((1, 3, 1, 2))  # two numbers and two blocks: rows of length 8
 D, N = COLUMNS.d, 12
@@ -62,7 +63,7 @@ def target(rng: np.random.Generator, loss: Loss) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", [Logistic(), Softmax(3), Squared()], ids=lambda loss: str(loss.name))
+@pytest.mark.parametrize("loss", LIMITED_LOSSES, ids=repr)
 @given(seed=st.integers(0, 2**32 - 1), extreme=st.booleans())
 def test_replacing_a_record_moves_no_answer_by_more_than_twice_its_bound(loss: Loss, seed: int, extreme: bool) -> None:
     """Coupled neighbors, in exact values; the slack is the rounding that the bound grants, tested to be small below."""
@@ -118,7 +119,7 @@ def test_a_spread_and_variances_reach_their_bounds(asked: list[tuple[Vector, flo
     assert np.linalg.norm(apart - variances) == pytest.approx(2 * widest, rel=1e-9)
 
 
-@pytest.mark.parametrize("loss", [Logistic(), Softmax(3), Squared()], ids=lambda loss: str(loss.name))
+@pytest.mark.parametrize("loss", LIMITED_LOSSES, ids=repr)
 def test_answers_are_the_formulas(loss: Loss, asked: list[tuple[Vector, float]]) -> None:
     """Against NumPy on explicit z; 1e-12 is far above the rounding of a dozen rows of eight."""
     del asked
@@ -139,19 +140,15 @@ def test_answers_are_the_formulas(loss: Loss, asked: list[tuple[Vector, float]])
     margins = z @ w.T
     assert np.allclose(X @ frame.raw(w).T, margins, atol=1e-12)
     if loss.takes == "number":
-        t = np.clip(margins[:, 0] - y, -allowed, allowed)[:, None]
         assert door.residual("residual", w.ravel(), frame, 0.5) == pytest.approx(
             np.minimum(abs(margins[:, 0] - y), 0.5).mean(), rel=1e-12
         )
-    elif loss.outputs == 1:
-        s = 1 / (1 + np.exp(y * margins[:, 0]))
-        t = (-y * s * np.minimum(1, allowed / np.maximum(s, 1 - s)))[:, None]
-    else:
-        p = np.exp(margins) / np.exp(margins).sum(axis=1, keepdims=True)
-        widest = np.sqrt((p**2).sum(axis=1) + 1 - 2 * p.min(axis=1))
-        t = (p - np.eye(3)[y.astype(int)]) * np.minimum(1, allowed / widest)[:, None]
+    t = limited(loss, margins, y, allowed)
     assert np.allclose(door.gradient("gradient", w.ravel(), frame, limit), (t.T @ z / N).ravel(), atol=1e-12)
     assert (np.linalg.norm(t, axis=1) <= allowed * (1 + 1e-12)).all()
+    if isinstance(loss, BoundedSlope):
+        t = limited(at_least(loss, 0.7), margins, y, allowed)
+        assert np.allclose(door.gradient("gradient", w.ravel(), frame, limit, 0.7), (t.T @ z / N).ravel(), atol=1e-12)
 
 
 @given(margin=st.floats(-6, 6), limit=st.floats(0.01, 2))
@@ -209,6 +206,9 @@ def test_what_is_not_planned_or_not_finite_is_refused() -> None:
     ):
         with pytest.raises(Unsuitable):
             door.gradient("gradient", w, used, limit)
+    for smoothing in (-1.0, math.nan, math.inf):
+        with pytest.raises(Unsuitable, match="smoothing"):
+            door.gradient("gradient", np.zeros(D), frame, 1.0, smoothing)
     assert door.transcript().queries == ()
     door.gradient("gradient", np.zeros(D), frame, 1.0)
     with pytest.raises(OutOfPlan):
@@ -315,14 +315,17 @@ def test_at_the_ends_of_the_ranges_a_record_stays_within_its_limit(
     rng = np.random.default_rng(6)
     X = np.stack([row(rng, extreme=True) for _ in range(N)])
     frame = Frame(X[0, :-1].copy(), np.full(D - 1, scale), constant)
-    for loss, y in ((Squared(), np.full(N, 1e300)), (Logistic(), np.ones(N)), (Softmax(3), np.arange(N) % 3.0)):
-        oracle(loss, X, np.asarray(y, dtype=float)).gradient("gradient", np.zeros(D * loss.outputs), frame, limit)
+    for loss in LIMITED_LOSSES:
+        y = np.full(N, 1e300) if loss.takes == "number" else np.arange(N) % 3.0 if loss.outputs > 1 else np.ones(N)
+        for smoothing in (0.0, 1e-4, 100.0):
+            door = oracle(loss, X, np.asarray(y, dtype=float))
+            door.gradient("gradient", np.zeros(D * loss.outputs), frame, limit, smoothing)
     for value, bound in asked:
         assert np.isfinite(value).all()
         assert np.linalg.norm(value) <= N * bound
 
 
-@pytest.mark.parametrize("loss", [Squared(), Logistic(), Softmax(3)], ids=lambda loss: str(loss.name))
+@pytest.mark.parametrize("loss", LIMITED_LOSSES, ids=repr)
 def test_the_bound_covers_what_centring_cancels(loss: Loss, asked: list[tuple[Vector, float]]) -> None:
     """Rows at the center of a wide frame: what is added up for each is 1e19 times as long as what is left."""
     rng = np.random.default_rng(3)

@@ -10,7 +10,7 @@ from accounting.noise import Noise
 from solvers import Problem, plan
 from solvers.columns import Columns
 from solvers.data_access.data import Data
-from solvers.losses import Huber, Logistic, Softmax, Squared
+from solvers.losses import Huber, HuberHinge, Logistic, Quantile, Softmax, Squared
 from solvers.methods import AdaptiveGd, DpAccMd, DpGd, DpSvrg, DpSvrgPp, NoisyMirrorDescent, NoisySgd
 from solvers.preparation import Declared, Private
 from solvers.regularizers import L2
@@ -31,6 +31,8 @@ RUNS: list[tuple[Any, Any]] = [
     (AdaptiveGd(steps=5), Logistic()),
     (AdaptiveGd(steps=5), Squared()),
     (AdaptiveGd(steps=5), Softmax(3)),
+    (AdaptiveGd(steps=5), Quantile(0.9)),
+    (AdaptiveGd(steps=5), HuberHinge()),
 ]
 
 

@@ -1,0 +1,46 @@
+"""The share of the budget that each job uses now, as its reader may see the budget."""
+
+import json
+from collections.abc import Collection
+
+import sqlalchemy as sa
+
+from accounting.records.allotments import Standing
+from accounting.records.filters import cost_from_json
+from accounting.records.ledger import LedgerState
+from app.datasets import store as datasets
+from app.identity.store import Principal
+from app.jobs.store import JobRow
+from app.ledger import allotments
+from app.persistence.tables import datasets as dataset_table
+from app.persistence.tables import ledgers
+
+
+def shares(connection: sa.Connection, rows: Collection[JobRow], principal: Principal) -> dict[str, float | None]:
+    """Return the share of the budget that each job uses now, by job.
+
+    All shares of one ledger are read at its present state. They add up, together with outside charges and with what
+    remains, to 1. A refunded job has share 0. The share is None if the principal cannot see the dataset.
+    """
+    standings = _standings(connection, {row.dataset_id for row in rows}, principal)
+    return {row.id: _share(row, standings.get(row.dataset_id)) for row in rows}
+
+
+def _share(row: JobRow, standing: Standing | None) -> float | None:
+    if standing is None:
+        return None
+    return 0.0 if row.is_refunded else standing.share(cost_from_json(json.loads(row.charge)["cost"]))
+
+
+def _standings(connection: sa.Connection, dataset_ids: Collection[str], principal: Principal) -> dict[str, Standing]:
+    """Return the ledgers of these datasets as the principal may see them, by dataset."""
+    tables = sa.join(dataset_table, ledgers)
+    visible = dataset_table.c.id.in_(dataset_ids) & datasets.THERE & datasets.granted(principal, dataset_table.c.id)
+    query = sa.select(dataset_table.c.id, ledgers.c.id.label("ledger"), ledgers.c.state).select_from(tables)
+    found = connection.execute(query.where(visible)).all()
+    states = {row.ledger: LedgerState.from_json(json.loads(row.state)) for row in found}
+    if principal.role != "analyst":  # stewards and auditors see the whole ledger
+        by_ledger = {ledger_id: Standing(state) for ledger_id, state in states.items()}
+    else:
+        by_ledger = {id_: allotments.stands(connection, id_, state, principal.id) for id_, state in states.items()}
+    return {row.id: by_ledger[row.ledger] for row in found}

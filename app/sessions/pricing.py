@@ -1,0 +1,67 @@
+"""The price of a session: the noise of its target, the cost of its plan on each ledger, and its guarantee."""
+
+from dataclasses import dataclass
+
+from accounting.filter import Cost
+from accounting.privacy import Privacy
+from accounting.records.sessions import Certificate, SessionPlan
+from app.calculation.pool import Pool, accepted
+from app.calculation.questions import Calibrated
+from app.calculation.sessions import PricedPlan, PricePlan
+from app.datasets.store import DatasetRow
+from app.http.work import in_turn
+from app.identity.store import Principal
+from app.persistence.session import Database
+from app.sessions import requests
+from app.sessions.requests import SessionRequested
+
+
+@dataclass(frozen=True, slots=True)
+class PricedSession:
+    """A request for a session with its plan and its cost. Only the states of the ledgers are still open.
+
+    Parameters
+    ----------
+    parts, costs : datasets whose ledgers are charged, and the cost on each; None if no budget could hold it
+    guarantee : target that the plan keeps; None for a list of events
+    noise_multiplier : of the target; None for a list of events
+    """
+
+    request: SessionRequested
+    parts: tuple[DatasetRow, ...]
+    plan: SessionPlan
+    costs: tuple[Cost | None, ...]
+    certificate: Certificate
+    guarantee: Privacy | None
+    noise_multiplier: float | None
+
+    @property
+    def dataset(self) -> DatasetRow:
+        """The dataset that the request names."""
+        return self.parts[0]
+
+
+async def price(
+    database: Database, pool: Pool, principal: Principal, dataset_id: str, request: SessionRequested
+) -> PricedSession:
+    """Return the price of a session; may be cancelled.
+
+    Raises
+    ------
+    ApiError
+        the errors of `requests.read`; out_of_range, unsupported_combination or method_filter_mismatch if there is no
+        price; too_many_requests, overloaded.
+    """
+    read = await in_turn(requests.read, database, principal, dataset_id, request)
+    calibration, release, noise_multiplier = read.calibration, None, None
+    if calibration is not None:
+        release = accepted(await pool.answer(principal.id, calibration), Calibrated).release
+        noise_multiplier = release.plan.queries[0].noise_multiplier
+    plan = await in_turn(read.plan, noise_multiplier)
+    rules = tuple(part.state.filter for part in read.parts)
+    delta = rules[0].privacy.delta if read.privacy is None else read.privacy.delta
+    priced = accepted(await pool.answer(principal.id, PricePlan(plan, rules, delta)), PricedPlan)
+    certificate = priced.certificate
+    if release is not None and release.epsilon < certificate.epsilon:
+        certificate = Certificate(release.epsilon, release.delta, release.accountant, release.accountant_version)
+    return PricedSession(request, read.parts, plan, priced.costs, certificate, read.privacy, noise_multiplier)

@@ -1,0 +1,74 @@
+"""Receipts of sessions that have ended. A receipt is made when it is first read, from what the ledger states."""
+
+import sqlalchemy as sa
+
+from accounting.records.documents import canonical_text
+from accounting.records.session_receipt import SessionEnd, build
+from accounting.records.sessions import Certificate
+from app.http.errors import ApiError
+from app.identity.store import Principal
+from app.ledger import store as ledger
+from app.ledger.keys import SigningKeys
+from app.ledger.registrations import declared
+from app.persistence.session import Database, new_id
+from app.persistence.tables import datasets
+from app.sessions import service, settling, store
+from app.sessions.store import SessionRow
+
+_NONE = "The ledger does not state how this session ended, so it has no receipt. Its whole reservation stays charged."
+
+
+def read(database: Database, keys: SigningKeys, principal: Principal, session_id: str) -> str:
+    """Return the signed receipt of a session as canonical JSON.
+
+    Raises
+    ------
+    ApiError
+        not_found; session_open; session_ended if the ledger does not state its end.
+    """
+    with database.read() as connection:
+        row = service.found(connection, principal, session_id)
+        stored = store.receipt(connection, row.id)
+    if stored is not None:
+        return stored
+    if row.has_expired(database.timestamp()):
+        row = _expired(database, principal, session_id)
+    if row.state == "open":
+        raise ApiError("session_open")
+    with database.read() as connection:
+        end = _end(connection, row)
+    receipt = build(end)
+    with database.write() as connection:
+        store.set_receipt(connection, row.id, canonical_text({"receipt": receipt, "signature": keys.sign(receipt)}))
+        return store.receipt(connection, row.id) or ""
+
+
+def _expired(database: Database, principal: Principal, session_id: str) -> SessionRow:
+    """Write down that a session has expired, unless another request did so, and return it as it ended."""
+    with database.write() as connection:
+        service.lock(connection, principal, session_id)
+        row, now = service.found(connection, principal, session_id), database.timestamp()
+        return settling.settle(connection, row, now, "expired") if row.has_expired(now) else row
+
+
+def _end(connection: sa.Connection, row: SessionRow) -> SessionEnd:
+    if row.settled is None:
+        raise ApiError("session_ended", _NONE)
+    its_dataset = sa.select(datasets.c.rows, datasets.c.spec).where(datasets.c.id == row.dataset_id)
+    dataset = connection.execute(its_dataset).one()  # also of a dataset that was withdrawn
+    [entry] = ledger.entries(connection, row.dataset_id, row.settled - 1, 1)
+    reserved, charged = store.read_charge(row.reserved), store.read_charge(row.charged)
+    return SessionEnd(
+        id=new_id("rcpt"),
+        dataset=row.dataset_id,
+        dataset_name=row.dataset_name,
+        records=dataset.rows,
+        unit=declared(dataset.spec).protected,
+        analyst=row.analyst,
+        session=row.id,
+        plan=row.planned(ledger.neighbors(connection, row.dataset_id)),
+        certificate=Certificate(reserved.epsilon, reserved.delta, reserved.accountant, reserved.accountant_version),
+        entry=entry,
+        title=row.title,
+        share=charged.stated_share,
+    )
