@@ -61,7 +61,7 @@ check: $(CHECKING) $(TESTING) ## ruff, mypy --strict, the import contracts, hado
 	$(BIN)/lint-imports --no-cache
 	@if [ -x $(BIN)/hadolint ]; then echo $(BIN)/hadolint Dockerfile; $(BIN)/hadolint Dockerfile; fi
 
-bench: $(RUNTIME) ## costs and accuracy on this machine
+bench: $(RUNTIME) ## costs, accuracy and tightness of certificates on this machine
 	@$(BIN)/python -m benchmarks
 
 paper: $(DRAWING) ## heavy: the experiments of the ERM paper with valid noise, and their plots

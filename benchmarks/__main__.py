@@ -1,4 +1,7 @@
-"""Run benchmarks: `python -m benchmarks [PART ...] [--seeds N] [--plots FOLDER]`; by default costs and accuracy."""
+"""Run benchmarks: `python -m benchmarks [PART ...] [--seeds N] [--plots FOLDER]`.
+
+Without a part these are costs, accuracy and tightness.
+"""
 
 import argparse
 import importlib
@@ -27,6 +30,7 @@ PARTS: dict[str, tuple[str, str, bool]] = {
     "coded": ("coded", "report", False),
     "quotes": ("quotes", "report", False),
     "admitted": ("admitted", "report", False),
+    "tightness": ("tightness", "report", False),
     "fit": ("fit", "report", False),  # needs the environment of `make peers`
     "ours": ("ours", "report", False),
     "preparation": ("ours", "preparation", False),
@@ -65,7 +69,7 @@ def main() -> None:
         "--plots", type=Path, default=DOCS, help="folder for plots, which are written into a subfolder for each part"
     )
     arguments = parser.parse_args()
-    for name in arguments.parts or ["costs", "accuracy"]:
+    for name in arguments.parts or ["costs", "accuracy", "tightness"]:
         for part in GROUPS.get(name, [name]):
             if part not in PARTS:
                 parser.error(f"unknown part {part!r}; known parts: {', '.join([*PARTS, *GROUPS])}")

@@ -1,7 +1,7 @@
 """Functions of one number column: powers and B-splines, with the range that follows from the declared bounds."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
@@ -24,11 +24,20 @@ _LEAST_KNOT_DISTANCE = 1e-6  # of the range, so that no slope between two knots 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of a number column: its name, its range, and its value for codes of the column."""
+    """A function of a number column: its name, its range, and its value for codes of the column.
+
+    Parameters
+    ----------
+    column, factor : the column, and the factor that describes the function
+    index : of a B-spline among those of its factor; None for powers
+    """
 
     name: str
     ends: tuple[float, float]
     values: Callable[[Codes], Floats]
+    column: NumberColumn
+    factor: Factor
+    index: int | None = None
 
 
 def functions_of(field: str, column: NumberColumn, factor: Factor) -> list[Function]:
@@ -36,10 +45,11 @@ def functions_of(field: str, column: NumberColumn, factor: Factor) -> list[Funct
     if factor.has_category_settings:
         raise DesignError(field, f"must have no merge and no reference, because {column.name} is a number")
     if factor.knots is not None:
-        return _splines(field, column, factor.knots, factor.degree)
+        return _splines(field, column, factor)
     ends = _power_ends(column, factor)
     check_finite(field, *ends)
-    return [Function(_power_name(factor), ends, lambda codes: _power(_decoded(column, codes), factor))]
+    name = _power_name(factor)
+    return [Function(name, ends, lambda codes: _power(_decoded(column, codes), factor), column, factor)]
 
 
 def _power(x: Floats, factor: Factor) -> Floats:
@@ -70,23 +80,31 @@ def _power_ends(column: NumberColumn, factor: Factor) -> tuple[float, float]:
     return (0.0 if lower <= factor.center <= upper and factor.power % 2 == 0 else low), high
 
 
-def _splines(field: str, column: NumberColumn, knots: Sequence[float], degree: int) -> list[Function]:
+def _splines(field: str, column: NumberColumn, factor: Factor) -> list[Function]:
     """Return all B-splines of a column's range but the first, whose sum with the others is 1."""
     low, high = column.ends
-    inner = [(knot - low) / (high - low) for knot in knots]
-    if any(b - a <= _LEAST_KNOT_DISTANCE for a, b in pairwise([0.0, *inner, 1.0])):
+    places = spline_places(column, factor)
+    inner = places[factor.degree : -factor.degree]
+    if any(b - a <= _LEAST_KNOT_DISTANCE for a, b in pairwise(inner.tolist())):
         raise DesignError(
             f"{field}.knots",
             f"must increase, and lie between the bounds {low:g} and {high:g}, more than a millionth of their distance "
             "apart",
         )
-    places = np.array([*[0.0] * (degree + 1), *inner, *[1.0] * (degree + 1)])
 
     def values(index: int) -> Callable[[Codes], Floats]:
-        return lambda codes: nearest(_spline(_decoded(column, codes), column.ends, places, degree, index))
+        return lambda codes: nearest(_spline(_decoded(column, codes), column.ends, places, factor.degree, index))
 
-    count = len(knots) + degree
-    return [Function(f"bs({column.name})[{index}]", (0.0, 1.0), values(index)) for index in range(1, count + 1)]
+    count = len(factor.knots or ()) + factor.degree
+    names = [f"bs({column.name})[{index}]" for index in range(1, count + 1)]
+    return [Function(name, (0.0, 1.0), values(i), column, factor, i) for i, name in enumerate(names, start=1)]
+
+
+def spline_places(column: NumberColumn, factor: Factor) -> Floats:
+    """Return the knots of B-splines as shares of the column's range, with the ends repeated `degree` + 1 times."""
+    low, high = column.ends
+    inner = [(knot - low) / (high - low) for knot in factor.knots or ()]
+    return np.array([*[0.0] * (factor.degree + 1), *inner, *[1.0] * (factor.degree + 1)])
 
 
 def _spline(x: Floats, ends: tuple[float, float], places: Floats, degree: int, index: int) -> Floats:

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from purse import dates
 from purse.coding import codes_of, default_code
 from purse.frames import Rows, columns, written
-from purse.terms import expand
+from purse.terms import Feature, features_of
 from purse.values import as_number, as_text
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.files import PLAIN, SPACE, DatePart, Dialect
@@ -130,7 +130,7 @@ def _encoded(model: Model, rows: Rows, dialect: Dialect) -> tuple[list[NDArray[n
     """Return the codes of each feature and the number of rows; warn of unsupported categories among them."""
     values, n = _feature_values(model, rows)
     encoded = {column.name: encode(column, values[column.name], dialect) for column in model.row_columns}
-    codes = [encoded[column.name] for column in model.features] if model.terms is None else _of_terms(model, encoded)
+    codes = [feature.codes(encoded) for feature in model_features(model)]
     affected = affected_columns(model.features, codes, np.array(model.unsupported, dtype=bool))
     if affected:
         reason = "coefficients are 0" if model.intervals is None else "coefficients are noise"
@@ -143,12 +143,12 @@ def _encoded(model: Model, rows: Rows, dialect: Dialect) -> tuple[list[NDArray[n
     return codes, n
 
 
-def _of_terms(model: Model, encoded: Mapping[str, NDArray[np.float64]]) -> list[NDArray[np.float64]]:
-    """Return the codes of each feature of a model with terms."""
-    features = expand(model.row_columns, model.terms or ())
+def model_features(model: Model) -> list[Feature]:
+    """Return the features of a model; a ValueError if its terms do not make them."""
+    features = features_of(model.row_columns, model.terms)
     if [feature.column for feature in features] != model.features:
         raise ValueError("The terms of the model do not make its features, so another version has made it.")
-    return [feature.codes(encoded) for feature in features]
+    return features
 
 
 def affected_columns(

@@ -34,11 +34,33 @@ _OTHER_CELL, _REFERENCE_CELL = -1, -2  # of rows that are in no listed cell
 
 
 @dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts of a feature that is no declared column.
+
+    Parameters
+    ----------
+    functions : whose product is the feature's number; empty for a category
+    categories : columns of the term, in order
+    table : returns, for each combination of the categories' codes, flat, the feature's code, or for a number 1 or 0
+    """
+
+    functions: Sequence[Function]
+    categories: Sequence[CategoryColumn]
+    table: Callable[[], Floats]
+
+
+@dataclass(frozen=True, slots=True)
 class Feature:
-    """A column of a model, and the function from the codes of declared columns to its codes, row by row."""
+    """A column of a model, and the function from the codes of declared columns to its codes, row by row.
+
+    Parameters
+    ----------
+    parts : of a column that is computed; None for a declared column
+    """
 
     column: Column
     codes: Callable[[Codes], Floats]
+    parts: Parts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +136,13 @@ def expand(declared: Sequence[Column], terms: Sequence[Term]) -> list[Feature]:
     if repeated := [name for index, name in enumerate(names) if name in names[:index]]:
         raise DesignError("terms", f"must have different names, and two of them have the name {repeated[0]}")
     return features
+
+
+def features_of(columns: Sequence[Column], terms: Sequence[Term] | None) -> list[Feature]:
+    """Return the features that terms make of declared columns; without terms, the columns themselves."""
+    if terms is None:
+        return [Feature(column, itemgetter(column.name)) for column in columns]
+    return expand(columns, terms)
 
 
 def inputs(declared: Sequence[Column], terms: Sequence[Term]) -> list[Column]:
@@ -247,7 +276,8 @@ def _category(field: str, cells: _Cells, characters_left: int) -> Feature:
         field, CategoryColumn, name=":".join(each.column.name for each in levels), type="category", categories=names
     )
     code_of = np.array([*range(has_reference, len(names)), 0, len(names)])  # the last two by negative index
-    return Feature(column, lambda codes: code_of[cells.of(codes)].astype(np.float64))
+    parts = Parts((), [each.column for each in levels], lambda: code_of[cells.table].astype(np.float64))
+    return Feature(column, lambda codes: code_of[cells.of(codes)].astype(np.float64), parts)
 
 
 def _number(field: str, functions: Sequence[Function], cells: _Cells, cell: int) -> Feature:
@@ -273,7 +303,8 @@ def _number(field: str, functions: Sequence[Function], cells: _Cells, cell: int)
             value = value * (cells.of(own) == cell)
         return codes_of(column, nearest(value))
 
-    return Feature(column, codes)
+    categories = [each.column for each in cells.levels]
+    return Feature(column, codes, Parts(functions, categories, lambda: (cells.table == cell).astype(np.float64)))
 
 
 def _declared(field: str, kind: type[_Kind], **fields: object) -> _Kind:

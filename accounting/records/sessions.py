@@ -14,9 +14,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
+import numpy as np
 from pydantic import Field, TypeAdapter
 
 from accounting.accountants import GaussianAccountant, PureAccountant, RdpAccountant
+from accounting.accountants.rdp import ORDERS
+from accounting.divergences.gaussian import rdp_epsilons
 from accounting.errors import CodecError, OutOfRange, Unsupported
 from accounting.filter import Cost, Filter
 from accounting.mechanisms.mechanism import Curves
@@ -36,6 +39,7 @@ class PlannedEvent:
     count: Annotated[int, Field(ge=1, le=MAX_COUNT, description="Number of uses.")]
 
 
+_COARSE = 4  # every so many orders are tried first, because curves of many sampled events take seconds at all of them
 _EVENTS: TypeAdapter[Iterable[PlannedEvent]] = TypeAdapter(
     Annotated[list[PlannedEvent], Field(min_length=1, max_length=MOST_EVENTS)]
 )
@@ -159,13 +163,22 @@ def plan_epsilon(plan: SessionPlan, delta: float) -> Certificate:
         if delta is 0 and an event is not pure.
     """
     candidates: list[Certificate] = []
-    for accountant in (PureAccountant(), GaussianAccountant(), RdpAccountant()):
+    for accountant in (PureAccountant(), GaussianAccountant(), _renyi_near_best(plan, delta)):
         epsilon = accountant.epsilon(plan, delta) if delta > 0 or isinstance(accountant, PureAccountant) else math.inf
         candidates.append(Certificate(epsilon, delta, accountant.name, accountant.version))
     best = min(candidates, key=lambda certificate: certificate.epsilon)
     if not math.isfinite(best.epsilon):
         raise Unsupported("this plan has no epsilon at delta 0: Gaussian noise needs a delta above 0")
     return best
+
+
+def _renyi_near_best(plan: SessionPlan, delta: float) -> RdpAccountant:
+    """Return the Renyi accountant of the orders around the best one of a coarse grid."""
+    if not plan.events or delta <= 0:
+        return RdpAccountant()
+    coarse = ORDERS[::_COARSE]
+    best = _COARSE * int(np.argmin(rdp_epsilons(coarse, plan.rdp(coarse), delta)))
+    return RdpAccountant(ORDERS[max(0, best - _COARSE + 1) : best + _COARSE])
 
 
 def plan_to_json(plan: SessionPlan) -> list[dict[str, Any]]:

@@ -30,7 +30,7 @@ from accounting.privacy import REPLACE_ONE, Privacy, Relation, Unit
 from purse.estimators import declared
 from purse.estimators.accountant import ROW, BudgetAccountant
 from purse.estimators.declared import Floats
-from purse.estimators.designs import codes_of, features_of, terms_of
+from purse.estimators.designs import codes_of, terms_of
 from purse.estimators.unsupported import refuse
 from purse.estimators.values import column, columns, matrix, plain_values
 from purse.frames import is_frame
@@ -38,6 +38,7 @@ from purse.model import inputs
 from purse.prediction import UnsupportedCategory, affected_columns, sums
 from purse.regression import Regression
 from purse.solved_tables import published, refusal, units
+from purse.terms import features_of
 from purse.text import loss
 from purse.values import as_text
 from purse.wire.columns import Column

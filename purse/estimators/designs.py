@@ -1,7 +1,6 @@
 """The features of an estimator's model: declared columns, or terms that are computed from them row by row."""
 
 from collections.abc import Iterable, Sequence
-from operator import itemgetter
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -11,7 +10,7 @@ from purse.estimators import declared
 from purse.estimators.declared import Floats
 from purse.estimators.values import columns
 from purse.formulas import formula
-from purse.terms import Feature, expand
+from purse.terms import Feature
 from purse.wire.columns import Column
 from purse.wire.terms import Term
 
@@ -43,13 +42,6 @@ def terms_of(asked: Any) -> tuple[Term, ...] | None:
         return tuple(_TERMS.validate_python(listed))
     except ValidationError as error:
         raise ValueError(f"terms: must be a list of terms: {faults(error, 1, Term)}") from None
-
-
-def features_of(columns: Sequence[Column], terms: Sequence[Term] | None) -> list[Feature]:
-    """Return the features of a model on declared columns; a DesignError if a term does not fit them."""
-    if terms is None:
-        return [Feature(column, itemgetter(column.name)) for column in columns]
-    return expand(columns, terms)
 
 
 def codes_of(columns_of_rows: Sequence[Column], features: Sequence[Feature], X: Any) -> list[Floats]:

@@ -29,6 +29,7 @@ PAGES: tuple[str, ...] = (
     "docs/benchmarks/quotes.md",
     "docs/benchmarks/README.md",
     "docs/benchmarks/start.md",
+    "docs/benchmarks/tightness.md",
     "docs/benchmarks/trials.md",
     "docs/benchmarks/wide.md",
     "docs/commands.md",

@@ -26,7 +26,9 @@ from accounting.records.events import (
     Promised,
     Refunded,
     Released,
+    Reserved,
     RolledBack,
+    Settled,
     Started,
 )
 from accounting.records.ledger import LedgerState, advance, remaining_epsilon, spent_epsilon
@@ -69,13 +71,28 @@ class Job:
     whole: bool
 
 
+@dataclass(frozen=True)
+class Session:
+    """A session that has not ended: its charge, and the number of uses of its one event."""
+
+    name: str
+    cost: Cost
+    count: int
+
+    def priced(self, uses: int) -> Cost:
+        """The price of so many uses: a part of the cost, rounded up."""
+        return tuple(-(-c * uses // self.count) for c in self.cost)
+
+
 class Story(RuleBasedStateMachine):
-    """Jobs come, start, end or are taken back, stewards freeze, promise more and charge what ran elsewhere, entries are
-    lost, in any order; beside the ledger runs a plain list of live charges.
+    """Jobs and sessions come and end, stewards freeze, raise the budget and charge outside releases, entries are lost.
+
+    All of this happens in any order. A plain list of live charges is kept beside the ledger.
     """
 
     queued = Bundle("queued")
     started = Bundle("started")
+    sessions = Bundle("sessions")
 
     @initialize(filter_=st.sampled_from(RULES))
     def open(self, filter_: Filter) -> None:
@@ -150,6 +167,70 @@ class Story(RuleBasedStateMachine):
             self.step(Released(job.name, 1, MODEL))
         else:
             self.step((Failed if how == "failed" else Cancelled)(job.name, 1))
+
+    @rule(target=sessions, shares=SHARES, guarantee=st.none() | GUARANTEES, count=st.integers(1, 5))
+    def reserve(self, shares: list[int], guarantee: Privacy | None, count: int) -> object:
+        filter_, before = self.state.filter, self.state
+        cost = cost_of(filter_, shares)
+        cost = (*cost[:-1], 0) if filter_.slack else cost
+        self.names += 1
+        name = f"session{self.names}"
+        planned: list[dict[str, Any]] = [{"event": {}, "count": count}]
+        event = Reserved(name, "d1", "ada", planned, cost, guarantee, AT)
+        fits = held(filter_, total(filter_, [*self.live.values(), cost])) and not before.whole
+        budget = filter_.privacy
+        alone = guarantee and guarantee.epsilon <= budget.epsilon and guarantee.delta <= budget.delta
+        if before.frozen or not (fits or (alone and not self.live and not before.rolled_back)):
+            with pytest.raises(LedgerFrozen if before.frozen else BudgetExhausted):
+                advance(before, event, AT)
+            return multiple()
+        self.step(event)
+        self.live[name] = cost
+        assert self.state.whole == (not fits)
+        return Session(name, cost, count)
+
+    @rule(session=consumes(sessions), uses=st.integers(0, 5))
+    def close(self, session: Session, uses: int) -> None:
+        """Also under a freeze. A refund of a whole budget, or of a ledger that lost entries, is refused first."""
+        before, recorded = self.state, min(uses, session.count)
+        left = session.priced(recorded)
+        given = tuple(c - used for c, used in zip(session.cost, left, strict=True))
+        end = Settled(session.name, [recorded], given, before.whole, "closed")
+        if any(given) and (before.rolled_back or (before.whole and recorded)):
+            with pytest.raises(LedgerInvalid):
+                advance(before, end, AT)
+            end = replace(end, refund=before.filter.zero_cost)
+        for stolen in self.stolen(session, end):
+            with pytest.raises(LedgerInvalid):
+                replay([*self.entries, advance(before, stolen, AT)[1]])
+        self.step(end)
+        if end.frees_charge:
+            del self.live[session.name]
+            assert not self.state.whole
+        else:
+            self.live[session.name] = tuple(c - r for c, r in zip(session.cost, end.refund, strict=True))
+            assert self.state.whole == before.whole
+        with pytest.raises(LedgerInvalid):
+            replay([*self.entries, advance(self.state, replace(end, refund=before.filter.zero_cost), AT)[1]])
+
+    def stolen(self, session: Session, end: Settled) -> list[Settled]:
+        """Ends of this session that no ledger holds: more uses than planned, more returned, a refund at expiry."""
+        more = [replace(end, recorded=[session.count + 1]), replace(end, recorded=[]), replace(end, session="ghost")]
+        more.append(replace(end, whole=not end.whole))
+        if any(end.refund):
+            more.append(replace(end, reason="expired"))
+        if end.recorded[0]:
+            more.append(replace(end, refund=session.cost))
+        if end.frees_charge:
+            more.append(replace(end, refund=(end.refund[0] - 1, *end.refund[1:])))
+        return more
+
+    @rule(session=consumes(sessions), uses=st.integers(0, 5))
+    def expire(self, session: Session, uses: int) -> None:
+        zero = self.state.filter.zero_cost
+        spent = self.state.spent
+        self.step(Settled(session.name, [min(uses, session.count)], zero, self.state.whole, "expired"))
+        assert self.state.spent == spent
 
     @rule()
     def freeze(self) -> None:

@@ -51,6 +51,26 @@ def test_the_same_label_is_the_same_charge(service: Service) -> None:
     assert _charge(service, dataset, GAUSSIAN, "another").json()["budget"]["jobs"] == 2
 
 
+def test_a_sampled_event_is_charged_if_it_fits_the_number_of_records(service: Service) -> None:
+    """A batch of more records than there are would be charged less than it costs."""
+    dataset = service.dataset()
+    drawn = {"type": "SampledWithoutReplacementDpEvent", "source_dataset_size": 50, "sample_size": 5, "event": GAUSSIAN}
+    slots = {"type": "RandomAllocationDpEvent", "rate": 1.0, "slots": 5, "form": "ordered", "event": GAUSSIAN}
+    sampled = {"type": "PoissonSampledDpEvent", "sampling_probability": 0.5, "event": GAUSSIAN}
+    before = service.durable(dataset)
+    for misfit in (
+        drawn | {"source_dataset_size": 10**6},
+        slots | {"slots": 10_000},
+        sampled | {"sampling_probability": 1e-6},
+    ):
+        refused = _charge(service, dataset, misfit)
+        assert (refused.status_code, refused.json()["code"]) == (422, "out_of_range")
+    assert service.durable(dataset) == before
+    for label, event in (("drawn", drawn), ("slots", slots), ("sampled", sampled)):
+        assert _charge(service, dataset, event, label).json()["event"] == event
+    audit.refuse_unsound(service.database)
+
+
 @pytest.mark.slow
 def test_what_does_not_fit_is_recorded_only_on_demand_and_freezes(service: Service) -> None:
     dataset = service.dataset()

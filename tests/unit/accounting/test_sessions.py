@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from accounting import Privacy
+from accounting.accountants import RdpAccountant
 from accounting.errors import (
     BudgetExhausted,
     CodecError,
@@ -369,3 +370,13 @@ def test_a_reserved_session_starts_no_job_and_joins_no_withdrawal() -> None:
     with pytest.raises(LedgerInvalid):
         replay([*gone[1], advance(gone[0], reserved(ours, planned, "s2"), AT)[1]])
     assert plan(DRAWN).misfit(N, Unit()) is None
+
+
+def test_the_renyi_bound_of_a_plan_is_that_of_all_orders() -> None:
+    """The search of orders begins on a coarse grid, and ends at the best one."""
+    loud = SAMPLED | {"event": GAUSSIAN | {"noise_multiplier": 1.0}}
+    for event, count in ((SAMPLED, 5000), (DRAWN, 100_000), (loud, 50)):
+        planned = plan(many(event, count))
+        found = plan_epsilon(planned, 1e-6)
+        assert found.accountant == "rdp"
+        assert found.epsilon == pytest.approx(RdpAccountant().epsilon(planned, 1e-6), rel=1e-12)

@@ -19,7 +19,7 @@ from purse.terms import expand
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.files import Dialect
 from purse.wire.models import EncodedMeans, width
-from purse.wire.terms import Factor, Term
+from purse.wire.terms import Factor, MergedLevel, Term
 from tests.support.models import model_document
 
 NUMBER = {"name": "age", "type": "number", "lower": 0.0, "upper": 50.0, "default": 10.0}
@@ -221,19 +221,49 @@ def test_onnxruntime_predicts_the_same(link: str) -> None:
     _same(found, predictions)
 
 
-@pytest.mark.slow
-def test_a_model_with_terms_is_exported_to_scikit_learn_and_not_to_onnx() -> None:
-    pytest.importorskip("sklearn", reason="scikit-learn is not installed: its copy of a model is not tried")
+def _with_terms() -> Model:
+    """A model with a power, splines, merged levels, interactions and a category of two columns."""
     made = _model("identity")
-    products = [*([column.name] for column in made.features), ["age", "sex"], ["sex", "town"]]
-    terms = [Term(factors=[Factor(column=name) for name in own]) for own in products]
+    [merged] = [column for column in made.features if column.name == "town"]
+    assert isinstance(merged, CategoryColumn)
+    new = MergedLevel(level="both", categories=merged.categories[:2])
+    products = [
+        *([Factor(column=column.name)] for column in made.features),
+        [Factor(column="age", center=20.0, scale=10.0, power=3)],
+        [Factor(column="age", knots=[20.0, 30.0])],
+        [Factor(column="age", knots=[25.0], degree=1), Factor(column="sex")],
+        [Factor(column="age"), Factor(column="sex"), Factor(column="town", merge=[new])],
+        [Factor(column="sex"), Factor(column="town")],
+    ]
+    terms = [Term(factors=own) for own in products]
     features = [feature.column for feature in expand(made.features, terms)]
     weights = np.random.default_rng(6).normal(size=sum(map(width, features))).tolist()
     update = {"features": features, "inputs": made.features, "terms": terms, "coefficients": weights}
-    model = made.model_copy(update=update)
+    return made.model_copy(update=update)
+
+
+@pytest.mark.slow
+def test_a_model_with_terms_is_exported_to_scikit_learn() -> None:
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed: its copy of a model is not tried")
+    model = _with_terms()
     _same(model.to_sklearn().predict(ROWS), model.predict(ROWS))
-    with pytest.raises(ValueError, match="ONNX"):
-        model.to_onnx()
+
+
+@pytest.mark.slow
+def test_onnxruntime_computes_the_terms_of_a_model() -> None:
+    reason = "onnxruntime is not installed: a model as a graph is not tried"
+    runtime, onnx = (pytest.importorskip(name, reason=reason) for name in ("onnxruntime", "onnx"))
+    model, held = _with_terms(), columns(ROWS)
+    target = model.target.model_copy(update={"lower": -1e6, "upper": 1e6})
+    wide = model.model_copy(update={"target": target})
+    kinds: dict[str, Any] = {"number": np.float64, "category": object}
+    given = {c.name: np.array(held[c.name], kinds[c.type]).reshape(-1, 1) for c in model.row_columns}
+    for own in (model, wide):
+        made = own.to_onnx()
+        onnx.checker.check_model(onnx.load_model_from_string(made), full_check=True)
+        [found] = runtime.InferenceSession(made, providers=["CPUExecutionProvider"]).run(["prediction"], given)
+        _same(found, own.predict(ROWS))
+    assert len(set(np.round(found, 3))) > len(ROWS) / 2
 
 
 def _uncertain() -> Model:
