@@ -23,7 +23,7 @@ FILE = DOCS / "notebook.ipynb"
 GUIDE = DOCS / "how-to/integrations.md"
 LIBRARIES = DOCS / "how-to/libraries.ipynb"
 LIBRARIES_COMMAND = "run: .venv-integrations/bin/python -m tests.support.notebook libraries"
-_TEXT = {"cell_type": "markdown"}
+_UNRUN: dict[str, Any] = {"cell_type": "code", "execution_count": None, "outputs": []}
 _CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -57,7 +57,7 @@ def of_guide(text: str) -> list[dict[str, Any]]:
             "metadata": {},
             "source": part.strip().splitlines(keepends=True),
         }
-        cell |= {"cell_type": "code", "execution_count": None, "outputs": []} if number % 2 else _TEXT
+        cell |= _UNRUN if number % 2 else {"cell_type": "markdown"}
         cells.append(cell)
     return [cell for cell in cells if cell["source"]]
 
