@@ -21,6 +21,7 @@ PAGES: tuple[str, ...] = (
     "docs/benchmarks/erm_revisited.md",
     "docs/benchmarks/forecast.md",
     "docs/benchmarks/growth.md",
+    "docs/benchmarks/inference.md",
     "docs/benchmarks/load.md",
     "docs/benchmarks/nonsmooth.md",
     "docs/benchmarks/ours.md",

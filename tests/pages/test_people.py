@@ -451,7 +451,7 @@ def test_a_statistic_is_shown_with_what_its_noise_hides(visitor: Visitor, datase
     expect(page.get_by_role("status")).to_contain_text("Completed")
     expect(page.get_by_role("row", name=re.compile("^m "))).to_be_visible()
     page.goto(f"/pages/datasets/{dataset}")
-    expect(page.get_by_role("region", name="Prices by method")).to_contain_text("counts")
+    expect(page.get_by_role("region", name="Shares by method")).to_contain_text("counts")
     expect(page.get_by_role("region", name="Shares by analyst")).to_contain_text("bootstrap")
     visitor.check()
     page.get_by_role("link", name="Jobs", exact=True).click()

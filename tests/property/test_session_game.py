@@ -95,6 +95,47 @@ class TwoAnswers(Answer):
         return Curves(rdp, pure=max(loss for loss, _ in law) * STEP)
 
 
+@dataclass(frozen=True)
+class Law(Answer):
+    """P's mass at each loss; the losses need not be integers."""
+
+    masses: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def outcomes(self) -> dict[int, float]:
+        """P's mass at each loss, in steps."""
+        return dict(self.masses)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class SecretSlot(TwoAnswers):
+    """A random allocation to two slots, at the price of a known slot.
+
+    The answer of the record's slot is +1 or -1 by randomized response, and that of the other slot by a fair coin.
+    """
+
+    known: Answer = Answer(())
+
+    @staticmethod
+    def of(loss: int) -> "SecretSlot":
+        """Return the use whose answers are randomized response at so many steps."""
+        a = 1 / (1 + math.exp(-loss * STEP))  # of the right answer in the record's slot
+        likely = {(y, z): ((a if y > 0 else 1 - a) + (a if z > 0 else 1 - a)) / 4 for y in (1, -1) for z in (1, -1)}
+        first = {y: likely[y, 1] + likely[y, -1] for y in (1, -1)}
+        ahead = math.log(first[1] / first[-1]) / STEP
+        after = {
+            y: tuple(
+                (math.log(likely[y, z] / likely[-y, -z]) / STEP - y * ahead, likely[y, z] / first[y]) for z in (1, -1)
+            )
+            for y in (1, -1)
+        }
+        second = tuple((y * ahead, Law((), after[y])) for y in (1, -1))
+        return SecretSlot(((ahead, 1.0),), second, Answer(((loss, 1.0),)))  # type: ignore[arg-type]
+
+    def curves(self, relation: Relation = "replace_one") -> Curves:
+        return replace(self.known.curves(relation), pure=None)
+
+
 def plan(*uses: tuple[Answer, int]) -> SessionPlan:
     return SessionPlan(tuple(PlannedEvent(answer, count) for answer, count in uses))  # type: ignore[arg-type]
 
@@ -152,7 +193,7 @@ class Game:
     def __post_init__(self) -> None:
         answers = [*self.jobs, *(_answer(e) for planned, _ in self.plans for e in planned.events)]
         answers += [second for a in answers if isinstance(a, TwoAnswers) for _, second in a.second]
-        self.reach = self.most_answers * max(max(answer.outcomes) for answer in answers)
+        self.reach = self.most_answers * math.ceil(max(max(answer.outcomes) for answer in answers))
         losses = np.arange(-self.reach, self.reach + 1) * STEP
         self.stopped = np.maximum(0.0, -np.expm1(np.minimum(self.rule.privacy.epsilon - losses, 700.0)))
         self.costs = [self.price(self.rule, planned) for planned, _ in self.plans]
@@ -169,6 +210,24 @@ class Game:
         for reached in self.reachable(position):
             best = np.maximum(best, self.after_an_answer(reached))
         return best
+
+    def most_off_the_grid(self) -> float:
+        """Return the same as `most` for losses that are no integers, one by one."""
+        known: dict[tuple[Position, float], float] = {}
+
+        def value(position: Position, loss: float) -> float:
+            key = (position, round(loss, 9))
+            if key not in known:
+                best = max(0.0, -math.expm1(self.rule.privacy.epsilon - loss * STEP))
+                for reached in self.reachable(position):
+                    for answer, others in self.asked(reached):
+                        then = ((p, own, others(own)) for own, p in answer.outcomes.items())
+                        after = ((p, own, replace(other, answers=other.answers + 1)) for p, own, other in then)
+                        best = max(best, sum(p * value(other, loss + own) for p, own, other in after))
+                known[key] = best
+            return known[key]
+
+        return value(Position(self.rule.zero_cost, 0, False, (), 0), 0.0)
 
     def reachable(self, position: Position) -> list[Position]:
         found, waiting = {position: None}, [position]
@@ -354,6 +413,19 @@ def test_no_adversary_exceeds_the_budget_between_the_answers_of_one_use(kind: Ki
     delta = played.rule.privacy.delta
     assert delta / 40 <= played.most() <= delta + EXACT
     assert any(len(position.sessions) > 1 and position.sessions[0].second for position in played.values)
+
+
+@pytest.mark.parametrize("kind", ["rdp", "gdp", "gdp_rdp"])
+def test_no_adversary_exceeds_the_budget_between_secret_slots(kind: Kind) -> None:
+    """A use costs what a known slot costs, although other answers come between its two answers."""
+    loud = 3
+    plans = ((plan((SecretSlot.of(loud), 1)), None),)
+    played = Game(filter_of(kind), (TWO, RARE), plans, honest, open_sessions=2, most_answers=12)
+    found, delta = played.most_off_the_grid(), played.rule.privacy.delta
+    assert 0 < found <= delta + EXACT
+    sure = Game(filter_of(kind), (TWO, RARE), ((plan((Answer(((loud, 1.0),)), 1)), None),), honest)
+    assert played.price(played.rule, plans[0][0]) == sure.price(sure.rule, sure.plans[0][0])
+    assert max(SecretSlot.of(loud).outcomes) < loud / 2, "one answer alone reveals less than half"
 
 
 def returns_begun_allocations(rule: Filter, cost: Cost, planned: SessionPlan, recorded: Sequence[int], _: bool) -> Cost:
