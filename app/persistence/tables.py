@@ -253,9 +253,8 @@ sa.Index("ix_jobs_queued", *_QUEUE, sqlite_where=OPEN, postgresql_where=OPEN)
 # Budget that analysts reserve for answers which their own programs compute (app.sessions). `plan` is a list of events
 # with counts, and `recorded` the number of answers that were recorded of each. Closing a session refunds what is
 # `refundable`: the `unused` answers, all of them if the session is `untouched`, or `nothing`. `reserved` and `charged`
-# are the charge and its guarantee (app.sessions.store.Charge). `entries` holds, by dataset, the number of the entry
-# `reserved` in its ledger: of the dataset, and of a holdout set with a ledger of its own. `settled` is the number of
-# the entry `settled` in the dataset's ledger. `receipt` is made when it is first read.
+# are the charge and its guarantee (app.sessions.store.Charge). `entry` and `settled` are the numbers of the ledger's
+# entries `reserved` and `settled`. `receipt` is made when it is first read.
 sessions = sa.Table(
     "sessions",
     metadata,
@@ -272,7 +271,7 @@ sessions = sa.Table(
     sa.Column("noise_multiplier", sa.Float),
     sa.Column("reserved", sa.Text, nullable=False),
     sa.Column("charged", sa.Text, nullable=False),
-    sa.Column("entries", sa.Text, nullable=False),
+    sa.Column("entry", sa.BigInteger, nullable=False),
     sa.Column("settled", sa.BigInteger),
     sa.Column("state", sa.String(16), nullable=False),
     sa.Column("created_at", sa.String(40), nullable=False),

@@ -1,14 +1,16 @@
 """Sessions in the database. Every function except `opened` runs inside the caller's transaction."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal, get_args
 
 import sqlalchemy as sa
 from pydantic import TypeAdapter
 
+from accounting.filter import Cost
 from accounting.privacy import REPLACE_ONE, Relation
+from accounting.records.allotments import Standing
 from accounting.records.documents import canonical_text
 from accounting.records.sessions import Certificate, SessionPlan, plan_from_json
 from app.http.lists import Paging
@@ -42,9 +44,11 @@ class Charge:
     accountant_version: str
 
     @staticmethod
-    def of(share: float | None, stated_share: float | None, certificate: Certificate) -> "Charge":
-        """Return the charge with the guarantee of a certificate."""
-        return Charge(share, stated_share, **asdict(certificate))
+    def after(standing: Standing, cost: Cost, certificate: Certificate) -> "Charge":
+        """Return a live charge with the shares that it takes in the ledger as it stands for its analyst."""
+        share = standing.share(cost)
+        stated = None if standing.sees_parts_only else share
+        return Charge(share if share <= 1 else None, stated, **asdict(certificate))
 
     def to_wire(self) -> SessionCharge:
         """Return the charge as its analyst sees it."""
@@ -67,8 +71,7 @@ class SessionRow:
     plan, recorded : list of events with counts, and the number of recorded answers of each
     refundable : what closing it refunds: unused answers, all answers if it is untouched, or nothing
     reserved, charged : `Charge` at the reservation, and now
-    entries : by dataset, the number of the ledger's entry `reserved`
-    settled : number of the dataset's entry `settled`
+    entry, settled : numbers of the ledger's entries `reserved` and `settled`
     state : as of the last write; an open session may have expired since
     """
 
@@ -85,7 +88,7 @@ class SessionRow:
     noise_multiplier: float | None
     reserved: str
     charged: str
-    entries: str
+    entry: int
     settled: int | None
     state: SessionState
     created_at: str
@@ -101,12 +104,6 @@ class SessionRow:
     def counts(self) -> tuple[int, ...]:
         """The number of recorded answers of each event."""
         return tuple(json.loads(self.recorded))
-
-    @property
-    def ledger_entries(self) -> Mapping[str, int]:
-        """By dataset, the number of the ledger's entry `reserved`."""
-        entries: dict[str, int] = json.loads(self.entries)
-        return entries
 
     def planned(self, relation: Relation = REPLACE_ONE) -> SessionPlan:
         """Return the plan between these neighbors."""
@@ -150,9 +147,8 @@ def owned(owner_id: str) -> sa.ColumnElement[bool]:
 
 
 def on(session_id: str, visible: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
-    """Return the condition, for `ledger.lock`, that selects the datasets of a visible session, with holdout sets."""
-    of_session = sa.select(sessions.c.dataset_id).where(sessions.c.id == session_id, visible).scalar_subquery()
-    return (datasets.c.id == of_session) | (datasets.c.holdout_of == of_session)
+    """Return the condition, for `ledger.lock`, that selects the dataset of a visible session."""
+    return datasets.c.id.in_(sa.select(sessions.c.dataset_id).where(sessions.c.id == session_id, visible))
 
 
 def by_key(connection: sa.Connection, owner_id: str, key: str) -> SessionRow | None:

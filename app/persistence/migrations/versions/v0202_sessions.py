@@ -33,7 +33,7 @@ def upgrade() -> None:
         sa.Column("noise_multiplier", sa.Float),
         sa.Column("reserved", sa.Text, nullable=False),
         sa.Column("charged", sa.Text, nullable=False),
-        sa.Column("entries", sa.Text, nullable=False),
+        sa.Column("entry", sa.BigInteger, nullable=False),
         sa.Column("settled", sa.BigInteger),
         sa.Column("state", sa.String(16), nullable=False),
         sa.Column("created_at", sa.String(40), nullable=False),
