@@ -17,7 +17,7 @@ from app.persistence.dialect import continue_job_numbers
 from app.persistence.files import StartRefused
 from app.persistence.schema import create, is_current
 from app.persistence.session import Database
-from app.persistence.tables import jobs, metadata, service, sessions
+from app.persistence.tables import jobs, metadata, service
 
 _MOST_ROWS = 1000  # in memory at once
 
@@ -82,9 +82,7 @@ def copy(source: Database, target: Database, keys: Jwks) -> Contents:
 def _contents(connection: sa.Connection, keys: Jwks) -> Contents:
     results = audit.verify_here(connection)
     wrong = [f"{ledger}: {error}" for ledger, error in results.items() if error is not None]
-    signed = sa.union_all(
-        *(sa.select(table.c.id, table.c.receipt).where(table.c.receipt.is_not(None)) for table in (jobs, sessions))
-    )
+    signed = sa.select(jobs.c.id, jobs.c.receipt).where(jobs.c.receipt.is_not(None))
     count = 0
     for row in connection.execute(signed.execution_options(yield_per=_MOST_ROWS)):
         count += 1

@@ -19,7 +19,7 @@ from app.persistence.tables import datasets, session_steps, sessions
 from purse.wire.sessions import PlannedEvent, Session, SessionCharge, SessionState
 
 Refundable = Literal["unused", "untouched", "nothing"]
-_COLUMNS = tuple(column for column in sessions.c if column.name != "receipt")  # in the order of `SessionRow`
+_COLUMNS = tuple(sessions.c)  # in the order of `SessionRow`
 _ROWS: sa.Select[Any] = sa.select(*_COLUMNS, datasets.c.name.label("dataset_name")).join_from(sessions, datasets)
 _BY_KEY = _ROWS.where(sessions.c.owner_id == sa.bindparam("owner"), sessions.c.idempotency_key == sa.bindparam("key"))
 
@@ -64,7 +64,7 @@ _CHARGE = TypeAdapter(Charge)
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """A session as stored, without its receipt. Documents are JSON text.
+    """A session as stored. Documents are JSON text.
 
     Parameters
     ----------
@@ -226,17 +226,6 @@ def insert_step(connection: sa.Connection, session_id: str, key: str, digest: st
     """Store a request that recorded answers."""
     values = {"session_id": session_id, "idempotency_key": key, "request_sha256": digest}
     connection.execute(sa.insert(session_steps).values(values | {"recorded": canonical_text(list(recorded))}))
-
-
-def receipt(connection: sa.Connection, session_id: str) -> str | None:
-    """Return the receipt of a session; None if it was not made yet."""
-    return connection.scalar(sa.select(sessions.c.receipt).where(sessions.c.id == session_id))
-
-
-def set_receipt(connection: sa.Connection, session_id: str, document: str) -> None:
-    """Store the receipt of a session unless it has one."""
-    is_missing = (sessions.c.id == session_id) & sessions.c.receipt.is_(None)
-    connection.execute(sa.update(sessions).where(is_missing).values(receipt=document))
 
 
 def _update(connection: sa.Connection, row: SessionRow, **values: Any) -> None:

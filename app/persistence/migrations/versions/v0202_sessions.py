@@ -39,13 +39,10 @@ def upgrade() -> None:
         sa.Column("created_at", sa.String(40), nullable=False),
         sa.Column("expires_at", sa.String(40), nullable=False),
         sa.Column("ended_at", sa.String(40)),
-        sa.Column("receipt", sa.Text),
         sa.CheckConstraint("state in ('open', 'closed', 'expired')", name=op.f("ck_sessions_state")),
         sa.CheckConstraint("refundable in ('unused', 'untouched', 'nothing')", name=op.f("ck_sessions_refundable")),
         sa.CheckConstraint("(state = 'open') = (ended_at is null)", name=op.f("ck_sessions_ended")),
-        sa.CheckConstraint(
-            "state != 'open' or (settled is null and receipt is null)", name=op.f("ck_sessions_settled")
-        ),
+        sa.CheckConstraint("state != 'open' or settled is null", name=op.f("ck_sessions_settled")),
         sa.ForeignKeyConstraint(["dataset_id"], ["datasets.id"], name=op.f("fk_sessions_dataset_id")),
         sa.ForeignKeyConstraint(["owner_id"], ["identities.id"], name=op.f("fk_sessions_owner_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_sessions")),
