@@ -27,6 +27,7 @@ class SessionEnd:
     plan : all uses that were reserved
     certificate : epsilon of the whole plan alone at the dataset's delta, as it was stated at the reservation
     entry : the ledger's "settled" entry
+    charged_epsilon : see `charged_epsilon`; None to calculate it, which may take seconds
     share : the part of the budget that stays charged, read right after the reservation, or after a refund; None if it
         would reveal other analysts' charges
     """
@@ -41,6 +42,7 @@ class SessionEnd:
     plan: SessionPlan
     certificate: Certificate
     entry: Entry
+    charged_epsilon: float | None = None
     title: str | None = None
     share: float | None = None
 
@@ -63,6 +65,9 @@ def build(end: SessionEnd) -> Receipt:
         raise ReceiptInvalid(str(error)) from error
     planned = zip(plan_to_json(end.plan), recorded, strict=True)
     charged: Literal["plan", "recorded"] = "recorded" if any(cost_from_json(entry.body["refund"])) else "plan"
+    epsilon = end.charged_epsilon
+    if epsilon is None:
+        epsilon = charged_epsilon(certificate, part if charged == "recorded" else end.plan)
     receipt = {
         "kind": "session",
         "id": end.id,
@@ -81,7 +86,7 @@ def build(end: SessionEnd) -> Receipt:
         "accountant": certificate.accountant,
         "accountant_version": certificate.accountant_version,
         "charged": charged,
-        "charged_epsilon": charged_epsilon(certificate, part if charged == "recorded" else end.plan),
+        "charged_epsilon": epsilon,
         "sequence": entry.sequence,
         "previous_hash": entry.previous_hash,
         "hash": entry.hash,

@@ -64,6 +64,7 @@ def _end(connection: sa.Connection, row: SessionRow) -> SessionEnd:
         plan=row.planned(ledger.neighbors(connection, row.dataset_id)),
         certificate=Certificate(reserved.epsilon, reserved.delta, reserved.accountant, reserved.accountant_version),
         entry=entry,
+        charged_epsilon=charged.epsilon,  # as the pool of calculations found it when the session was closed
         title=row.title,
         share=charged.stated_share,
     )

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from accounting.records import session_receipt
 from accounting.records.chain import Entry
 from accounting.records.offline import verify_receipt
 from app.ledger import audit
@@ -495,6 +496,17 @@ def test_an_ended_session_has_a_receipt_that_the_ledger_confirms(service: Servic
     assert service.call(None, "POST", "/v1/receipts/verify", json=forged).json()["valid"] is False
     listed = [Entry.from_json(entry) for entry in entries(service, dataset)]
     assert verify_receipt(document, service.call(None, "GET", "/v1/keys").json(), listed).holds
+
+
+def test_a_receipt_is_made_without_a_calculation(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The epsilon of many different events takes seconds, which only the pool of calculations may spend."""
+    dataset = service.dataset()
+    made = session(service, dataset)
+    record(service, made["id"], {"steps": 3})
+    ended = close(service, made["id"]).json()
+    monkeypatch.setattr(session_receipt, "plan_epsilon", None)
+    stated = receipt(service, made["id"]).json()["receipt"]
+    assert (stated["charged"], stated["charged_epsilon"]) == ("recorded", ended["charged"]["epsilon"])
 
 
 def test_the_receipt_of_an_expired_session_states_the_whole_charge(service: Service, clock: MovableClock) -> None:
