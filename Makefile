@@ -8,6 +8,7 @@ TESTING := $(VENV)/.testing
 CHECKING := $(VENV)/.checking
 DRAWING := $(VENV)/.drawing
 PEERS := .venv-peers
+INTEGRATIONS := .venv-integrations
 TORCH := 2.13.0
 
 # A folder in the working directory must never stand in for a package of ours or of anybody else's.
@@ -17,7 +18,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo story serve quick test screenshots coverage check bench paper peers machines linked power pythons kills attack fuzz audit site advisories report image lock clean
+.PHONY: help demo story serve quick test screenshots coverage check bench paper peers integrations machines linked power pythons kills attack fuzz audit site advisories report image lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -68,6 +69,10 @@ paper: $(DRAWING) ## heavy: the experiments of the ERM paper with valid noise, a
 
 peers: $(RUNTIME) $(PEERS)/.ready ## heavy: ours beside diffprivlib, Opacus and AdaSSP, on the same data
 	@$(BIN)/python -m benchmarks peers --seeds 3
+
+integrations: $(INTEGRATIONS)/.ready ## heavy: one budget spent by our job, Opacus, OpenDP and diffprivlib; the tests of the adapters
+	@$(ALONE) $(INTEGRATIONS)/bin/python -P -m pytest -q tests/integrations
+	@$(INTEGRATIONS)/bin/python -P -m app.demo.integrations
 
 # Each line computes other last digits: the variants of BLAS, NumPy, libm and of our loops for older processors.
 DISPATCHED = from numpy._core._multiarray_umath import __cpu_dispatch__ as found; print(*found)
@@ -140,9 +145,11 @@ lock: ## fresh versions and hashes (needs uv); LOCK=--upgrade for the newest
 	$(COMPILE) $(LOCK) -o requirements-bench.lock -c requirements.lock -c requirements-build.lock \
 	  -c requirements-test.lock -c requirements-dev.lock --group bench
 	$(COMPILE) $(LOCK) -o requirements-peers.lock --group peers
+	$(COMPILE) $(LOCK) -o requirements-integrations.lock -c requirements.lock -c requirements-build.lock \
+	  --group integrations
 
 clean: ## removes .venv and the tools' caches
-	rm -rf $(VENV) .venv-python* $(PEERS) .coverage* .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) .venv-python* $(PEERS) $(INTEGRATIONS) .coverage* .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 
 # uv where there is one, for speed; the interpreter's own pip otherwise, or if uv does not reach the registry.
 define install
@@ -189,4 +196,14 @@ $(PEERS)/.ready: requirements-peers.lock
 	@$(PYTHON) -m venv $(PEERS)
 	@$(PEERS)/bin/python -m pip install --quiet --require-hashes --no-deps -r requirements-peers.lock
 	@$(PEERS)/bin/python -m pip install --quiet torch==$(TORCH)
+	@touch $@
+
+# Beside the service itself. PyTorch comes first, so that the locks decide the versions of what it needs too.
+$(INTEGRATIONS)/.ready: requirements.lock requirements-build.lock requirements-integrations.lock pyproject.toml
+	@echo "making $(INTEGRATIONS), with PyTorch and JAX: this may be large"
+	@$(PYTHON) -m venv $(INTEGRATIONS)
+	@$(INTEGRATIONS)/bin/python -m pip install --quiet torch==$(TORCH)
+	@$(INTEGRATIONS)/bin/python -m pip install --quiet --require-hashes --no-deps \
+	  -r requirements-build.lock -r requirements.lock -r requirements-integrations.lock
+	@$(INTEGRATIONS)/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@

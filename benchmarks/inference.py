@@ -141,7 +141,6 @@ class Outcome:
 def report(repetitions: int, cells: str) -> None:
     """Print a line for each cell whose name the regular expression `cells` matches."""
     print(_joined(_HEAD) + "  outside the goal")
-    refused = []
     for setting in settings():
         chosen = [epsilon for epsilon in setting.epsilons if re.search(cells, setting.name(epsilon))]
         population = setting.make() if chosen else None
@@ -149,12 +148,11 @@ def report(repetitions: int, cells: str) -> None:
             continue
         draws = Draws(population, setting.records or population.records, setting.relation)
         quotes = {epsilon: draws.quote(epsilon) for epsilon in chosen}
-        refused += [setting.name(epsilon) for epsilon, quote in quotes.items() if quote is None]
+        for epsilon in (epsilon for epsilon, quote in quotes.items() if quote is None):
+            print(_joined([setting.name(epsilon, draws)]) + "  refused before the charge: nothing would be resolved")
         accepted = {epsilon: quote for epsilon, quote in quotes.items() if quote is not None}
         for epsilon, outcomes in draws.outcomes(accepted, repetitions).items():
             print(_line(setting.name(epsilon, draws), draws, epsilon, outcomes), flush=True)
-    if refused:
-        print("refused before the charge, because nothing would be resolved: " + "; ".join(refused))
 
 
 def settings() -> Iterator[Setting]:

@@ -18,6 +18,8 @@ OURS = ("accounting", "solvers", "purse", "app")
 OPTIONAL = ("opentelemetry.exporter", "opentelemetry.sdk", "app.operations.tracing")
 OPTIONAL += ("numba", "llvmlite", "solvers.kernels.", "onnx", "sklearn", "matplotlib")
 OPTIONAL += ("purse.estimators", "python_calamine", "formulaic")
+OPTIONAL += ("diffprivlib", "opacus", "opendp", "pipeline_dp", "torch")
+OPTIONAL += tuple(f"purse.integrations.{name}" for name in ("diffprivlib", "opacus", "opendp", "pipelinedp"))
 
 
 def main() -> None:

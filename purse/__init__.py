@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from purse.model import Model
     from purse.prediction import predict
     from purse.receipts import NotVerified, Receipt, load
+    from purse.sessions import session
 
 __all__ = [
     "AsyncClient",
@@ -44,6 +45,7 @@ __all__ = [
     "formula",
     "load",
     "predict",
+    "session",
 ]
 
 _ESTIMATORS = (  # not in `__all__`, because a star import must not need an extra
@@ -75,6 +77,8 @@ def __getattr__(name: str) -> object:
             from purse import model as home
         case "predict":
             from purse import prediction as home
+        case "session":
+            from purse import sessions as home
         case _ if name in _ESTIMATORS:
             from purse.extras import needing
 

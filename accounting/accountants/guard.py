@@ -69,7 +69,29 @@ def masses(pmf: Any) -> Masses:
 
 def epsilon(pmf: Any, delta: float) -> float:
     """Return the smallest epsilon >= 0 with E[(1 - e^(epsilon - loss))_+] <= delta; +inf if there is none."""
-    value = float(pmf.get_epsilon_for_delta(delta))
-    if math.isnan(value) or value < 0:
-        raise OutOfRange("dp-accounting returned an epsilon that is negative or NaN")
-    return value
+    interval, lowest, chance, infinity = masses(pmf)
+    if not (np.isfinite(chance).all() and 0 <= infinity <= 1):
+        raise OutOfRange("composed privacy-loss masses must be finite")
+    return smallest_epsilon(
+        np.concatenate([np.zeros(max(lowest, 0)), chance[max(-lowest, 0) :], [0.0]]), interval, infinity, delta
+    )
+
+
+def smallest_epsilon(chance: NDArray[np.float64], interval: float, infinity: float, delta: float) -> float:
+    """Return the smallest epsilon >= 0 at which the profile is delta; +inf if there is none.
+
+    Parameters
+    ----------
+    chance : masses at the losses 0, interval, 2 interval, ..
+    infinity : mass at +inf
+    """
+    if infinity > delta:
+        return math.inf
+    losses = interval * np.arange(len(chance))
+    beyond = infinity + np.cumsum(chance[::-1])[::-1]  # P(loss >= each one)
+    weighed = np.cumsum((chance * np.exp(-losses))[::-1])[::-1]
+    is_within = beyond - np.exp(np.minimum(losses, 700.0)) * weighed <= delta  # the profile at each loss
+    first = int(np.argmax(is_within))
+    if not is_within[first]:
+        return math.inf
+    return math.log(max((beyond[first] - delta) / weighed[first], 1.0)) if weighed[first] > 0 else float(losses[first])

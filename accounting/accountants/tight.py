@@ -1,7 +1,7 @@
 """Tight accounting: the exact Gaussian profile, and composed privacy-loss distributions."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -12,6 +12,7 @@ from accounting.accountants import guard
 from accounting.divergences.gaussian import gauss_epsilon
 from accounting.divergences.losses import GaussianLoss, Loss, Masses, Search
 from accounting.plan import AbstractComposition, Plan
+from accounting.privacy import REPLACE_ONE
 
 Losses = tuple[tuple[Loss, int], ...]
 """Privacy losses, and the number of each."""
@@ -73,11 +74,11 @@ class PldAccountant:
 
     def supports(self, plan: Plan, delta: float) -> bool:
         """Return whether each answer has a loss, delta is far above the FFT's error, and a fine, small grid exists."""
-        return bool(_grids(losses_of(plan), delta, self.coarseness))
+        return bool(_grids(plan, delta, self.coarseness))
 
     def epsilon(self, plan: Plan, delta: float) -> float:
         """Return the epsilon certified for the plan at delta; infinite if the plan is not supported."""
-        share, grids = self.error_share, _grids(losses_of(plan), delta, self.coarseness)
+        share, grids = self.error_share, _grids(plan, delta, self.coarseness)
         return max((guard.epsilon(_composed(grid), delta - share * grid.error) for grid in grids), default=math.inf)
 
 
@@ -94,7 +95,7 @@ class RoughPld:
 
     def epsilon(self, plan: Plan, delta: float) -> float:
         """Return the approximate epsilon at delta."""
-        grids = _grids(losses_of(plan, search="nearly" if self.coarseness <= 1 else "about"), delta, self.coarseness)
+        grids = _grids(plan, delta, self.coarseness, "nearly" if self.coarseness <= 1 else "about")
         return max((_approximate_epsilon(grid, delta - grid.error) for grid in grids), default=math.inf)
 
 
@@ -143,11 +144,17 @@ class _Grid:
     error: float
 
 
-def _grids(orders: tuple[Losses, ...], delta: float, coarseness: float) -> tuple["_Grid", ...]:
-    """Return a grid for each order of the neighbors; empty if one of them has none or delta is too small."""
-    grids = tuple(_grid(losses, coarseness) for losses in orders)
-    is_covered = all(g and delta >= _SMALLEST_DELTA_RATIO * g.error for g in grids)
-    return tuple(g for g in grids if g) if is_covered else ()
+def _grids(plan: Plan, delta: float, coarseness: float, search: Search | None = None) -> tuple["_Grid", ...]:
+    """Return a grid for each order of the neighbors; empty if one of them has none or delta is too small.
+
+    If the losses under zero_out have no grid, those under replace_one may have one, and bound the plan, too.
+    """
+    for relation in dict.fromkeys((plan.relation, REPLACE_ONE)):
+        orders = losses_of(replace(plan, relation=relation), search=search)
+        grids = tuple(_grid(losses, coarseness) for losses in orders)
+        if grids and all(grid and delta >= _SMALLEST_DELTA_RATIO * grid.error for grid in grids):
+            return tuple(grid for grid in grids if grid)
+    return ()
 
 
 def _grid(losses: Losses, coarseness: float) -> _Grid | None:
@@ -160,15 +167,21 @@ def _grid(losses: Losses, coarseness: float) -> _Grid | None:
 
 
 def _interval(losses: Losses, coarseness: float) -> float | None:
-    """Return a twelfth of the typical loss of one answer, which costs about 0.03 % of epsilon, or more if needed."""
+    """Return a twelfth of the typical loss of one answer, which costs about 0.03 % of epsilon, or more if needed.
+
+    The typical loss is the smallest of all answers. If no grid of such an interval is small enough, it is the mean of
+    all answers, each weighed by its own: the variance that the grid adds is then that share of the variance of the sum.
+    """
     if any(loss.shift > _LARGEST_SHIFT for loss, _ in losses):
         return None
-    step = min(loss.deviation for loss, _ in losses)
+    deviations = [(loss.deviation, count) for loss, count in losses]
+    mean = sum(count * d * d for d, count in deviations) / sum(count * d for d, count in deviations)
     widest, total = max(loss.widest for loss, _ in losses), _typical_total(losses)
-    for factor in _GRID_FACTORS:
-        interval = coarseness * factor * min(1e-2, step / 12)
-        if widest / interval <= _MOST_CELLS and (widest + total) / interval <= _MOST_COMPOSED_CELLS:
-            return interval
+    for step in (min(deviations)[0], mean):
+        for factor in _GRID_FACTORS:
+            interval = coarseness * factor * min(1e-2, step / 12)
+            if widest / interval <= _MOST_CELLS and (widest + total) / interval <= _MOST_COMPOSED_CELLS:
+                return interval
     return None
 
 
@@ -202,9 +215,4 @@ def _approximate_epsilon(grid: _Grid, delta: float) -> float:
         spectrum *= fft.rfft(wrapped) ** count
         log_finite += count * math.log1p(-min(infinity, 0.5))  # beyond 0.5 no delta is met
     chance = np.maximum(fft.irfft(spectrum, size)[: size // 2], 0.0)  # of losses from 0 on
-    losses = grid.interval * np.arange(len(chance))
-    beyond = -math.expm1(log_finite) + np.cumsum(chance[::-1])[::-1]  # P(loss >= each one)
-    weighed = np.cumsum((chance * np.exp(-losses))[::-1])[::-1]
-    is_within = beyond - np.exp(np.minimum(losses, 700.0)) * weighed <= delta  # the profile at each loss
-    first = int(np.argmax(is_within))
-    return math.log(max((beyond[first] - delta) / weighed[first], 1.0)) if is_within[first] else math.inf
+    return guard.smallest_epsilon(chance, grid.interval, -math.expm1(log_finite), delta)

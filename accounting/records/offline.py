@@ -122,8 +122,10 @@ def _session_mismatch(ledger: Sequence[Entry], stated: Receipt) -> str | None:
         return "the ledger reserved another plan"
     if (stated["charged"] == "recorded") != any(refund):
         return "the ledger charged another part of the plan"
-    remaining = _less(cost_from_json(reserved.body["cost"]), refund)
-    if stated.get("share") not in (None, share(replay(ledger[: settled.sequence]), remaining)):
+    charged = reserved.body.get("share")
+    if any(refund):
+        charged = share(replay(ledger[: settled.sequence]), _less(cost_from_json(reserved.body["cost"]), refund))
+    if None not in (parts := (stated.get("share"), charged)) and parts[0] != parts[1]:
         return "the ledger charged another share of the budget"
     return None if _is_registered(ledger, stated) else "the ledger has no such dataset, or other records or neighbors"
 

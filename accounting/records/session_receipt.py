@@ -27,7 +27,8 @@ class SessionEnd:
     plan : all uses that were reserved
     certificate : epsilon of the whole plan alone at the dataset's delta, as it was stated at the reservation
     entry : the ledger's "settled" entry
-    share : the part of the budget that stays charged; None if it would reveal other analysts' charges
+    share : the part of the budget that stays charged, read right after the reservation, or after a refund; None if it
+        would reveal other analysts' charges
     """
 
     id: str

@@ -121,8 +121,8 @@ class SessionStatement:
     charged : "plan" if the whole reservation stays charged, "recorded" if the unused part was returned
     charged_epsilon : of the charged part alone, if the number of its uses had been fixed in advance
     sequence, previous_hash, hash : the ledger's entry of the session's end
-    share : the part of the dataset's budget that stays charged, read right after the end; absent if it would reveal
-        other charges
+    share : the part of the dataset's budget that stays charged, read right after the reservation, or after a refund;
+        absent if it would reveal other charges
 
     The other fields are those of `Statement`.
     """

@@ -156,9 +156,9 @@ def answer(question: Question) -> Answer:
         case Calibrate():
             return _calibrate(question)
         case PricePlan():
-            return _answered(question.rules[0], lambda: price_plan(question))
+            return _answered(question.rule, lambda: price_plan(question))
         case PriceRefund():
-            return _answered(question.reservations[0].rule, lambda: price_refund(question))
+            return _answered(question.rule, lambda: price_refund(question))
 
 
 def too_long(seconds: int) -> Refused:

@@ -10,7 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 from app.cli.table import SECTIONS, SUMMARIES
 
 _EXAMPLE: Final = "\b\nExample"  # where a docstring's examples begin
-DEFAULTS: Final[Mapping[str, str]] = {"jobs": "list", "worker": "run"}
+DEFAULTS: Final[Mapping[str, str]] = {"jobs": "list", "sessions": "list", "worker": "run"}
 """The command of a group that runs if the command line names none."""
 
 

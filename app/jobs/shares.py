@@ -5,6 +5,7 @@ from collections.abc import Collection
 
 import sqlalchemy as sa
 
+from accounting.errors import AccountingError
 from accounting.records.allotments import Standing
 from accounting.records.filters import cost_from_json
 from accounting.records.ledger import LedgerState
@@ -20,7 +21,8 @@ def shares(connection: sa.Connection, rows: Collection[JobRow], principal: Princ
     """Return the share of the budget that each job uses now, by job.
 
     All shares of one ledger are read at its present state. They add up, together with outside charges and with what
-    remains, to 1. A refunded job has share 0. The share is None if the principal cannot see the dataset.
+    remains, to 1. A refunded job has share 0. The share is None if the principal cannot see the dataset, or
+    if the row does not hold a charge of its ledger.
     """
     standings = _standings(connection, {row.dataset_id for row in rows}, principal)
     return {row.id: _share(row, standings.get(row.dataset_id)) for row in rows}
@@ -29,7 +31,12 @@ def shares(connection: sa.Connection, rows: Collection[JobRow], principal: Princ
 def _share(row: JobRow, standing: Standing | None) -> float | None:
     if standing is None:
         return None
-    return 0.0 if row.is_refunded else standing.share(cost_from_json(json.loads(row.charge)["cost"]))
+    if row.is_refunded:
+        return 0.0
+    try:
+        return standing.share(cost_from_json(json.loads(row.charge)["cost"]))
+    except (AccountingError, LookupError, TypeError, ValueError):  # the row was changed: its job fails
+        return None
 
 
 def _standings(connection: sa.Connection, dataset_ids: Collection[str], principal: Principal) -> dict[str, Standing]:

@@ -31,6 +31,7 @@ from accounting.errors import CodecError
 from accounting.records.chain import Head
 from accounting.records.documents import canonical, fields, parse, text
 from app.ledger import store
+from app.persistence.dialect import Unavailable
 from app.persistence.files import StartRefused, locked, write_whole
 from app.persistence.session import Database
 from app.persistence.tables import ledgers, service, sessions
@@ -149,6 +150,8 @@ class Epoch:
                 self.heads |= {name: head for name, head in of_sessions.items() if head.sequence}
                 kept = {name: head for name, head in stored.items() if not is_session(name) or name in of_sessions}
                 self._replace(kept)
+        except Unavailable:  # of the database, not of the file
+            raise
         except OSError as error:
             raise StartRefused(
                 f"{self.file} cannot be written ({error.strerror}), so a rollback could not be detected. Let this user "

@@ -1,11 +1,11 @@
 """Receipts and ledgers, which the visitor's own browser verifies."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Query, Response
 
 from app.http.work import in_turn
-from app.pages.frame import Visiting, page_router
+from app.pages.frame import Visit, Visiting, page_router
 from purse.wire.base import Identifier
 
 _ENTRIES_PER_PAGE, _ENTRIES_PER_REQUEST = 50, 500
@@ -17,20 +17,30 @@ Cursor = Annotated[str, Query(pattern="^[0-9]{1,15}$")]
 @router.get("/receipts")
 async def receipts(visit: Visiting) -> Response:
     """Return the page that verifies a receipt file in the browser."""
-    return await visit.page("receipt.html", job=None, document=None, keys=await visit.api.get("/v1/keys"))
+    return await visit.page("receipt.html", of=None, document=None, keys=await visit.api.get("/v1/keys"))
 
 
 @router.get("/jobs/{job_id}/receipt")
 async def receipt(visit: Visiting, job_id: Identifier) -> Response:
     """Return a job's receipt with the signed bytes."""
-    answer = await visit.api.send("GET", f"/v1/jobs/{job_id}/receipt")
-    keys = await visit.api.get("/v1/keys")
+    return await _receipt(visit, "job", job_id)
+
+
+@router.get("/sessions/{session_id}/receipt")
+async def session_receipt(visit: Visiting, session_id: Identifier) -> Response:
+    """Return the receipt of an ended session with the signed bytes."""
+    return await _receipt(visit, "session", session_id)
+
+
+async def _receipt(visit: Visit, kind: Literal["job", "session"], of: str) -> Response:
+    answer = await visit.api.send("GET", f"/v1/{kind}s/{of}/receipt")
     return await visit.page(
         "receipt.html",
-        job=job_id,
+        kind=kind,
+        of=of,
         document=answer.text,
         receipt=(await in_turn(answer.json))["receipt"],
-        keys=keys,
+        keys=await visit.api.get("/v1/keys"),
     )
 
 

@@ -37,6 +37,7 @@ _ALL = ("steward", "analyst", "auditor")
 NAVIGATION: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("", "Datasets", _ALL),
     ("/jobs", "Jobs", _ALL),
+    ("/sessions", "Sessions", _ALL),
     ("/upload", "Upload", ("steward",)),
     ("/tokens", "Tokens", ("steward",)),
     ("/receipts", "Check a receipt", _ALL),
@@ -62,6 +63,7 @@ _FILTERS = (
     words.bounds,
     words.place,
     words.coded,
+    words.planned_answer,
     part,
     is_number,
 )
@@ -72,6 +74,7 @@ _TEMPLATES.globals |= {
     "options": words.OPTIONS,
     "labels": words.LABELS,
     "session_rules": words.SESSION_RULES,
+    "entry_kinds": words.ENTRIES,
 }
 _TEMPLATES.filters |= {function.__name__: function for function in _FILTERS} | {"log10": math.log10}
 

@@ -14,12 +14,7 @@ from purse.wire.problems import Violation
 from purse.wire.twins import MOST_TWIN_ROWS
 
 MAX_SAMPLE_BYTES = 2**24
-_EVENTS = {
-    "GaussianDpEvent": "Gaussian noise",
-    "LaplaceDpEvent": "Laplace noise",
-    "PoissonSampledDpEvent": "Gaussian noise on random batches (DP-SGD)",
-    "EpsilonDeltaDpEvent": "any mechanism with pure epsilon",
-}
+_EVENTS = ("GaussianDpEvent", "LaplaceDpEvent", "PoissonSampledDpEvent", "EpsilonDeltaDpEvent")  # of the form
 _DIGITS = 15  # of a budget in its form
 _CHANGES = {
     "renamed": "The dataset was renamed.",
@@ -181,7 +176,7 @@ async def _page(
         budget_fields=[
             part for field in fields if field.name == "budget" for part in field.parts if part.name not in fixed
         ],
-        events=_EVENTS,
+        events={kind: words.EVENTS[kind] for kind in _EVENTS},
         values=values or {},
         note=note,
     )

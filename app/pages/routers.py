@@ -2,6 +2,8 @@
 
 from app.pages import (
     audit,
+    budget_sessions,
+    declare,
     jobs,
     manage,
     people,
@@ -19,8 +21,10 @@ PAGES = (
     sign_in.router,
     sign_in.return_router,
     jobs.router,
+    budget_sessions.router,
     predictions.router,
     upload.router,
+    declare.router,
     people.router,
     manage.router,
     manage.twins,

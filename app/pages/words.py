@@ -26,6 +26,17 @@ OPTIONS = {
 """Texts of options whose names do not explain them, and of a flag that is set."""
 LABELS = {"inference": "Result", "by": "Groups by"}
 """Labels of fields of a job's form that differ from their names."""
+EVENTS = {
+    "GaussianDpEvent": "Gaussian noise",
+    "LaplaceDpEvent": "Laplace noise",
+    "PoissonSampledDpEvent": "Gaussian noise on random batches (DP-SGD)",
+    "SampledWithoutReplacementDpEvent": "Gaussian noise on random batches of a fixed size",
+    "RandomAllocationDpEvent": "Gaussian noise on the batches of a shuffled epoch",
+    "EpsilonDeltaDpEvent": "any mechanism with pure epsilon",
+}
+"""Mechanisms that run elsewhere, by the type of their events."""
+ENTRIES = {"reserved": "session reserved", "settled": "session ended", "external": "outside release"}
+"""Kinds of ledger entries whose names do not explain them."""
 SESSION_RULES = {
     "refund": "accepted, and the unused part is refunded",
     "no_refund": "accepted, and nothing is refunded",
@@ -88,6 +99,18 @@ def day(timestamp: str) -> str:
 def minute(timestamp: str) -> str:
     """Return an ISO timestamp to the minute, in UTC: `2026-11-24 14:05`."""
     return timestamp[:16].replace("T", " ")
+
+
+def planned_answer(event: Mapping[str, Any]) -> str:
+    """Return an event of a session's plan in words: `Gaussian noise, noise multiplier 4`."""
+    numbers = {**event, **event.get("event", {})}
+    stated = [
+        f"{name.replace('_', ' ')} {number(value) if isinstance(value, float) else value}"
+        for name, value in numbers.items()
+        if name not in ("type", "event") and (name != "delta" or value)
+    ]
+    text = ", ".join([EVENTS[event["type"]], *stated])
+    return text[0].upper() + text[1:]
 
 
 class Html(str):

@@ -253,9 +253,8 @@ sa.Index("ix_jobs_queued", *_QUEUE, sqlite_where=OPEN, postgresql_where=OPEN)
 # Budget that analysts reserve for answers which their own programs compute (app.sessions). `plan` is a list of events
 # with counts, and `recorded` the number of answers that were recorded of each. Closing a session refunds what is
 # `refundable`: the `unused` answers, all of them if the session is `untouched`, or `nothing`. `reserved` and `charged`
-# are the charge and its guarantee (app.sessions.store.Charge). `entries` holds, by dataset, the number of the entry
-# `reserved` in its ledger: of the dataset, and of a holdout set with a ledger of its own. `settled` is the number of
-# the entry `settled` in the dataset's ledger. `receipt` is made when it is first read.
+# are the charge and its guarantee (app.sessions.store.Charge). `entry` and `settled` are the numbers of the ledger's
+# entries `reserved` and `settled`, from which the receipt follows.
 sessions = sa.Table(
     "sessions",
     metadata,
@@ -272,18 +271,17 @@ sessions = sa.Table(
     sa.Column("noise_multiplier", sa.Float),
     sa.Column("reserved", sa.Text, nullable=False),
     sa.Column("charged", sa.Text, nullable=False),
-    sa.Column("entries", sa.Text, nullable=False),
+    sa.Column("entry", sa.BigInteger, nullable=False),
     sa.Column("settled", sa.BigInteger),
     sa.Column("state", sa.String(16), nullable=False),
     sa.Column("created_at", sa.String(40), nullable=False),
     sa.Column("expires_at", sa.String(40), nullable=False),
     sa.Column("ended_at", sa.String(40)),
-    sa.Column("receipt", sa.Text),
     sa.UniqueConstraint("owner_id", "idempotency_key"),
     sa.CheckConstraint("state in ('open', 'closed', 'expired')", name="state"),
     sa.CheckConstraint("refundable in ('unused', 'untouched', 'nothing')", name="refundable"),
     sa.CheckConstraint("(state = 'open') = (ended_at is null)", name="ended"),
-    sa.CheckConstraint("state != 'open' or (settled is null and receipt is null)", name="settled"),
+    sa.CheckConstraint("state != 'open' or settled is null", name="settled"),
     sa.Index("ix_sessions_created", "created_at", "id"),
     sa.Index("ix_sessions_owner", "owner_id", "created_at", "id"),
     sa.Index("ix_sessions_dataset", "dataset_id", "created_at", "id"),

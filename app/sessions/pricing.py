@@ -1,4 +1,4 @@
-"""The price of a session: the noise of its target, the cost of its plan on each ledger, and its guarantee."""
+"""The price of a session: the noise of its target, the cost of its plan, and its guarantee."""
 
 from dataclasses import dataclass
 
@@ -18,27 +18,22 @@ from app.sessions.requests import SessionRequested
 
 @dataclass(frozen=True, slots=True)
 class PricedSession:
-    """A request for a session with its plan and its cost. Only the states of the ledgers are still open.
+    """A request for a session with its plan and its cost. Only the state of the ledger is still open.
 
     Parameters
     ----------
-    parts, costs : datasets whose ledgers are charged, and the cost on each; None if no budget could hold it
+    cost : in the currency of the dataset's filter; None if no budget could hold it
     guarantee : target that the plan keeps; None for a list of events
     noise_multiplier : of the target; None for a list of events
     """
 
     request: SessionRequested
-    parts: tuple[DatasetRow, ...]
+    dataset: DatasetRow
     plan: SessionPlan
-    costs: tuple[Cost | None, ...]
+    cost: Cost | None
     certificate: Certificate
     guarantee: Privacy | None
     noise_multiplier: float | None
-
-    @property
-    def dataset(self) -> DatasetRow:
-        """The dataset that the request names."""
-        return self.parts[0]
 
 
 async def price(
@@ -58,10 +53,10 @@ async def price(
         release = accepted(await pool.answer(principal.id, calibration), Calibrated).release
         noise_multiplier = release.plan.queries[0].noise_multiplier
     plan = await in_turn(read.plan, noise_multiplier)
-    rules = tuple(part.state.filter for part in read.parts)
-    delta = rules[0].privacy.delta if read.privacy is None else read.privacy.delta
-    priced = accepted(await pool.answer(principal.id, PricePlan(plan, rules, delta)), PricedPlan)
+    rule = read.dataset.state.filter
+    delta = rule.privacy.delta if read.privacy is None else read.privacy.delta
+    priced = accepted(await pool.answer(principal.id, PricePlan(plan, rule, delta)), PricedPlan)
     certificate = priced.certificate
     if release is not None and release.epsilon < certificate.epsilon:
         certificate = Certificate(release.epsilon, release.delta, release.accountant, release.accountant_version)
-    return PricedSession(request, read.parts, plan, priced.costs, certificate, read.privacy, noise_multiplier)
+    return PricedSession(request, read.dataset, plan, priced.cost, certificate, read.privacy, noise_multiplier)

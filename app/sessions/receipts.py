@@ -1,4 +1,4 @@
-"""Receipts of sessions that have ended. A receipt is made when it is first read, from what the ledger states."""
+"""Receipts of sessions that have ended. A receipt follows from what the ledger states, so it is not stored."""
 
 import sqlalchemy as sa
 
@@ -10,7 +10,7 @@ from app.identity.store import Principal
 from app.ledger import store as ledger
 from app.ledger.keys import SigningKeys
 from app.ledger.registrations import declared
-from app.persistence.session import Database, new_id
+from app.persistence.session import Database
 from app.persistence.tables import datasets
 from app.sessions import service, settling, store
 from app.sessions.store import SessionRow
@@ -28,9 +28,6 @@ def read(database: Database, keys: SigningKeys, principal: Principal, session_id
     """
     with database.read() as connection:
         row = service.found(connection, principal, session_id)
-        stored = store.receipt(connection, row.id)
-    if stored is not None:
-        return stored
     if row.has_expired(database.timestamp()):
         row = _expired(database, principal, session_id)
     if row.state == "open":
@@ -38,9 +35,7 @@ def read(database: Database, keys: SigningKeys, principal: Principal, session_id
     with database.read() as connection:
         end = _end(connection, row)
     receipt = build(end)
-    with database.write() as connection:
-        store.set_receipt(connection, row.id, canonical_text({"receipt": receipt, "signature": keys.sign(receipt)}))
-        return store.receipt(connection, row.id) or ""
+    return canonical_text({"receipt": receipt, "signature": keys.sign(receipt)})
 
 
 def _expired(database: Database, principal: Principal, session_id: str) -> SessionRow:
@@ -59,7 +54,7 @@ def _end(connection: sa.Connection, row: SessionRow) -> SessionEnd:
     [entry] = ledger.entries(connection, row.dataset_id, row.settled - 1, 1)
     reserved, charged = store.read_charge(row.reserved), store.read_charge(row.charged)
     return SessionEnd(
-        id=new_id("rcpt"),
+        id=row.id.replace("sess_", "rcpt_"),
         dataset=row.dataset_id,
         dataset_name=row.dataset_name,
         records=dataset.rows,

@@ -87,21 +87,10 @@ class SessionRequest(
 
 @dataclass(frozen=True, slots=True)
 class ReadSession:
-    """A request for a session on a dataset.
-
-    Parameters
-    ----------
-    parts : the dataset, and its holdout set if that has a ledger of its own. A program elsewhere may read the whole
-        file, so both ledgers are charged
-    """
+    """A request for a session on a dataset."""
 
     request: SessionRequested
-    parts: tuple[DatasetRow, ...]
-
-    @property
-    def dataset(self) -> DatasetRow:
-        """The dataset that the request names."""
-        return self.parts[0]
+    dataset: DatasetRow
 
     @property
     def privacy(self) -> Privacy | None:
@@ -131,15 +120,12 @@ class ReadSession:
             plan = SessionPlan.of(_events(self.request, noise_multiplier), self.dataset.spec.neighbors)
         except OutOfRange as error:
             raise invalid_field("body.events", str(error), "out_of_range") from None
-        for part in self.parts:
-            misfit = plan.misfit(part.n, part.spec.protected)
-            if misfit is None:
-                continue
+        misfit = plan.misfit(self.dataset.n, self.dataset.spec.protected)
+        if misfit is not None:
             raise ApiError(
                 "unsupported_combination",
-                f"{misfit.type} does not fit the dataset, or its holdout set, which is charged too. It assumes another "
-                "number of records, batches of less than one record, or single rows where persons are protected. "
-                "Change its numbers, or plan another event.",
+                f"{misfit.type} does not fit the dataset: it assumes another number of records, batches of less than "
+                "one record, or single rows where persons are protected. Change its numbers, or plan another event.",
             )
         return plan
 
@@ -160,8 +146,8 @@ def read(database: Database, principal: Principal, dataset_id: str, request: Ses
     Raises
     ------
     ApiError
-        not_found; the errors of `refuse`; out_of_range for the target's delta; unsupported_combination for a holdout
-        set.
+        not_found; the errors of `refuse`; out_of_range for the target's delta or batches; sessions_refused for a
+        holdout set.
     """
     with database.read() as connection:
         row = datasets.visible(connection, dataset_id, principal)
@@ -169,9 +155,19 @@ def read(database: Database, principal: Principal, dataset_id: str, request: Ses
         if row.holdout_of is not None or datasets.holdout(connection, row.id) is not None:
             raise ApiError("sessions_refused", _HOLDOUT)
         datasets.refuse_changed(connection, row)
-    read_session = ReadSession(request, (row,))
+    read_session = ReadSession(request, row)
     _ = read_session.privacy  # refuses a delta above the dataset's
+    _refuse_small_batches(request, row)
     return read_session
+
+
+def _refuse_small_batches(request: SessionRequested, dataset: DatasetRow) -> None:
+    """Raise an `ApiError` if a target's batches have less than one record, before its noise is calculated."""
+    if isinstance(request, EventsSessionRequest) or request.sampling_probability == 1.0:
+        return
+    if not PoissonGaussian(request.sampling_probability).fits(dataset.n, dataset.spec.protected):
+        what = f"must be at least 1 / {dataset.n}, so that batches of the dataset have one record on average"
+        raise invalid_field("body.sampling_probability", what, "out_of_range")
 
 
 def refuse(dataset: DatasetRow) -> None:

@@ -1,4 +1,4 @@
-"""Sessions: reserved in one transaction with their ledgers, recorded step by step, and closed with a refund.
+"""Sessions: reserved in one transaction with their ledger, recorded step by step, and closed with a refund.
 
 Jobs run on data of this service. The answers of a session are computed by a program elsewhere, which this service
 cannot observe: it records an answer before it computes it. An open session that reaches its end of time has expired,
@@ -16,7 +16,7 @@ from accounting.records.documents import canonical_text
 from accounting.records.events import Reserved
 from accounting.records.sessions import plan_to_json
 from app.calculation.pool import Pool, accepted
-from app.calculation.sessions import PricedRefund, PriceRefund, Reservation
+from app.calculation.sessions import PricedRefund, PriceRefund
 from app.datasets import names
 from app.datasets import store as datasets
 from app.datasets.store import DatasetRow
@@ -33,8 +33,7 @@ from app.quotes import pricing
 from app.sessions import settling, store
 from app.sessions.pricing import PricedSession
 from app.sessions.requests import SessionRequested, refuse
-from app.sessions.settling import Refund
-from app.sessions.store import Charge, SessionRow
+from app.sessions.store import Charge, Refundable, SessionRow
 from purse.wire.base import Page
 from purse.wire.sessions import Session, StepsRequest
 
@@ -71,9 +70,7 @@ def open_session(database: Database, owner: Principal, key: str, priced: PricedS
         earlier = _same(database, store.by_key(connection, owner.id, key), digest)
         if earlier is not None:
             return earlier
-        may_lock = datasets.granted(owner, sa.literal(dataset_id))
-        if not ledger.lock(connection, datasets.whole(dataset_id) & may_lock):
-            raise datasets.absent()
+        datasets.lock(connection, dataset_id, owner)
         now = database.timestamp()
         if store.count_open(connection, owner.id, now, most) == most:
             detail = f"At most {most} sessions of one analyst may be open. Nothing was charged. Close one of them."
@@ -87,30 +84,20 @@ def open_session(database: Database, owner: Principal, key: str, priced: PricedS
 def _reserved(
     database: Database, connection: sa.Connection, owner: Principal, priced: PricedSession, now: str
 ) -> SessionRow:
-    """Charge every ledger of a new session; return its row, which has no key yet."""
-    dataset = datasets.visible(connection, priced.dataset.id, owner)
-    session_id = new_id("sess")
+    """Charge a new session; return its row, which has no key yet."""
+    dataset = _unchanged(connection, owner, priced.dataset)
+    standing = allotments.stands(connection, dataset.ledger_id, dataset.state, owner.id)
+    session_id, plan = new_id("sess"), plan_to_json(priced.plan)
     expires_at = stamp(database.clock.wall() + priced.request.lifetime)
-    plan = plan_to_json(priced.plan)
-    entries: dict[str, int] = {}
-    charges: list[Charge] = []
-    takes_whole = False
-    for part, cost in zip(priced.parts, priced.costs, strict=True):
-        state = _unchanged(connection, part).state
-        standing = allotments.stands(connection, part.ledger_id, state, owner.id)
-        if cost is None:
-            raise ApiError("budget_exhausted", remaining=pricing.remaining(standing))
-        event = Reserved(session_id, part.id, owner.name, plan, cost, priced.guarantee, expires_at)
-        try:
-            charged = ledger.charge(connection, part.ledger_id, standing, event, now, owner.id)
-        except BudgetExhausted:
-            raise ApiError("budget_exhausted", remaining=pricing.remaining(standing)) from None
-        entries[part.id] = charged.state.sequence
-        takes_whole = takes_whole or charged.state.whole
-        share = charged.share(cost)
-        stated = None if charged.sees_parts_only else share
-        charges.append(Charge.of(share if share <= 1 else None, stated, priced.certificate))
-    reserved = charges[0].to_text()
+    if priced.cost is None:
+        raise ApiError("budget_exhausted", remaining=pricing.remaining(standing))
+    event = Reserved(session_id, dataset.id, owner.name, plan, priced.cost, priced.guarantee, expires_at)
+    try:
+        charged = ledger.charge(connection, dataset.ledger_id, standing, event, now, owner.id)
+    except BudgetExhausted:
+        raise ApiError("budget_exhausted", remaining=pricing.remaining(standing)) from None
+    reserved = Charge.after(charged, priced.cost, priced.certificate).to_text()
+    usual: Refundable = "untouched" if charged.state.whole else "unused"
     return SessionRow(
         id=session_id,
         dataset_id=dataset.id,
@@ -121,11 +108,11 @@ def _reserved(
         request_sha256="",
         plan=canonical_text(plan),
         recorded=canonical_text([0] * len(plan)),
-        refundable="nothing" if dataset.spec.sessions == "no_refund" else "untouched" if takes_whole else "unused",
+        refundable="nothing" if dataset.spec.sessions == "no_refund" else usual,
         noise_multiplier=priced.noise_multiplier,
         reserved=reserved,
         charged=reserved,
-        entries=canonical_text(entries),
+        entry=charged.state.sequence,
         settled=None,
         state="open",
         created_at=now,
@@ -135,11 +122,9 @@ def _reserved(
     )
 
 
-def _unchanged(connection: sa.Connection, priced: DatasetRow) -> DatasetRow:
+def _unchanged(connection: sa.Connection, owner: Principal, priced: DatasetRow) -> DatasetRow:
     """Return a priced dataset as it is now, under its ledger's lock; raise an `ApiError` if nothing may be charged."""
-    now = datasets.get(connection, priced.id)
-    if now is None:
-        raise datasets.absent()
+    now = datasets.visible(connection, priced.id, owner)
     refuse(now)
     datasets.refuse_changed(connection, now)
     if now.state.filter != priced.state.filter:  # the cost would be in another currency
@@ -189,10 +174,9 @@ def _with_steps(connection: sa.Connection, row: SessionRow, asked: StepsRequest)
     recorded, counts = list(row.counts), [each["count"] for each in json.loads(row.plan)]
     if asked.event >= len(counts):
         raise invalid_field("body.event", f"must be below {len(counts)}, the number of events", "out_of_range")
-    for dataset in row.ledger_entries:
-        state = ledger.load_state(connection, dataset)
-        if state is None or state.frozen:
-            raise ApiError("dataset_frozen")
+    state = ledger.load_state(connection, row.dataset_id)
+    if state is None or state.frozen:
+        raise ApiError("dataset_frozen")
     recorded[asked.event] += asked.steps
     if recorded[asked.event] > counts[asked.event]:
         raise ApiError("session_exhausted")
@@ -206,12 +190,11 @@ class Closing:
     row: SessionRow
     question: PriceRefund | None
 
-    async def refund(self, pool: Pool, who: str) -> Refund | None:
+    async def refund(self, pool: Pool, who: str) -> PricedRefund | None:
         """Return the calculated refund."""
         if self.question is None:
             return None
-        answer = accepted(await pool.answer(who, self.question), PricedRefund)
-        return Refund(dict(zip(self.row.ledger_entries, answer.refunds, strict=True)), answer.certificate)
+        return accepted(await pool.answer(who, self.question), PricedRefund)
 
 
 def closing(database: Database, principal: Principal, session_id: str) -> Closing:
@@ -222,15 +205,15 @@ def closing(database: Database, principal: Principal, session_id: str) -> Closin
         if not is_priced or row.has_expired(database.timestamp()):
             return Closing(row, None)
         try:
-            charges = settling.reservations(connection, row)
+            event, state = settling.reservation(connection, row)
         except LedgerInvalid:  # `close` ends it without a refund
             return Closing(row, None)
         plan = row.planned(ledger.neighbors(connection, row.dataset_id))
-    reservations = tuple(Reservation(state.filter, event.cost, state.whole) for event, state in charges.values())
-    return Closing(row, PriceRefund(plan, row.counts, reservations, store.read_charge(row.reserved).delta))
+    delta = store.read_charge(row.reserved).delta
+    return Closing(row, PriceRefund(plan, row.counts, state.filter, event.cost, state.whole, delta))
 
 
-def close(database: Database, principal: Principal, priced: Closing, refunded: Refund | None) -> Session | None:
+def close(database: Database, principal: Principal, priced: Closing, refunded: PricedRefund | None) -> Session | None:
     """Close a session, or return it as it ended; None if it recorded more answers after its refund was calculated.
 
     Parameters
@@ -251,7 +234,7 @@ def close(database: Database, principal: Principal, priced: Closing, refunded: R
 
 
 def end_on(connection: sa.Connection, dataset_id: str, at: str) -> None:
-    """End the open sessions on a dataset whose values are deleted, under its ledgers' locks.
+    """End the open sessions on a dataset whose values are deleted, under its ledger's lock.
 
     As with jobs, a session that has recorded nothing is refunded, and any other stays charged.
     """
@@ -289,7 +272,7 @@ def _same(database: Database, row: SessionRow | None, digest: str) -> Session | 
 
 
 def lock(connection: sa.Connection, principal: Principal, session_id: str) -> None:
-    """Lock the ledgers of a session until the end of the transaction, if the principal can see it."""
+    """Lock the ledger of a session until the end of the transaction, if the principal can see it."""
     ledger.lock(connection, store.on(session_id, _own(principal)))
 
 

@@ -1,14 +1,16 @@
 """Sessions in the database. Every function except `opened` runs inside the caller's transaction."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal, get_args
 
 import sqlalchemy as sa
 from pydantic import TypeAdapter
 
+from accounting.filter import Cost
 from accounting.privacy import REPLACE_ONE, Relation
+from accounting.records.allotments import Standing
 from accounting.records.documents import canonical_text
 from accounting.records.sessions import Certificate, SessionPlan, plan_from_json
 from app.http.lists import Paging
@@ -17,7 +19,7 @@ from app.persistence.tables import datasets, session_steps, sessions
 from purse.wire.sessions import PlannedEvent, Session, SessionCharge, SessionState
 
 Refundable = Literal["unused", "untouched", "nothing"]
-_COLUMNS = tuple(column for column in sessions.c if column.name != "receipt")  # in the order of `SessionRow`
+_COLUMNS = tuple(sessions.c)  # in the order of `SessionRow`
 _ROWS: sa.Select[Any] = sa.select(*_COLUMNS, datasets.c.name.label("dataset_name")).join_from(sessions, datasets)
 _BY_KEY = _ROWS.where(sessions.c.owner_id == sa.bindparam("owner"), sessions.c.idempotency_key == sa.bindparam("key"))
 
@@ -28,7 +30,7 @@ class Charge:
 
     Parameters
     ----------
-    share : of the budget as its analyst sees it; None if it would reveal charges of other analysts
+    share : of the budget as its analyst sees it; None if it exceeds the budget
     stated_share : of the whole budget, for the receipt; None if it would reveal charges of other analysts
     """
 
@@ -42,9 +44,14 @@ class Charge:
     accountant_version: str
 
     @staticmethod
-    def of(share: float | None, stated_share: float | None, certificate: Certificate) -> "Charge":
-        """Return the charge with the guarantee of a certificate."""
-        return Charge(share, stated_share, **asdict(certificate))
+    def after(standing: Standing, cost: Cost, certificate: Certificate) -> "Charge":
+        """Return a live charge with the shares that it takes in the ledger as it stands for its analyst.
+
+        A charge may exceed the budget beside an outside charge that does, and then has no share.
+        """
+        used = standing.share(cost)
+        share = used if used <= 1 else None
+        return Charge(share, None if standing.sees_parts_only else share, **asdict(certificate))
 
     def to_wire(self) -> SessionCharge:
         """Return the charge as its analyst sees it."""
@@ -60,15 +67,14 @@ _CHARGE = TypeAdapter(Charge)
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """A session as stored, without its receipt. Documents are JSON text.
+    """A session as stored. Documents are JSON text.
 
     Parameters
     ----------
     plan, recorded : list of events with counts, and the number of recorded answers of each
     refundable : what closing it refunds: unused answers, all answers if it is untouched, or nothing
     reserved, charged : `Charge` at the reservation, and now
-    entries : by dataset, the number of the ledger's entry `reserved`
-    settled : number of the dataset's entry `settled`
+    entry, settled : numbers of the ledger's entries `reserved` and `settled`
     state : as of the last write; an open session may have expired since
     """
 
@@ -85,7 +91,7 @@ class SessionRow:
     noise_multiplier: float | None
     reserved: str
     charged: str
-    entries: str
+    entry: int
     settled: int | None
     state: SessionState
     created_at: str
@@ -101,12 +107,6 @@ class SessionRow:
     def counts(self) -> tuple[int, ...]:
         """The number of recorded answers of each event."""
         return tuple(json.loads(self.recorded))
-
-    @property
-    def ledger_entries(self) -> Mapping[str, int]:
-        """By dataset, the number of the ledger's entry `reserved`."""
-        entries: dict[str, int] = json.loads(self.entries)
-        return entries
 
     def planned(self, relation: Relation = REPLACE_ONE) -> SessionPlan:
         """Return the plan between these neighbors."""
@@ -150,9 +150,8 @@ def owned(owner_id: str) -> sa.ColumnElement[bool]:
 
 
 def on(session_id: str, visible: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
-    """Return the condition, for `ledger.lock`, that selects the datasets of a visible session, with holdout sets."""
-    of_session = sa.select(sessions.c.dataset_id).where(sessions.c.id == session_id, visible).scalar_subquery()
-    return (datasets.c.id == of_session) | (datasets.c.holdout_of == of_session)
+    """Return the condition, for `ledger.lock`, that selects the dataset of a visible session."""
+    return datasets.c.id.in_(sa.select(sessions.c.dataset_id).where(sessions.c.id == session_id, visible))
 
 
 def by_key(connection: sa.Connection, owner_id: str, key: str) -> SessionRow | None:
@@ -230,17 +229,6 @@ def insert_step(connection: sa.Connection, session_id: str, key: str, digest: st
     """Store a request that recorded answers."""
     values = {"session_id": session_id, "idempotency_key": key, "request_sha256": digest}
     connection.execute(sa.insert(session_steps).values(values | {"recorded": canonical_text(list(recorded))}))
-
-
-def receipt(connection: sa.Connection, session_id: str) -> str | None:
-    """Return the receipt of a session; None if it was not made yet."""
-    return connection.scalar(sa.select(sessions.c.receipt).where(sessions.c.id == session_id))
-
-
-def set_receipt(connection: sa.Connection, session_id: str, document: str) -> None:
-    """Store the receipt of a session unless it has one."""
-    is_missing = (sessions.c.id == session_id) & sessions.c.receipt.is_(None)
-    connection.execute(sa.update(sessions).where(is_missing).values(receipt=document))
 
 
 def _update(connection: sa.Connection, row: SessionRow, **values: Any) -> None:

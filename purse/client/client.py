@@ -118,7 +118,10 @@ def _handle(
 @final
 @dataclass(frozen=True, slots=True)
 class SessionHandle:
-    """One session; `session` is its state as of the server's last response. A context manager that closes it."""
+    """One session; `session` is its state as of the server's last response. A context manager that closes it.
+
+    After an exception inside the block the session stays open, because the exception may depend on the data.
+    """
 
     _awaited: AsyncSessionHandle
 

@@ -9,7 +9,6 @@ from typing import Any, Self, final
 from purse.client.calls import Call, api_path, get, post, reader
 from purse.client.requests import privacy_of, without_none
 from purse.client.sending import Sender
-from purse.errors import ClientError
 from purse.receipts import Receipt
 from purse.wire.base import Order, Page
 from purse.wire.datasets import Dataset
@@ -84,7 +83,10 @@ class AsyncSessions:
 @final
 @dataclass(slots=True)
 class AsyncSessionHandle:
-    """One session; `session` is its state as of the server's last response. An async context manager that closes it."""
+    """One session; `session` is its state as of the server's last response. An async context manager that closes it.
+
+    After an exception inside the block the session stays open, because the exception may depend on the data.
+    """
 
     _sender: Sender
     session: Session
@@ -98,12 +100,13 @@ class AsyncSessionHandle:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
+        if error is None:
             await self.close()
-        except ClientError as failure:
-            if error is None:
-                raise
-            error.add_note(f"The session {self.id} could not be closed, and stays charged when it expires: {failure}")
+            return
+        error.add_note(
+            f"The session {self.id} stays open, and is charged as a whole when it expires: if the error depends on the "
+            "data, a refund would reveal it."
+        )
 
     @property
     def id(self) -> str:

@@ -50,7 +50,7 @@ class AnalystSpend(Wire):
 
     analyst: Name
     jobs: int
-    """Number of charged jobs."""
+    """Number of this analyst's live charges: jobs, sessions and charges from outside."""
     share: float
     """Fraction of the budget, 0 to 1, that this analyst has spent."""
     spent: PrivacyLoss
@@ -90,7 +90,7 @@ class BudgetStatus(Wire):
     remaining: PrivacyLoss
     """The largest epsilon of one more Gaussian-type job that would be admitted."""
     jobs: int
-    """Number of charged jobs."""
+    """Number of live charges: jobs, sessions and charges from outside."""
     promises: list[Promise]
     """All budgets, from the first one to the last, which is in force."""
     frozen: bool

@@ -20,6 +20,7 @@ LOCKS = {
     "dev": "requirements-dev.lock",
     "bench": "requirements-bench.lock",
     "peers": "requirements-peers.lock",
+    "integrations": "requirements-integrations.lock",
 }
 
 # What SQLAlchemy loads by the name in a database's address.
@@ -31,6 +32,17 @@ FORMULAS = ROOT / "purse/formulas.py"
 ESTIMATORS = ROOT / "purse/estimators"
 PLOTS = ROOT / "purse/plots.py"
 TABLES = (ROOT / "purse/tables.py", ROOT / "purse/results.py")
+INTEGRATIONS = ROOT / "purse/integrations"
+# The script of `make integrations`, which runs them together.
+INTEGRATED = ROOT / "app/demo/integrations.py"
+# Extras by the module that needs them, and what it imports.
+ADAPTERS = {
+    "diffprivlib": ("diffprivlib", {"diffprivlib"}),
+    "dp_accounting": ("dp-accounting", {"dp_accounting"}),
+    "opacus": ("opacus", {"opacus"}),
+    "opendp": ("opendp", {"opendp"}),
+    "pipelinedp": ("pipelinedp", {"pipeline_dp"}),
+}
 SERVICE = ("solvers", "server")
 
 
@@ -61,7 +73,8 @@ def _imported(file: Path) -> set[str]:
 @pytest.mark.slow
 def test_imports_and_declared_dependencies_are_the_same() -> None:
     distributions = packages_distributions()
-    extras = {TRACING, *EXPORTS, EXCEL, FORMULAS, PLOTS, *TABLES, *ESTIMATORS.iterdir()}
+    extras = {TRACING, *EXPORTS, EXCEL, FORMULAS, PLOTS, *TABLES, *ESTIMATORS.iterdir(), *INTEGRATIONS.iterdir()}
+    extras |= {INTEGRATED}
     files = (file for room in OURS for file in (ROOT / room).rglob("*.py") if file not in extras)
     modules = {name.split(".")[0] for file in files for name in _imported(file)}
     assert {_name(distributions[module][0]) for module in modules} | BY_NAME == _declared()["service"]
@@ -105,6 +118,18 @@ def test_plots_are_made_by_one_module_and_frames_of_pandas_by_two() -> None:
 def test_estimators_import_scikit_learn_and_nothing_else_that_is_new() -> None:
     modules = {name.split(".")[0] for file in ESTIMATORS.glob("*.py") for name in _imported(file)}
     assert modules == {"numpy", "pydantic", "sklearn"}
+
+
+def test_each_adapter_imports_one_library_which_is_an_extra_and_is_tested() -> None:
+    files = {file.stem: file for file in INTEGRATIONS.glob("*.py")}
+    declared = _declared()
+    assert files.keys() - ADAPTERS.keys() == {"__init__", "recording"}
+    for name, file in files.items():
+        extra, modules = ADAPTERS.get(name, ("light", set()))
+        imported = {each.split(".")[0] for each in _imported(file)} - {"numpy"}
+        assert imported == modules
+        assert modules <= {each.replace("-", "_") for each in declared[extra]}
+        assert name not in ADAPTERS or declared[extra] <= declared["integrations"] | declared["solvers"]
 
 
 def test_what_is_missing_is_told_by_the_extra_that_has_it() -> None:

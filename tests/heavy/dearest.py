@@ -318,6 +318,13 @@ def _pages(facts: Facts) -> dict[tuple[str, str], Maker]:
         ("GET", "/pages/jobs/{job_id}/files/{name}"): _get(f"/pages/jobs/{jobs['statistic']}/files/statistic"),
         ("POST", "/pages/jobs/{job_id}/predictions"): lambda _: (predictions, {"files": rows}),
         ("POST", "/pages/jobs/{job_id}/predictions/row"): lambda n: _submit(f"{predictions}/row", {"row.0": "1"}, n),
+        ("GET", "/pages/sessions"): _get("/pages/sessions"),
+        ("GET", "/pages/sessions/{session_id}"): _get(f"/pages/sessions/{facts.session}"),
+        ("POST", "/pages/sessions/{session_id}/close"): lambda n: _submit(
+            f"/pages/sessions/{facts.session}/close", {}, n
+        ),
+        ("GET", "/pages/sessions/{session_id}/files/receipt"): _get(f"/pages/sessions/{facts.session}/files/receipt"),
+        ("GET", "/pages/sessions/{session_id}/receipt"): _get(f"/pages/sessions/{facts.session}/receipt"),
         ("GET", "/pages/glossary"): _get("/pages/glossary"),
         ("GET", "/pages/jobs/{job_id}/receipt"): _get(f"/pages/jobs/{jobs['statistic']}/receipt"),
         ("GET", "/pages/receipts"): _get("/pages/receipts"),

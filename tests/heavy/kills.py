@@ -8,11 +8,13 @@ Real servers on loopback ports, their workers, or workers that joined a schedule
 repeated and cancelled, files uploaded, while one process or another dies, stands still, has no memory or no disk. After
 every round, from outside: the sum of the ledger's charges is its cached state, the filter holds, the chain holds,
 nobody tried more than twice, every done job has exactly one release and one receipt, no other job has a model, what was
-taken of an attempt is of the last one, every job and dataset that was acknowledged is there, no log has a word of the
-data. At the end every job comes to its end, every receipt is verified, and every key that was ever sent is one job.
+taken of an attempt is of the last one, every job and dataset that was acknowledged is there, every session has
+recorded at least the answers that were acknowledged and at most those that were sent, no log has a word of the data. At
+the end every job comes to its end, every receipt is verified, and every key that was ever sent is one job.
 """
 
 import argparse
+import json
 import os
 import random
 import re
@@ -32,7 +34,7 @@ import httpx
 import sqlalchemy as sa
 
 from app.persistence.dialect import Unavailable
-from app.persistence.tables import datasets, jobs
+from app.persistence.tables import datasets, jobs, sessions
 from tests.heavy.faults import FAULTS, LEASE, Faulty
 from tests.heavy.inside import set_clock
 from tests.support.machines import Installation
@@ -75,6 +77,7 @@ class Chaos:
     sent: dict[str, dict[str, Any]] = field(default_factory=dict)  # by idempotency key
     known: dict[str, str] = field(default_factory=dict)  # key -> job, where the answer arrived
     datasets: list[str] = field(default_factory=list)
+    held: dict[str, list[int]] = field(default_factory=dict)  # session -> answers acknowledged, and sent
     offered: int = 0
     counts: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
@@ -99,6 +102,9 @@ class Chaos:
             calls: list[Future[None]] = [pool.submit(self.send, key) for key in keys]
             if self.known and self.random.random() < 0.2:
                 calls.append(pool.submit(self.cancel, self.random.choice(list(self.known.values()))))
+            if self.random.random() < 0.5:
+                dataset, is_closed = self.random.choice(self.datasets), self.random.random() < 0.7
+                calls.append(pool.submit(self.hold, dataset, is_closed))
             if len(self.datasets) < _FEW and self.random.random() < 0.1:
                 calls.append(pool.submit(self.offer))
             for _ in range(self.random.randint(8, 20)):
@@ -151,6 +157,29 @@ class Chaos:
             return
         assert answer.status_code in (200, 409, *_AWAY), answer.text
 
+    def hold(self, dataset: str, is_closed: bool) -> None:
+        """A session reserves ten answers, records some of them, and is perhaps closed."""
+        client, key = self.server().client, f"session-{time.monotonic_ns()}"
+        event = {"type": "GaussianDpEvent", "noise_multiplier": 100.0}
+        plan = {"events": [{"type": "SelfComposedDpEvent", "count": 10, "event": event}]}
+        try:
+            made = client.post(f"/v1/datasets/{dataset}/sessions", json=plan, headers={"Idempotency-Key": key})
+            if made.status_code != 201:
+                assert made.status_code in (409, *_AWAY), made.text
+                return
+            path = f"/v1/sessions/{made.json()['id']}"
+            counted = self.held.setdefault(made.json()["id"], [0, 0])
+            for _ in range(4):
+                counted[1] += 2
+                answer = client.post(f"{path}/steps", json={"steps": 2})
+                assert answer.status_code in (200, 409, *_AWAY), answer.text
+                counted[0] += 2 if answer.status_code == 200 else 0
+            if is_closed:
+                answer = client.post(f"{path}/close")
+                assert answer.status_code in (200, *_AWAY), answer.text
+        except httpx.HTTPError:
+            self.counts["requests cut off"] += 1
+
     def offer(self) -> None:
         """A new dataset, large enough for a fault to come between."""
         self.offered += 1
@@ -185,8 +214,11 @@ class Chaos:
             with database.read() as connection:
                 attempts = {row.id: row.attempt for row in connection.execute(sa.select(jobs.c.id, jobs.c.attempt))}
                 there = set(connection.scalars(sa.select(datasets.c.id)))
+                recorded = dict(connection.execute(sa.select(sessions.c.id, sessions.c.recorded)).all())
         assert {*self.known.values()} <= attempts.keys(), "an acknowledged job is lost"
         assert {*self.datasets} <= there, "an acknowledged dataset is lost"
+        for session, (acknowledged, sent) in list(self.held.items()):
+            assert acknowledged <= sum(json.loads(recorded[session])) <= sent, "recorded answers are lost or invented"
         taken = _TAKEN.findall(log)
         assert len({job for job, _ in taken}) == len(taken), "two attempts of one job were taken"
         late = [(job, int(n)) for job, n in taken if int(n) != attempts[job]]
@@ -291,7 +323,7 @@ def main() -> int:
             for name, log in chaos.installed.logs().items():
                 print(f"--- {name} ends so:\n{log[-3000:]}", file=sys.stderr)
             return 1
-    print(f"jobs: {dict(sorted(states.items()))}")
+    print(f"jobs: {dict(sorted(states.items()))}; sessions: {len(chaos.held)}")
     for name in FAULTS:
         print(f"  {name:28s} {chaos.faults[name]:5d}")
     print(f"  {'faults':28s} {chaos.faults.total():5d}")

@@ -40,12 +40,17 @@ def ids(server: Live, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str
         created["auditor"] = steward.tokens.create("The auditor", "auditor").token
         steward.datasets.grant(dataset.id, "Ada")
         steward.datasets.allot(dataset.id, "Ada", share=0.5)
+        clinic = {"name": "clinic", "rows": 2000, "budget": {"epsilon": 3.0, "delta": 1e-6}}
+        created["elsewhere"] = steward.datasets.declare(spec=clinic).id
+        steward.datasets.grant("clinic", "Ada")
     with Client(server.url, created["analyst"], timeout=PATIENCE) as analyst:
         job = analyst.jobs.submit(dataset=dataset.id, **MODEL)
         job.result(PATIENCE, progress=False)
         evaluation = job.evaluate(privacy=1.0)
         evaluation.evaluation(PATIENCE, progress=False)
         created |= {"model": job.id, "evaluation": evaluation.id}
+        plan = [{"type": "GaussianDpEvent", "noise_multiplier": 40.0}]
+        created["session"] = analyst.sessions.open(dataset="clinic", events=plan, title="a count").id
         for name, request in STATISTICS.items():
             job = analyst.jobs.submit(dataset=dataset.id, privacy={"epsilon": 0.2}, **request)
             (job.profile if name == "profile" else job.statistic)(PATIENCE, progress=False)
@@ -67,8 +72,12 @@ PAGES: dict[str, tuple[str, str, int]] = {
     "correlation": ("analyst", "/jobs/{correlation}", 0),
     "means": ("analyst", "/jobs/{means}", 0),
     "profile": ("analyst", "/jobs/{profile}", 7),
+    "sessions": ("analyst", "/sessions", 0),
+    "session": ("analyst", "/sessions/{session}", 0),
+    "elsewhere": ("analyst", "/datasets/{elsewhere}", 0),
     "glossary": ("analyst", "/glossary", 0),
     "tokens": ("steward", "/tokens", 0),
+    "declare": ("steward", "/declare", 0),
     "people": ("steward", "/datasets/{dataset}/people", 0),
     "manage": ("steward", "/datasets/{dataset}/manage", 0),
     "dataset-steward": ("steward", "/datasets/{dataset}", 1),

@@ -154,7 +154,7 @@ def test_a_backup_of_a_damaged_key_is_refused(home: Path, capsys: pytest.Capture
     assert not (tmp_path / "copy").exists()
 
 
-@pytest.mark.parametrize("moment", range(1, 12))
+@pytest.mark.parametrize("moment", range(1, 13))
 def test_a_database_that_goes_away_during_a_start_refuses_it(
     home: Path, moment: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

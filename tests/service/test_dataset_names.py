@@ -19,6 +19,7 @@ CHANGES: list[tuple[str, str, Any, int]] = [
     ("put", "/sample", None, 200),
     ("delete", "/sample", None, 204),
     ("post", "/charges", {"label": "a", "event": {"type": "GaussianDpEvent", "noise_multiplier": 100.0}}, 201),
+    ("post", "/sessions", {"events": [{"type": "GaussianDpEvent", "noise_multiplier": 100.0}]}, 201),
     ("delete", "", None, 200),
 ]
 BODIES: dict[str, dict[str, Any]] = {
@@ -75,7 +76,7 @@ def test_every_operation_that_takes_a_dataset_is_tried_below(
                 queries |= {(path, parameter["name"])} if parameter["in"] == "query" else set()
     assert fields == set(BODIES)
     assert changes == {(method, PREFIX + rest) for method, rest, _, _ in CHANGES}
-    assert queries == {("/v1/jobs", "dataset")}
+    assert queries == {("/v1/jobs", "dataset"), ("/v1/sessions", "dataset")}
 
 
 def test_every_read_answers_to_the_name_as_to_the_id(

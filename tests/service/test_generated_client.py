@@ -63,3 +63,12 @@ def test_a_generated_client_registers_a_dataset_submits_a_job_and_reads_its_rece
         assert call("ledger_and_receipts.verify_receipt", body=receipt).valid
         assert call("datasets.read_dataset_budget", dataset.id).jobs == 1
         assert call("datasets.read_dataset_budget", "ds_unknown").code == "not_found"
+
+        event = {"type": "GaussianDpEvent", "noise_multiplier": 40.0}
+        plan = models.EventsSessionRequest.from_dict({"events": [event], "lifetime": 600})
+        session = call("sessions.open_session", dataset.id, body=plan)
+        steps = models.StepsRequest.from_dict({"steps": 1})
+        assert call("sessions.record_answers", session.id, body=steps).plan[0].recorded == 1
+        assert call("sessions.close_session", session.id).state == "closed"
+        assert call("sessions.read_session_receipt", session.id).receipt["session"] == session.id
+        assert call("sessions.list_sessions").items[0].id == session.id

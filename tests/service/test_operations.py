@@ -313,6 +313,20 @@ def test_metrics_count_requests_by_template_and_jobs_by_state(service: Service) 
     assert "purse_queue_length 0.0" in text
 
 
+def test_metrics_count_sessions_by_state_and_recorded_answers(service: Service) -> None:
+    dataset, event = service.dataset(), {"type": "GaussianDpEvent", "noise_multiplier": 40.0}
+    plan = {"events": [{"type": "SelfComposedDpEvent", "count": 5, "event": event}]}
+    made = [service.call("analyst", "POST", f"/v1/datasets/{dataset}/sessions", json=plan).json() for _ in range(2)]
+    path, headers = f"/v1/sessions/{made[0]['id']}", {"Idempotency-Key": "k"}
+    for _ in range(2):
+        service.call("analyst", "POST", f"{path}/steps", json={"steps": 3}, headers=headers)
+    service.call("analyst", "POST", f"{path}/close")
+    text = service.call("auditor", "GET", "/metrics").text
+    for line in ('{state="open"} 1.0', '{state="closed"} 1.0', '{state="expired"} 0.0'):
+        assert f"purse_sessions{line}" in text
+    assert "purse_session_answers_total 3.0" in text, "a repeated request records nothing"
+
+
 def test_every_metric_has_its_row_and_no_row_is_left_over(shared: Service) -> None:
     page = (Path(__file__).parents[2] / "docs/operations.md").read_text()
     told = shared.call("auditor", "GET", "/metrics").text

@@ -60,6 +60,22 @@ def test_a_dataset_is_renamed_frozen_and_given_a_larger_budget(shared: Service) 
     assert _manage(shared, dataset, "budget", **{"budget.epsilon": "a lot", "budget.delta": "1e-6"}) == 422
 
 
+def test_a_dataset_without_a_file_is_declared_in_a_form(shared: Service) -> None:
+    values = {"name": "declared here", "rows": "4000", "budget.epsilon": "2", "budget.delta": "1e-6"}
+    made = visit(shared, STEWARD, "/pages/declare", "POST", data=values | {"sessions": "no_refund"})
+    assert made.status_code == 303
+    dataset = shared.call("steward", "GET", f"/v1/datasets/{made.headers['location'].rpartition('/')[2]}").json()
+    assert [dataset[name] for name in ("name", "data", "rows", "sessions")] == [
+        *("declared here", "elsewhere", 4000, "no_refund")
+    ]
+    refused = visit(shared, STEWARD, "/pages/declare", "POST", data=values | {"name": "another", "unit.persons": "9"})
+    assert refused.status_code == 422
+    assert 'value="another"' in refused.text
+    persons = values | {"name": "of persons", "rows": "", "unit.persons": "900", "unit.max_rows": "4"}
+    assert visit(shared, STEWARD, "/pages/declare", "POST", data=persons).status_code == 303
+    assert visit(shared, shared.tokens["analyst"], "/pages/declare").status_code == 403
+
+
 def test_records_elsewhere_offer_a_rule_for_sessions_and_nothing_that_is_computed(shared: Service) -> None:
     spec = json.dumps({"name": "of another place", "data": "elsewhere", "rows": 4321, "budget": SPEC["budget"]})
     dataset = shared.call("steward", "POST", "/v1/datasets", files={"spec": (None, spec)}).json()["id"]

@@ -8,7 +8,7 @@ from app.calculation.pool import Pool
 from app.calculation.questions import Answer, Question, answer
 from app.identity.store import Principal
 from app.persistence.session import new_id
-from app.sessions import service
+from app.sessions import receipts, service
 from app.sessions.pricing import price
 from app.sessions.requests import SessionRequest
 from purse.wire.sessions import Session, StepsRequest
@@ -79,3 +79,8 @@ def close(world: World, session_id: str, owner: Principal | None = None) -> Sess
 def get(world: World, session_id: str, owner: Principal | None = None) -> Session:
     """Return a session as its owner sees it."""
     return service.get(world.database, owner or world.analyst, session_id)
+
+
+def receipt(world: World, session_id: str, owner: Principal | None = None) -> Any:
+    """Return the signed receipt of a session that has ended."""
+    return json.loads(receipts.read(world.database, world.keys, owner or world.analyst, session_id))

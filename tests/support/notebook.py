@@ -1,6 +1,10 @@
-"""Run docs/notebook.ipynb and store its outputs, which the site shows: python -m tests.support.notebook.
+"""Run the notebooks of the documentation and store their outputs, which the site shows.
 
-A server must be running, as the notebook says, without a dataset called notebook. Matplotlib must be installed.
+    python -m tests.support.notebook            # docs/notebook.ipynb
+    python -m tests.support.notebook libraries  # docs/how-to/libraries.ipynb, made of the guide to integrations
+
+A server must be running, as the notebooks say, without datasets called notebook and clinic. The second notebook needs
+the libraries: run it with the Python of `.venv-integrations`. The first one needs Matplotlib.
 """
 
 import ast
@@ -8,11 +12,19 @@ import base64
 import contextlib
 import io
 import json
+import re
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
-FILE = Path(__file__).parents[2] / "docs/notebook.ipynb"
+DOCS = Path(__file__).parents[2] / "docs"
+FILE = DOCS / "notebook.ipynb"
+GUIDE = DOCS / "how-to/integrations.md"
+LIBRARIES = DOCS / "how-to/libraries.ipynb"
+LIBRARIES_COMMAND = "run: .venv-integrations/bin/python -m tests.support.notebook libraries"
+_UNRUN: dict[str, Any] = {"cell_type": "code", "execution_count": None, "outputs": []}
+_CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def output(cell: dict[str, Any]) -> str:
@@ -36,6 +48,20 @@ def run(cell: dict[str, Any], names: dict[str, Any]) -> str:
     return printed.getvalue() + ("" if value is None else f"{value!r}\n")
 
 
+def of_guide(text: str) -> list[dict[str, Any]]:
+    """Return the cells of a page of Markdown: its Python blocks, and the text between them."""
+    cells: list[dict[str, Any]] = []
+    for number, part in enumerate(_CODE.split(text)):
+        cell: dict[str, Any] = {
+            "id": f"cell-{number}",
+            "metadata": {},
+            "source": part.strip().splitlines(keepends=True),
+        }
+        cell |= _UNRUN if number % 2 else {"cell_type": "markdown"}
+        cells.append(cell)
+    return [cell for cell in cells if cell["source"]]
+
+
 def drawn() -> str | None:
     """Return the plot that a cell drew as a PNG file in base64, and close it; None if it drew none."""
     plt = sys.modules.get("matplotlib.pyplot")
@@ -49,7 +75,11 @@ def drawn() -> str | None:
 
 def main() -> None:
     """Run the cells and write their outputs into the file."""
+    file = LIBRARIES if sys.argv[1:] == ["libraries"] else FILE
     notebook = json.loads(FILE.read_text())
+    if file == LIBRARIES:
+        notebook["cells"] = of_guide(GUIDE.read_text())
+        warnings.simplefilter("ignore")
     names: dict[str, Any] = {}
     for count, cell in enumerate((each for each in notebook["cells"] if each["cell_type"] == "code"), 1):
         data: dict[str, Any] = {"text/plain": run(cell, names).splitlines(keepends=True)}
@@ -57,7 +87,7 @@ def main() -> None:
         data |= {} if plot is None else {"image/png": plot}
         result = {"output_type": "execute_result", "execution_count": count, "data": data, "metadata": {}}
         cell["execution_count"], cell["outputs"] = count, [result] if data["text/plain"] else []
-    FILE.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
+    file.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

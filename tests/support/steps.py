@@ -15,6 +15,7 @@ from app.jobs.leases import Holder
 from app.persistence.session import Database
 from purse.wire.budgets import BudgetChange
 from purse.wire.datasets import Amendment
+from tests.support import held_sessions
 from tests.support.insides import writer
 from tests.support.postgres import Cluster
 from tests.support.world import World, output
@@ -147,6 +148,35 @@ def charge_outside(world: World) -> Callable[[], object]:
     return lambda: world.charge(dataset, "report", noise_multiplier=1.0)
 
 
+def reserve(world: World) -> Callable[[], object]:
+    dataset = world.dataset()
+    return lambda: held_sessions.open_session(world, dataset, key="the key")
+
+
+def record(world: World) -> Callable[[], object]:
+    session = held_sessions.open_session(world, world.dataset())
+    return lambda: held_sessions.record(world, session.id, 2, key="the key")
+
+
+def close_session(world: World) -> Callable[[], object]:
+    session = held_sessions.open_session(world, world.dataset())
+    held_sessions.record(world, session.id, 2)
+    return lambda: held_sessions.close(world, session.id)
+
+
+def expire_session(world: World) -> Callable[[], object]:
+    session = held_sessions.open_session(world, world.dataset())
+    held_sessions.record(world, session.id, 2)
+    world.clock.pass_(100_000.0)
+    return lambda: held_sessions.close(world, session.id)
+
+
+def withdraw_with_session(world: World) -> Callable[[], object]:
+    dataset = world.dataset()
+    held_sessions.open_session(world, dataset)
+    return lambda: world.erase(dataset)
+
+
 def join(world: World) -> Callable[[], object]:
     world.dataset(family="people")
     return lambda: world.register(family="people")
@@ -199,6 +229,11 @@ STEPS: dict[str, Step] = {
         amend,
         top_up,
         charge_outside,
+        reserve,
+        record,
+        close_session,
+        expire_session,
+        withdraw_with_session,
         join,
         withdraw,
         delete,

@@ -260,6 +260,7 @@ GUARDS = {
         ("app/ledger/epoch.py", "app/jobs/rollback.py"),
         (
             "service/test_epoch.py::test_an_older_copy_is_refused_and_names_what_it_lacks",
+            "service/test_epoch.py::test_a_copy_that_lacks_recorded_answers_is_refused_and_their_session_expires",
             "service/test_epoch.py::test_an_accepted_rollback_is_in_the_chain_and_ends_what_was_open",
             "service/test_backup.py::test_what_was_charged_since_is_missed_at_the_start_and_needs_an_order",
         ),

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from accounting.records.chain import Entry
 from accounting.records.codec import plan_to_json
 from accounting.records.filters import cost_from_json
-from accounting.records.offline import verify_receipt
+from accounting.records.offline import verify_ledger, verify_receipt
 from accounting.records.outside import GaussianDpEvent
 from accounting.records.replay import replay
 from accounting.records.signing import Jwks
@@ -38,6 +38,7 @@ from app.persistence.tables import analyst_spend, ledger_entries, ledgers
 from app.persistence.tables import datasets as dataset_table
 from app.persistence.tables import holders as holder_table
 from app.persistence.tables import jobs as job_table
+from app.persistence.tables import sessions as session_table
 from app.quotes.pricing import Priced
 from app.settings import Settings
 from app.sources.spec import JobSpec
@@ -204,7 +205,7 @@ class World:
     def dump(self) -> list[Any]:
         """Everything that is stored."""
         with self.database.read() as connection:
-            tables = ("ledgers", "datasets", "ledger_entries", "analyst_spend", "jobs", "holders")
+            tables = ("ledgers", "datasets", "ledger_entries", "analyst_spend", "jobs", "holders", "sessions")
             return [connection.execute(sa.text(f"select * from {table} order by 1, 2")).all() for table in tables]
 
     def check(self) -> Counter[str]:
@@ -252,6 +253,8 @@ def check_books(
 ) -> Counter[str]:
     """No budget is lost or spent twice; one release and one receipt for each done job, none for any other.
 
+    Each session is reserved once, and settled once when it has ended.
+
     Parameters
     ----------
     recompute : also verify each receipt by its ledger, its epsilon recomputed from its events
@@ -265,16 +268,24 @@ def check_books(
     with database.read() as connection:
         of_jobs = sa.select(job_table, dataset_table.c.ledger_id).join(dataset_table)
         jobs = _by_ledger(connection, of_jobs)
+        of_sessions = sa.select(session_table, dataset_table.c.ledger_id).join(dataset_table)
+        sessions = _by_ledger(connection, of_sessions)
         others = [_by_ledger(connection, sa.select(t)) for t in (dataset_table, ledger_entries, analyst_spend)]
         for book in connection.execute(sa.select(ledgers)).all():
             mine = jobs.get(book.id, [])
-            rows = (keys, recompute, book, mine, [found.get(book.id) for found in others])
+            held = sessions.get(book.id, [])
+            rows = (keys, recompute, book, mine, held, [found.get(book.id) for found in others])
             if known.get(book.id) == rows:
                 continue
             entries = ledger.entries(connection, book.id, 0, 1_000_000)
             _check_ledger(connection, book.id, entries, [job.id for job in mine])
             for job in mine:
                 _check_job(entries, job, keys, recompute)
+            assert {session.id for session in held} == {e.body["session"] for e in entries if e.kind == "reserved"}
+            for session in held:
+                _check_session(entries, session)
+            if held and recompute:
+                verify_ledger(entries)
             known[book.id] = rows
     return Counter(job.state for of_one in jobs.values() for job in of_one)
 
@@ -293,6 +304,7 @@ def _check_ledger(connection: sa.Connection, ledger_id: str, entries: Sequence[E
     charged = {e.body["job"]: cost_from_json(e.body["cost"]) for e in entries if e.kind == "charged"}
     refunded = {e.body["job"] for e in entries if e.kind == "refunded"}
     live = [cost for job, cost in charged.items() if job not in refunded]
+    live += filter(any, _of_sessions(entries).values())
     live += [cost_from_json(e.body["cost"]) for e in entries if e.kind == "external"]
     total = tuple(map(sum, zip(*live, strict=True))) if live else state.filter.zero_cost
     assert state.spent == total, "the cached sum is the sum of the live charges"
@@ -304,6 +316,31 @@ def _check_ledger(connection: sa.Connection, ledger_id: str, entries: Sequence[E
     assert sorted(jobs) == sorted(charged), "every charge has its job, and every job its charge"
     if not state.whole and live and not any(e.kind == "external" and e.body["exceeds"] for e in entries):
         assert any(s <= t for s, t in zip(state.spent, state.filter.thresholds, strict=True)), "overspent"
+
+
+def _of_sessions(entries: Sequence[Entry]) -> dict[str, tuple[int, ...]]:
+    """What each session is charged now."""
+    charged = {e.body["session"]: cost_from_json(e.body["cost"]) for e in entries if e.kind == "reserved"}
+    for entry in entries:
+        if entry.kind == "settled":
+            cost, refund = charged[entry.body["session"]], cost_from_json(entry.body["refund"])
+            charged[entry.body["session"]] = tuple(a - b for a, b in zip(cost, refund, strict=True))
+    return charged
+
+
+def _check_session(entries: Sequence[Entry], session: Any) -> None:
+    mine = [e for e in entries if e.body.get("session") == session.id]
+    ended = [] if session.state == "open" else ["settled"]
+    assert [e.kind for e in mine] == ["reserved", *ended], (session.id, session.state)
+    recorded, counts = json.loads(session.recorded), [each["count"] for each in json.loads(session.plan)]
+    assert len(recorded) == len(counts)
+    assert all(0 <= k <= n for k, n in zip(recorded, counts, strict=True)), "no more answers than planned"
+    assert (session.ended_at is None) == (session.state == "open")
+    if ended:
+        assert (mine[1].sequence, mine[1].body["recorded"]) == (session.settled, recorded)
+        assert mine[1].body["reason"] == session.state
+    if session.state != "closed":
+        assert session.charged == session.reserved, "an open or expired session is charged as a whole"
 
 
 def _check_job(entries: Sequence[Entry], job: Any, keys: Jwks, recompute: bool) -> None:

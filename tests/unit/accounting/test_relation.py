@@ -202,6 +202,14 @@ def test_a_replacement_is_two_steps(mechanism: Mechanism) -> None:
     )
 
 
+def test_a_plan_without_a_grid_costs_no_more_than_under_replace_one() -> None:
+    """The slots' losses are wide and the batches' small, so under zero_out no grid holds both."""
+    queries = PlannedQuery("a", 1, RandomAllocation(0.5, 10), 0.6), PlannedQuery("b", 200, PoissonGaussian(1e-4), 1.2)
+    near, far = (certify(Plan(queries, relation), 1e-6) for relation in ("zero_out", "replace_one"))
+    assert [near[1].name, far[1].name] == ["pld", "pld"]
+    assert near[0] <= far[0]
+
+
 def test_an_allocation_is_accounted_by_its_own_relation() -> None:
     mechanism = RandomAllocation(0.5, 100)
     curves = {relation: mechanism.curves(1.2, relation) for relation in RELATIONS}

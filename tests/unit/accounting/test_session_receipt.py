@@ -12,7 +12,9 @@ from accounting import Privacy, Unit
 from accounting.errors import ReceiptInvalid
 from accounting.records import receipt
 from accounting.records.chain import Entry
+from accounting.records.events import Promised
 from accounting.records.heads import read_head
+from accounting.records.ledger import share
 from accounting.records.offline import verify_receipt
 from accounting.records.receipt import verify
 from accounting.records.recomputation import Recomputation
@@ -41,6 +43,7 @@ from tests.support.sessions import (
     run,
     settled,
     signed,
+    with_share,
 )
 
 PLAN = plan(many(GAUSSIAN, 10), LAPLACE, many(ALLOCATED, 2), many(DRAWN, 10))
@@ -212,6 +215,26 @@ def test_a_receipt_that_the_ledger_does_not_hold_is_found(
     stated = STATED | change if why.endswith("before this session") else _stated(ledger, **change)
     found = verify_receipt(signed(stated), KEYS, ledger)
     assert (found.holds, found.chain, found.reason) == (False, False, why)
+
+
+@pytest.mark.parametrize("expired", [False, True])
+def test_a_share_is_read_after_the_reservation_or_after_the_refund(expired: bool) -> None:
+    """A larger budget in between changes the share of the same charge."""
+    opened, _ = run(RULE)
+    reservation = with_share(opened, reserved(RULE, PLAN))
+    assert reservation.share is not None
+    raised = Promised(RULE.raised(Privacy(6.0, 1e-6)), "eve")
+    end = settled(raised.filter, PLAN, [4, 0, 1, 10])
+    if expired:
+        end = replace(end, refund=RULE.zero_cost, reason="expired")
+    state, entries = run(RULE, reservation, raised, end)
+    right = reservation.share if expired else share(state, state.spent)
+    facts: dict[str, Any] = {"id": "r", "dataset": "d1", "dataset_name": "d", "records": N, "unit": Unit()}
+    facts |= {"analyst": "ada", "session": "s1", "plan": PLAN, "certificate": plan_epsilon(PLAN, 1e-6)}
+    for said, holds in ((right, True), (None, True), (right * (1 + 1e-9), False)):
+        made = build(SessionEnd(**facts, entry=entries[-1], share=said))
+        assert verify_receipt(signed(made), KEYS, entries).holds is holds
+    assert share(state, state.spent) != reservation.share
 
 
 def test_a_receipt_is_made_of_the_end_of_its_session_alone() -> None:

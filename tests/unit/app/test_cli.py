@@ -228,6 +228,37 @@ def test_a_dataset_elsewhere_is_declared_and_its_rule_for_sessions_changed(run: 
 
 
 @pytest.mark.slow
+def test_a_session_is_opened_recorded_closed_and_receipted(run: Run, tmp_path: Path) -> None:
+    spec, plan = tmp_path / "clinic.json", tmp_path / "plan.json"
+    spec.write_text(json.dumps({"name": "clinic", "rows": 5000, "budget": SPEC["budget"]}))
+    assert run("dataset", "declare", "--spec", str(spec))[0] == 0
+    opened = _document(run("sessions", "open", "clinic", "--gaussian", "40", "--count", "12", "--title", "a", "--json"))
+    assert [opened["state"], opened["plan"][0]["count"], opened["title"]] == ["open", 12, "a"]
+    of_it = opened["id"]
+    assert _document(run("sessions", "record", of_it, "--steps", "5", "--json"))["plan"][0]["recorded"] == 5
+    assert run("sessions", "record", of_it, "--steps", "8")[2].startswith("purse: session_exhausted")
+    code, shown, _ = run("sessions", "show", of_it)
+    assert (code, "5 of 12" in shown, "Gaussian 40" in shown) == (0, True, True)
+    assert run("sessions", "receipt", of_it, "--out", str(tmp_path))[2].startswith("purse: session_open")
+    assert _document(run("sessions", "close", of_it, "--json"))["state"] == "closed"
+    assert run("sessions", "record", of_it)[2].startswith("purse: session_ended")
+    assert _document(run("sessions", "receipt", of_it, "--out", str(tmp_path), "--json"))["receipt"]["session"] == of_it
+    assert _document(run("receipt", "verify", str(tmp_path / "receipt.json"), "--json"))["holds"]
+    target = ("--epsilon", "0.3", "--count", "20", "--rate", "0.1")
+    sampled = _document(run("sessions", "open", "clinic", *target, "--json"))
+    assert sampled["noise_multiplier"] == sampled["plan"][0]["event"]["event"]["noise_multiplier"]
+    plan.write_text(json.dumps([{"type": "LaplaceDpEvent", "noise_multiplier": 30.0}]))
+    assert _document(run("sessions", "open", "clinic", "--events", str(plan), "--lifetime", "60", "--json"))["id"]
+    code, listed, _ = run("sessions", "--dataset", "clinic")
+    assert (code, listed.count("sess_"), "5 of 12" in listed) == (0, 3, True)
+
+
+@pytest.mark.parametrize("options", [(), ("--epsilon", "1", "--gaussian", "4"), ("--gaussian", "4", "--delta", "1e-6")])
+def test_a_session_needs_one_description_of_its_answers(run: Run, options: tuple[str, ...]) -> None:
+    assert run("sessions", "open", "clinic", *options)[0] == 1
+
+
+@pytest.mark.slow
 def test_an_epsilon_is_chosen_and_code_tried_before_anything_is_spent(
     run: Run, people: tuple[Path, Path, str], tmp_path: Path
 ) -> None:

@@ -19,7 +19,11 @@ from accounting.records.events import Charged, LedgerEvent, Opened, Refunded, Re
 from accounting.records.heads import sign_head
 from accounting.records.ledger import advance
 from app.cli.entries import COLUMNS, Selection, as_csv, rows
-from tests.support import cli
+from app.cli.receipts import facts
+from purse import Receipt
+from purse.receipts import NotVerified
+from purse.wire.receipts import KeySet, ReceiptDocument
+from tests.support import cli, sessions
 from tests.support.receipts import GD, KEY, KEYS, MODEL, make
 
 RULE = Filter.open("gdp", Privacy(2.0, 1e-6))
@@ -143,3 +147,28 @@ def test_a_receipt_is_looked_up_in_an_export(purse: Purse) -> None:
     assert (code, "purse: " in err, "head" in err) == (1, True, True)
     code, _, err = purse(*verify, "--ledger", "ledger.jsonl", "--keys", "strangers.json")
     assert (code, "trusted key" in err) == (1, True)
+
+
+def test_entries_of_a_session_name_it_and_its_analyst() -> None:
+    _, entries = sessions.ended(sessions.RULE, sessions.plan(sessions.many(sessions.GAUSSIAN, 5)), [2])
+    reserved, settled = rows(entries, Selection(analyst="ada").among(entries))
+    assert [row[2:5] for row in (reserved, settled)] == [("reserved", "ada", "s1"), ("settled", "ada", "s1")]
+    assert 0 < float(str(reserved[-1])) < 1, "what stays charged"
+    assert settled[-1] == ""
+
+
+def test_the_receipt_of_a_session_is_shown_and_verified(purse: Purse, tmp_path: Path) -> None:
+    stated, entries = sessions.ended(sessions.RULE, sessions.plan(sessions.many(sessions.GAUSSIAN, 5)), [2])
+    document = sessions.signed(stated)
+    (tmp_path / "session.json").write_text(json.dumps(document))
+    (tmp_path / "sessions.jsonl").write_bytes(to_lines(entries))
+    code, out, err = purse("receipt", "verify", "session.json", "--keys", "keys.json", "--ledger", "sessions.jsonl")
+    assert (code, err) == (0, "")
+    assert "has this session" in out
+    saved = Receipt(ReceiptDocument.model_validate(document), KeySet.model_validate(KEYS))
+    shown = dict(facts(saved))
+    assert shown["analyst, session"] == "ada, s1"
+    assert str(shown["recorded"]).startswith("2 of 5 GaussianDpEvent")
+    assert "s1" in repr(saved)
+    with pytest.raises(NotVerified):
+        saved.verify(model={"kind": "linear"})

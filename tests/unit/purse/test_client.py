@@ -493,8 +493,10 @@ def test_both_clients_offer_the_same() -> None:
         return {name for name in dir(kind) if not name.startswith("_")}
 
     from purse.client import aio, datasets, jobs
+    from purse.client import sessions as of_sessions
 
     rooms = {"Client": aio, "Datasets": datasets, "Jobs": jobs, "JobHandle": jobs, "Tokens": aio}
+    rooms |= {"Sessions": of_sessions, "SessionHandle": of_sessions}
     for name, room in rooms.items():
         assert public(getattr(client_module, name)) == public(getattr(room, f"Async{name}"))
 
@@ -901,6 +903,61 @@ def test_async_client_through_the_application_itself(tmp_path: Path) -> None:
     assert 0 < model.predict([{"age": 40, "sex": "f"}])[0] < 1
     assert set(model.named) >= {"age", "sex = f", "intercept"}
     assert kinds == ["opened", "charged", "started", "released"]
+
+
+def test_a_session_is_closed_by_its_block_and_stays_open_after_an_error(tmp_path: Path) -> None:
+    spec = {"name": "people", "columns": SPEC["columns"], "budget": {"epsilon": 1.0, "delta": 1e-6}}
+    gaussian = {"type": "GaussianDpEvent", "noise_multiplier": 40.0}
+
+    async def scenario(running: Live) -> None:
+        transport = httpx.ASGITransport(running.app)
+        async with AsyncClient("http://purse.test", running.token, transport=transport) as purse:
+            held = await purse.sessions.open(dataset="people", events=[gaussian, gaussian], lifetime=600)
+            async with held:
+                assert held.noise_multiplier is None
+                assert (await held.record(event=1)).plan[1].recorded == 1
+            assert held.state == "closed"
+            assert (await purse.sessions.get(held.id)).session == held.session
+            assert (await held.receipt()).verify().holds
+
+    with live(tmp_path / "home") as running, Client(running.url, running.token) as purse:
+        purse.datasets.upload(BytesIO(people()), spec=spec)
+        asyncio.run(scenario(running))
+        held = purse.sessions.open(dataset="people", privacy=0.3, steps=10, title="a survey")
+        held.record(3)
+        with pytest.raises(ZeroDivisionError), held:
+            _ = 1 // 0
+        assert (held.state, held.refresh().plan[0].recorded) == ("open", 3)
+        assert held.noise_multiplier is not None
+        held.close()
+        with pytest.raises(ProblemError) as refused:
+            held.record()
+        assert refused.value.code == "session_ended"
+        assert held.close() == held.refresh() == held.session
+        ledger = purse.ledger("people")
+        assert held.receipt().verify(ledger=ledger).chain
+        assert next(iter(purse.sessions.list(dataset="people"))).id == held.id
+
+
+def test_an_error_in_a_sessions_block_sends_no_close_and_gets_a_note() -> None:
+    """A refund after an error that depends on the data would reveal the error."""
+    session = {"id": "sess_a", "dataset": "ds_a", "dataset_name": "people", "analyst": "ada", "state": "open"}
+    charge = {"share": 0.1, "epsilon": 0.5, "delta": 1e-6}
+    times = {"created_at": "2026-11-26T08:00:00.000Z", "expires_at": "2026-11-27T08:00:00.000Z"}
+    made, sent = session | {"plan": [], "reserved": charge, "charged": charge} | times, []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request.url.path)
+        return httpx.Response(201, json=made)
+
+    with _client(answer) as purse:
+        with pytest.raises(ZeroDivisionError) as failed, purse.sessions.open(dataset="ds_a", events=[]):
+            _ = 1 // 0
+        assert "sess_a stays open" in failed.value.__notes__[0]
+        assert sent == ["/v1/datasets/ds_a/sessions"]
+        with purse.sessions.open(dataset="ds_a", events=[]):
+            pass
+        assert sent[-1] == "/v1/sessions/sess_a/close"
 
 
 class _Waits:

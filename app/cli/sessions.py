@@ -1,0 +1,198 @@
+"""purse sessions open, list, show, record, close, receipt."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from app.cli.options import Dataset, Key, OldestFirst, file_option
+from app.cli.output import Output, Refusal, percent, read_json
+from app.cli.outside import Count, Mechanism
+from app.cli.receipts import facts
+from purse import Client, text
+from purse.client.requests import without_none
+from purse.wire.sessions import Session, SessionCharge
+
+SessionId = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A privacy target, for which the server states the noise."""
+
+    epsilon: Annotated[
+        float | None, typer.Option("--epsilon", "-e", help="Epsilon of all answers, instead of a noise.")
+    ] = None
+    delta: Annotated[
+        float | None, typer.Option("--delta", "-d", help="Delta that goes with --epsilon. Default: the dataset's.")
+    ] = None
+
+    @property
+    def privacy(self) -> dict[str, float]:
+        """The request's `privacy`."""
+        return without_none(epsilon=self.epsilon, delta=self.delta)
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """The options of a session that do not change its price."""
+
+    title: Annotated[str | None, typer.Option(help="Your name for the session.")] = None
+    lifetime: Annotated[
+        int | None, typer.Option(help="Seconds until the session expires, from 60 to 31 days. Default: a day.")
+    ] = None
+    idempotency_key: Key = None
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of the request."""
+        return {"title": self.title, "lifetime": self.lifetime, "idempotency_key": self.idempotency_key}
+
+
+def open_session(
+    client: Client,
+    dataset: Dataset,
+    target: Target,
+    mechanism: Mechanism,
+    reservation: Reservation,
+    count: Count = 1,
+    events: Annotated[
+        Path | None, file_option("JSON file with a list of events, instead of the options for one kind.")
+    ] = None,
+) -> Output:
+    """Reserve budget for answers that your program computes.
+
+    State the noise of the answers, or an epsilon for which the server computes the noise. Record each answer before
+    your program computes it, and close the session at the end. An expired session stays charged as a whole.
+
+    \b
+    Examples:
+      purse sessions open census --epsilon 1 --count 500 --rate 0.02 --title "small network"
+      purse sessions open census --gaussian 4 --count 100
+      purse sessions open census --events plan.json --lifetime 7200
+    """
+    stated = (target.epsilon, mechanism.gaussian, mechanism.laplace, mechanism.pure, events)
+    if sum(each is not None for each in stated) != 1:
+        raise Refusal("Give exactly one of --epsilon, --gaussian, --laplace, --pure and --events.")
+    if target.delta is not None and target.epsilon is None:
+        raise Refusal("--delta goes with --epsilon. Give both or neither.")
+    if target.epsilon is not None:
+        plan: dict[str, Any] = {"privacy": target.privacy, "steps": count, "sampling_probability": mechanism.rate}
+    elif events is not None:
+        plan = {"events": read_json(events)}
+    else:
+        plan = {"events": [{"type": "SelfComposedDpEvent", "event": mechanism.event, "count": count}]}
+    return session_output(client.sessions.open(dataset=dataset, **plan, **reservation.fields).session)
+
+
+def list_sessions(
+    client: Client,
+    dataset: Annotated[str | None, typer.Option(help="List only sessions on this dataset, by id or name.")] = None,
+    oldest_first: OldestFirst = False,
+) -> Output:
+    """List the sessions that you may see.
+
+    The newest session comes first.
+
+    \b
+    Examples:
+      purse sessions
+      purse sessions list --dataset census
+    """
+    sessions = list(client.sessions.list(dataset=dataset, order="asc" if oldest_first else "desc"))
+    rows = [
+        (each.id, each.title or "-", each.dataset_name, each.analyst, each.state, _recorded(each), each.charged.epsilon)
+        for each in sessions
+    ]
+    columns = ("id", "title", "dataset", "analyst", "state", "recorded", "epsilon")
+    return Output(sessions, text.table(columns, rows))
+
+
+def show(client: Client, session: SessionId) -> Output:
+    """Show a session with its plan and charge.
+
+    \b
+    Example:
+      purse sessions show sess_abc
+    """
+    return session_output(client.sessions.get(session).session)
+
+
+def record(
+    client: Client,
+    session: SessionId,
+    steps: Annotated[int, typer.Option(help="Number of answers.")] = 1,
+    event: Annotated[int, typer.Option(help="Position of the event in the plan, from 0 on.")] = 0,
+) -> Output:
+    """Record answers before your program computes them.
+
+    If the command fails, do not compute the answers.
+
+    \b
+    Example:
+      purse sessions record sess_abc --steps 10
+    """
+    return session_output(client.sessions.get(session).record(steps, event))
+
+
+def close(client: Client, session: SessionId) -> Output:
+    """End a session and refund its unused part.
+
+    The dataset's rule for sessions may exclude refunds.
+
+    \b
+    Example:
+      purse sessions close sess_abc
+    """
+    return session_output(client.sessions.get(session).close())
+
+
+def receipt(
+    client: Client,
+    session: SessionId,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder for receipt.json and keys.json.")] = Path(),
+) -> Output:
+    """Save the receipt of an ended session and the server's keys.
+
+    \b
+    Example:
+      purse sessions receipt sess_abc --out receipts/sess_abc
+    """
+    signed = client.sessions.get(session).receipt()
+    paths = signed.save(out)
+    return Output(signed.document, text.facts([*facts(signed), ("written", " and ".join(map(str, paths)))]))
+
+
+def session_output(session: Session) -> Output:
+    """Return a session as the result of a command."""
+    lines: list[tuple[str, object]] = [
+        ("session", session.id),
+        ("dataset", session.dataset_name),
+        ("state", session.state),
+        ("recorded", _recorded(session)),
+        ("reserved", _charge(session.reserved)),
+        ("charged", _charge(session.charged)),
+        ("expires" if session.state == "open" else "ended", session.ended_at or session.expires_at),
+    ]
+    if session.noise_multiplier is not None:
+        lines.insert(3, ("noise multiplier", session.noise_multiplier))
+    rows = [(i, _event(part.event), part.recorded, part.count) for i, part in enumerate(session.plan)]
+    return Output(session, text.facts(lines) + text.table(("event", "answer", "recorded", "planned"), rows))
+
+
+def _recorded(session: Session) -> str:
+    return f"{sum(part.recorded for part in session.plan)} of {sum(part.count for part in session.plan)}"
+
+
+def _charge(charge: SessionCharge) -> str:
+    share = "" if charge.share is None else f", {percent(charge.share)} of the budget"
+    return text.loss(charge.epsilon, charge.delta) + share
+
+
+def _event(event: dict[str, Any]) -> str:
+    """Return an event as one line, such as `PoissonSampled 0.02, Gaussian 4`."""
+    parameters = [value for name, value in event.items() if name not in ("type", "event")]
+    name = str(event["type"]).removesuffix("DpEvent")
+    own = " ".join([name, *map(text.number, parameters)])
+    return f"{own}, {_event(event['event'])}" if "event" in event else own

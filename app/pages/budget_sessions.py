@@ -1,0 +1,40 @@
+"""Sessions: the list of budget reserved for programs elsewhere, and one session with its plan and its end."""
+
+from typing import Annotated
+
+from fastapi import Query, Response
+
+from app.pages.frame import Visiting, page_router
+from purse.wire.base import Identifier
+
+router = page_router("/sessions")
+
+Cursor = Annotated[str | None, Query(max_length=64)]
+
+
+@router.get("")
+async def listing(visit: Visiting, cursor: Cursor = None, dataset: Identifier | None = None) -> Response:
+    """Return the sessions that the visitor may see, the newest first."""
+    found = await visit.api.get("/v1/sessions", cursor=cursor, dataset=dataset)
+    return await visit.page("sessions.html", found=found, dataset=dataset)
+
+
+@router.get("/{session_id}")
+async def show(visit: Visiting, session_id: Identifier) -> Response:
+    """Return one session: its plan, the recorded answers, and its charge."""
+    return await visit.page("session.html", session=await visit.api.get(f"/v1/sessions/{session_id}"))
+
+
+@router.post("/{session_id}/close")
+async def close(visit: Visiting, session_id: Identifier) -> Response:
+    """Close a session, which refunds its unused part where that is safe."""
+    await visit.api.send("POST", f"/v1/sessions/{session_id}/close")
+    return visit.go(f"/sessions/{session_id}")
+
+
+@router.get("/{session_id}/files/receipt")
+async def download(visit: Visiting, session_id: Identifier) -> Response:
+    """Return the receipt of an ended session as a file, with the API's bytes."""
+    answer = await visit.api.send("GET", f"/v1/sessions/{session_id}/receipt")
+    headers = {"Content-Disposition": f'attachment; filename="{session_id}.receipt.json"'}
+    return Response(answer.content, media_type="application/json", headers=headers)

@@ -1,0 +1,131 @@
+"""Which planned event covers an answer, and epsilon between neighbors that differ in several rows."""
+
+import math
+import re
+import sys
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from accounting.privacy import Unit
+from accounting.records.outside import Outside, event_from_json
+from purse.extras import NotInstalled
+from purse.integrations.recording import (
+    NotCovered,
+    UnsupportedMechanism,
+    changed_rows,
+    covers,
+    noise_multiplier,
+    pure_event,
+    record,
+)
+from tests.support.recorded import Recorded
+
+GAUSSIAN: dict[str, Any] = {"type": "GaussianDpEvent", "noise_multiplier": 2.0}
+LAPLACE: dict[str, Any] = {"type": "LaplaceDpEvent", "noise_multiplier": 2.0}
+SAMPLED: dict[str, Any] = {"type": "PoissonSampledDpEvent", "sampling_probability": 0.1, "event": GAUSSIAN}
+PURE: dict[str, Any] = {"type": "EpsilonDeltaDpEvent", "epsilon": 0.5, "delta": 0.0}
+BATCH: dict[str, Any] = {
+    "type": "SampledWithoutReplacementDpEvent",
+    "source_dataset_size": 100,
+    "sample_size": 10,
+    "event": GAUSSIAN,
+}
+ORDERS = (1.5, 2.0, 4.0, 16.0)
+
+
+def dataset(relation: str, rows: int | None = None) -> Any:
+    unit = Unit() if rows is None else Unit("person", rows)
+    return SimpleNamespace(unit=unit, budget=SimpleNamespace(neighbors=relation))
+
+
+@pytest.mark.parametrize(
+    ("planned", "event"),
+    [
+        (GAUSSIAN, GAUSSIAN | {"noise_multiplier": 2.5}),
+        (LAPLACE, LAPLACE | {"noise_multiplier": 2.5}),
+        (PURE, PURE | {"epsilon": 0.4}),
+        (SAMPLED, SAMPLED | {"sampling_probability": 0.05}),
+        (SAMPLED, SAMPLED | {"event": GAUSSIAN | {"noise_multiplier": 2.5}}),
+        (GAUSSIAN, SAMPLED),
+        (BATCH, BATCH | {"event": GAUSSIAN | {"noise_multiplier": 2.5}}),
+    ],
+)
+def test_an_answer_is_covered_that_costs_at_most_what_is_planned(
+    planned: dict[str, Any], event: dict[str, Any]
+) -> None:
+    assert covers(planned, planned)
+    assert covers(planned, event)
+    assert not covers(event, planned)
+    for relation in ("zero_out", "replace_one"):
+        costs = [Outside(event_from_json(each), relation) for each in (planned, event)]
+        allowed, actual = (each.rdp(ORDERS) for each in costs)
+        assert (actual <= allowed).all()
+
+
+@pytest.mark.parametrize(
+    "event",
+    [LAPLACE, PURE, BATCH, SAMPLED | {"event": GAUSSIAN | {"noise_multiplier": 1.9}}, GAUSSIAN | {"also": 1}],
+)
+def test_an_answer_of_another_kind_or_with_less_noise_is_not_covered(event: dict[str, Any]) -> None:
+    assert not covers(GAUSSIAN, event)
+    assert not covers(BATCH | {"sample_size": 9}, BATCH)
+
+
+def test_an_answer_is_recorded_in_the_first_entry_with_uses_left_or_refused_by_the_server() -> None:
+    session = Recorded([(GAUSSIAN, 1), (PURE, 1), (GAUSSIAN | {"noise_multiplier": 1.0}, 2)])
+    record(session.handle, GAUSSIAN)
+    record(session.handle, GAUSSIAN)
+    assert [part.recorded for part in session.plan] == [1, 0, 1]
+    record(session.handle, GAUSSIAN)
+    with pytest.raises(Recorded.Exhausted):
+        record(session.handle, GAUSSIAN)
+    with pytest.raises(NotCovered):
+        record(session.handle, LAPLACE)
+    assert [part.recorded for part in session.plan] == [1, 0, 2]
+
+
+@pytest.mark.parametrize(
+    ("relation", "rows", "changes"),
+    [("zero_out", None, 1), ("replace_one", None, 2), ("zero_out", 3, 3), ("replace_one", 3, 6)],
+)
+def test_epsilon_grows_by_the_rows_that_neighbors_differ_in(relation: str, rows: int | None, changes: int) -> None:
+    assert changed_rows(dataset(relation, rows)) == changes
+    epsilon = pure_event(0.1, changes)["epsilon"]
+    assert math.isclose(epsilon, 0.1 * changes)
+    assert epsilon >= 0.1 * changes
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.inf, math.nan])
+def test_an_epsilon_that_bounds_nothing_is_refused(epsilon: float) -> None:
+    with pytest.raises(UnsupportedMechanism):
+        pure_event(epsilon, 1)
+
+
+@pytest.mark.parametrize(
+    ("module", "library", "extra"),
+    [
+        ("opacus", "opacus", "opacus"),
+        ("opendp", "opendp", "opendp"),
+        ("diffprivlib", "diffprivlib", "diffprivlib"),
+        ("pipelinedp", "pipeline_dp", "pipelinedp"),
+        ("dp_accounting", "dp_accounting", "dp-accounting"),
+    ],
+)
+def test_a_missing_library_is_reported_with_its_extra(
+    module: str, library: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == library]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(sys.modules, f"purse.integrations.{module}", raising=False)
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(NotInstalled, match=re.escape(f"[{extra}]")):
+        import_module(f"purse.integrations.{module}")
+
+
+def test_the_noise_multiplier_is_that_of_the_gaussian_event_in_the_plan() -> None:
+    assert noise_multiplier(GAUSSIAN) == noise_multiplier(SAMPLED) == 2.0
+    with pytest.raises(NotCovered):
+        noise_multiplier(PURE)
