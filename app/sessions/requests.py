@@ -146,8 +146,8 @@ def read(database: Database, principal: Principal, dataset_id: str, request: Ses
     Raises
     ------
     ApiError
-        not_found; the errors of `refuse`; out_of_range for the target's delta; unsupported_combination for a holdout
-        set.
+        not_found; the errors of `refuse`; out_of_range for the target's delta or batches; sessions_refused for a
+        holdout set.
     """
     with database.read() as connection:
         row = datasets.visible(connection, dataset_id, principal)
@@ -157,7 +157,17 @@ def read(database: Database, principal: Principal, dataset_id: str, request: Ses
         datasets.refuse_changed(connection, row)
     read_session = ReadSession(request, row)
     _ = read_session.privacy  # refuses a delta above the dataset's
+    _refuse_small_batches(request, row)
     return read_session
+
+
+def _refuse_small_batches(request: SessionRequested, dataset: DatasetRow) -> None:
+    """Raise an `ApiError` if a target's batches have less than one record, before its noise is calculated."""
+    if isinstance(request, EventsSessionRequest) or request.sampling_probability == 1.0:
+        return
+    if not PoissonGaussian(request.sampling_probability).fits(dataset.n, dataset.spec.protected):
+        what = f"must be at least 1 / {dataset.n}, so that batches of the dataset have one record on average"
+        raise invalid_field("body.sampling_probability", what, "out_of_range")
 
 
 def refuse(dataset: DatasetRow) -> None:

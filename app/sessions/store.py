@@ -30,7 +30,7 @@ class Charge:
 
     Parameters
     ----------
-    share : of the budget as its analyst sees it; None if it would reveal charges of other analysts
+    share : of the budget as its analyst sees it; None if it exceeds the budget
     stated_share : of the whole budget, for the receipt; None if it would reveal charges of other analysts
     """
 
@@ -45,10 +45,13 @@ class Charge:
 
     @staticmethod
     def after(standing: Standing, cost: Cost, certificate: Certificate) -> "Charge":
-        """Return a live charge with the shares that it takes in the ledger as it stands for its analyst."""
-        share = standing.share(cost)
-        stated = None if standing.sees_parts_only else share
-        return Charge(share if share <= 1 else None, stated, **asdict(certificate))
+        """Return a live charge with the shares that it takes in the ledger as it stands for its analyst.
+
+        A charge may exceed the budget beside an outside charge that does, and then has no share.
+        """
+        used = standing.share(cost)
+        share = used if used <= 1 else None
+        return Charge(share, None if standing.sees_parts_only else share, **asdict(certificate))
 
     def to_wire(self) -> SessionCharge:
         """Return the charge as its analyst sees it."""

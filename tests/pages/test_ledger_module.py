@@ -30,9 +30,9 @@ from accounting.records.offline import shares, verify_ledger
 from tests.support.javascript import Module, Thrown, in_page
 from tests.support.ledgers import BROKEN, LEDGER, NOT_HELD, RULE, chain, job, relinked, signed, told_of
 from tests.support.receipts import AT, GD, SVRG
+from tests.support.sessions import GAUSSIAN, SAMPLED, TARGETED, ended, many, plan, reserved, settled
 from tests.support.sessions import RELEASE as CALIBRATED
 from tests.support.sessions import RULE as MIXED
-from tests.support.sessions import SAMPLED, TARGETED, ended, many, plan, reserved, settled
 from tests.support.sessions import run as run_sessions
 
 PLANS = {"ada": (GD, 0.5), "bob": (SVRG, 0.3), "cyn": (GD, 0.2)}
@@ -192,13 +192,17 @@ def test_sessions_are_followed_as_python_follows_them(module: Module) -> None:
 def test_no_refund_of_answers_is_followed(module: Module) -> None:
     _, good = run_sessions(MIXED, reserved(MIXED, PLANNED), settled(MIXED, PLANNED, [3, 0]))
     _, whole = run_sessions(MIXED, reserved(MIXED, TARGETED, guarantee=OWN), settled(MIXED, TARGETED, [1], whole=True))
-    cost = good[1].body["cost"]
+    cost, refund = good[1].body["cost"], good[2].body["refund"]
     changes: list[tuple[list[Entry], dict[str, Any]]] = [
         (good, {"refund": cost}),
         (good, {"recorded": [0, 0]}),
         (good, {"recorded": [21, 0]}),
         (good, {"recorded": [3]}),
         (good, {"recorded": [-1, 0]}),
+        (good, {"recorded": [3.5, 0]}),
+        (good, {"refund": [*refund[:-1], "1"]}),
+        (good, {"refund": refund[:-1]}),
+        (good, {"refund": [*refund, "0"]}),
         (good, {"reason": "expired"}),
         (good, {"whole": True}),
         (good, {"session": "s2"}),
@@ -208,10 +212,24 @@ def test_no_refund_of_answers_is_followed(module: Module) -> None:
         forged = relinked([*entries[:2], replace(entries[2], body=entries[2].body | change)])
         with pytest.raises(Thrown):
             told(module, forged)
+    for change in ({"cost": [*cost[:-1], "1"]}, {"plan": [{"count": 0}]}):
+        with pytest.raises(Thrown):
+            told(module, relinked([good[0], replace(good[1], body=good[1].body | change)]))
     with pytest.raises(Thrown):
         told(module, relinked([*good, good[2]]))
     with pytest.raises(Thrown):
         told(module, relinked([*good, good[1]]))
+
+
+def test_another_currency_after_a_full_refund_is_followed(module: Module) -> None:
+    """The history begins anew, because earlier charges are vectors of another length."""
+    rule = Filter.open("gdp", MIXED.privacy)
+    gaussian = plan(GAUSSIAN)
+    state, entries = run_sessions(rule, reserved(rule, gaussian), settled(rule, gaussian, [0]))
+    entries, _ = extended(entries, state, Promised(MIXED, "steward"), reserved(MIXED, PLANNED, "s2"))
+    found = told(module, entries)
+    assert found["head"] == str(entries[-1].head)
+    assert found["history"]["total"] == [found["share"]]
 
 
 def test_the_receipt_of_a_session_is_found_in_its_ledger(module: Module) -> None:

@@ -207,6 +207,18 @@ def test_a_session_that_took_the_whole_budget_returns_nothing_after_its_first_an
     assert budget(service, dataset)["share"] == 1.0
 
 
+def test_a_whole_budget_stays_charged_beside_an_outside_charge(service: Service) -> None:
+    """A refund would allow other answers in some runs, and the certificate of the plan has used all of delta."""
+    dataset = service.dataset(budget={"epsilon": 1.0, "delta": 1e-6})
+    made = session(service, dataset, TARGET)
+    record(service, made["id"])
+    outside = {"label": "x", "event": LAPLACE, "exceeds": True}
+    assert service.call("steward", "POST", f"/v1/datasets/{dataset}/charges", json=outside).status_code == 201
+    close(service, made["id"])
+    assert not any(int(units) for units in entries(service, dataset)[-1]["body"]["refund"])
+    assert budget(service, dataset)["exceeded"] is True
+
+
 def test_what_does_not_fit_is_refused_with_what_remains(service: Service) -> None:
     dataset = service.dataset()
     before = service.durable(dataset)
@@ -229,6 +241,7 @@ def test_what_does_not_fit_is_refused_with_what_remains(service: Service) -> Non
         (TARGET | {"steps": 0}, "out_of_range"),
         (TARGET | {"privacy": {"epsilon": 1.0, "delta": 1e-3}}, "out_of_range"),
         (TARGET | {"sampling_probability": 1.5}, "out_of_range"),
+        (TARGET | {"sampling_probability": 1e-3}, "out_of_range"),
         (TARGET | {"lifetime": 59}, "out_of_range"),
         (TARGET | {"title": "a\nb"}, "invalid_request"),
         (
@@ -503,6 +516,21 @@ def test_a_refunded_session_of_a_withdrawn_dataset_has_a_receipt(service: Servic
     assert service.call("steward", "DELETE", f"/v1/datasets/{dataset}").json()["data"] == "withdrawn"
     stated = receipt(service, made["id"]).json()["receipt"]
     assert (stated["charged"], stated["charged_epsilon"], stated["share"]) == ("recorded", 0.0, 0.0)
+
+
+@pytest.mark.parametrize("kind", ["rdp", "gdp_rdp"])
+def test_a_charge_beyond_an_exceeded_budget_states_no_share(service: Service, kind: str) -> None:
+    """An outside charge may leave the most room on an order on which the session alone exceeds the threshold."""
+    dataset = service.dataset(budget={"epsilon": 1.0, "delta": 1e-6, "filter": kind})
+    made = session(service, dataset, {"events": [many(110, {"type": "GaussianDpEvent", "noise_multiplier": 100.0})]})
+    record(service, made["id"], {"steps": 109})
+    outside = {"label": "x", "event": {"type": "EpsilonDeltaDpEvent", "epsilon": 50.0}, "exceeds": True}
+    assert service.call("steward", "POST", f"/v1/datasets/{dataset}/charges", json=outside).status_code == 201
+    assert close(service, made["id"]).json()["charged"]["share"] is None
+    answer = receipt(service, made["id"])
+    assert (answer.status_code, answer.json()["receipt"].get("share")) == (200, None)
+    listed = [Entry.from_json(entry) for entry in entries(service, dataset)]
+    assert verify_receipt(answer.json(), service.call(None, "GET", "/v1/keys").json(), listed).holds
 
 
 def test_a_reserved_allotment_states_no_share_of_the_whole_budget(service: Service) -> None:

@@ -14,6 +14,7 @@ const STEPS = {
 }; // steps of a job, with the steps that may precede them
 
 const numbers = (cost) => cost.map(BigInt);
+const isCount = (value) => Number.isSafeInteger(value) && value >= 0;
 const plus = (a, b, sign = 1n) => a.map((each, i) => each + sign * b[i]);
 const guarded = ({ neighbors, unit, ...said }) => {
   const { name = "row", max_rows: most = null } = unit ?? {};
@@ -76,8 +77,9 @@ export class Ledger {
   #promise(rule) {
     const thresholds = numbers(rule.thresholds);
     this.filter = { ...rule, thresholds };
-    if (this.live.size === 0 && !this.lost) this.spent = thresholds.map(() => 0n);
-    else if (thresholds.length !== this.spent.length) throw new Invalid("a budget changed its filter after a charge");
+    if (this.live.size === 0 && !this.lost) {
+      [this.spent, this.changes] = [thresholds.map(() => 0n), []]; // earlier charges may be in another currency
+    } else if (thresholds.length !== this.spent.length) throw new Invalid("a budget changed its filter after a charge");
     this.whole &&= !this.#admits(this.spent);
   }
 
@@ -92,7 +94,11 @@ export class Ledger {
 
   #reserve(sequence, body) {
     if (this.#sessions.has(body.session)) throw new Invalid(`entry ${sequence} reserves a session a second time`);
-    this.#sessions.set(body.session, body.plan.map((planned) => planned.count));
+    const counts = body.plan.map((planned) => planned.count);
+    if (!counts.every(isCount) || counts.includes(0) || numbers(body.cost).slice(this.#curved).some(Boolean)) {
+      throw new Invalid(`entry ${sequence} reserves no plan, or uses the slack`);
+    }
+    this.#sessions.set(body.session, counts);
     this.#chargeOwn(sequence, `session ${body.session}`, body, "session");
   }
 
@@ -100,15 +106,17 @@ export class Ledger {
   #settle(sequence, { session, recorded, refund, reason, whole, at }) {
     const key = `session ${session}`;
     const [counts, charge, returned] = [this.#sessions.get(session) ?? null, this.live.get(key), numbers(refund)];
-    const isPlanned = counts?.length === recorded.length && recorded.every((used, i) => used >= 0 && used <= counts[i]);
-    if (!isPlanned || !charge || whole !== this.whole) throw new Invalid(`entry ${sequence} ends no such session`);
+    const isPart = (used, i) => isCount(used) && used <= counts[i];
+    const isPlanned = counts?.length === recorded.length && recorded.every(isPart);
+    const isVector = returned.length === this.spent.length;
+    if (!isPlanned || !charge || !isVector || whole !== this.whole) throw new Invalid(`entry ${sequence} ends no such session`);
     this.#sessions.set(session, null);
     if (returned.every((each) => each === 0n)) return;
     const remaining = plus(charge.cost, returned, -1n);
     const isUnused = recorded.every((used) => used === 0);
     const isRefund = isUnused
       ? remaining.every((each) => each === 0n)
-      : !this.whole && remaining.slice(0, this.#curved).every((each) => each > 0n);
+      : !this.whole && remaining.every((each, i) => (i < this.#curved ? each > 0n : each === 0n));
     const isAllowed = isRefund && returned.every((each) => each >= 0n) && reason === "closed" && !this.lost;
     if (!isAllowed) throw new Invalid(`entry ${sequence} returns what stays charged`);
     if (isUnused) this.live.delete(key);
