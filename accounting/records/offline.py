@@ -38,14 +38,7 @@ def verify_ledger(entries: Sequence[Entry], heads: Collection[Head] = ()) -> Led
     """
     verify_whole(entries, heads)
     state = replay(entries)
-    for entry in entries:
-        if entry.kind == "joined" and _unit(entry.body) != _unit(entries[0].body):
-            raise LedgerInvalid(f"entry {entry.sequence} joins records of another unit than the ledger opened with")
-        if entry.kind == "external" and not _pays(
-            _filter_at(entries, entry), cost_from_json(entry.body["cost"]), _outside(entries, entry)
-        ):
-            raise LedgerInvalid(f"entry {entry.sequence} charges less than its outside mechanism costs")
-    _check_sessions(entries)
+    _check_prices(entries)
     return state
 
 
@@ -160,20 +153,27 @@ def _unit(fields: dict[str, Any]) -> Unit:
     return Unit(**fields.get("unit", {}))
 
 
-def _check_sessions(ledger: Sequence[Entry]) -> None:
-    """Raise `LedgerInvalid` unless each session paid for its plan, and keeps paying for its recorded part."""
+def _check_prices(ledger: Sequence[Entry]) -> None:
+    """Raise `LedgerInvalid` unless all joined the ledger's unit, and outside charges and sessions paid their prices."""
+    rule = filter_from_json(ledger[0].body["filter"])
     reserved: dict[str, tuple[Cost, SessionPlan]] = {}
     for entry in ledger:
-        if entry.kind == "reserved":
+        if entry.kind == "promised":
+            rule = filter_from_json(entry.body["filter"])
+        elif entry.kind == "joined" and _unit(entry.body) != _unit(ledger[0].body):
+            raise LedgerInvalid(f"entry {entry.sequence} joins records of another unit than the ledger opened with")
+        elif entry.kind == "external" and not _pays(rule, cost_from_json(entry.body["cost"]), _outside(ledger, entry)):
+            raise LedgerInvalid(f"entry {entry.sequence} charges less than its outside mechanism costs")
+        elif entry.kind == "reserved":
             cost, plan = cost_from_json(entry.body["cost"]), _planned(ledger, entry)
-            if not _pays(_filter_at(ledger, entry), cost, plan):
+            if not _pays(rule, cost, plan):
                 raise LedgerInvalid(f"entry {entry.sequence} reserves less than its plan costs")
             reserved[entry.body["session"]] = cost, plan
-        if entry.kind == "settled":
-            cost, plan = reserved[entry.body["session"]]
+        elif entry.kind == "settled":
+            cost, plan = reserved.pop(entry.body["session"])
             used = plan.recorded(entry.body["recorded"])
             remaining = _less(cost, cost_from_json(entry.body["refund"]))
-            if used.events and not _pays(_filter_at(ledger, entry), remaining, used):
+            if used.events and not _pays(rule, remaining, used):
                 raise LedgerInvalid(f"entry {entry.sequence} returns more than the session's answers leave")
 
 

@@ -207,6 +207,18 @@ def test_a_session_that_took_the_whole_budget_returns_nothing_after_its_first_an
     assert budget(service, dataset)["share"] == 1.0
 
 
+def test_a_whole_budget_stays_charged_beside_an_outside_charge(service: Service) -> None:
+    """A refund would allow other answers in some runs, and the certificate of the plan has used all of delta."""
+    dataset = service.dataset(budget={"epsilon": 1.0, "delta": 1e-6})
+    made = session(service, dataset, TARGET)
+    record(service, made["id"])
+    outside = {"label": "x", "event": LAPLACE, "exceeds": True}
+    assert service.call("steward", "POST", f"/v1/datasets/{dataset}/charges", json=outside).status_code == 201
+    close(service, made["id"])
+    assert not any(int(units) for units in entries(service, dataset)[-1]["body"]["refund"])
+    assert budget(service, dataset)["exceeded"] is True
+
+
 def test_what_does_not_fit_is_refused_with_what_remains(service: Service) -> None:
     dataset = service.dataset()
     before = service.durable(dataset)

@@ -19,6 +19,7 @@ from accounting.errors import (
 )
 from accounting.filter import Filter, Kind
 from accounting.privacy import Unit
+from accounting.records import offline
 from accounting.records.allotments import Account, Allotment, Part, standing
 from accounting.records.chain import Entry
 from accounting.records.documents import canonical, parse
@@ -33,6 +34,7 @@ from accounting.records.events import (
     Settled,
     Started,
 )
+from accounting.records.filters import filter_from_json
 from accounting.records.ledger import LedgerState, advance, share, spent_epsilon
 from accounting.records.offline import shares, verify_ledger
 from accounting.records.outside import GaussianDpEvent
@@ -380,3 +382,18 @@ def test_the_renyi_bound_of_a_plan_is_that_of_all_orders() -> None:
         found = plan_epsilon(planned, 1e-6)
         assert found.accountant == "rdp"
         assert found.epsilon == pytest.approx(RdpAccountant().epsilon(planned, 1e-6), rel=1e-12)
+
+
+def test_the_filter_of_a_long_ledger_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of a verification would otherwise grow with the square of the number of sessions."""
+    reads: list[Any] = []
+
+    def counted(document: Any) -> Filter:
+        reads.append(document)
+        return filter_from_json(document)
+
+    monkeypatch.setattr(offline, "filter_from_json", counted)
+    ours, planned = rule("gdp"), plan(many(GAUSSIAN, 2))
+    ends = [(reserved(ours, planned, f"s{i}"), settled(ours, planned, [1], f"s{i}")) for i in range(3)]
+    verify_ledger(run(ours, *(event for pair in ends for event in pair))[1])
+    assert len(reads) == 1
