@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 from accounting.privacy import Privacy
 from solvers.domains import Free
+from solvers.elsewhere import needs_one_machine
 from solvers.fitting import WISHLESS, Fitted, Wish, fit
 from solvers.losses import Squared
 from solvers.methods import (
@@ -35,7 +36,8 @@ from solvers.regularizers import L2, NoRegularizer
 Currency = Literal["renyi", "gaussian"]
 """Methods that a filter can charge: all with a Renyi curve, or only those that are Gaussian-DP."""
 
-_MOST_EVALUATIONS = 1e10  # per-record gradients; a run of as many takes hours
+_MOST_EVALUATIONS = 1e10  # per-record gradients; from there on, dp_svrg saves several passes over the rows
+_MOST_ADAPTIVE_EVALUATIONS = 1e11  # the limit that a service has by default
 _WEAK_L2 = 1e-3  # up to this strength, it hardly matters which coordinates an l2 penalizes
 _NOISE_OVER_GAUSSIAN = 1.15  # noise multiplier of a perturbed objective over that of one Gaussian answer, about
 _REQUIRED_GAIN = 0.6  # a perturbed objective is chosen if its noise costs at most this share of that of gradients
@@ -50,7 +52,17 @@ class Case:
     privacy: Privacy
     currency: Currency
     wish: Wish
+    is_apart: bool = False
     _fitted: dict[str, Fitted] = field(default_factory=dict, init=False)
+
+    def suits(self, rule: "Rule") -> bool:
+        """Return whether the rule holds, and its method works where the records are."""
+        if not rule.condition(self):
+            return False
+        if not self.is_apart:
+            return True
+        fitted = self.fit(rule.method)
+        return needs_one_machine(fitted.method, fitted.preparation.prepared(fitted.problem)) is None
 
     def fit(self, method: Method) -> Fitted:
         """Return the method, resolved once for the rows that it will get."""
@@ -127,11 +139,11 @@ class Rule(NamedTuple):
 
 
 def _takes_adaptive_gd(case: Case) -> bool:
-    """Return whether adaptive_gd suits, and takes at most hours if another method could be charged."""
+    """Return whether adaptive_gd suits, and takes at most a day if another method could be charged."""
     if not case.suits_adaptive_gd or case.clips_residuals:
         return False
     evaluations = case.problem.unit.slots * case.fit(AdaptiveGd()).method.gradient_evaluations(case.problem)
-    return not case.can_charge_renyi or evaluations <= _MOST_EVALUATIONS
+    return not case.can_charge_renyi or evaluations <= _MOST_ADAPTIVE_EVALUATIONS
 
 
 def _takes_sparse_noise(case: Case) -> bool:
@@ -234,7 +246,13 @@ class Auto(Strict):
     name: Literal["auto"] = "auto"
 
     def choose(
-        self, problem: Problem, privacy: Privacy, *, currency: Currency = "renyi", wish: Wish = WISHLESS
+        self,
+        problem: Problem,
+        privacy: Privacy,
+        *,
+        currency: Currency = "renyi",
+        wish: Wish = WISHLESS,
+        is_apart: bool = False,
     ) -> tuple[Fitted, str]:
         """Return the chosen method, resolved for prepared rows, and the reason.
 
@@ -244,6 +262,7 @@ class Auto(Strict):
         currency : what the dataset's filter can charge
         wish : requested preparation and slope limit. If rows are to be as declared, adaptive_gd is not chosen, because
             it standardizes rows itself
+        is_apart : whether the records are on several machines, which some methods refuse
 
         Raises
         ------
@@ -252,6 +271,6 @@ class Auto(Strict):
         """
         if not (privacy.is_pure or problem.is_convex):
             check_loss("auto", problem)
-        case = Case(problem, privacy, currency, wish)
-        rule = next(rule for rule in RULES if rule.condition(case))
+        case = Case(problem, privacy, currency, wish, is_apart)
+        rule = next(rule for rule in RULES if case.suits(rule))
         return case.fit(rule.method), rule.reason.format(case=case)

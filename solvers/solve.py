@@ -36,11 +36,15 @@ AS_DECLARED = Declared()
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Upper limits of a plan: expected per-row gradients, private answers, and coordinates of their noise."""
+    """Upper limits of a plan: expected per-row gradients, private answers, and coordinates of their noise.
+
+    `is_apart` states that the records are on several machines, so that "auto" chooses no method that needs one.
+    """
 
     evaluations: float = math.inf
     answers: float = math.inf
     coordinates: float = math.inf
+    is_apart: bool = False
 
     def check(self, evaluations: float, answers: float, coordinates: float) -> None:
         """Raise OutOfRange if a run exceeds a limit."""
@@ -144,7 +148,7 @@ def plan(
     _check_type("privacy", privacy, Privacy, "an accounting.Privacy")
     reason, wish = "requested", Wish(preparation, slope_limit)
     if isinstance(method, Auto):
-        fitted, reason = method.choose(problem, privacy, currency=currency, wish=wish)
+        fitted, reason = method.choose(problem, privacy, currency=currency, wish=wish, is_apart=limits.is_apart)
     elif isinstance(method, RegressionTable):
         _check_wishless("a regression table", wish)
         table = method.resolve(problem, privacy)

@@ -47,6 +47,7 @@ class Price:
     rule : the filter that would be charged
     most_evaluations, most_answers : limits of the planned run
     preparation, slope_limit : as requested
+    is_apart : whether the dataset's records are on several machines
     """
 
     method: Method | Auto | AnyCounting | Candidates | RegressionTable
@@ -57,6 +58,7 @@ class Price:
     most_answers: int
     preparation: AskedPreparation | None = None
     slope_limit: float | None = None
+    is_apart: bool = False
     kind: Literal["price"] = "price"
 
 
@@ -208,7 +210,8 @@ def _plan(question: Price) -> solvers.Quote:
     currency: Currency = (
         "gaussian" if question.rule.kind == "gdp" else "renyi"
     )  # mu^2 has no price for a sampled answer
-    limits = Limits(question.most_evaluations, question.most_answers, question.most_evaluations)
+    most = question.most_evaluations
+    limits = Limits(most, question.most_answers, most, question.is_apart)
     if isinstance(question.method, Candidates):
         return tuning.plan(question.method, question.problem, question.privacy, limits)
     how: Any = {"currency": currency, "limits": limits}

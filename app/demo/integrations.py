@@ -35,7 +35,6 @@ _HEALTH: Final = ["excellent", "good", "fair", "poor"]
 
 def run() -> dict[str, Any]:
     """Run the script, describe it on stdout, and return its figures."""
-    warnings.simplefilter("ignore")  # of Opacus about its fast generator, and of others
     uploaded, tested = data.split(data.rows())
     with tempfile.TemporaryDirectory(prefix="purse-integrations-") as folder, serving(Path(folder)) as (url, token):
         with Client(url, token) as steward:
@@ -78,6 +77,7 @@ def _spend(
 
 def _network(client: Client, dataset: str, training: "Arrays", testing: "Arrays") -> float:
     """Train a network of one hidden layer with Opacus for fewer epochs than planned; return its test accuracy."""
+    warnings.simplefilter("ignore")  # Opacus says that its fast generator is not for production
     loader = _loader(training)
     engine = opacus.reserve(
         client, dataset, data_loader=loader, epochs=_EPOCHS, privacy={"epsilon": PRIVACY["opacus"]}, lifetime=3600

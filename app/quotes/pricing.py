@@ -32,9 +32,14 @@ from purse.wire.problems import Remaining
 from solvers import preparation
 from solvers.elsewhere import needs_one_machine
 from solvers.inference import RegressionTableRun
+from solvers.methods.standardised.adaptive_gd import AdaptiveGdRun
 from solvers.preparation import ByProfile
 from solvers.statistics import AnyCounting, Evaluation
 
+_CONSTANT_MODEL = (
+    "Few records for the number of coefficients at this privacy: noise would exceed what coefficients could explain, "
+    "so the model will be a constant. Use fewer features, merge categories, or raise epsilon."
+)
 _TOO_LONG = "The receipt states everything that runs, and would be too long to sign: use fewer candidates or columns."
 
 
@@ -200,7 +205,7 @@ def priced(requested: ReadRequest, answer: Answer) -> Priced:
         cost=price.cost,
         guarantee=requested.question.privacy,
         seconds=price.seconds,
-        warnings=_warnings(requested.design, dataset, requested.question.privacy) + _table_warnings(spec),
+        warnings=_warnings(requested.design, dataset, requested.question.privacy) + _method_warnings(planned),
         interval_width=widths(spec, requested.profile),
     )
 
@@ -220,10 +225,14 @@ def _used_profile(prepared: preparation.Preparation) -> UsedProfile | None:
     return UsedProfile(job=prepared.job, sha256=prepared.sha256)
 
 
-def _table_warnings(spec: JobSpec) -> tuple[str, ...]:
-    if not isinstance(spec.method, RegressionTableRun):
-        return ()
-    return tuple(inference.warnings(spec.method, spec.problem))
+def _method_warnings(planned: solvers.Quote) -> tuple[str, ...]:
+    method = planned.method
+    if isinstance(method, RegressionTableRun):
+        return tuple(inference.warnings(method, planned.problem))
+    if isinstance(method, AdaptiveGdRun):
+        multiplier = planned.release.plan.query("gradient").noise_multiplier
+        return (_CONSTANT_MODEL,) if method.is_constant(planned.met, multiplier) else ()
+    return ()
 
 
 def _warnings(design: Design | Table, dataset: DatasetRow, privacy: Privacy) -> tuple[str, ...]:

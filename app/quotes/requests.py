@@ -98,7 +98,16 @@ def read(
         request,
         dataset,
         design,
-        Price(method, problem, privacy, rule, *limits, wish.preparation, wish.slope_limit),
+        Price(
+            method,
+            problem,
+            privacy,
+            rule,
+            *limits,
+            wish.preparation,
+            wish.slope_limit,
+            is_apart=dataset.spec.storage == "partitions",
+        ),
         profile=profile.document if profile is not None and isinstance(request, StatisticRequest) else None,
     )
 

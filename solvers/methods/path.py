@@ -5,9 +5,10 @@ import math
 import numpy as np
 
 from solvers.frame import Frame
+from solvers.methods.defaults.adaptive_gd import CONSTANT
 from solvers.problem import Problem, Vector
 
-_CONSTANT = 0.3  # last coordinate of every z, where the others have mean square 1: centered rows need little intercept
+_ALMOST_ALIKE = 1e-3
 _PENALIZED_FROM_STEP = 10  # before this step, the running mean is mostly noise
 
 
@@ -19,7 +20,7 @@ class Path:
         start = np.zeros((problem.outputs, problem.d))
         start[:, -1] = intercept / frame.constant
         self._problem, self.frame = problem, frame
-        self._w = self._previous = start.ravel()
+        self._w = self._previous = self._start = start.ravel()
         self._sum, self._weight = np.zeros(problem.size), 0.0
 
     @property
@@ -46,12 +47,12 @@ class Path:
         x = math.sqrt(step_times_convexity / (1 + step_times_convexity))
         return self._w + (1 - x) / (1 + x) * (self._w - self._previous)
 
-    def penalties(self, ridge: float, l1: float, offset: float, t: int) -> Vector:
-        """Return ridge + l1 / (|mean| + offset) for each coordinate at step t, and 0 for the intercept."""
+    def penalties(self, ridge: float, l1: float, offset: float, t: int, intercept: float = 0.0) -> Vector:
+        """Return ridge + l1 / (|mean| + offset) for each coordinate at step t, and `intercept` for the intercept."""
         weights = np.full((self._problem.outputs, self._problem.d), ridge)
         if t > _PENALIZED_FROM_STEP:
             weights += l1 / (np.abs(self.mean / self._scale) + offset)
-        weights[:, -1] = 0.0
+        weights[:, -1] = intercept
         return weights.ravel()
 
     def l1_direction(self, offset: float, t: int) -> Vector:
@@ -62,6 +63,15 @@ class Path:
         direction: Vector = means / (np.abs(means) + offset)
         direction[:, -1] = 0.0
         return direction.ravel()
+
+    def descend(self, point: Vector, gradient: Vector, penalties: Vector, step: float, t: int) -> None:
+        """Move along gradient + penalties o (point - start).
+
+        Where a penalty exceeds 1 / step, the coordinate goes to start - gradient / penalty, the minimizer of the
+        penalized line. An infinite penalty keeps the coordinate at its start.
+        """
+        damped = gradient / np.maximum(1.0, step * penalties)
+        self.move(point, damped + np.minimum(penalties, 1 / step) * (point - self._start), step, t)
 
     def move(self, point: Vector, direction: Vector, step: float, t: int) -> None:
         """Set w to prox(point - step direction), and add it to the mean with weight t."""
@@ -108,7 +118,12 @@ class L1Weight:
 def scaled(center: Vector, variances: Vector, power: float) -> Frame:
     """Return the frame with a = variances^(-power/2), normalized to sum a^2 variances = 1."""
     scale = variances ** (-power / 2)
-    return Frame(center, scale / math.sqrt(float((scale**2 * variances).sum()) or 1.0), _CONSTANT)
+    return Frame(center, scale / math.sqrt(float((scale**2 * variances).sum()) or 1.0), CONSTANT)
+
+
+def of_constants(frame: Frame) -> Frame:
+    """Return the frame in which rows are almost alike: an intercept is then the only coordinate that gets noise."""
+    return Frame(frame.center, _ALMOST_ALIKE * frame.scale, 1.0)
 
 
 def reallocated(mean: Vector, variances: Vector, center: Vector) -> Frame:
@@ -120,4 +135,4 @@ def reallocated(mean: Vector, variances: Vector, center: Vector) -> Frame:
     q = use + use.mean() if len(use) else use
     if not q.sum() > 0:
         q = np.ones_like(variances)
-    return Frame(center, np.sqrt(q / q.sum() / variances), _CONSTANT)
+    return Frame(center, np.sqrt(q / q.sum() / variances), CONSTANT)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from solvers.frame import Frame
 from solvers.losses.smoothing import BoundedSlope, Surrogate, surrogate
-from solvers.methods.defaults.adaptive_gd import CLASSES, NUMBERS
+from solvers.methods.defaults.adaptive_gd import CLASSES, NUMBERS, constant_step
 from solvers.oracles import Standardised
 from solvers.problem import Problem, Vector
 
@@ -35,18 +35,25 @@ class Slopes:
         return oracle.gradient("gradient", point, frame, self.limit, smoothing) / oracle.share
 
 
-def class_slopes(problem: Problem, limit: float) -> Slopes:
+def class_slopes(problem: Problem, limit: float, signal: float, steps: int) -> Slopes:
     """Return the slopes of a run for classes."""
     form = surrogate(problem.loss, CLASSES.smoothing) if isinstance(problem.loss, BoundedSlope) else None
-    return Slopes(limit, CLASSES.step(problem), form)
+    step = CLASSES.step(problem)
+    if signal < CLASSES.least_signal:
+        step = min(step, constant_step(steps, CLASSES.intercept_curvature))
+    return Slopes(limit, step, form)
 
 
-def number_slopes(problem: Problem, largest_limit: float, signal: float, scale: float) -> Slopes:
+def number_slopes(problem: Problem, largest_limit: float, signal: float, steps: int, scale: float) -> Slopes:
     """Return the slopes of the next steps, from the last released scale of the residuals."""
-    counted = NUMBERS.counted_scales * NUMBERS.clip_scales * scale
+    width, form = NUMBERS.width(signal), None
     if isinstance(problem.loss, BoundedSlope):
         form = NUMBERS.surrogate(problem.loss, scale)
-        return Slopes(largest_limit, 1 / form.curvature, form, counted)
-    width = NUMBERS.width(signal)
-    limit = min(largest_limit, NUMBERS.clip_scales * width * scale)
-    return Slopes(limit, NUMBERS.step, None, NUMBERS.counted_scales * limit / width)
+        limit, step = largest_limit, 1 / form.curvature
+        counted = NUMBERS.counted_scales * NUMBERS.clip_scales * scale
+    else:
+        limit, step = min(largest_limit, NUMBERS.clip_scales * width * scale), NUMBERS.step
+        counted = NUMBERS.counted_scales * limit / width
+    if signal < NUMBERS.least_signal:
+        step = min(step, constant_step(steps, NUMBERS.curvature(problem.loss, scale)))
+    return Slopes(limit, step, form, counted)

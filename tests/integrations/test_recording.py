@@ -1,9 +1,6 @@
 """Which planned event covers an answer, and epsilon between neighbors that differ in several rows."""
 
 import math
-import re
-import sys
-from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +8,6 @@ import pytest
 
 from accounting.privacy import Unit
 from accounting.records.outside import Outside, event_from_json
-from purse.extras import NotInstalled
 from purse.integrations.recording import (
     NotCovered,
     UnsupportedMechanism,
@@ -102,27 +98,6 @@ def test_epsilon_grows_by_the_rows_that_neighbors_differ_in(relation: str, rows:
 def test_an_epsilon_that_bounds_nothing_is_refused(epsilon: float) -> None:
     with pytest.raises(UnsupportedMechanism):
         pure_event(epsilon, 1)
-
-
-@pytest.mark.parametrize(
-    ("module", "library", "extra"),
-    [
-        ("opacus", "opacus", "opacus"),
-        ("opendp", "opendp", "opendp"),
-        ("diffprivlib", "diffprivlib", "diffprivlib"),
-        ("pipelinedp", "pipeline_dp", "pipelinedp"),
-        ("dp_accounting", "dp_accounting", "dp-accounting"),
-    ],
-)
-def test_a_missing_library_is_reported_with_its_extra(
-    module: str, library: str, extra: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in [name for name in sys.modules if name.split(".")[0] == library]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delitem(sys.modules, f"purse.integrations.{module}", raising=False)
-    monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(NotInstalled, match=re.escape(f"[{extra}]")):
-        import_module(f"purse.integrations.{module}")
 
 
 def test_the_noise_multiplier_is_that_of_the_gaussian_event_in_the_plan() -> None:

@@ -12,9 +12,13 @@ varies this constant alone is recorded.
 import math
 from dataclasses import dataclass
 
-from solvers.losses import Quantile
+from solvers.losses import Loss, Quantile
 from solvers.losses.smoothing import BoundedSlope, Surrogate, surrogate
 from solvers.problem import Problem
+
+CONSTANT = 0.3  # last coordinate of every z, where the others have mean square 1: centered rows need little intercept
+_NEGLIGIBLE_RIDGE = 0.01  # of the curvature
+_DECAY = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +134,9 @@ class ClassSchedule:
     l1_offset : Added to each |coefficient| where the l1 is re-weighted. Source: proof, "The l1's weight"
     l1_learned_from : The l1 weight is learned from this share of the steps on. Source: proof, "The l1's weight"
     reallocations : The frame changes after these shares of the steps. Source: spec 26, item 6; ours
+    least_signal : Below this r, the model is an intercept. Source: proof, "Little signal"
+    intercept_curvature, intercept_variance : The intercept's ridge supposes this curvature, the mean over margins of
+        std 3.6, and this variance of the log-odds of a class. Source: proof, "Little signal"
     """
 
     step_one_margin: float = 3.0
@@ -146,6 +153,9 @@ class ClassSchedule:
     l1_offset: float = 0.1
     l1_learned_from: float = 0.1
     reallocations: tuple[float, ...] = (0.1, 0.2, 0.4, 0.8)
+    least_signal: float = 1.0
+    intercept_curvature: float = 0.1
+    intercept_variance: float = 1.0
 
     def step(self, problem: Problem) -> float:
         """Return eta."""
@@ -192,6 +202,10 @@ class NumberSchedule:
     clip_scales : The number 1.25 there. It is about sqrt(pi / 2), the std of a Gaussian over its mean distance from 0
     counted_scales : A residual counts towards the next scale up to 4.5 C / w, that is 5.6 scales. Source: ours
     rescalings : The scale is released again after these shares of the steps. Source: ours
+    least_signal : Below this r, the model is an intercept. Source: proof, "Little signal"
+    mean_variance : Prior variance of the mean target. A released mean is shrunk towards 0 if its noise exceeds
+        `exact_mean`. Source: proof, "Little signal"
+    most_spread : Of targets, for the distance of a quantile from the mean. Source: proof, "Little signal"
     """
 
     step: float = 0.5
@@ -211,6 +225,10 @@ class NumberSchedule:
     clip_scales: float = 1.25
     counted_scales: float = 4.5
     rescalings: tuple[float, ...] = (0.12, 0.3, 0.6)
+    least_signal: float = 4.0
+    mean_variance: float = 0.1
+    exact_mean: float = 0.05
+    most_spread: float = 0.2
 
     def variance_floor(self, signal: float) -> float:
         """Return the number of noise stds that variances are raised to."""
@@ -228,6 +246,31 @@ class NumberSchedule:
         """Return w."""
         return max(self.least_width, math.sqrt(signal / self.width_signal))
 
+    def shrunk_mean(self, mean: float, noise: float) -> float:
+        """Return the released mean target, shrunk towards 0 by its prior, in [-1, 1]."""
+        if noise > self.exact_mean:
+            mean *= self.mean_variance / (self.mean_variance + noise**2)
+        return min(max(mean, -1.0), 1.0)
+
+    def intercept_ridge(self, loss: Loss, sigma: float, noise: float, spread: float, scale: float) -> float:
+        """Return the ridge of the intercept, whose start is the released mean target; 0 if the mean is exact.
+
+        Parameters
+        ----------
+        noise : std of the noise of the mean
+        spread, scale : released scales of the target and of the residuals
+        """
+        if noise <= self.exact_mean:
+            return 0.0
+        variance = 1 / (1 / self.mean_variance + 1 / noise**2)
+        if isinstance(loss, BoundedSlope):
+            variance += min(spread, self.most_spread) ** 2
+        return balanced_ridge(sigma, self.curvature(loss, scale), variance)
+
+    def curvature(self, loss: Loss, scale: float) -> float:
+        """Return the mean curvature of a loss, of which a share of the rows within the window has the largest."""
+        return self.window / 2 * self.surrogate(loss, scale).curvature if isinstance(loss, BoundedSlope) else 1.0
+
     def surrogate(self, loss: BoundedSlope, scale: float) -> Surrogate:
         """Return the smooth form of a loss at this scale of the residuals.
 
@@ -243,9 +286,22 @@ CLASSES = ClassSchedule()
 NUMBERS = NumberSchedule()
 
 
-def ridge(signal: float) -> float:
-    """Return the ridge in units of sigma, min(1, 1 / r). Source: spec 26, item 5; ours."""
-    return min(1.0, 1 / signal)
+def constant_step(steps: int, curvature: float) -> float:
+    """Return the step size of a run for an intercept, as short as it can be.
+
+    The start is forgotten to e^-10. Longer steps would carry points to where the slopes are clipped.
+    """
+    return _DECAY / (steps * curvature)
+
+
+def balanced_ridge(sigma: float, curvature: float, variance: float) -> float:
+    """Return the ridge of an intercept whose distance from its start has this variance, in margins.
+
+    sigma^2 / (curvature variance) balances noise against shrinkage. It is 0 if it is below a hundredth of the
+    intercept's own curvature.
+    """
+    balanced = sigma**2 / (curvature * variance)
+    return balanced if balanced > _NEGLIGIBLE_RIDGE * curvature * CONSTANT**2 else 0.0
 
 
 def steps_at(shares: tuple[float, ...], steps: int) -> set[int]:

@@ -4,8 +4,6 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-import numpy as np
-
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
 from accounting.privacy import Privacy, sensitivity_factor
@@ -14,9 +12,9 @@ from solvers.errors import Unsuitable
 from solvers.losses import Logistic, Softmax, Squared
 from solvers.losses.smoothing import BoundedSlope
 from solvers.methods.checks import check_delta
-from solvers.methods.defaults.adaptive_gd import CLASSES, NUMBERS, SETTINGS, SHARES, ridge, steps_at
+from solvers.methods.defaults.adaptive_gd import CLASSES, NUMBERS, SETTINGS, SHARES, balanced_ridge, steps_at
 from solvers.methods.defaults.descent import budget_mu
-from solvers.methods.path import L1Weight, Path, reallocated, scaled
+from solvers.methods.path import L1Weight, Path, of_constants, reallocated, scaled
 from solvers.methods.run import Bounds, StandardisedRun, Strict
 from solvers.methods.slopes import class_slopes, number_slopes
 from solvers.oracles import Standardised
@@ -47,7 +45,9 @@ class AdaptiveGd(Strict):
     of margins, those of the others over half the released scale of the residuals.
 
     Step: w <- prox_(eta r)(v - eta (g + noise + p o v)), with v = w + beta (w - previous w). The penalties p are a
-    ridge and an l1 at the level of the noise; the intercept has none. The l1 is re-weighted by the running mean of w.
+    ridge and an l1 at the level of the noise. The intercept has a ridge if its noise is large. The l1 is re-weighted by
+    the running mean of w. If n mu* / d < 1 for classes, or < 4 for numbers, slopes would be noise, and the model is an
+    intercept.
     For classes, the weight of the l1 is learned from the gradients, and a is re-computed from the running mean at fixed
     steps, so that noise falls on coordinates that the model hardly uses.
 
@@ -156,52 +156,69 @@ class AdaptiveGdRun(StandardisedRun):
     def _run_classes(self, oracle: Standardised, problem: Problem) -> Vector:
         signal = self._signal(oracle, problem)
         center, variances = moments.ask(oracle, problem, floor=CLASSES.variance_floor(signal))
-        path = Path(problem, scaled(center, variances, CLASSES.scaling_power(signal)))
-        slopes = class_slopes(problem, self._largest_limit(problem))
+        frame = scaled(center, variances, CLASSES.scaling_power(signal))
+        is_constant = signal < CLASSES.least_signal
+        path = Path(problem, of_constants(frame) if is_constant else frame)
+        slopes = class_slopes(problem, self._largest_limit(problem), signal, self.steps)
         step, sigma = slopes.step, self._sigma(oracle, problem, slopes.limit)
         l1 = L1Weight(
             mean=CLASSES.first_l1(signal) * sigma,
             std=CLASSES.l1_std(problem) * sigma,
             answer_std=math.sqrt(self.steps) * sigma,
         )
+        slope_ridge = math.inf if is_constant else sigma / signal
+        intercept_ridge = balanced_ridge(sigma, CLASSES.intercept_curvature, CLASSES.intercept_variance)
         reallocation_steps = steps_at(CLASSES.reallocations, self.steps)
         for t in range(1, self.steps + 1):
             point = path.extrapolate(step * sigma)
             gradient = slopes.requested(oracle, point, path.frame)
             if t >= CLASSES.l1_learned_from * self.steps:
                 l1.learn(gradient, path.l1_direction(CLASSES.l1_offset, t))
-            penalties = path.penalties(ridge(signal) * sigma, l1.value, CLASSES.l1_offset, t)
-            path.move(point, gradient + np.minimum(penalties, 1 / step) * point, step, t)
-            if t in reallocation_steps:
+            penalties = path.penalties(slope_ridge, l1.value, CLASSES.l1_offset, t, intercept_ridge)
+            path.descend(point, gradient, penalties, step, t)
+            if t in reallocation_steps and not is_constant:
                 path.change_frame(reallocated(path.mean, variances, center))
         return path.raw_mean
 
     def _run_numbers(self, oracle: Standardised, problem: Problem) -> Vector:
         signal = self._signal(oracle, problem)
         center, variances = moments.ask(oracle, problem, floor=NUMBERS.variance_floor(signal))
-        target_mean = min(max(oracle.target_mean("target_mean"), -1.0), 1.0)
+        mean_noise = self._distance_noise(oracle, problem, "target_mean", sensitivity_factor(problem.relation))
+        target_mean = NUMBERS.shrunk_mean(oracle.target_mean("target_mean"), mean_noise)
         noise = self._distance_noise(oracle, problem, "target_spread", 1 + abs(target_mean))
-        spread = min(max(oracle.target_spread("target_spread", target_mean), noise), _LARGEST_TARGET_DISTANCE)
-        path = Path(problem, scaled(center, variances, NUMBERS.scaling_power(signal)), target_mean)
-        slopes = number_slopes(problem, self._largest_limit(problem), signal, spread)
+        scale = spread = min(max(oracle.target_spread("target_spread", target_mean), noise), _LARGEST_TARGET_DISTANCE)
+        frame = scaled(center, variances, NUMBERS.scaling_power(signal))
+        is_constant = signal < NUMBERS.least_signal
+        path = Path(problem, of_constants(frame) if is_constant else frame, target_mean)
+        slopes = number_slopes(problem, self._largest_limit(problem), signal, self.steps, spread)
         rescaling_steps = steps_at(NUMBERS.rescalings, self.steps)
         for t in range(1, self.steps + 1):
             step, sigma = slopes.step, self._sigma(oracle, problem, slopes.limit)
             point = path.extrapolate(step * NUMBERS.convexity(signal) * sigma)
             gradient = slopes.requested(oracle, point, path.frame)
-            penalties = path.penalties(ridge(signal) * sigma, NUMBERS.l1 * sigma, NUMBERS.l1_offset * spread, t)
-            path.move(point, gradient + np.minimum(penalties, 1 / step) * point, step, t)
+            slope_ridge = math.inf if is_constant else sigma / signal
+            intercept_ridge = NUMBERS.intercept_ridge(problem.loss, sigma, mean_noise, spread, scale)
+            penalties = path.penalties(slope_ridge, NUMBERS.l1 * sigma, NUMBERS.l1_offset * spread, t, intercept_ridge)
+            path.descend(point, gradient, penalties, step, t)
             if t in rescaling_steps:
                 largest = min(_LARGEST_TARGET_DISTANCE, slopes.counted)
                 noise = self._distance_noise(oracle, problem, "residual", largest)
                 scale = min(max(oracle.residual("residual", path.mean_in_frame, path.frame, largest), noise), spread)
-                slopes = number_slopes(problem, self._largest_limit(problem), signal, scale)
+                slopes = number_slopes(problem, self._largest_limit(problem), signal, self.steps, scale)
         return path.raw_mean
+
+    def is_constant(self, problem: Problem, noise_multiplier: float) -> bool:
+        """Return whether noise of this multiplier in gradients leaves nothing but an intercept."""
+        schedule = CLASSES if problem.loss.takes == "class" else NUMBERS
+        return self._signal_of(problem, noise_multiplier) < schedule.least_signal
 
     def _signal(self, oracle: Standardised, problem: Problem) -> float:
         """Return r = n mu / d of the planned noise."""
+        return self._signal_of(problem, oracle.planned("gradient").noise_multiplier)
+
+    def _signal_of(self, problem: Problem, noise_multiplier: float) -> float:
         gradient_share = self.queries(problem)[0].weight / 100
-        mu = 2 * math.sqrt(self.steps / gradient_share) / oracle.planned("gradient").noise_multiplier
+        mu = 2 * math.sqrt(self.steps / gradient_share) / noise_multiplier
         return problem.n * mu / problem.size
 
     def _sigma(self, oracle: Standardised, problem: Problem, limit: float) -> float:

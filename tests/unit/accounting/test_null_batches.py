@@ -14,12 +14,21 @@ from accounting.calibration import calibrate, certify
 from accounting.charges import exact_mixed
 from accounting.divergences import null_batches
 from accounting.divergences.gaussian import gauss_delta
+from accounting.divergences.losses import Loss
 from accounting.divergences.null_batches import NullBatchLoss, null_spread
 from accounting.filter import Filter
-from accounting.mechanisms import Gaussian, PoissonGaussian, SvrgStep, WithoutReplacement
+from accounting.mechanisms import (
+    Gaussian,
+    Mechanism,
+    PoissonGaussian,
+    RandomAllocation,
+    SvrgStep,
+    WithoutReplacement,
+)
 from accounting.mechanisms.mechanism import Curves
 from accounting.mechanisms.without_replacement import WithoutReplacementLoss
 from accounting.plan import Plan, PlannedQuery, Query
+from accounting.privacy import Relation
 from accounting.records.receipt import recompute
 from tests.support.receipts import make
 
@@ -221,4 +230,69 @@ def test_a_charge_without_slack_pays_where_an_approximation_is_cheaper() -> None
     assert RULE.cost(plan)[-1] > 0
     paid = exact_mixed(plan, RULE.orders)
     assert RULE.pays(paid, plan)
-    assert not RULE.pays((*(c * 9 // 10 for c in paid[:-1]), 0), plan)
+    for at in range(len(paid) - 1):  # no coordinate may be smaller
+        assert not RULE.pays((*paid[:at], paid[at] * 9 // 10, *paid[at + 1 :]), plan)
+
+
+EXCESS = {  # (1 + x)^s - 1 - s x at s = order and at s = 1 - order, without cancellation
+    2.0: (lambda x: x * x, lambda x: x * x / (1 + x)),
+    3.0: (lambda x: x * x * (3 + x), lambda x: x * x * (3 + 2 * x) / (1 + x) ** 2),
+}
+
+
+@pytest.mark.parametrize(("batch", "rows", "c"), [(300, 1000, 1.0), (1, 10_000, 0.7), (19, 20, 0.2), (1, 2, 1e-4)])
+@pytest.mark.parametrize("order", EXCESS)
+def test_the_curve_at_whole_orders_by_closed_forms(batch: int, rows: int, c: float, order: float) -> None:
+    """The sums are formed here on a fine grid. The order from the record to null has the larger divergence."""
+    q = batch / rows
+    y, step = np.linspace(0.0, (2 * order + 4) * c + 12, 400_001, retstep=True)
+    base, third = normal(y, -c / 2), normal(y, -1.5 * c)
+    lower, change = q * base + (1 - q) * third, q * base * np.expm1(c * y)
+    up, down = EXCESS[order]
+    first, second = change / lower, change / base
+    forward = float((lower * up(first) + base * down(second)).sum() * step)
+    backward = float((base * up(second) + lower * down(first)).sum() * step)
+    assert backward <= forward
+    wanted = math.log1p(forward) / (order - 1)
+    found = WithoutReplacement(batch, rows).curves(1 / c, "zero_out").rdp([order])[0]
+    assert wanted * (1 - 1e-9) <= found <= wanted * (1 + 2e-6)
+
+
+def delta_of(losses: tuple[Loss, ...], epsilon: float) -> float:
+    """The profile of one use at an epsilon of either sign."""
+    pmfs = [(guard.pessimistic_pmf(*loss.masses(1e-3)), 1) for loss in losses]
+    return float(guard.compose(pmfs).get_delta_for_epsilon(epsilon))
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
+@pytest.mark.parametrize(
+    "mechanism", [PoissonGaussian(0.3), WithoutReplacement(30, 100), SvrgStep(30, 100), Gaussian()], ids=repr
+)
+def test_the_losses_of_the_other_order_are_the_mirror_image(mechanism: Mechanism, relation: Relation) -> None:
+    """H_gamma(Q, P) = 1 - gamma + gamma H_(1/gamma)(P, Q). Without losses of its own, an order has the same."""
+    curves = mechanism.curves(1.0, relation)
+    for epsilon in (-0.5, -0.1, 0.2, 0.7):
+        gamma = math.exp(epsilon)
+        back = 1 - gamma + gamma * delta_of(curves.losses, -epsilon)
+        assert delta_of(curves.mirrored or curves.losses, epsilon) == pytest.approx(back, abs=1e-5)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
+@pytest.mark.parametrize("mechanism", [WithoutReplacement(999, 1000), SvrgStep(999, 1000)], ids=repr)
+def test_an_answer_on_nearly_all_records_costs_its_gaussian_bound_at_most(
+    mechanism: Mechanism, relation: Relation
+) -> None:
+    curves = mechanism.curves(1.0, relation)
+    assert curves.gdp_bound is not None
+    for epsilon in (0.1, 1.0, 3.0):
+        found = max(delta_of(losses, epsilon) for losses in (curves.losses, curves.mirrored or curves.losses))
+        assert found <= gauss_delta(curves.gdp_bound, epsilon) * (1 + 1e-4)
+
+
+def test_a_charge_without_slack_does_not_pay_for_an_approximation() -> None:
+    rule = Filter.open("rdp", Privacy(3.0, 1e-6), slack=1e-7)
+    plan = Plan((PlannedQuery("q", 1, RandomAllocation(0.5, 1000), 0.7),), "zero_out")
+    paid = rule.cost(plan)
+    assert paid[-1] == 1
+    assert rule.pays(paid, plan)
+    assert not rule.pays((*paid[:-1], 0), plan)

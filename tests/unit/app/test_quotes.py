@@ -216,6 +216,12 @@ class TestWarnings:
         assert any("1/n" in text for text in quoted(dataset(rows=1000, delta=1e-3)).warnings)
         assert quoted().warnings == []
 
+    def test_of_a_model_that_will_be_a_constant(self) -> None:
+        """Of noise so large that coefficients are not worth learning; with another method there is no such rule."""
+        few = dataset(rows=20)
+        assert [text for text in quoted(few).warnings if "constant" in text]
+        assert not quoted(few, method={"name": "dp_gd"}).warnings
+
 
 class TestRefusals:
     @pytest.mark.parametrize(

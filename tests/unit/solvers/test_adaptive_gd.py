@@ -9,6 +9,7 @@ from accounting import Privacy
 from solvers import Problem, plan, solve
 from solvers.columns import Columns
 from solvers.domains import L2Ball
+from solvers.elsewhere import needs_one_machine
 from solvers.errors import NeedsDelta, Unsuitable
 from solvers.losses import Absolute, Hinge, HuberHinge, Logistic, Loss, Power, Quantile, Sigmoid, Softmax, Squared
 from solvers.losses.smoothing import BoundedSlope
@@ -223,3 +224,26 @@ def test_the_limit_of_bounded_slopes_grows_as_the_cube_root_of_the_signal(
         signal = n * budget_mu(case, privacy) / 21
         assert run.slope_limit == pytest.approx(np.cbrt(signal / 100) if limit is None else limit)
         assert run.bounds(case)["gradient"] == (run.slope_limit * loss.slope_bound / n, 21)
+
+
+def test_auto_keeps_it_up_to_the_limit_of_a_service() -> None:
+    """250 steps over 3.9e8 rows are 1e11 gradients."""
+    columns = Columns((1,) * 20)
+
+    def chosen(n: int) -> str:
+        case = Problem(Logistic(), n=n, d=21, row_norm=columns.row_norm, columns=columns)
+        return Auto().choose(case, Privacy(1.0, 1e-6))[0].method.name
+
+    assert [chosen(n) for n in (5 * 10**7, 3 * 10**8)] == ["adaptive_gd"] * 2
+    assert chosen(10**9) == "dp_svrg"
+
+
+@pytest.mark.parametrize("loss", [*LIMITED_LOSSES, Sigmoid(), Power()], ids=repr)
+@pytest.mark.parametrize("n", [400, 10**6, 5 * 10**9])
+def test_auto_takes_no_method_that_partitions_refuse(loss: Loss, n: int) -> None:
+    """Batches of dp_svrg may be too large to be sent to partitions."""
+    columns = Columns((1,) * 20)
+    declared = Problem(loss, n=n, d=21, row_norm=columns.row_norm, columns=columns)
+    for case in (declared, Problem(loss, n=n, d=21, row_norm=1.0)):
+        fitted, _ = Auto().choose(case, Privacy(4.0, 1e-6), is_apart=True)
+        assert needs_one_machine(fitted.method, fitted.preparation.prepared(fitted.problem)) is None

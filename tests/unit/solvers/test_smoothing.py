@@ -1,13 +1,15 @@
 """Smooth forms of losses with a kink: the slope is a mean over a window, and the loss hardly changes."""
 
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from scipy.integrate import cumulative_trapezoid
 
+from solvers.frame import Frame
 from solvers.losses import Absolute, Hinge, Huber, HuberHinge, Quantile
 from solvers.losses.smoothing import BoundedSlope, Surrogate, at_least, surrogate
+from solvers.methods.slopes import Slopes
 
 KINKS = [Absolute(), Hinge(), Quantile(0.5), Quantile(0.1), Quantile(0.95)]
 MARGINS, TARGETS = np.linspace(-3, 3, 60_001), (1.0, -1.0)
@@ -59,3 +61,23 @@ def test_a_wider_line_keeps_its_center(loss: BoundedSlope, y: float) -> None:
         halves.append(MARGINS[np.argmin(np.abs(each - (low + high) / 2))])
     assert halves[0] == pytest.approx(halves[1], abs=1e-3)
     assert form.curvature < 1 / 0.1
+
+
+@pytest.mark.parametrize("loss", [Quantile(0.9), Hinge()], ids=repr)
+def test_a_gradient_is_requested_where_every_margin_has_moved(loss: BoundedSlope) -> None:
+    """In a frame whose constant is not 1; the method's own point stays."""
+    form, row, requests = surrogate(loss, 0.5), np.array([0.7, -1.2, 0.3]), []
+
+    class Recorder:
+        share = 1.0
+
+        def gradient(self, query: str, w: Any, *rest: Any) -> Any:
+            requests.append((query, w, rest))
+            return w
+
+    point, frame = np.array([0.5, -2.0, 1.5]), Frame(np.zeros(2), np.ones(2), float(row[-1]))
+    Slopes(0.25, 1.0, form).requested(Recorder(), point, frame)  # type: ignore[arg-type]
+    ((query, w, rest),) = requests
+    assert (query, rest) == ("gradient", (frame, 0.25, form.loss.smoothing))
+    assert row @ w == pytest.approx(form.factor * (row @ point) + form.shift, rel=1e-12)
+    assert point.tolist() == [0.5, -2.0, 1.5]
