@@ -156,6 +156,7 @@ def record(database: Database, principal: Principal, session_id: str, key: str |
         if earlier is not None:
             if earlier[0] != digest:
                 raise ApiError("idempotency_conflict")
+            note_recorded(connection, row.id, row.counts)  # the server that recorded may have stopped before it did so
             return Recorded(replace(row, recorded=earlier[1]).to_wire(row.created_at), 0)
         if row.state == "open" and not row.has_expired(now):
             recorded = _with_steps(connection, row, asked)

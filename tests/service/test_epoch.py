@@ -197,6 +197,17 @@ def test_a_rollback_expires_the_open_sessions_of_its_ledgers(world: World) -> No
     restored.database.close()
 
 
+def test_a_repeated_request_publishes_what_a_stopped_server_recorded(world: World) -> None:
+    """Another server answers the repetition, and its program then computes the answer."""
+    session = sessions.open_session(world, _datasets(world)[1], sessions.many(10))
+    published, world.database.after_commit = world.database.after_commit, None  # the first server is killed there
+    sessions.record(world, session.id, 3, key="a key of the program")
+    assert session.id not in _kept(world)
+    world.database.after_commit = published
+    sessions.record(world, session.id, 3, key="a key of the program")
+    assert _kept(world)[session.id].sequence == 3
+
+
 def test_the_file_forgets_a_session_that_ended(world: World) -> None:
     dataset = _datasets(world)[1]
     session = sessions.open_session(world, dataset, sessions.many(10))
