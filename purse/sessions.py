@@ -69,7 +69,9 @@ def session(
 
 @final
 class LocalSession:
-    """A session whose noise is drawn on this machine; a context manager that closes the session at its end.
+    """A session whose noise is drawn on this machine; a context manager that closes the session at its normal end.
+
+    After an exception the session stays open, because an error may depend on the data.
 
     Parameters
     ----------
