@@ -107,8 +107,10 @@ def _log_excess(power: float, loss: Vector) -> Vector:
     tail = 1 + (power - 2) * small / 3 * (1 + (power - 3) * small / 4 * (1 + (power - 4) * small / 5))
     difference = np.where(is_large, 1.0, np.expm1(np.where(is_large, 1.0, exponent)) - power * x)
     value = np.log(np.where(is_small, power * (power - 1) / 2 * small * small * tail, difference))
-    other = np.log1p(-power * np.exp(np.where(is_large, loss - exponent, -np.inf))) if power > 1 else math.log(-power)
-    return np.asarray(np.where(is_large, np.maximum(exponent, loss) + other, value))
+    log_ratio = (
+        np.log1p(-power * np.exp(np.where(is_large, loss - exponent, -np.inf))) if power > 1 else math.log(-power)
+    )
+    return np.asarray(np.where(is_large, np.maximum(exponent, loss) + log_ratio, value))
 
 
 @dataclass(frozen=True, slots=True)

@@ -210,8 +210,8 @@ def _plan(question: Price) -> solvers.Quote:
     currency: Currency = (
         "gaussian" if question.rule.kind == "gdp" else "renyi"
     )  # mu^2 has no price for a sampled answer
-    most = question.most_evaluations
-    limits = Limits(most, question.most_answers, most, question.is_apart)
+    evaluations = question.most_evaluations
+    limits = Limits(evaluations, question.most_answers, evaluations, question.is_apart)
     if isinstance(question.method, Candidates):
         return tuning.plan(question.method, question.problem, question.privacy, limits)
     how: Any = {"currency": currency, "limits": limits}

@@ -142,8 +142,8 @@ def _declaration(spec: Path) -> dict[str, Any]:
 
 def _facts(dataset: Dataset, explain: bool = False) -> str:
     size = (f"{dataset.unit.name}s", dataset.rows or dataset.persons)
-    kept = [] if dataset.data == "stored" else [("records", dataset.data)]
-    identity = [("dataset", dataset.id), ("name", dataset.name), size, *kept]
+    place = [] if dataset.data == "stored" else [("records", dataset.data)]
+    identity = [("dataset", dataset.id), ("name", dataset.name), size, *place]
     return text.facts([*identity, *_standing(dataset.budget, explain), ("sessions", dataset.sessions)])
 
 

@@ -98,12 +98,14 @@ def _network(client: Client, dataset: str, training: "Arrays", testing: "Arrays"
                 torch.nn.functional.cross_entropy(model(features), classes).backward()
                 optimizer.step()
     features, classes = testing
-    found = model(torch.tensor(features, dtype=torch.float32)).argmax(dim=1).numpy()
-    accuracy = float((found == classes).mean())
-    ended = engine.session.session
-    steps = f"{ended.plan[0].recorded} of {ended.plan[0].count} steps"
+    predicted = model(torch.tensor(features, dtype=torch.float32)).argmax(dim=1).numpy()
+    accuracy = float((predicted == classes).mean())
+    session = engine.session.session
+    steps = f"{session.plan[0].recorded} of {session.plan[0].count} steps"
     print(f"Opacus: a network with test accuracy {accuracy:.1%} after {steps}")
-    print(f"  {ended.reserved.share or 0:.1%} of the budget was reserved, {ended.charged.share or 0:.1%} is charged")
+    print(
+        f"  {session.reserved.share or 0:.1%} of the budget was reserved, {session.charged.share or 0:.1%} is charged"
+    )
     return accuracy
 
 

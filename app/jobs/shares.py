@@ -44,10 +44,10 @@ def _standings(connection: sa.Connection, dataset_ids: Collection[str], principa
     tables = sa.join(dataset_table, ledgers)
     visible = dataset_table.c.id.in_(dataset_ids) & datasets.THERE & datasets.granted(principal, dataset_table.c.id)
     query = sa.select(dataset_table.c.id, ledgers.c.id.label("ledger"), ledgers.c.state).select_from(tables)
-    found = connection.execute(query.where(visible)).all()
-    states = {row.ledger: LedgerState.from_json(json.loads(row.state)) for row in found}
+    rows = connection.execute(query.where(visible)).all()
+    states = {row.ledger: LedgerState.from_json(json.loads(row.state)) for row in rows}
     if principal.role != "analyst":  # stewards and auditors see the whole ledger
         by_ledger = {ledger_id: Standing(state) for ledger_id, state in states.items()}
     else:
         by_ledger = {id_: allotments.stands(connection, id_, state, principal.id) for id_, state in states.items()}
-    return {row.id: by_ledger[row.ledger] for row in found}
+    return {row.id: by_ledger[row.ledger] for row in rows}

@@ -148,8 +148,8 @@ class Epoch:
                 with database.read() as connection:  # after the file, whose sessions another server may have opened
                     of_sessions = _recorded(connection)
                 self.heads |= {name: head for name, head in of_sessions.items() if head.sequence}
-                kept = {name: head for name, head in stored.items() if not is_session(name) or name in of_sessions}
-                self._replace(kept)
+                current = {name: head for name, head in stored.items() if not is_session(name) or name in of_sessions}
+                self._replace(current)
         except Unavailable:  # of the database, not of the file
             raise
         except OSError as error:

@@ -166,8 +166,8 @@ def _refuse_small_batches(request: SessionRequested, dataset: DatasetRow) -> Non
     if isinstance(request, EventsSessionRequest) or request.sampling_probability == 1.0:
         return
     if not PoissonGaussian(request.sampling_probability).fits(dataset.n, dataset.spec.protected):
-        what = f"must be at least 1 / {dataset.n}, so that batches of the dataset have one record on average"
-        raise invalid_field("body.sampling_probability", what, "out_of_range")
+        reason = f"must be at least 1 / {dataset.n}, so that batches of the dataset have one record on average"
+        raise invalid_field("body.sampling_probability", reason, "out_of_range")
 
 
 def refuse(dataset: DatasetRow) -> None:

@@ -68,12 +68,13 @@ async def open_session(
     session at its end. An open session expires at the end of its `lifetime`, and then stays charged as if all answers
     had been given. A dataset with a holdout set has no sessions, because the program may read the rows of both.
     """
-    key, asked = idempotency_key or new_id("key"), body.root
-    session = await service.opened(base, principal, key, service.digest_of(dataset_id, asked))
+    key = idempotency_key or new_id("key")
+    requested = body.root
+    session = await service.opened(base, principal, key, service.digest_of(dataset_id, requested))
     if session is None:
-        priced = await while_connected(request, price(base, calculations, principal, dataset_id, asked))
-        most = chosen.max_open_sessions_per_analyst
-        session = await run_in_threadpool(service.open_session, base, principal, key, priced, most)
+        priced = await while_connected(request, price(base, calculations, principal, dataset_id, requested))
+        limit = chosen.max_open_sessions_per_analyst
+        session = await run_in_threadpool(service.open_session, base, principal, key, priced, limit)
         _LOG.info("session_opened %s", session.id)
     locate(f"{router.prefix}/sessions/{session.id}")
     return session

@@ -127,9 +127,9 @@ class SessionEngine(PrivacyEngine):  # type: ignore[misc]
         _refuse_other_steps(options)
         if noise_multiplier is None:
             noise_multiplier = planned_multiplier(self.session.plan[0].event)
-        made = super().make_private(noise_multiplier=noise_multiplier, **options)
-        _record_before_noise(made[1])
-        return made
+        private = super().make_private(noise_multiplier=noise_multiplier, **options)
+        _record_before_noise(private[1])
+        return private
 
     def make_private_with_epsilon(self, **_options: Any) -> Any:
         """Raise an error, because the session's plan decides the noise."""

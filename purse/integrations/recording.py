@@ -61,8 +61,8 @@ def record(session: SessionHandle, event: Event, steps: int = 1) -> None:
             f"The plan of session {session.id} has no event that covers {dict(event)}. "
             "It was not recorded. Reserve a session for this event"
         )
-    left = (i for i in entries if session.plan[i].count - session.plan[i].recorded >= steps)
-    session.record(steps, next(left, entries[0]))
+    sufficient = (i for i in entries if session.plan[i].count - session.plan[i].recorded >= steps)
+    session.record(steps, next(sufficient, entries[0]))
 
 
 def planned_epsilon(session: SessionHandle, delta: float) -> float:

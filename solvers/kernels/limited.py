@@ -63,13 +63,13 @@ def bounded_sum(
     """
     v = to_storage_order(records, w)
     total, rows = np.zeros(v.shape[0] + PADDING), np.arange(start, stop)
-    t, targets, ones = np.empty(TOGETHER), np.empty(TOGETHER), np.ones(TOGETHER)
+    t, targets, weights = np.empty(TOGETHER), np.empty(TOGETHER), np.ones(TOGETHER)
     for first in range(start, stop, TOGETHER):
         count = min(TOGETHER, stop - first)
         margins(t, records, rows, first - start, count, v)
         for k in range(count):
             targets[k] = y[first + k]
-        slopes(t, loss, targets, ones, count)
+        slopes(t, loss, targets, weights, count)
         for k in range(count):
             allowed = limit * inverse[first + k]
             t[k] = min(max(t[k] * min(1.0, allowed / loss.bound), -allowed), allowed)
