@@ -157,7 +157,7 @@ class Session:
 
 @dataclass(frozen=True)
 class Position:
-    """What the adversary and the ledger know, without the loss: the live charges, the sessions, the answers so far."""
+    """The live charges, the sessions and the number of answers so far. The loss is not a part of it."""
 
     spent: Cost
     charges: int
