@@ -36,10 +36,10 @@ def terms_of(terms: Any) -> tuple[Term, ...] | None:
         if "target" in fields:
             raise ValueError("terms: must have no left side, because fit(X, y) has the target. Leave out ~ and y")
         terms = fields.get("terms", [])
-    if not isinstance(terms, Iterable) or not (listed := list(terms)):
+    if not isinstance(terms, Iterable) or not (items := list(terms)):
         raise ValueError("terms: must be a formula such as 'age + I(age**2)', or a list of terms. Add a column")
     try:
-        return tuple(_TERMS.validate_python(listed))
+        return tuple(_TERMS.validate_python(items))
     except ValidationError as error:
         raise ValueError(f"terms: must be a list of terms: {faults(error, 1, Term)}") from None
 
