@@ -16,6 +16,8 @@ ORDERS = tuple(
     )
 )
 
+_ROUNDING = 1 + 1e-12  # more than a sum of at most 64 curves and its conversion can lose
+
 
 @dataclass(frozen=True, slots=True)
 class RdpAccountant:
@@ -33,6 +35,6 @@ class RdpAccountant:
         return delta > 0 and len(plan.queries) > 0
 
     def epsilon(self, plan: AbstractComposition, delta: float) -> float:
-        """Return the epsilon certified for the plan at delta."""
+        """Return the epsilon certified for the plan at delta, rounded up."""
         epsilon = float(rdp_epsilons(self.orders, plan.rdp(self.orders), delta).min())
-        return math.inf if math.isnan(epsilon) else max(0.0, epsilon)
+        return math.inf if math.isnan(epsilon) else max(0.0, epsilon) * _ROUNDING
