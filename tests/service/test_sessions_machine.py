@@ -10,17 +10,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    Bundle,
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    multiple,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
 from accounting.records.filters import cost_from_json
 from accounting.records.sessions import plan_from_json, recorded_cost
@@ -36,7 +27,7 @@ from purse.wire.datasets import Amendment, SessionPolicy
 from tests.support import held_sessions as sessions
 from tests.support.held_sessions import GAUSSIAN, many
 from tests.support.postgres import Cluster
-from tests.support.steps import on_postgresql
+from tests.support.steps import machine_settings, run_on_postgresql
 from tests.support.world import STEWARD, World, check_books
 
 LAPLACE = {"type": "LaplaceDpEvent", "noise_multiplier": 20.0}
@@ -51,7 +42,7 @@ LIFETIME = 600
 
 @dataclass(slots=True)
 class Held:
-    """What a program knows of its session: only answers whose recording was accepted were computed."""
+    """A session as its program sees it. The program computes only answers whose recording was accepted."""
 
     id: str
     owner: Principal
@@ -311,7 +302,7 @@ class Sessions(RuleBasedStateMachine):
         return held.ended is None and self.servers[0].clock.wall() < held.expires
 
     def _see(self, held: Held, seen: Any) -> None:
-        """What is answered is what the program knows; an ended session stays as it ended."""
+        """Check that a response has the counts of the program, and that an ended session stays as it ended."""
         assert [part.recorded for part in seen.plan] == held.recorded
         if seen.state == "open":
             assert self._is_open(held)
@@ -351,18 +342,9 @@ class Sessions(RuleBasedStateMachine):
 
 
 TestSessions = pytest.mark.slow(Sessions.TestCase)
-TestSessions.settings = settings(
-    max_examples=20,
-    stateful_step_count=30,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    derandomize=True,
-    phases=[Phase.generate],  # shrinking would take minutes of database work
-)
+TestSessions.settings = machine_settings(examples=20, steps=30)
 
 
 @pytest.mark.slow
 def test_no_answer_is_unpaid_in_any_order_of_steps_on_postgresql(tmp_path: Path, on_postgres: Cluster) -> None:
-    machine = on_postgresql(Sessions, on_postgres)
-    prepare(machine, tmp_path / "home")
-    run_state_machine_as_test(machine, settings=settings(Sessions.TestCase.settings, max_examples=2))
+    run_on_postgresql(Sessions, prepare, tmp_path / "home", on_postgres)
