@@ -106,7 +106,7 @@ class Sessions(RuleBasedStateMachine):
         return World.at(home)
 
     def another(self) -> World:
-        """One more server on the same home and database, with the same clock."""
+        """Return one more server on the same home and database, with the same clock."""
         first = self.servers[0]
         return World.at(first.settings.home, first.clock, database_url=first.settings.database_url)
 
@@ -171,7 +171,7 @@ class Sessions(RuleBasedStateMachine):
         key=st.sampled_from(["x", "y", None, None]),
     )
     def run_a_program(self, held: Held, server: int, steps: list[int], event: int, key: str | None) -> None:
-        """It computes its answers only after they were recorded; mostly in a session that is still open."""
+        """Record answers before they are computed, mostly in a session that is still open."""
         living = [each for each in self.known.values() if self._is_open(each)]
         held = living[len(steps) % len(living)] if living and key is None else held
         for each in steps:
@@ -221,7 +221,7 @@ class Sessions(RuleBasedStateMachine):
 
     @rule(server=st.integers(0, 1), steps=st.lists(st.integers(1, 5), min_size=1, max_size=4), event=st.integers(0, 1))
     def go_on(self, server: int, steps: list[int], event: int) -> None:
-        """The program of the newest session goes on, perhaps beyond its plan."""
+        """Record answers in the newest session, perhaps more than it planned."""
         for each in steps:
             self.record(list(self.known.values())[-1], server, each, event, None)
 
