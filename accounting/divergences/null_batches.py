@@ -71,10 +71,10 @@ def _curve_point(q: float, c: float, order: float) -> float:
 
 
 def _renyi(q: float, c: float, order: float) -> float:
-    """Return the divergence by Gauss-Legendre quadrature over y.
+    """Return the divergence of the first dataset from the second one by Gauss-Legendre quadrature over y.
 
     With x_i = U_i / L_i - 1 and g_s(x) = (1 + x)^s - 1 - s x, which is not negative, e^((a-1) D_a) - 1 is the integral
-    of L1 g_a(x_1) + L2 g_(1-a)(x_2), and in the other order that of L2 g_a(x_2) + L1 g_(1-a)(x_1).
+    of L1 g_a(x_1) + L2 g_(1-a)(x_2). The other order of neighbors never has more.
     """
     nodes, weights = legendre()
     span = 2 * (order + 2) * c + _REACH
@@ -88,13 +88,10 @@ def _renyi(q: float, c: float, order: float) -> float:
     first, second = (
         np.where(is_large, math.log(q) + c * y - np.log(under), np.log1p(gain / under)) for under in (relative, 1.0)
     )
-    orders = ((order, first), (1 - order, second)), ((order, second), (1 - order, first))
-    totals = []
-    for pair in orders:
-        terms = [_log_excess(s, loss) + base + (np.log(relative) if loss is first else 0.0) for s, loss in pair]
-        peak = max(float(part.max()) for part in terms)
-        totals.append(peak + math.log(float(sum(np.exp(part - peak).sum() for part in terms))))
-    return float(np.logaddexp(0.0, max(totals))) / (order - 1)
+    terms = np.stack([_log_excess(order, first) + np.log(relative), _log_excess(1 - order, second)]) + base
+    peak = float(terms.max())
+    total = peak + math.log(float(np.exp(terms - peak).sum()))
+    return float(np.logaddexp(0.0, total)) / (order - 1)
 
 
 def _log_excess(power: float, loss: Vector) -> Vector:

@@ -69,12 +69,12 @@ def _curve_point(q: float, mu: float, order: float) -> float:
     return value if value <= unsampled else unsampled  # also if it is NaN
 
 
-def shift_of(spread_: float, of: Callable[[float], float] = spread, high: float = _LARGEST_SHIFT) -> float:
-    """Return the shift of this spread, or the end of the range."""
+def shift_of(target: float, spread_at: Callable[[float], float] = spread, high: float = _LARGEST_SHIFT) -> float:
+    """Return the shift at which the spread is `target`, or the end of the range."""
     low = _SMALLEST_SHIFT
-    if not of(low) < spread_ < of(high):
-        return low if spread_ <= of(low) else high
-    return brent(lambda shift: math.log(of(shift) / spread_), low, high, rtol=1e-12)
+    if not spread_at(low) < target < spread_at(high):
+        return low if target <= spread_at(low) else high
+    return brent(lambda shift: math.log(spread_at(shift) / target), low, high, rtol=1e-12)
 
 
 def _rdp(q: float, mu: float, orders: Sequence[float]) -> Vector:

@@ -93,7 +93,7 @@ def _mismatch(ledger: Sequence[Entry], stated: Receipt) -> str | None:
         return "the ledger charged less than the receipt states"
     if any(charge.body.get(name, value) != value for name, value in names.items()):
         return "the ledger charged another analyst, dataset or method"
-    if None not in (parts := (stated.get("share"), charge.body.get("share"))) and parts[0] != parts[1]:
+    if _is_another(stated.get("share"), charge.body.get("share")):
         return "the ledger charged another share of the budget"
     if not _has_profile(ledger[: charge.sequence], stated):
         return "the ledger released no such profile before this charge"
@@ -118,9 +118,14 @@ def _session_mismatch(ledger: Sequence[Entry], stated: Receipt) -> str | None:
     charged = reserved.body.get("share")
     if any(refund):
         charged = share(replay(ledger[: settled.sequence]), _less(cost_from_json(reserved.body["cost"]), refund))
-    if None not in (parts := (stated.get("share"), charged)) and parts[0] != parts[1]:
+    if _is_another(stated.get("share"), charged):
         return "the ledger charged another share of the budget"
     return None if _is_registered(ledger, stated) else "the ledger has no such dataset, or other records or neighbors"
+
+
+def _is_another(stated: float | None, charged: float | None) -> bool:
+    """Return whether both shares are known and differ."""
+    return None not in (stated, charged) and stated != charged
 
 
 def _has_profile(entries: Sequence[Entry], stated: Receipt) -> bool:

@@ -29,21 +29,15 @@ _OTHER_FIELDS_BYTES = 12_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
-    """The facts of one release that its receipt states; all are public or already private.
+class Facts:
+    """The facts that the receipts of releases and of sessions state; all are public or already private.
 
     Parameters
     ----------
-    id, dataset, job : identifiers
+    id, dataset : identifiers
     records, unit : n, and the unit of these records
-    method : the resolved method as JSON, with its name
-    release_plan : the plan that was charged, with epsilon, delta and accountant
-    transcript : the answers that were given; the plan must cover it
-    model_sha256 : of the model as published
-    entry : the ledger's "released" entry
-    issued_at : UTC time, ISO 8601
-    profile : job and digest of the profile whose moments rows were standardized by, or None
-    share : the part of the budget that the job used; None if it would reveal other analysts' charges
+    entry : the ledger's entry of the release, or of the session's end
+    share : the part of the budget that is used; None if it would reveal other analysts' charges
     """
 
     id: str
@@ -52,15 +46,48 @@ class Release:
     records: int
     unit: Unit
     analyst: str
+    entry: Entry
+    share: float | None = None
+
+    def common_fields(self) -> Receipt:
+        """Return the fields of the receipt that state these facts, except for the share."""
+        return {
+            "id": self.id,
+            "dataset": self.dataset,
+            "dataset_name": self.dataset_name,
+            **self.unit.counted(self.records),
+            "unit": asdict(self.unit),
+            "analyst": self.analyst,
+            "sequence": self.entry.sequence,
+            "previous_hash": self.entry.previous_hash,
+            "hash": self.entry.hash,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release(Facts):
+    """The facts of one release that its receipt states.
+
+    Parameters
+    ----------
+    job : identifier
+    method : the resolved method as JSON, with its name
+    release_plan : the plan that was charged, with epsilon, delta and accountant
+    transcript : the answers that were given; the plan must cover it
+    model_sha256 : of the model as published
+    issued_at : UTC time, ISO 8601
+    profile : job and digest of the profile whose moments rows were standardized by, or None
+
+    The other fields are those of `Facts`.
+    """
+
     job: str
     method: dict[str, Any]
     release_plan: "ReleasePlan"
     transcript: "Plan"
     model_sha256: str
-    entry: Entry
     issued_at: str
     profile: dict[str, str] | None = None
-    share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,20 +123,14 @@ def build(release: Release) -> Receipt:
     ReceiptInvalid
         if the plan does not cover the transcript, or a value cannot be stated in a receipt.
     """
-    plan, transcript, entry = release.release_plan, release.transcript, release.entry
+    plan, transcript = release.release_plan, release.transcript
     if not plan.plan.covers(transcript):
         raise ReceiptInvalid("transcript: the run has more answers than its plan")
     try:
         queries = _queries(transcript)
     except CodecError as error:
         raise ReceiptInvalid(str(error)) from error
-    receipt = {
-        "id": release.id,
-        "dataset": release.dataset,
-        "dataset_name": release.dataset_name,
-        **release.unit.counted(release.records),
-        "unit": asdict(release.unit),
-        "analyst": release.analyst,
+    receipt = release.common_fields() | {
         "job": release.job,
         "neighbors": transcript.relation,
         "epsilon": plan.epsilon,
@@ -121,9 +142,6 @@ def build(release: Release) -> Receipt:
         "event": transcript.event(),
         "queries": queries,
         "model_sha256": release.model_sha256,
-        "sequence": entry.sequence,
-        "previous_hash": entry.previous_hash,
-        "hash": entry.hash,
         "issued_at": release.issued_at,
     }
     optional = {"profile": release.profile, "share": release.share}

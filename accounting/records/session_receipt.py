@@ -4,47 +4,37 @@
 answer and no model, because the service saw none.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
 from accounting.errors import OutOfRange, ReceiptInvalid
-from accounting.privacy import Unit
-from accounting.records.chain import Entry
 from accounting.records.filters import cost_from_json
+from accounting.records.receipt import Facts
 from accounting.records.sessions import Certificate, SessionPlan, plan_epsilon, plan_to_json
 from accounting.records.statement import ASSERTED, Receipt, check
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionEnd:
+class SessionEnd(Facts):
     """The facts of a session that its receipt states.
 
     Parameters
     ----------
-    id, dataset, session : identifiers
-    records, unit : n, and the unit of these records
+    session : identifier
     title : the analyst's, or None
     plan : all uses that were reserved
     certificate : epsilon of the whole plan alone at the dataset's delta, as it was stated at the reservation
-    entry : the ledger's "settled" entry
     charged_epsilon : see `charged_epsilon`; None to calculate it, which may take seconds
-    share : the part of the budget that stays charged, read right after the reservation, or after a refund; None if it
-        would reveal other analysts' charges
+
+    The other fields are those of `Facts`. `entry` is the "settled" entry. `share` is the part that stays charged, read
+    right after the reservation, or after a refund.
     """
 
-    id: str
-    dataset: str
-    dataset_name: str
-    records: int
-    unit: Unit
-    analyst: str
     session: str
     plan: SessionPlan
     certificate: Certificate
-    entry: Entry
     charged_epsilon: float | None = None
     title: str | None = None
-    share: float | None = None
 
 
 def build(end: SessionEnd) -> Receipt:
@@ -68,14 +58,8 @@ def build(end: SessionEnd) -> Receipt:
     epsilon = end.charged_epsilon
     if epsilon is None:
         epsilon = charged_epsilon(certificate, part if charged == "recorded" else end.plan)
-    receipt = {
+    receipt = end.common_fields() | {
         "kind": "session",
-        "id": end.id,
-        "dataset": end.dataset,
-        "dataset_name": end.dataset_name,
-        **end.unit.counted(end.records),
-        "unit": asdict(end.unit),
-        "analyst": end.analyst,
         "session": end.session,
         "neighbors": end.plan.relation,
         "state": entry.body["reason"],
@@ -87,9 +71,6 @@ def build(end: SessionEnd) -> Receipt:
         "accountant_version": certificate.accountant_version,
         "charged": charged,
         "charged_epsilon": epsilon,
-        "sequence": entry.sequence,
-        "previous_hash": entry.previous_hash,
-        "hash": entry.hash,
         "issued_at": entry.body["at"],
     }
     optional = {"title": end.title, "share": end.share}

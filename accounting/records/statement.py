@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, TypeAdapter
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
 from accounting.errors import CodecError, ReceiptInvalid
 from accounting.privacy import DELTA_RANGE, EPSILON_RANGE, Relation, Unit
@@ -14,6 +14,7 @@ Receipt = dict[str, Any]
 ASSERTED: Literal["asserted by the analyst's program, not observed by this service"] = (
     "asserted by the analyst's program, not observed by this service"
 )
+_STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 _MOST_PLANNED, _LARGEST_EPSILON = 64, 1e9  # of a session's plan
 
 
@@ -34,70 +35,84 @@ _Time = Annotated[
 class Profile:
     """A profile that was released before, by its job and the digest of the published document."""
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+    __pydantic_config__: ClassVar = _STRICT
 
     job: _Text
     sha256: _Sha256
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """The complete fields of a release's receipt: the privacy statement of one release.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Common:
+    """The fields that receipts of releases and of sessions share.
 
     Parameters
     ----------
-    id, dataset, dataset_name, analyst, job : identify the release
+    id, dataset, dataset_name, analyst : identify the receipt
     neighbors : the relation
-    epsilon, delta, accountant, accountant_version : the guarantee, and the accountant that certifies it
-    numerics : of the noise
-    method : the resolved method, with its name
-    queries, event : the answers as a plan, and the event tree that follows from it, with dp-accounting's names
-    model_sha256 : of the model, or the profile, as published
-    sequence, previous_hash, hash : the ledger's entry of the release
+    delta, accountant, accountant_version : the guarantee's delta, and the accountant that certifies its epsilon
+    sequence, previous_hash, hash : the ledger's entry of the release, or of the session's end
     issued_at : UTC time, ISO 8601
-    share : the part of the dataset's budget that the job used, read right after its charge; absent in older receipts
-        and if it would reveal other charges
-    profile : the release whose moments rows were standardized by, which has its own receipt; absent if there is none
+    share : the part of the dataset's budget that is used; absent if it would reveal other charges
     unit : the record in which neighbors differ; absent in older receipts, where it is a row
     rows, persons : n, named by the unit
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+    __pydantic_config__: ClassVar = _STRICT
 
     id: _Text
     dataset: _Text
     dataset_name: _Text
     analyst: _Text
-    job: _Text
     neighbors: Relation
-    epsilon: Annotated[float, Field(ge=0, le=EPSILON_RANGE[1])]
     delta: Annotated[float, Field(ge=0, le=DELTA_RANGE[1])]
     accountant: _Text
     accountant_version: _Text
-    numerics: Literal["exactly rounded"]
-    method: Annotated[dict[str, Any], AfterValidator(_named)]
-    event: dict[str, Any]
-    queries: Annotated[list[Any], Field(min_length=1)]
-    model_sha256: _Sha256
     sequence: Annotated[int, Field(ge=1, le=MOST_ENTRIES)]
     previous_hash: _Sha256
     hash: _Sha256
     issued_at: _Time
-    profile: Profile | None = None
     share: Annotated[float, Field(ge=0, le=1)] | None = None
     unit: Unit = field(default_factory=Unit)
     rows: _Count = None
     persons: _Count = None
 
     def __post_init__(self) -> None:
-        _check_counted(self.unit, self.rows, self.persons)
+        if (self.rows is None) != self.unit.is_person or (self.persons is None) == self.unit.is_person:
+            raise CodecError("rows or persons must be stated: the one that the unit names, and not the other")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement(_Common):
+    """The complete fields of a release's receipt: the privacy statement of one release.
+
+    Parameters
+    ----------
+    job : the job that released
+    epsilon : the guarantee
+    numerics : of the noise
+    method : the resolved method, with its name
+    queries, event : the answers as a plan, and the event tree that follows from it, with dp-accounting's names
+    model_sha256 : of the model, or the profile, as published
+    profile : the release whose moments rows were standardized by, which has its own receipt; absent if there is none
+
+    The other fields are those of `_Common`. `share` is read right after the job's charge, and absent in older receipts.
+    """
+
+    job: _Text
+    epsilon: Annotated[float, Field(ge=0, le=EPSILON_RANGE[1])]
+    numerics: Literal["exactly rounded"]
+    method: Annotated[dict[str, Any], AfterValidator(_named)]
+    event: dict[str, Any]
+    queries: Annotated[list[Any], Field(min_length=1)]
+    model_sha256: _Sha256
+    profile: Profile | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedUses:
     """An event of a session's plan, the number of its uses, and the number that the program recorded."""
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+    __pydantic_config__: ClassVar = _STRICT
 
     event: dict[str, Any]
     count: Annotated[int, Field(ge=1, le=2**53 - 1)]
@@ -108,63 +123,38 @@ class PlannedUses:
             raise CodecError("recorded must be at most count: no more uses than planned can be recorded")
 
 
-@dataclass(frozen=True, slots=True)
-class SessionStatement:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionStatement(_Common):
     """The complete fields of a session's receipt.
 
     Parameters
     ----------
+    session, title : the session, and the analyst's title for it
     state : whether the program closed the session, or it expired
     plan : the reserved events; `recorded` is what the program reported
     asserted : who states what was recorded
-    epsilon, delta, accountant, accountant_version : the guarantee of the whole plan alone, whenever its program stopped
+    epsilon : the guarantee of the whole plan alone, whenever its program stopped
     charged : "plan" if the whole reservation stays charged, "recorded" if the unused part was returned
     charged_epsilon : of the charged part alone, if the number of its uses had been fixed in advance
-    sequence, previous_hash, hash : the ledger's entry of the session's end
-    share : the part of the dataset's budget that stays charged, read right after the reservation, or after a refund;
-        absent if it would reveal other charges
 
-    The other fields are those of `Statement`.
+    The other fields are those of `_Common`. `share` is the part that stays charged, read right after the reservation,
+    or after a refund.
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
-
     kind: Literal["session"]
-    id: _Text
-    dataset: _Text
-    dataset_name: _Text
-    analyst: _Text
     session: _Text
-    neighbors: Relation
+    title: _Text | None = None
     state: Literal["closed", "expired"]
     plan: Annotated[list[PlannedUses], Field(min_length=1, max_length=_MOST_PLANNED)]
     asserted: Literal["asserted by the analyst's program, not observed by this service"]
     epsilon: Annotated[float, Field(ge=0, le=_LARGEST_EPSILON)]
-    delta: Annotated[float, Field(ge=0, le=DELTA_RANGE[1])]
-    accountant: _Text
-    accountant_version: _Text
     charged: Literal["plan", "recorded"]
     charged_epsilon: Annotated[float, Field(ge=0, le=_LARGEST_EPSILON)]
-    sequence: Annotated[int, Field(ge=1, le=MOST_ENTRIES)]
-    previous_hash: _Sha256
-    hash: _Sha256
-    issued_at: _Time
-    title: _Text | None = None
-    share: Annotated[float, Field(ge=0, le=1)] | None = None
-    unit: Unit = field(default_factory=Unit)
-    rows: _Count = None
-    persons: _Count = None
 
     def __post_init__(self) -> None:
-        _check_counted(self.unit, self.rows, self.persons)
+        _Common.__post_init__(self)  # dataclasses with slots have no super()
         if self.state == "expired" and self.charged == "recorded":
             raise CodecError("charged must be plan: an expired session stays charged as it was reserved")
-
-
-def _check_counted(unit: Unit, rows: int | None, persons: int | None) -> None:
-    """Raise `CodecError` unless n is stated once, by the name of the unit."""
-    if (rows is None) != unit.is_person or (persons is None) == unit.is_person:
-        raise CodecError("rows or persons must be stated: the one that the unit names, and not the other")
 
 
 _STATEMENT = TypeAdapter(Statement)

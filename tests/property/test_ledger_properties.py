@@ -80,7 +80,7 @@ class Session:
     count: int
 
     def priced(self, uses: int) -> Cost:
-        """The price of so many uses: a part of the cost, rounded up."""
+        """Return the price of this number of uses: a part of the cost, rounded up."""
         return tuple(-(-c * uses // self.count) for c in self.cost)
 
 
@@ -191,7 +191,7 @@ class Story(RuleBasedStateMachine):
 
     @rule(session=consumes(sessions), uses=st.integers(0, 5))
     def close(self, session: Session, uses: int) -> None:
-        """Also under a freeze. A refund of a whole budget, or of a ledger that lost entries, is refused first."""
+        """Close a session, also under a freeze. A whole budget, or a ledger that lost entries, has no refund."""
         before, recorded = self.state, min(uses, session.count)
         left = session.priced(recorded)
         given = tuple(c - used for c, used in zip(session.cost, left, strict=True))
@@ -214,7 +214,7 @@ class Story(RuleBasedStateMachine):
             replay([*self.entries, advance(self.state, replace(end, refund=before.filter.zero_cost), AT)[1]])
 
     def stolen(self, session: Session, end: Settled) -> list[Settled]:
-        """Ends of this session that no ledger holds: more uses than planned, more returned, a refund at expiry."""
+        """Return ends of this session that no ledger holds: too many uses, too large a refund, a refund at expiry."""
         more = [replace(end, recorded=[session.count + 1]), replace(end, recorded=[]), replace(end, session="ghost")]
         more.append(replace(end, whole=not end.whole))
         if any(end.refund):

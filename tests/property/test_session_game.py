@@ -1,4 +1,4 @@
-"""An adversary who plays sessions against the ledger: what to reserve, record, close and reuse, and when to stop.
+"""An adversary who plays sessions against the ledger, and chooses what to reserve, record, close and when to stop.
 
 Answers have laws on a few outcomes, whose losses are multiples of 1/10. The adversary sees all answers and chooses the
 best set S at the end. The largest P(S) - e^epsilon Q(S) over all strategies is a finite recursion, without any
@@ -157,7 +157,7 @@ class Session:
 
 @dataclass(frozen=True)
 class Position:
-    """What the adversary and the ledger know, without the loss: the live charges, the sessions, the answers so far."""
+    """The live charges, the sessions and the number of answers so far. The loss is not a part of it."""
 
     spent: Cost
     charges: int
@@ -168,7 +168,7 @@ class Position:
 
 @dataclass
 class Game:
-    """The ledger, what may be asked of it, and the rule that returns the unused part of a session.
+    """The ledger, the jobs and sessions that it may be asked for, and the rule of refunds.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ class Game:
         self.opened = step(None, Opened("d1", 100, self.rule))
 
     def most(self) -> float:
-        """sup P(S) - e^epsilon Q(S) = sup E_P[1_S (1 - e^(epsilon - loss))] over all strategies."""
+        """Return the largest P(S) - e^epsilon Q(S) = E_P[1_S (1 - e^(epsilon - loss))] over all strategies."""
         return float(self.value(Position(self.rule.zero_cost, 0, False, (), 0))[self.reach])
 
     def value(self, position: Position) -> Values:
@@ -260,7 +260,7 @@ class Game:
         return total
 
     def asked(self, position: Position) -> Iterator[tuple[Answer, Callable[[int], Position]]]:
-        """The next answers, and the position after each outcome.
+        """Yield the next answers, and the position after each outcome.
 
         A job is charged for its answer. An open session records a use, and later uses need no further record.
         """
@@ -338,13 +338,13 @@ def _admitted(state: LedgerState, event: Charged | Reserved) -> LedgerState | No
 
 
 def _answer(planned: PlannedEvent) -> Answer:
-    """The answer of an event of this file."""
+    """Return the answer of an event of this file."""
     assert isinstance(planned.event, Answer)
     return planned.event
 
 
 def _sorted(*sessions: Session) -> tuple[Session, ...]:
-    """Sessions have no names: which one of two equal ones moves does not matter."""
+    """Return the sessions in one order. They have no names, so equal sessions can be exchanged."""
     return tuple(sorted(sessions, key=repr))
 
 
@@ -353,7 +353,7 @@ def honest(rule: Filter, cost: Cost, planned: SessionPlan, recorded: Sequence[in
 
 
 def exact_delta(answer: Answer, count: int, epsilon: float) -> float:
-    """delta(epsilon) of so many answers that are fixed in advance."""
+    """Return delta(epsilon) of this number of answers, fixed in advance."""
     law = {0: 1.0}
     for _ in range(count):
         found: dict[int, float] = {}
@@ -384,7 +384,7 @@ def filter_of(kind: Kind, delta: float = 1e-2) -> Filter:
 
 
 def game(kind: Kind, returned: RefundRule, *, is_honest: bool, **more: Any) -> Game:
-    """Two kinds of sessions beside jobs; under `pure` with answers that fit its budget."""
+    """Return a game of two kinds of sessions beside jobs. Under `pure`, the answers fit its budget."""
     if kind == "pure":
         plans = ((plan((TWO, 2), (SMALL, 2)), None), (plan((Allocated(SMALL.weights), 3)), None))
         return Game(filter_of(kind), (SMALL, TWO), plans, returned, is_honest, **more)
@@ -453,7 +453,7 @@ WHOLE_COUNT = 7
 
 
 def whole_game(kind: Kind, returned: RefundRule, *, is_honest: bool) -> Game:
-    """A session of seven answers that are exactly (epsilon, delta)-DP together, and more than the filter admits."""
+    """Return a game of a session that the filter alone refuses. Its seven answers are exactly (epsilon, delta)-DP."""
     own = Privacy(EPSILON, exact_delta(TWO, WHOLE_COUNT, EPSILON) * (1 + 1e-9))
     rule, planned = filter_of(kind, own.delta), plan((TWO, WHOLE_COUNT))
     assert not rule.admits(rule.zero_cost, session_cost(rule, planned))

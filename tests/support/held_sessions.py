@@ -29,7 +29,7 @@ _POOL = cast(Pool, InlinePool())
 
 
 def many(count: int, event: dict[str, Any] = GAUSSIAN) -> dict[str, Any]:
-    """Return so many uses of an event."""
+    """Return an event that is used `count` times."""
     return {"type": "SelfComposedDpEvent", "event": event, "count": count}
 
 
@@ -67,7 +67,7 @@ def record(
 
 
 def close(world: World, session_id: str, owner: Principal | None = None) -> Session:
-    """Close a session in which nobody records meanwhile."""
+    """Close a session. No program may record in it at the same time."""
     owner = owner or world.analyst
     closing = service.closing(world.database, owner, session_id)
     refund = asyncio.run(closing.refund(_POOL, owner.id))

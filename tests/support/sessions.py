@@ -55,7 +55,7 @@ def reserved(
 
 
 def with_share(state: LedgerState, event: Reserved) -> Reserved:
-    """The reservation with the share that it takes on this ledger."""
+    """Return the reservation with the share that it takes on this ledger."""
     return replace(event, share=share(step(state, event), event.cost))
 
 
@@ -78,7 +78,7 @@ def run(
 def ended(
     ours: Filter, planned: SessionPlan, recorded: list[int], *, expired: bool = False, **change: Any
 ) -> tuple[receipt.Receipt, list[Entry]]:
-    """The receipt of a session that reserved, recorded and ended, and its ledger."""
+    """Return the receipt of a session that reserved, recorded and ended, and its ledger."""
     end = settled(ours, planned, recorded)
     if expired:
         end = replace(end, refund=ours.zero_cost, reason="expired")

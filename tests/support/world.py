@@ -319,7 +319,7 @@ def _check_ledger(connection: sa.Connection, ledger_id: str, entries: Sequence[E
 
 
 def _of_sessions(entries: Sequence[Entry]) -> dict[str, tuple[int, ...]]:
-    """What each session is charged now."""
+    """Return the cost that each session is charged now."""
     charged = {e.body["session"]: cost_from_json(e.body["cost"]) for e in entries if e.kind == "reserved"}
     for entry in entries:
         if entry.kind == "settled":

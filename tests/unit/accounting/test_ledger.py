@@ -283,7 +283,7 @@ def rehash(entries: list[Entry]) -> list[Entry]:
 
 @pytest.mark.parametrize("at", range(13))
 def test_no_entry_can_be_dropped_doubled_or_moved(at: int) -> None:
-    """tests/property/test_ledger_properties.py changes entries."""
+    """Drop, double or move an entry. tests/property/test_ledger_properties.py changes entries."""
     entries = story()
     changes = [[*entries[:at], entries[at], entries[at], *entries[at + 1 :]]]
     if at < 12:

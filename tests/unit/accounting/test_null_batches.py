@@ -1,4 +1,4 @@
-"""Batches without replacement of which one record becomes null: the pair by other means, and what it must bound."""
+"""Batches without replacement of which one record becomes null: the pair against other calculations of its law."""
 
 import math
 from functools import partial
@@ -40,14 +40,14 @@ def normal(x: np.ndarray, mean: float) -> np.ndarray:
 
 
 def divergence(q: float, u: float, v: float, gamma: float) -> float:
-    """H_gamma of (1-q) N(0,1) + q N(u,1) and (1-q) N(0,1) + q N(v,1), on a grid."""
+    """Return H_gamma of (1-q) N(0,1) + q N(u,1) and (1-q) N(0,1) + q N(v,1), on a grid."""
     x, step = np.linspace(-12.0, 15.0, 27_001, retstep=True)
     over = (1 - q) * normal(x, 0) + q * normal(x, u) - gamma * ((1 - q) * normal(x, 0) + q * normal(x, v))
     return float(np.maximum(over, 0.0).sum() * step)
 
 
 def profile(q: float, c: float, gamma: float, mirrored: bool) -> float:
-    """The statement's bound for gamma >= 1; mirrored, null is in the first dataset."""
+    """Return the statement's bound for gamma >= 1. If mirrored, null is in the first dataset."""
     if mirrored:
         return q * gauss_delta(c, math.log1p((gamma - 1) / q))
     low = 1.5 * c
@@ -86,7 +86,7 @@ def test_the_curve_by_high_precision_integration(q: float, c: float, order: floa
 @pytest.mark.parametrize(("q", "c"), RATES)
 @pytest.mark.parametrize("mirrored", [False, True])
 def test_the_profile_of_one_answer_is_the_theorems(q: float, c: float, mirrored: bool) -> None:
-    """At epsilons of both signs, and the masses only grow it."""
+    """Compare at epsilons of both signs. The masses on the grid only enlarge the profile."""
     loss = NullBatchLoss(q, c, mirrored)
     pmf = guard.pessimistic_pmf(*loss.masses(min(0.01, loss.deviation / 20)))
     for epsilon in (0.0, 0.3 * min(loss.deviation, 2.0), 2 * min(loss.deviation, 2.0)):
@@ -99,7 +99,7 @@ def test_the_profile_of_one_answer_is_the_theorems(q: float, c: float, mirrored:
 
 
 def test_no_dataset_is_above_the_profile_and_two_attain_it() -> None:
-    """u is what the record moves the batch by beside the one that it replaces, u' what null does: |u - u'| <= c."""
+    """Draw two shifts of the batch relative to the record that it replaces: by the record, and by null."""
     random = np.random.default_rng(5)
     for q, c in ((0.05, 0.8), (0.6, 0.4), (0.9, 1.5)):
         for gamma in (1.0, 1.1, 1.6, 4.0):
@@ -113,7 +113,7 @@ def test_no_dataset_is_above_the_profile_and_two_attain_it() -> None:
 
 
 def product_divergence(first: np.ndarray, second: np.ndarray, gamma: float, step: float) -> float:
-    """H_gamma of two independent answers, whose densities on a grid are rows of (P, Q)."""
+    """Return H_gamma of two independent answers, whose densities on a grid are rows of (P, Q)."""
     p, q = (np.multiply.outer(first[k], second[k]) for k in (0, 1))
     return float(np.maximum(p - gamma * q, 0.0).sum() * step * step)
 
@@ -192,7 +192,7 @@ def test_a_null_record_costs_less_than_a_replacement(mechanism: WithoutReplaceme
 
 
 def as_before(mechanism: WithoutReplacement, z: float, relation: str = "replace_one") -> Curves:
-    """The cost that was stated under either relation before null records had a pair of their own."""
+    """Return the cost that was stated under either relation before null records had a pair of their own."""
     mu = (1.0 if relation == "zero_out" else 2.0) / z
     far, loss = WithoutReplacementLoss(mechanism.rate, 2 / z), None
     return Curves(partial(_least, mechanism, z, mu), gdp_bound=mu, losses=(far,), rough=loss)
@@ -259,7 +259,7 @@ def test_the_curve_at_whole_orders_by_closed_forms(batch: int, rows: int, c: flo
 
 
 def delta_of(losses: tuple[Loss, ...], epsilon: float) -> float:
-    """The profile of one use at an epsilon of either sign."""
+    """Return the profile of one use at an epsilon of either sign."""
     pmfs = [(guard.pessimistic_pmf(*loss.masses(1e-3)), 1) for loss in losses]
     return float(guard.compose(pmfs).get_delta_for_epsilon(epsilon))
 

@@ -1,4 +1,4 @@
-"""Receipts of sessions: what they state, and that no forged, cheaper or misplaced one holds."""
+"""Receipts of sessions: their fields, and the refusal of forged, cheaper or misplaced receipts."""
 
 import copy
 import json
@@ -136,7 +136,7 @@ PLANNED = STATED["plan"]
         {"persons": 5},
     ],
 )
-def test_what_is_no_session_is_malformed(change: dict[str, Any]) -> None:
+def test_a_receipt_with_a_field_that_no_session_has_is_malformed(change: dict[str, Any]) -> None:
     with pytest.raises(ReceiptInvalid):
         check(STATED | change)
 

@@ -133,7 +133,7 @@ def test_a_whole_budget_is_returned_before_the_first_answer_only() -> None:
     assert refund(ours, cost, planned, [0], whole=True) == cost
 
 
-def test_a_plan_that_became_dearer_is_refunded_nothing_where_it_did() -> None:
+def test_a_plan_whose_price_rose_has_no_refund_on_that_coordinate() -> None:
     """An update of the service between reservation and close may change the last unit of a price."""
     ours, planned = rule("rdp"), plan(FEW)
     cost = session_cost(ours, planned)
@@ -142,7 +142,7 @@ def test_a_plan_that_became_dearer_is_refunded_nothing_where_it_did() -> None:
 
 
 @pytest.mark.parametrize("recorded", [[], [21], [-1], [1, 1], [True], [1.0]])
-def test_what_was_recorded_is_a_part_of_the_plan(recorded: list[Any]) -> None:
+def test_recorded_uses_must_be_a_part_of_the_plan(recorded: list[Any]) -> None:
     with pytest.raises(OutOfRange):
         recorded_cost(rule("rdp"), plan(FEW), recorded)
 
