@@ -105,14 +105,14 @@ class Draws:
 
     def outcomes(self, quotes: dict[float, Quote], repetitions: int) -> dict[float, list["Outcome"]]:
         """Return the outcome of each repetition by epsilon; all epsilons see the same records."""
-        found: dict[float, list[Outcome]] = {epsilon: [] for epsilon in quotes}
+        outcomes: dict[float, list[Outcome]] = {epsilon: [] for epsilon in quotes}
         for repetition in range(repetitions if quotes else 0):
             seed = [repetition, self.records, self.parameters]
             sample = self.population.draw(self.records, np.random.default_rng(seed))
             for epsilon, quote in quotes.items():
                 noise = np.random.default_rng([*seed, round(1000 * epsilon)])
-                found[epsilon].append(_outcome(self, quote, sample, noise))
-        return found
+                outcomes[epsilon].append(_outcome(self, quote, sample, noise))
+        return outcomes
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,14 +201,14 @@ class _Words:
 
 def _outcome(draws: Draws, quote: Quote, sample: Sample, rng: np.random.Generator) -> Outcome:
     """Return the outcome of one table."""
-    found, own = table_of(quote, sample, rng), draws.population
-    contrasts = np.array([row.contrast.weights for row in found.rows])
+    result, own = table_of(quote, sample, rng), draws.population
+    contrasts = np.array([row.contrast.weights for row in result.rows])
     exists = ~(contrasts[:, ~own.exists] != 0).any(axis=1)
-    aims = contrasts @ own.aim(found)
+    aims = contrasts @ own.aim(result)
     whole = contrasts @ own.whole_fit if isinstance(own, Rows) else np.full(len(aims), np.nan)
     half_without_privacy = _Z * np.sqrt(_variances(contrasts, own.covariance) / draws.records)
     names = ("estimate", "lower", "upper", "sampling_error", "noise_error")
-    values = [[np.nan] * 5 if row.line is None else [getattr(row.line, name) for name in names] for row in found.rows]
+    values = [[np.nan] * 5 if row.line is None else [getattr(row.line, name) for name in names] for row in result.rows]
     estimates, lower, upper, sampling, noise = np.array(values).T
     half = (upper - lower) / 2
     rival_covers, rival_width = np.empty(0), np.empty(0)

@@ -63,7 +63,7 @@ class Population(ABC):
         """Return independent records."""
 
     @abstractmethod
-    def aim(self, found: Table) -> Vector:
+    def aim(self, result: Table) -> Vector:
         """Return the coefficients of the coded columns and the intercept at which the table's intervals aim, (d,)."""
 
     @property
@@ -105,9 +105,9 @@ class Model(Population):
             return Sample(X, np.where(rng.random(records) < 1 / (1 + np.exp(-margins)), 1.0, -1.0))
         return Sample(X, np.clip(margins + self.errors(records, rng), -1, 1))
 
-    def aim(self, found: Table) -> Vector:
+    def aim(self, result: Table) -> Vector:
         """Return the coefficients, with the intercept at the center of the errors if residuals are cut."""
-        weights, aim = found.estimate.weights, self.coefficients.copy()
+        weights, aim = result.estimate.weights, self.coefficients.copy()
         if isinstance(weights, LinearWeights):
             aim[-1] += center(self._some_errors, weights.residual_limit)
         return aim
@@ -150,15 +150,15 @@ class Rows(Population):
         own = self.everything
         return Sample(own.X[slots], own.y[slots], None if own.present is None else own.present[slots])
 
-    def aim(self, found: Table) -> Vector:
+    def aim(self, result: Table) -> Vector:
         """Return the fit to all rows with the weights that the table used."""
-        frame, weights, start = found.estimate.coordinates.frame, found.estimate.weights, found.answers.point
+        frame, weights, start = result.estimate.coordinates.frame, result.estimate.weights, result.answers.point
         is_left_out = np.append(~frame.has_weight, False)
         rows = self.everything.with_constant
         u = rows @ frame.raw
         u[(rows[:, is_left_out] > 0).any(axis=1)] = 0.0
         omega = weights.weights(u @ start, np.linalg.norm(u, axis=1))
-        return np.asarray(frame.raw @ solved(u, self.everything.y, omega, weights, found.estimate.theta))
+        return np.asarray(frame.raw @ solved(u, self.everything.y, omega, weights, result.estimate.theta))
 
     @cached_property
     def exists(self) -> NDArray[np.bool_]:

@@ -20,9 +20,9 @@ def sufficient_statistics(
     A row is replaced. Standard: Evans et al. (2023), dp-statsmodels.
     """
     starts = np.concatenate(([0], np.cumsum(widths)))[:-1]
-    kept = np.array([s + j for s, w in zip(starts, widths, strict=True) for j in range(min(w - 1, 1), w)])
-    kept = np.append(kept, sum(widths))
-    rows, y = sample.with_constant[:, kept], sample.y
+    chosen = np.array([s + j for s, w in zip(starts, widths, strict=True) for j in range(min(w - 1, 1), w)])
+    chosen = np.append(chosen, sum(widths))
+    rows, y = sample.with_constant[:, chosen], sample.y
     n, d = rows.shape
     by_rows, by_target, by_squares = (1 / (n * mu * math.sqrt(share)) for share in _SHARES)
     std = math.sqrt(2) * d * by_rows
@@ -38,5 +38,5 @@ def sufficient_statistics(
     variance = max(squares - 2 * float(b @ products) + float(b @ moments @ b), _LEAST_VARIANCE)
     spread = target_std**2 * np.eye(d) + std**2 / 2 * (float(b @ b) * np.eye(d) + np.outer(b, b))
     covariance = inverse @ (variance * moments / n + spread) @ inverse
-    embedding = np.eye(sum(widths) + 1)[:, kept]
+    embedding = np.eye(sum(widths) + 1)[:, chosen]
     return embedding @ b, embedding @ covariance @ embedding.T

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 import solvers
 from accounting.errors import BudgetExhausted, LedgerFrozen
 from accounting.filter import Cost
+from accounting.plan import Plan
 from accounting.privacy import Privacy
 from accounting.records import receipt as receipts
 from accounting.records.allotments import Standing
@@ -34,7 +35,9 @@ from solvers.elsewhere import needs_one_machine
 from solvers.inference import RegressionTableRun
 from solvers.methods.standardised.adaptive_gd import AdaptiveGdRun
 from solvers.preparation import ByProfile
+from solvers.problem import Problem
 from solvers.statistics import AnyCounting, Evaluation
+from solvers.trials import Tuning
 
 _CONSTANT_MODEL = (
     "Few records for the number of coefficients at this privacy: noise would exceed what coefficients could explain, "
@@ -229,10 +232,19 @@ def _method_warnings(planned: solvers.Quote) -> tuple[str, ...]:
     method = planned.method
     if isinstance(method, RegressionTableRun):
         return tuple(inference.warnings(method, planned.problem))
-    if isinstance(method, AdaptiveGdRun):
-        multiplier = planned.release.plan.query("gradient").noise_multiplier
-        return (_CONSTANT_MODEL,) if method.is_constant(planned.met, multiplier) else ()
-    return ()
+    if isinstance(method, Tuning):
+        numbers = [
+            str(number)
+            for number, trial in enumerate(method.trials, 1)
+            if _is_constant(trial.method, trial.preparation.prepared(trial.problem(planned.problem)), trial.plan)
+        ]
+        return (f"{_CONSTANT_MODEL} Candidates: {', '.join(numbers)}.",) if numbers else ()
+    return (_CONSTANT_MODEL,) if _is_constant(method, planned.met, planned.release.plan) else ()
+
+
+def _is_constant(method: object, problem: Problem, plan: Plan) -> bool:
+    """Return whether the noise of the plan leaves the method nothing but an intercept."""
+    return isinstance(method, AdaptiveGdRun) and method.is_constant(problem, plan.query("gradient").noise_multiplier)
 
 
 def _warnings(design: Design | Table, dataset: DatasetRow, privacy: Privacy) -> tuple[str, ...]:

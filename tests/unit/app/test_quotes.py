@@ -217,10 +217,19 @@ class TestWarnings:
         assert quoted().warnings == []
 
     def test_of_a_model_that_will_be_a_constant(self) -> None:
-        """Of noise so large that coefficients are not worth learning; with another method there is no such rule."""
+        """A quote warns if the noise is so large that the method will release a constant. dp_gd never does so."""
         few = dataset(rows=20)
         assert [text for text in quoted(few).warnings if "constant" in text]
         assert not quoted(few, method={"name": "dp_gd"}).warnings
+
+    def test_of_the_candidates_of_a_tuning_that_will_be_a_constant(self) -> None:
+        """The noise of a candidate's own run decides."""
+        candidates = [{"method": {"name": "dp_gd"}}, {"method": {"name": "adaptive_gd"}}, {}]
+        body = {**REQUEST, "candidates": candidates, "repeats": 2}
+        request = TuningRequest.model_validate_json(json.dumps(body))
+        [warning] = price(dataset(rows=20), request, SETTINGS).warnings
+        assert warning.endswith("Candidates: 2, 3.")
+        assert price(dataset(), request, SETTINGS).warnings == ()
 
 
 class TestRefusals:

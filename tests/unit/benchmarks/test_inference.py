@@ -18,8 +18,8 @@ def test_a_finite_population_aims_at_its_weighted_fit() -> None:
     draws = Draws(rows, 5000, "replace_one")
     quote = draws.quote(4.0)
     assert quote is not None
-    found = table_of(quote, rows.draw(5000, rng), rng)
-    np.testing.assert_allclose(rows.aim(found), [*slopes, 0.1], atol=0.01)
+    result = table_of(quote, rows.draw(5000, rng), rng)
+    np.testing.assert_allclose(rows.aim(result), [*slopes, 0.1], atol=0.01)
     np.testing.assert_allclose(rows.whole_fit, [*slopes, 0.1], atol=0.01)
 
 

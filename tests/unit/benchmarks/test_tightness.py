@@ -24,5 +24,5 @@ def test_no_known_dataset_exceeds_a_certificate(row: Row, relation: Relation) ->
 
 
 def test_the_epsilon_of_gaussian_laws_is_the_exact_one() -> None:
-    found = composed(((((1.0, 0.05),), ((1.0, 0.0),), 30),))
-    assert found == pytest.approx(gauss_epsilon(0.05 * 30**0.5, DELTA), rel=1e-3)
+    epsilon = composed(((((1.0, 0.05),), ((1.0, 0.0),), 30),))
+    assert epsilon == pytest.approx(gauss_epsilon(0.05 * 30**0.5, DELTA), rel=1e-3)
