@@ -38,8 +38,8 @@ def formula(text: str) -> dict[str, Any]:
     terms = [[*term.factors] for term in column_terms]
     if not any(_is_constant(term) for term in terms):
         raise ValueError("the formula leaves out the intercept, and every model has one. Leave out 0 and - 1")
-    read = [{"factors": [_factor(factor) for factor in term]} for term in terms if not _is_constant(term)]
-    request: dict[str, Any] = {"terms": read} if read else {"features": []}
+    requested_terms = [{"factors": [_factor(factor) for factor in term]} for term in terms if not _is_constant(term)]
+    request: dict[str, Any] = {"terms": requested_terms} if requested_terms else {"features": []}
     if not target_terms:
         return request
     target = [factor for term in target_terms for factor in term.factors]

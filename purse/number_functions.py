@@ -29,7 +29,7 @@ class Function:
     Parameters
     ----------
     column, factor : the column, and the factor that describes the function
-    index : of a B-spline among those of its factor; None for powers
+    index : position of a B-spline among those of its factor; None for a power
     """
 
     name: str

@@ -116,7 +116,7 @@ class Graph:
         return self.node("Div", self.node("Sub", x, self.constant(start)), self.constant(end - start))
 
     def _fall(self, x: str, start: float, end: float) -> str:
-        """Add 1 less the ramp."""
+        """Add 1 minus the ramp."""
         return self.node("Sub", self.constant(1.0), self._ramp(x, start, end))
 
     def _as_number(self, condition: str) -> str:
@@ -125,7 +125,7 @@ class Graph:
         return self.node("Cast", condition, to=TensorProto.DOUBLE)
 
     def _declared_number(self, column: NumberColumn) -> str:
-        """Add the code of a declared number column: what is not finite becomes the default."""
+        """Add the code of a declared number column; values that are not finite become the default."""
         code = self._code(column, column.name)
         is_finite = self.node("Equal", self.node("Sub", column.name, column.name), self.constant(0.0))
         return self.node("Where", is_finite, code, self.constant(default_code(column)))

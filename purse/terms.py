@@ -35,13 +35,14 @@ _OTHER_CELL, _REFERENCE_CELL = -1, -2  # of rows that are in no listed cell
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts of a feature that is no declared column.
+    """The parts of a feature that is computed from declared columns.
 
     Parameters
     ----------
-    functions : whose product is the feature's number; empty for a category
-    categories : columns of the term, in order
-    table : returns, for each combination of the categories' codes, flat, the feature's code, or for a number 1 or 0
+    functions : their product is the number of the feature; empty for a category
+    categories : category columns of the term, in order
+    table : returns one entry for each combination of the categories' codes: the code of the feature, or 1 or 0 as a
+        factor of a number
     """
 
     functions: Sequence[Function]
@@ -55,7 +56,8 @@ class Feature:
 
     Parameters
     ----------
-    parts : of a column that is computed; None for a declared column
+    codes : returns the codes of the column for the codes of the declared columns
+    parts : the parts of a computed column; None for a declared column
     """
 
     column: Column

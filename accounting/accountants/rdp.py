@@ -1,12 +1,11 @@
 """Renyi accounting: the sum of Renyi curves, converted at the best order."""
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from accounting.divergences.gaussian import rdp_epsilons
+from accounting.divergences.gaussian import rdp_epsilon
 from accounting.plan import AbstractComposition, Plan
 
 ORDERS = tuple(
@@ -33,6 +32,5 @@ class RdpAccountant:
         return delta > 0 and len(plan.queries) > 0
 
     def epsilon(self, plan: AbstractComposition, delta: float) -> float:
-        """Return the epsilon certified for the plan at delta."""
-        epsilon = float(rdp_epsilons(self.orders, plan.rdp(self.orders), delta).min())
-        return math.inf if math.isnan(epsilon) else max(0.0, epsilon)
+        """Return the epsilon certified for the plan at delta, rounded up."""
+        return rdp_epsilon(self.orders, plan.rdp(self.orders), delta)

@@ -17,6 +17,7 @@ from accounting.divergences.roots import root
 _RELATIVE_TOLERANCE, _ABSOLUTE_TOLERANCE = 1e-12, 1e-18
 _MU_MARGIN = 3e-9
 _EPSILON_MARGIN = 1e-9
+_CONVERSION_MARGIN = 1e-12  # more than a sum of at most 64 curves and its conversion can lose
 LARGEST_MU = 1e6  # epsilon is infinite beyond it
 # Below these, cancellation exceeds the margin. A smaller mu costs no more than this; a smaller delta is not guaranteed.
 SMALLEST_MU, SMALLEST_DELTA = 1e-5, 1e-12
@@ -63,3 +64,9 @@ def rdp_epsilons(orders: Sequence[float], rho: NDArray[np.float64], delta: float
     """
     a = np.asarray(orders, dtype=float)
     return np.asarray(rho + np.log1p(-1 / a) - np.log(a * delta) / (a - 1))
+
+
+def rdp_epsilon(orders: Sequence[float], rho: NDArray[np.float64], delta: float) -> float:
+    """Return the smallest guarantee of all orders, at least 0 and rounded up; infinite if one of them is NaN."""
+    epsilon = float(rdp_epsilons(orders, rho, delta).min())
+    return math.inf if math.isnan(epsilon) else max(0.0, epsilon) * (1 + _CONVERSION_MARGIN)

@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import ndtr
 
-from accounting.divergences.gaussian import LARGEST_MU, SMALLEST_DELTA, SMALLEST_MU, gauss_delta, rdp_epsilons
+from accounting.divergences.gaussian import LARGEST_MU, SMALLEST_DELTA, SMALLEST_MU, gauss_delta, rdp_epsilon
 from accounting.divergences.renyi_profile import Curve
 from accounting.divergences.roots import root
 from accounting.mechanisms.mechanism import Curves, Event
@@ -112,8 +112,8 @@ class Profile:
 
 def _epsilon(profile: Profile, curve: Curve, delta: float, beside: float = 0.0) -> float:
     """Return epsilon by the profile, or by the Renyi curve if that is smaller, as when delta is near epsilon."""
-    by_order = rdp_epsilons(_ORDERS, curve(_ORDERS) + np.array(_ORDERS) * (beside / 2), delta).min()
-    return min(profile.epsilon(delta, beside), max(float(by_order), 0.0))  # in this order, so that a NaN is ignored
+    rho = curve(_ORDERS) + np.array(_ORDERS) * (beside / 2)
+    return min(profile.epsilon(delta, beside), rdp_epsilon(_ORDERS, rho, delta))
 
 
 def _delta(mu_squared: float, epsilon: float) -> float:

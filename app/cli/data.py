@@ -136,7 +136,7 @@ def budget(
 def _declaration(spec: Path) -> dict[str, Any]:
     declared = read_json(spec)
     if not isinstance(declared, dict):
-        raise Refusal(f"{spec} is not a spec. It must contain a JSON object with name, columns and budget.")
+        raise Refusal(f"{spec} is not a spec. It must contain a JSON object with name, budget, and columns or rows.")
     return declared
 
 

@@ -35,10 +35,7 @@ def get(
     Example:
       purse receipt get job_abc --out receipts/job_abc
     """
-    receipt = client.jobs.receipt(job)
-    paths = receipt.save(out)
-    written = text.facts([*facts(receipt), ("written", " and ".join(map(str, paths)))])
-    return Output(receipt.document, written)
+    return saved(client.jobs.receipt(job), out)
 
 
 def verify(
@@ -92,6 +89,13 @@ def ask(client: Client, file: Annotated[Path, file_argument("The receipt.")]) ->
     report = client.verify(Receipt(read_document(file), KeySet(keys=[])))
     findings = [(name.replace("_", " "), _finding(value)) for name, value in report]
     return Output(report, text.facts(findings), exit_code=0 if report.valid else 1)
+
+
+def saved(receipt: Receipt, folder: Path) -> Output:
+    """Save a receipt and the server's keys, and return them as the result of a command."""
+    paths = receipt.save(folder)
+    written = ("written", " and ".join(map(str, paths)))
+    return Output(receipt.document, text.facts([*facts(receipt), written]))
 
 
 def facts(receipt: Receipt) -> list[tuple[str, object]]:

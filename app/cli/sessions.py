@@ -9,7 +9,7 @@ import typer
 from app.cli.options import Dataset, Key, OldestFirst, file_option
 from app.cli.output import Output, Refusal, percent, read_json
 from app.cli.outside import Count, Mechanism
-from app.cli.receipts import facts
+from app.cli.receipts import saved
 from purse import Client, text
 from purse.client.requests import without_none
 from purse.wire.sessions import Session, SessionCharge
@@ -76,7 +76,7 @@ def open_session(
     if sum(each is not None for each in stated) != 1:
         raise Refusal("Give exactly one of --epsilon, --gaussian, --laplace, --pure and --events.")
     if target.delta is not None and target.epsilon is None:
-        raise Refusal("--delta goes with --epsilon. Give both or neither.")
+        raise Refusal("--delta goes with --epsilon. Add --epsilon, or leave out --delta.")
     if target.epsilon is not None:
         plan: dict[str, Any] = {"privacy": target.privacy, "steps": count, "sampling_probability": mechanism.rate}
     elif events is not None:
@@ -159,9 +159,7 @@ def receipt(
     Example:
       purse sessions receipt sess_abc --out receipts/sess_abc
     """
-    signed = client.sessions.get(session).receipt()
-    paths = signed.save(out)
-    return Output(signed.document, text.facts([*facts(signed), ("written", " and ".join(map(str, paths)))]))
+    return saved(client.sessions.get(session).receipt(), out)
 
 
 def session_output(session: Session) -> Output:

@@ -11,7 +11,7 @@ highest of each ledger counts. Each commit, or several that wait, adds one write
 a start, when it is long, and after a write that failed. A last line without its end was cut off by a crash. Any number
 of servers write to one file in turn, so heads may be in any order; a rewrite keeps the heads of other servers.
 
-Answers that a session has recorded are no entries of a ledger. So each open session has a line of its own: in place of
+Answers that a session has recorded are not entries of a ledger. Each open session has a line of its own: in place of
 a ledger's sequence number it states how many answers were recorded. An older copy of the database would otherwise allow
 a session more answers than it planned, and refund answers that were given.
 """

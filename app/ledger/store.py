@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from accounting.errors import AccountingError, LedgerInvalid
-from accounting.filter import Cost
 from accounting.privacy import Privacy, Relation
 from accounting.records.allotments import Standing
 from accounting.records.chain import Entry, Head
@@ -30,15 +29,14 @@ from accounting.records.events import (
     Settled,
     StewardEvent,
 )
-from accounting.records.filters import cost_from_json, cost_to_json
 from accounting.records.ledger import LedgerState, advance
 from app.http.lists import Paging
+from app.ledger.allotments import add_spending
 from app.persistence.dialect import json_at
 from app.persistence.tables import (
     EXTERNAL,
     PROMISES,
     SETTLED,
-    analyst_spend,
     datasets,
     identities,
     jobs,
@@ -216,7 +214,7 @@ def charge(
     """
     charged, entry = standing.charge(event, at)
     _advance(connection, ledger_id, charged.state, entry)
-    _add(connection, ledger_id, owner_id, 1, event.cost)
+    add_spending(connection, ledger_id, owner_id, 1, event.cost)
     return charged
 
 
@@ -247,11 +245,11 @@ def apply(
     _advance(connection, row.id, state, entry)
     match event:
         case External(cost=cost):
-            _add(connection, row.id, owner_id, 1, cost)
+            add_spending(connection, row.id, owner_id, 1, cost)
         case Refunded(cost=cost):
-            _add(connection, row.id, owner_id, -1, tuple(-c for c in cost))
+            add_spending(connection, row.id, owner_id, -1, tuple(-c for c in cost))
         case Settled(refund=returned) if any(returned):
-            _add(connection, row.id, owner_id, -1 if event.frees_charge else 0, tuple(-c for c in returned))
+            add_spending(connection, row.id, owner_id, -1 if event.frees_charge else 0, tuple(-c for c in returned))
         case _:
             pass
     return entry
@@ -266,9 +264,6 @@ def _of(dataset_id: str | sa.BindParameter[str]) -> sa.ScalarSelect[str]:
 _LOCKED = sa.select(ledgers).where(ledgers.c.id == _of(sa.bindparam("dataset"))).with_for_update()
 _APPENDED = sa.insert(ledger_entries)
 _ADVANCED = sa.update(ledgers).where(ledgers.c.id == sa.bindparam("ledger")).values(state=sa.bindparam("state"))
-_OWN = (analyst_spend.c.ledger_id == sa.bindparam("ledger")) & (analyst_spend.c.owner_id == sa.bindparam("owner"))
-_SPENT = sa.select(analyst_spend.c.charges, analyst_spend.c.spent).where(_OWN)
-_SPENDS = sa.update(analyst_spend).where(_OWN).values(charges=sa.bindparam("charges"), spent=sa.bindparam("spent"))
 
 
 def _advance(connection: sa.Connection, ledger_id: str, state: LedgerState, entry: Entry) -> None:
@@ -346,22 +341,3 @@ def newest_release(connection: sa.Connection, dataset_id: str, owner_id: str) ->
         own = sa.select(sa.func.max(sequence)).join_from(table, datasets).where(is_own)
         last = max(last, connection.scalar(own) or 1)
     return entries(connection, dataset_id, last - 1, 1)[0]
-
-
-def _add(connection: sa.Connection, ledger_id: str, owner_id: str | None, charges: int, cost: Cost) -> None:
-    if owner_id is None:
-        raise ValueError("owner_id is missing: a charge or refund needs the identity of its owner")
-    mine = {"ledger": ledger_id, "owner": owner_id}
-    row = connection.execute(_SPENT, mine).one_or_none()
-    if row is None:
-        if min(cost) < 0:
-            raise LedgerInvalid("the refund does not match a live charge of this analyst")
-        values = {"charges": charges, "spent": canonical_text(cost_to_json(cost))}
-        connection.execute(sa.insert(analyst_spend).values(ledger_id=ledger_id, owner_id=owner_id, **values))
-        return
-    total = tuple(a + b for a, b in zip(cost_from_json(json.loads(row.spent)), cost, strict=True))
-    if row.charges + charges == 0:  # the filter of a ledger without charges may change, and its currency with it
-        connection.execute(sa.delete(analyst_spend).where(_OWN), mine)
-        return
-    sums = {"charges": row.charges + charges, "spent": canonical_text(cost_to_json(total))}
-    connection.execute(_SPENDS, mine | sums)

@@ -15,8 +15,8 @@ Cursor = Annotated[str | None, Query(max_length=64)]
 @router.get("")
 async def listing(visit: Visiting, cursor: Cursor = None, dataset: Identifier | None = None) -> Response:
     """Return the sessions that the visitor may see, the newest first."""
-    found = await visit.api.get("/v1/sessions", cursor=cursor, dataset=dataset)
-    return await visit.page("sessions.html", found=found, dataset=dataset)
+    sessions = await visit.api.get("/v1/sessions", cursor=cursor, dataset=dataset)
+    return await visit.page("sessions.html", sessions=sessions, dataset=dataset)
 
 
 @router.get("/{session_id}")

@@ -17,29 +17,29 @@ from purse.wire.terms import Term
 _TERMS: TypeAdapter[list[Term]] = TypeAdapter(list[Term])
 
 
-def terms_of(asked: Any) -> tuple[Term, ...] | None:
+def terms_of(terms: Any) -> tuple[Term, ...] | None:
     """Return the terms of an estimator's parameter; None if the features are the declared columns.
 
     Parameters
     ----------
-    asked : a formula without a left side, the list of terms of a request, or None
+    terms : a formula without a left side, the list of terms of a request, or None
 
     Raises
     ------
     ValueError
         if the formula or a term is malformed, or there is no term.
     """
-    if asked is None:
+    if terms is None:
         return None
-    if isinstance(asked, str):
-        fields = formula(asked)
+    if isinstance(terms, str):
+        fields = formula(terms)
         if "target" in fields:
             raise ValueError("terms: must have no left side, because fit(X, y) has the target. Leave out ~ and y")
-        asked = fields.get("terms", [])
-    if not isinstance(asked, Iterable) or not (listed := list(asked)):
+        terms = fields.get("terms", [])
+    if not isinstance(terms, Iterable) or not (items := list(terms)):
         raise ValueError("terms: must be a formula such as 'age + I(age**2)', or a list of terms. Add a column")
     try:
-        return tuple(_TERMS.validate_python(listed))
+        return tuple(_TERMS.validate_python(items))
     except ValidationError as error:
         raise ValueError(f"terms: must be a list of terms: {faults(error, 1, Term)}") from None
 

@@ -25,6 +25,7 @@ from purse.integrations.recording import (
     Reservation,
     UnsupportedMechanism,
     changed_units,
+    check_numbers,
     described,
     planned_epsilon,
     pure_event,
@@ -45,7 +46,7 @@ def to_events(event: Any, dataset: Dataset) -> list[tuple[dict[str, Any], int]]:
     Raises
     ------
     UnsupportedMechanism
-        for a part that a session cannot plan.
+        for a part that a session cannot plan, or a number that is not positive and finite.
     """
     return list(_parts(event, dataset, 1))
 
@@ -58,9 +59,12 @@ def _parts(event: Any, dataset: Dataset, count: int) -> Iterator[tuple[dict[str,
             for part in event.events:
                 yield from _parts(part, dataset, count)
         case dp_event.SelfComposedDpEvent():
+            check_numbers({"count": event.count})
             yield from _parts(event.event, dataset, count * int(event.count))
         case _:
-            yield _single(event, dataset), count
+            single = _single(event, dataset)
+            check_numbers(single)
+            yield single, count
 
 
 def _single(event: Any, dataset: Dataset) -> dict[str, Any]:
@@ -68,6 +72,7 @@ def _single(event: Any, dataset: Dataset) -> dict[str, Any]:
         case dp_event.GaussianDpEvent() | dp_event.LaplaceDpEvent():
             return {"type": type(event).__name__, "noise_multiplier": float(event.noise_multiplier)}
         case dp_event.DiscreteLaplaceDpEvent():
+            check_numbers({"noise_parameter": event.noise_parameter, "sensitivity": event.sensitivity})
             return pure_event(event.noise_parameter * event.sensitivity, changed_units(dataset))
         case dp_event.PoissonSampledDpEvent(event=dp_event.GaussianDpEvent()):
             sampled = {"sampling_probability": float(event.sampling_probability)}
@@ -127,8 +132,8 @@ class SessionAccountant(PrivacyAccountant):  # type: ignore[misc]
         """
         if not self.supports(event):
             super().compose(event, count)  # raises dp-accounting's own error
-        for single, uses in to_events(event, self._dataset):
-            record(self.session, single, uses * count)
+        for single, uses in to_events(dp_event.SelfComposedDpEvent(event, count), self._dataset):
+            record(self.session, single, uses)
         super().compose(event, count)
         return self
 

@@ -19,7 +19,14 @@ from typing import Any, Final
 
 from purse.client import Client, SessionHandle
 from purse.extras import needing
-from purse.integrations.recording import Reservation, UnsupportedMechanism, changed_rows, described, record
+from purse.integrations.recording import (
+    Reservation,
+    UnsupportedMechanism,
+    changed_rows,
+    described,
+    pure_event,
+    record,
+)
 from purse.wire.datasets import Dataset
 
 with needing("purse.integrations.opendp", "opendp"):
@@ -75,12 +82,12 @@ def event_of(measurement: Any, dataset: Dataset) -> dict[str, Any]:
             f"The output measure {measure} is not supported in a session, because no event bounds it. "
             "Use a measurement with MaxDivergence, such as Laplace noise"
         )
-    if delta > 0:
+    if delta != 0:
         raise UnsupportedMechanism(
             f"A measurement with delta {delta} is not supported in a session, because (epsilon, delta) does not bound "
             "its cost among other answers. Use a measurement with delta 0"
         )
-    return {"type": "EpsilonDeltaDpEvent", "epsilon": float(epsilon), "delta": 0.0}
+    return pure_event(epsilon, 1)  # the map was evaluated at the distance of neighbors
 
 
 def distance(measurement: Any, dataset: Dataset) -> int:

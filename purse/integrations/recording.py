@@ -4,13 +4,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any
+from numbers import Real
+from typing import Any, Final
 
 from purse.client import Client, SessionHandle
 from purse.errors import ClientError
 from purse.wire.datasets import Dataset
 
 Event = Mapping[str, Any]
+_COUNTS: Final = ("count", "steps", "source_dataset_size", "sample_size")
 
 
 class NotCovered(ClientError):
@@ -19,6 +21,28 @@ class NotCovered(ClientError):
 
 class UnsupportedMechanism(ClientError):
     """A library's mechanism has no event that bounds its privacy loss. Nothing was reserved or recorded."""
+
+
+def check_numbers(fields: Mapping[str, Any]) -> None:
+    """Raise `UnsupportedMechanism` unless all numbers of an event or a plan are positive and finite.
+
+    Counts must be whole numbers. A delta may be 0.
+    """
+    for name, value in fields.items():
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, Mapping):
+                check_numbers(part)
+            elif isinstance(part, Real) and not _is_accepted(name, float(part)):
+                kind = "whole" if name in _COUNTS else "finite"
+                raise UnsupportedMechanism(
+                    f"{name} must be a positive {kind} number, and is {part}, which bounds no privacy loss. Correct it"
+                )
+
+
+def _is_accepted(name: str, number: float) -> bool:
+    if name in _COUNTS and not number.is_integer():
+        return False
+    return 0 < number < math.inf or (name == "delta" and number == 0)
 
 
 def covers(planned: Event, event: Event) -> bool:
@@ -50,11 +74,14 @@ def record(session: SessionHandle, event: Event, steps: int = 1) -> None:
 
     Raises
     ------
+    UnsupportedMechanism
+        if a number of the event, or the number of steps, is not positive and finite.
     NotCovered
         if no entry covers the event.
     ProblemError
         if the server refuses, with the code `session_exhausted` if the plan has too few answers left.
     """
+    check_numbers({"steps": steps, "event": event})
     entries = [i for i, planned in enumerate(session.plan) if covers(planned.event, event)]
     if not entries:
         raise NotCovered(
@@ -121,8 +148,7 @@ def pure_event(epsilon: float, changes: int) -> dict[str, Any]:
     UnsupportedMechanism
         if epsilon is not a positive finite number.
     """
-    if not 0 < epsilon < math.inf:
-        raise UnsupportedMechanism(f"epsilon must be a positive finite number, and is {epsilon}")
+    check_numbers({"epsilon": epsilon})
     total = float(epsilon) if changes == 1 else math.nextafter(epsilon * changes, math.inf)  # may be rounded down
     return {"type": "EpsilonDeltaDpEvent", "epsilon": total, "delta": 0.0}
 
@@ -151,7 +177,14 @@ class Reservation:
     lifetime: int | None = None
 
     def open(self, dataset: Dataset, **plan: Any) -> SessionHandle:
-        """Open the session with `events`, or with `privacy`, `steps` and `sampling_probability`."""
+        """Open the session with `events`, or with `privacy`, `steps` and `sampling_probability`.
+
+        Raises
+        ------
+        UnsupportedMechanism
+            if a number of the plan is not positive and finite.
+        """
+        check_numbers(plan)
         if self.lifetime is not None:
             plan["lifetime"] = self.lifetime
         title = self.title or f"{self.library} {version(self.library)}: {self.note}"

@@ -148,7 +148,7 @@ def _released(server: Server, made: dict[str, str]) -> dict[str, str]:
 
 
 def _session(number: int) -> dict[str, Any]:
-    """A plan of 64 kinds of sampled answers."""
+    """Return a plan of 64 kinds of sampled answers."""
     kinds = [
         {
             "type": "PoissonSampledDpEvent",

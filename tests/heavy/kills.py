@@ -158,7 +158,7 @@ class Chaos:
         assert answer.status_code in (200, 409, *_AWAY), answer.text
 
     def hold(self, dataset: str, is_closed: bool) -> None:
-        """A session reserves ten answers, records some of them, and is perhaps closed."""
+        """Open a session of ten answers, record some of them, and close it if asked to."""
         client, key = self.server().client, f"session-{time.monotonic_ns()}"
         event = {"type": "GaussianDpEvent", "noise_multiplier": 100.0}
         plan = {"events": [{"type": "SelfComposedDpEvent", "count": 10, "event": event}]}

@@ -158,6 +158,16 @@ def test_a_spend_without_a_check_is_recorded_and_copies_share_one_record() -> No
         budget.spend(0.6, 0)
 
 
+@pytest.mark.parametrize("epsilon", [0.0, -0.5, np.inf, np.nan])
+def test_an_epsilon_that_bounds_nothing_is_not_recorded(epsilon: float) -> None:
+    budget, session = accountant(0.5)
+    with pytest.raises((UnsupportedMechanism, ValueError)):
+        budget.check(epsilon, 0)
+    with pytest.raises((UnsupportedMechanism, ValueError)):
+        budget.spend(epsilon, 0)
+    assert session.total == 0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("neighbors", "factor"), [("zero_out", 1), ("replace_one", 2)])
 def test_a_model_on_a_real_server(client: Client, register: Register, neighbors: str, factor: int) -> None:

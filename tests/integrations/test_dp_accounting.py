@@ -1,5 +1,6 @@
 """Events of dp-accounting and of jax_privacy's plans, as plans of sessions."""
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -79,6 +80,28 @@ def test_a_composed_event_is_recorded_and_one_too_many_is_not_composed() -> None
     assert session.total == 3
     assert budget.ledger == events.SelfComposedDpEvent(SAMPLED, 3)
     assert budget.get_epsilon(1e-6) == 1.0
+
+
+@pytest.mark.parametrize("number", [0.0, -1.0, math.inf, math.nan])
+def test_wrong_numbers_of_an_event_are_refused(number: Any) -> None:
+    session = Recorded([({"type": "GaussianDpEvent", "noise_multiplier": 2.0}, 10)])
+    budget = dp_accounting.SessionAccountant(session.handle, dataset())
+    for event in (
+        events.GaussianDpEvent(number),
+        events.PoissonSampledDpEvent(number, GAUSSIAN),
+        events.SampledWithoutReplacementDpEvent(100, number, GAUSSIAN),
+        events.DiscreteLaplaceDpEvent(number, -1),
+        events.SelfComposedDpEvent(GAUSSIAN, number),
+    ):
+        with pytest.raises(UnsupportedMechanism):
+            dp_accounting.to_events(event, dataset())
+        with pytest.raises(dpa.UnsupportedEventError):
+            budget.compose(event)
+    counts: list[Any] = [number, 1.5]
+    for count in counts:
+        with pytest.raises(UnsupportedMechanism):
+            budget.compose(GAUSSIAN, count)
+    assert session.total == 0
 
 
 def test_noise_multipliers_of_replace_one_are_refused() -> None:

@@ -157,6 +157,17 @@ def test_the_planned_sampling_probability_is_at_least_that_of_opacus(batches: in
     assert planned <= max(stated, loader.sample_rate) + 2**-23
 
 
+@pytest.mark.parametrize("number", [0.0, -1.0, np.inf, np.nan])
+def test_wrong_numbers_of_a_step_are_not_recorded(number: float) -> None:
+    session = Recorded(PLAN)
+    steps = opacus.SessionAccountant(session.handle)
+    with pytest.raises(UnsupportedMechanism):
+        steps.step(noise_multiplier=number, sample_rate=RATE)
+    with pytest.raises((UnsupportedMechanism, NotCovered, ValueError, OverflowError)):
+        steps.step(noise_multiplier=1.0, sample_rate=number)
+    assert session.total == len(steps) == 0
+
+
 def test_epsilon_is_that_of_the_whole_plan() -> None:
     accountant = opacus.SessionAccountant(Recorded(PLAN, epsilon=0.7).handle)
     assert accountant.get_epsilon(delta=1e-6) == 0.7

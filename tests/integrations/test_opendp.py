@@ -1,5 +1,6 @@
 """OpenDP's own measurements, recorded before they are invoked."""
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -75,6 +76,17 @@ def test_losses_that_no_event_bounds_are_refused() -> None:
         opendp.event_of(dp.m.make_randomized_response_bool(0.75), dataset())
     approximate = dp.c.make_approximate(histogram())
     assert opendp.event_of(approximate, dataset())["epsilon"] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, math.inf])
+def test_a_privacy_map_without_a_positive_finite_epsilon_is_refused(epsilon: float) -> None:
+    measurement = dp.m.make_user_measurement(
+        *SPACE, output_measure=dp.max_divergence(), function=lambda _: 0, privacy_map=lambda _: epsilon
+    )
+    session = Recorded([({"type": "EpsilonDeltaDpEvent", "epsilon": 0.5, "delta": 0.0}, 1)])
+    with pytest.raises(UnsupportedMechanism):
+        opendp.Odometer(session.handle, dataset()).invoke(measurement, ["low"])
+    assert session.total == 0
 
 
 def test_a_measurement_beyond_the_plan_is_not_invoked() -> None:

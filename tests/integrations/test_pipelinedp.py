@@ -1,5 +1,6 @@
 """PipelineDP's own engine, whose mechanisms a session reserves and records before the pipeline runs."""
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -70,6 +71,19 @@ def test_the_charged_multiplier_is_below_that_of_every_noise_with_this_guarantee
     charged = pipelinedp.smallest_multiplier(epsilon, delta)
     exact = 1 / gauss_mu(epsilon, delta)
     assert 0.99 * exact < charged < exact
+
+
+@pytest.mark.parametrize("number", [math.inf, math.nan])
+@pytest.mark.parametrize("kind", list(library.NoiseKind))
+def test_a_budget_that_is_not_finite_is_refused(number: float, kind: Any) -> None:
+    unreachable: Any = SimpleNamespace(
+        datasets=SimpleNamespace(get=lambda _: SimpleNamespace(budget=SimpleNamespace(neighbors="zero_out")))
+    )
+    budget = pipelinedp.SessionBudgetAccountant(unreachable, "any", total_epsilon=number, total_delta=1e-6)
+    aggregated(budget, kind, [library.Metrics.COUNT], public_partitions=[0, 1, 2])
+    with pytest.raises((UnsupportedMechanism, RuntimeError)):
+        budget.compute_budgets()
+    assert budget.session is None
 
 
 @pytest.mark.slow

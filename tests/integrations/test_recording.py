@@ -10,12 +10,14 @@ from accounting.privacy import Unit
 from accounting.records.outside import Outside, event_from_json
 from purse.integrations.recording import (
     NotCovered,
+    Reservation,
     UnsupportedMechanism,
     changed_rows,
     covers,
     noise_multiplier,
     pure_event,
     record,
+    repeated,
 )
 from tests.support.recorded import Recorded
 
@@ -94,10 +96,51 @@ def test_epsilon_grows_by_the_rows_that_neighbors_differ_in(relation: str, rows:
     assert epsilon >= 0.1 * changes
 
 
-@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.inf, math.nan])
+WRONG = [0.0, -1.0, math.inf, math.nan]
+
+
+@pytest.mark.parametrize("epsilon", WRONG)
 def test_an_epsilon_that_bounds_nothing_is_refused(epsilon: float) -> None:
     with pytest.raises(UnsupportedMechanism):
         pure_event(epsilon, 1)
+
+
+@pytest.mark.parametrize("number", WRONG)
+@pytest.mark.parametrize(
+    ("event", "field"),
+    [
+        (GAUSSIAN, "noise_multiplier"),
+        (LAPLACE, "noise_multiplier"),
+        (PURE, "epsilon"),
+        (SAMPLED, "sampling_probability"),
+        (BATCH, "sample_size"),
+        (BATCH, "source_dataset_size"),
+    ],
+)
+def test_a_wrong_number_is_refused_before_it_is_planned_or_recorded(
+    event: dict[str, Any], field: str, number: float
+) -> None:
+    wrong = event | {field: number}
+    session = Recorded([(wrong, 1), (GAUSSIAN, 1)])
+    unreachable: Any = None
+    for refused in (wrong, SAMPLED | {"event": wrong}):
+        with pytest.raises(UnsupportedMechanism, match=field):
+            record(session.handle, refused)
+        with pytest.raises(UnsupportedMechanism, match=field):
+            Reservation(unreachable, "library", "note").open(unreachable, events=[repeated(refused, 1)])
+    assert session.total == 0
+
+
+@pytest.mark.parametrize("number", [*WRONG, 1.5])
+def test_a_wrong_count_is_refused_before_it_is_planned_or_recorded(number: Any) -> None:
+    session = Recorded([(GAUSSIAN, 10)])
+    unreachable: Any = None
+    with pytest.raises(UnsupportedMechanism, match="steps"):
+        record(session.handle, GAUSSIAN, number)
+    for plan in ({"events": [repeated(GAUSSIAN, number)]}, {"privacy": {"epsilon": 1.0}, "steps": number}):
+        with pytest.raises(UnsupportedMechanism):
+            Reservation(unreachable, "library", "note").open(unreachable, **plan)
+    assert session.total == 0
 
 
 def test_the_noise_multiplier_is_that_of_the_gaussian_event_in_the_plan() -> None:

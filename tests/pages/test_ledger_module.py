@@ -170,7 +170,7 @@ OWN = Privacy(CALIBRATED.epsilon, CALIBRATED.delta)
 
 
 def test_sessions_are_followed_as_python_follows_them(module: Module) -> None:
-    """Reserved, settled in part, in full and not at all; alone with the whole budget."""
+    """Sessions are refunded in part, in full and not at all, and one takes the whole budget."""
     lost = RolledBack("disk lost", None)
     stories: list[list[LedgerEvent]] = [
         [reserved(MIXED, PLANNED), settled(MIXED, PLANNED, [3, 0])],

@@ -422,7 +422,7 @@ def test_what_it_needs_is_in_it() -> None:
 
 @pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
 def test_a_session_is_found_again_under_both_relations(module: Module, relation: Any) -> None:
-    """Gaussian and pure plans to ten digits; others are named, and Python recomputes them."""
+    """The page recomputes Gaussian and pure plans to ten digits. It names other mechanisms, which Python recomputes."""
     gaussian, pure = (
         sessions.plan(sessions.many(sessions.GAUSSIAN, 10), relation=relation),
         sessions.plan(sessions.many(sessions.PURE, 5), sessions.LAPLACE, relation=relation),
@@ -449,7 +449,7 @@ def test_a_session_is_found_again_under_both_relations(module: Module, relation:
     assert checked(module, sessions.signed(expired), entry=ledger[-1])["holds"]
 
 
-def test_what_is_no_session_is_refused_as_python_refuses_it(module: Module) -> None:
+def test_invalid_session_receipts_are_refused_as_python_refuses_them(module: Module) -> None:
     stated, _ = sessions.ended(
         sessions.RULE, sessions.plan(sessions.many(sessions.GAUSSIAN, 10), sessions.DRAWN), [4, 0]
     )

@@ -93,7 +93,7 @@ def _ask(service: Service, who: str, rule: tuple[str, str], dataset: str = "", j
 
 @contextmanager
 def _statements(database: Database) -> Iterator[list[str]]:
-    """Collect the statements of requests; threads of the service ask the database at any time as well."""
+    """Collect the statements of requests, without those of background threads."""
     seen: list[str] = []
 
     def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
@@ -209,7 +209,7 @@ def test_without_a_grant_its_jobs_never_were(case: Case, rule: tuple[str, str], 
 
 
 @pytest.mark.parametrize("rule", OF_A_SESSION, ids=" ".join)
-def test_somebody_elses_session_is_as_one_that_never_was(case: Case, rule: tuple[str, str]) -> None:
+def test_another_analysts_session_looks_like_an_unknown_one(case: Case, rule: tuple[str, str]) -> None:
     [(opening, body)] = SESSION.items()
     made = case.service.call("analyst", "POST", opening[1].replace("{dataset_id}", case.dataset), json=body).json()
     answers, asked = [], []

@@ -220,7 +220,7 @@ def test_a_whole_budget_stays_charged_beside_an_outside_charge(service: Service)
     assert budget(service, dataset)["exceeded"] is True
 
 
-def test_what_does_not_fit_is_refused_with_what_remains(service: Service) -> None:
+def test_a_plan_beyond_the_budget_is_refused_with_the_remaining_budget(service: Service) -> None:
     dataset = service.dataset()
     before = service.durable(dataset)
     answer = opened(service, dataset, {"events": [many(10**6)]})

@@ -10,17 +10,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    Bundle,
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    multiple,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
 from accounting.records.filters import cost_from_json
 from accounting.records.sessions import plan_from_json, recorded_cost
@@ -36,7 +27,7 @@ from purse.wire.datasets import Amendment, SessionPolicy
 from tests.support import held_sessions as sessions
 from tests.support.held_sessions import GAUSSIAN, many
 from tests.support.postgres import Cluster
-from tests.support.steps import on_postgresql
+from tests.support.steps import machine_settings, run_on_postgresql
 from tests.support.world import STEWARD, World, check_books
 
 LAPLACE = {"type": "LaplaceDpEvent", "noise_multiplier": 20.0}
@@ -51,7 +42,7 @@ LIFETIME = 600
 
 @dataclass(slots=True)
 class Held:
-    """What a program knows of its session: only answers whose recording was accepted were computed."""
+    """A session as its program sees it. The program computes only answers whose recording was accepted."""
 
     id: str
     owner: Principal
@@ -115,7 +106,7 @@ class Sessions(RuleBasedStateMachine):
         return World.at(home)
 
     def another(self) -> World:
-        """One more server on the same home and database, with the same clock."""
+        """Return one more server on the same home and database, with the same clock."""
         first = self.servers[0]
         return World.at(first.settings.home, first.clock, database_url=first.settings.database_url)
 
@@ -180,7 +171,7 @@ class Sessions(RuleBasedStateMachine):
         key=st.sampled_from(["x", "y", None, None]),
     )
     def run_a_program(self, held: Held, server: int, steps: list[int], event: int, key: str | None) -> None:
-        """It computes its answers only after they were recorded; mostly in a session that is still open."""
+        """Record answers before they are computed, mostly in a session that is still open."""
         living = [each for each in self.known.values() if self._is_open(each)]
         held = living[len(steps) % len(living)] if living and key is None else held
         for each in steps:
@@ -230,7 +221,7 @@ class Sessions(RuleBasedStateMachine):
 
     @rule(server=st.integers(0, 1), steps=st.lists(st.integers(1, 5), min_size=1, max_size=4), event=st.integers(0, 1))
     def go_on(self, server: int, steps: list[int], event: int) -> None:
-        """The program of the newest session goes on, perhaps beyond its plan."""
+        """Record answers in the newest session, perhaps more than it planned."""
         for each in steps:
             self.record(list(self.known.values())[-1], server, each, event, None)
 
@@ -311,7 +302,7 @@ class Sessions(RuleBasedStateMachine):
         return held.ended is None and self.servers[0].clock.wall() < held.expires
 
     def _see(self, held: Held, seen: Any) -> None:
-        """What is answered is what the program knows; an ended session stays as it ended."""
+        """Check that a response has the counts of the program, and that an ended session stays as it ended."""
         assert [part.recorded for part in seen.plan] == held.recorded
         if seen.state == "open":
             assert self._is_open(held)
@@ -351,18 +342,9 @@ class Sessions(RuleBasedStateMachine):
 
 
 TestSessions = pytest.mark.slow(Sessions.TestCase)
-TestSessions.settings = settings(
-    max_examples=20,
-    stateful_step_count=30,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    derandomize=True,
-    phases=[Phase.generate],  # shrinking would take minutes of database work
-)
+TestSessions.settings = machine_settings(examples=20, steps=30)
 
 
 @pytest.mark.slow
 def test_no_answer_is_unpaid_in_any_order_of_steps_on_postgresql(tmp_path: Path, on_postgres: Cluster) -> None:
-    machine = on_postgresql(Sessions, on_postgres)
-    prepare(machine, tmp_path / "home")
-    run_state_machine_as_test(machine, settings=settings(Sessions.TestCase.settings, max_examples=2))
+    run_on_postgresql(Sessions, prepare, tmp_path / "home", on_postgres)

@@ -1,4 +1,4 @@
-"""Shares of the budget, told alike by quote, budget, ledger, receipt and metrics."""
+"""Shares of the budget are equal in quote, budget, ledger, receipt and metrics."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ def _budget(service: Service, role: str, dataset: str) -> dict[str, Any]:
 
 
 def _run(service: Service, role: str, dataset: str, epsilon: float) -> tuple[dict[str, Any], float]:
-    """The job, and the share that its quote told."""
+    """Return the job, and the share that its quote states."""
     body = JOB | {"dataset": dataset, "privacy": {"epsilon": epsilon}}
     quoted = service.call(role, "POST", "/v1/quotes", json=body).json()["share"]
     made = service.call(role, "POST", "/v1/jobs", json=body)
@@ -94,7 +94,7 @@ def test_jobs_state_the_share_that_the_budget_states(shared: Service) -> None:
     entries = sorted(map(Entry.from_json, ledger), key=lambda entry: entry.sequence)
     by_entry = offline.shares(entries, offline.verify_ledger(entries))
     by_job = {entry.body["job"]: by_entry[entry.sequence] for entry in entries if entry.sequence in by_entry}
-    assert by_job == {job["id"]: job["share"] for job in jobs}
+    assert by_job == pytest.approx({job["id"]: job["share"] for job in jobs})
     own = shared.call("share-now-ada", "GET", f"/v1/jobs?dataset={dataset}").json()["items"]
     assert sum(job["share"] for job in own) == pytest.approx(_budget(shared, "share-now-ada", dataset)["share"])
     assert [shared.call("share-now-ada", "GET", f"/v1/jobs/{job['id']}").json() for job in own] == own

@@ -6,17 +6,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    Bundle,
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    multiple,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
 from accounting.filter import Cost, Filter
 from accounting.records.allotments import Account, Allotment, Part, reservations_fit, standing
@@ -31,7 +22,7 @@ from app.ledger import store as ledger
 from app.quotes.pricing import Priced
 from purse.wire.allotments import AllotmentRequest
 from tests.support.postgres import Cluster
-from tests.support.steps import Killed, killed_at, on_postgresql
+from tests.support.steps import Killed, killed_at, machine_settings, run_on_postgresql
 from tests.support.world import STEWARD, World, check_books
 
 NAMES = st.sampled_from(["ada", "bob", "eve"])
@@ -229,18 +220,9 @@ def prepare(machine: type[Sharing], home: Path) -> None:
 
 
 TestSharing = pytest.mark.slow(Sharing.TestCase)
-TestSharing.settings = settings(
-    max_examples=18,
-    stateful_step_count=25,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    derandomize=True,
-    phases=[Phase.generate],  # shrinking would take minutes of database work
-)
+TestSharing.settings = machine_settings(examples=18, steps=25)
 
 
 @pytest.mark.slow
 def test_the_books_hold_in_any_order_of_steps_on_postgresql(tmp_path: Path, on_postgres: Cluster) -> None:
-    machine = on_postgresql(Sharing, on_postgres)
-    prepare(machine, tmp_path / "home")
-    run_state_machine_as_test(machine, settings=settings(Sharing.TestCase.settings, max_examples=2))
+    run_on_postgresql(Sharing, prepare, tmp_path / "home", on_postgres)

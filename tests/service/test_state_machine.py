@@ -8,17 +8,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    Bundle,
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    multiple,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
 from app.http.errors import ApiError
 from app.jobs import attempts, service, store
@@ -27,7 +18,7 @@ from app.ledger import store as ledger
 from purse.wire.budgets import BudgetChange
 from purse.wire.datasets import Amendment
 from tests.support.postgres import Cluster
-from tests.support.steps import STEPS, Killed, everything_ends, give_up, killed_at, on_postgresql
+from tests.support.steps import STEPS, Killed, everything_ends, give_up, killed_at, machine_settings, run_on_postgresql
 from tests.support.world import World, check_books, output
 
 
@@ -300,18 +291,9 @@ class Jobs(RuleBasedStateMachine):
 
 
 TestJobs = pytest.mark.slow(Jobs.TestCase)
-TestJobs.settings = settings(
-    max_examples=28,
-    stateful_step_count=30,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    derandomize=True,
-    phases=[Phase.generate],  # shrinking would take minutes of database work
-)
+TestJobs.settings = machine_settings(examples=28, steps=30)
 
 
 @pytest.mark.slow
 def test_the_books_hold_in_any_order_of_steps_on_postgresql(tmp_path: Path, on_postgres: Cluster) -> None:
-    machine = on_postgresql(Jobs, on_postgres)
-    prepare(machine, tmp_path / "home")
-    run_state_machine_as_test(machine, settings=settings(Jobs.TestCase.settings, max_examples=2))
+    run_on_postgresql(Jobs, prepare, tmp_path / "home", on_postgres)

@@ -165,7 +165,7 @@ LEDGER = {
     "accounting.records.offline": "An exported ledger is verified without the server.",
     "accounting.records.heads": "A signed head covers the ledger's number and hash.",
     "app.ledger.store": "Reading and writing a ledger happen under its lock, in one transaction.",
-    "app.ledger.allotments": "Allotments are read in the transaction of the charge.",
+    "app.ledger.allotments": "Allotments are read, and spending is written, in the transaction of the charge.",
     "app.jobs.service": "A job is charged in the transaction that creates it.",
     "app.jobs.leases": "A holder counts as lost only by the observer's own clock.",
     "app.jobs.attempts": "The start is committed before data is opened. An overtaken attempt cannot end.",

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
 
 from app.http.lists import Paging
 from app.jobs import attempts, service
@@ -250,12 +252,27 @@ def everything_ends(world: World) -> None:
     assert set(world.check()) <= {"done", "failed", "cancelled"}
 
 
-def on_postgresql(machine: type[Any], cluster: Cluster) -> type[Any]:
-    """Return a state machine of which each run has a copy of the template home and of its PostgreSQL database."""
+def machine_settings(examples: int, steps: int) -> settings:
+    """Return the settings of a state machine that works on a database."""
+    return settings(
+        max_examples=examples,
+        stateful_step_count=steps,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        derandomize=True,
+        phases=[Phase.generate],  # shrinking would take minutes of database work
+    )
+
+
+def run_on_postgresql(
+    machine: type[Any], prepare: Callable[[type[Any], Path], None], home: Path, cluster: Cluster
+) -> None:
+    """Run a state machine twice on PostgreSQL. Each run has a copy of the prepared home and of its database."""
 
     class OnPostgresql(machine):  # type: ignore[misc]
         def fresh(self, home: Path) -> World:
             shutil.copytree(self.template, home)
             return World.at(home, database_url=cluster.database(template="purse"))
 
-    return OnPostgresql
+    prepare(OnPostgresql, home)
+    run_state_machine_as_test(OnPostgresql, settings=settings(machine.TestCase.settings, max_examples=2))

@@ -372,7 +372,7 @@ function summed(parts, delta) {
   return { mechanisms: [...new Set(open.map((part) => part.name))] };
 }
 
-// One use of each event of a session: what it says, `mu` or `epsilon` as of mechanisms, and whether it fits n records.
+// For each type of event: the checks of its fields, the `mu` or `epsilon` of one use, and whether it fits n records.
 const MULTIPLIER = OF_A_QUERY.noise_multiplier;
 const isGaussianEvent = (event) => {
   const { type, noise_multiplier: multiplier } = fields(event, ["type", "noise_multiplier"], "an event");
@@ -419,7 +419,7 @@ function plannedUses({ plan, neighbors, rows, persons }) {
   });
 }
 
-/** Return what a session's plan costs alone, and as `part` what its charged part does, each as `summed` does. */
+/** Return the cost of a session's plan, and as `part` the cost of its charged part, each in the form of `summed`. */
 export function recomputeSession(receipt) {
   const uses = plannedUses(receipt);
   const whole = summed(uses, receipt.delta);

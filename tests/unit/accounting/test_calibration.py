@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -80,6 +81,22 @@ def test_all_renyi_orders_are_asked_once_where_losses_admit_more(monkeypatch: py
     assert release.accountant == "pld"
     assert len(asked) == 1
     assert whole(RdpAccountant(), asked[0], 1e-9) > 7.97
+
+
+def test_the_renyi_accountant_rounds_up() -> None:
+    """Compare with 40 digits. Noise multipliers have exact binary fractions, so the exact sum is known."""
+    accountant, delta = RdpAccountant(), 2.0**-20
+    for count, z in itertools.product((1, 3, 7, 1000), (0.75, 1.5, 3.25, 11.0, 1024.0)):
+        plan = Plan((PlannedQuery("answers", count, Gaussian(), z),))
+        with mpmath.workdps(40):
+            orders = [mpmath.mpf(a) for a in accountant.orders]
+            curve = [count * a * (2 / mpmath.mpf(z)) ** 2 / 2 for a in orders]
+            converted = [
+                rho + mpmath.log(1 - 1 / a) - mpmath.log(a * delta) / (a - 1)
+                for a, rho in zip(orders, curve, strict=True)
+            ]
+            exact = max(mpmath.mpf(0), min(converted))
+            assert exact <= accountant.epsilon(plan, delta) <= exact * (1 + mpmath.mpf("1e-11"))
 
 
 @pytest.mark.slow

@@ -217,7 +217,7 @@ class TestWarnings:
         assert quoted().warnings == []
 
     def test_of_a_model_that_will_be_a_constant(self) -> None:
-        """Of noise so large that coefficients are not worth learning; with another method there is no such rule."""
+        """A quote warns if the noise is so large that the method will release a constant. dp_gd never does so."""
         few = dataset(rows=20)
         assert [text for text in quoted(few).warnings if "constant" in text]
         assert not quoted(few, method={"name": "dp_gd"}).warnings

@@ -161,7 +161,10 @@ def test_the_released_count_alone_decides_whether_a_group_is_resolved() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("cap", [1, 3])
 def test_intervals_cover_noise_and_sampling(cap: int) -> None:
-    """All rows of a person are equal, which is the worst case. Of 200 samples, 95 % less four stds must be covered."""
+    """Intervals cover at least 95 % of 200 samples, less four standard deviations. Seeds are fixed.
+
+    All rows of a person are equal, which is the worst case.
+    """
     size, covered = N // cap, dict.fromkeys(("mean", "noise", "difference", "share"), 0)
     unit = None if cap == 1 else {"column": "who", "max_rows": cap}
     spec = spec_of(2.0, n=size, columns=["age", "sex"], unit=unit)

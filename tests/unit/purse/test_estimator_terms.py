@@ -38,7 +38,7 @@ def test_a_table_of_a_formula_has_a_line_for_each_term() -> None:
     table = fitted.regression_
     square = "((age - 50) / 10)^2"
     for term, true in {square: 0.5, "((age - 50) / 10)": -1.0, "ward = b": 1.0, "ward = c": 0.0}.items():
-        assert abs(table.params[term] - true) < 5 * table.bse[term]
+        assert abs(table.params[term] - true) < 6 * table.bse[term]
     assert square in fitted.coef_names_
     expected = 0.5 * 2.0**2 - 2.0 + 1.0
     assert fitted.predict(frame({"age": [70.0], "ward": ["b"]}))[0] == pytest.approx(expected, abs=0.1)
@@ -75,5 +75,5 @@ def test_classifiers_have_interactions_and_columns_of_arrays() -> None:
     declared: dict[str, Any] = {"bounds": (-1, 1), "classes": [False, True]}
     plain = purse.PrivateLogisticRegression(4.0, **declared).fit(X, y)
     crossed = purse.PrivateLogisticRegression(4.0, terms="`column 0` * `column 1`", **declared).fit(X, y)
-    assert plain.score(X, y) < 0.6
+    assert plain.score(X, y) < 0.75  # no line does better than 2/3 on all points of the square
     assert crossed.score(X, y) > 0.9

@@ -223,12 +223,12 @@ def test_onnxruntime_predicts_the_same(link: str) -> None:
 
 def _with_terms() -> Model:
     """A model with a power, splines, merged levels, interactions and a category of two columns."""
-    made = _model("identity")
-    [merged] = [column for column in made.features if column.name == "town"]
+    model = _model("identity")
+    [merged] = [column for column in model.features if column.name == "town"]
     assert isinstance(merged, CategoryColumn)
     new = MergedLevel(level="both", categories=merged.categories[:2])
     products = [
-        *([Factor(column=column.name)] for column in made.features),
+        *([Factor(column=column.name)] for column in model.features),
         [Factor(column="age", center=20.0, scale=10.0, power=3)],
         [Factor(column="age", knots=[20.0, 30.0])],
         [Factor(column="age", knots=[25.0], degree=1), Factor(column="sex")],
@@ -236,10 +236,10 @@ def _with_terms() -> Model:
         [Factor(column="sex"), Factor(column="town")],
     ]
     terms = [Term(factors=own) for own in products]
-    features = [feature.column for feature in expand(made.features, terms)]
+    features = [feature.column for feature in expand(model.features, terms)]
     weights = np.random.default_rng(6).normal(size=sum(map(width, features))).tolist()
-    update = {"features": features, "inputs": made.features, "terms": terms, "coefficients": weights}
-    return made.model_copy(update=update)
+    update = {"features": features, "inputs": model.features, "terms": terms, "coefficients": weights}
+    return model.model_copy(update=update)
 
 
 @pytest.mark.slow
@@ -253,17 +253,19 @@ def test_a_model_with_terms_is_exported_to_scikit_learn() -> None:
 def test_onnxruntime_computes_the_terms_of_a_model() -> None:
     reason = "onnxruntime is not installed: a model as a graph is not tried"
     runtime, onnx = (pytest.importorskip(name, reason=reason) for name in ("onnxruntime", "onnx"))
-    model, held = _with_terms(), columns(ROWS)
+    model, rows = _with_terms(), columns(ROWS)
     target = model.target.model_copy(update={"lower": -1e6, "upper": 1e6})
     wide = model.model_copy(update={"target": target})
     kinds: dict[str, Any] = {"number": np.float64, "category": object}
-    given = {c.name: np.array(held[c.name], kinds[c.type]).reshape(-1, 1) for c in model.row_columns}
+    inputs_of_graph = {c.name: np.array(rows[c.name], kinds[c.type]).reshape(-1, 1) for c in model.row_columns}
     for own in (model, wide):
-        made = own.to_onnx()
-        onnx.checker.check_model(onnx.load_model_from_string(made), full_check=True)
-        [found] = runtime.InferenceSession(made, providers=["CPUExecutionProvider"]).run(["prediction"], given)
-        _same(found, own.predict(ROWS))
-    assert len(set(np.round(found, 3))) > len(ROWS) / 2
+        graph = own.to_onnx()
+        onnx.checker.check_model(onnx.load_model_from_string(graph), full_check=True)
+        [predictions] = runtime.InferenceSession(graph, providers=["CPUExecutionProvider"]).run(
+            ["prediction"], inputs_of_graph
+        )
+        _same(predictions, own.predict(ROWS))
+    assert len(set(np.round(predictions, 3))) > len(ROWS) / 2
 
 
 def _uncertain() -> Model:
