@@ -153,6 +153,8 @@ def _given(records: kernels.Records) -> dict[str, Callable[[kernels.Slope], tupl
     center = rng.uniform(-1, 1, sparse.size - 1)
     table = kernels.ENTRIES["spans"](center**2)
     examples = kernels.Examples(records, only(y), only(scale))
+    framed = kernels.FramedExamples(records, only(y), only(scale))
+    labels = only(np.abs(y) + (y > 0))
 
     def walk(loss: kernels.Slope) -> tuple[Any, ...]:
         points = np.zeros((6, d))
@@ -186,10 +188,10 @@ def _given(records: kernels.Records) -> dict[str, Callable[[kernels.Slope], tupl
         "margins_of": lambda _: (records, w, rows),
         "weighted_sum": lambda _: (records, weights, rows),
         "length": lambda _: (w,),
-        "logistic_sum": lambda _: (records, y, scale, 0.5, w, 3, n),
-        "bounded_sum": lambda loss: (records, y, scale, 0.5, loss, w, 3, n),
-        "squared_sum": lambda _: (records, y, scale, 0.5, w, 3, n),
-        "softmax_sum": lambda _: (records, np.abs(y) + (y > 0), scale, 0.5, matrix, 0, n),
+        "logistic_sum": lambda _: (framed, 0.5, w, 3, n),
+        "bounded_sum": lambda loss: (framed, 0.5, loss, w, 3, n),
+        "squared_sum": lambda _: (framed, 0.5, w, 3, n),
+        "softmax_sum": lambda _: (framed._replace(targets=labels), 0.5, matrix, 0, n),
         "residual_sum": lambda _: (records, y, scale, w, 0.7, 3, n),
         "round_tails": lambda _: (np.zeros(d), magnitudes, is_negative, 3, 2.7),
         "fit": lambda _: (2.0, 1.0, 0.3, 20),
