@@ -1,13 +1,16 @@
 """Sessions on the pure ledger: their plan, the filter's charge, the refund, its replay and its offline verification."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from accounting import Privacy
 from accounting.accountants import RdpAccountant
+from accounting.divergences.gaussian import rdp_epsilons
 from accounting.errors import (
     BudgetExhausted,
     CodecError,
@@ -18,8 +21,8 @@ from accounting.errors import (
     Unsupported,
 )
 from accounting.filter import Filter, Kind
-from accounting.privacy import Unit
-from accounting.records import offline
+from accounting.privacy import Relation, Unit
+from accounting.records import offline, sessions
 from accounting.records.allotments import Account, Allotment, Part, standing
 from accounting.records.chain import Entry
 from accounting.records.documents import canonical, parse
@@ -46,6 +49,7 @@ from accounting.records.replay import Replay, replay
 from accounting.records.sessions import (
     PlannedEvent,
     SessionPlan,
+    _renyi_at_best,
     plan_epsilon,
     plan_from_json,
     plan_to_json,
@@ -476,14 +480,33 @@ def test_a_reserved_session_starts_no_job_and_joins_no_withdrawal() -> None:
     assert plan(DRAWN).misfit(N, Unit()) is None
 
 
-def test_the_renyi_bound_of_a_plan_is_that_of_all_orders() -> None:
-    """The search of orders begins on a coarse grid, and ends at the best one."""
+@pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
+def test_the_renyi_bound_of_a_plan_is_that_of_all_orders(relation: Relation) -> None:
+    """The search of orders is a bisection, because epsilon falls and then rises with the order."""
     loud = SAMPLED | {"event": GAUSSIAN | {"noise_multiplier": 1.0}}
-    for event, count in ((SAMPLED, 5000), (DRAWN, 100_000), (loud, 50)):
-        planned = plan(many(event, count))
-        found = plan_epsilon(planned, 1e-6)
-        assert found.accountant == "rdp"
-        assert found.epsilon == pytest.approx(RdpAccountant().epsilon(planned, 1e-6), rel=1e-12)
+    rare = SAMPLED | {"sampling_probability": 1e-6}
+    mixtures = [[many(SAMPLED, 5000)], [many(DRAWN, 100_000)], [many(loud, 50)], [rare], [many(ALLOCATED, 400)]]
+    mixtures += [[many(loud, 5), LAPLACE, many(PURE, 3), ALLOCATED], [many(rare, 10**5), many(GAUSSIAN, 2)]]
+    for events in mixtures:
+        planned = plan(*events, relation=relation)
+        for delta in (1e-12, 1e-6, 1e-2):
+            found = _renyi_at_best(planned, delta).epsilon(planned, delta)
+            assert found == pytest.approx(RdpAccountant().epsilon(planned, delta), rel=1e-12)
+    assert plan_epsilon(plan(many(loud, 50)), 1e-6).accountant == "rdp"
+
+
+def test_few_orders_of_a_plan_are_priced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each order of a plan of 64 sampled events may take 0.1 seconds, so all of them would take 10 seconds."""
+    orders: list[float] = []
+
+    def counted(pair: Sequence[float], rho: NDArray[np.float64], delta: float) -> NDArray[np.float64]:
+        orders.extend(pair)
+        return rdp_epsilons(pair, rho, delta)
+
+    monkeypatch.setattr(sessions, "rdp_epsilons", counted)
+    sampled = (SAMPLED | {"sampling_probability": 1e-3 + i * 1e-4} for i in range(64))
+    assert plan_epsilon(plan(*sampled), 1e-6).accountant == "rdp"
+    assert 0 < len(orders) <= 16
 
 
 def test_the_filter_of_a_long_ledger_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
