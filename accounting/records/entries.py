@@ -99,9 +99,8 @@ def event_of(entry: Entry) -> events.LedgerEvent:
         case "opened":
             n, unit = _count(body)
             rule = filter_from_json(body["filter"])
-            return events.Opened(
-                body["dataset"], n, rule, body.get("family"), unit, _neighbors(body), *_declaration(body)
-            )
+            named = (body["dataset"], n, rule, body.get("family"), unit, _neighbors(body))
+            return events.Opened(*named, *_declaration(body))
         case "joined":
             n, unit = _count(body)
             return events.Joined(body["dataset"], n, body["by"], unit, *_declaration(body))
@@ -120,17 +119,20 @@ def event_of(entry: Entry) -> events.LedgerEvent:
             own = Privacy(body["epsilon"], body["delta"])
             analyst, dataset, method = map(body.get, _NAMES)
             share = _share(body)
-            cost, spec = cost_from_json(body["cost"]), body.get("spec_sha256")
+            cost = cost_from_json(body["cost"])
+            spec = body.get("spec_sha256")
             return events.Charged(body["job"], cost, own, analyst, dataset, method, share, spec)
         case "refunded":
             return events.Refunded(body["job"], cost_from_json(body["cost"]), body["whole"])
         case "reserved":
             certified = Privacy(body["epsilon"], body["delta"]) if "epsilon" in body else None
             session, dataset, analyst, expires_at = (body[name] for name in _RESERVED_NAMES)
-            cost, share = cost_from_json(body["cost"]), _share(body)
+            cost = cost_from_json(body["cost"])
+            share = _share(body)
             return events.Reserved(session, dataset, analyst, body["plan"], cost, certified, expires_at, share)
         case "settled":
-            recorded, returned = _counts(body["recorded"]), cost_from_json(body["refund"])
+            recorded = _counts(body["recorded"])
+            returned = cost_from_json(body["refund"])
             return events.Settled(body["session"], recorded, returned, body["whole"], _reason(body))
         case "session_rule":
             return events.SessionRule(body["dataset"], _session_rule(body["rule"]), body["by"])
