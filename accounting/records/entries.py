@@ -99,8 +99,9 @@ def event_of(entry: Entry) -> events.LedgerEvent:
         case "opened":
             n, unit = _count(body)
             rule = filter_from_json(body["filter"])
-            named = (body["dataset"], n, rule, body.get("family"), unit, _neighbors(body))
-            return events.Opened(*named, *_declaration(body))
+            sha256, session_rule = _declaration(body)
+            family, neighbors = body.get("family"), _neighbors(body)
+            return events.Opened(body["dataset"], n, rule, family, unit, neighbors, sha256, session_rule)
         case "joined":
             n, unit = _count(body)
             return events.Joined(body["dataset"], n, body["by"], unit, *_declaration(body))

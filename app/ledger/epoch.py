@@ -202,17 +202,19 @@ class Epoch:
             with self._writing, locked(self.file):
                 stored = self._stored()
                 with database.read() as connection:
-                    ended = _ended(connection, stored, self._sessions(stored))
-                if not ended:
+                    ended_sessions = _ended(connection, stored, self._sessions(stored))
+                if not ended_sessions:
                     return
-                self._replace({name: head for name, head in stored.items() if name not in ended}, without=ended)
+                open_heads = {name: head for name, head in stored.items() if name not in ended_sessions}
+                self._replace(open_heads, without=ended_sessions)
         except Unavailable:  # of the database, not of the file
             raise
         except OSError as error:
             _LOG.error("epoch_not_written %s", type(error).__name__)
             return
         with self._guard:
-            self.heads = {name: head for name, head in self.heads.items() if name not in ended - self._waiting}
+            forgotten = ended_sessions - self._waiting
+            self.heads = {name: head for name, head in self.heads.items() if name not in forgotten}
 
     def _sessions(self, stored: Mapping[str, Head]) -> list[str]:
         """Return the sessions of these heads and of ours."""
@@ -305,12 +307,12 @@ def _ended(connection: sa.Connection, published: Mapping[str, Head], names: Sequ
         is_named = sessions.c.id.in_(names[start : start + _MOST_NAMES])
         for row in connection.execute(query.where(is_named, sessions.c.settled.is_not(None))):
             ends.setdefault(row.ledger_id, {})[row.id] = row.settled
-    ended: set[str] = set()
+    ended_sessions: set[str] = set()
     for ledger, of_sessions in ends.items():
         head = published.get(ledger)
         if head is not None and store.contains(connection, head, ledger):
-            ended |= {session for session, sequence in of_sessions.items() if sequence <= head.sequence}
-    return ended
+            ended_sessions |= {session for session, sequence in of_sessions.items() if sequence <= head.sequence}
+    return ended_sessions
 
 
 def _part(name: str, adjective: str = "") -> str:
