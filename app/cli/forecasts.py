@@ -9,6 +9,8 @@ import typer
 from app.cli.options import Dataset, Delta, Training, file_option
 from app.cli.output import Output, Refusal
 from app.cli.specs import read_spec
+from app.http.errors import ApiError
+from app.sources.errors import SourceError
 from purse import Client, layouts, text
 from purse.wire.forecasts import AccuracyForecast
 from purse.wire.twins import TwinSource
@@ -75,10 +77,8 @@ def forecast(
 def _compute(spec: Path, records: int, sample: Path | None, request: dict[str, Any]) -> AccuracyForecast:
     """Return a forecast computed in this process. The sample is not sent anywhere."""
     from app.http.body import parse_json  # late, as the next: parts of the server
-    from app.http.errors import ApiError
     from app.quotes.forecasts import here, sampled
     from app.settings import Settings
-    from app.sources.errors import SourceError
     from app.wire import ForecastRequest
 
     declared, has_budget = read_spec(spec)
