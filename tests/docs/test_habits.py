@@ -52,8 +52,9 @@ def test_no_file_parameter_list_or_name_of_the_product_breaks_its_limit() -> Non
     assert [place for places in size.excesses(product).values() for place in places] == []
 
 
-def test_every_import_inside_a_function_of_the_service_has_a_reason() -> None:
-    assert late.without_reason("app") == []
+@pytest.mark.parametrize("folder", ["accounting", "purse", "app"])
+def test_every_import_inside_a_function_has_a_reason(folder: str) -> None:
+    assert late.without_reason(folder) == []
 
 
 def test_an_import_inside_a_function_without_a_reason_is_listed(tmp_path: Path, monkeypatch: Any) -> None:
