@@ -140,7 +140,7 @@ def demo(json: Json) -> None:
     Example:
       purse demo
     """
-    from app.demo.script import run
+    from app.demo.script import run  # late: no other command of this module needs it
 
     with redirect_stdout(sys.stderr if json else sys.stdout):
         summary = run()
