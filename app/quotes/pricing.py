@@ -109,7 +109,7 @@ class Priced:
             preparation=Prepared(
                 name=prepared.name,
                 reason=self.planned.preparation_reason,
-                statement=prepared.statement,
+                statement=_preparation_statement(self.planned),
                 profile=_used_profile(prepared),
             ),
             epsilon=release.epsilon,
@@ -220,6 +220,18 @@ def remaining(standing: Standing) -> Remaining:
 
 def _remaining(standing: Standing) -> PrivacyLoss:
     return PrivacyLoss(**remaining(standing).model_dump())
+
+
+def _preparation_statement(planned: solvers.Quote) -> str:
+    """Return what the preparation means for this job."""
+    if isinstance(planned.method, Tuning):
+        return "Each candidate has its own preparation. Scores use rows as declared."
+    if isinstance(planned.method, RegressionTableRun):
+        return (
+            "The regression table centers and scales rows by private moments of its own, which its price includes. "
+            "The estimates are in the original columns."
+        )
+    return planned.preparation.statement
 
 
 def _used_profile(prepared: preparation.Preparation) -> UsedProfile | None:

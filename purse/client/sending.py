@@ -117,6 +117,15 @@ def each(items: AsyncGenerator[T]) -> Iterator[T]:
         run(items.aclose())
 
 
+def _no_answer(call: Call[Any], cause: str) -> str:
+    """Return the error for a request without an answer, with the key that repeats it without a second charge."""
+    reason = f"The server did not answer: {cause}. Check that it is running and that PURSE_URL is right."
+    key = call.headers.get("Idempotency-Key")
+    if key is None:
+        return reason
+    return f"{reason} The request may have been charged. To repeat it, send it with its idempotency key {key}."
+
+
 @dataclass(frozen=True, slots=True)
 class Sender:
     """Sends calls and reads their responses."""
@@ -134,9 +143,7 @@ class Sender:
             except httpx.TransportError as error:
                 if not attempts:
                     cause = _ERROR_NUMBER.sub("", str(error)) or type(error).__name__
-                    raise Unreachable(
-                        f"The server did not answer: {cause}. Check that it is running and that PURSE_URL is right."
-                    ) from error
+                    raise Unreachable(_no_answer(call, cause)) from error
             except ProblemError as error:
                 if not attempts:
                     raise
