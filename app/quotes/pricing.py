@@ -86,7 +86,7 @@ class Priced:
         return Charged(job_id, self.cost, self.guarantee, analyst, self.dataset.id, self.planned.method.name)
 
     def outlook(self, standing: Standing) -> Quote:
-        """Return the quote of a job that is not submitted; raises as `charge`."""
+        """Return the quote of a job that is not submitted. Raise as `charge`."""
         try:
             return self.quote(standing, standing.after(self.charge(standing, "", "")))
         except (BudgetExhausted, LedgerFrozen):
@@ -166,7 +166,7 @@ class Priced:
         return isinstance(self.planned.method, AnyCounting)
 
     def _share(self, standing: Standing, charged: Standing | None) -> float | None:
-        """Return the charge's share of the visible budget after the charge, admitted or not; None if above 1."""
+        """Return the charge's share of the visible budget after the charge, admitted or not, or None if above 1."""
         if self.cost is None:
             return None
         if charged is None and not standing.sees_parts_only:
