@@ -18,6 +18,7 @@ from app.cli import main
 from tests.support.patience import PATIENCE
 
 MADE = re.compile(r"\b(?:job|ds|rcpt|tok|hook)_[a-z0-9]{20}\b|\b\d+:[0-9a-f]{64}\b|(?<![\w-])[\w-]{43}(?![\w-])")
+_TOKEN = re.compile(r"\bpurse_[\w-]{43}(?![\w-])")
 _NUMBER = re.compile(r"\d|–")  # a dash stands for a number that was not released
 SHOWN = "http://127.0.0.1:8000"
 LOSS = re.compile(r"epsilon [\d.]+ at delta \S+")
@@ -59,5 +60,6 @@ class Session:
 
 def heads(text: str) -> list[str]:
     """Return the first word of each line that is not indented, or all words if no number is in the line."""
-    lines = [line for line in MADE.sub("made", text).splitlines() if line.strip() and line[0] != " "]
+    text = _TOKEN.sub("purse_...", MADE.sub("made", text))
+    lines = [line for line in text.splitlines() if line.strip() and line[0] != " "]
     return [" ".join(line.split()[: 1 if _NUMBER.search(line) else None]) for line in lines]
