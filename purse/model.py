@@ -73,7 +73,8 @@ class Model(Tabular, models.Model):
         The released numbers cannot tell these categories from categories without training rows, so their coefficients
         are 0. Empty if the model holds no released shares.
         """
-        flags, result = iter(self.unsupported), dict[str, list[str]]()
+        flags = iter(self.unsupported)
+        result = dict[str, list[str]]()
         for column in self.features:
             own = [next(flags) for _ in range(width(column))]
             if isinstance(column, CategoryColumn) and any(own):

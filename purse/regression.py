@@ -243,7 +243,8 @@ class Regression(Tabular):
         """Return the whole table, what it refers to, and the forest plot as HTML."""
         from purse.plots import forest_svg
 
-        (table,), forest = self.tables(), self.forest()
+        (table,) = self.tables()
+        forest = self.forest()
         plot = forest_svg(forest.labels, forest.estimates)
         notes = "".join(f"<p>{escape(note)}</p>" for note in (table.note, forest.note))
         return f"{table.to_html(table.caption, len(table.rows))}{plot}{notes}"

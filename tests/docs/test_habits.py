@@ -2,8 +2,11 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from tests.support import size
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("CONTRIBUTING.md", "SECURITY.md", "docs/releasing.md", "README.md")
@@ -43,11 +46,25 @@ def test_types_are_shipped(package: str) -> None:
     assert (ROOT / package / "py.typed").is_file()
 
 
-@pytest.mark.parametrize("room", ["accounting", "solvers", "purse", "app"])
-def test_no_module_is_longer_than_anybody_reads_at_once(room: str) -> None:
-    long = {str(file): len(file.read_text().splitlines()) for file in (ROOT / room).rglob("*.py")}
-    assert long
-    assert {file: lines for file, lines in long.items() if lines > 400} == {}
+def test_no_file_parameter_list_or_name_of_the_product_breaks_its_limit() -> None:
+    product = size.modules(*size.PRODUCT)
+    assert len(product) > 500
+    assert [place for places in size.excesses(product).values() for place in places] == []
+
+
+def test_files_parameter_lists_and_names_beyond_the_limits_are_listed(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(size, "ROOT", tmp_path)
+    file = tmp_path / "app" / "sample.py"
+    file.parent.mkdir()
+    file.write_text("def f(a, b, c, d, e, f, g, h):\n    found = a\n" + "\n" * 350)
+    wide = "def f(self, a, b, c, d, e, f, g):\n    return [found for found in a]\n"
+    file.with_name("within.py").write_text(wide)
+    listed = size.excesses(size.modules("app"))
+    assert list(listed.values()) == [
+        ["app/sample.py has 352 lines"],
+        ["app/sample.py:1 f has 8 parameters"],
+        ["app/sample.py:2 found"],
+    ]
 
 
 def test_what_a_promise_rests_on_is_owned_by_who_reviews_privacy() -> None:
