@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from app.cli.jobs import price_output
-from app.cli.options import Job, Json, Release
+from app.cli.options import Json, Release
 from app.cli.output import Output, release_output
 from purse import Client
 from purse.client.requests import without_none
@@ -14,7 +14,7 @@ from purse.client.requests import without_none
 def evaluate(
     client: Client,
     json: Json,
-    model: Job,
+    model: Annotated[str, typer.Argument(help="Id of the job that trained the model.")],
     release: Release,
     bins: Annotated[int | None, typer.Option(help="Number of equal parts of the score or of the residual.")] = None,
     clip: Annotated[

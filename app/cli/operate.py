@@ -77,7 +77,7 @@ def migrate(home: Home = None) -> Output:
 
 
 def backup(
-    target: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that does not exist yet.")],
+    target: Annotated[Path, typer.Argument(metavar="folder", help="A folder that does not exist yet.")],
     with_key: Annotated[
         bool, typer.Option("--with-key/--without-key", help="Whether to include the signing key.")
     ] = True,

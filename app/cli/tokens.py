@@ -23,6 +23,7 @@ class Scope(StrEnum):  # Typer repeats options of an enumeration, not of a Liter
     read = "read"
     quote = "quote"
     submit = "submit"
+    session = "session"
     manage = "manage"
 
 
@@ -31,7 +32,7 @@ Token = Annotated[str, typer.Argument(help="The token's id.")]
 
 def create(
     name: Annotated[str, typer.Argument(help="Name of the person or program. Budgets and receipts show it.")],
-    role: Annotated[Role, typer.Option(help="steward (all), analyst (quotes and jobs) or auditor (reading).")],
+    role: Annotated[Role, typer.Option(help="steward (all), analyst (quotes, jobs, sessions) or auditor (reading).")],
     local: Annotated[
         bool, typer.Option("--local", help="Create it under --home without a server, if all tokens are lost.")
     ] = False,

@@ -155,7 +155,7 @@ class Visit:
         return Response(answer.content, media_type="application/json", headers=headers)
 
     async def form(self) -> dict[str, str]:
-        """Return the fields of a submitted form; `ApiError` if it is too large or repeats a field."""
+        """Return the fields of a submitted form. Raise `ApiError` if it is too large or repeats a field."""
         return await in_turn(_fields, await read_body(self.request, MAX_BODY_BYTES))
 
     async def file_form(self, max_bytes: int) -> tuple[dict[str, str], bytes]:
@@ -201,7 +201,7 @@ def _fields(raw: bytes) -> dict[str, str]:
 
 
 async def visiting(request: Request) -> Visit:
-    """Return the visit of a signed-in visitor; `ApiError` as for any request to the API."""
+    """Return the visit of a signed-in visitor. Raise `ApiError` as for any request to the API."""
     request.state.visitor = await caller(request, await bearer(request))
     return Visit(request, request.state.visitor)
 

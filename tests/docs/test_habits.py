@@ -1,4 +1,4 @@
-"""What the pages for contributors name is there."""
+"""Files, targets and tests that the pages for contributors name exist."""
 
 import re
 from pathlib import Path
