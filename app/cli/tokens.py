@@ -10,6 +10,7 @@ import typer
 from app.cli.options import DEFAULT_URL, Home, OldestFirst, Url
 from app.cli.output import Output, Refusal, note
 from app.cli.running import connect
+from app.http.errors import ApiError
 from purse import Client, text
 from purse.wire import tokens as wire
 from purse.wire.base import Order
@@ -132,7 +133,6 @@ def _create_in_home(
     home: Path | None, name: str, role: Role, scopes: list[wire.Scope] | None, lifetime: int | None
 ) -> NewToken:
     from app.cli.state import settings_of_home
-    from app.http.errors import ApiError
     from app.identity import service
     from app.identity.home import open_database
 

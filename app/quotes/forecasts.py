@@ -117,7 +117,6 @@ def _question(requested: ReadRequest, twin: Twin, body: ForecastRequest) -> Fore
         runs=body.runs,
         seed=body.twin,
         signal=body.signal,
-        is_apart=requested.dataset.spec.storage == "partitions",
     )
 
 
