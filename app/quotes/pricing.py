@@ -231,6 +231,8 @@ def _preparation_statement(planned: solvers.Quote) -> str:
             "The regression table centers and scales rows by private moments of its own, which its price includes. "
             "The estimates are in the original columns."
         )
+    if isinstance(planned.method, AnyCounting):
+        return "Rows are coded as declared."
     return planned.preparation.statement
 
 
