@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from purse import text
+from purse.plots import bars
 from purse.tables import Cell, Estimate, Table, Tabular
 from purse.wire import models
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
@@ -125,8 +126,6 @@ class Model(Tabular, models.Model):
         NotInstalled
             without the extra `plot`.
         """
-        from purse.plots import bars
-
         if self.table is not None:
             return self.regression.plot(axes)
         margin = self._margins()[0]

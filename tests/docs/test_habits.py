@@ -1,4 +1,4 @@
-"""What the pages for contributors name is there."""
+"""Files, targets and tests that the pages for contributors name exist."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import size
+from tests.support import late, size
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("CONTRIBUTING.md", "SECURITY.md", "docs/releasing.md", "README.md")
@@ -50,6 +50,25 @@ def test_no_file_parameter_list_or_name_of_the_product_breaks_its_limit() -> Non
     product = size.modules(*size.PRODUCT)
     assert len(product) > 500
     assert [place for places in size.excesses(product).values() for place in places] == []
+
+
+@pytest.mark.parametrize("folder", ["accounting", "purse", "app"])
+def test_every_import_inside_a_function_has_a_reason(folder: str) -> None:
+    assert late.without_reason(folder) == []
+
+
+def test_an_import_inside_a_function_without_a_reason_is_listed(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(size, "ROOT", tmp_path)
+    folder = tmp_path / "app"
+    folder.mkdir()
+    (folder / "engine.py").write_text("import dask\n")
+    (folder / "sample.py").write_text(
+        "import json\n"
+        "def needless():\n    import csv\n"
+        "def library():\n    from app import engine\n"
+        "def stated():\n    import csv  # late: the file is read once\n"
+    )
+    assert late.without_reason("app") == ["app/sample.py:3 needless"]
 
 
 def test_files_parameter_lists_and_names_beyond_the_limits_are_listed(tmp_path: Path, monkeypatch: Any) -> None:

@@ -1,4 +1,4 @@
-"""What a reviewer checks in each file that a privacy guarantee depends on; `tests.support.review` prints it.
+"""The points to check in each file that a privacy guarantee depends on, printed by `tests.support.review`.
 
 `ANSWER` covers the files behind one private answer. Which of them a method needs follows from the imports. The other
 three lists are the files of one guarantee each, in reading order.

@@ -260,7 +260,7 @@ _TITLES = {
     StandardisedRun: "Methods with private standardization of their own",
 }
 
-_INTRODUCTION = """# What to review for each guarantee
+_INTRODUCTION = """# Review guide
 
 After reading this page you know which files each privacy guarantee depends on, in which order to
 read them, and what to check in each. The guarantees are:
