@@ -304,7 +304,7 @@ class TestServer:
             spec = SPEC | {"budget": {"epsilon": 20.0, "delta": 1e-6}}
             dataset = server.upload(spec, people(2000))
             running = server.submit(JOB | {"dataset": dataset} | LONG, "k1")
-            waiting = [server.submit(JOB | {"dataset": dataset} | SHORT, f"w{i}") for i in range(3)]
+            waiting = server.submit(JOB | {"dataset": dataset} | SHORT, "w")
             until(lambda: server.job(running)["state"] == "running")
             workers = server.workers()
             assert len(workers) == 1
@@ -313,12 +313,12 @@ class TestServer:
             with pytest.raises(httpx.HTTPError):
                 server.job(running)
             server.start()
-            jobs = {job: server.finished(job) for job in (running, *waiting)}
+            jobs = {job: server.finished(job) for job in (running, waiting)}
             assert {job["state"] for job in jobs.values()} == {"done"}
             assert jobs[running]["attempt"] == 2
             assert server.submit(JOB | {"dataset": dataset} | LONG, "k1") == running, "the same request is the same job"
             books = server.books()
-            assert books["done"] == 4
+            assert books["done"] == 2
             for job in jobs:
                 assert server.verifies(job)
             last = server.submit(JOB | {"dataset": dataset} | LONG, "k2")
