@@ -1,4 +1,4 @@
-"""Every operation keeps to its document: no 5xx, no answer that is not described, no bad input taken or left behind."""
+"""Every operation agrees with the OpenAPI document, never answers 5xx, and leaves nothing behind after a refusal."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def test_the_interface_is_what_its_document_says(
 
 
 @pytest.mark.slow
-def test_what_lasts_is_watched(service: Service) -> None:
+def test_the_check_notices_rows_and_folders_that_a_request_leaves(service: Service) -> None:
     from tests.support.fuzz import Unchanged
 
     unchanged = Unchanged(service)

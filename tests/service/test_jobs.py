@@ -438,12 +438,6 @@ class TestCancel:
         assert {closed.finished(other)["state"] for other in others} == {"done"}
         assert closed.finished(job)["state"] == "cancelled"
 
-    @pytest.mark.slow
-    def test_comes_too_late(self, shared: Service) -> None:
-        job = shared.finished(_submit(shared, shared.dataset()).json()["id"])["id"]
-        answer = shared.call("analyst", "DELETE", f"/v1/jobs/{job}")
-        assert (answer.status_code, answer.json()["code"]) == (409, "already_finished")
-
 
 class TestFailure:
     @pytest.mark.slow
@@ -456,14 +450,6 @@ class TestFailure:
         for path in ("model", "receipt"):
             answer = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/{path}")
             assert (answer.status_code, answer.json()["code"]) == (409, "not_released")
-
-    @pytest.mark.slow
-    def test_a_vanished_worker_is_given_one_more(self, service: Service) -> None:
-        service.engine.ends[1] = Outcome("vanished")
-        dataset = service.dataset()
-        job = service.finished(_submit(service, dataset).json()["id"])
-        assert (job["state"], job["attempt"]) == ("done", 2)
-        assert _kinds(service, dataset) == ["opened", "charged", "started", "started", "released"]
 
     @pytest.mark.slow
     def test_and_no_third(self, service: Service) -> None:
