@@ -60,8 +60,10 @@ def test_the_ledger_names_entries_of_sessions_in_words(shared: Service) -> None:
     dataset = shared.dataset()
     session = _opened(shared, dataset)
     shared.call("analyst", "POST", f"/v1/sessions/{session}/close")
+    shared.call("steward", "PATCH", f"/v1/datasets/{dataset}", json={"sessions": "no_refund"})
     page = visit(shared, shared.tokens["auditor"], f"/pages/datasets/{dataset}/ledger").text
-    assert [part in page for part in ("session reserved", "session ended", f"/pages/sessions/{session}")] == [True] * 3
+    parts = ("session reserved", "session ended", f"/pages/sessions/{session}", "rule for sessions", "no_refund")
+    assert [part in page for part in parts] == [True] * 5
 
 
 def test_the_receipt_of_a_session_is_shown_and_saved(shared: Service) -> None:
