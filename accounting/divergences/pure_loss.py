@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from accounting.divergences import randomized_response
-from accounting.divergences.losses import Masses, Side, two_sided
+from accounting.divergences.losses import GaussianLoss, Masses, Side, two_sided
 
 _SMALLEST_EPSILON = 1e-3  # below it the formula of the mean loses digits, and its series is as good
 
@@ -45,9 +45,14 @@ class PureLoss:
         return cls(epsilon, 0.0)
 
     @property
+    def gaussian_bound(self) -> GaussianLoss:
+        """The loss of a Gaussian pair that dominates every epsilon-DP answer."""
+        return GaussianLoss(randomized_response.gdp(self.epsilon))
+
+    @property
     def shift(self) -> float:
-        """The shift of a Gaussian pair that dominates it."""
-        return randomized_response.gdp(self.epsilon)
+        """The shift of that Gaussian pair."""
+        return self.gaussian_bound.mu
 
     @property
     def deviation(self) -> float:

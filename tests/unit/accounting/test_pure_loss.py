@@ -3,6 +3,8 @@
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -17,12 +19,16 @@ from accounting.calibration import calibrate, certify
 from accounting.charges import UNIT
 from accounting.divergences import laplace, randomized_response
 from accounting.divergences.gaussian import gauss_epsilon
+from accounting.divergences.losses import GaussianLoss
 from accounting.divergences.pure_loss import PureLoss
 from accounting.filter import Filter
-from accounting.mechanisms import Exponential, Gaussian, Laplace, Mechanism, PoissonGaussian
+from accounting.mechanisms import Exponential, Gaussian, Laplace, Mechanism, PoissonGaussian, RandomAllocation
+from accounting.mechanisms.mechanism import Curves
 from accounting.plan import Plan, PlannedQuery, Query
+from accounting.privacy import Relation
+from accounting.records.recomputation import _least
 
-Vector = NDArray[np.float64]
+Vector = NDArray[np.floating[Any]]
 Law = tuple[Vector, Vector]
 """Losses and their probabilities under P."""
 
@@ -296,3 +302,40 @@ def test_mixtures_of_pairs_agree_with_direct_formulas() -> None:
         with mpmath.workdps(30):
             mixed = ends * profile("any", epsilon, s) + (1 - ends) * profile("choice", epsilon, s)
             assert float(mixed) == pytest.approx(float(profile("laplace", epsilon, s)), rel=1e-9)
+
+
+def gaussian_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Charge pure answers as earlier versions did: by the Gaussian pair over randomized response."""
+    for kind in (Laplace, Exponential):
+
+        def curves(
+            self: Mechanism, z: float, relation: Relation = "replace_one", now: Callable[..., Curves] = kind.curves
+        ) -> Curves:
+            curves = now(self, z, relation)
+            assert curves.pure is not None
+            mu = randomized_response.gdp(curves.pure)
+            return replace(curves, gdp=mu, gdp_bound=mu, losses=(GaussianLoss(mu),))
+
+        monkeypatch.setattr(kind, "curves", curves)
+
+
+@pytest.mark.parametrize("mechanism", [Laplace(), Exponential()], ids=lambda m: m.name)
+@pytest.mark.parametrize(
+    "other",
+    [PlannedQuery("b", 1000, PoissonGaussian(0.01), 4.0), PlannedQuery("b", 1, RandomAllocation(0.5, 100), 2.0)],
+    ids=lambda query: query.mechanism.name,
+)
+@pytest.mark.parametrize(("count", "epsilon"), [(1, 1e-5), (1, 0.4), (30, 0.03), (5000, 1e-3)])
+def test_an_earlier_charge_and_certificate_hold_for_the_same_plan_now(
+    monkeypatch: pytest.MonkeyPatch, mechanism: Mechanism, other: PlannedQuery, count: int, epsilon: float
+) -> None:
+    rule = Filter.open("gdp_rdp", Privacy(3.0, DELTA))
+    plan = Plan((PlannedQuery("a", count, mechanism, 2 / epsilon), other))
+    with monkeypatch.context() as earlier:
+        gaussian_bounds(earlier)
+        paid, (then, _) = rule.cost(plan), certify(plan, DELTA)
+    assert rule.pays(paid, plan)
+    assert certify(plan, DELTA)[0] <= then * (1 + 1e-3)
+    recomputed = _least(plan, then, DELTA)
+    assert recomputed is not None
+    assert recomputed.is_within(then)
