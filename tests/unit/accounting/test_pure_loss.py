@@ -325,7 +325,7 @@ def gaussian_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     [PlannedQuery("b", 1000, PoissonGaussian(0.01), 4.0), PlannedQuery("b", 1, RandomAllocation(0.5, 100), 2.0)],
     ids=lambda query: query.mechanism.name,
 )
-@pytest.mark.parametrize(("count", "epsilon"), [(1, 1e-5), (1, 0.4), (30, 0.03), (5000, 1e-3)])
+@pytest.mark.parametrize(("count", "epsilon"), [(1, 1e-5), (1, 0.4), (30, 0.03), (5000, 1e-3), (100_000, 3e-5)])
 def test_an_earlier_charge_and_certificate_hold_for_the_same_plan_now(
     monkeypatch: pytest.MonkeyPatch, mechanism: Mechanism, other: PlannedQuery, count: int, epsilon: float
 ) -> None:
@@ -333,9 +333,10 @@ def test_an_earlier_charge_and_certificate_hold_for_the_same_plan_now(
     plan = Plan((PlannedQuery("a", count, mechanism, 2 / epsilon), other))
     with monkeypatch.context() as earlier:
         gaussian_bounds(earlier)
-        paid, (then, _) = rule.cost(plan), certify(plan, DELTA)
+        paid, (then, _), by_losses = rule.cost(plan), certify(plan, DELTA), PldAccountant().epsilon(plan, DELTA)
     assert rule.pays(paid, plan)
     assert certify(plan, DELTA)[0] <= then * (1 + 1e-3)
+    assert PldAccountant(earlier=True).epsilon(plan, DELTA) == pytest.approx(by_losses, rel=1e-12)
     recomputed = _least(plan, then, DELTA)
     assert recomputed is not None
     assert recomputed.is_within(then)
