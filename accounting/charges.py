@@ -25,7 +25,6 @@ CHARGE_LIMIT_UNITS = 2**62
 UNAFFORDABLE_UNITS = 2**48
 APPROXIMATIONS = 16  # jobs under filter `rdp` that may use its slack; a power of two, so that slack / 16 is exact
 _WORTHWHILE_RATIO = 0.5  # an approximation is used if it costs less than this share of the true curve
-_WORTHWHILE_SQUARE_RATIO = 0.97  # and, of pure answers, if its mu^2 is at most this share of the exact one
 _FIRST_SLACK_SHARE = 1 / 16  # where the search for a job's share of the slack begins
 _SLACK_ROUNDS = 4  # of that search
 _CURVE_SHARE = 2 / 3  # of a job's slack: for its Renyi curve, the rest is for mu
@@ -101,13 +100,13 @@ def renyi_at(plan: AbstractComposition, orders: Sequence[float], slack: float) -
 def mixed(plan: AbstractComposition, orders: Sequence[float], thresholds: Cost, slack: float) -> Cost:
     """Return (mu^2, rho(a_1), .., d / slack) in units: the cost of laws that differ with probability at most d.
 
-    A plan of Gaussian answers alone is charged exactly, with d = 0. Any other plan gets a d whose share of the slack is
-    at most its share of each threshold, so the slack never ends before all thresholds have. If no such d is found, d is
-    0 and mu is the cost without sampling, or infinite if there is none. A plan that no ledger could hold at that cost
-    gets any d.
+    A plan of Gaussian and pure answers is charged exactly, with d = 0. Any other plan gets a d whose share of the slack
+    is at most its share of each threshold, so the slack never ends before all thresholds have. If no such d is found, d
+    is 0 and mu is the cost without sampling, or infinite if there is none. A plan that no ledger could hold at that
+    cost gets any d.
     """
     exact = exact_mixed(plan, orders)
-    if plan.gdp() is not None and all(curves.pure is None for _, curves in plan.parts()):
+    if plan.gdp() is not None:
         return exact
     exact_share = smallest_share(exact[:-1], thresholds)
     approximate, slack_share = exact, _FIRST_SLACK_SHARE
@@ -119,8 +118,7 @@ def mixed(plan: AbstractComposition, orders: Sequence[float], thresholds: Cost, 
         approximate = candidate
         budget_share = smallest_share(approximate[:-1], thresholds)
         is_balanced = _SLACK_RATIO**2 * budget_share * UNIT <= units <= budget_share * UNIT
-        is_worthwhile = plan.gdp() is None or approximate[0] <= exact[0] * _WORTHWHILE_SQUARE_RATIO
-        is_cheaper = budget_share <= exact_share and is_worthwhile
+        is_cheaper = budget_share <= exact_share
         if is_balanced and is_cheaper:
             return approximate
         slack_share = min(_SLACK_RATIO * budget_share, 1.0)

@@ -40,7 +40,8 @@ class _Regressor(RegressorMixin, Private, ABC):  # type: ignore[misc]
             if the accountant refuses the fit; then no data was read.
         """
         refuse_fit_parameters(self, unsupported)
-        y, bounded = target(y, self), self._bounded()
+        y = target(y, self)
+        bounded = self._bounded()
         weights = self._fit(X, y, self._loss(), lambda: declared.codes(bounded, y), persons)
         self._target = bounded
         middle, half = bounded.middle_and_half

@@ -10,15 +10,15 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     [*(ROOT / "docs").rglob("*.md"), *(ROOT / page for page in ("CONTRIBUTING.md", "README.md", "SECURITY.md"))]
 )
-FOLDERS = "accounting|solvers|purse|app|tests|benchmarks|docs|deploy|docker"
+FOLDERS = "accounting|solvers|purse|app|building|tests|benchmarks|docs|deploy|docker"
 FENCED = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 PLACE = re.compile(rf"`((?:{FOLDERS})/[^`\s]*)`")
 FILE = re.compile(rf"`(?!(?:{FOLDERS})/)((?:[\w.-]+/)*\w[\w.-]*\.(?:py|md))`")
-MADE = {"deploy/secrets", "solvers/kernels/loops.so"}  # by deploy/make_secrets.py, and in the image
+MADE = {"deploy/secrets"}  # by deploy/make_secrets.py
 
 
 def missing(text: str) -> list[str]:
-    """Of what a page names, in prose, what is not there. `<name>` and `*` stand for anything, `{a,b}` for both."""
+    """Return the paths named in a page that do not exist. `<name>` and `*` match anything, `{a,b}` both names."""
     prose = FENCED.sub("", text)
     places = [place for named in PLACE.findall(prose) if named not in MADE for place in _each(named)]
     lost = [place for place in places if not _is_there(place)]

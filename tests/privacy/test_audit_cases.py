@@ -10,7 +10,6 @@ from typing import get_args
 import pytest
 
 from accounting import Privacy
-from accounting.calibration import _calibrate
 from accounting.mechanisms import PoissonGaussian, gaussian, random_iterate
 from accounting.plan import Plan
 from accounting.privacy import REPLACE_ONE, Relation
@@ -23,6 +22,7 @@ from solvers.methods import Method
 from solvers.statistics import AnyCounting
 from tests.support.audit import beyond, seeded_attack, sources, violates
 from tests.support.audit_cases import NULL, SHARED, TRIED
+from tests.support.mutants import new_calibrations
 
 
 def test_every_method_has_a_case() -> None:
@@ -40,7 +40,7 @@ def test_the_promise_is_kept_and_half_the_noise_is_caught(name: str) -> None:
 
 
 def told(name: str, relation: Relation = REPLACE_ONE) -> tuple[bool, bool]:
-    """Whether the case, and whether half its noise, is found to break its promise."""
+    """Return whether the case exceeds its guarantee, and whether it does with half the noise."""
     case, (epsilon, runs) = CASES[name], TRIED[name]
     privacy = Privacy(epsilon, case.privacy.delta)
     if isinstance(case, ExactCase):
@@ -72,16 +72,13 @@ def test_so_it_is_against_the_null_record(name: str) -> None:
 
 
 def is_caught(name: str, runs: int) -> bool:
-    """Whether the case's attack finds more than is promised to a replaced record, epsilon 6, with a mutant in place."""
+    """Return whether the attack on a mutant exceeds the guarantee for a replaced record at epsilon 6."""
     case = CASES[name]
     assert isinstance(case, Case)
-    _calibrate.cache_clear()
-    try:
+    with new_calibrations():
         quote = plan(case.method, case.problem, Privacy(6.0, case.privacy.delta))
-        attack = seeded_attack(quote.method, quote.problem, quote.release.plan, *case.pair(), 31)
-        return violates(attack, runs, beyond(quote.release.plan))
-    finally:
-        _calibrate.cache_clear()
+    attack = seeded_attack(quote.method, quote.problem, quote.release.plan, *case.pair(), 31)
+    return violates(attack, runs, beyond(quote.release.plan))
 
 
 @pytest.mark.slow

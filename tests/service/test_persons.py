@@ -79,7 +79,7 @@ def told(service: Service, dataset: dict[str, Any], method: dict[str, Any]) -> t
 def test_files_that_differ_in_how_many_rows_there_are_cannot_be_told_apart(
     service: Service, method: Any, declared: dict[str, int]
 ) -> None:
-    """Where n is declared, nor those that differ in how many persons have a row."""
+    """If n is declared, files with different numbers of persons cannot be distinguished either."""
     few = register(service, "few", visits(2, N - 9 if declared else N), **declared)
     many = register(service, "many", visits(40), **declared)
     one, two = told(service, few, method), told(service, many, method)
@@ -180,7 +180,6 @@ def test_a_family_protects_one_unit(service: Service) -> None:
     assert service.upload(VISITS | family | {"name": "a"}, visits(4)).status_code == 201
     refused = service.upload(VISITS | family | {"name": "b", "unit": None}, visits(5))
     assert refused.json()["code"] == "family_mismatch"
-    assert "up to 3 rows" in refused.json()["detail"]
     longer = service.upload(VISITS | family | {"name": "b", "unit": UNIT | {"max_rows": K + 1}}, visits(5))
     assert longer.json()["code"] == "family_mismatch"
     assert service.upload(VISITS | family | {"name": "c"}, visits(6)).status_code == 201

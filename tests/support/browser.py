@@ -65,8 +65,13 @@ class Visitor:
 
     @classmethod
     @contextmanager
-    def arrived(cls, browser: Browser, url: str, token: str | None, **options: Any) -> Iterator["Visitor"]:
-        """In a context of their own, signed in by a token; nothing is asked elsewhere or complained of till the end."""
+    def arrived(
+        cls, browser: Browser, url: str, token: str | None, first: str = PREFIX, **options: Any
+    ) -> Iterator["Visitor"]:
+        """Open the first page in a new context, signed in by a token.
+
+        At the end, fail if the browser has asked another origin or has reported an error.
+        """
         # colors change at once, so that axe does not measure one that is about to change
         options = {"viewport": DESK, "reduced_motion": "reduce"} | options
         context = browser.new_context(base_url=url, **options)
@@ -82,7 +87,7 @@ class Visitor:
             if token is not None:
                 kept = {"name": COOKIE, "value": token, "domain": urlsplit(url).hostname, "path": PREFIX}
                 context.add_cookies([kept | {"httpOnly": True, "sameSite": "Strict"}])  # type: ignore[list-item]
-                visitor.page.goto(PREFIX)
+                visitor.page.goto(first)
             yield visitor
             assert visitor.elsewhere == []
             assert visitor.complaints == [], visitor.complaints
@@ -90,7 +95,7 @@ class Visitor:
             context.close()
 
     def sign_in(self, token: str) -> None:
-        """As a person does."""
+        """Sign in by the form, as a person does."""
         self.page.goto("/")
         self.page.get_by_label("Token").fill(token)
         self.page.get_by_role("button", name="Sign in").click()
@@ -135,7 +140,7 @@ class Visitor:
         return base64.b64decode(address.partition(",")[2])
 
     def told(self) -> str:
-        """What went on between browser and service, last, and what still does."""
+        """Return the last exchanges between browser and service, and those that still wait."""
         return f"waiting: {self.waiting}\nlast: {[*self.last]}\ncomplaints: {self.complaints}"
 
     def _answered(self, request: Request, how: str) -> None:

@@ -1,4 +1,4 @@
-"""What a reviewer checks in each file that a privacy guarantee depends on; `tests.support.review` prints it.
+"""The points to check in each file that a privacy guarantee depends on, printed by `tests.support.review`.
 
 `ANSWER` covers the files behind one private answer. Which of them a method needs follows from the imports. The other
 three lists are the files of one guarantee each, in reading order.
@@ -21,6 +21,7 @@ ANSWER = {
     "solvers.kernels.layout": "Fields are read by name, and arrays are read-only.",
     "solvers.kernels.records": "A row's values depend only on its own stored record.",
     "solvers.kernels.lanes": "Sums over a row have one fixed order of operations.",
+    "solvers.kernels.vectors": "An operation on eight doubles rounds each as the operation on one does.",
     "solvers.kernels.slopes": "A slope depends only on the loss, the margin and the target.",
     "solvers.kernels.sums": "Each record adds its clipped slope times its own row, and nothing else.",
     "accounting.noise.batch_sizes": "Sizes of Poisson batches follow the exact binomial distribution.",

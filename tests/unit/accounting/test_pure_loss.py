@@ -16,13 +16,20 @@ from accounting import Privacy
 from accounting.accountants import GaussianAccountant, PldAccountant, PureAccountant, RdpAccountant
 from accounting.accountants.tight import composed_loss
 from accounting.calibration import calibrate, certify
-from accounting.charges import UNIT
+from accounting.charges import UNIT, EarlierPlan
 from accounting.divergences import laplace, randomized_response
-from accounting.divergences.gaussian import gauss_epsilon
 from accounting.divergences.losses import GaussianLoss
 from accounting.divergences.pure_loss import PureLoss
 from accounting.filter import Filter
-from accounting.mechanisms import Exponential, Gaussian, Laplace, Mechanism, PoissonGaussian, RandomAllocation
+from accounting.mechanisms import (
+    Exponential,
+    Gaussian,
+    Laplace,
+    Mechanism,
+    PoissonGaussian,
+    RandomAllocation,
+    Resampled,
+)
 from accounting.mechanisms.mechanism import Curves
 from accounting.plan import Plan, PlannedQuery, Query
 from accounting.privacy import Relation
@@ -280,19 +287,45 @@ def test_certificates_grow_with_answers_and_fall_with_noise(mechanism: Mechanism
 
 
 @pytest.mark.parametrize("mechanism", [Laplace(), Exponential()], ids=lambda m: m.name)
-def test_the_default_filter_charges_many_pure_answers_by_their_composed_loss(mechanism: Mechanism) -> None:
+@pytest.mark.parametrize("count", [1, 400])
+def test_the_default_filter_charges_pure_answers_without_slack(mechanism: Mechanism, count: int) -> None:
     rule = Filter.open("gdp_rdp", Privacy(1.0, DELTA))
-    plan = Plan((PlannedQuery("a", 400, mechanism, 300.0),))
-    cost = rule.cost(plan)
-    exact = 400 * mechanism.curves(300.0).gdp ** 2  # type: ignore[operator]
-    assert cost[-1] > 0
-    assert cost[0] / UNIT < (0.9 if mechanism.name == "exponential" else 0.7) * exact
+    plan = Plan((PlannedQuery("a", count, mechanism, 300.0),))
+    cost, mu = rule.cost(plan), mechanism.curves(300.0).gdp
+    assert mu is not None
+    assert cost[-1] == 0
+    assert cost[0] / UNIT == pytest.approx(count * mu**2, rel=1e-6)
     assert rule.pays(cost, plan)
-    without_slack = (math.ceil(exact * UNIT * (1 + 1e-9)), *cost[1:-1], 0)
-    assert rule.pays(without_slack, plan)  # a charge of an earlier version stays valid
-    one = Plan((PlannedQuery("a", 1, mechanism, 20.0),))
-    assert rule.cost(one)[-1] == 0
-    assert gauss_epsilon(math.sqrt(cost[0] / UNIT), DELTA) > certify(plan, DELTA)[0] * (1 - 1e-3)
+
+
+def test_an_unknown_pure_answer_has_the_loss_of_randomized_response() -> None:
+    resampled = Resampled(Laplace(), 1000).curves(100.0)
+    assert resampled.pure is not None
+    assert resampled.losses == (PureLoss(resampled.pure, 1.0),)
+    plan = Plan((PlannedQuery("a", 100, Resampled(Laplace(), 1000), 100.0), PlannedQuery("g", 1, Gaussian(), 50.0)))
+    heads = np.arange(101)
+    tosses = stats.binom.pmf(heads, 100, 1 / (1 + math.exp(-resampled.pure)))
+    losses, mu = resampled.pure * (2.0 * heads - 100), 2 / 50.0
+    gap = PldAccountant().epsilon(plan, DELTA) * (1 - 1e-3) - losses
+    gaussian = stats.norm.cdf(mu / 2 - gap / mu) - np.exp(gap) * stats.norm.cdf(-mu / 2 - gap / mu)
+    assert DELTA < tosses @ gaussian < 2 * DELTA
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_the_gaussian_bound_of_a_pure_loss_is_that_of_randomized_response(epsilon: float) -> None:
+    for make in LOSSES.values():
+        loss = make(epsilon)
+        assert loss.gaussian_bound == GaussianLoss(randomized_response.gdp(epsilon))
+        assert loss.shift == loss.gaussian_bound.mu
+
+
+@pytest.mark.parametrize("mechanism", [Laplace(), Exponential()], ids=lambda m: m.name)
+def test_losses_too_small_for_a_grid_are_replaced_by_their_gaussian_bounds(mechanism: Mechanism) -> None:
+    """A million-fold range of losses: 1,000 pure answers of epsilon 1e-6 beside a jump."""
+    plan = Plan((PlannedQuery("a", 1000, mechanism, 2e6), PlannedQuery("b", 1, RandomAllocation(0.5, 100), 1.5)))
+    bounded = EarlierPlan(plan).parts()[0][1].losses
+    assert bounded == (GaussianLoss(randomized_response.gdp(1e-6)),)
+    assert PldAccountant().epsilon(plan, DELTA) == PldAccountant(earlier=True).epsilon(plan, DELTA)
 
 
 def test_mixtures_of_pairs_agree_with_direct_formulas() -> None:
