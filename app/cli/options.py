@@ -122,6 +122,10 @@ class Training:
             "and privacy noise.",
         ),
     ] = False
+    family: Annotated[
+        str | None,
+        typer.Option(help="With --inference, poisson fits a Poisson regression of a count. Default: by the target."),
+    ] = None
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -135,6 +139,7 @@ class Training:
             "positive": self.positive,
             "slope_limit": self.slope_limit,
             "inference": self.inference or None,
+            "family": self.family,
             "preparation": ({"name": name} | ({"job": job} if job else {})) if name else None,
         }
         terms = {} if self.formula is None else self._terms(self.formula)

@@ -14,23 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from solvers.inference.answers import Answers, Target, class_share_std, coordinates_of, last_weights
+from solvers.inference.answers import Answers, coordinates_of
 from solvers.inference.budget import Budget
 from solvers.inference.coordinates import Coordinates, Matrix, Stds, raised
+from solvers.inference.families import Fitted
 from solvers.inference.path import NODE_WEIGHTS, NODES
+from solvers.inference.target import share_std
 from solvers.problem import Problem, Vector
 from solvers.weighting import AnyWeights
 
 _RESOLVED_STDS = 3.0  # smaller eigenvalues of H are not told from noise
 _SURE_STDS = 15.0  # larger eigenvalues need no allowance for their noise
 _UNRESOLVED_PART = 0.5  # of a contrast's variance in directions that are not resolved
-_SEPARATED_MARGINS = 4.0  # std of the margins of a logistic model beyond which classes are nearly separated
-_LEAST_EVENTS_PER_PARAMETER, _LEAST_EVENTS_STDS = 10, 4.0
 
 NOISE_HIDES = "the privacy noise hides this coefficient at this budget"
 FEW_ROWS = "too few rows are in this level"
-SEPARATED = "the classes are nearly separated, so coefficients have no finite estimate"
-FEW_EVENTS = "one class has too few rows for this many coefficients"
 MOSTLY_UNRESOLVED = "the privacy noise hides most coefficients of this table, so none is given"
 
 
@@ -91,16 +89,16 @@ class Estimate:
     refusal: str | None
 
     @staticmethod
-    def of(problem: Problem, mu: float, answers: Answers, stds: Stds) -> "Estimate":
+    def of(problem: Problem, budget: Budget, answers: Answers, stds: Stds) -> "Estimate":
         """Return the estimate from the answers of a run.
 
         Parameters
         ----------
-        mu : of the run
+        budget : of the run
         stds : noise stds of the plan
         """
         coordinates = coordinates_of(problem, answers.moments, answers.share, answers.second_moments, stds)
-        weights = last_weights(Budget.of(problem, mu), answers.target, answers.share)
+        weights = budget.last_weights(answers.target, answers.share)
         curvature_std = stds.of_matrix("curvature", weights.curvature_bound)
         values, vectors = np.linalg.eigh(answers.curvature)
         minimum = _RESOLVED_STDS * curvature_std
@@ -131,7 +129,7 @@ class Estimate:
             vectors=vectors,
             values=positive,
             is_resolved=is_resolved,
-            refusal=_refusal(problem, coordinates, theta, answers.target, stds, answers.share),
+            refusal=budget.family.refusal(_fitted(problem, coordinates, theta, answers, stds)),
         )
 
     @cached_property
@@ -187,21 +185,15 @@ def _curvature_noise(std: float, change: Vector) -> Matrix:
     return np.asarray(std**2 / 2 * (float(change @ change) * np.eye(size) + np.outer(change, change)))
 
 
-def _refusal(
-    problem: Problem, coordinates: Coordinates, theta: Vector, target: Target, stds: Stds, share: float
-) -> str | None:
-    """Return why a logistic table gives no contrast at all, by released numbers, or None."""
-    if problem.loss.takes == "number":
-        return None
-    rows = problem.slots * share
-    events = rows * min(target.positive_share, 1 - target.positive_share)
-    minimum = max(
-        _LEAST_EVENTS_PER_PARAMETER * coordinates.size, _LEAST_EVENTS_STDS * rows * class_share_std(stds, share)
+def _fitted(problem: Problem, coordinates: Coordinates, theta: Vector, answers: Answers, stds: Stds) -> Fitted:
+    """Return the released facts by which a family may refuse the table."""
+    return Fitted(
+        target=answers.target,
+        rows=problem.slots * answers.share,
+        share_std=share_std(stds, answers.share),
+        parameters=coordinates.size,
+        margin_spread=math.sqrt(max(float(theta @ coordinates.covariance_estimate @ theta), 0.0)),
     )
-    if events < minimum:
-        return FEW_EVENTS
-    spread = math.sqrt(max(float(theta @ coordinates.covariance_estimate @ theta), 0.0))
-    return SEPARATED if spread > _SEPARATED_MARGINS else None
 
 
 def _remainder(coordinates: Coordinates, weights: AnyWeights, start: Vector, end: Vector, noise: Matrix) -> Vector:

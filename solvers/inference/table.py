@@ -28,7 +28,7 @@ class Units:
     Parameters
     ----------
     origins, units : one for each number column
-    target_origin, target_unit : of a number target; 0 and 1 for classes
+    target_origin, target_unit : of a number target; 0 and 1 for classes, the log of the largest count and 1 for counts
     """
 
     origins: tuple[float, ...]
@@ -107,7 +107,7 @@ def table(problem: Problem, run: RegressionTableRun, flat: Vector, stds: Stds, u
     stds : noise stds of its plan
     """
     answers = unpacked(problem, flat, stds)
-    estimate = Estimate.of(problem, run.mu, answers, stds)
+    estimate = Estimate.of(problem, run.budget(problem), answers, stds)
     contrasts = _contrasts(problem, run.references, estimate, answers, units)
     is_possible = np.array([contrast.reason is None for contrast in contrasts])
     is_given = estimate.is_given(np.array([contrast.weights for contrast in contrasts]))
