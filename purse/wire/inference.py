@@ -73,7 +73,8 @@ class Inference(Wire):
     residual_limit: float | None
     """For a number target, the size to which larger residuals are cut, in its units."""
     effective_rows: float | None
-    """Number of records with which a table without privacy would have intervals as wide."""
+    """Number of records with which a table without privacy would have intervals as wide. Null if no coefficient is
+    resolved, or if the noise hides the sampling error."""
     joint_tests: list[JointTest]
     """A test of each category column."""
 

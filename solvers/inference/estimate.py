@@ -25,6 +25,7 @@ from solvers.weighting import AnyWeights
 
 _RESOLVED_STDS = 3.0  # smaller eigenvalues of H are not told from noise
 _SURE_STDS = 15.0  # larger eigenvalues need no allowance for their noise
+_KNOWN_STDS = 4.0  # of the sum of squared scores, above which the part of sampling is not mostly noise
 _UNRESOLVED_PART = 0.5  # of a contrast's variance in directions that are not resolved
 
 NOISE_HIDES = "the privacy noise hides this coefficient at this budget"
@@ -69,6 +70,8 @@ class Estimate:
     sampling, noise : the two parts of the variance of H theta
     remainder : the correction for the change of the curvature between theta_0 and theta
     squared_scores_std : noise std of the mean squared score's diagonal
+    is_sampling_known : whether the sum of the mean squared scores exceeds its noise, so that the part of sampling in a
+        variance is not mostly noise; the variance itself is right either way
     vectors, values, is_resolved : eigenvectors and raised eigenvalues of H, and whether each exceeds its noise
     refusal : why no contrast is given, or None
     """
@@ -83,6 +86,7 @@ class Estimate:
     noise: Matrix
     remainder: Vector
     squared_scores_std: float
+    is_sampling_known: bool
     vectors: Matrix
     values: Vector
     is_resolved: NDArray[np.bool_]
@@ -114,7 +118,8 @@ class Estimate:
         allowance = np.clip((_SURE_STDS - values / curvature_std) / (_SURE_STDS - _RESOLVED_STDS), 0, 1)
         wide_inverse = (vectors / (positive - allowance * curvature_std)) @ vectors.T
         change = wide_inverse @ answers.curvature @ (answers.point - theta)
-        n = problem.n
+        n, squared_scores_std = problem.n, stds.of_matrix("squared_scores", weights.gradient_bound**2)
+        trace_std = squared_scores_std * math.sqrt(coordinates.size)
         return Estimate(
             problem=problem,
             coordinates=coordinates,
@@ -125,7 +130,8 @@ class Estimate:
             sampling=raised(answers.squared_scores, 0.0) / max(n - coordinates.size, 1),
             noise=score_variance + _curvature_noise(curvature_std, change),
             remainder=inverse @ remainder,
-            squared_scores_std=stds.of_matrix("squared_scores", weights.gradient_bound**2),
+            squared_scores_std=squared_scores_std,
+            is_sampling_known=float(np.trace(answers.squared_scores)) > _KNOWN_STDS * trace_std,
             vectors=vectors,
             values=positive,
             is_resolved=is_resolved,

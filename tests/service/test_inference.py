@@ -11,9 +11,10 @@ from purse.prediction import predict
 from purse.solved_tables import published, units
 from purse.wire.models import Model
 from solvers.inference import RegressionTableRun
-from solvers.inference.answers import Answers, Target
+from solvers.inference.answers import Answers
 from solvers.inference.coordinates import Stds
 from solvers.inference.table import Units, table
+from solvers.inference.target import Target
 from solvers.losses import Logistic, Squared
 from solvers.preparation.moments import Moments
 from solvers.problem import Problem
