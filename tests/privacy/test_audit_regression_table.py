@@ -47,7 +47,7 @@ TYPICAL, NEAR = np.array([0.3, 0, 1, 0, -0.2, 1]), np.array([0.0, 0, 0, 1, 0, 1]
 WEIGHTS: dict[str, list[AnyWeights]] = {
     "logistic": [LogisticWeights(1.3, 0.5, 0.25), LogisticWeights(2.2, 0.9, 0.25), LogisticWeights(1.3, 0.6, 0.04)],
     "linear": [LinearWeights(1.3, 0.4), LinearWeights(1.2, 3.0)],
-    "poisson": [PoissonWeights(1.3, 0.1), PoissonWeights(2.2, 0.5), PoissonWeights(1.3, 0.3)],
+    "poisson": [PoissonWeights(1.3, 0.5), PoissonWeights(2.2, 0.1), PoissonWeights(1.3, 0.3)],
 }
 
 every = pytest.mark.parametrize("family", WEIGHTS)
@@ -98,8 +98,10 @@ def chosen(rng: np.random.Generator, k: int) -> tuple[Vector, Vector]:
 
 
 def plain(weights: AnyWeights) -> dict[str, Callable[[WeightedOracle], Any]]:
-    """Return requests about rows as they are, at margins of 0."""
-    return requests(FullFrame(np.eye(5), np.zeros(5), np.ones(5, dtype=bool)), weights, np.zeros(5), 1.0)
+    """Return requests about rows as they are, at margins where residuals of either sign are equally large."""
+    margin = math.log(0.5) if isinstance(weights, PoissonWeights) else 0.0
+    w = margin * np.array([0.0, 1, 1, 1, 0])
+    return requests(FullFrame(np.eye(5), np.zeros(5), np.ones(5, dtype=bool)), weights, w, 1.0)
 
 
 def asks(rng: np.random.Generator, frame: FullFrame, weights: AnyWeights) -> dict[str, Callable[[WeightedOracle], Any]]:
