@@ -125,7 +125,7 @@ def number_scale(column: Column) -> tuple[float, float]:
 def number_target(column: Column) -> NumberColumn:
     """Return the target of a model with link identity or log; a ValueError for a category."""
     if not isinstance(column, NumberColumn):
-        raise ValueError("The target must be a number column for links identity and log; this one is a category.")
+        raise ValueError("The target must be a number column for link identity or log; this one is a category.")
     return column
 
 

@@ -293,8 +293,9 @@ def of_unit_rows(u: Vector) -> Vector:
 def without_curvature_limit(work: Curvatures, data: Data) -> Callable[[Slots], Vector]:
     """Mutant: the limit of curvatures is forgotten, in the weights and at the end."""
     assert not isinstance(work.weights, LinearWeights)
-    limit = "curvature_limit" if isinstance(work.weights, LogisticWeights) else "mean_limit"
-    return CURVATURES(replace(work, weights=replace(work.weights, **{limit: 0.9})), data)
+    if isinstance(work.weights, PoissonWeights):
+        return CURVATURES(replace(work, weights=replace(work.weights, mean_limit=0.9)), data)
+    return CURVATURES(replace(work, weights=replace(work.weights, curvature_limit=1.0)), data)
 
 
 def cut_after_the_sum(work: Scores, data: Data) -> Callable[[Slots], Vector]:
