@@ -79,7 +79,7 @@ def released(service: Service, request: dict[str, Any]) -> tuple[dict[str, Any],
     return service.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json(), quote.json()
 
 
-def again(service: Service, model: Model, target: str) -> tuple[Table, RegressionTableRun]:
+def computed_again(service: Service, model: Model, target: str) -> tuple[Table, RegressionTableRun]:
     """Return the table and its run from the published answers and the receipt alone."""
     assert model.answers is not None
     receipt = service.call("analyst", "GET", f"/v1/jobs/{model.job}/receipt").json()["receipt"]
@@ -156,7 +156,7 @@ def test_a_table_of_counts_is_in_the_units_of_the_file_and_follows_from_its_answ
         (rows[t].estimate or 0) * v for t, v in (("age", 60), ("smoker", 1), ("ward = south", 1), ("intercept", 1))
     )
     assert predicted == pytest.approx(np.exp(margin))
-    solved, run = again(shared, model, "falls")
+    solved, run = computed_again(shared, model, "falls")
     fields = published(model.features, model.target, solved, run.level)
     given = [row.estimate for row in model.table or [] if row.resolved]
     assert [row.estimate for row in fields["table"] if row.resolved] == pytest.approx(given, rel=1e-6)
@@ -172,7 +172,7 @@ def test_a_table_follows_from_its_published_answers_and_the_receipt(
 ) -> None:
     document, _ = released(shared, body(hospital, target=target))
     model = Model.model_validate(document)
-    solved, run = again(shared, model, target)
+    solved, run = computed_again(shared, model, target)
     number_target = model.target if target == "stay" else None
     fields = published(model.features, number_target, solved, run.level)
     rows = model.table or []
