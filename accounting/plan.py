@@ -146,7 +146,7 @@ class Plan(AbstractComposition):
         return tuple((query.count, query.curves(self.relation)) for query in self.queries)
 
     def query(self, name: str) -> PlannedQuery:
-        """Return the planned query of that name; `OutOfPlan` if there is none."""
+        """Return the planned query of that name. Raise `OutOfPlan` if there is none."""
         for query in self.queries:
             if query.name == name:
                 return query

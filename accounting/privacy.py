@@ -89,7 +89,8 @@ class Privacy:
     delta: float = 0.0
 
     def __post_init__(self) -> None:
-        epsilon, delta = finite(self.epsilon, "epsilon"), finite(self.delta, "delta")
+        epsilon = finite(self.epsilon, "epsilon")
+        delta = finite(self.delta, "delta")
         within(epsilon, "epsilon", *EPSILON_RANGE)
         if delta != 0.0 and not DELTA_RANGE[0] <= delta <= DELTA_RANGE[1]:
             raise OutOfRange(f"delta must be 0 or lie in [{DELTA_RANGE[0]:g}, {DELTA_RANGE[1]:g}]")

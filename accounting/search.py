@@ -50,7 +50,8 @@ def largest(
     """
     lowest, highest = (math.log1p(-tolerance), 0.0)
     if rough:
-        lowest, highest = (math.log1p(-tolerance / 2), math.log1p(tolerance / 2))
+        lowest = math.log1p(-tolerance / 2)
+        highest = math.log1p(tolerance / 2)
     aim = (lowest + highest) / 2
     x = math.log(guess) + (_step(hints, aim) if hints else 0.0)
     low, high, width, stalled, own = (-math.inf, math.nan), (math.inf, math.nan), math.inf, 0, list[Point]()

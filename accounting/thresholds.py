@@ -9,6 +9,9 @@ import numpy as np
 
 from accounting.charges import UNIT
 from accounting.divergences.gaussian import gauss_mu
+from accounting.errors import OutOfRange
+from accounting.numbers import finite
+from accounting.privacy import Privacy
 
 Kind = Literal["rdp", "gdp", "gdp_rdp", "pure"]
 
@@ -47,6 +50,15 @@ def weights(kind: Kind, count: int) -> tuple[float, ...]:
     97 % of its threshold under `rdp` (docs/decisions/0016-default-filter.md).
     """
     return _MIXED_WEIGHTS.get(count, ()) if kind == "gdp_rdp" else (1.0 / count,) * count if count else ()
+
+
+def delta_without_slack(kind: Kind, privacy: Privacy, slack: float) -> float:
+    """Return delta less the slack, rounded down; `OutOfRange` if the filter cannot have this slack."""
+    if slack == 0.0 and kind != "gdp_rdp":
+        return privacy.delta
+    if kind not in ORDER_RATIOS or not 0 < finite(slack, "slack") <= privacy.delta / 2:
+        raise OutOfRange("slack must lie in (0, delta / 2], and only filters 'rdp' and 'gdp_rdp' have one")
+    return math.nextafter(privacy.delta - slack, 0.0)
 
 
 def gaussian(epsilon: float, delta: float) -> int:

@@ -132,7 +132,7 @@ def create_app(
 
 
 def serve(settings: Settings, calculators: Calculators | None = None) -> None:
-    """Run the server until a signal stops it; raise `StartRefused` if the stored state does not allow a start."""
+    """Run the server until a signal stops it. Raise `StartRefused` if the stored state does not allow a start."""
     sys.setswitchinterval(_SWITCH_SECONDS)
     application = create_app(settings, calculators=calculators)
     config = configured(

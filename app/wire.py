@@ -267,7 +267,7 @@ class CandidateRequest(Wire):
     regularizer: AskedRegularizer = L2(1e-4)
     domain: AskedDomain = Free()
     preparation: Annotated[Declared | Private, Field(discriminator="name")] | None = None
-    """As in a job, without profile. If null, private if it is possible."""
+    """Preparation of the rows, as in a job, but without profile. Default: private if possible."""
     slope_limit: AskedSlopeLimit = None
 
 

@@ -47,7 +47,8 @@ def report(seeds: int) -> None:
 
 def drawn(n: int, widths: tuple[int, ...], seed: int = 1) -> Data:
     """Return uniform records of that layout as the service stores them, with targets of a logistic loss."""
-    rng, columns = np.random.default_rng(seed), Columns(widths)
+    rng = np.random.default_rng(seed)
+    columns = Columns(widths)
     codes = [in_bytes(rng.integers(0, w, n), code_bytes(w)) for w in widths if w > 1]
     numbers = rng.uniform(-1, 1, (n, widths.count(1))).astype(np.float32)
     coded = Coded(numbers, np.hstack([np.empty((n, 0), np.uint8), *codes]), offsets(columns))
@@ -96,7 +97,8 @@ def numbers(repeats: int) -> None:
     """
     for d in (28, 54, 116):
         data = drawn(N, (1,) * d)
-        w, loss = np.random.default_rng(2).standard_normal(d + 1) / 3, Logistic().compiled
+        w = np.random.default_rng(2).standard_normal(d + 1) / 3
+        loss = Logistic().compiled
         X = stored_numbers(data.records).astype(np.float64)
         doubles = replace(data, records=data.records._replace(numbers=X.view(np.uint8), is_single=False).read_only())
         examples = kernels.Examples(data.records, data.y, data.scale).read_only()

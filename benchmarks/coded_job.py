@@ -67,14 +67,16 @@ class Peak(threading.Thread):
 
 def main() -> None:
     """`python -m benchmarks.coded_job FOLDER N WIDTH ...`: of each column, 1 for a number, else its categories."""
-    folder, n = Path(sys.argv[1]), int(sys.argv[2])
+    folder = Path(sys.argv[1])
+    n = int(sys.argv[2])
     columns = stored(folder, n, tuple(map(int, sys.argv[3:])))
     spec = DatasetSpec(name="benchmark", columns=columns, budget=Budget(epsilon=1.0, delta=1e-9))
     target = columns[-1]
     request = JobRequest(dataset="ds", target=target.name, privacy=JobPrivacy(epsilon=1.0))
     design = Design.of(spec, request)
     problem = Problem(Logistic(), n=n, d=design.d, row_norm=design.row_norm, columns=design.columns)
-    quote, memory = plan(Auto(), problem, Privacy(1.0, 1e-9)), Peak()
+    quote = plan(Auto(), problem, Privacy(1.0, 1e-9))
+    memory = Peak()
     start = time.perf_counter()
     checksum(folder)
     data = Data.coded(*load(design, folder, folder), problem)

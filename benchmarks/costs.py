@@ -56,7 +56,8 @@ def once(call: Callable[[], object]) -> float:
 def noise() -> None:
     """The exactly rounded sampler against numpy's unproven one."""
     draws = 2_000_000
-    exact, generator = Noise(), np.random.default_rng(0)
+    exact = Noise()
+    generator = np.random.default_rng(0)
     ours, theirs = together(
         lambda: exact.rounded_gaussian(draws, 2.0**24 * 1.5), lambda: generator.standard_normal(draws)
     )
@@ -88,7 +89,10 @@ def steps() -> None:
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     y = np.where(generator.random(n) < 0.5, 1.0, -1.0)
     problem = Problem(Logistic(), L2(1e-4), n=n, d=D, row_norm=1.0)
-    data, multiplier, step, start = inputs.of_arrays(X, y, problem), 0.43, 1e-4, np.zeros(D)
+    data = inputs.of_arrays(X, y, problem)
+    multiplier = 0.43
+    step = 1e-4
+    start = np.zeros(D)
     planned = Plan((PlannedQuery("change", count, PoissonGaussian(1 / n), multiplier),))
 
     def ours() -> None:

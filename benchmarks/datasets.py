@@ -249,7 +249,8 @@ def mixed(
             columns.append(CategoryColumn(name=column, type="category", categories=values))
     X, y, bound, layout = _encoded(table, columns, target, positive)
     order = np.random.default_rng(0).permutation(len(y))
-    train, test = order[: 4 * len(y) // 5], order[4 * len(y) // 5 :]
+    train = order[: 4 * len(y) // 5]
+    test = order[4 * len(y) // 5 :]
     return Split(name, X[train], y[train], X[test], y[test], bound, layout)
 
 
@@ -271,10 +272,12 @@ def _encoded(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], float, Columns]:
     spec = DatasetSpec(name="benchmark", columns=columns, budget=Budget(epsilon=1.0, delta=1e-6))
     spec = spec.settled() if settled else spec  # as a new dataset has it
-    loss, privacy = Softmax() if apart else None, JobPrivacy(epsilon=1.0)
+    loss = Softmax() if apart else None
+    privacy = JobPrivacy(epsilon=1.0)
     request = JobRequest(dataset="ds", target=target, positive=positive, loss=loss, privacy=privacy)
     with tempfile.TemporaryDirectory() as folder:
-        file, stored = Path(folder) / "rows.parquet", Path(folder) / "columns"
+        file = Path(folder) / "rows.parquet"
+        stored = Path(folder) / "columns"
         pq.write_table(table, file, row_group_size=65_536)
         store(file, Reading(spec.columns, spec.dialect), stored)
         design = Design.of(spec, request)

@@ -54,7 +54,9 @@ def minimize(problem: Problem, X: Vector, y: Vector) -> Optimum:
     ArithmeticError
         if the gap did not come below 1e-6.
     """
-    w, best, bound = np.zeros(X.shape[1]), np.zeros(X.shape[1]), -np.inf
+    w = np.zeros(X.shape[1])
+    best = np.zeros(X.shape[1])
+    bound = -np.inf
     value, width = objective(problem, X, y, best), 1.0
     while True:
         w, slopes = _newton(problem, X, y, w, width)
@@ -70,7 +72,9 @@ def minimize(problem: Problem, X: Vector, y: Vector) -> Optimum:
 
 def _newton(problem: Problem, X: Vector, y: Vector, w: Vector, width: float) -> tuple[Vector, Vector]:
     """The minimizer with the envelope of that width, and the slopes there."""
-    loss, n, ridge = smoothed(problem.loss, width), len(y), problem.mu * np.eye(X.shape[1])
+    loss = smoothed(problem.loss, width)
+    n = len(y)
+    ridge = problem.mu * np.eye(X.shape[1])
 
     def value(at: Vector) -> float:
         return float(np.mean(loss.value(X @ at, y))) + problem.regularizer.value(at)
@@ -84,7 +88,9 @@ def _newton(problem: Problem, X: Vector, y: Vector, w: Vector, width: float) -> 
             rows = inside[start : start + _BLOCK]
             gram += rows.T @ rows
         step = np.linalg.solve(gram / (n * width) + ridge, -gradient)
-        decrease, size, before = -float(gradient @ step), 1.0, value(w)
+        decrease = -float(gradient @ step)
+        size = 1.0
+        before = value(w)
         if decrease <= 1e-9 * width:
             break
         while value(w + size * step) > before - 1e-4 * size * decrease and size > 1e-6:

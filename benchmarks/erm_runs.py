@@ -145,7 +145,8 @@ def measured(name: str, method: Method, one: Instance, privacy: Privacy, seeds: 
     """Return risks and CPU seconds of fresh runs of one method, whose noise has no seed."""
     problem = one.problem
     quote = plan(method, problem, privacy)
-    risks, seconds = np.empty(seeds), np.empty(seeds)
+    risks = np.empty(seeds)
+    seconds = np.empty(seeds)
     for i in range(seeds):
         start = time.process_time()
         w, *_ = run(quote.method, problem, one.data, quote.release)

@@ -24,7 +24,8 @@ def optima(instances: Iterable[Instance]) -> None:
     print(f"{'lambda':<8}{'n':>8}{'value':>13}{'certified':>11}  {'by':<23}{'||w||':>7}{'risk of w = 0':>15}")
     for one in instances:
         p, best = one.problem, one.best
-        size, zero = float(np.linalg.norm(best.w)), one.excess(p.start)
+        size = float(np.linalg.norm(best.w))
+        zero = one.excess(p.start)
         print(
             f"{p.mu:<8g}{p.n:>8}{best.value:>13.9f}{best.gap:>11.0e}  {best.certificate:<23}{size:>7.2f}{zero:>15.5f}"
         )
@@ -61,7 +62,8 @@ def equal_risk(points: Sequence[Point]) -> None:
 
 
 def _cost(curve: Sequence[Point], reference: Sequence[Point], target: float, scale: Scale) -> str:
-    cost, own = _crossing(curve, target, scale), _crossing(reference, target, scale)
+    cost = _crossing(curve, target, scale)
+    own = _crossing(reference, target, scale)
     return "-" if cost is None or own is None else f"{cost:.3g} ({own / cost:.2g} x)"
 
 
@@ -81,7 +83,8 @@ def printed_noise(problem: Problem, epsilons: Sequence[float], delta: float) -> 
     n = problem.n
     print("\nNoise std of a step, over G: valid, and by the paper's equations (3) and (6) with c = 1; from plans alone")
     print(f"{'method':<11}{'sizes':<24}{'epsilon':>8}{'valid':>10}{'printed':>10}{'valid / printed':>17}")
-    svrg, pp = {b: DpSvrg(epochs=15, inner_steps=5000, batch=b) for b in (1, 100, 1000)}, DpSvrgPp(15, 10, 1)
+    svrg = {b: DpSvrg(epochs=15, inner_steps=5000, batch=b) for b in (1, 100, 1000)}
+    pp = DpSvrgPp(15, 10, 1)
     cases: list[tuple[DpGd | DpSvrg | DpSvrgPp, str, float | None]]
     cases = [(m, f"T = 15, m = 5000, b = {b}", 15 * 5000 * math.log(1 / delta)) for b, m in svrg.items()]
     cases += [(pp, "T = 15, m = 10, b = 1", 2**15 * 10 * math.log(2 / delta))]

@@ -98,16 +98,20 @@ def smallest() -> None:
             return (last - first).total_seconds(), heard
 
         job()
-        began, before = time.monotonic(), cpu_seconds(server)
+        began = time.monotonic()
+        before = cpu_seconds(server)
         time.sleep(_IDLE)
         idle = (cpu_seconds(server) - before) / (time.monotonic() - began)
-        began, before = time.monotonic(), cpu_seconds(server)
+        began = time.monotonic()
+        before = cpu_seconds(server)
         told, heard = zip(*(job() for _ in range(_JOBS)), strict=True)
         own = (cpu_seconds(server) - before - idle * (time.monotonic() - began)) / _JOBS
     load = f"load {os.getloadavg()[0]:.1f}"
     print(f"the smallest job, {_JOBS} in turn ({load}): {own:.3f} CPU s of server and workers each;")
     for what, times in (("told", told), ("heard of by the client", heard)):
-        least, usual, most = min(times), statistics.median(times), max(times)
+        least = min(times)
+        usual = statistics.median(times)
+        most = max(times)
         print(f"  {what} after {least:.2f} s at the least, {usual:.2f} in the median, {most:.2f} at the most")
 
 
@@ -127,9 +131,11 @@ def _stored(folder: Path) -> Path:
 
 def _taken(command: list[str]) -> Seconds:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PURSE_")} | _ONE_THREAD
-    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    start = time.perf_counter()
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    clock, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    clock = time.perf_counter() - start
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
         raise SystemExit(f"{command[0]}: {done.stderr.strip()[-500:]}")
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, clock

@@ -22,7 +22,8 @@ def floor(split: Split, problem: Problem, best: Vector, epsilon: float, delta: f
     alike; one that learns which of them matter can be below it.
     """
     X, n = split.X[:, :-1], len(split.X)
-    m, v = X.mean(axis=0), X.var(axis=0)
+    m = X.mean(axis=0)
+    v = X.var(axis=0)
     kept = v > 0
     a = 1 / np.sqrt(v[kept] * kept.sum())
     Z = np.column_stack(((X[:, kept] - m[kept]) * a, np.full(n, _CONSTANT)))

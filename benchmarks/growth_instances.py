@@ -137,7 +137,8 @@ def one_sided(kappa: float) -> Instance:
         return OneSided(kappa, a=0.5 * delta(n, epsilon) ** (1 / (kappa - 1)), center=FAR)
 
     def draw(n: int, epsilon: float, rng: np.random.Generator) -> Any:
-        shift, v = delta(n, epsilon), rng.choice([-1.0, 1.0])
+        shift = delta(n, epsilon)
+        v = rng.choice([-1.0, 1.0])
         y = np.where(rng.random(n) < (1 + shift) / 2, v, -v)
         loss = loss_of(n, epsilon)
         ups, least = (1 + v * shift) / 2, loss.a * (1 - shift)
@@ -192,7 +193,9 @@ def _basis(n: int, d: int, rng: np.random.Generator) -> Vector:
 
 def _signs(n: int, d: int, rng: np.random.Generator) -> tuple[Vector, Vector, Vector]:
     """Draw rows e_j with targets v_j with probability (1 + delta) / 2 and -v_j otherwise; return E y x too."""
-    delta, v, which = math.sqrt(d / (24 * n)), rng.choice([-1.0, 1.0], size=d), rng.integers(d, size=n)
+    delta = math.sqrt(d / (24 * n))
+    v = rng.choice([-1.0, 1.0], size=d)
+    which = rng.integers(d, size=n)
     X = np.zeros((n, d))
     X[np.arange(n), which] = 1.0
     y = np.where(rng.random(n) < (1 + delta) / 2, v[which], -v[which])

@@ -213,7 +213,8 @@ def _outcome(draws: Draws, quote: Quote, sample: Sample, rng: np.random.Generato
     values = [[np.nan] * 5 if row.line is None else [getattr(row.line, name) for name in names] for row in result.rows]
     estimates, lower, upper, sampling, noise = np.array(values).T
     half = (upper - lower) / 2
-    rival_covers, rival_width = np.empty(0), np.empty(0)
+    rival_covers = np.empty(0)
+    rival_width = np.empty(0)
     if isinstance(own, Model) and own.family == "linear" and quote.problem.relation == REPLACE_ONE:
         b, covariance = sufficient_statistics(sample, own.columns.widths, gauss_mu(quote.release.epsilon, DELTA), rng)
         rival_half = _Z * np.sqrt(_variances(contrasts, covariance))
@@ -247,14 +248,18 @@ def _line(name: str, draws: Draws, epsilon: float, outcomes: list[Outcome]) -> s
     def stacked(field: str) -> Matrix:
         return np.array([getattr(outcome, field) for outcome in outcomes])
 
-    covers, width = stacked("covers"), stacked("width")
+    covers = stacked("covers")
+    width = stacked("width")
     is_given = np.isfinite(covers)
     values = [name, f"{len(outcomes)}", f"{100 * is_given.sum() / stacked('exists').sum():.0f} %"]
     if not is_given.any():
         return f"{_joined(values)}  no line is given"
-    coverage, error, ratio = float(np.nanmean(covers)), _error(covers), float(np.nanmean(width))
+    coverage = float(np.nanmean(covers))
+    error = _error(covers)
+    ratio = float(np.nanmean(width))
     own = [np.nanmean(column) for column in covers.T if np.isfinite(column).sum() >= _LEAST_RUNS]
-    is_finite, has_rival = isinstance(draws.population, Rows), stacked("rival_covers").size > 0
+    is_finite = isinstance(draws.population, Rows)
+    has_rival = stacked("rival_covers").size > 0
     values += [
         f"{coverage:.3f} ± {error:.3f}",
         f"{min(own):.3f}" if own else "-",
@@ -279,7 +284,8 @@ def _joined(values: Sequence[str]) -> str:
 def _error(covers: Matrix) -> float:
     """Return the Monte Carlo standard error of a coverage; lines of one run depend on each other."""
     is_given = np.isfinite(covers)
-    totals, counts = np.where(is_given, covers, 0.0).sum(axis=1), is_given.sum(axis=1)
+    totals = np.where(is_given, covers, 0.0).sum(axis=1)
+    counts = is_given.sum(axis=1)
     return float(np.sqrt(((totals - totals.sum() / counts.sum() * counts) ** 2).sum()) / counts.sum())
 
 

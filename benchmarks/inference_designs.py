@@ -69,7 +69,8 @@ def drawn_model(
 
     Every fourth coefficient is 0. The others have alternating signs.
     """
-    X, rng = rows(60_000, np.random.default_rng(6)), np.random.default_rng(1)
+    X = rows(60_000, np.random.default_rng(6))
+    rng = np.random.default_rng(1)
     index = np.arange(X.shape[1])
     slopes = np.where(index % 2, 1.0, -0.7) * (0.4 + rng.random(len(index)))
     slopes = np.where(index % 4 == 3, 0.0, slopes)
@@ -134,7 +135,8 @@ def mixed(d: int, family: Family) -> Model:
 @cache
 def skewed(d: int) -> Model:
     """Return a linear model with correlated normal numbers and exponential errors."""
-    rows, errors = partial(correlated_rows, p=d - 1), partial(skewed_errors, std=0.1)
+    rows = partial(correlated_rows, p=d - 1)
+    errors = partial(skewed_errors, std=0.1)
     return drawn_model("skewed errors", (1,) * (d - 1), rows, errors, 0.1, -0.2)
 
 
@@ -158,7 +160,8 @@ def wrong(d: int, family: Family) -> Rows:
     The true predictor has a square and a product. Errors of a number target are skewed, and their size depends on the
     first column.
     """
-    rng, model = np.random.default_rng(99), correlated(d, family)
+    rng = np.random.default_rng(99)
+    model = correlated(d, family)
     X = model.rows(_FINITE, rng)
     margins, first = X @ model.coefficients[:-1] + model.coefficients[-1], 4 * X[:, 0]
     if family == "linear":
@@ -188,7 +191,8 @@ def _published(name: str, family: Family, read: Callable[[], datasets.Split | No
     split = read()
     if split is None or split.columns is None:
         return None
-    X, y = np.vstack((split.X, split.X_test)), np.concatenate((split.y, split.y_test))
+    X = np.vstack((split.X, split.X_test))
+    y = np.concatenate((split.y, split.y_test))
     return Rows(name, split.columns, family, Sample(X[:, :-1], y))
 
 

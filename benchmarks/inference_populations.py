@@ -240,7 +240,8 @@ def sandwich(sample: Sample, coefficients: Vector, family: Family, slots: int) -
 
 def center(errors: Vector, limit: float) -> float:
     """Return Huber's center of errors: the number from which their cut distances have the mean 0."""
-    low, high = float(errors.min()), float(errors.max())
+    low = float(errors.min())
+    high = float(errors.max())
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if np.clip(errors - middle, -limit, limit).mean() > 0 else (low, middle)

@@ -89,7 +89,8 @@ class Callers:
 def report(_repeats: int) -> None:
     """Print all of it: some minutes."""
     with tempfile.TemporaryDirectory() as name:
-        folder, token = Path(name), secrets.token_urlsafe(32)
+        folder = Path(name)
+        token = secrets.token_urlsafe(32)
         with _servers(folder, token, 1) as [server]:
             who = callers(server, token)
             _routes(server, who)
@@ -263,7 +264,8 @@ def _streams(server: Server, who: Callers) -> None:
 
 
 async def _followed(server: Server, jobs: list[tuple[str, str]]) -> None:
-    opened, told = Measured(), Measured()
+    opened = Measured()
+    told = Measured()
     streams = []
     began = time.perf_counter()
     for token, job in jobs:
@@ -277,7 +279,8 @@ async def _followed(server: Server, jobs: list[tuple[str, str]]) -> None:
     opened.seconds = time.perf_counter() - began
     before = server.cpu()
     await asyncio.sleep(SECONDS)
-    held, memory = (server.cpu() - before) / SECONDS, server.process.memory_info().rss / 2**20
+    held = (server.cpu() - before) / SECONDS
+    memory = server.process.memory_info().rss / 2**20
     began = time.perf_counter()
     for (token, job), (reader, writer) in zip(jobs, streams, strict=True):
         start = time.perf_counter()

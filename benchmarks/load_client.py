@@ -59,7 +59,8 @@ def drive(ports: list[int], connections: int, seconds: float, made: Callable[[in
 
 
 async def _drive(ports: list[int], connections: int, seconds: float, made: Callable[[int], bytes]) -> Measured:
-    found, numbers = Measured(), count()
+    found = Measured()
+    numbers = count()
 
     async def one(port: int) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

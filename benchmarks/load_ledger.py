@@ -31,7 +31,8 @@ def grow(home: Path, dataset: str, charges: int = CHARGES, queued: int = QUEUED,
     with database.write() as connection:
         first = connection.execute(sa.select(jobs).where(jobs.c.dataset_id == dataset).limit(1)).one()
         last = connection.execute(sa.select(sa.func.max(jobs.c.number))).scalar_one()
-        cost, state = cost_from_json(json.loads(first.charge)["cost"]), ledger.load_state(connection, dataset)
+        cost = cost_from_json(json.loads(first.charge)["cost"])
+        state = ledger.load_state(connection, dataset)
         assert state is not None
         entries, added = [], []
         for number in range(1, charges + 1):

@@ -40,7 +40,8 @@ def svrg(
 ) -> Floats:
     """Logistic SVRG steps of one row each, with normal noise of the given std on each coordinate."""
     n, d = X.shape
-    w, anchor = np.zeros(d), np.zeros(d)
+    w = np.zeros(d)
+    anchor = np.zeros(d)
     for _ in range(steps):
         i = generator.integers(0, n)
         here = there = 0.0

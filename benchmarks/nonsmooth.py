@@ -137,7 +137,9 @@ def measure(
     Objective perturbation runs on the smooth form; what it is judged by is the loss itself.
     """
     asked = replace(problem, loss=case.smooth) if isinstance(method, ObjectivePerturbation) else problem
-    risks, scores, seconds = np.empty(seeds), np.empty(seeds), np.empty(seeds)
+    risks = np.empty(seeds)
+    scores = np.empty(seeds)
+    seconds = np.empty(seeds)
     for i in range(seeds):
         start = time.process_time()
         w = solve(method, asked, split.X, split.y, Privacy(epsilon, DELTA)).coefficients

@@ -79,7 +79,9 @@ def report(rows: int) -> None:
 
 def stored(home: Path, rows: int) -> Manifest:
     """Return partitions with at least this many records."""
-    rng, found, storage = np.random.default_rng(1), [], Storage(f"file://{home}/store")
+    rng = np.random.default_rng(1)
+    found = []
+    storage = Storage(f"file://{home}/store")
     for number in range(-(-rows // GROUP)):
         folder, sums = home / "made", []
         folder.mkdir(exist_ok=True)
@@ -111,7 +113,8 @@ def measured(engine: DaskEngine, home: Path, whole: Manifest, share: int) -> tup
         print(f"| {' | '.join(map(str, line))} |", flush=True)
         if share == 1:
             victim = next(iter(engine._client.run(os.getpid).values()))
-            killer, start = threading.Timer(min(0.05, two / 3), os.kill, (victim, signal.SIGKILL)), time.perf_counter()
+            killer = threading.Timer(min(0.05, two / 3), os.kill, (victim, signal.SIGKILL))
+            start = time.perf_counter()
             killer.start()
             assert np.array_equal(right, gradient_sum(data, slice(0, n), w))
             lost = (time.perf_counter() - start) / two

@@ -107,7 +107,8 @@ def ways(split: Split, problem: Problem, peers: Peers, risk: Risk) -> Iterator[t
 
 
 def _untuned(split: Split, problem: Problem, peers: Peers) -> Iterator[tuple[str, Fit]]:
-    ours, asked = partial(_ours, split, problem), replace(problem, regularizer=_ASKED)
+    ours = partial(_ours, split, problem)
+    asked = replace(problem, regularizer=_ASKED)
     yield "purse auto", ours(Auto())
     yield "purse auto, asked with l2 1e-4", _ours(split, asked, Auto())
     yield "purse dp_gd", ours(DpGd())

@@ -46,7 +46,8 @@ def opacus(X: Any, y: Any, job: dict[str, Any]) -> Any:
         """Yield whole batches, because a DataLoader that fetches single rows takes several times as long."""
 
         def __init__(self) -> None:
-            self.X, self.y = torch.tensor(X, dtype=torch.float32), torch.tensor(y, dtype=torch.float32)
+            self.X = torch.tensor(X, dtype=torch.float32)
+            self.y = torch.tensor(y, dtype=torch.float32)
 
         def __len__(self) -> int:
             return len(self.y)

@@ -181,7 +181,8 @@ def softmax_optimum(split: Split) -> Vector:
     """Return the optimum, (K, d), by L-BFGS on standardized columns."""
     spread = split.X[:, :-1].std(axis=0)
     frame = Frame(split.X[:, :-1].mean(axis=0), 1 / np.where(spread > 0, spread, 1.0), 1.0)
-    z, targets = frame.rows(split.X), np.eye(int(split.y.max()) + 1)[split.y.astype(int)]
+    z = frame.rows(split.X)
+    targets = np.eye(int(split.y.max()) + 1)[split.y.astype(int)]
 
     def value_and_gradient(w: Vector) -> tuple[float, Vector]:
         logs = log_softmax(z @ w.reshape(-1, z.shape[1]).T, axis=1)

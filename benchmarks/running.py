@@ -58,7 +58,8 @@ def _start(home: Path, label: str, environment: dict[str, str], idle: float = 0.
             flush=True,
         )
         if idle:
-            before, then = cpu_seconds(process), time.monotonic()
+            before = cpu_seconds(process)
+            then = time.monotonic()
             time.sleep(idle)
             share = (cpu_seconds(process) - before) / (time.monotonic() - then)
             print(f"  idle for {idle:.0f} s: server and workers use {share:.2%} of a core", flush=True)

@@ -169,7 +169,8 @@ def turned(problem: Problem, split: Split, data: Data, epsilon: float, rank: int
         z = frame.rows(split.X)
         B = turning(z[:, :-1], rank)
         z[:, :-1] = z[:, :-1] @ B
-        lengths, path = np.linalg.norm(z, axis=1), Path(problem, frame)
+        lengths = np.linalg.norm(z, axis=1)
+        path = Path(problem, frame)
         for t in range(1, _STEPS + 1):
             at = path.extrapolate(_STEP * single)
             slopes = bounded(split.y * (z @ at), limit / lengths)
@@ -184,7 +185,8 @@ def turned(problem: Problem, split: Split, data: Data, epsilon: float, rank: int
 def turning(z: Vector, rank: int) -> Vector:
     """Return the symmetric B that scales the largest directions of the second moment to the mean of the others."""
     values, vectors = np.linalg.eigh(z.T @ z / len(z))
-    total, kept = float(values.sum()), len(values) - rank
+    total = float(values.sum())
+    kept = len(values) - rank
     values = np.where(np.arange(len(values)) < kept, values[:kept].mean(), values)
     B = vectors / np.sqrt(values) @ vectors.T
     return np.asarray(B * math.sqrt(total / float(((z @ B) ** 2).sum() / len(z))))

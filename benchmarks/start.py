@@ -26,7 +26,8 @@ def report(repeats: int) -> None:
     print("          verification   whole start      verification   whole start")
     for entries in ENTRIES:
         with tempfile.TemporaryDirectory() as name:
-            folder, token = Path(name), secrets.token_urlsafe(32)
+            folder = Path(name)
+            token = secrets.token_urlsafe(32)
             with serving(folder, token) as server:
                 who = callers(server, token)
                 call(server, "POST", "/v1/jobs", who.analyst(0), who.job(), Idempotency_Key="first")

@@ -133,7 +133,8 @@ def _selection(runs: int) -> Callable[[float, float], float]:
     factor = runs / (2 - 2.0 ** (1 - runs)) * 2e-3 / math.sqrt(2 * math.pi)
 
     def delta(mu: float, angle: float, epsilon: float) -> float:
-        along, across = mu * math.cos(angle), max(mu * math.sin(angle), 1e-9)
+        along = mu * math.cos(angle)
+        across = max(mu * math.sin(angle), 1e-9)
         one, two = (factor * np.exp(-((s - m) ** 2) / 2) * ((1 + ndtr(s - m)) / 2) ** (runs - 1) for m in (along, 0.0))
         gap = (epsilon + np.log(two / one)) / across
         return float(np.sum(one * ndtr(across / 2 - gap) - math.exp(epsilon) * two * ndtr(-across / 2 - gap)))

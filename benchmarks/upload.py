@@ -30,7 +30,8 @@ def main(gigabytes: float = 1.0, declared: float = _COLUMNS) -> None:
     """Print all of it."""
     size, rate = int(gigabytes * 10**9), gigabytes * 10**3
     with tempfile.TemporaryDirectory() as name:
-        folder, token = Path(name), secrets.token_urlsafe(32)
+        folder = Path(name)
+        token = secrets.token_urlsafe(32)
         file = folder / "rows.csv"
         rows = _write(file, size)
         print(f"{gigabytes:g} GB, {rows} rows of {_COLUMNS} numbers, to this disk", flush=True)
@@ -64,8 +65,11 @@ def _copy(file: Path, to: Path) -> float:
 def _upload(server: Server, token: str, file: Path, declared: int, rate: float, copied: float) -> None:
     headers, url = {"Authorization": f"Bearer {token}"}, f"http://127.0.0.1:{server.port}"
     with httpx.Client(base_url=url, headers=headers, timeout=TIMEOUT) as http, file.open("rb") as source:
-        sender, size = Sender(Blocking(http)), file.stat().st_size
-        before, began, busy = _memory(server), time.monotonic(), server.cpu()
+        sender = Sender(Blocking(http))
+        size = file.stat().st_size
+        before = _memory(server)
+        began = time.monotonic()
+        busy = server.cpu()
         with _watched(server) as most:
             upload = run(parts.begin(sender, size))
             run(parts.fill(sender, upload, source, size))
@@ -86,7 +90,8 @@ def _upload(server: Server, token: str, file: Path, declared: int, rate: float, 
 @contextmanager
 def _watched(server: Server) -> Iterator[Callable[[], float]]:
     """The most memory that it has inside the block, once that is over."""
-    seen, over = [_memory(server)], threading.Event()
+    seen = [_memory(server)]
+    over = threading.Event()
 
     def watch() -> None:
         while not over.wait(0.05):

@@ -105,7 +105,8 @@ def w8a() -> Split:
     """Return web pages, 300 binary words and a constant: 20,000 training rows by a fixed permutation."""
     with gzip.open(DATA / "w8a.libsvm.gz", "rt") as lines:
         records = [line.split() for line in lines if line.strip()]
-    X, y = np.zeros((len(records), 301)), np.array([float(record[0]) for record in records])
+    X = np.zeros((len(records), 301))
+    y = np.array([float(record[0]) for record in records])
     for row, record in zip(X, records, strict=True):
         row[[int(entry.partition(":")[0]) for entry in record[1:]]] = 1.0
         row[0] = 1.0
@@ -117,7 +118,8 @@ def w8a() -> Split:
 
 def fourier(d: int) -> Split:
     """Return Adult in d random Fourier features, cos(<a, x> + b) / sqrt(d)."""
-    split, random = _adult(), np.random.default_rng(1)
+    split = _adult()
+    random = np.random.default_rng(1)
     a = random.standard_normal((split.X.shape[1], d)) / split.row_norm
     b = random.uniform(0, 2 * np.pi, d)
     return _mapped(split, f"Adult, {d} Fourier features", lambda X: np.cos(X @ a + b) / np.sqrt(d))
@@ -144,7 +146,8 @@ def _adult() -> Split:
 
 def _mapped(split: Split, name: str, features: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Split:
     """Return 4,000 training rows and 2,000 test rows, mapped."""
-    X, X_test = features(split.X[:_ROWS]), features(split.X_test[: _ROWS // 2])
+    X = features(split.X[:_ROWS])
+    X_test = features(split.X_test[: _ROWS // 2])
     return replace(
         split, name=name, X=X, y=split.y[:_ROWS], X_test=X_test, y_test=split.y_test[: _ROWS // 2], row_norm=1
     )

@@ -38,7 +38,7 @@ def needing(feature: str, extras: str | None = None) -> Iterator[None]:
 
 
 def lacking(feature: str, error: ModuleNotFoundError, extras: str | None = None) -> NotInstalled:
-    """Return the error for a missing package; raise the original error if the package is one of our own."""
+    """Return the error for a missing package. Raise the original error if the package is one of our own."""
     name = (error.name or "").split(".")[0]
     if name in ("accounting", "app", "purse", "solvers"):
         raise error

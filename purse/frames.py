@@ -108,7 +108,7 @@ def written(row: Sequence[object], dialect: Dialect) -> list[str]:
 
 
 def _library(value: object) -> str | None:
-    """Return the library of a frame; None for anything else."""
+    """Return the library of a frame, or None for anything else."""
     kinds = ((kind.__module__.partition(".")[0], kind.__name__) for kind in type(value).__mro__)
     return next((library for library, name in kinds if (library, name) in _KINDS), None)
 

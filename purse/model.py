@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from purse import text
+from purse.plots import bars
 from purse.tables import Cell, Estimate, Table, Tabular
 from purse.wire import models
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
@@ -73,7 +74,8 @@ class Model(Tabular, models.Model):
         The released numbers cannot tell these categories from categories without training rows, so their coefficients
         are 0. Empty if the model holds no released shares.
         """
-        flags, result = iter(self.unsupported), dict[str, list[str]]()
+        flags = iter(self.unsupported)
+        result = dict[str, list[str]]()
         for column in self.features:
             own = [next(flags) for _ in range(width(column))]
             if isinstance(column, CategoryColumn) and any(own):
@@ -124,8 +126,6 @@ class Model(Tabular, models.Model):
         NotInstalled
             without the extra `plot`.
         """
-        from purse.plots import bars
-
         if self.table is not None:
             return self.regression.plot(axes)
         margin = self._margins()[0]

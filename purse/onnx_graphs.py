@@ -133,10 +133,12 @@ class Graph:
 
     def _code(self, column: NumberColumn, value: str) -> str:
         """Add the code of a number: clamp and scale."""
-        lower, upper = self.constant(column.lower), self.constant(column.upper)
+        lower = self.constant(column.lower)
+        upper = self.constant(column.upper)
         inside = self.node("Clip", value, lower, upper)
         if column.coding is None:
-            from_lower, to_upper = self.node("Sub", inside, lower), self.node("Sub", upper, inside)
+            from_lower = self.node("Sub", inside, lower)
+            to_upper = self.node("Sub", upper, inside)
             return self.node("Div", self.node("Sub", from_lower, to_upper), self.constant(column.upper - column.lower))
         origin, scale = map(self.constant, column.coding)
         scaled = self.node("Div", self.node("Sub", inside, origin), scale)

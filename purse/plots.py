@@ -48,7 +48,8 @@ def bars(
 def forest_svg(names: Sequence[str], estimates: Sequence[Estimate]) -> str:
     """Return a forest plot as an SVG image: a line for each interval, a dot for its value, and a dashed line at 0."""
     ends = [end for each in estimates for end in (0.0, each.low, each.high)]
-    low, scale = min(ends, default=0.0), 300 / (max(ends, default=0.0) - min(ends, default=0.0) or 1.0)
+    low = min(ends, default=0.0)
+    scale = 300 / (max(ends, default=0.0) - min(ends, default=0.0) or 1.0)
 
     def at(value: float) -> str:
         return f"{250 + scale * (value - low):.1f}"

@@ -111,7 +111,8 @@ def design(model: Model, rows: Rows, dialect: Dialect = PLAIN) -> NDArray[np.flo
 
 def weights_of(model: Model) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the coefficients (K, p) and the intercepts (K,), one row for each margin."""
-    coefficients, intercepts = np.atleast_2d(model.coefficients), np.atleast_1d(model.intercept)
+    coefficients = np.atleast_2d(model.coefficients)
+    intercepts = np.atleast_1d(model.intercept)
     if coefficients.shape != (len(intercepts), sum(map(width, model.features))):
         raise ValueError("The number of coefficients does not match the features and intercepts of the model.")
     return coefficients.astype(np.float64), intercepts.astype(np.float64)

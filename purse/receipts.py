@@ -147,7 +147,7 @@ def load(receipt: str | Path, keys: str | Path) -> Receipt:
 
 
 def read_document(file: Path) -> ReceiptDocument:
-    """Return the signed receipt in a file, unchecked; raise `NotVerified` if the file does not hold one."""
+    """Return the signed receipt in a file, unchecked. Raise `NotVerified` if the file does not hold one."""
     from accounting.records.receipt import read  # late: what signatures need
 
     try:

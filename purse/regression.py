@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from purse import text
 from purse.extras import needing
+from purse.plots import bars, forest_svg
 from purse.tables import Cell, Estimate, Table, Tabular
 from purse.wire.columns import Column, NumberColumn
 from purse.wire.inference import INTERCEPT, Inference, TableRow
@@ -256,9 +257,8 @@ class Regression(Tabular):
 
     def to_html(self) -> str:
         """Return the whole table, what it refers to, and the forest plot as HTML."""
-        from purse.plots import forest_svg
-
-        (table,), forest = self.tables(), self.forest()
+        (table,) = self.tables()
+        forest = self.forest()
         plot = forest_svg(forest.labels, forest.estimates)
         notes = "".join(f"<p>{escape(note)}</p>" for note in (table.note, forest.note))
         return f"{table.to_html(table.caption, len(table.rows))}{plot}{notes}"
@@ -275,8 +275,6 @@ class Regression(Tabular):
         NotInstalled
             without the extra `plot`.
         """
-        from purse.plots import bars
-
         forest = self.forest()
         ends = [[each.low for each in forest.estimates], [each.high for each in forest.estimates]]
         return bars(axes, forest.labels, [each.value for each in forest.estimates], forest.headings[1], ends)

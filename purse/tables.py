@@ -201,12 +201,12 @@ def written(cell: Cell, number: Callable[[float], str] = text.number) -> str:
 
 
 def dated(value: float, date: str | None) -> str | None:
-    """Return the nearest date, to the day where days are counted; None for a number that is not a date."""
+    """Return the nearest date, to the day where days are counted, or None for a number that is not a date."""
     return exact_date(round(value), date)
 
 
 def exact_date(value: float, date: str | None) -> str | None:
-    """Return the date of a number of days or seconds; None for other numbers, and for years outside the calendar."""
+    """Return the date of a number of days or seconds, or None for other numbers, and for years outside the calendar."""
     try:
         moment = datetime(1970, 1, 1) + value * _DURATIONS[date or ""]
     except (KeyError, OverflowError):

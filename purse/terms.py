@@ -292,10 +292,12 @@ def _number(field: str, functions: Sequence[Function], cells: _Cells, cell: int)
     low, high = 1.0, 1.0
     for function in functions:
         corners = [a * b for a in (low, high) for b in function.ends]
-        low, high = min(corners), max(corners)
+        low = min(corners)
+        high = max(corners)
         check_finite(field, low, high)
     if cells.levels:
-        low, high = min(low, 0.0), max(high, 0.0)
+        low = min(low, 0.0)
+        high = max(high, 0.0)
     origin = {"origin": 0.0} if low <= 0.0 <= high else {}
     column = _declared(field, NumberColumn, name=":".join(names), type="number", lower=low, upper=high, **origin)
 

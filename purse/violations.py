@@ -62,7 +62,8 @@ def plain_message(error: Mapping[str, Any]) -> str:
     ----------
     error : an entry of `ValidationError.errors()`
     """
-    kind, context = str(error["type"]), error.get("ctx", {})
+    kind = str(error["type"])
+    context = error.get("ctx", {})
     if kind == "string_pattern_mismatch":
         return _PATTERNS.get(context["pattern"], f"must match the pattern {context['pattern']}")
     if kind in _MESSAGES:

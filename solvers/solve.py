@@ -215,7 +215,8 @@ def run(
     met = preparation.prepared(problem)
     if problem.columns is not None:
         moments = StandardisedOracle(problem, data, moments_plan, noise, on_answer)
-        frame, moments_transcript = preparation.frame(moments, problem), moments.transcript()
+        frame = preparation.frame(moments, problem)
+        moments_transcript = moments.transcript()
         means = moments.released_means
     if frame is not None:
         data = frames.framed(data, frame, met.row_norm) if isinstance(data, Data) else data.within(frame, met.row_norm)

@@ -50,7 +50,8 @@ def _centred(law: Masses, reach: int) -> tuple[Vector, Vector]:
     last = law.lowest + len(law.masses) - 1
     reach = min(reach, max(abs(law.lowest), abs(last)))
     p = np.zeros(2 * reach + 1)
-    first, end = max(law.lowest, -reach), min(last, reach)
+    first = max(law.lowest, -reach)
+    end = min(last, reach)
     if first <= end:
         p[first + reach : end + reach + 1] = np.maximum(law.masses[first - law.lowest : end - law.lowest + 1], 0.0)
     return p, p * np.exp(np.arange(reach, -reach - 1, -1) * law.interval)

@@ -152,7 +152,8 @@ class NullBatchLoss:
 
 def _largest(q: float, c: float) -> tuple[float, float]:
     """Return the largest losses of both kinds on the grid, where the laws of the batch have their `reach`."""
-    first, second = reach(q, 2 * c) - 1.5 * c, reach(q, c) - 0.5 * c
+    first = reach(q, 2 * c) - 1.5 * c
+    second = reach(q, c) - 0.5 * c
     under = q + (1 - q) * math.exp(-c * first - c * c)
     return math.log1p(q * math.expm1(c * first) / under), math.log1p(q * math.expm1(c * second))
 

@@ -44,7 +44,8 @@ def on_grid(pair: Knots, interval: float) -> Masses:
     epsilons, masses, infinity = pair
     cells = np.concatenate([np.floor(epsilons / interval), np.floor(-epsilons / interval)]).astype(int)
     lowest = int(cells.min())
-    upper, lower = np.zeros(int(cells.max()) - lowest + 1), np.zeros(int(cells.max()) - lowest + 1)
+    upper = np.zeros(int(cells.max()) - lowest + 1)
+    lower = np.zeros(int(cells.max()) - lowest + 1)
     at_zero = masses[0] * (epsilons == 0.0)
     np.add.at(upper, cells - lowest, np.concatenate([masses[0], masses[1]]))
     np.add.at(lower, cells - lowest, np.concatenate([masses[1] + at_zero, masses[0] - at_zero]))

@@ -93,7 +93,8 @@ def hockey_stick(q: float, c: float, epsilon: float) -> float:
     """Return the larger of H_gamma(P, Q) and H_gamma(Q, P), rounded up, at gamma = e^epsilon, epsilon >= 0."""
     gamma = math.exp(epsilon)
     above, below = (float(_quantile(np.asarray(e), q, c)) for e in (epsilon, -epsilon))
-    shifted, base = float(ndtr(c - above)), float(ndtr(-above))
+    shifted = float(ndtr(c - above))
+    base = float(ndtr(-above))
     forward = q * shifted - (gamma - 1 + q) * base
     backward = (1 - gamma * (1 - q)) * float(ndtr(below)) - gamma * q * float(ndtr(below - c))
     return max(forward, backward, 0.0) + _ROUNDING * (shifted + float(ndtr(below)))
@@ -147,7 +148,8 @@ def _masses(loss: SampledLoss, interval: float) -> Masses:
     q, c = loss.q, loss.c
     ends = math.floor(math.log1p(-q) / interval), math.ceil(_largest(q, c) / interval)
     x = _quantile(np.arange(ends[0], ends[1] + 1) * interval, q, c)
-    base, shifted = mass(x[:-1], x[1:]), mass(x[:-1] - c, x[1:] - c)
+    base = mass(x[:-1], x[1:])
+    shifted = mass(x[:-1] - c, x[1:] - c)
     mixed, beyond = (1 - q) * base + q * shifted, float(ndtr(-x[-1]))
     if loss.mirrored:
         return connect_the_dots(interval, -ends[1], base[::-1], mixed[::-1], beyond, float(ndtr(x[0])))

@@ -12,11 +12,13 @@ def spline(x: Sequence[float], y: Sequence[float]) -> Callable[[float], float]:
 
     x ascends. The third derivative is continuous at the points next to both ends.
     """
-    h, count = np.diff(x), len(x)
+    h = np.diff(x)
+    count = len(x)
     slopes = np.diff(y) / h
     bends: NDArray[np.float64] = np.zeros(count)
     if count > 3:
-        system, right = np.eye(count), np.zeros(count)
+        system = np.eye(count)
+        right = np.zeros(count)
         for i in range(1, count - 1):
             system[i, i - 1 : i + 2] = h[i - 1], 2 * (h[i - 1] + h[i]), h[i]
             right[i] = 6 * (slopes[i] - slopes[i - 1])

@@ -55,7 +55,8 @@ class PoissonGaussian(AbstractGaussianNoise):
         if q == 1:
             return Curves.gaussian(mu)
         if relation == "zero_out":
-            forward, mirrored = SampledLoss(q, c), SampledLoss(q, c, mirrored=True)
+            forward = SampledLoss(q, c)
+            mirrored = SampledLoss(q, c, mirrored=True)
             return Curves(partial(sampled_renyi, q, c), gdp_bound=mu, losses=(forward,), mirrored=(mirrored,))
         return Curves(partial(opposite_renyi, q, c), gdp_bound=mu, losses=(OppositeLoss(q, c),))
 

@@ -125,7 +125,8 @@ def _masses(q: float, mu: float, interval: float) -> Masses:
     """Return the masses: (1-q) N(0,1) + q N(mu,1) under P and N(0,1) under Q at ln r, exchanged at -ln r."""
     e = np.arange(0, math.ceil(_largest(q, mu) / interval) + 1) * interval
     x = np.log1p(np.expm1(e) / q) / mu + mu / 2
-    lower, shifted = mass(x[:-1], x[1:]), mass(x[:-1] - mu, x[1:] - mu)
+    lower = mass(x[:-1], x[1:])
+    shifted = mass(x[:-1] - mu, x[1:] - mu)
     beyond_q = float(ndtr(-x[-1]))
     beyond_p = (1 - q) * beyond_q + q * float(ndtr(mu - x[-1]))
     zero = (1 - q) * float(erf(mu / math.sqrt(8)))
@@ -174,7 +175,8 @@ class WithoutReplacement(AbstractGaussianNoise):
         if self.batch == self.rows:
             return Curves.gaussian(mu)
         if relation == "zero_out":
-            forward, mirrored = NullBatchLoss(q, c), NullBatchLoss(q, c, mirrored=True)
+            forward = NullBatchLoss(q, c)
+            mirrored = NullBatchLoss(q, c, mirrored=True)
             return Curves(partial(null_batches.renyi, q, c), gdp_bound=mu, losses=(forward,), mirrored=(mirrored,))
         return Curves(partial(_rdp, q, mu), gdp_bound=mu, losses=(WithoutReplacementLoss(q, mu),))
 

@@ -62,7 +62,8 @@ class Lattice:
     @classmethod
     def _fit(cls, noise_multiplier: float, bound: float, growth: float) -> "Lattice":
         """Return the lattice if rounding may add `growth` lattice steps to the sensitivity."""
-        z, b = finite(noise_multiplier, "noise multiplier"), finite(bound, "per-record bound")
+        z = finite(noise_multiplier, "noise multiplier")
+        b = finite(bound, "per-record bound")
         if z <= 0 or b <= 0 or growth < 1:
             raise OutOfRange("noise multiplier, bound and dimension must be positive")
         k, divisor = fineness(z, growth)

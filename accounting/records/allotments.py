@@ -88,7 +88,8 @@ class Part:
 
         It is that of the whole filter with room on this coordinate only.
         """
-        room, k = self.top - _on_parts(self.rule, spent)[0], _coordinate(self.rule)
+        room = self.top - _on_parts(self.rule, spent)[0]
+        k = _coordinate(self.rule)
         if room <= 0:
             return 0.0
         return self.rule.remaining_epsilon(
@@ -208,7 +209,8 @@ def standing(
     ----------
     accounts, allotments : by analyst
     """
-    own, account = allotments.get(analyst), accounts.get(analyst, Account(state.filter.zero_cost, 0))
+    own = allotments.get(analyst)
+    account = accounts.get(analyst, Account(state.filter.zero_cost, 0))
     if own is not None and own.is_reserved:
         return Standing(state, ((own.part, account),), sees_parts_only=True)
     cap = () if own is None else ((own.part, account),)

@@ -26,7 +26,7 @@ class Head:
 
     @staticmethod
     def parse(written: str) -> "Head":
-        """Return the head that was written as `sequence:hash`; `CodecError` for anything else."""
+        """Return the head that was written as `sequence:hash`. Raise `CodecError` for anything else."""
         match = _HEAD.fullmatch(written)
         if match is None or int(match[1]) > MOST_ENTRIES:
             raise CodecError("a head must be SEQUENCE:HASH, with the hash in 64 lower-case hexadecimal digits")
@@ -57,7 +57,7 @@ class Entry:
         return Head(self.sequence, self.hash)
 
     def digest(self) -> str:
-        """Return what `hash` must be; `CodecError` if the body has no canonical form."""
+        """Return the expected `hash`. Raise `CodecError` if the body has no canonical form."""
         document = self.to_json()
         del document["hash"]
         return hashlib.sha256(canonical(document)).hexdigest()
@@ -74,7 +74,7 @@ class Entry:
 
     @staticmethod
     def from_json(document: Any) -> "Entry":
-        """Return the entry that `to_json` wrote, with its hash not checked; `CodecError` for anything else."""
+        """Return the entry that `to_json` wrote, with its hash not checked. Raise `CodecError` for anything else."""
         node = fields(document, ("sequence", "kind", "body", "previous_hash", "hash"), "an entry")
         if not isinstance(node["body"], dict):
             raise CodecError("an entry's body must be an object")
@@ -141,5 +141,5 @@ def to_lines(entries: Iterable[Entry]) -> bytes:
 
 
 def from_lines(lines: bytes) -> list[Entry]:
-    """Return the entries that `to_lines` wrote, with nothing checked; `CodecError` for anything else."""
+    """Return the entries that `to_lines` wrote, with nothing checked. Raise `CodecError` for anything else."""
     return [Entry.from_json(parse(line)) for line in lines.split(b"\n") if line.strip()]

@@ -34,7 +34,7 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
 
 
 def plan_from_json(document: Any) -> Plan:
-    """Return the plan that `plan_to_json` wrote; `CodecError` for anything else."""
+    """Return the plan that `plan_to_json` wrote. Raise `CodecError` for anything else."""
     node = fields(document, ("queries",), "a plan", optional=("neighbors",))
     queries, neighbors = node["queries"], node.get("neighbors", REPLACE_ONE)
     if neighbors not in get_args(Relation):
@@ -63,7 +63,7 @@ def release_plan_to_json(release: ReleasePlan) -> dict[str, Any]:
 
 
 def release_plan_from_json(document: Any) -> ReleasePlan:
-    """Return the release plan that `release_plan_to_json` wrote; `CodecError` for anything else."""
+    """Return the release plan that `release_plan_to_json` wrote. Raise `CodecError` for anything else."""
     keys = ("plan", "epsilon", "delta", "accountant", "accountant_version")
     release = fields(document, keys, "a release plan")
     return ReleasePlan(

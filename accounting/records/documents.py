@@ -103,14 +103,14 @@ def text(value: Any, what: str, longest: int = 256) -> str:
 
 
 def integer(value: Any, minimum: int, maximum: int, what: str) -> int:
-    """Return `value`; `CodecError` unless it is an integer (no bool, no float) in [minimum, maximum]."""
+    """Return `value`. Raise `CodecError` unless it is an integer (no bool, no float) in [minimum, maximum]."""
     if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
         raise CodecError(f"{what} must be an integer in [{minimum}, {maximum}]")
     return value
 
 
 def number(value: Any, minimum: float, maximum: float, what: str) -> float:
-    """Return `value` as a float; `CodecError` unless it is a number (no bool) in [minimum, maximum]."""
+    """Return `value` as a float. Raise `CodecError` unless it is a number (no bool) in [minimum, maximum]."""
     # Comparisons with NaN are false, and Python compares huge integers with floats exactly.
     if isinstance(value, bool) or not isinstance(value, int | float) or not minimum <= value <= maximum:
         raise CodecError(f"{what} must be a number in [{minimum:g}, {maximum:g}]")

@@ -89,7 +89,8 @@ def event_of(entry: Entry) -> events.LedgerEvent:
     match entry.kind:
         case "opened":
             n, unit = _count(body)
-            rule, declaration = filter_from_json(body["filter"]), _declaration(body)
+            rule = filter_from_json(body["filter"])
+            declaration = _declaration(body)
             return events.Opened(body["dataset"], n, rule, body.get("family"), unit, _neighbors(body), declaration)
         case "joined":
             n, unit = _count(body)
@@ -109,17 +110,20 @@ def event_of(entry: Entry) -> events.LedgerEvent:
             own = Privacy(body["epsilon"], body["delta"])
             analyst, dataset, method = map(body.get, _NAMES)
             share = _share(body)
-            cost, spec = cost_from_json(body["cost"]), body.get("spec_sha256")
+            cost = cost_from_json(body["cost"])
+            spec = body.get("spec_sha256")
             return events.Charged(body["job"], cost, own, analyst, dataset, method, share, spec)
         case "refunded":
             return events.Refunded(body["job"], cost_from_json(body["cost"]), body["whole"])
         case "reserved":
             certified = Privacy(body["epsilon"], body["delta"]) if "epsilon" in body else None
             session, dataset, analyst, expires_at = (body[name] for name in _RESERVED_NAMES)
-            cost, share = cost_from_json(body["cost"]), _share(body)
+            cost = cost_from_json(body["cost"])
+            share = _share(body)
             return events.Reserved(session, dataset, analyst, body["plan"], cost, certified, expires_at, share)
         case "settled":
-            recorded, returned = _counts(body["recorded"]), cost_from_json(body["refund"])
+            recorded = _counts(body["recorded"])
+            returned = cost_from_json(body["refund"])
             return events.Settled(body["session"], recorded, returned, body["whole"], _reason(body))
         case "renamed" | "started" | "released" | "failed" | "cancelled":
             cls = _PLAIN[entry.kind]

@@ -38,7 +38,8 @@ def filter_from_json(document: Any) -> Filter:
     try:
         privacy = Privacy(node["epsilon"], node["delta"])
         slack = number(node["slack"], 0.0, 1.0, "slack")
-        orders, weights = _floats(node["orders"], 1e9), _floats(node["weights"], 1.0)
+        orders = _floats(node["orders"], 1e9)
+        weights = _floats(node["weights"], 1.0)
         limit = filter_with(node["kind"], privacy, orders, weights, slack)
     except OutOfRange as error:
         raise CodecError("no filter has these orders and weights for this budget") from error

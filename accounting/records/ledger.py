@@ -78,7 +78,8 @@ class LedgerState:
         """Return the state that `to_json` wrote; `CodecError` for anything else."""
         keys = ("filter", "spent", "charges", "whole", "sequence", "head")
         node = dict.fromkeys(_FLAGS, False) | fields(document, keys, "a ledger state", optional=_FLAGS)
-        rule, spent = filter_from_json(node["filter"]), cost_from_json(node["spent"])
+        rule = filter_from_json(node["filter"])
+        spent = cost_from_json(node["spent"])
         charges = integer(node["charges"], 0, MOST_ENTRIES, "charges")
         if len(spent) != len(rule.thresholds) or not _consistent(rule, spent, charges):
             raise CodecError("spent must be the sum of the live charges")

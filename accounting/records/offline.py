@@ -170,7 +170,8 @@ def _check_prices(ledger: Sequence[Entry]) -> None:
         elif entry.kind == "external" and not _pays(rule, cost_from_json(entry.body["cost"]), _outside(ledger, entry)):
             raise LedgerInvalid(f"entry {entry.sequence} charges less than its outside mechanism costs")
         elif entry.kind == "reserved":
-            cost, plan = cost_from_json(entry.body["cost"]), _planned(ledger, entry)
+            cost = cost_from_json(entry.body["cost"])
+            plan = _planned(ledger, entry)
             if not _pays(rule, cost, plan):
                 raise LedgerInvalid(f"entry {entry.sequence} reserves less than its plan costs")
             reserved[entry.body["session"]] = cost, plan

@@ -234,6 +234,6 @@ def event_to_json(event: OutsideEvent) -> dict[str, Any]:
 
 
 def event_from_json(document: Any) -> OutsideEvent:
-    """Return the event tree that `event_to_json` wrote; `CodecError` for anything else."""
+    """Return the event tree that `event_to_json` wrote. Raise `CodecError` for anything else."""
     event: OutsideEvent = typed(_EVENT, document, "an event")
     return event

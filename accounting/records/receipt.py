@@ -185,7 +185,7 @@ def read(raw: bytes | str) -> dict[str, Any]:
 
 
 def is_signed(document: Any, trusted: Jwks) -> bool:
-    """Return whether a trusted key signed the receipt; `ReceiptInvalid` if the document is malformed."""
+    """Return whether a trusted key signed the receipt. Raise `ReceiptInvalid` if the document is malformed."""
     node = _document(document)
     return check_json(check(node["receipt"]), node["signature"], trusted) is None
 

@@ -128,7 +128,7 @@ def _least(plan: "Plan", stated: float, delta: float, best: Recomputation | None
 
 
 def plan_of(receipt: Receipt) -> "Plan":
-    """Return the plan of a receipt's queries under its relation; `ReceiptInvalid` if they are not a plan."""
+    """Return the plan of a receipt's queries under its relation. Raise `ReceiptInvalid` if they are not a plan."""
     from accounting.records.codec import plan_from_json
 
     try:

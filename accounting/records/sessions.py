@@ -188,7 +188,7 @@ def plan_to_json(plan: SessionPlan) -> list[dict[str, Any]]:
 
 
 def plan_from_json(document: Any, relation: Relation = REPLACE_ONE) -> SessionPlan:
-    """Return the plan that `plan_to_json` wrote; `CodecError` for anything else."""
+    """Return the plan that `plan_to_json` wrote. Raise `CodecError` for anything else."""
     plan = SessionPlan(tuple(typed(_EVENTS, document, "a session's plan")), relation)
     if plan_to_json(plan) != document:
         raise CodecError("a session's plan is not in its canonical form: it would be written differently")

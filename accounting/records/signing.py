@@ -96,7 +96,7 @@ def jwks(key: SigningKey) -> Jwks:
 
 
 def sign_json(document: Any, key: SigningKey, kind: Kind = RECEIPT) -> str:
-    """Return the compact JWS of RFC8785(document); `ReceiptInvalid` if that is longer than 100,000 bytes."""
+    """Return the compact JWS of RFC8785(document). Raise `ReceiptInvalid` if that is longer than 100,000 bytes."""
     payload = canonical(document)
     if len(payload) > MOST_PAYLOAD_BYTES:
         raise ReceiptInvalid(f"the document is longer than the {MOST_PAYLOAD_BYTES} bytes that can be signed")

@@ -45,7 +45,7 @@ class Begun:
     channel: socket.socket
 
     def hand_over(self, connection: socket.socket) -> None:
-        """Let the process fork a child for the connection; raise `OSError` if its queue is full or it has ended."""
+        """Let the process fork a child for the connection. Raise `OSError` if its queue is full or it has ended."""
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", [connection.fileno()]))
         self.channel.sendmsg([b"q"], [rights], socket.MSG_DONTWAIT)
 

@@ -50,7 +50,7 @@ class Planted:
 
     @staticmethod
     def of(twin: Twin, design: Design, seed: int, signal: float) -> "Planted":
-        """Return the relation of a seed and signal; raise `OutOfRange` if the target has too many classes."""
+        """Return the relation of a seed and signal. Raise `OutOfRange` if the target has too many classes."""
         classes = design.classes or ()
         if len(classes) > MOST_CLASSES:
             raise OutOfRange(f"a forecast is for at most {MOST_CLASSES} classes. Name the `positive` one")

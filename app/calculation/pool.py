@@ -20,7 +20,7 @@ _MOST_CACHED = 2048  # answers of a few kilobytes each
 
 
 def accepted(answer: Answer, kind: type[A]) -> A:
-    """Return an answer of this kind; raise an `ApiError` if the question was refused."""
+    """Return an answer of this kind. Raise an `ApiError` if the question was refused."""
     if isinstance(answer, Refused):
         raise ApiError(answer.code, answer.detail)
     assert isinstance(answer, kind)

@@ -116,7 +116,6 @@ class Forecast:
     price : price question of the request, at any epsilon
     design, twin : the matrix, and the distribution of its rows
     epsilons, runs, seed, signal : see `ForecastRequest`
-    is_apart : whether the dataset's records are on several machines
     """
 
     price: Price
@@ -126,7 +125,6 @@ class Forecast:
     runs: int | None
     seed: int
     signal: float
-    is_apart: bool = False
     kind: Literal["forecast"] = "forecast"
 
 
@@ -200,7 +198,7 @@ def _forecast(question: Forecast) -> Answer:
     for epsilon in question.epsilons:
         planned[epsilon] = quote = _plan(replace(price, privacy=Privacy(epsilon, price.privacy.delta)))
         _cost(price.rule, quote)  # raises if the plan cannot be charged
-        reason = needs_one_machine(quote.method, quote.met) if question.is_apart else None
+        reason = needs_one_machine(quote.method, quote.met) if price.is_apart else None
         if reason is not None:
             return Refused("method_needs_one_machine", f"{quote.method.name}: {reason}. Name another method.")
     return forecast(question.design, planned, question.twin, question.seed, question.signal, question.runs)

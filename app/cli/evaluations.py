@@ -1,19 +1,20 @@
 """purse evaluate."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from app.cli.jobs import price_output
-from app.cli.options import Job, Json, Release
+from app.cli.options import Json, Release
 from app.cli.output import Output, release_output
 from purse import Client
+from purse.client.requests import without_none
 
 
 def evaluate(
     client: Client,
     json: Json,
-    model: Job,
+    model: Annotated[str, typer.Argument(help="Id of the job that trained the model.")],
     release: Release,
     bins: Annotated[int | None, typer.Option(help="Number of equal parts of the score or of the residual.")] = None,
     clip: Annotated[
@@ -30,8 +31,7 @@ def evaluate(
       purse evaluate job_k3v9 --epsilon 0.5
       purse evaluate job_k3v9 --epsilon 0.5 --quote
     """
-    request: dict[str, Any] = {"privacy": release.fields}
-    request |= {name: value for name, value in (("bins", bins), ("clip", clip)) if value is not None}
+    request = {"privacy": release.fields} | without_none(bins=bins, clip=clip)
     if release.quote:
         return price_output(client.quote(model=model, **request))
     released = client.jobs.evaluate(model, **request).evaluation(progress=False if json else None)

@@ -9,7 +9,10 @@ import typer
 from app.cli.options import Dataset, Delta, Training, file_option
 from app.cli.output import Output, Refusal
 from app.cli.specs import read_spec
+from app.http.errors import ApiError
+from app.sources.errors import SourceError
 from purse import Client, layouts, text
+from purse.client.requests import without_none
 from purse.wire.forecasts import AccuracyForecast
 from purse.wire.twins import TwinSource
 
@@ -61,8 +64,7 @@ def forecast(
     if spec is not None:
         if records is None or dataset is not None or source is not None:
             raise Refusal("--spec needs --records, and does not go with a dataset or with --from.")
-        privacy = {"epsilons": epsilon, "delta": delta}
-        request["privacy"] = {name: value for name, value in privacy.items() if value is not None}
+        request["privacy"] = without_none(epsilons=epsilon, delta=delta)
         computed = _compute(spec, records, sample, request)
     elif dataset is None or sample is not None or records is not None:
         raise Refusal("Give a dataset, or --spec and --records. --sample and --records need --spec.")
@@ -75,10 +77,8 @@ def forecast(
 def _compute(spec: Path, records: int, sample: Path | None, request: dict[str, Any]) -> AccuracyForecast:
     """Return a forecast computed in this process. The sample is not sent anywhere."""
     from app.http.body import parse_json  # late, as the next: parts of the server
-    from app.http.errors import ApiError
     from app.quotes.forecasts import here, sampled
     from app.settings import Settings
-    from app.sources.errors import SourceError
     from app.wire import ForecastRequest
 
     declared, has_budget = read_spec(spec)

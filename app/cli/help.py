@@ -74,7 +74,7 @@ class ExampleFirst(TyperCommand):
 
 
 def _expected(kind: Any) -> str | None:
-    """Return the values that a type of the command line accepts; None if the type explains them itself."""
+    """Return the values that a type of the command line accepts, or None if the type explains them itself."""
     if kind.name == "choice":
         return f"one of: {', '.join(map(str, kind.choices))}"
     number, example = ("a number", 0.5) if kind.name.startswith("float") else ("a whole number", 10)

@@ -16,12 +16,6 @@ _BASES = {
     "profile": "by the profile",
     "typical": "if values are spread evenly",
 }
-_PREPARATIONS = {
-    "declared": "as declared",
-    "private": "private moments",
-    "profile": "profile",
-    "by_method": "by the method",
-}
 
 
 def quote(client: Client, dataset: Dataset, training: Training, price: Price, explain: Explain = False) -> Output:
@@ -96,11 +90,20 @@ def list_jobs(
             order="asc" if oldest_first else "desc",
         )
     )
+    names = {each.id: each.name for each in client.datasets.list(columns=False)} if jobs else {}
     rows = [
-        (each.id, each.quote.title or each.kind, each.dataset, each.analyst, each.state, each.quote.epsilon)
+        (
+            each.id,
+            each.quote.title or each.kind,
+            names.get(each.dataset, each.dataset),
+            each.analyst,
+            each.state,
+            each.quote.epsilon,
+            "-" if each.share is None else percent(each.share),
+        )
         for each in jobs
     ]
-    return Output(jobs, text.table(("id", "job", "dataset", "analyst", "state", "epsilon"), rows))
+    return Output(jobs, text.table(("id", "job", "dataset", "analyst", "state", "epsilon", "share"), rows))
 
 
 def show(client: Client, job: Job) -> Output:
@@ -219,10 +222,9 @@ def job_output(job: wire.Job) -> Output:
 
 
 def _preparation(preparation: wire.Prepared) -> str:
-    """Return how rows are prepared. The reason is shown only for a profile, which the request names."""
+    """Return how rows are prepared, with the profile that is used."""
     profile = preparation.profile
-    name = _PREPARATIONS[preparation.name] + (f" {profile.job} ({preparation.reason})" if profile else "")
-    return f"{name}: {preparation.statement}"
+    return f"profile {profile.job}: {preparation.statement}" if profile else preparation.statement
 
 
 def _mechanism(mechanism: dict[str, object]) -> str:

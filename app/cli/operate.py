@@ -9,9 +9,11 @@ from typing import Annotated
 
 import typer
 
+from app.calculation.calculators import ForkedCalculators
 from app.cli.options import DEFAULT_URL, Home, Json, Url
 from app.cli.output import Output, Refusal
 from app.cli.running import connect
+from app.persistence.files import StartRefused
 from purse import ProblemError, Unreachable
 
 
@@ -37,10 +39,8 @@ def serve(
       purse server start --host 0.0.0.0
     """
     from app import main
-    from app.calculation.calculators import ForkedCalculators
     from app.cli.state import settings_of
     from app.operations import logs
-    from app.persistence.files import StartRefused
     from app.services import check_free
 
     settings = settings_of(home, host, port)
@@ -77,7 +77,7 @@ def migrate(home: Home = None) -> Output:
 
 
 def backup(
-    target: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that does not exist yet.")],
+    target: Annotated[Path, typer.Argument(metavar="folder", help="A folder that does not exist yet.")],
     with_key: Annotated[
         bool, typer.Option("--with-key/--without-key", help="Whether to include the signing key.")
     ] = True,
@@ -140,7 +140,7 @@ def demo(json: Json) -> None:
     Example:
       purse demo
     """
-    from app.demo.script import run
+    from app.demo.script import run  # late: no other command of this module needs it
 
     with redirect_stdout(sys.stderr if json else sys.stdout):
         summary = run()

@@ -8,6 +8,7 @@ import typer
 
 from app.cli.output import read_json
 from purse import formula
+from purse.client.requests import without_none
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 
@@ -67,7 +68,7 @@ class Price:
     @property
     def fields(self) -> dict[str, float]:
         """The request's `privacy`."""
-        return {"epsilon": self.epsilon} | ({} if self.delta is None else {"delta": self.delta})
+        return without_none(epsilon=self.epsilon, delta=self.delta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,16 +135,15 @@ class Training:
         if not isinstance(fields, dict):
             raise typer.BadParameter(f"{self.request_file} must contain a JSON object")
         name, _, job = (self.preparation or "").partition(":")
-        options: dict[str, Any] = {
-            "method": self.method and {"name": self.method},
-            "positive": self.positive,
-            "slope_limit": self.slope_limit,
-            "inference": self.inference or None,
-            "family": self.family,
-            "preparation": ({"name": name} | ({"job": job} if job else {})) if name else None,
-        }
+        options = without_none(
+            method=self.method and {"name": self.method},
+            positive=self.positive,
+            slope_limit=self.slope_limit,
+            inference=self.inference or None,
+            family=self.family,
+            preparation=without_none(name=name, job=job or None) if name else None,
+        )
         terms = {} if self.formula is None else self._terms(self.formula)
-        options = {key: value for key, value in options.items() if value is not None}
         return {"target": self.target, **fields, **options, **terms}
 
     def _terms(self, text: str) -> dict[str, Any]:

@@ -46,7 +46,7 @@ class Mechanism:
 def charge(
     client: Client,
     dataset: Dataset,
-    label: Annotated[str, typer.Option(help="Your name for the charge. The same name again is the same charge.")],
+    label: Annotated[str, typer.Option(help="Name of the charge. A repeated label is not charged twice.")],
     mechanism: Mechanism,
     count: Count = 1,
     event: Annotated[Path | None, file_option("JSON file with an event, instead of the options for one kind.")] = None,

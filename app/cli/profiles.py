@@ -8,6 +8,7 @@ from app.cli.jobs import price_output
 from app.cli.options import Bins, Dataset, Delta, Json, OutFile, Price, QuoteOnly
 from app.cli.output import Output, Refusal, release_output
 from purse import Client
+from purse.client.requests import without_none
 
 
 def profile(
@@ -39,7 +40,7 @@ def profile(
             raise Refusal("No profile of this dataset has been released. Give its price with --epsilon.")
         released = client.jobs.profile(latest)
     else:
-        method = {"name": "profile"} | ({} if bins is None else {"bins": bins})
+        method = without_none(name="profile", bins=bins)
         privacy = Price(epsilon, delta).fields
         if quote:
             return price_output(client.quote(dataset=dataset, privacy=privacy, method=method))

@@ -72,8 +72,8 @@ def verify(
     if model is not None:
         findings.append(("model", "is the one released"))
     if ledger is not None:
-        what = "session" if "session" in receipt.facts else "release"
-        findings.append(("ledger", f"valid, and has this {what}"))
+        subject = "session" if "session" in receipt.facts else "release"
+        findings.append(("ledger", f"valid, and has this {subject}"))
     return Output(asdict(checked), text.facts([*findings, ("head", receipt.head)]))
 
 

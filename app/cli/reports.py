@@ -1,4 +1,4 @@
-"""How the values of a file were read, for the person who has the file."""
+"""Tables of how the values of a file were read, for the person who has the file."""
 
 from collections.abc import Iterator
 

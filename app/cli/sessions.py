@@ -14,7 +14,7 @@ from purse import Client, text
 from purse.client.requests import without_none
 from purse.wire.sessions import Session, SessionCharge
 
-SessionId = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
+SessionId = Annotated[str, typer.Argument(help="The session's id.")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,14 @@
 """purse grant and purse allot: set, list, revoke."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from app.cli.options import Dataset
 from app.cli.output import Output, loss, percent
 from purse import Client, text
+from purse.client.requests import without_none
 from purse.wire.allotments import Allotment
 
 Analyst = Annotated[str, typer.Argument(help="The analyst's name, or the id of the identity.")]
@@ -73,8 +74,7 @@ def allot(
       purse allot set census alice --share 0.25
       purse allot set census alice --epsilon 0.5 --reserved
     """
-    limit = {"share": share, "epsilon": epsilon, "delta": delta, "mode": "reserved" if reserved else "shared"}
-    fields: Any = {name: value for name, value in limit.items() if value is not None}
+    fields = without_none(share=share, epsilon=epsilon, delta=delta, mode="reserved" if reserved else "shared")
     allotment = client.datasets.allot(dataset, analyst, **fields)
     return Output(allotment, allotment_table([allotment]))
 

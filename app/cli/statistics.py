@@ -10,6 +10,7 @@ from app.cli.jobs import price_output
 from app.cli.options import Bins, Dataset, Json, Release
 from app.cli.output import Output, note, release_output
 from purse import Client, layouts
+from purse.client.requests import without_none
 from purse.table1 import condition
 from purse.wire.statistics import ReleasedStatistic
 
@@ -134,8 +135,7 @@ def _statistic(
     client: Client, json: bool, dataset: str, columns: list[str] | None, release: Release, **method: Any
 ) -> Output:
     """Release or price a statistic. Options of the method without a value are left out."""
-    fields = {name: value for name, value in method.items() if value is not None}
-    return _released(client, json, release, {"dataset": dataset, "method": fields}, columns)
+    return _released(client, json, release, {"dataset": dataset, "method": without_none(**method)}, columns)
 
 
 def _released(

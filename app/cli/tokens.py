@@ -10,6 +10,7 @@ import typer
 from app.cli.options import DEFAULT_URL, Home, OldestFirst, Url
 from app.cli.output import Output, Refusal, note
 from app.cli.running import connect
+from app.http.errors import ApiError
 from purse import Client, text
 from purse.wire import tokens as wire
 from purse.wire.base import Order
@@ -22,6 +23,7 @@ class Scope(StrEnum):  # Typer repeats options of an enumeration, not of a Liter
     read = "read"
     quote = "quote"
     submit = "submit"
+    session = "session"
     manage = "manage"
 
 
@@ -30,7 +32,7 @@ Token = Annotated[str, typer.Argument(help="The token's id.")]
 
 def create(
     name: Annotated[str, typer.Argument(help="Name of the person or program. Budgets and receipts show it.")],
-    role: Annotated[Role, typer.Option(help="steward (all), analyst (quotes and jobs) or auditor (reading).")],
+    role: Annotated[Role, typer.Option(help="steward (all), analyst (quotes, jobs, sessions) or auditor (reading).")],
     local: Annotated[
         bool, typer.Option("--local", help="Create it under --home without a server, if all tokens are lost.")
     ] = False,
@@ -131,7 +133,6 @@ def _create_in_home(
     home: Path | None, name: str, role: Role, scopes: list[wire.Scope] | None, lifetime: int | None
 ) -> NewToken:
     from app.cli.state import settings_of_home
-    from app.http.errors import ApiError
     from app.identity import service
     from app.identity.home import open_database
 

@@ -9,6 +9,7 @@ from app.cli.jobs import job_output, price_output
 from app.cli.options import Dataset, Json, Key, Positive, Price, QuoteOnly, Target, Wait, file_option
 from app.cli.output import Output, read_json
 from purse import Client
+from purse.client.requests import without_none
 
 
 def tune(
@@ -44,9 +45,8 @@ def tune(
     trials: list[Any] = [*({"method": {"name": name}} for name in method or ()), *listed]
     if not trials:
         raise typer.BadParameter("name a candidate with --method or --candidates")
-    options = {"repeats": repeats, "positive": positive}
     request: dict[str, Any] = {"target": target, "candidates": trials, "privacy": price.fields}
-    request |= {name: value for name, value in options.items() if value is not None}
+    request |= without_none(repeats=repeats, positive=positive)
     if quote:
         return price_output(client.quote(dataset=dataset, **request))
     job = client.jobs.tune(dataset=dataset, idempotency_key=idempotency_key, **request)

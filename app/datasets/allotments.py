@@ -47,7 +47,7 @@ def put(database: Database, steward: Principal, dataset_id: str, named: str, ask
 
 
 def get(database: Database, steward: Principal, dataset_id: str, named: str) -> Allotment:
-    """Return an analyst's allotment; `ApiError` not_found if the dataset, analyst or allotment does not exist."""
+    """Return an analyst's allotment. Raise `ApiError` not_found if the dataset, analyst or allotment does not exist."""
     with database.read() as connection:
         row = store.visible(connection, dataset_id, steward)
         return _found(connection, row, analyst_of(connection, named))
@@ -64,7 +64,7 @@ def page(database: Database, steward: Principal, dataset_id: str, asked: Paging)
 
 
 def delete(database: Database, steward: Principal, dataset_id: str, named: str) -> None:
-    """Remove an analyst's allotment; `ApiError` not_found, as `get`."""
+    """Remove an analyst's allotment. Raise `ApiError` not_found, as `get`."""
     with database.write() as connection:
         store.lock(connection, dataset_id, steward)
         row = store.visible(connection, dataset_id, steward)

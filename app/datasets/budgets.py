@@ -50,7 +50,7 @@ class Answers:
         self._recent = Recent[tuple[object, Answer]](_MOST_CACHED_ANSWERS)
 
     async def budget(self, dataset_id: str, principal: Principal) -> Answer:
-        """Return the present state of the budget; `ApiError` not_found, which is checked each time."""
+        """Return the present state of the budget. Raise `ApiError` not_found, which is checked each time."""
         key = f"{principal.id} {principal.role} {dataset_id}"
         cached = self._recent.get(key)
         if cached is not None:

@@ -11,7 +11,7 @@ from purse.wire.datasets import DatasetSpec
 
 
 def find(connection: sa.Connection, spec: DatasetSpec) -> str | None:
-    """Return the id of the ledger that a new dataset joins; None if it opens its own.
+    """Return the id of the ledger that a new dataset joins, or None if it opens its own.
 
     Raises
     ------

@@ -34,7 +34,7 @@ def give(database: Database, steward: Principal, dataset_id: str, named: str) ->
 
 
 def get(database: Database, dataset_id: str, named: str) -> Grant:
-    """Return an analyst's grant; `ApiError` not_found if the dataset, analyst or grant does not exist."""
+    """Return an analyst's grant. Raise `ApiError` not_found if the dataset, analyst or grant does not exist."""
     with database.read() as connection:
         _exists(connection, dataset_id)
         return _found(connection, dataset_id, analyst_of(connection, named))
@@ -55,7 +55,7 @@ def by_arrival(query: sa.Select[Any], asked: Paging) -> sa.Select[Any]:
 
 
 def revoke(database: Database, dataset_id: str, named: str) -> None:
-    """Hide the dataset from the analyst, whose own jobs remain; `ApiError` not_found, as `get`."""
+    """Hide the dataset from the analyst, whose own jobs remain. Raise `ApiError` not_found, as `get`."""
     with database.write() as connection:
         ledger.lock(connection, store.whole(dataset_id))
         parts = _parts(connection, dataset_id)
@@ -65,7 +65,7 @@ def revoke(database: Database, dataset_id: str, named: str) -> None:
 
 
 def analyst_of(connection: sa.Connection, named: str) -> str:
-    """Return the identity of the analyst with this name or id; `ApiError` not_found."""
+    """Return the identity of the analyst with this name or id. Raise `ApiError` not_found."""
     analyst = identity.analyst(connection, named)
     if analyst is None:
         raise ApiError(
@@ -81,7 +81,7 @@ def _exists(connection: sa.Connection, dataset_id: str) -> None:
 
 
 def _parts(connection: sa.Connection, dataset_id: str) -> list[str]:
-    """Return the ids of the dataset and its holdout set; raise an `ApiError` for a holdout set."""
+    """Return the ids of the dataset and its holdout set. Raise an `ApiError` for a holdout set."""
     row = store.get(connection, dataset_id)
     if row is None:
         raise store.absent()

@@ -25,7 +25,7 @@ class ReleasedModel:
 
 
 def get(connection: sa.Connection, job_id: str, principal: Principal) -> ReleasedModel | None:
-    """Return the model that a job released; None if it released none, or if it is another analyst's job."""
+    """Return the model that a job released, or None if it released none, or if it is another analyst's job."""
     released = (jobs.c.id == job_id) & (jobs.c.kind == "model") & (jobs.c.state == "done")
     if principal.role == "analyst":
         released &= jobs.c.owner_id == principal.id

@@ -20,13 +20,13 @@ class Released:
 
 
 def latest(connection: sa.Connection, dataset_id: str) -> str | None:
-    """Return the id of the job that released a dataset's latest profile; None if there is no profile."""
+    """Return the id of the job that released a dataset's latest profile, or None if there is no profile."""
     query = sa.select(jobs.c.id).where(_RELEASED, jobs.c.dataset_id == dataset_id)
     return connection.scalar(query.order_by(jobs.c.finished_at.desc(), jobs.c.number.desc()).limit(1))
 
 
 def get(connection: sa.Connection, dataset_id: str, job_id: str) -> Released | None:
-    """Return the profile of this dataset that a job released; None for any other job, which may not even exist."""
+    """Return the profile of this dataset that a job released, or None for any other job, which may not even exist."""
     condition = (jobs.c.id == job_id) & (jobs.c.dataset_id == dataset_id)
     text = connection.scalar(sa.select(jobs.c.model).where(_RELEASED, condition))
     if text is None:

@@ -103,14 +103,14 @@ def _absent() -> ApiError:
 
 
 def described(connection: sa.Connection, dataset: DatasetRow) -> PublicSample | None:
-    """Return the description of a dataset's sample; None if it has none."""
+    """Return the description of a dataset's sample, or None if it has none."""
     columns = (samples.c.rows, samples.c.published, samples.c.attached_by, samples.c.attached_at)
     row = connection.execute(sa.select(*columns).where(samples.c.dataset_id == dataset.id)).one_or_none()
     return None if row is None else PublicSample(**row._mapping)
 
 
 def rows_of(connection: sa.Connection, dataset: DatasetRow) -> Sample | None:
-    """Return the rows of a dataset's sample; None if it has none."""
+    """Return the rows of a dataset's sample, or None if it has none."""
     packed = connection.scalar(sa.select(samples.c.packed).where(samples.c.dataset_id == dataset.id))
     return None if packed is None else Sample(packed, len(dataset.spec.columns))
 
@@ -123,7 +123,7 @@ def _declared(database: Database, dataset_id: str, principal: Principal) -> Data
 
 
 def _read(body: bytes, file: Path, spec: DatasetSpec) -> tuple[Floats, FileReport]:
-    """Return the rows of a file, coded by the dataset's declaration, and the report; raises as an upload does."""
+    """Return the rows of a file, coded by the dataset's declaration, and the report. Raise as an upload does."""
     from app.sources.ingest import Reading, encoded  # late: Arrow, which no start should wait for
 
     file.write_bytes(body)

@@ -66,7 +66,8 @@ def create(database: Database, settings: Settings, principal: Principal, upload:
             store.refuse_name(connection, spec.kept_out.name)
     dataset_id = new_id("ds")
     if upload.file is None:
-        parts, report = [_elsewhere(spec, dataset_id)], FileReport(records=0, columns=[])
+        parts = [_elsewhere(spec, dataset_id)]
+        report = FileReport(records=0, columns=[])
     else:
         folder = upload.folder / "columns"
         place = _place(settings, spec, dataset_id)

@@ -98,7 +98,7 @@ def owned(home: Path, owner: str) -> list[Spooled]:
 
 
 def find(home: Path, owner: str, upload_id: str) -> Spooled:
-    """Return an owner's upload, with its bytes synced to disk; `ApiError` not_found also for another owner's."""
+    """Return an owner's upload, with its bytes synced to disk. Raise `ApiError` not_found if it is not theirs."""
     for file in (root(home) / owner).glob(f"{upload_id}.*") if _ID.fullmatch(upload_id) else ():
         try:
             sync(file)

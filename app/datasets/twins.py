@@ -66,7 +66,7 @@ def twin(
 def of(
     connection: sa.Connection, dataset: DatasetRow, source: TwinSource | None, where: str
 ) -> tuple[Twin, TwinSource]:
-    """Return the twin of a dataset and its source; `ApiError` invalid_request if the source does not exist."""
+    """Return the twin of a dataset and its source. Raise `ApiError` invalid_request if the source does not exist."""
     laws, dialect = twins.declared(dataset.spec.columns), dataset.spec.dialect
     if source in (None, "sample") and (rows := samples.rows_of(connection, dataset)) is not None:
         return Twin(laws, dialect, rows), "sample"

@@ -179,10 +179,12 @@ def _arrays(rows: Sequence[data.Row]) -> Arrays:
 
 def _code(column: Any, value: str) -> float:
     if isinstance(column, CategoryColumn):
-        position, last = column.categories.index(value), len(column.categories) - 1
+        position = column.categories.index(value)
+        last = len(column.categories) - 1
         return 2 * position / last - 1
     assert isinstance(column, NumberColumn)
-    lower, upper = float(column.lower), float(column.upper)
+    lower = float(column.lower)
+    upper = float(column.upper)
     number = float(value) if value else (lower + upper) / 2
     return 2 * (min(max(number, lower), upper) - lower) / (upper - lower) - 1
 

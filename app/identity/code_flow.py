@@ -91,7 +91,7 @@ class CodeFlow:
         return f"{self.sign_on.provider.endpoint('authorization_endpoint')}?{urlencode(parameters)}"
 
     def exit(self) -> str | None:
-        """Return the provider's sign-out page, which redirects back to ours; None if no secure one is known.
+        """Return the provider's sign-out page, which redirects back to ours, or None if no secure one is known.
 
         The address names this service and contains no token, because a token in an address could be read and reused.
         """

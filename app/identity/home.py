@@ -78,7 +78,7 @@ def refusing(settings: Settings) -> Iterator[None]:
 
 
 def _check_identity(connection: sa.Connection, home: Path, url: str) -> None:
-    """Compare the identities of database and home, or write a new one to both; raise `Misplaced` if they disagree."""
+    """Compare the identities of database and home, or write a new one to both. Raise `Misplaced` if they disagree."""
     file = home / IDENTITY_FILE
     stored = connection.scalar(sa.select(service.c.id))
     try:

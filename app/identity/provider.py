@@ -82,7 +82,7 @@ class Provider:
         return address
 
     async def exchanged(self, form: Mapping[str, str], secret: tuple[str, str] | None) -> dict[str, Any]:
-        """Return the provider's answer to a code, empty if it refuses; `ApiError` if it is unreachable."""
+        """Return the provider's answer to a code, empty if it refuses. Raise `ApiError` if it is unreachable."""
         address = self.endpoint("token_endpoint")
         try:
             async with asyncio.timeout(_TIMEOUT_SECONDS):

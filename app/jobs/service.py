@@ -89,7 +89,7 @@ def cancel(database: Database, principal: Principal, job_id: str) -> Job:
 
 
 def stop(connection: sa.Connection, row: JobRow, at: str) -> None:
-    """Cancel a job under its ledger's lock; `ApiError` already_finished."""
+    """Cancel a job under its ledger's lock. Raise `ApiError` already_finished."""
     match row.state:
         case "queued":
             state = ledger.load_state(connection, row.dataset_id)

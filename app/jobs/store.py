@@ -128,7 +128,7 @@ def owned(owner_id: str) -> sa.ColumnElement[bool]:
 
 
 def by_key(connection: sa.Connection, owner_id: str, key: str) -> JobRow | None:
-    """Return the job that this owner submitted under this idempotency key; None if there is none."""
+    """Return the job that this owner submitted under this idempotency key, or None if there is none."""
     row = connection.execute(_BY_KEY, {"owner": owner_id, "key": key}).one_or_none()
     return None if row is None else JobRow(*row)
 
@@ -265,7 +265,7 @@ def end(connection: sa.Connection, row: JobRow, state: JobState, at: str, **valu
 
 
 def document(connection: sa.Connection, job_id: str, name: Literal["spec", "ended", "model", "receipt"]) -> str | None:
-    """Return one of a job's larger documents; None if it does not exist.
+    """Return one of a job's larger documents, or None if it does not exist.
 
     Parameters
     ----------

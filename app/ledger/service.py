@@ -25,7 +25,7 @@ _PUBLIC_CALLER = ""  # the route is public, so all its callers share the limits 
 def page(
     database: Database, dataset_id: str, asked: Paging, analyst: str | None = None, kind: EntryKind | None = None
 ) -> Page[LedgerEntry]:
-    """Return a page of a ledger's entries, filtered by analyst and kind if given; raise ApiError not_found."""
+    """Return a page of a ledger's entries, filtered by analyst and kind if given. Raise ApiError not_found."""
     with database.read() as connection:
         if not store.exists(connection, dataset_id):
             raise ApiError("not_found")

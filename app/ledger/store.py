@@ -67,7 +67,7 @@ def locking(of: sa.ColumnElement[bool]) -> sa.Select[str]:
 
 
 def load_state(connection: sa.Connection, dataset_id: str) -> LedgerState | None:
-    """Return the state of a dataset's ledger; None if the dataset does not exist."""
+    """Return the state of a dataset's ledger, or None if the dataset does not exist."""
     document = connection.scalar(sa.select(ledgers.c.state).where(ledgers.c.id == _of(dataset_id)))
     return None if document is None else LedgerState.from_json(json.loads(document))
 
@@ -172,7 +172,7 @@ E = TypeVar("E", Opened, Joined, Charged, Reserved)
 
 
 def _sound(kind: type[E], candidates: Sequence[Entry]) -> E:
-    """Return the event of the first entry; raise LedgerInvalid unless it is of this kind and has its hash."""
+    """Return the event of the first entry. Raise LedgerInvalid unless it is of this kind and has its hash."""
     with suppress(AccountingError, KeyError, TypeError):
         for entry in candidates[:1]:
             event = event_of(entry)
@@ -272,7 +272,7 @@ def _advance(connection: sa.Connection, ledger_id: str, state: LedgerState, entr
 
 
 def _append(connection: sa.Connection, ledger_id: str, entry: Entry) -> None:
-    """Store an entry, and note its head for publication; raise IntegrityError if the sequence number exists."""
+    """Store an entry, and note its head for publication. Raise IntegrityError if the sequence number exists."""
     row = entry.to_json() | {"ledger_id": ledger_id, "body": canonical_text(entry.body)}
     connection.execute(_APPENDED, row)
     connection.info[ledger_id] = entry.head
@@ -323,7 +323,7 @@ def head(connection: sa.Connection, ledger_id: str) -> Head:
 
 
 def newest(connection: sa.Connection, dataset_id: str) -> Entry | None:
-    """Return the last entry; None if the dataset does not exist."""
+    """Return the last entry, or None if the dataset does not exist."""
     last = sa.select(sa.func.max(ledger_entries.c.sequence)).where(ledger_entries.c.ledger_id == _of(dataset_id))
     sequence = connection.scalar(last)
     return None if sequence is None else entries(connection, dataset_id, sequence - 1, 1)[0]

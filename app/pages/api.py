@@ -78,7 +78,7 @@ async def _chunks(request: Request) -> AsyncIterator[bytes]:
 
 
 def _checked(answer: httpx.Response) -> httpx.Response:
-    """Return a successful response; raise the `ApiError` of any other one."""
+    """Return a successful response. Raise the `ApiError` of any other one."""
     if answer.status_code < 400:
         return answer
     problem = ProblemDetails.model_validate_json(answer.content)

@@ -1,15 +1,11 @@
 """Sessions: the list of budget reserved for programs elsewhere, and one session with its plan and its end."""
 
-from typing import Annotated
+from fastapi import Response
 
-from fastapi import Query, Response
-
-from app.pages.frame import Visiting, page_router
+from app.pages.frame import Cursor, Visiting, page_router
 from purse.wire.base import Identifier
 
 router = page_router("/sessions")
-
-Cursor = Annotated[str | None, Query(max_length=64)]
 
 
 @router.get("")
@@ -35,6 +31,4 @@ async def close(visit: Visiting, session_id: Identifier) -> Response:
 @router.get("/{session_id}/files/receipt")
 async def download(visit: Visiting, session_id: Identifier) -> Response:
     """Return the receipt of an ended session as a file, with the API's bytes."""
-    answer = await visit.api.send("GET", f"/v1/sessions/{session_id}/receipt")
-    headers = {"Content-Disposition": f'attachment; filename="{session_id}.receipt.json"'}
-    return Response(answer.content, media_type="application/json", headers=headers)
+    return await visit.document(f"/v1/sessions/{session_id}/receipt", f"{session_id}.receipt.json")

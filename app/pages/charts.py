@@ -83,7 +83,7 @@ def accuracy(forecast: Mapping[str, Any]) -> Chart:
 
 
 def spending(jobs: Sequence[Mapping[str, Any]]) -> Chart | None:
-    """Return the used share of the present budget over time, by analyst; None for fewer than two charges.
+    """Return the used share of the present budget over time, by analyst, or None for fewer than two charges.
 
     Parameters
     ----------

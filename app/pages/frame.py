@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import parse_qsl
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.params import Depends as Dependency
 from fastapi.responses import HTMLResponse, RedirectResponse
@@ -148,8 +148,14 @@ class Visit:
             return Response(headers={"HX-Redirect": self.root + path})
         return RedirectResponse(self.root + path, 303)
 
+    async def document(self, path: str, name: str) -> Response:
+        """Return an answer of the API as a file of this name, with the API's bytes."""
+        answer = await self.api.send("GET", path)
+        headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+        return Response(answer.content, media_type="application/json", headers=headers)
+
     async def form(self) -> dict[str, str]:
-        """Return the fields of a submitted form; `ApiError` if it is too large or repeats a field."""
+        """Return the fields of a submitted form. Raise `ApiError` if it is too large or repeats a field."""
         return await in_turn(_fields, await read_body(self.request, MAX_BODY_BYTES))
 
     async def file_form(self, max_bytes: int) -> tuple[dict[str, str], bytes]:
@@ -195,7 +201,7 @@ def _fields(raw: bytes) -> dict[str, str]:
 
 
 async def visiting(request: Request) -> Visit:
-    """Return the visit of a signed-in visitor; `ApiError` as for any request to the API."""
+    """Return the visit of a signed-in visitor. Raise `ApiError` as for any request to the API."""
     request.state.visitor = await caller(request, await bearer(request))
     return Visit(request, request.state.visitor)
 
@@ -205,6 +211,7 @@ async def passing(request: Request) -> Visit:
     return Visit(request, None)
 
 
+Cursor = Annotated[str | None, Query(max_length=64)]
 Visiting = Annotated[Visit, Depends(visiting)]
 Passing = Annotated[Visit, Depends(passing)]
 

@@ -10,7 +10,7 @@ from app.http.errors import ApiError
 from app.http.work import in_turn
 from app.pages import charts, predictions, releases
 from app.pages.forms import document, member_indices, missing, without
-from app.pages.frame import Visit, Visiting, page_router
+from app.pages.frame import Cursor, Visit, Visiting, page_router
 from app.pages.sheet import Kind, Sheet
 from purse.model import Model
 from purse.wire.base import Identifier
@@ -19,7 +19,6 @@ from purse.wire.evaluations import ReleasedEvaluation
 router = page_router()
 
 AskedKind = Annotated[Kind, Query()]
-Cursor = Annotated[str | None, Query(max_length=64)]
 _TWO_CANDIDATES = {"candidates.0.method.name": "", "candidates.1.method.name": ""}
 _FINAL_STATES = ("done", "failed", "cancelled")
 _MAX_NAMES = 200  # datasets whose names a list shows
@@ -122,9 +121,7 @@ async def download(
     visit: Visiting, job_id: Identifier, name: Literal["model", "statistic", "profile", "evaluation", "receipt"]
 ) -> Response:
     """Return a release or its receipt as a file, with the API's bytes."""
-    answer = await visit.api.send("GET", f"/v1/jobs/{job_id}/{name}")
-    headers = {"Content-Disposition": f'attachment; filename="{job_id}.{name}.json"'}
-    return Response(answer.content, media_type="application/json", headers=headers)
+    return await visit.document(f"/v1/jobs/{job_id}/{name}", f"{job_id}.{name}.json")
 
 
 async def _context(visit: Visit, job_id: str) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """The first page, the list of datasets, and one dataset."""
 
 from collections import Counter
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Response
 from fastapi.responses import HTMLResponse
 
 from app.http.errors import NO_ROUTE, ApiError
@@ -11,7 +11,7 @@ from app.http.handlers import respond
 from app.http.queries import strict_router
 from app.http.work import in_turn
 from app.pages import charts
-from app.pages.frame import PageRoute, Passing, Visiting
+from app.pages.frame import Cursor, PageRoute, Passing, Visiting
 from app.pages.session import PREFIX
 from purse.wire.base import Identifier
 
@@ -20,7 +20,6 @@ fallback = APIRouter(include_in_schema=False, route_class=PageRoute, default_res
 """All other addresses. Included after every other router."""
 
 _MOST_COLUMNS = 300  # shown on a dataset's page
-Cursor = Annotated[str | None, Query(max_length=64)]
 
 
 @router.get("/")

@@ -1,12 +1,12 @@
 """Tokens: a steward makes one for a person or program, lists them, and revokes them."""
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import Query, Response
+from fastapi import Response
 
 from app.http.errors import ApiError
 from app.pages.api import part
-from app.pages.frame import STEWARDS_ONLY, Visit, Visiting, page_router
+from app.pages.frame import STEWARDS_ONLY, Cursor, Visit, Visiting, page_router
 
 _SECONDS_PER_DAY = 86_400
 _LIFETIMES = {"90 days": 90, "30 days": 30, "1 year": 365, "does not expire": None}  # in days, the usual one first
@@ -17,7 +17,6 @@ _ROLES = {
 }
 _MAX_LISTED = 200
 
-Cursor = Annotated[str | None, Query(max_length=64)]
 router = page_router("/tokens", STEWARDS_ONLY)
 
 

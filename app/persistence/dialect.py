@@ -53,7 +53,7 @@ class Dialect(Protocol):
         """
 
     def translate(self, error: sa.exc.SQLAlchemyError) -> OSError | None:
-        """Return a full disk, `Unavailable` or `Unusable`; None if the error is a programming error."""
+        """Return a full disk, `Unavailable` or `Unusable`, or None if the error is a programming error."""
 
 
 CHANNEL: Final = "purse_jobs"

@@ -78,7 +78,7 @@ def config(connection: sa.Connection) -> "Config":
 
 
 def _revision(connection: sa.Connection) -> str | None:
-    """Return the revision of the schema; None if the database has none of our tables."""
+    """Return the revision of the schema, or None if the database has none of our tables."""
     if not sa.inspect(connection).has_table(_VERSION.name):
         return None
     return connection.scalar(sa.select(_VERSION.c.version_num))

@@ -19,6 +19,7 @@ from app.persistence.clock import Clock, SystemClock, stamp
 from app.persistence.dialect import Alone, Dialect, Unavailable
 from app.persistence.files import StartRefused
 from app.persistence.schema import create, is_current, refuse_unknown, upgrade
+from app.persistence.sqlite import Sqlite
 
 
 def new_id(prefix: str) -> str:
@@ -157,6 +158,4 @@ def _dialect(url: sa.URL) -> Dialect:
         return Postgres(url)
     if url.drivername != "sqlite" or not url.database:
         raise ValueError("only sqlite:///<file> and postgresql://... are supported")
-    from app.persistence.sqlite import Sqlite
-
     return Sqlite(url)

@@ -86,7 +86,7 @@ class Sqlite:
 
 
 def fault(error: object, file: str) -> OSError | None:
-    """Return what an error of the driver says about the file; None if it is a programming error."""
+    """Return what an error of the driver says about the file, or None if it is a programming error."""
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:
         return None

@@ -70,7 +70,7 @@ async def _forecast(
 def here(
     spec: DatasetSpec, records: int, body: ForecastRequest, chosen: Settings, drawn: Sample | Twin | None = None
 ) -> AccuracyForecast:
-    """Return the forecast without a server, for declared data with so many records; raises as the route does.
+    """Return the forecast without a server, for declared data with so many records. Raise as the route does.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def here(
 
 
 def sampled(file: Path, spec: DatasetSpec) -> Sample:
-    """Read a public file by the dataset's declaration; raises as an upload does."""
+    """Read a public file by the dataset's declaration. Raise as an upload does."""
     from app.sources.ingest import Reading, encoded  # late: Arrow, which no start should wait for
 
     reading, _ = Reading.of(spec.settled())
@@ -117,7 +117,6 @@ def _question(requested: ReadRequest, twin: Twin, body: ForecastRequest) -> Fore
         runs=body.runs,
         seed=body.twin,
         signal=body.signal,
-        is_apart=requested.dataset.spec.storage == "partitions",
     )
 
 

@@ -86,7 +86,7 @@ class Priced:
         return Charged(job_id, self.cost, self.guarantee, analyst, self.dataset.id, self.planned.method.name)
 
     def outlook(self, standing: Standing) -> Quote:
-        """Return the quote of a job that is not submitted; raises as `charge`."""
+        """Return the quote of a job that is not submitted. Raise as `charge`."""
         try:
             return self.quote(standing, standing.after(self.charge(standing, "", "")))
         except (BudgetExhausted, LedgerFrozen):
@@ -109,7 +109,7 @@ class Priced:
             preparation=Prepared(
                 name=prepared.name,
                 reason=self.planned.preparation_reason,
-                statement=prepared.statement,
+                statement=_preparation_statement(self.planned),
                 profile=_used_profile(prepared),
             ),
             epsilon=release.epsilon,
@@ -166,7 +166,7 @@ class Priced:
         return isinstance(self.planned.method, AnyCounting)
 
     def _share(self, standing: Standing, charged: Standing | None) -> float | None:
-        """Return the charge's share of the visible budget after the charge, admitted or not; None if above 1."""
+        """Return the charge's share of the visible budget after the charge, admitted or not, or None if above 1."""
         if self.cost is None:
             return None
         if charged is None and not standing.sees_parts_only:
@@ -220,6 +220,20 @@ def remaining(standing: Standing) -> Remaining:
 
 def _remaining(standing: Standing) -> PrivacyLoss:
     return PrivacyLoss(**remaining(standing).model_dump())
+
+
+def _preparation_statement(planned: solvers.Quote) -> str:
+    """Return what the preparation means for this job."""
+    if isinstance(planned.method, Tuning):
+        return "Each candidate has its own preparation. Scores use rows as declared."
+    if isinstance(planned.method, RegressionTableRun):
+        return (
+            "The regression table centers and scales rows by private moments of its own, which its price includes. "
+            "The estimates are in the original columns."
+        )
+    if isinstance(planned.method, AnyCounting):
+        return "Rows are coded as declared."
+    return planned.preparation.statement
 
 
 def _used_profile(prepared: preparation.Preparation) -> UsedProfile | None:

@@ -50,7 +50,7 @@ Answers = NDArray[np.float64]
 def result(
     spec: JobSpec, answers: Answers
 ) -> CountsResult | MeansResult | QuantilesResult | CovarianceResult | Table1Result:
-    """Return the result of a statistic from the flat answers of its run; `ValueError` for a profile."""
+    """Return the result of a statistic from the flat answers of its run. Raise `ValueError` for a profile."""
     method, table = spec.method, spec.design
     assert isinstance(method, AnyStatistic)
     assert isinstance(table, Table)
@@ -71,7 +71,7 @@ def result(
 
 
 def widths(spec: JobSpec, known: Mapping[str, ColumnProfile] = NO_PROFILE) -> Widths:
-    """Return the widths of the result's intervals from public facts; `ValueError` for a profile.
+    """Return the widths of the result's intervals from public facts. Raise `ValueError` for a profile.
 
     If records are persons, each is assumed to have as many rows as it may.
 

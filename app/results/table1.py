@@ -220,7 +220,7 @@ def _categories(
 
 
 def _shares(group: GroupAnswers, place: int, precision: Precision) -> list[Estimate] | None:
-    """Return the share of each category; None if the group is not resolved."""
+    """Return the share of each category, or None if the group is not resolved."""
     if group.count < precision.least_rows:
         return None
     counts = np.maximum(group.parts[place], 0.0).tolist()
@@ -266,7 +266,7 @@ def _middle_and_half(column: NumberColumn) -> tuple[float, float]:
 
 
 def _mean(group: GroupAnswers, number: int, precision: Precision) -> Estimate | None:
-    """Return the mean of a number in [-1, 1]; None if the group is not resolved."""
+    """Return the mean of a number in [-1, 1], or None if the group is not resolved."""
     if group.count < precision.least_rows:
         return None
     return precision.mean(float(group.sums[number]), float(group.squares[number]), group.count, precision.moment)

@@ -8,7 +8,7 @@ from solvers.statistics import AnyStatistic, Evaluation, Profile
 
 
 def widths(spec: JobSpec, profile: DatasetProfile | None = None) -> Widths | None:
-    """Return the width of each published interval of a statistic or an evaluation; None for a model.
+    """Return the width of each published interval of a statistic or an evaluation, or None for a model.
 
     Parameters
     ----------

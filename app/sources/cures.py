@@ -13,7 +13,7 @@ _DATE = re.compile(r"[0-9]{1,4}([-./])[0-9]{1,2}\1[0-9]{1,4}([ T][0-9:.,]+)?")
 
 
 def cure(column: Column, dialect: Dialect, what: OutcomeKind, examples: Sequence[str]) -> str | None:
-    """Return what to declare or to write; None if nothing is wrong, or no remedy is known."""
+    """Return what to declare or to write, or None if nothing is wrong, or no remedy is known."""
     if what == "missing":
         return None
     finding = f"The file contains {_listed(examples)}."

@@ -310,7 +310,7 @@ def _some(names: Iterable[str]) -> str:
 
 
 def positions_of(field: str, columns: Mapping[str, int], requested: Sequence[str]) -> tuple[int, ...]:
-    """Return the positions of the requested columns; `DesignError` if one is not declared or is repeated."""
+    """Return the positions of the requested columns. Raise `DesignError` if one is not declared or is repeated."""
     if len(set(requested)) < len(requested):
         raise DesignError(field, "must be distinct")
     if not columns.keys() >= set(requested):
@@ -319,7 +319,7 @@ def positions_of(field: str, columns: Mapping[str, int], requested: Sequence[str
 
 
 def _positive(target: Column, request: "JobRequest | TuningRequest") -> int | None:
-    """Return the code of the positive class; None for a number target, and if softmax distinguishes all classes."""
+    """Return the code of the positive class, or None for a number target, and if softmax distinguishes all classes."""
     requested, loss = request.positive, request.loss
     if not isinstance(target, CategoryColumn):
         if requested is not None:

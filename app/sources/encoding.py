@@ -66,7 +66,7 @@ class NumberEncoder:
         return default_code(self.column)
 
     def scale(self, x: Floats) -> Floats:
-        """Return the code of each number; `missing` if it is not finite."""
+        """Return the code of each number. Raise `missing` if it is not finite."""
         return np.where(np.isfinite(x), self.code(x), self.missing)
 
     def read(self, values: pa.Array) -> tuple[Floats, Fates]:

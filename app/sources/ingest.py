@@ -174,7 +174,7 @@ def header(file: Path, dialect: Dialect = PLAIN) -> list[str]:
 
 
 def batches(file: Path, columns: Sequence[Named], reading: Reading) -> Iterator[Batch]:
-    """Return the values of these columns of all records, in order, block by block; raises as `store`."""
+    """Return the values of these columns of all records, in order, block by block. Raise as `store`."""
     if _is_parquet(file):
         return parquet.batches(file, columns, reading.most_rows)
     return csv.batches(file, columns, reading.dialect, reading.most_bytes)
@@ -191,7 +191,7 @@ def count(file: Path, reading: Reading, unit: PersonUnit | None = None) -> int:
 
 
 def _is_parquet(file: Path) -> bool:
-    """Return whether a file is Parquet; raise `Unreadable` if it is empty or a zip archive."""
+    """Return whether a file is Parquet. Raise `Unreadable` if it is empty or a zip archive."""
     with file.open("rb") as opened:
         magic = opened.read(len(parquet.MAGIC))
     if not magic:

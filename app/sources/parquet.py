@@ -77,7 +77,7 @@ def batches(path: Path, columns: Sequence[Named], most_rows: int) -> Iterator[Ba
 
 
 def names(path: Path) -> list[str]:
-    """Return the names of all columns; raise `Unreadable` if the file is damaged. Its footer may have any size."""
+    """Return the names of all columns. Raise `Unreadable` if the file is damaged. Its footer may have any size."""
     import pyarrow.parquet as pq  # late, as in `batches`
 
     with _damage():
@@ -149,7 +149,7 @@ class _RowGroup:
     text: int = 0
 
     def add(self, column_pages: Iterable[Page], is_text: bool) -> None:
-        """Add the pages of one column; raise `TooLarge` if the row group unfolds to too much."""
+        """Add the pages of one column. Raise `TooLarge` if the row group unfolds to too much."""
         largest, window = 0, Window(self.rows)
         for page in column_pages:
             self.total += page.unfolded

@@ -79,7 +79,7 @@ class Manifest(Wire):
 
 
 def read(folder: Path) -> Manifest | None:
-    """Return the manifest in a dataset's folder; None if there is none, or it cannot be read."""
+    """Return the manifest in a dataset's folder, or None if there is none, or it cannot be read."""
     try:
         return Manifest.model_validate_json((folder / PARTITIONS).read_bytes())
     except (OSError, ValueError):
@@ -225,14 +225,14 @@ class Storage:
         return sums.digest()
 
     def sha256(self, name: str) -> bytes:
-        """Return the SHA-256 of a stored file; raises as `opened`."""
+        """Return the SHA-256 of a stored file. Raise as `opened`."""
         sums = hashlib.sha256()
         for piece in self.read(name):
             sums.update(piece)
         return sums.digest()
 
     def read(self, name: str) -> Iterator[bytes]:
-        """Yield the bytes of a stored file in blocks; raises as `opened`."""
+        """Yield the bytes of a stored file in blocks. Raise as `opened`."""
         try:
             with _reached(), self._files.open_input_stream(f"{self._path}/{name}") as source:
                 while piece := source.read(_COPY_BYTES):

@@ -46,7 +46,7 @@ class People:
         return np.concatenate(self._owners)
 
     def add(self, values: pa.Array, line: Callable[[int], int]) -> None:
-        """Add the names of more rows; `Unreadable` if a row has no name, or one that is not UTF-8.
+        """Add the names of more rows. Raise `Unreadable` if a row has no name, or one that is not UTF-8.
 
         Parameters
         ----------

@@ -44,7 +44,8 @@ def charge(database: Database, steward: Principal, dataset_id: str, asked: Exter
         for part in parts:
             store.refuse_changed(connection, part)
         outside = Outside(asked.event, ledger.neighbors(connection, dataset_id))
-        n, unit = sum(part.n for part in store.parts(connection, row)), ledger.registration(connection, dataset_id).unit
+        n = sum(part.n for part in store.parts(connection, row))
+        unit = ledger.registration(connection, dataset_id).unit
     if outside.misfit(n, unit) is not None:
         raise ApiError("out_of_range", _MISFIT.format(n=n, unit=unit.name))
     costs = [_cost(part.state.filter, outside) for part in parts]

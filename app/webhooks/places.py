@@ -36,7 +36,7 @@ class Place:
 
 
 def parted(url: str, named: Collection[str]) -> SplitResult:
-    """Return the parts of a URL; raise `Refused` if its form is not allowed.
+    """Return the parts of a URL. Raise `Refused` if its form is not allowed.
 
     Parameters
     ----------

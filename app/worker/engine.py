@@ -16,9 +16,7 @@ HANDED_BACK: Final = '{"left":true}'
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The end of an attempt: an output document; an exception; a lost worker; a full disk; damaged data; or an attempt
-    that its worker handed back because it received a request to stop.
-    """
+    """The end of an attempt: an output, an exception, a lost worker, a full disk, damaged data, or a requested stop."""
 
     kind: Literal["ok", "raised", "vanished", "full", "damaged", "left"]
     output: str = ""

@@ -46,7 +46,7 @@ class Share:
         self._held: dict[int, Data] = {}
 
     def data(self, number: int) -> Data:
-        """Return a partition; raise as `partitions.prepared` does."""
+        """Return a partition. Raise as `partitions.prepared` does."""
         if number not in self._held:
             job = Payload.model_validate_json(self._payload)
             assert job.partitions is not None
@@ -168,7 +168,7 @@ class Shares:
 
 
 def _answer(future: "Future[Any]") -> list[NDArray[Any]] | str | None:
-    """Return the result of a task; None if the task was lost with its worker."""
+    """Return the result of a task, or None if the task was lost with its worker."""
     try:
         answer: list[NDArray[Any]] | str = future.result(timeout=_RESULT_TIMEOUT_SECONDS)
     except (KilledWorker, FutureCancelledError, CommClosedError, OSError, TimeoutError):

@@ -182,7 +182,7 @@ class AsyncClient:
         return await self._sender.send(Call("GET", "/metrics", bytes.decode, repeatable=True))
 
     async def ready(self) -> None:
-        """Return if the server accepts jobs; raise the `ProblemError` not_ready if it does not yet."""
+        """Return if the server accepts jobs. Raise the `ProblemError` not_ready if it does not yet."""
         await self._sender.send(Call("GET", "/health/ready", ignore))
 
 

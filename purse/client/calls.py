@@ -177,5 +177,5 @@ def reader(answer: type[M]) -> Callable[[bytes], M]:
 
 
 def _json(value: object) -> str:
-    """Return dictionaries, our dataclasses and wire models as JSON; raise a ValueError for NaN and infinities."""
+    """Return dictionaries, our dataclasses and wire models as JSON. Raise a ValueError for NaN and infinities."""
     return json.dumps(_ANYTHING.dump_python(value, mode="json"), allow_nan=False)

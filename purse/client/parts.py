@@ -35,7 +35,7 @@ def opened(file: Source, dialect: Dialect = PLAIN, sheet: str | None = None) -> 
 
 
 def length(file: BinaryIO) -> int | None:
-    """Return the number of bytes of a seekable file; None for another file."""
+    """Return the number of bytes of a seekable file, or None for another file."""
     if not file.seekable():
         return None
     size = file.seek(0, 2)

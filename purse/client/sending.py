@@ -38,7 +38,7 @@ class Driver(Protocol):
         """Return the whole response."""
 
     def lines(self, call: Call[None], timeout: float) -> AbstractAsyncContextManager[AsyncIterator[str]]:
-        """Open a response that is read line by line; raise a `ProblemError` if the server refuses."""
+        """Open a response that is read line by line. Raise a `ProblemError` if the server refuses."""
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""
@@ -117,6 +117,15 @@ def each(items: AsyncGenerator[T]) -> Iterator[T]:
         run(items.aclose())
 
 
+def _no_answer(call: Call[Any], cause: str) -> str:
+    """Return the error for a request without an answer, with the key that repeats it without a second charge."""
+    reason = f"The server did not answer: {cause}. Check that it is running and that PURSE_URL is right."
+    key = call.headers.get("Idempotency-Key")
+    if key is None:
+        return reason
+    return f"{reason} The request may have been charged. To repeat it, send it with its idempotency key {key}."
+
+
 @dataclass(frozen=True, slots=True)
 class Sender:
     """Sends calls and reads their responses."""
@@ -134,9 +143,7 @@ class Sender:
             except httpx.TransportError as error:
                 if not attempts:
                     cause = _ERROR_NUMBER.sub("", str(error)) or type(error).__name__
-                    raise Unreachable(
-                        f"The server did not answer: {cause}. Check that it is running and that PURSE_URL is right."
-                    ) from error
+                    raise Unreachable(_no_answer(call, cause)) from error
             except ProblemError as error:
                 if not attempts:
                     raise
@@ -224,7 +231,7 @@ class _Lines:
 
 
 def _requested_pause(error: ProblemError) -> float:
-    """Return the seconds that the server asks to wait; raise the error if it does not ask, or asks for too long."""
+    """Return the seconds that the server asks to wait. Raise the error if it does not ask, or asks for too long."""
     if error.retry_after is None or error.retry_after > _MAX_PAUSE_SECONDS:
         raise error
     return error.retry_after
@@ -239,7 +246,7 @@ def _arguments(call: Call[Any]) -> dict[str, Any]:
 
 
 def _checked(call: Call[T], response: httpx.Response) -> T:
-    """Return the call's document; raise a `ProblemError` if the server refused."""
+    """Return the call's document. Raise a `ProblemError` if the server refused."""
     if not response.is_success:
         raise problem(response.status_code, response.content, response.headers.get("Retry-After"))
     return call.read(response.content)

@@ -44,7 +44,8 @@ class BudgetAccountant:
     def __init__(self, epsilon: float, delta: float, filter: Kind = "gdp_rdp") -> None:
         rule = Filter.open(filter, Privacy(epsilon, delta))
         self._state = LedgerState(rule, rule.zero_cost, 0, False, 0, GENESIS)
-        self._lock, self._process = Lock(), os.getpid()
+        self._lock = Lock()
+        self._process = os.getpid()
         self._neighbors: tuple[Relation, str] | None = None
 
     @property

@@ -91,7 +91,8 @@ class Private(BaseEstimator):  # type: ignore[misc]
         """Return the coefficients of encoded rows, (K, d), after shapes, plan and charge are settled in this order."""
         X = self._validated(X)
         check_consistent_length(X, y, persons)
-        terms, inputs_of_rows = terms_of(self.terms), self._features(X)
+        terms = terms_of(self.terms)
+        inputs_of_rows = self._features(X)
         of_rows = features_of(inputs_of_rows, terms)
         features = tuple(feature.column for feature in of_rows)
         named = _person_names(persons)

@@ -18,7 +18,7 @@ _TERMS: TypeAdapter[list[Term]] = TypeAdapter(list[Term])
 
 
 def terms_of(terms: Any) -> tuple[Term, ...] | None:
-    """Return the terms of an estimator's parameter; None if the features are the declared columns.
+    """Return the terms of an estimator's parameter, or None if the features are the declared columns.
 
     Parameters
     ----------

@@ -41,7 +41,9 @@ class _Regressor(RegressorMixin, Private, ABC):  # type: ignore[misc]
             if the accountant refuses the fit; then no data was read.
         """
         refuse_fit_parameters(self, unsupported)
-        y, bounded, is_count = target(y, self), self._bounded(), self._is_count
+        y = target(y, self)
+        bounded = self._bounded()
+        is_count = self._is_count
         weights = self._fit(X, y, self._loss(), lambda: declared.codes(bounded, y), persons)
         self._target = bounded
         middle, half = (0.0, 1.0) if is_count else bounded.middle_and_half

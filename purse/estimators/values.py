@@ -122,7 +122,7 @@ def _column(frame: Any, index: int) -> Any:
 
 
 def _shortest(value: int | float) -> Any:
-    """Return the number as an integer or as the shortest float; raise OverflowError if it is too large."""
+    """Return the number as an integer or as the shortest float. Raise OverflowError if it is too large."""
     if value == (whole := int(value)) and abs(whole) < _MAX_INTEGER:
         return whole
     number = float(value)

@@ -210,7 +210,8 @@ def reserve(
         )
     if (privacy is None) == (noise_multiplier is None):
         raise ValueError("pass either privacy or noise_multiplier")
-    rate, steps = sampling_probability(data_loader), epochs * len(data_loader)
+    rate = sampling_probability(data_loader)
+    steps = epochs * len(data_loader)
     if noise_multiplier is None:
         plan: dict[str, Any] = {"privacy": privacy, "steps": steps, "sampling_probability": rate}
     else:

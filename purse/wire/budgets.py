@@ -33,7 +33,7 @@ class BudgetChange(Wire):
     filter: FilterKind | None = None
     """The filter. Unchanged if null. The first charge fixes it."""
     slack: Annotated[float | None, Field(gt=0, le=0.01)] = None
-    """As in a spec. It cannot change after the first charge, so it must then be null."""
+    """Slack of the filter, as in a spec. Must be null after the first charge."""
 
 
 class PrivacyLoss(Wire):

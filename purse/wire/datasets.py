@@ -192,7 +192,7 @@ class DatasetSpec(Wire):
         return named.get(name, min(usual, MAX_UNPARSED_TARGET) if name in self.targets else usual)
 
     def most_clamped(self, name: str) -> float | None:
-        """Return the largest share of a column's values that may be clamped; None for no limit."""
+        """Return the largest share of a column's values that may be clamped, or None for no limit."""
         return self.max_clamped.get(name) if isinstance(self.max_clamped, dict) else self.max_clamped
 
     def settled(self) -> "DatasetSpec":

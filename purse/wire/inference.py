@@ -118,7 +118,7 @@ class ExpectedAt(Wire):
     epsilon: float
     """The other epsilon."""
     width_ratio: float | None
-    """As in the quote. Null if a request at this epsilon is refused, because nothing would be resolved."""
+    """Width of the intervals relative to a table without privacy. Null if a request at this epsilon is refused."""
     resolved: float
     """Expected number of resolved coefficients."""
 

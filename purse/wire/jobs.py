@@ -36,11 +36,11 @@ class QueryPrice(Wire):
     name: str
     """Name of the query in the solver."""
     count: int
-    """How many uses of the mechanism."""
+    """Number of uses of the mechanism."""
     answers: int
     """Number of answers. A query may have several."""
     mechanism: dict[str, object]
-    """How each answer is made private."""
+    """The mechanism that makes each answer private."""
     noise_multiplier: float
     """Noise std (Laplace: scale) over the per-record bound, unitless. 2 / epsilon for a choice."""
     noise_std: float
@@ -75,12 +75,12 @@ class UsedProfile(Wire):
 
 
 class Prepared(Wire):
-    """How the rows are prepared for the method."""
+    """The preparation of the rows for the method."""
 
     name: Literal["declared", "by_method", "private", "profile"]
     """declared, private, profile, or by_method: the method standardizes privately by itself."""
     reason: str
-    """Why rows are prepared so."""
+    """Reason for this preparation."""
     statement: str
     """Meaning of the preparation, with the coefficients that the regularizer and the domain act on."""
     profile: UsedProfile | None = None
@@ -123,9 +123,9 @@ class Quote(Wire):
     method: Method
     """The method, every field filled in."""
     reason: str
-    """Why this method and these settings."""
+    """Reason for this method and these settings."""
     preparation: Prepared | None = None
-    """How rows are prepared. Null for a job of an earlier version."""
+    """The preparation of the rows. Null for a job of an earlier version."""
     epsilon: float
     """The epsilon that the accountant certifies at delta."""
     delta: float

@@ -35,9 +35,9 @@ class PrivacyStatement(Wire):
     accountant: str
     """The accountant that certifies epsilon at delta."""
     accountant_version: str
-    """Its version."""
+    """Version of the accountant."""
     numerics: Literal["exactly rounded"] = "exactly rounded"
-    """How noise was drawn."""
+    """Rounding of the noise."""
 
 
 class ReleasedMoments(Wire):
@@ -140,7 +140,7 @@ class Model(Wire):
     row_norm: float
     """Bound to which rows, as declared, were clipped in training."""
     preparation: str | None = None
-    """How training prepared the rows, and what the regularizer and the domain act on."""
+    """Preparation of the rows in training, and the coefficients that the regularizer and the domain act on."""
     # models of earlier versions keep their digests
     profile: Annotated[ProfileUse | None, Field(exclude_if=lambda used: used is None)] = None
     """The released profile that standardized the rows, if there is one."""

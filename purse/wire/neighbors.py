@@ -48,7 +48,7 @@ OtherRelation = Annotated[
 
 
 def elsewhere(neighbors: Relation, epsilon: float, delta: float) -> Elsewhere | None:
-    """Return the guarantee in the other relation (docs/proofs/relation.md); None if its delta would reach 1."""
+    """Return the guarantee in the other relation (docs/proofs/relation.md), or None if its delta would reach 1."""
     if neighbors == REPLACE_ONE:
         return Elsewhere(neighbors="zero_out", epsilon=epsilon, delta=delta)
     twice = (1 + math.exp(epsilon)) * delta

@@ -12,11 +12,11 @@ class ExternalCharged(Wire):
     dataset: Identifier
     label: Title
     event: dict[str, Any]
-    """As stated."""
+    """The mechanism, as the request stated it."""
     exceeds: bool
-    """Whether it exceeded the budget."""
+    """True if the charge exceeded the budget."""
     sequence: int
-    """Number of its ledger entry."""
+    """Number of the ledger entry of the charge."""
     hash: Sha256
     budget: BudgetStatus
     """The budget after the charge."""
@@ -30,9 +30,9 @@ class Calibration(Wire):
     epsilon: float
     """Certified epsilon at delta, at most the requested one."""
     delta: float
-    """As requested."""
+    """The requested delta."""
     neighbors: Literal["replace_one", "zero_out"]
-    """As requested."""
+    """The requested neighbor relation."""
     accountant: str
     """The accountant that certifies it."""
     accountant_version: str

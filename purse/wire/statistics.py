@@ -109,7 +109,7 @@ class Condition(Wire):
 
     column: Annotated[Name, Field(description="A declared column.")]
     op: Literal["==", "!=", "<", "<=", ">", ">=", "in"]
-    """How the column is compared with the value. A category can only be equal, not equal, or `in` a list."""
+    """Comparison of the column with the value. A category can only be equal, not equal, or `in` a list."""
     value: float | Text | Annotated[list[float | Text], Field(min_length=1, max_length=MAX_VALUES)]
     """A number in the declared range, an ISO date, or a category. With `in`, a list of them."""
 

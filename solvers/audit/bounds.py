@@ -52,10 +52,12 @@ def epsilon_lower_bound(one: Scores, two: Scores, delta: float, alarm: float = A
 
 def _errors(one: Scores, two: Scores, alarm: float) -> tuple[Scores, Scores, float]:
     """Return simultaneous upper confidence bounds on alpha and on beta for each threshold, and on their mean."""
-    thresholds, runs = np.quantile(np.concatenate([one, two]), _THRESHOLDS), len(one)
+    thresholds = np.quantile(np.concatenate([one, two]), _THRESHOLDS)
+    runs = len(one)
     false = runs - np.searchsorted(np.sort(two), thresholds, side="right")
     missed = np.searchsorted(np.sort(one), thresholds, side="right")
-    errors, level = np.array([false, missed]), alarm / 2 / (2 * len(_THRESHOLDS))
+    errors = np.array([false, missed])
+    level = alarm / 2 / (2 * len(_THRESHOLDS))
     bounds = np.where(errors == runs, 1.0, stats.beta.isf(level, errors + 1, np.maximum(runs - errors, 1)))
     return bounds[0], bounds[1], _mean(int(errors.max(axis=0).min()), runs, alarm / 2)
 

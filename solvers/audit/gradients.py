@@ -155,7 +155,8 @@ class GradientAttacker:
         rate = planned.mechanism.rate
         size, candidates, other_term = rate * n, terms[:2], terms[2:].sum(axis=0)
         stds = planned.noise_multiplier * bounds / size
-        other_counts, log_chances = np.zeros(1), np.zeros(1)
+        other_counts = np.zeros(1)
+        log_chances = np.zeros(1)
         if (n * np.linalg.norm(other_term, axis=1) >= _NEGLIGIBLE * bounds).any():
             other_counts = np.arange(float(n))
             log_chances = _log_binomial(n - 1, rate, other_counts)

@@ -86,7 +86,8 @@ def slopes(problem: Problem, rows: Sequence[Row], points: Vector) -> Vector:
 
     All slopes take one call of the loss, because most of the time of an audit is spent on calls.
     """
-    X, y = np.array([row.x for row in rows]), np.tile([row.y for row in rows], len(points))
+    X = np.array([row.x for row in rows])
+    y = np.tile([row.y for row in rows], len(points))
     margins = np.moveaxis(points.reshape(len(points), *problem.shape) @ X.T, 0, -2)
     values = problem.loss.slope(margins.reshape(*margins.shape[:-2], -1), y).reshape(margins.shape)
     norms = np.abs(values) if values.ndim == 2 else np.linalg.norm(values, axis=0)
@@ -95,6 +96,7 @@ def slopes(problem: Problem, rows: Sequence[Row], points: Vector) -> Vector:
 
 def gradients(problem: Problem, rows: Sequence[Row], points: Vector) -> Vector:
     """Return the gradient of each row at each of the points, shape (rows, m, size)."""
-    values, X = slopes(problem, rows, points), np.array([row.x for row in rows])
+    values = slopes(problem, rows, points)
+    X = np.array([row.x for row in rows])
     products = np.einsum("...mr,rd->rm...d", values, X)
     return np.asarray(products.reshape(len(rows), len(points), problem.size))

@@ -49,7 +49,8 @@ class AllocatedOracle(AbstractOracle):
         """Return the records of the current slot, and the fixed number by which their sum is divided."""
         mechanism, n = planned.mechanism, self._problem.n
         assert isinstance(mechanism, RandomAllocation)
-        turn, size = (self._meter.answered(planned.name) - 1) % mechanism.slots, mechanism.normalizer(n)
+        turn = (self._meter.answered(planned.name) - 1) % mechanism.slots
+        size = mechanism.normalizer(n)
         if turn == 0:
             self._allocated.pop(planned.name, None)  # no later slot may be of an earlier use, even if this draw fails
             if mechanism.form == "independent":

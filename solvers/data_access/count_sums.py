@@ -39,7 +39,8 @@ class Histograms(Work):
 
         def of_entries(rows: Slots) -> NDArray[Any]:
             row, entry, values = entries_of(data.records, slice(*range_of(rows)))
-            weights, size = data.present(rows).astype(np.float64), len(first) * self.bins
+            weights = data.present(rows).astype(np.float64)
+            size = len(first) * self.bins
             zeros = _part(np.zeros(len(first)), columns_of(data), self.bins) + first
             parts = _part(values, columns_of(data), self.bins, entry) + first[entry]
             counts = np.zeros(size)  # doubles, because `bincount` returns integers if there are no entries
@@ -70,7 +71,8 @@ class Cells(Work):
         is_number = np.array(widths) == 1
 
         def counted(rows: Slots) -> NDArray[Any]:
-            numbers, codes = parts_of(data, rows, self.bins), codes_of(data, rows)
+            numbers = parts_of(data, rows, self.bins)
+            codes = codes_of(data, rows)
             cells = numbers @ steps[is_number] + codes @ steps[~is_number]
             return np.bincount(cells, data.present(rows).astype(np.float64), minlength=int(np.prod(sizes)))
 
@@ -150,7 +152,8 @@ def _margins(data: Data, rows: Slots, W: Vector) -> Vector:
     """Return the margins, (rows, K), each computed from its own record."""
     if data.is_sparse:
         return np.column_stack([kernels.margins_of(data.records, w, listed(rows)) for w in W])
-    numbers, codes = numbers_of(data, rows, np.zeros(data.problem.d - 1)), codes_of(data, rows)
+    numbers = numbers_of(data, rows, np.zeros(data.problem.d - 1))
+    codes = codes_of(data, rows)
     number = iter(numbers.T)
     block = iter(codes.T)
     columns = columns_of(data)

@@ -79,7 +79,7 @@ class CountingOracle(AbstractWithMoments):
         return self._meter.answer(planned, mean, bound) * self._problem.n
 
     def _columns_for(self, groups: Groups, bins: int) -> Columns:
-        """Return the declared layout; raise `Unsuitable` if the groups do not fit it."""
+        """Return the declared layout. Raise `Unsuitable` if the groups do not fit it."""
         columns = columns_of(self._data)
         refusal = groups.refusal(columns)
         if refusal is not None:

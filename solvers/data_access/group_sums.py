@@ -37,8 +37,10 @@ class GroupCounts(Work):
 
     def on(self, data: Data) -> Sum:
         """Return the counts in a piece."""
-        columns, members = columns_of(data), _members(data, self.groups)
-        count, sizes = self.groups.count(columns), self.groups.parts(columns, self.bins)
+        columns = columns_of(data)
+        members = _members(data, self.groups)
+        count = self.groups.count(columns)
+        sizes = self.groups.parts(columns, self.bins)
         start, is_number = self.groups.by, [width == 1 for width in columns.widths]
 
         def counted(rows: Slots) -> NDArray[Any]:
@@ -68,7 +70,8 @@ class GroupMoments(Work):
 
     def on(self, data: Data) -> Sum:
         """Return the sums over a piece."""
-        columns, members = columns_of(data), _members(data, self.groups)
+        columns = columns_of(data)
+        members = _members(data, self.groups)
         count = self.groups.count(columns)
         layout = self.groups.layout(columns)
         center = np.zeros(columns.d - 1)
@@ -88,7 +91,8 @@ class GroupMoments(Work):
 
 def _members(data: Data, groups: Groups) -> Callable[[Slots], tuple[Codes, Vector]]:
     """Return the function from rows to the group of each row, and to 1, or 0 if it fails a condition or is empty."""
-    columns, center = columns_of(data), np.zeros(columns_of(data).d - 1)
+    columns = columns_of(data)
+    center = np.zeros(columns.d - 1)
     is_number = [width == 1 for width in columns.widths]
     rounding = SINGLE_ROUNDING if data.records.is_single else _CODE_ROUNDING
 
@@ -113,5 +117,6 @@ def _satisfies(condition: CodeCondition, codes: NDArray[Any], rounding: float) -
 
 def _by_feature(numbers: NDArray[Any], codes: Codes, is_number: list[bool]) -> list[NDArray[Any]]:
     """Return the columns of both matrices in the order of the features."""
-    number, code = iter(numbers.T), iter(codes.T)
+    number = iter(numbers.T)
+    code = iter(codes.T)
     return [next(number) if each else next(code) for each in is_number]

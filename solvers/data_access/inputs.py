@@ -112,7 +112,8 @@ def folded(X: NDArray[np.float64], columns: Columns) -> Coded:
     """Return unfolded rows in coded form; a row with another layout becomes the empty row."""
     numbers = np.flatnonzero(columns.is_number)
     blocks = [(start, w) for start, w in zip(columns.starts.tolist(), columns.widths, strict=True) if w > 1]
-    stored, codes = np.zeros((len(X), len(numbers))), np.zeros((len(X), len(blocks)), dtype=np.int64)
+    stored = np.zeros((len(X), len(numbers)))
+    codes = np.zeros((len(X), len(blocks)), dtype=np.int64)
     is_valid = X[:, -1] == 1
     for rows in slices(len(X), columns.d):
         x = X[rows]
@@ -217,7 +218,8 @@ def _table(X: Any, names: list[Any], problem: Problem) -> Coded:
 
 def _packed(numbers: Vector, codes: NDArray[Any], is_valid: NDArray[np.bool_], columns: Columns) -> Coded:
     """Return records with codes in bytes; invalid rows become empty, and the work does not depend on which ones."""
-    numbers, codes = np.where(is_valid[:, None], numbers, 0.0), np.where(is_valid[:, None], codes, 0)
+    numbers = np.where(is_valid[:, None], numbers, 0.0)
+    codes = np.where(is_valid[:, None], codes, 0)
     return Coded(numbers, _bytes(codes, columns), offsets(columns))
 
 

@@ -72,7 +72,7 @@ class Meter:
         return planned
 
     def look(self, query: str, mechanism: type | UnionType) -> PlannedQuery:
-        """Return the planned query without counting; raise `OutOfPlan` as `take`."""
+        """Return the planned query without counting. Raise `OutOfPlan` as `take`."""
         planned = self.plan.query(query)
         if not isinstance(planned.mechanism, mechanism):
             raise OutOfPlan(f"query {query!r} is planned with another mechanism than this answer uses")

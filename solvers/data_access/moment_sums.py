@@ -72,7 +72,8 @@ class Squares(Work):
             weights = data.present(rows).astype(np.float64)
             if self.limit < np.inf:
                 weights *= self.limit / np.maximum(_squared(data, rows, self.center), self.limit)
-            center, (start, _) = _center_of_numbers(data, self.center), range_of(rows)
+            center = _center_of_numbers(data, self.center)
+            start, _ = range_of(rows)
             return kernels.square_sums(data.records, center, weights, start)
 
         return of_entries if data.is_sparse else squares
@@ -132,8 +133,9 @@ class Limited(Work):
 
     def on(self, data: Data) -> Sum:
         """Return the sum over a range of slots."""
-        records, y, loss = in_frame(data, self.frame), data.y, data.problem.loss
-        W, limit, inverse = self.W, self.limit, _inverse_norms(data, self.frame)
+        records = in_frame(data, self.frame)
+        examples = kernels.FramedExamples(records, data.y, _inverse_norms(data, self.frame)).read_only()
+        W, limit, loss = self.W, self.limit, data.problem.loss
         if isinstance(loss, BoundedSlope) and self.smoothing > 0:
             loss = at_least(loss, self.smoothing)
         bounded = None if isinstance(loss, Logistic | Softmax | Squared) else loss.compiled
@@ -141,11 +143,11 @@ class Limited(Work):
         def added(rows: Slots) -> Vector:
             start, stop = range_of(rows)
             if isinstance(loss, Softmax):
-                return kernels.softmax_sum(records, y, inverse, limit, W, start, stop)
+                return kernels.softmax_sum(examples, limit, W, start, stop)
             if bounded is not None:
-                return kernels.bounded_sum(records, y, inverse, limit, bounded, W[0], start, stop)[None]
+                return kernels.bounded_sum(examples, limit, bounded, W[0], start, stop)[None]
             scalar_sum = kernels.logistic_sum if loss.takes == "class" else kernels.squared_sum
-            return scalar_sum(records, y, inverse, limit, W[0], start, stop)[None]
+            return scalar_sum(examples, limit, W[0], start, stop)[None]
 
         return added
 

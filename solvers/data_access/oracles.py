@@ -73,7 +73,7 @@ class DataOracles:
         return self.__keep(kind(*self.__arguments()))
 
     def allocated(self) -> AllocatedOracle:
-        """Open the oracle of secret slots; raise `Unsuitable` if the records are on several machines."""
+        """Open the oracle of secret slots. Raise `Unsuitable` if the records are on several machines."""
         problem, data, plan, noise, on_answer = self.__arguments()
         if not isinstance(data, Data):
             raise Unsuitable("secret slots need a list of all rows. Keep the dataset on one machine")
@@ -102,7 +102,7 @@ class DataOracles:
         return replace(self.__plan, queries=tuple(queries))
 
     def __arguments(self) -> tuple[Problem, Summed, Plan, Noise, OnAnswer | None]:
-        """Return the arguments of an oracle; raise `OutOfPlan` if one is open."""
+        """Return the arguments of an oracle. Raise `OutOfPlan` if one is open."""
         if self.__opened:
             raise OutOfPlan("a plan is opened once: a second oracle would answer its queries again")
         return self.problem, self.__data, self.__plan, self.__noise, self.__on_answer

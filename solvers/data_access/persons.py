@@ -94,14 +94,16 @@ def _names(ids: Any) -> NDArray[Any]:
 
 def _without_rows(X: Any, y: Any, problem: Problem) -> Data:
     """Return data with empty slots only, stored in the form of X, as a neighbor of data with one person's rows."""
-    one_row, present = replace(problem, n=1, unit=Unit()), np.zeros(problem.slots, dtype=np.bool_)
+    one_row = replace(problem, n=1, unit=Unit())
+    present = np.zeros(problem.slots, dtype=np.bool_)
     if hasattr(X, "tocsr"):
         shape, blank = X.shape, type(X.tocsr())((1, problem.d), dtype=np.float64)
     elif (names := containers.column_names(X)) is not None:
         shape = (max((len(X[name]) for name in names), default=0),)
         blank = {name: np.zeros(1) for name in names}
     else:
-        shape, blank = np.shape(X), np.zeros((1, problem.d))
+        shape = np.shape(X)
+        blank = np.zeros((1, problem.d))
     if shape not in ((0,), (0, problem.d)) or len(y):
         raise Unsuitable("X and y must have a row for each entry of persons")
     records = copied(inputs.records(blank, one_row).records(one_row), np.full(problem.slots, -1))

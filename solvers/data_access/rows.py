@@ -17,7 +17,7 @@ class Stored(Protocol):
     """Rows in a form that the compiled loops read."""
 
     def records(self, problem: Problem) -> "kernels.Records":
-        """Return the rows for the compiled loops; raise `Unsuitable` if they do not fit the problem."""
+        """Return the rows for the compiled loops. Raise `Unsuitable` if they do not fit the problem."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -80,7 +80,8 @@ class StandardisedOracle(AbstractOracle):
     def spread(self, query: str, center: Vector) -> float:
         """Return the mean of ||y||^2 + noise, with y the numbers of x - m; ||y||^2 is at most the sum of `farthest`."""
         check_center(center, self._problem)
-        planned, limit = self._meter.take(query, Gaussian), float(self._farthest(center).sum())
+        planned = self._meter.take(query, Gaussian)
+        limit = float(self._farthest(center).sum())
         total = self._data.total(Spread(center, limit))
         return float(self._mean(planned, np.atleast_1d(total), limit / self._factor, limit)[0])
 
@@ -91,7 +92,8 @@ class StandardisedOracle(AbstractOracle):
         """
         check_center(center, self._problem)
         _check_length(radius)
-        planned, longest = self._meter.take(query, Gaussian), float(np.linalg.norm(self._farthest(center)))
+        planned = self._meter.take(query, Gaussian)
+        longest = float(np.linalg.norm(self._farthest(center)))
         moved = moment_bounds.variances(self._columns, center, radius, self._problem.relation)
         squared_radius = radius * radius
         moved *= 1 + (self._columns.widths.count(1) + 16) * UNIT  # rounding of the computed ||y||^2
@@ -109,13 +111,15 @@ class StandardisedOracle(AbstractOracle):
         """Return the mean of |y - c| + noise, with y and c in [-1, 1] and |y - c| <= 1 + |c|."""
         if not abs(center) <= 1:
             raise Unsuitable("center must lie in [-1, 1], as targets do")
-        planned, limit = self._meter.take(query, Gaussian), 1 + abs(center)
+        planned = self._meter.take(query, Gaussian)
+        limit = 1 + abs(center)
         total = self._data.total(Targets(center))
         return float(self._mean(planned, np.atleast_1d(total), limit / self._factor, limit)[0])
 
     def residual(self, query: str, w: Vector, frame: Frame, limit: float) -> float:
         """Return the mean of min(|<z, w> - y|, limit) + noise."""
-        own, points = self._own(frame, limit), self._points(w)
+        own = self._own(frame, limit)
+        points = self._points(w)
         planned = self._meter.take(query, Gaussian)
         total = self._data.total(Residuals(own, points[0], limit))
         return float(self._mean(planned, np.atleast_1d(total), limit / self._factor, limit)[0])
@@ -140,7 +144,9 @@ class StandardisedOracle(AbstractOracle):
             if w, the frame, the limit or the smoothing are not finite or have a wrong shape; this depends on the
             request only
         """
-        own, points, problem = self._own(frame, limit), self._points(w), self._problem
+        own = self._own(frame, limit)
+        points = self._points(w)
+        problem = self._problem
         if not 0 <= smoothing <= _LONGEST:
             raise Unsuitable("smoothing must be 0 or a positive number")
         planned = self._meter.take(query, Gaussian)

@@ -124,7 +124,8 @@ class Walk:
             kernels.read_only(np.array(anchor, dtype=np.float64)),
             kernels.read_only(np.array(snapshot, dtype=np.float64)),
         )
-        points, rounded = np.empty((count + 1, d)), np.empty(d)
+        points = np.empty((count + 1, d))
+        rounded = np.empty(d)
         points[0] = w
         start, scale = kernels.WalkStart(step=0, has_noise=False), 0.0
         while start.step < count:

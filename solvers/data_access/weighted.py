@@ -109,7 +109,7 @@ class WeightedOracle(AbstractWithMoments):
         return self._problem.slots * frame.size <= _MOST_KEPT
 
     def _checked(self, frame: FullFrame) -> FullFrame:
-        """Return a private copy of a frame; raise `Unsuitable` if it is out of range, by the request alone."""
+        """Return a private copy of a frame. Raise `Unsuitable` if it is out of range, by the request alone."""
         width = self._problem.d - 1
         own = FullFrame(np.array(frame.matrix, float), np.array(frame.offset, float), np.array(frame.has_weight, bool))
         fits = own.matrix.shape == (own.size, width) and own.has_weight.shape == (width,) and own.size <= width + 1
@@ -133,7 +133,7 @@ def unpacked(entries: Vector, size: int) -> Matrix:
 
 
 def _checked_point(w: Vector, frame: FullFrame) -> Vector:
-    """Return a private copy of w; raise `Unsuitable` if it has a wrong shape or is out of range."""
+    """Return a private copy of w. Raise `Unsuitable` if it has a wrong shape or is out of range."""
     if w.shape != (frame.size,) or not (np.abs(w) < _LARGEST_WEIGHT).all():
         raise Unsuitable("w must be finite, with one number for each coordinate of the frame")
     return np.array(w, dtype=float)

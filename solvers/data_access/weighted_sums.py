@@ -90,7 +90,8 @@ class Scores(Work):
 
         def scores(rows: slice) -> Matrix:
             u, _ = rows_in(rows)
-            lengths, margins = _lengths(u), _margins(u, self.w)
+            lengths = _lengths(u)
+            margins = _margins(u, self.w)
             factors = weights.weights(margins, lengths) * weights.residuals(margins, data.y[rows])
             bounds = weights.gradient_bound / lengths
             return np.asarray(u * np.clip(factors, -bounds, bounds)[:, None])
@@ -116,7 +117,8 @@ class Curvatures(Work):
 
         def added(rows: Slots) -> Matrix:
             u, _ = rows_in(slice(*range_of(rows)))
-            lengths, margins = _lengths(u), _margins(u, self.w)
+            lengths = _lengths(u)
+            margins = _margins(u, self.w)
             factors = self.weights.weights(margins, lengths) * self.weights.slopes(margins, data.y[rows])
             return (u * np.minimum(factors, self.weights.curvature_bound / lengths**2)[:, None]).T @ u
 
@@ -161,7 +163,8 @@ def coordinates_in(data: Data, frame: FullFrame, keeps: bool) -> Callable[[slice
     if cached is None or not (
         np.array_equal(cached[0].raw, frame.raw) and np.array_equal(cached[0].has_weight, frame.has_weight)
     ):
-        u, has_weight = np.empty((slots, frame.size)), np.empty(slots, dtype=np.bool_)
+        u = np.empty((slots, frame.size))
+        has_weight = np.empty(slots, dtype=np.bool_)
         for rows in slices(slots, data.problem.d):
             u[rows], has_weight[rows] = coordinates(data, rows, frame)
         cached = frame, u, has_weight
@@ -175,7 +178,8 @@ def coordinates(data: Data, rows: slice, frame: FullFrame) -> tuple[Matrix, NDAr
 
     Every row takes the same operations, whatever its values are.
     """
-    x, columns = rows_of(data, rows), columns_of(data)
+    x = rows_of(data, rows)
+    columns = columns_of(data)
     matrix = np.ascontiguousarray(frame.matrix.T)
     u = np.tile(frame.offset, (len(x), 1))
     has_weight = data.present(rows).copy()

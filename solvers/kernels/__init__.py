@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from solvers.kernels.layout import Examples as Examples
+from solvers.kernels.layout import FramedExamples as FramedExamples
 from solvers.kernels.layout import Records as Records
 from solvers.kernels.layout import Slope as Slope
 from solvers.kernels.layout import WalkAnchor as WalkAnchor

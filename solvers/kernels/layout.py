@@ -74,6 +74,19 @@ class Examples(NamedTuple):
         return Examples(self.records, read_only(self.targets), read_only(self.scale))
 
 
+class FramedExamples(NamedTuple):
+    """Records with their targets and with the inverse norms of their rows in a frame."""
+
+    records: Records
+    targets: Vector
+    inverse_norms: Vector
+    """(n,); 0 for a slot of a person without a row."""
+
+    def read_only(self) -> "FramedExamples":
+        """Return the same examples with read-only targets and norms; the records must be read-only already."""
+        return FramedExamples(self.records, read_only(self.targets), read_only(self.inverse_norms))
+
+
 class WalkDraws(NamedTuple):
     """All randomness of a walk, drawn before its first step; arrays are read-only."""
 

@@ -1,7 +1,7 @@
 """Sums of limited slopes: a record's term depends on its own row and on public numbers alone, bit for bit.
 
 Every record takes the same work: one margin for each output, one slope, one addition. Each row i has the limit
-`limit * inverse[i]` on its slope. Proof: docs/proofs/adaptive_gd.md.
+`limit * inverse_norms[i]` on its slope. Proof: docs/proofs/adaptive_gd.md.
 """
 
 import math
@@ -11,20 +11,20 @@ from numba import types
 
 from solvers.kernels.build import compiled
 from solvers.kernels.exponential import exp
-from solvers.kernels.layout import Records, Slope, Vector
+from solvers.kernels.layout import FramedExamples, Records, Slope, Vector
 from solvers.kernels.records import PADDING, RECORDS, add_records, from_storage_order, margins, to_storage_order
 from solvers.kernels.slopes import ANSWER, NUMBERS, SLOPE, slopes
 from solvers.kernels.sums import TOGETHER
 
 SMALLEST_DIVISOR = 1e-300  # below every limit on a row; avoids a division by 0 where the limit is 0
 _POINTS = types.Array(types.float64, 2, "C", readonly=True)
+_EXAMPLES = types.NamedTuple((RECORDS, NUMBERS, NUMBERS), FramedExamples)
 
 
-@compiled(ANSWER(RECORDS, NUMBERS, NUMBERS, types.float64, NUMBERS, types.int64, types.int64))
-def logistic_sum(
-    records: Records, y: Vector, inverse: Vector, limit: float, w: Vector, start: int, stop: int
-) -> Vector:
+@compiled(ANSWER(_EXAMPLES, types.float64, NUMBERS, types.int64, types.int64))
+def logistic_sum(examples: FramedExamples, limit: float, w: Vector, start: int, stop: int) -> Vector:
     """Return the sum over start <= i < stop of t_i z_i, t_i the logistic slope weighted down to the row's limit."""
+    records, y, inverse = examples.records, examples.targets, examples.inverse_norms
     v = to_storage_order(records, w)
     total, t, rows = np.zeros(v.shape[0] + PADDING), np.empty(TOGETHER), np.arange(start, stop)
     for first in range(start, stop, TOGETHER):
@@ -38,9 +38,10 @@ def logistic_sum(
     return from_storage_order(records, total)
 
 
-@compiled(ANSWER(RECORDS, NUMBERS, NUMBERS, types.float64, NUMBERS, types.int64, types.int64))
-def squared_sum(records: Records, y: Vector, inverse: Vector, limit: float, w: Vector, start: int, stop: int) -> Vector:
+@compiled(ANSWER(_EXAMPLES, types.float64, NUMBERS, types.int64, types.int64))
+def squared_sum(examples: FramedExamples, limit: float, w: Vector, start: int, stop: int) -> Vector:
     """Return the sum over start <= i < stop of t_i z_i, t_i the residual clipped to the row's limit."""
+    records, y, inverse = examples.records, examples.targets, examples.inverse_norms
     v = to_storage_order(records, w)
     total, t, rows = np.zeros(v.shape[0] + PADDING), np.empty(TOGETHER), np.arange(start, stop)
     for first in range(start, stop, TOGETHER):
@@ -53,14 +54,13 @@ def squared_sum(records: Records, y: Vector, inverse: Vector, limit: float, w: V
     return from_storage_order(records, total)
 
 
-@compiled(ANSWER(RECORDS, NUMBERS, NUMBERS, types.float64, SLOPE, NUMBERS, types.int64, types.int64))
-def bounded_sum(
-    records: Records, y: Vector, inverse: Vector, limit: float, loss: Slope, w: Vector, start: int, stop: int
-) -> Vector:
+@compiled(ANSWER(_EXAMPLES, types.float64, SLOPE, NUMBERS, types.int64, types.int64))
+def bounded_sum(examples: FramedExamples, limit: float, loss: Slope, w: Vector, start: int, stop: int) -> Vector:
     """Return the sum over start <= i < stop of t_i z_i, t_i a bounded slope weighted down to the row's limit.
 
     The weight min(1, limit inverse_i / bound of the slope) depends on the row alone, not on w or the target.
     """
+    records, y, inverse = examples.records, examples.targets, examples.inverse_norms
     v = to_storage_order(records, w)
     total, rows = np.zeros(v.shape[0] + PADDING), np.arange(start, stop)
     t, targets, weights = np.empty(TOGETHER), np.empty(TOGETHER), np.ones(TOGETHER)
@@ -78,14 +78,15 @@ def bounded_sum(
 
 
 @compiled(types.Array(types.float64, 2, "C")(
-    RECORDS, NUMBERS, NUMBERS, types.float64, _POINTS, types.int64, types.int64
+    _EXAMPLES, types.float64, _POINTS, types.int64, types.int64
 ))  # fmt: skip
-def softmax_sum(records: Records, y: Vector, inverse: Vector, limit: float, W: Vector, start: int, stop: int) -> Vector:
+def softmax_sum(examples: FramedExamples, limit: float, W: Vector, start: int, stop: int) -> Vector:
     """Return the sum over start <= i < stop of t_i z_i', (K, d).
 
     t_i is omega (p - e_y), shortened to the row's limit.
     omega = min(1, limit inverse_i / max over y of ||p - e_y||) is the same for every label.
     """
+    records, y, inverse = examples.records, examples.targets, examples.inverse_norms
     outputs = W.shape[0]
     V, total = np.empty((outputs, records.size)), np.zeros((outputs, records.size + PADDING))
     for k in range(outputs):

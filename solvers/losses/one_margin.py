@@ -67,5 +67,5 @@ def _compiled(loss: OneMargin) -> "kernels.Slope":
 
 
 def zero_or_within(value: object, name: str, smallest: float, largest: float) -> float:
-    """Return `value` as a float; raise `OutOfRange` unless it is 0 or in [smallest, largest]."""
+    """Return `value` as a float. Raise `OutOfRange` unless it is 0 or in [smallest, largest]."""
     return 0.0 if value == 0 and value is not False else within(value, name, smallest, largest)

@@ -29,7 +29,7 @@ class HalfSquaredLp(L1Potential):
     name: Literal["half_squared_lp"] = "half_squared_lp"
 
     def refusal(self, problem: Problem) -> str | None:
-        """Return the assumption that fails on this problem; None if it is covered."""
+        """Return the assumption that fails on this problem, or None if it is covered."""
         if not isinstance(problem.domain, L1Ball):
             return "it needs an l1 ball as the domain, whose radius bounds distances"
         return self.refusal_of_quadratic(problem)

@@ -13,7 +13,7 @@ class L1Potential:
 
     @staticmethod
     def refusal_of_quadratic(problem: Problem) -> str | None:
-        """Return why r is not covered; None if it has no quadratic part, so that mirror steps have a closed form."""
+        """Return why r is not covered, or None if it has no quadratic part, so that mirror steps have a closed form."""
         if problem.mu > 0:
             return "its steps have no closed form with a quadratic regularizer. Use none or l1"
         return None

@@ -27,7 +27,7 @@ class NegativeEntropy(L1Potential):
     name: Literal["negative_entropy"] = "negative_entropy"
 
     def refusal(self, problem: Problem) -> str | None:
-        """Return the assumption that fails on this problem; None if it is covered."""
+        """Return the assumption that fails on this problem, or None if it is covered."""
         if not isinstance(problem.domain, Simplex):
             return "it needs the simplex as the domain, on which it is strongly convex"
         return self.refusal_of_quadratic(problem)

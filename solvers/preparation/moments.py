@@ -61,7 +61,8 @@ class Moments:
 
     def coarsened(self, problem: Problem, multiplier: Callable[[str], float]) -> "Moments":
         """Return the moments with at least the noise stds of answers at these multipliers."""
-        numbers, center = columns_of(problem).is_number, np.array(self.center)
+        numbers = columns_of(problem).is_number
+        center = np.array(self.center)
         spread = float(np.array(self.variances)[numbers].sum())
         noise = np.maximum(self.noise, noise_stds(problem, center, radius_of(spread), multiplier))
         return replace(self, noise=tuple(noise.tolist()))
@@ -108,7 +109,9 @@ def bounds(problem: Problem) -> dict[str, tuple[float, int]]:
 
     The bound is largest if m is an end of each range.
     """
-    columns, n, k = columns_of(problem), problem.n, sensitivity_factor(problem.relation)
+    columns = columns_of(problem)
+    n = problem.n
+    k = sensitivity_factor(problem.relation)
     numbers, widest = int(columns.is_number.sum()), (columns.high - columns.low) ** 2
     moved = moment_bounds.means(columns, problem.relation, problem.unit)
     every = {
@@ -153,7 +156,8 @@ def answered(oracle: Standardised, problem: Problem) -> Moments:
     if problem.d == 1:
         return Moments((), (), ())
     numbers = columns.is_number
-    low, high = np.zeros(problem.d - 1), np.ones(problem.d - 1)
+    low = np.zeros(problem.d - 1)
+    high = np.ones(problem.d - 1)
     low[numbers], high[numbers] = columns.low, columns.high
     center = np.clip(oracle.means("means"), low, high)
     n = problem.n * oracle.share

@@ -44,7 +44,8 @@ class Covariance(Statistic):
 
     def bounds(self, problem: Problem) -> Bounds:
         """Return the bounds; that of the products is largest if m is an end of each range."""
-        columns, p = moments.columns_of(problem), numbers(problem)
+        columns = moments.columns_of(problem)
+        p = numbers(problem)
         moved = count_bounds.products(columns, columns.low, problem.relation)
         return {
             "means": moments.bounds(problem)["means"],

@@ -54,7 +54,8 @@ class Profile(Statistic):
 
     def bounds(self, problem: Problem) -> Bounds:
         """Return the bounds of the moments and of the counts; a record is in one bin of each of p numbers."""
-        bounds, p = moments.bounds(problem), numbers(problem)
+        bounds = moments.bounds(problem)
+        p = numbers(problem)
         moved = count_bounds.counts(moments.columns_of(problem), problem.relation)
         return bounds | {"histograms": (moved, p * self.bins)} if p else bounds
 

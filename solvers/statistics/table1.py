@@ -57,7 +57,8 @@ class Table1(Statistic):
         refusal = bins_refused(self.bins, MOST_BINS) or self.groups.refusal(columns)
         if refusal is not None:
             return refusal
-        groups, parts = self.groups.count(columns), self.groups.parts(columns, self.bins)
+        groups = self.groups.count(columns)
+        parts = self.groups.parts(columns, self.bins)
         if groups > MOST_GROUPS or groups * len(parts) > MOST_DESCRIPTIONS or groups * sum(parts) > MOST_CELLS:
             return (
                 f"there may be at most {MOST_GROUPS} groups, counting other, {MOST_DESCRIPTIONS} pairs of a group and "
@@ -74,8 +75,10 @@ class Table1(Statistic):
 
     def bounds(self, problem: Problem) -> Bounds:
         """Return the bounds of sums in which a person's row counts 1/k."""
-        columns, p = moments.columns_of(problem), self._numbers(problem)
-        groups, parts = self.groups.count(columns), self.groups.parts(columns, self.bins)
+        columns = moments.columns_of(problem)
+        p = self._numbers(problem)
+        groups = self.groups.count(columns)
+        parts = self.groups.parts(columns, self.bins)
         bounds: Bounds = {
             "groups": (count_bounds.group_parts(1, problem.relation), groups),
             "parts": (count_bounds.group_parts(len(parts), problem.relation), groups * sum(parts)),
@@ -95,8 +98,10 @@ class Table1(Statistic):
 
     def unpack(self, problem: Problem, answers: Vector) -> tuple[Vector, Vector, Vector, list[Vector]]:
         """Return the counts (groups,), sums (p, groups), squares (p, groups) and parts, each (groups, parts)."""
-        columns, p = moments.columns_of(problem), self._numbers(problem)
-        count, sizes = self.groups.count(columns), self.groups.parts(columns, self.bins)
+        columns = moments.columns_of(problem)
+        p = self._numbers(problem)
+        count = self.groups.count(columns)
+        sizes = self.groups.parts(columns, self.bins)
         ends = np.cumsum([count, count * p, count * p, *(count * size for size in sizes)])
         counts, sums, squares, *parts = np.split(answers, ends[:-1])
         blocks = [part.reshape(count, size) for part, size in zip(parts, sizes, strict=True)]

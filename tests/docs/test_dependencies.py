@@ -1,4 +1,4 @@
-"""What the code imports, pyproject.toml declares, the locks pin and decision 0006 explains is one list."""
+"""Imports, pyproject.toml, the lock files and decision 0006 list the same dependencies."""
 
 import ast
 import re

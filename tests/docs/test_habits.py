@@ -1,9 +1,12 @@
-"""What the pages for contributors name is there."""
+"""Files, targets and tests that the pages for contributors name exist."""
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from tests.support import late, size
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("CONTRIBUTING.md", "SECURITY.md", "docs/releasing.md", "README.md")
@@ -43,11 +46,44 @@ def test_types_are_shipped(package: str) -> None:
     assert (ROOT / package / "py.typed").is_file()
 
 
-@pytest.mark.parametrize("room", ["accounting", "solvers", "purse", "app"])
-def test_no_module_is_longer_than_anybody_reads_at_once(room: str) -> None:
-    long = {str(file): len(file.read_text().splitlines()) for file in (ROOT / room).rglob("*.py")}
-    assert long
-    assert {file: lines for file, lines in long.items() if lines > 400} == {}
+def test_no_file_parameter_list_or_name_of_the_product_breaks_its_limit() -> None:
+    product = size.modules(*size.PRODUCT)
+    assert len(product) > 500
+    assert [place for places in size.excesses(product).values() for place in places] == []
+
+
+@pytest.mark.parametrize("folder", ["accounting", "purse", "app"])
+def test_every_import_inside_a_function_has_a_reason(folder: str) -> None:
+    assert late.without_reason(folder) == []
+
+
+def test_an_import_inside_a_function_without_a_reason_is_listed(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(size, "ROOT", tmp_path)
+    folder = tmp_path / "app"
+    folder.mkdir()
+    (folder / "engine.py").write_text("import dask\n")
+    (folder / "sample.py").write_text(
+        "import json\n"
+        "def needless():\n    import csv\n"
+        "def library():\n    from app import engine\n"
+        "def stated():\n    import csv  # late: the file is read once\n"
+    )
+    assert late.without_reason("app") == ["app/sample.py:3 needless"]
+
+
+def test_files_parameter_lists_and_names_beyond_the_limits_are_listed(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(size, "ROOT", tmp_path)
+    file = tmp_path / "app" / "sample.py"
+    file.parent.mkdir()
+    file.write_text("def f(a, b, c, d, e, f, g, h):\n    found = a\n" + "\n" * 350)
+    wide = "def f(self, a, b, c, d, e, f, g):\n    return [found for found in a]\n"
+    file.with_name("within.py").write_text(wide)
+    listed = size.excesses(size.modules("app"))
+    assert list(listed.values()) == [
+        ["app/sample.py has 352 lines"],
+        ["app/sample.py:1 f has 8 parameters"],
+        ["app/sample.py:2 found"],
+    ]
 
 
 def test_what_a_promise_rests_on_is_owned_by_who_reviews_privacy() -> None:

@@ -1,4 +1,4 @@
-"""What the image leaves out is not needed: `make image` runs the demo in it; here, that what is cut can be loaded."""
+"""Modules load without the files that the image leaves out. `make image` also runs the demo in the image."""
 
 import ctypes
 import re

@@ -18,7 +18,7 @@ MADE = {"deploy/secrets", "solvers/kernels/loops.so"}  # by deploy/make_secrets.
 
 
 def missing(text: str) -> list[str]:
-    """Of what a page names, in prose, what is not there. `<name>` and `*` stand for anything, `{a,b}` for both."""
+    """Return the paths named in a page that do not exist. `<name>` and `*` match anything, `{a,b}` both names."""
     prose = FENCED.sub("", text)
     places = [place for named in PLACE.findall(prose) if named not in MADE for place in _each(named)]
     lost = [place for place in places if not _is_there(place)]

@@ -1,4 +1,4 @@
-"""What the tutorial, the how-tos, the notebook and the page on Python show, runs as it stands, on one server."""
+"""The blocks of the tutorial, the how-to pages, the notebook and the page on Python run in order on one server."""
 
 import json
 import re

@@ -111,7 +111,7 @@ def test_a_job_runs_where_its_shares_are_and_a_lost_share_costs_it_nothing(kept:
         long: dict[str, Any] = {"method": {"name": "dp_gd", "steps": 150}, "privacy": {"epsilon": 0.02}}
 
         def sharing(job: str) -> list[str]:
-            """Who has opened a share and does not run the attempt itself."""
+            """Return the workers that have opened a share and do not run the attempt itself."""
             running, held = dask_client(engine).processing(), dask_client(engine).has_what()
             mine = [address for address, keys in running.items() if f"{job}-1" in keys]
             opened = [address for address, keys in held.items() if any(str(key).startswith("opened") for key in keys)]

@@ -1,4 +1,4 @@
-"""How long do other analysts wait while one analyst sends the dearest requests of every route over 24 connections?
+"""Measure how long other analysts wait while one sends the most expensive request of each route.
 
     python -m tests.heavy.attack --seconds 20
 

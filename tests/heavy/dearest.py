@@ -35,7 +35,7 @@ _WAIT = 600.0  # seconds for the jobs whose releases are requested
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the requests name.
+    """The objects that the requests name.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What is done to an installation at random moments: each fault once here, by its name and how often it is drawn."""
+"""The faults that are caused at random moments, each with its name and frequency."""
 
 import os
 import random
@@ -69,7 +69,7 @@ class Faulty:
         self.passing.clear()
 
     def after(self, seconds: float, undo: Callable[[], object]) -> None:
-        """That then is undone."""
+        """Undo a fault after so many seconds."""
         timer = threading.Timer(seconds, undo)
         timer.start()
         self.passing.append(timer)
@@ -263,7 +263,7 @@ def _database_killed(faulty: Faulty) -> bool:
 
 
 def _backends(faulty: Faulty) -> list[int]:
-    """Whoever serves a connection; nobody while the database comes back."""
+    """Return the processes that serve a connection, or none while the database restarts."""
     with suppress(psycopg.OperationalError):
         return [] if faulty.cluster is None else faulty.cluster.backends()
     return []

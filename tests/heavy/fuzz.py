@@ -10,7 +10,7 @@ from tests.support.fuzz import fuzz
 
 
 def main(seconds: int = 600, seed: int | None = None) -> int:
-    """How many requests, how they were answered, and what is wrong."""
+    """Print the number of requests, the answers by status, and the failures."""
     seed = secrets.randbits(32) if seed is None else seed
     with tempfile.TemporaryDirectory() as folder, made(Path(folder) / "home") as service:
         found = fuzz(service, seed, examples=200, seconds=seconds)

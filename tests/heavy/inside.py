@@ -1,4 +1,4 @@
-"""What a server of `tests.heavy.kills` has inside: a clock that is set from outside, and for the control no fence."""
+"""Parts inside a server of `tests.heavy.kills`: a clock set from outside and, for the control, no fence."""
 
 import mmap
 import struct

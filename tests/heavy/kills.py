@@ -86,7 +86,7 @@ class Chaos:
 
     @property
     def installed(self) -> Installation:
-        """What is struck."""
+        """The installation in which faults are caused."""
         return self.faulty.installed
 
     def begin(self) -> None:

@@ -122,11 +122,15 @@ def _given(records: kernels.Records) -> dict[str, Callable[[kernels.Slope], tupl
     center = rng.uniform(-1, 1, sparse.size - 1)
     table = kernels.ENTRIES["spans"](center**2)
 
+    examples = kernels.Examples(records, only(y), only(scale))
+    framed = kernels.FramedExamples(records, only(y), only(scale))
+    labels = only(np.abs(y) + (y > 0))
+
     def walk(loss: kernels.Slope) -> tuple[Any, ...]:
         points = np.zeros((6, d))
         points[0] = w
         return (
-            kernels.Examples(records, only(y), only(scale)),
+            examples,
             kernels.WalkDraws(only(np.arange(6) * 50), only(rows), only(magnitudes), only(is_negative)),
             kernels.WalkAnchor(only(anchor), only(snapshot)),
             walk_constants(loss, batch_size=50.0),
@@ -149,14 +153,14 @@ def _given(records: kernels.Records) -> dict[str, Callable[[kernels.Slope], tupl
         "from_center": lambda _: (table, np.ones(len(center)), center, sparse, 7),
         "distances": lambda _: (sparse, center, 3, n),
         "square_sums": lambda _: (sparse, center, np.abs(weights[3:]), 3),
-        "gradient_sum": lambda loss: (records, y, scale, rows, w, loss),
-        "change_sum": lambda loss: (records, y, scale, rows, w, anchor, loss, 0.1, 0.25),
+        "gradient_sum": lambda loss: (examples, rows, w, loss),
+        "change_sum": lambda loss: (examples, rows, w, anchor, loss, 0.1, 0.25),
         "margins_of": lambda _: (records, w, rows),
         "weighted_sum": lambda _: (records, weights, rows),
         "length": lambda _: (w,),
-        "logistic_sum": lambda _: (records, y, scale, 0.5, w, 3, n),
-        "squared_sum": lambda _: (records, y, scale, 0.5, w, 3, n),
-        "softmax_sum": lambda _: (records, np.abs(y) + (y > 0), scale, 0.5, matrix, 0, n),
+        "logistic_sum": lambda _: (framed, 0.5, w, 3, n),
+        "squared_sum": lambda _: (framed, 0.5, w, 3, n),
+        "softmax_sum": lambda _: (framed._replace(targets=labels), 0.5, matrix, 0, n),
         "residual_sum": lambda _: (records, y, scale, w, 0.7, 3, n),
         "round_tails": lambda _: (np.zeros(d), magnitudes, is_negative, 3, 2.7),
         "fit": lambda _: (2.0, 1.0, 0.3, 20),

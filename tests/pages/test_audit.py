@@ -1,4 +1,4 @@
-"""What an auditor does, in a real browser: follows a ledger, sees who has spent what, drops a receipt."""
+"""An auditor in a real browser follows a ledger, reads the spending by analyst, and checks a receipt."""
 
 import json
 import re

@@ -22,7 +22,7 @@ def _form(dataset: str, kind: str) -> str:
 
 
 def _center(button: Locator) -> tuple[float, float]:
-    """Where a pointer presses the button."""
+    """Return the center of a button, where a pointer presses it."""
     button.scroll_into_view_if_needed()
     box = button.bounding_box()
     assert box is not None

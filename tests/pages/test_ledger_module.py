@@ -132,7 +132,7 @@ def test_a_job_that_took_the_whole_budget_has_all_of_it(module: Module) -> None:
 
 @pytest.mark.parametrize("name", sorted(BROKEN.keys() - {"nothing", "the end is missing", "rewritten"}))
 def test_what_was_done_to_a_ledger_is_found(module: Module, name: str) -> None:
-    """What needs a head to be found, a head finds: `tests/pages/test_audit.py`."""
+    """Each change that is visible without a kept head is found. `tests/pages/test_audit.py` has the others."""
     entries = BROKEN[name][0]()
     assert told(module, LEDGER)["head"] == str(LEDGER[-1].head)
     with pytest.raises(Thrown):

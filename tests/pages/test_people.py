@@ -1,4 +1,4 @@
-"""What people do on the pages, in a real browser: look around, declare a file, let analysts in, ask for jobs."""
+"""People in a real browser read pages, declare a file, give access and request jobs."""
 
 import json
 import re

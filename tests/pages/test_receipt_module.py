@@ -82,7 +82,7 @@ def module(browser: Browser) -> Iterator[Module]:
 
 
 def checked(module: Module, of: Any, keys: Any = KEYS, entry: Any = None) -> Any:
-    """What it finds of a document; None if it refuses it as malformed."""
+    """Return the module's findings about a document, or None if it refuses the document as malformed."""
     (answer,) = module.answers("verify", [arguments(of, keys, entry)])
     if "error" in answer:
         assert answer["error"] == "Invalid"
@@ -141,7 +141,7 @@ def test_epsilon_is_found_again_under_both_relations(
 
 @pytest.mark.parametrize("neighbors", ["replace_one", "zero_out"])
 def test_the_runs_of_a_choice_are_as_many_and_as_cheap_as_it_says(module: Module, neighbors: Any) -> None:
-    """As in Python, whoever signs: runs of Gaussian answers hold, one that costs more or is not stated is refused."""
+    """As in Python, a run that costs too much or is not stated is refused, whoever signed the receipt."""
     plan = Plan((PlannedQuery("selection", 1, Selection(4), 50.0),), neighbors)
 
     def verified(method: Any, plan: Plan = plan) -> tuple[Any, bool]:
@@ -183,7 +183,7 @@ def test_the_runs_of_a_choice_are_as_many_and_as_cheap_as_it_says(module: Module
 
 @pytest.mark.parametrize(("mechanism", "other"), OF_RECORDS.values(), ids=OF_RECORDS)
 def test_what_is_asked_is_of_the_records_that_there_are(module: Module, mechanism: Mechanism, other: int) -> None:
-    """As Python has it, of a choice's runs, too, and of mechanisms that are not recomputed here."""
+    """As in Python, queries must fit the number of records, also in the runs of a choice."""
     choice = told(Plan((PlannedQuery("selection", 1, Selection(2), 1e-2),)), 100.0, 1e-6)
     run = Plan((PlannedQuery("answer", 1, mechanism, 50.0),))
     chosen = choice | {"method": {"name": "tuning", "repeats": 2, "trials": [{"plan": plan_to_json(run)}]}}
@@ -235,7 +235,7 @@ def test_a_run_of_pure_answers_is_left_to_python(module: Module) -> None:
 
 
 def told(plan: Plan, epsilon: float, delta: float) -> dict[str, Any]:
-    """What a receipt of this plan says otherwise than the usual one."""
+    """Return the fields in which the receipt of this plan differs from the usual one."""
     built = make(release_plan=ReleasePlan(plan, epsilon, delta, "any", "1"), transcript=plan)
     return {name: built[name] for name in ("epsilon", "delta", "queries", "event", "neighbors")}
 
@@ -352,7 +352,7 @@ def test_it_is_for_one_model(module: Module) -> None:
 
 @pytest.mark.parametrize("name", sorted(BAD_EVENTS.keys() - {"count 100.0"}))  # 100.0 and 100 are one number, RFC 8785
 def test_the_event_tree_is_that_of_the_queries(module: Module, name: str) -> None:
-    """As `recompute` has it, on a receipt that is truly signed where it can be."""
+    """As in Python, a receipt whose event differs from its queries is refused, even if it is signed."""
     try:
         of: Any = signed({"event": BAD_EVENTS[name]})
     except (CodecError, ReceiptInvalid):

@@ -1,4 +1,4 @@
-"""What is typed while an answer is on its way stays: answers are held by the browser until the test lets them go."""
+"""Text that is typed while an answer is on its way stays. The browser holds answers until the test releases them."""
 
 import json
 import re

@@ -67,7 +67,7 @@ class Attacker:
 
 
 def is_caught(solver: NoisyMirrorDescentRun) -> bool:
-    """Whether the audit finds more than the plan promises."""
+    """Return whether the audit's lower bound exceeds the guarantee of the plan."""
     plan = calibrate(solver.queries(PROBLEM), PROMISE).plan
     rest = -1.0 if solver.form == "ordered" else 0.0
     sides = []

@@ -69,7 +69,7 @@ def planned(method: FullBatchRun | SampledRun, problem: Problem) -> Plan:
 
 
 def is_caught(method: FullBatchRun | SampledRun, problem: Problem, runs: int = RUNS, length: float = 1.0) -> bool:
-    """Whether an audit finds more than is promised."""
+    """Return whether an audit's lower bound exceeds the guarantee."""
     plan = planned(method, problem)
     return violates(seeded_attack(method, problem, plan, *rows(problem, length), 1), runs, beyond(plan))
 
@@ -191,7 +191,7 @@ def _printed_acc_md(method: DpAccMdRun, oracle: Any, problem: Problem) -> Any:
 
 
 def _is_caught_by_its_release(method: DpAccMdRun) -> bool:
-    """Whether an attacker finds more than is promised who sees the released model alone, along the audited row."""
+    """Return whether an attacker who sees only the released model, along the audited row, exceeds the guarantee."""
     plan = planned(method, PROBLEM)
     attack = seeded_attack(method, PROBLEM, plan, *rows(PROBLEM), 5, statistic=lambda w: float(w[0]))
     return violates(attack, RUNS, beyond(plan))
@@ -237,7 +237,7 @@ def test_mutant_division_by_the_batch_is_caught() -> None:
 
 
 def _farthest() -> float:
-    """How far one record moves a nearly noiseless sampled answer, at most over batches, in units of G."""
+    """Return the largest change of a nearly noiseless sampled answer by one record, in units of G."""
     plan = Plan((PlannedQuery("change", 200, PoissonGaussian(0.2), 1e-6),))
     X, y = np.zeros((40, 2)), np.zeros(40)
     X[0], y[0] = [1.0, 0.0], 1.0

@@ -40,7 +40,7 @@ def test_the_promise_is_kept_and_half_the_noise_is_caught(name: str) -> None:
 
 
 def told(name: str, relation: Relation = REPLACE_ONE) -> tuple[bool, bool]:
-    """Whether the case, and whether half its noise, is found to break its promise."""
+    """Return whether the case exceeds its guarantee, and whether it does with half the noise."""
     case, (epsilon, runs) = CASES[name], TRIED[name]
     privacy = Privacy(epsilon, case.privacy.delta)
     if isinstance(case, ExactCase):
@@ -72,7 +72,7 @@ def test_so_it_is_against_the_null_record(name: str) -> None:
 
 
 def is_caught(name: str, runs: int) -> bool:
-    """Whether the case's attack finds more than is promised to a replaced record, epsilon 6, with a mutant in place."""
+    """Return whether the attack on a mutant exceeds the guarantee for a replaced record at epsilon 6."""
     case = CASES[name]
     assert isinstance(case, Case)
     _calibrate.cache_clear()

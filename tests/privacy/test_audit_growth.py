@@ -121,7 +121,7 @@ def attacked(method: Method, plan: Plan, position: int) -> Attack:
 
 
 def is_caught(method: Method) -> bool:
-    """Whether an audit finds more than is promised."""
+    """Return whether an audit's lower bound exceeds the guarantee."""
     plan = planned(method)
     return violates(attacked(method, plan, 0), MUTANT_RUNS, beyond(plan))
 
@@ -189,7 +189,7 @@ def test_mutant_phases_on_the_same_rows_are_refused(method: Method, monkeypatch:
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)
 def test_mutant_phases_on_the_same_rows_are_caught(method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nothing refuses them, every release spends the whole budget on the record again."""
+    """Without the check of positions, each release would spend the whole budget on the same record."""
 
     def careless(access: Any, query: str, value: Vector, bound: float) -> Vector:
         meter: Meter = meter_of(access)

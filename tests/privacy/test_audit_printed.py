@@ -93,7 +93,7 @@ def one_batch(q: float, mu: float, delta: float) -> float:
 
 
 def test_a_batch_drawn_afresh_costs_more_than_one_batch_asked_often() -> None:
-    """What WOR(SelfComposed(..)) would say is refuted; it is right for one batch kept."""
+    """Composing a batch that is drawn afresh as if one batch were kept is refuted."""
     mechanism, z, count, runs = WithoutReplacement(4, 40), 0.5, 8, 1000
     plan = Plan((PlannedQuery("q", count, mechanism, z),))
     afresh = attacked(mechanism, z, count)(runs)

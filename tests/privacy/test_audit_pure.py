@@ -187,7 +187,7 @@ def half_noise(lattice: Lattice, value: Array, noise: Noise) -> Array:
 
 
 def l2_bound(method: OutputPerturbationRun, problem: Problem) -> Bounds:
-    """As if the sensitivity were counted in l2: the factor sqrt(d) forgotten."""
+    """Return a mutant's bounds, in which the factor sqrt(d) of the l1 sensitivity is forgotten."""
     return {"minimizer": (method._piece(problem).sensitivity() / 2, problem.d)}
 
 

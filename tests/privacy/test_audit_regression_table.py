@@ -184,7 +184,7 @@ def test_coordinates_are_linear_in_the_row_whether_they_are_kept_or_not() -> Non
 
 @every
 def test_the_records_do_not_change_how_much_is_done(family: str) -> None:
-    """Nobody has a row, everybody has all, rows are at the center or far out: the sums take the same operations."""
+    """The sums take the same operations with no rows, with all rows, and with rows at the center or far out."""
     rng, k, n = np.random.default_rng(8), 3, 200
     problem = problem_of(COLUMNS, family != "logistic", n, unit=Unit("person", k))
     frame, weights, counted = frame_of(rng), WEIGHTS[family][0], []

@@ -124,7 +124,7 @@ def test_a_pair_moves_its_answer_as_far_as_noise_is_made_for_and_none_farther(
 @pytest.mark.slow
 @every
 def test_one_answer_whose_noise_is_too_small_is_caught(name: str) -> None:
-    """So small that this answer alone tells more than twice what is promised of all."""
+    """The noise of one answer is so small that this answer alone reveals more than twice the guarantee."""
     plan, attack = attacked(PAIRS[name].case(), PRIVACY)
     query = name.split("-")[0]
 

@@ -22,7 +22,7 @@ RUNS = 1900
 
 
 def is_caught(name: str) -> bool:
-    """Whether the audit finds more than is promised."""
+    """Return whether the audit's lower bound exceeds the guarantee."""
     case = CASES[name]
     assert isinstance(case, Case)
     quote = plan(case.method, case.problem, case.privacy)

@@ -85,7 +85,7 @@ def is_caught(
     score: Callable[[Vector], float] = first,
     promise: Privacy = PROMISE,
 ) -> bool:
-    """Whether the audit's lower bound on mu exceeds the promise, in so many runs or fewer."""
+    """Return whether the audit's lower bound on mu exceeds the guarantee within so many runs."""
     attack = attacked(problem, planned(problem, steps, promise), steps, score)
     promised = gauss_mu(promise.epsilon, promise.delta)
     return violates(attack, runs, lambda one, two, alarm: mu_lower_bound(one, two, alarm) - promised)

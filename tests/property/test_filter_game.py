@@ -77,7 +77,7 @@ class Pair(AbstractComposition):
         return np.log(moments) / (np.array(orders) - 1)
 
     def _without_rare(self, orders: Sequence[float], slack: float) -> NDArray[np.float64] | None:
-        """Of the law without the rare outcome above, if that is no likelier than the slack."""
+        """Return the Renyi curve of the law without its rare outcome, or None if that is likelier than the slack."""
         if self.rare > slack:
             return None
         kept = {loss: p for loss, p in self.outcomes.items() if loss < 20}

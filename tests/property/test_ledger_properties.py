@@ -107,7 +107,7 @@ class Story(RuleBasedStateMachine):
         self.entries.append(entry)
 
     def is_over(self, job: Job, event: LedgerEvent) -> bool:
-        """Whether the job was open when entries were lost; a chain that goes on with it does not hold."""
+        """Return whether the job was open when entries were lost. Then no chain may continue with the job."""
         if job.name in self.over:
             with pytest.raises((LedgerInvalid, LedgerFrozen)):
                 replay([*self.entries, advance(self.state, event, AT)[1]])

@@ -1,4 +1,4 @@
-"""What every mechanism of the union keeps, none left out: its documents, its curves, its noise."""
+"""Every mechanism of the union keeps the contracts on documents, curves and noise."""
 
 import math
 import sys

@@ -62,7 +62,7 @@ def cells(method: Method) -> list[tuple[Problem, Privacy]]:
 
 
 def quotes(method: Method) -> list[tuple[Problem, Privacy, Quote]]:
-    """Of all cells, with rows prepared by default and as declared, where the method lets them be so."""
+    """Return the quotes of all cells, with the default preparation and, if possible, with rows as declared."""
     found = [(problem, privacy, plan(method, problem, privacy)) for problem, privacy in cells(method)]
     if not method.standardises:
         found += [

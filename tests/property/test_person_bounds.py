@@ -1,4 +1,4 @@
-"""What noise is for where a record is a person, held by enumeration and beside the same rows without persons."""
+"""Bounds for persons hold, by enumeration and beside the same rows without persons."""
 
 import itertools
 import math
@@ -62,7 +62,7 @@ def test_the_bound_of_persons_means_is_the_farthest_that_two_can_be(columns: Col
 
 
 def rounding(problem: Problem) -> dict[str, float]:
-    """Of each bound what is left of it without its record's own part."""
+    """Return the part of each bound that remains without the record's own contribution."""
     n, G = problem.n, problem.G
     piece, squared = Piece(problem, range(n), 0.1), replace(problem, loss=Squared())
     softmax = replace(problem, loss=Softmax(3))
@@ -90,7 +90,7 @@ def test_rounding_of_persons_is_that_of_all_their_places() -> None:
 
 
 def standardised(problem: Problem) -> dict[str, float]:
-    """Of each answer's bound what is left of it without its record's own part."""
+    """Return the part of each answer's bound that remains without the record's own contribution."""
     columns, n = problem.columns, problem.n
     assert columns is not None
     X, here = np.zeros((problem.slots, 2)), np.ones(problem.slots, np.bool_)

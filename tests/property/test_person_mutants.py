@@ -1,4 +1,4 @@
-"""What is wrong for persons is seen: a weight forgotten, rows sampled, positions by the file."""
+"""Mutants for persons are detected: a forgotten weight, sampled rows, positions by the file."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,7 +30,7 @@ Slots = Callable[[NDArray[np.int64], Problem], NDArray[np.int64]]
 
 
 def found(method: methods.Method) -> list[str]:
-    """What the contract says of a person who loses all rows."""
+    """Return the violations of the contract by a person who loses all rows."""
     quote = plan(method, PROBLEMS[2], Privacy(1.0, 1e-6), preparation=Declared())
     X, y = rows(PROBLEMS[2], 8)
     held = np.ones(len(X), np.bool_)
@@ -68,7 +68,7 @@ def test_a_step_of_a_pass_without_the_weight_is_seen(monkeypatch: pytest.MonkeyP
 
 
 def held_by_person(monkeypatch: pytest.MonkeyPatch) -> list[Vector]:
-    """How many rows of each person are in each answer of every door, where all of a person's are alike and its own."""
+    """Return the number of rows of each person in each answer. Each person has copies of one row of their own."""
     seen: list[Vector] = []
 
     def perturb(_: Meter, _planned: PlannedQuery, value: Vector, _bound: float) -> Vector:
@@ -100,7 +100,7 @@ def held_by_person(monkeypatch: pytest.MonkeyPatch) -> list[Vector]:
 
 
 def whole_persons(values: list[Vector], honest: list[Vector]) -> bool:
-    """Whether every answer holds a whole number of times what all rows of a person add to the honest one."""
+    """Return whether each answer contains a multiple of all rows of each person."""
     for value, right in zip(values, honest, strict=True):
         whole = np.abs(right[np.abs(right) > 1e-12]).min()
         times = np.abs(value) / whole

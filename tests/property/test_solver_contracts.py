@@ -106,9 +106,7 @@ def test_replacing_one_record_moves_no_value_by_more_than_its_sensitivity(
 
 
 def _values(problem: Problem, X: Vector, y: Vector, w: Vector, anchor: Vector) -> list[tuple[Vector, float]]:
-    """(value, bound) as a mechanism gets them: full; batch, change and centred change, each over all rows, and over all
-    but the third; a change again where the loss's are not centred.
-    """
+    """Return the (value, bound) pairs that a mechanism gets, with all rows and without the third row."""
     calls: list[tuple[Vector, float]] = []
 
     class Scripted(OwnBatches):

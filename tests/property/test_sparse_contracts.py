@@ -85,7 +85,7 @@ def sparse(X: Vector, y: Vector, problem: Problem, _: NDArray[np.bool_] | None =
 
 
 def singles(X: Vector, y: Vector, problem: Problem, _: NDArray[np.bool_] | None = None) -> Data:
-    """As the service stores numbers: towards 0, since a range may end between two singles."""
+    """Round numbers towards 0 as the service stores them, because a range may end between two singles."""
     assert problem.columns is not None
     coded = inputs.folded(X, problem.columns)
     numbers = coded.numbers.astype(np.float32)

@@ -107,7 +107,7 @@ class Ordered:
 
 
 def _window(law: Vector, start: int, low: int, high: int) -> tuple[Vector, int]:
-    """What the line holds; beyond it lies nothing that counts."""
+    """Return the part of the law inside the window. Nothing outside it matters."""
     cut = max(low - start, 0)
     return law[cut : max(high - start, 0) + 1], start + cut
 

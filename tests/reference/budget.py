@@ -1,4 +1,4 @@
-"""What a budget of Renyi divergences admits."""
+"""Reference computation of the jobs that a budget of Renyi divergences admits."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""What is left of a pair of laws within a bound on its loss, in Gaussian terms; straight from the definition."""
+"""Reference computation of a pair of laws within a bound on its loss, in Gaussian terms, by the definition."""
 
 import numpy as np
 from dp_accounting.pld.pld_pmf import DensePLDPmf

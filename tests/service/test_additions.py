@@ -33,7 +33,7 @@ def before(file: str, text: str, line: str) -> Line:
 
 @dataclass(frozen=True)
 class Addition:
-    """What a person writes for one addition.
+    """The files that a contributor writes for one addition.
 
     Parameters
     ----------
@@ -314,7 +314,7 @@ def test_an_addition_of_each_kind_passes_the_tests_of_all_members(outcomes: Any,
 
 @pytest.mark.slow
 def test_a_route_has_the_tests_of_all_routes(outcomes: Any) -> None:
-    """It needs a valid token, and a grant on the dataset."""
+    """The route needs a valid token, and a grant on the dataset."""
     _, complete, _ = outcomes
     own = names([name for name in complete["passed"] if "width" in name])
     assert own > {"test_no_valid_token_is_401", "test_without_a_grant_a_dataset_is_as_one_that_never_was"}

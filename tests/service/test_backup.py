@@ -30,7 +30,7 @@ def _lived(tmp_path: Path) -> World:
 
 
 def _restored(world: World, backup: Path) -> World:
-    """As a start would find it."""
+    """Return the restored home, checked as at a start."""
     home = backup.with_name("restored")
     shutil.rmtree(home, ignore_errors=True)
     shutil.copytree(backup, home)

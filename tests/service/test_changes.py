@@ -1,4 +1,4 @@
-"""What one server changes the others hear of: jobs are claimed, stopped and told of without a wait, never early."""
+"""Changes on one server reach the others: jobs are claimed, stopped and reported without delay, but never early."""
 
 import asyncio
 import threading
@@ -25,7 +25,7 @@ from tests.support.world import World, output
 
 
 class Server:
-    """What another server on the same database hears."""
+    """Another server on the same database, and the changes that it notices."""
 
     def __init__(self, world: World) -> None:
         self.world = World.at(world.settings.home)
@@ -34,7 +34,7 @@ class Server:
         self.changes.start(self.woken.set)
 
     def hears(self) -> bool:
-        """Whether it is woken, by what has happened since it was asked last."""
+        """Return whether a change has woken the server since the last call."""
         heard = self.woken.wait(PATIENCE)
         self.woken.clear()
         return heard
@@ -50,7 +50,7 @@ class Server:
         return asyncio.run(told())
 
     def close(self) -> None:
-        """It listens no more."""
+        """Stop listening for changes."""
         self.changes.stop()
         self.world.database.close()
 
@@ -98,7 +98,7 @@ def test_another_server_hears_of_each_change(world: World, there: Server, monkey
 def test_an_end_that_is_told_here_is_heard_of_at_once(
     tmp_path: Path, make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody looks whether the file has changed, nor at the job without being woken."""
+    """Streams report the end at once, although polling of the file and of the job is disabled."""
     monkeypatch.setattr(sqlite, "_POLL_INTERVAL_SECONDS", PATIENCE)
     monkeypatch.setattr(events, "POLL_INTERVAL_SECONDS", PATIENCE)
     with make_service(tmp_path) as service:

@@ -1,4 +1,4 @@
-"""What ran elsewhere is charged once, truthfully, and to the ledger of the people whom it was about; the calculator."""
+"""Results computed elsewhere are charged once, correctly, and to the ledger of the people whom they concern."""
 
 from typing import Any
 

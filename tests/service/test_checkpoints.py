@@ -50,20 +50,20 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def _begun(world: World, refused: Callable[[str], None] = pytest.fail) -> Checkpoints:
-    """As a start does it."""
+    """Return checkpoints that were verified as at a start."""
     made = Checkpoints(world.database, SigningKeys(world.settings.home), refused)
     made.verify(_heads(world))
     return made
 
 
 def _heads(world: World) -> dict[str, Head]:
-    """As they were published, if every commit was."""
+    """Return the newest heads, as the epoch file has them after every commit was published."""
     with world.database.read() as connection:
         return {ledger: store.head(connection, ledger) for ledger in audit.known(connection)}
 
 
 def _signed(world: World) -> None:
-    """As a clean stop leaves it."""
+    """Sign checkpoints as a clean stop does."""
     made = _begun(world)
     made.start()
     until(lambda: not made._unchecked)

@@ -44,7 +44,7 @@ def _at_once(work: Callable[[int], Any]) -> list[Any]:
 
 
 def _admitted_one_by_one(world: World, dataset: str) -> int:
-    """How many such jobs a budget holds, by the pure ledger alone."""
+    """Return the number of such jobs that a budget admits, by the pure ledger alone."""
     priced = world.priced(dataset)
     assert priced.cost is not None
     state, count = priced.dataset.state, 0
@@ -228,7 +228,7 @@ def test_a_dispatcher_that_lost_stops_its_attempt(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_dispatcher_keeps_what_it_holds_however_late(tmp_path: Path) -> None:
-    """It renews before it claims: after a pause that nobody used, the attempt goes on."""
+    """The dispatcher renews its lease before it claims, so the attempt continues after a pause."""
     world = World.at(tmp_path / "home")
     engine = InlineEngine()
     dispatcher = Dispatcher(world.settings, world.database, world.keys, engine)

@@ -400,7 +400,7 @@ def test_an_analyst_sees_own_charges_and_the_total(service: Service) -> None:
 
 @pytest.mark.slow
 def test_a_column_of_zeros_and_ones_is_coded_from_zero_and_moves_half_as_far(service: Service) -> None:
-    """What the rule fills in is part of the declaration from then on; models say it, and predict by it."""
+    """The default origin becomes part of the declaration. Models state it and use it for predictions."""
     columns = [
         {"name": "flag", "type": "number", "lower": 0, "upper": 1},
         {"name": "count", "type": "number", "lower": 0, "upper": 50, "origin": 0, "scale": 10},

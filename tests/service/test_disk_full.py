@@ -141,7 +141,7 @@ def test_an_attempt_without_room_is_tried_again_later_however_often(
 def test_an_attempt_without_memory_is_a_failure_like_any_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """How much it takes may tell of the data, so that no other word and no second attempt says so; it is charged."""
+    """The needed memory may depend on the data, so the failure has the usual code, no second attempt, and a charge."""
 
     def no_memory(*_: Any) -> None:
         raise MemoryError("s3cr3t")
@@ -159,7 +159,7 @@ def test_an_attempt_without_memory_is_a_failure_like_any_other(
 
 @pytest.mark.slow
 def test_a_job_without_room_holds_up_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was interrupted, and would go first; while it rests, what others wait for runs in the only slot."""
+    """The interrupted job would go first. While it waits for room, other jobs run in the only slot."""
     world = World.at(tmp_path / "home")
     dispatcher = Dispatcher(world.settings, world.database, world.keys, InlineEngine(1))
     dataset = world.dataset()

@@ -65,7 +65,7 @@ def _heads(world: World) -> dict[str, Head]:
 
 
 def _kept(world: World) -> dict[str, Head]:
-    """As the file says."""
+    """Return the heads in the epoch file."""
     heads = map(json.loads, world.settings.epoch.read_text().splitlines()[1:])
     return {head["ledger"]: Head.parse(head["head"]) for head in heads}
 
@@ -129,7 +129,7 @@ def test_an_older_copy_is_refused_and_names_what_it_lacks(world: World, make_ser
 
 
 def test_a_ledger_that_went_another_way_is_refused(world: World) -> None:
-    """As long as the published one, or longer, and other entries."""
+    """The restored ledger is as long as the published one, or longer, but has other entries."""
     restore, (first, _) = _copied(world), _datasets(world)
     world.release(first)
     restored = restore()

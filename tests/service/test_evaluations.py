@@ -206,7 +206,7 @@ def test_a_family_pays_for_both_parts_on_one_ledger(service: Service) -> None:
 
 @pytest.mark.parametrize("is_person", [False, True])
 def test_each_record_is_in_one_part_by_its_position_alone(service: Service, is_person: bool) -> None:
-    """Of rows: those at the positions that the rule says. Of persons: whole ones, the rest of their places empty."""
+    """Rows are chosen by their position alone. A person's rows stay together."""
     lines = [f"p{i // 3},{i / 10},{'fm'[is_person]},low" for i in range(900)]
     file = ("who,age,sex,income\n" + "\n".join(lines) + "\n").encode()
     unit: Any = {"unit": {"column": "who", "max_rows": 4}} if is_person else {}

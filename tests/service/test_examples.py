@@ -20,7 +20,7 @@ def document(shared: Service) -> dict[str, Any]:
 
 
 def _contents(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """What has a body: of which operation, request or response, and its content."""
+    """Yield the operation, `request` or `response`, and the content of each body in the document."""
     for operations in document["paths"].values():
         for operation in operations.values():
             good = [operation["responses"].get(status, {}) for status in RESPONSES]
@@ -31,7 +31,7 @@ def _contents(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, An
 
 
 def test_every_body_and_every_answer_has_an_example_that_suits_its_schema(document: dict[str, Any]) -> None:
-    """Who adds a route adds it to the story, and runs `python -m tests.support.examples`."""
+    """To add a route, add it to the story and run `python -m tests.support.examples`."""
     from jsonschema import Draft202012Validator  # takes a second: not where the suite is collected
 
     found = list(_contents(document))

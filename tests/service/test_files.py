@@ -1,4 +1,4 @@
-"""What became of a file's values is told to whoever sent it, once, and to nobody else by any way."""
+"""The report on a file's values is returned once, only to the sender, and reaches others in no way."""
 
 import gzip
 import logging
@@ -20,7 +20,7 @@ BINARY: dict[str, Any] = SPEC | {
 
 
 def test_zeros_and_ones_that_are_floats_are_refused_with_the_cure(shared: Service) -> None:
-    """As they were: a worthless model, a perfect receipt and no warning."""
+    """Previously such a file gave a worthless model with a valid receipt and no warning."""
     response = shared.upload(BINARY | {"name": "floats"}, FLOATS)
     assert response.status_code == 422
     problem = response.json()

@@ -1,4 +1,4 @@
-"""Whoever generates a client from our document gets one that works: nothing is dropped, and a job comes to its end."""
+"""A client generated from the document works: no field is dropped, and a job runs to its end."""
 
 import sys
 from collections.abc import Iterator

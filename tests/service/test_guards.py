@@ -1,4 +1,4 @@
-"""What must never pass a border: a clear problem, nothing repeated, budget and ledger as they were."""
+"""Invalid input gets a clear problem without the value, and changes neither budget nor ledger."""
 
 import io
 import json

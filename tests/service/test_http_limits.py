@@ -1,4 +1,4 @@
-"""What a stranger may hold: raw sockets against a real server.
+"""Limits for callers without a token, tested by raw sockets against a real server.
 
 Tests of its time limits use a server whose limits are short. All others use one whose limits are long, so that a slow
 machine is not mistaken for a slow caller.
@@ -74,7 +74,7 @@ def problem(said: bytes) -> tuple[int, str]:
 
 
 def answers(server: Live) -> bool:
-    """Whether somebody who comes now is served."""
+    """Return whether the server answers a new caller."""
     return httpx.get(f"{server.url}/health/live", timeout=PATIENCE).status_code == 200
 
 
@@ -187,7 +187,7 @@ def test_what_is_no_http_is_told_as_a_problem(server: Live, request_: bytes) -> 
 
 
 def test_what_says_its_length_in_two_ways_is_refused_and_nothing_behind_it_is_read(server: Live) -> None:
-    """What a proxy in front would take for the body, we would have answered as another caller's request."""
+    """Otherwise a proxy could take bytes for the body that the server would answer as another request."""
     hidden = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
     with connected(server) as connection:
         connection.sendall(VERIFY + b"Content-Length: %d\r\nTransfer-Encoding: chunked\r\n\r\n" % (5 + len(hidden)))

@@ -1,4 +1,4 @@
-"""Who holds a job: interrupted ones first, orderly stops free of charge, and no clock on any wall that matters."""
+"""Leases of jobs: interrupted jobs go first, clean stops cost no attempt, and wall clocks have no effect."""
 
 import threading
 from pathlib import Path
@@ -53,7 +53,7 @@ class TestOrderlyStops:
 
     @pytest.mark.slow
     def test_lose_nothing_that_has_ended(self, world: World) -> None:
-        """It is kept, not run again, and told when its time comes, by whoever is there then."""
+        """The ended attempt is kept, is not run again, and is reported at its time by any running server."""
         dataset = world.dataset()
         job = world.submit(dataset).id
         dispatcher, _ = _dispatcher(world, gate=True)
@@ -120,7 +120,7 @@ class TestOrderlyStops:
 class TestDrain:
     @pytest.mark.slow
     def test_claims_nothing_more_and_ends_at_a_point_of_the_grid(self, tmp_path: Path) -> None:
-        """That an attempt had ended was to be seen by when its server did."""
+        """Previously the time at which a server stopped revealed that an attempt had ended."""
         clock = HeldClock()
         world = World.at(tmp_path / "home", clock)
         dataset = world.dataset()
@@ -316,7 +316,7 @@ class TestServersOfOneHome:
 
 
 class TestEndsAcrossMachines:
-    """What one boot has measured is told on its grid: another's clock says nothing of it."""
+    """An end that one boot measured is reported on that boot's grid, whatever another machine's clock shows."""
 
     @staticmethod
     def _ended(world: World) -> tuple[str, Dispatcher]:

@@ -221,7 +221,7 @@ def test_the_head_is_the_newest_entry_signed(shared: Service, released: dict[str
 
 @pytest.mark.slow
 def test_an_analysts_head_is_that_of_their_own_newest_release(shared: Service) -> None:
-    """What others do in between shows in no answer to them; a ledger still has to contain it."""
+    """The head does not show what others do in between. A later ledger must still contain it."""
 
     def run(role: str) -> Head:
         job = shared.call(role, "POST", "/v1/jobs", json=JOB | {"dataset": dataset}).json()

@@ -239,7 +239,7 @@ def test_what_is_vendored_is_as_it_was_released() -> None:
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_name_is_text(shared: Service, name: str) -> None:
-    """Of a dataset, of a column, of a category and of a person: as it is, and never as a part of the page."""
+    """Names of datasets, columns, categories and persons appear as text, and never as markup."""
     title = name if name.isprintable() else name.replace("\u202e", "")
     columns = [SPEC["columns"][0], SPEC["columns"][1] | {"categories": ["f", "m", name]}, SPEC["columns"][2]]
     columns[0] = columns[0] | {"name": name, "source": "age"}
@@ -300,7 +300,7 @@ def test_an_upload_is_the_interfaces_own(shared: Service) -> None:
 
 
 def test_how_long_an_upload_took_is_not_logged(shared: Service, caplog: pytest.LogCaptureFixture) -> None:
-    """It tells of the file, as at the interface."""
+    """The duration may depend on the file, so it is not logged, as for the API."""
     with caplog.at_level(logging.INFO, logger="purse.access"):
         visit(shared, STEWARD, "/pages/upload", "POST", **_parts(SPEC | {"name": "untimed"}, people(902)))
         visit(shared, STEWARD, "/pages")
@@ -494,7 +494,7 @@ def test_what_belongs_to_one_dataset_leads_back_to_it(shared: Service) -> None:
 
 
 def test_what_is_protected_is_told(shared: Service) -> None:
-    """That a person is, and not a row of many, is what the promise is about."""
+    """The page states whether the budget protects a person or a row."""
     spec = SPEC | {"name": "of persons", "unit": {"column": "id", "max_rows": 3}}
     lines = people(1300).decode().splitlines()
     file = "\n".join([f"id,{lines[0]}", *(f"p{i // 2},{line}" for i, line in enumerate(lines[1:]))]).encode()
@@ -608,7 +608,7 @@ def test_defaults_of_a_form_are_words(shared: Service) -> None:
 def test_a_form_that_may_have_been_done_is_sent_again_under_its_key(
     shared: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where no answer came, a second click must not charge a second time."""
+    """If no answer came, a second click must not charge a second time."""
 
     async def lost(*_: Any) -> str:
         raise ApiError("database_unavailable")

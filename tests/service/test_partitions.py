@@ -56,6 +56,8 @@ def test_methods_that_need_one_machine_are_refused_with_the_reason(parted: Servi
     refused = parted.call("analyst", "POST", "/v1/quotes", json=body)
     assert (refused.status_code, refused.json()["code"]) == (422, "method_needs_one_machine")
     assert refused.json()["detail"]
+    forecast = parted.call("analyst", "POST", "/v1/forecasts", json=body | {"privacy": {"epsilons": [1.0]}})
+    assert (forecast.status_code, forecast.json()["code"]) == (422, "method_needs_one_machine")
     assert parted.call("analyst", "POST", "/v1/quotes", json=body | {"dataset": parted.dataset()}).status_code == 200
 
 

@@ -79,7 +79,7 @@ def told(service: Service, dataset: dict[str, Any], method: dict[str, Any]) -> t
 def test_files_that_differ_in_how_many_rows_there_are_cannot_be_told_apart(
     service: Service, method: Any, declared: dict[str, int]
 ) -> None:
-    """Where n is declared, nor those that differ in how many persons have a row."""
+    """If n is declared, files with different numbers of persons cannot be distinguished either."""
     few = register(service, "few", visits(2, N - 9 if declared else N), **declared)
     many = register(service, "many", visits(40), **declared)
     one, two = told(service, few, method), told(service, many, method)

@@ -1,4 +1,4 @@
-"""What may differ by the database, on a real PostgreSQL: the same tests as elsewhere, and what it alone can do."""
+"""Tests on a real PostgreSQL of behavior that may differ by database, and of features that only it has."""
 
 import json
 import shutil
@@ -277,7 +277,7 @@ def test_nothing_of_the_address_is_told(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def _verified(home: Path) -> object:
-    """What `purse ledger verify` ends with."""
+    """Return the exit code of `purse ledger verify`."""
     with pytest.raises(SystemExit) as ended:
         main(["ledger", "verify", "--home", str(home), "--json"])
     return ended.value.code

@@ -72,7 +72,7 @@ def test_the_client_takes_an_address_with_a_prefix(tmp_path: Path) -> None:
 def test_forwarded_headers_are_believed_of_trusted_peers_alone(
     monkeypatch: pytest.MonkeyPatch, trusted: str | None, peer: str, believed: bool
 ) -> None:
-    """Whoever is not trusted could write any address there."""
+    """A caller that is not a trusted proxy could write any address into these headers."""
     monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")  # uvicorn's own, which has no say here
     seen: list[tuple[str, Any]] = []
 

@@ -96,7 +96,7 @@ def test_guessing_tokens_is_an_addresss_and_slow(service: Service) -> None:
 
 
 def test_a_revoked_token_is_a_guess_like_any_other(service: Service, clock: HeldClock) -> None:
-    """Whoever found it uses up nothing of its identity's."""
+    """A person who found a revoked token cannot use up the limits of its identity."""
     clock.pass_(20)
     found = {one["name"]: one["id"] for one in service.call("steward", "GET", "/v1/tokens").json()["items"]}
     assert service.call("steward", "DELETE", f"/v1/tokens/{found['the analyst']}").status_code == 204

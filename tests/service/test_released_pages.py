@@ -1,4 +1,4 @@
-"""What a job released is on its page: each number as the document has it, under its own name."""
+"""A job's page shows each number of its released document, under the same name."""
 
 import re
 from datetime import date, timedelta

@@ -64,7 +64,7 @@ class Sharing(RuleBasedStateMachine):
         self.who = {"ada": self.world.analyst, "bob": self.world.join("bob"), "eve": self.world.join("eve")}
 
     def told(self, kill: int | None, step: Any, *arguments: Any) -> Any:
-        """What the step answers, or the code it is refused with; None if it was killed and left all as it was."""
+        """Return the step's result or error code, or None if the step was killed and changed nothing."""
         before = self.world.dump(), self.shared()
         try:
             if kill is None:
@@ -157,7 +157,7 @@ class Sharing(RuleBasedStateMachine):
 
     @rule(job=jobs, kill=KILLS)
     def cancel(self, job: tuple[str, str], kill: int | None) -> None:
-        """Whoever has lost the grant may cancel all the same: jobs stay their analyst's."""
+        """An analyst may cancel their own job even after losing the grant."""
         who, name = job
         found = self.told(kill, service.cancel, self.world.database, self.owner(who), name)
         if found is not None:

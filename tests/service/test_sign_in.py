@@ -48,7 +48,7 @@ def _as_before(idp: Provider) -> Iterator[None]:
 
 
 def leave(service: Service) -> tuple[str, str]:
-    """Where a browser is sent, and the cookie that it is sent with."""
+    """Return the address to which a browser is sent, and the cookie that it gets."""
     led = visit(service, None, "/pages/sign-in/provider")
     assert led.status_code == 303
     cookie = led.headers["Set-Cookie"]
@@ -65,7 +65,7 @@ def arrive(service: Service, back: str, cookie: str) -> Response:
 
 
 def signs_in(there: str) -> str:
-    """Where the provider leads a browser that came there."""
+    """Return the address to which the provider redirects a browser."""
     return httpx.get(there).headers["Location"]
 
 
@@ -248,7 +248,7 @@ def test_only_so_many_codes_are_exchanged_at_once(signed: Service, idp: Provider
 
 
 def test_without_the_provider_tokens_go_on(signed: Service) -> None:
-    """What it says is not followed where somebody could read along."""
+    """Addresses of the provider that are not secure are not followed, and tokens still work."""
     watched = signed.app.state.services.sign_on.provider
     said = watched._described
     page = visit(signed, None, "/pages/sign-in").text

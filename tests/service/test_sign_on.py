@@ -277,7 +277,7 @@ def test_keys_that_come_in_the_clear_are_not_taken(idp: Provider) -> None:
 
 @pytest.mark.filterwarnings("ignore:Key size")
 def test_only_public_keys_for_signatures_are_taken(idp: Provider) -> None:
-    """What another may have made, or is meant for something else, is not there; a stranger's kind harms nobody."""
+    """Keys that are weak, secret or meant for another purpose are ignored, and do not disturb the others."""
     name: KeyParameters = {"kid": str(idp.keys[0].kid)}
     keys = [
         RSAKey.generate_key(1024, name).as_dict(private=False),
@@ -320,7 +320,7 @@ def test_what_providers_usually_send_is_understood(idp: Provider) -> None:
 
 
 def _seen(idp: Provider, **change: Any) -> str:
-    """What comes of the provider's key where it has been changed so from the start."""
+    """Return the result for a provider's key that was changed in this way from the start."""
     from app.http.errors import ApiError
 
     async def look() -> str:
@@ -413,7 +413,7 @@ class TestAPerson:
     def test_is_never_taken_for_another_by_a_name(
         self, signed: Service, ask: Callable[[str], httpx.Response], idp: Provider
     ) -> None:
-        """Whoever calls themselves like an identifier of somebody else's gets none of their grants."""
+        """A person whose name equals another identity's id gets none of its grants."""
         listed = signed.call("steward", "GET", "/v1/tokens").json()["items"]
         token = {one["name"]: one["id"] for one in listed}["the analyst"]
         ask(idp.token(sub=token))

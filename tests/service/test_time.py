@@ -77,7 +77,7 @@ class Held:
         return found
 
     def everything(self, job: str) -> dict[str, Any]:
-        """What every route tells of the job."""
+        """Return the answers of all routes about the job."""
 
         def get(path: str, role: str = "analyst") -> Any:
             answer = self.service.call(role, "GET", path)

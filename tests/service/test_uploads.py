@@ -263,7 +263,7 @@ class _Breaking(httpx.BaseTransport):
 
 
 async def _at_once(_driver: object, _seconds: float) -> None:
-    """Nobody waits in tests."""
+    """Skip the pause between two attempts."""
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ SCREEN, LOOK = 0.1, ALARM / len(SHARES)
 
 
 def violates(attack: Attack, runs: int, beyond: Beyond) -> bool:
-    """Whether an audit finds a promise broken in so many runs of either dataset, or fewer: it ends when it knows.
+    """Return whether an audit shows a violation within so many runs of each dataset. The audit stops early.
 
     The first share is screened with an alarm of 1/10: where it shows nothing, the promise is kept. It and more are
     looked at with an alarm of ALARM / 5 each, so that no honest mechanism is accused with a chance above ALARM; a
@@ -51,7 +51,7 @@ def source(seed: int, which: int) -> Noise:
 
 
 def sources(seed: int) -> Callable[[int], Noise]:
-    """That of both, from which runs go on."""
+    """Return the randomness of both datasets' runs, which continues between calls."""
     return cache(lambda which: source(seed, which))
 
 

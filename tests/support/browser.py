@@ -90,7 +90,7 @@ class Visitor:
             context.close()
 
     def sign_in(self, token: str) -> None:
-        """As a person does."""
+        """Sign in by the form, as a person does."""
         self.page.goto("/")
         self.page.get_by_label("Token").fill(token)
         self.page.get_by_role("button", name="Sign in").click()
@@ -135,7 +135,7 @@ class Visitor:
         return base64.b64decode(address.partition(",")[2])
 
     def told(self) -> str:
-        """What went on between browser and service, last, and what still does."""
+        """Return the last exchanges between browser and service, and those that still wait."""
         return f"waiting: {self.waiting}\nlast: {[*self.last]}\ncomplaints: {self.complaints}"
 
     def _answered(self, request: Request, how: str) -> None:

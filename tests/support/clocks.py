@@ -30,7 +30,7 @@ class SetClock:
         raise AssertionError("nobody waits for a clock that stands still")
 
     def pass_(self, seconds: float) -> None:
-        """So much time passes."""
+        """Advance the clock by so many seconds."""
         self._wall += seconds
         self._ticks += seconds
 

@@ -293,7 +293,7 @@ _CLASSES: Final = (np.array([0, 1, 2**53, 2**53 + 1]), np.array(["0", "1", "a"])
 
 
 def told(read: Callable[[], Any]) -> Any:
-    """What a reader returns, or the class and the text of what it raises: warnings are raised, too."""
+    """Return a reader's result, or the class and text of its exception. Warnings count as exceptions."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", "A column-vector y was passed")  # for its shape
@@ -335,7 +335,7 @@ def codes_of_rows(X: Any, n: int, width: int) -> list[Any]:
 
 
 def differ(one: Any, two: Any, place: int) -> bool:
-    """Whether a record but the one in this place is read otherwise."""
+    """Return whether any record except the one at this position is read differently."""
     if isinstance(one, tuple) or isinstance(two, tuple):
         return bool(one != two)
 
@@ -399,7 +399,7 @@ def _pair_of_rows(rng: np.random.Generator) -> tuple[str, Any, Any, int, int, in
 
 
 def complaints(seed: int, pairs: int, names: Sequence[str] = tuple(COLUMNS)) -> list[str]:
-    """What is wrong with so many coupled pairs: half of them columns, of each of these kinds in turn, half matrices.
+    """Return the faults of so many coupled pairs. Half are columns of each kind in turn, half are matrices.
 
     A reader may refuse a kind of column, always or never; matrices of objects it takes whatever they hold.
     """

@@ -30,7 +30,7 @@ def complaints(
     other: Other,
     present: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None,
 ) -> list[str]:
-    """Of one other in the place of record 7, `present` before and after: `complaints_of_each`."""
+    """Return the complaints for one other record at position 7, as `complaints_of_each` does."""
     before, after = present or (None, None)
     return complaints_of_each(quote, X, y, [(other, after)], before)
 

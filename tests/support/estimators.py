@@ -15,7 +15,7 @@ from solvers.methods import OutputPerturbation
 
 
 class KnownLabels(PrivateLogisticRegression):
-    """As one who knows the labels of each check beforehand, and declares them."""
+    """An estimator that declares the labels of each check, as a user who knows them would."""
 
     def _declared(self, y: Any) -> Any:
         return in_order(np.unique(y)[:4])

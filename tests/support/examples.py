@@ -18,7 +18,7 @@ Told = dict[str, dict[str, Any]]
 
 
 class Story:
-    """What was asked and answered, by the operation's name."""
+    """The requests and answers of the session, by the name of the operation."""
 
     def __init__(self, service: Service) -> None:
         self.service, self.told = service, dict[str, dict[str, Any]]()

@@ -30,7 +30,7 @@ _CHECKS = {
 
 @dataclass(slots=True)
 class Found:
-    """What a run did and found.
+    """The requests and failures of a run.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Found:
 
 
 class Unchanged:
-    """Whether anything that lasts has changed since the last look: what the database has committed, and folders."""
+    """A check whether the committed database or a folder has changed since the last look."""
 
     def __init__(self, service: Service) -> None:
         self._home = service.home

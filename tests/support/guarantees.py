@@ -1,4 +1,4 @@
-"""What a reviewer checks in each file that a privacy guarantee depends on; `tests.support.review` prints it.
+"""The points to check in each file that a privacy guarantee depends on, printed by `tests.support.review`.
 
 `ANSWER` covers the files behind one private answer. Which of them a method needs follows from the imports. The other
 three lists are the files of one guarantee each, in reading order.
@@ -152,6 +152,7 @@ LEDGER = {
     "accounting.divergences.renyi_profile": "The pair lies above every mechanism of the Rényi curve.",
     "accounting.charges": "Costs are rounded up to units of 2^-40.",
     "accounting.thresholds": "Thresholds are rounded down, and the weights of delta sum to at most 1.",
+    "accounting.currencies": "A charge is an upper bound in its filter's currency, and a threshold a lower bound.",
     "accounting.filter": "A job is admitted only if one threshold still holds with its charge.",
     "accounting.records.outside": "Outside releases are read from a fixed list of events and charged without sampling.",
     "accounting.records.sessions": "The refund of a session leaves the price of the uses that its program recorded.",

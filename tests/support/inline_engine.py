@@ -28,11 +28,11 @@ class InlineEngine:
         self.ends: dict[int, Outcome] = {}  # attempt number -> how it ends, whatever the code does
 
     def take(self, held: int) -> bool:
-        """Whether fewer than `slots` are held."""
+        """Return whether a slot is free."""
         return held < self.slots
 
     def hold(self, held: int) -> None:
-        """It is nobody else's."""
+        """Do nothing, because no other engine shares the slots."""
 
     def submit(self, job_id: str, attempt: int, payload: str) -> "InlineHandle":
         """Start an attempt on a thread of its own, with compiled code loaded before, as on a Dask worker.
@@ -60,11 +60,11 @@ class InlineHandle:
         self._thread.start()
 
     def done(self) -> bool:
-        """Whether the thread is over."""
+        """Return whether the thread has ended."""
         return not self._thread.is_alive()
 
     def result(self) -> Outcome:
-        """How it ended."""
+        """Return the outcome of the attempt."""
         assert self._outcome is not None
         return self._outcome
 

@@ -25,7 +25,7 @@ from tests.support.service import STEWARD, UNHURRIED
 
 @dataclass(frozen=True)
 class Live:
-    """Where it is, and its steward's token."""
+    """A running server, with its address and its steward's token."""
 
     url: str
     token: str

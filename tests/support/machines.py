@@ -63,7 +63,7 @@ class Installation:
         return certificates / "ca.pem", certificates / f"{name}.pem", certificates / f"{name}-key.pem"
 
     def scratch(self, machine: str) -> Path:
-        """Where a machine works."""
+        """Return the working folder of a machine."""
         return self.folder / f"scratch-{machine}"
 
     def start(self) -> None:
@@ -92,7 +92,7 @@ class Installation:
             self.processes[name] = subprocess.Popen(_PURSE + given, env=clean, cwd=self.folder, stdout=log, stderr=log)
 
     def lives(self, name: str) -> bool:
-        """Whether this scheduler or machine runs."""
+        """Return whether this scheduler or machine runs."""
         return name in self.processes and self.processes[name].poll() is None
 
     def workers(self) -> list[int]:
@@ -124,7 +124,7 @@ class Installation:
 
 
 def runs(pid: int) -> bool:
-    """Whether there is such a process, and it is no zombie."""
+    """Return whether the process exists and is not a zombie."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

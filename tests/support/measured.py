@@ -1,4 +1,4 @@
-"""What was measured of each method, and its picture: excess risk against epsilon, of docs/benchmarks alone.
+"""Measured excess risk of each method against epsilon from docs/benchmarks, and its picture.
 
 Small SVG files, the same bytes for the same figures; greys that are read on light and on dark.
 """
@@ -19,7 +19,7 @@ _DASHES = ("none", "6 3", "2 2", "8 2 2 2")
 
 
 def curves() -> Curves:
-    """Of every way that was measured at all epsilons; from the comparison with others, a method that is there alone."""
+    """Return the curves measured at all epsilons, with one method from the comparison with other libraries."""
     found: dict[str, dict[str, dict[float, float]]] = {}
     for file, prefix in (("ours.jsonl", ""), ("peers.jsonl", "purse ")):
         for line in map(json.loads, (FOLDER / file).read_text().splitlines()):

@@ -16,7 +16,7 @@ def every(union: Any, *given: Any) -> list[Any]:
 
 
 def name_of(kind: Any) -> str:
-    """What its `name` says in JSON."""
+    """Return the `name` of a kind in JSON."""
     return str(kind.__dataclass_fields__["name"].default)
 
 

@@ -173,12 +173,12 @@ def _cell(text: str) -> str:
 
 
 def _measured(method: str, found: Curves) -> Iterator[str]:
-    """Yield the table of mean excess; a value is bold if the best of all methods is at least 90 % of it."""
+    """Yield the table of mean excess; a value is bold if it is at most 1 / 0.9 times the best of all methods."""
     own = measured.of(method, found)
     if own:
         yield from ("## Measurements", "")
         yield "The table shows the mean excess training risk, without tuning or a penalty, at delta 1e-5. A value"
-        yield "is bold if the best result for that dataset and epsilon is at least 90 % of it."
+        yield "is bold if it exceeds the best result for that dataset and epsilon by at most 11 %."
         yield "[Measurement and scores](../benchmarks/ours.md)."
         yield ""
         yield "| dataset | variant | " + " | ".join(f"epsilon {epsilon:g}" for epsilon in EPSILONS) + " |"

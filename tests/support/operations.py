@@ -1,4 +1,4 @@
-"""What a piece of work does, counted instead of timed: bytecodes, calls into C, and elements of NumPy's loops."""
+"""Counts of the operations of a piece of work: bytecodes, calls into C, and elements of NumPy's loops."""
 
 import gc
 import sys

@@ -143,27 +143,22 @@ class Unfolded:
         change = self._slopes(m * scale, y, loss) - self._slopes(m_anchor * scale, y, loss)
         return self.weighted_sum(records, np.minimum(np.maximum(change, low), high) * scale, places)
 
-    def logistic_sum(
-        self, records: kernels.Records, y: Vector, inverse: Vector, limit: float, w: Vector, *ends: int
-    ) -> Vector:
-        places = np.arange(*ends)
+    def logistic_sum(self, examples: kernels.FramedExamples, limit: float, w: Vector, *ends: int) -> Vector:
+        places, (records, y, inverse) = np.arange(*ends), examples
         m, own, allowed = self.margins_of(records, w, places), y[places], limit * inverse[places]
         s = np.array([1 / (1 + kernels.exp(each)) for each in own * m])
         slopes = -own * (s * np.minimum(1.0, allowed / np.maximum(s, 1 - s)))
         return self.weighted_sum(records, np.clip(slopes, -allowed, allowed), places)
 
-    def squared_sum(
-        self, records: kernels.Records, y: Vector, inverse: Vector, limit: float, w: Vector, *ends: int
-    ) -> Vector:
-        places = np.arange(*ends)
+    def squared_sum(self, examples: kernels.FramedExamples, limit: float, w: Vector, *ends: int) -> Vector:
+        places, (records, y, inverse) = np.arange(*ends), examples
         residuals, allowed = self.margins_of(records, w, places) - y[places], limit * inverse[places]
         return self.weighted_sum(records, np.clip(residuals, -allowed, allowed), places)
 
     def bounded_sum(
-        self, records: kernels.Records, y: Vector, inverse: Vector, limit: float,
-        loss: kernels.Slope, w: Vector, *ends: int,
+        self, examples: kernels.FramedExamples, limit: float, loss: kernels.Slope, w: Vector, *ends: int
     ) -> Vector:  # fmt: skip
-        places = np.arange(*ends)
+        places, (records, y, inverse) = np.arange(*ends), examples
         allowed = limit * inverse[places]
         m, (_, *parameters, bound) = self.margins_of(records, w, places), loss
         derivative = type(self._loss).derivative
@@ -172,10 +167,8 @@ class Unfolded:
         weighted = np.clip(slopes, -bound, bound) * np.minimum(1.0, allowed / bound)
         return self.weighted_sum(records, np.clip(weighted, -allowed, allowed), places)
 
-    def softmax_sum(
-        self, records: kernels.Records, y: Vector, inverse: Vector, limit: float, W: Vector, *ends: int
-    ) -> Vector:
-        places = np.arange(*ends)
+    def softmax_sum(self, examples: kernels.FramedExamples, limit: float, W: Vector, *ends: int) -> Vector:
+        places, (records, y, inverse) = np.arange(*ends), examples
         each = np.stack([self.margins_of(records, w, places) for w in W], axis=1).tolist()
         given = zip(each, y[places].astype(int).tolist(), (limit * inverse[places]).tolist(), strict=True)
         slopes = np.array([weighed(p, k, a) for p, k, a in given])

@@ -37,7 +37,7 @@ from tests.support.size import Module
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/reviewing.md"
 FLOORS = ("accounting", "solvers")
-MOST_FRAME_LINES, MOST_SLICE_LINES = 755, 2230
+MOST_FRAME_LINES, MOST_SLICE_LINES = 755, 2260
 ORACLES: dict[type[Any], str] = {
     FullBatchRun: "solvers.data_access.full_batch",
     SampledRun: "solvers.data_access.sampled",
@@ -260,7 +260,7 @@ _TITLES = {
     StandardisedRun: "Methods with private standardization of their own",
 }
 
-_INTRODUCTION = """# What to review for each guarantee
+_INTRODUCTION = """# Review guide
 
 After reading this page you know which files each privacy guarantee depends on, in which order to
 read them, and what to check in each. The guarantees are:

@@ -109,7 +109,8 @@ class NoisyMirrorDescent(Strict):
             raise Unsuitable(f"noisy_mirror_descent: potential {phi.name} does not cover this problem: {refusal}")
         if self.step is not None and self.potential is not None:
             return self.potential, self.step
-        half, reach = _half_pass(problem, batch, self.form), distance(problem)
+        half = _half_pass(problem, batch, self.form)
+        reach = distance(problem)
         std = _multiplier(problem, privacy, batch, passes, half) * problem.G / batch
 
         def divergence(phi: Potential) -> float:
@@ -167,7 +168,8 @@ def _passes(problem: Problem, privacy: Privacy, batch: int) -> int:
 
     mu is that of the target. Under zero_out, a half pass costs q^2 (e^(1 / z^2) - 1) / T.
     """
-    half, square = _half_pass(problem, batch, "independent"), min(problem.size / batch**2, 100.0)
+    half = _half_pass(problem, batch, "independent")
+    square = min(problem.size / batch**2, 100.0)
     slot = math.expm1(square) if problem.relation == "zero_out" else 4 * math.sinh(square)
     cost = half.rate**2 * slot / half.slots
     return min(max(int(gauss_mu(privacy.epsilon, privacy.delta) ** 2 / cost), 1), _MOST_DEFAULT_PASSES)

@@ -70,7 +70,8 @@ class GrowthReduction(Strict):
             if the loss is not smooth or not convex, or the noise is Gaussian at delta = 0.
         """
         check_loss("growth_reduction", problem, convex=True)
-        noise, D = noise_for("growth_reduction", self.noise, privacy), distance(problem)
+        noise = noise_for("growth_reduction", self.noise, privacy)
+        D = distance(problem)
         candidates = []
         for k in range(1, MOST_ROUNDS + 1) if self.rounds is None else (self.rounds,):
             errors = _errors(problem, _spread(noise, privacy, problem, k), k)

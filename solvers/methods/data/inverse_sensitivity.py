@@ -119,7 +119,8 @@ class InverseSensitivityRun(DataRun):
 
     def run(self, access: Access, problem: Problem) -> Vector:
         """Return the private model, a point of the grid."""
-        nodes, step = self._nodes(problem), self._step(problem)
+        nodes = self._nodes(problem)
+        step = self._step(problem)
         means = access.mean_gradients(nodes)
         moves = np.array([_move(problem, w, g, step) for w, g in zip(nodes, means, strict=True)])
         scale = problem.n / (2 * problem.G)

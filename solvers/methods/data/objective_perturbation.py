@@ -182,7 +182,8 @@ class ObjectivePerturbationRun(DataRun):
 
         T accelerated steps suffice on every dataset. A number of steps that depends on the progress would reveal data.
         """
-        strong, rows = self._strong(problem), range(problem.n)
+        strong = self._strong(problem)
+        rows = range(problem.n)
         curvature = problem.L + strong
         momentum = (math.sqrt(curvature) - math.sqrt(strong)) / (math.sqrt(curvature) + math.sqrt(strong))
 

@@ -97,7 +97,8 @@ class OutputPerturbationRun(DataRun):
 
     def off_minimizer(self, problem: Problem) -> float:
         """Return k^T times a bound on ||w_0 - W||, with k the contraction of a step, plus rounding."""
-        piece, start = self._piece(problem), float(np.linalg.norm(problem.start))
+        piece = self._piece(problem)
+        start = float(np.linalg.norm(problem.start))
         return math.exp(self.steps * math.log1p(-piece.gap)) * piece.reach(start) + piece.rounding(start)
 
     def run(self, access: Access, problem: Problem) -> Vector:

@@ -104,7 +104,8 @@ def barzilai_borwein(move: Vector, change: Vector, steps: int, smoothness: float
     Exact gradients of a convex, L-smooth F have <move, change> >= 0 and ||change|| <= L ||move||. Noisy gradients that
     violate this say nothing about the curvature, and the result is None.
     """
-    square, product = float(move @ move), float(move @ change)
+    square = float(move @ move)
+    product = float(move @ change)
     if not 0 < product < math.inf or not float(np.linalg.norm(change)) <= smoothness * math.sqrt(square):
         return None
     return square / (steps * product)

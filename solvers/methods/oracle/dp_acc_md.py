@@ -73,7 +73,8 @@ class DpAccMd(Strict):
         if isinstance(potential, HalfSquaredL2):
             time = descent_time(problem, privacy, _NOISE_COST)
         else:
-            start, noise = potential.bregman(problem, distance(problem)), potential.noise_norm(problem)
+            start = potential.bregman(problem, distance(problem))
+            noise = potential.noise_norm(problem)
             time = mirror_time(problem, privacy, start, noise)
         longest = 1 / (2 * potential.smoothness(problem))
         steps = self.steps or accelerated_steps(time, self.step or longest, _MOST_DEFAULT_STEPS)

@@ -31,7 +31,8 @@ class DpSvrgPp(VarianceReduced):
     inner_steps : m, half the steps of the first epoch, in [1, 1000000]. By default from the same values
     batch : b, expected size of a Poisson batch (exact size if printed), in [1, n]. By default from the same values
     step : eta, in (0, 1/L]. By default from the same values
-    form, step_rule : As in dp_svrg. M is the length of the epoch that begins
+    form : As in dp_svrg
+    step_rule : As in dp_svrg. M is the length of the epoch that begins
 
     Reference: Wang, Ye and Xu 2017, Algorithm 2; Allen-Zhu and Yuan 2016; docs/spec 2.3 (mechanism S). Deviations:
     the snapshot is noised once, batches are Poisson of any size, the safeguard; the noise is calibrated for all

@@ -39,7 +39,7 @@ def _member(union: Any, name: str) -> Any:
 
 
 def test_trial_of_a_loss() -> None:
-    """It is planned, fitted, compiled with the union, and described in the schema."""
+    """The loss is planned, fitted, compiled with the union, and described in the schema."""
     import solvers.compiled  # noqa: F401
 
     loss = _member(Loss, "log_cosh")()
@@ -63,7 +63,7 @@ def test_trial_of_a_loss() -> None:
 
 
 def test_trial_of_a_mechanism() -> None:
-    """It is calibrated, written as JSON, charged by the filter, and verified in a receipt."""
+    """The mechanism is calibrated, written as JSON, charged by the filter, and verified in a receipt."""
     queries = (Query("votes", 3, _member(Mechanism, "coin")(2)),)
     for privacy in (Privacy(0.5), Privacy(0.5, 1e-6)):
         planned = calibrate(queries, privacy).plan
@@ -78,7 +78,7 @@ def test_trial_of_a_mechanism() -> None:
 
 
 def test_trial_of_a_method() -> None:
-    """It is read from a request and from storage, planned, and run within its plan."""
+    """The method is read from a request and from storage, planned, and run within its plan."""
     body = {"dataset": "ds_0", "target": "t", "privacy": {"epsilon": 1.0}, "method": {"name": "one_step", "step": 0.5}}
     method = JobRequest.model_validate_json(json.dumps(body)).method
     problem = Problem(Logistic(), n=50, d=2, row_norm=1.0)
@@ -92,7 +92,7 @@ def test_trial_of_a_method() -> None:
 
 
 def test_trial_of_a_statistic() -> None:
-    """It is read from a request, planned, and answered within its plan; the service also needs a result document."""
+    """The statistic is read from a request, planned, and answered within its plan."""
     body = {"dataset": "ds_0", "columns": ["a", "b"], "privacy": {"epsilon": 1.0}, "method": {"name": "spread"}}
     method = StatisticRequest.model_validate_json(json.dumps(body)).method
     columns = Columns((1, 1))

@@ -14,17 +14,18 @@ from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from xml.etree import ElementTree
 
 import pytest
 import typer
 
 from app.calculation import calculators
-from app.cli import main
+from app.cli import main, tokens
 from app.cli.commands import EVERY, fail, program
 from app.cli.table import COMMANDS, SECTIONS, SUMMARIES, Command
 from purse import Client
+from purse.wire import tokens as wire_tokens
 from tests.support import cli
 from tests.support.live import Live, live
 from tests.support.patience import PATIENCE
@@ -168,6 +169,9 @@ def test_from_upload_to_receipt(run: Run, people: tuple[Path, Path, str], tmp_pa
     assert job["state"] == "done"
     assert _document(run("budget", dataset["id"], "--json"))["jobs"] == 1
     assert job["id"] in [found["id"] for found in _document(run("jobs", "list", "--json"))]
+    (listed,) = (line for line in run("jobs", "list")[1].splitlines() if line.startswith(job["id"]))
+    assert listed.split()[-4:] == ["done", "0.5", f"{100 * job['share']:.3g}", "%"]
+    assert name in listed
     assert _document(run("jobs", "wait", job["id"], "--json"))["state"] == "done"
     chosen = ("--state", "done", "--dataset", name, "--method", job["quote"]["method"]["name"], "--oldest-first")
     assert [found["id"] for found in _document(run("jobs", *chosen, "--json"))] == [job["id"]]
@@ -540,6 +544,10 @@ def test_an_error_names_a_field_without_its_place_and_is_otherwise_unchanged(
     with pytest.raises(SystemExit):
         fail(ValueError(detail), "purse quote")
     assert capsys.readouterr().err.rstrip().endswith(printed or detail)
+
+
+def test_a_token_may_have_each_scope_of_the_service() -> None:
+    assert [each.value for each in tokens.Scope] == list(get_args(wire_tokens.Scope))
 
 
 @pytest.mark.slow

@@ -128,6 +128,17 @@ class TestPrice:
             assert kept.preparation is not None
             assert kept.preparation.name == "declared"
             assert reason in kept.preparation.reason
+
+    def test_states_that_candidates_and_regression_tables_prepare_rows_themselves(self) -> None:
+        body = {**REQUEST, "candidates": [{"method": {"name": "dp_gd"}}, {}], "repeats": 2}
+        tuning = price(dataset(), TuningRequest.model_validate_json(json.dumps(body)), SETTINGS)
+        quotes = (
+            quote_of(tuning, dataset()),
+            quoted(inference=True),
+            quoted(method={"name": "adaptive_gd"}),
+            quoted(method={"name": "dp_gd"}, preparation={"name": "declared"}),
+        )
+        assert len({quote.preparation.statement for quote in quotes if quote.preparation is not None}) == 4
         own = quoted(method={"name": "adaptive_gd"}).preparation
         assert own is not None
         assert own.name == "by_method"

@@ -185,6 +185,8 @@ def test_a_server_out_of_reach_is_said_after_a_few_attempts() -> None:
         with pytest.raises(Unreachable):
             purse.tokens.create("bob", "analyst")  # twice could make two tokens
         assert tried[4:] == ["POST"]
+        with pytest.raises(Unreachable, match="mine"):  # the key that repeats the request without a second charge
+            purse.jobs.submit(dataset="ds_a", target="y", privacy=PRIVACY, idempotency_key="mine")
 
 
 def test_certificates_are_read_where_a_server_shows_one_and_none_is_ever_taken_unseen(

@@ -136,18 +136,19 @@ def test_limited_sums_over_coded_records_are_those_of_the_unfolded_rows_to_the_l
     records, allowed, m = folded(stored, columns).records(problem), limit * inverse, margins(X, w, columns)
     s = np.array([1 / (1 + kernels.exp(each)) for each in y * m])
     logistic = np.clip(-y * (s * np.minimum(1.0, allowed / np.maximum(s, 1 - s))), -allowed, allowed)
+    framed = kernels.FramedExamples(records, y, inverse).read_only()
     for loop, t in ((kernels.logistic_sum, logistic), (kernels.squared_sum, np.clip(m - y, -allowed, allowed))):
-        found = loop(records, y, inverse, limit, w, start, stop)
+        found = loop(framed, limit, w, start, stop)
         np.testing.assert_array_equal(found, added((t[:, None] * X)[start:stop]))
     for loss in LOSSES:
         t = np.clip(loss.slope(m, y) * np.minimum(1.0, allowed / loss.slope_bound), -allowed, allowed)
-        found = kernels.bounded_sum(records, y, inverse, limit, loss.compiled, w, start, stop)
+        found = kernels.bounded_sum(framed, limit, loss.compiled, w, start, stop)
         np.testing.assert_array_equal(found, added((t[:, None] * X)[start:stop]))
     rng = np.random.default_rng(5)
     W, labels = rng.standard_normal((3, d)), rng.integers(0, 3, n)
     each = np.stack([margins(X, own, columns) for own in W], axis=1).tolist()
     T = np.array([weighed(p, k, a) for p, k, a in zip(each, labels.tolist(), allowed.tolist(), strict=True)])
-    found = kernels.softmax_sum(records, labels.astype(float), inverse, limit, W, start, stop)
+    found = kernels.softmax_sum(framed._replace(targets=kernels.read_only(labels.astype(float))), limit, W, start, stop)
     for k in range(3):
         np.testing.assert_array_equal(found[k], added((T[:, k, None] * X)[start:stop]))
     gaps = np.minimum(np.abs(margins(X, W[0], columns) - labels), 0.7)[start:stop]
@@ -230,10 +231,11 @@ def test_eight_at_a_time_and_one_by_one_are_the_same(count: int, kind: type) -> 
         kernels.gradient_sum(examples(records, y, scale), places, w, loss.compiled),
         added(own[places]),
     )
-    whole = kernels.logistic_sum(records, y, scale, 0.3, w, 5, 5 + count)
-    later = kernels.logistic_sum(plain(X[5:]), y[5:], scale[5:], 0.3, w, 0, count)
+    framed = kernels.FramedExamples(records, y, scale).read_only()
+    whole = kernels.logistic_sum(framed, 0.3, w, 5, 5 + count)
+    later = kernels.logistic_sum(kernels.FramedExamples(plain(X[5:]), y[5:], scale[5:]).read_only(), 0.3, w, 0, count)
     np.testing.assert_array_equal(whole, later)
-    one_by_one = [kernels.logistic_sum(records, y, scale, 0.3, w, i, i + 1) for i in range(5, 5 + count)]
+    one_by_one = [kernels.logistic_sum(framed, 0.3, w, i, i + 1) for i in range(5, 5 + count)]
     np.testing.assert_array_equal(whole, added(np.array(one_by_one).reshape(count, 13)))
 
 

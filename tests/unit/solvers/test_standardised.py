@@ -167,7 +167,8 @@ def test_the_weight_of_several_classes_keeps_their_law(margins: list[float], lim
         Problem(Squared(), n=k, d=1, row_norm=1.0, columns=columns)
     )
     labels, ones, W = np.arange(k, dtype=float), np.ones(k), np.array(margins)[:, None]
-    slopes = np.hstack([kernels.softmax_sum(records, labels, ones, limit, W, i, i + 1) for i in range(k)])
+    examples = kernels.FramedExamples(records, labels, ones).read_only()
+    slopes = np.hstack([kernels.softmax_sum(examples, limit, W, i, i + 1) for i in range(k)])
     p = np.exp(W[:, 0] - max(margins))
     law = p / p.sum()
     assert slopes @ law == pytest.approx(np.zeros(k), abs=1e-12)
