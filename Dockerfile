@@ -1,9 +1,6 @@
 ARG BASE=python:3.11-slim-bookworm
-# Processor for which the loops are compiled. The locked wheels need x86-64-v2 anyway. Elsewhere, use `generic`.
-ARG LOOPS=x86-64-v2
 
 FROM ${BASE} AS build
-ARG LOOPS
 WORKDIR /src
 # hadolint ignore=DL3008
 RUN apt-get update -qq && apt-get install -qq -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
@@ -21,13 +18,13 @@ COPY accounting accounting
 COPY solvers solvers
 COPY purse purse
 COPY app app
+COPY building building
 COPY docker docker
-# Link the loops of the installed modules (-P) into one file, for LOOPS and not for the processor of the build. Then
-# remove the compiler, the installer, and the parts of libraries that are never loaded (listed in prune.py).
+# Link the loops of the installed modules (-P), for each level of processor. Then remove the compiler, the installer,
+# and the parts of libraries that are never loaded (listed in prune.py).
 RUN /opt/tools/bin/pip wheel --no-deps --no-index --no-build-isolation --wheel-dir /dist . && \
     /opt/venv/bin/pip install --no-cache-dir --no-deps --no-index /dist/*.whl && \
-    NUMBA_CACHE_DIR=/tmp/loops NUMBA_CPU_NAME=${LOOPS} NUMBA_CPU_FEATURES='' \
-    /opt/venv/bin/python -P docker/link.py && \
+    /opt/venv/bin/python -P building/link.py && \
     /opt/venv/bin/pip uninstall --yes numba llvmlite setuptools pip && \
     python3 docker/prune.py /opt/venv/lib/python3*/site-packages && \
     python3 docker/root.py /root-of-image /opt/venv && \

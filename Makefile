@@ -18,7 +18,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo story serve quick test screenshots coverage check bench paper peers integrations machines linked power pythons kills attack fuzz audit site advisories report image lock clean
+.PHONY: help demo story serve quick test screenshots coverage check bench paper peers integrations machines linked power pythons kills attack fuzz audit site advisories report image wheel lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -86,8 +86,8 @@ machines: $(TESTING) ## heavy: the suite as other processors compute it, and bes
 	NUMBA_CPU_NAME=generic $(SUITE) -q
 	$(BIN)/python -m tests.heavy.load 20 $(SUITE) -q
 
-linked: $(TESTING) ## heavy: every loop as the image has it beside numba's own, bit for bit
-	@$(BIN)/python -m tests.heavy.linked
+linked: $(TESTING) wheel ## heavy: every loop of this platform's wheel beside numba's own, bit for bit, and its first `purse fit`
+	@$(BIN)/python -m tests.heavy.linked dist/privy_purse-*-py3-none-manylinux_*_$$(uname -m).whl
 
 power: $(TESTING) ## heavy: how often each audit would miss that the noise is half of what it promises
 	@$(BIN)/python -m tests.heavy.power
@@ -130,8 +130,16 @@ report: $(CHECKING) ## what the service is made of: licences (only those taken),
 	$(BIN)/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml --output-reproducible -o build/sbom.json
 	@$(MAKE) --no-print-directory advisories
 
+wheel: $(RUNTIME) ## heavy: the wheel of this platform, with compiled loops (needs a C compiler), and the one of all platforms
+	@rm -rf dist build/loops
+	@HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(BUILD)
+	@$(BUILD)
+	@ls -l dist
+
 image: ## builds the image without an engine and runs it read-only (Debian, as root)
 	@docker/build-without-engine.sh
+
+BUILD := $(BIN)/python -m pip wheel --quiet --no-deps --no-index --no-build-isolation --wheel-dir dist .
 
 COMPILE := $(UV) pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 \
   --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"

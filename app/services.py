@@ -35,6 +35,7 @@ from app.operations.readiness import Readiness
 from app.operations.warming import WarmUp
 from app.persistence.clock import Clock
 from app.persistence.session import Database
+from app.sessions.settling import expire
 from app.settings import Settings
 from app.webhooks.courier import Courier
 from app.worker.dispatcher import Dispatcher
@@ -148,7 +149,7 @@ async def _started(
     keys = await run_in_threadpool(SigningKeys.beside, home, database)
     checkpoints = Checkpoints(database, keys, lambda wrong: _stop_spending(database, wrong))
     epoch = await run_in_threadpool(_verified_epoch, settings, database, checkpoints)
-    await parts.start(checkpoints)
+    await parts.start(checkpoints, lambda: _forget_ended_sessions(database, epoch))
     engine = substitutes.engine or await parts.open(Coming, lambda: _cluster(settings))
     if settings.scheduler is not None and isinstance(engine, Coming):
         await run_in_threadpool(engine.start)  # reports a wrong address of a remote scheduler at once
@@ -207,6 +208,12 @@ def _verified_epoch(settings: Settings, database: Database, checkpoints: Checkpo
     """Verify the ledgers before the epoch: it would otherwise publish the heads of a ledger that does not hold."""
     checkpoints.verify(published(settings, database))
     return Epoch.open(settings, database)
+
+
+def _forget_ended_sessions(database: Database, epoch: Epoch) -> None:
+    """End the sessions that have expired, and remove the lines of ended ones from the epoch."""
+    expire(database)
+    epoch.forget_ended(database)
 
 
 def _prepare_home(settings: Settings, home: Path, database: Database) -> None:

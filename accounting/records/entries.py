@@ -13,7 +13,7 @@ from accounting.records.filters import cost_from_json, cost_to_json, filter_from
 _NAMES = ("analyst", "dataset", "method")  # of a charge, if they were recorded
 _RESERVED_NAMES = ("session", "dataset", "analyst", "expires_at")
 # The body of an entry of such an event has the fields of the event.
-_PlainEvent = events.Renamed | events.Started | events.Released | events.Failed | events.Cancelled
+_PlainEvent = events.Renamed | events.SessionRule | events.Started | events.Released | events.Failed | events.Cancelled
 EntryKind = Literal[
     "opened",
     "joined",
@@ -21,6 +21,7 @@ EntryKind = Literal[
     "frozen",
     "unfrozen",
     "renamed",
+    "session_rule",
     "deleted",
     "withdrawn",
     "external",
@@ -36,6 +37,7 @@ EntryKind = Literal[
 ]
 _PLAIN: dict[EntryKind, type[_PlainEvent]] = {
     "renamed": events.Renamed,
+    "session_rule": events.SessionRule,
     "started": events.Started,
     "released": events.Released,
     "failed": events.Failed,
@@ -77,7 +79,14 @@ def record(event: events.LedgerEvent, whole: bool) -> tuple[EntryKind, dict[str,
         case events.Settled(session=session, refund=returned):
             named = {name: getattr(event, name) for name in ("recorded", "whole", "reason")}
             return "settled", {"session": session, "refund": cost_to_json(returned), **named}
-        case events.Renamed() | events.Started() | events.Released() | events.Failed() | events.Cancelled():
+        case (
+            events.Renamed()
+            | events.SessionRule()
+            | events.Started()
+            | events.Released()
+            | events.Failed()
+            | events.Cancelled()
+        ):
             return next(kind for kind, cls in _PLAIN.items() if isinstance(event, cls)), asdict(event)
         case _:
             assert_never(event)
@@ -90,11 +99,12 @@ def event_of(entry: Entry) -> events.LedgerEvent:
         case "opened":
             n, unit = _count(body)
             rule = filter_from_json(body["filter"])
-            declaration = _declaration(body)
-            return events.Opened(body["dataset"], n, rule, body.get("family"), unit, _neighbors(body), declaration)
+            sha256, session_rule = _declaration(body)
+            family, neighbors = body.get("family"), _neighbors(body)
+            return events.Opened(body["dataset"], n, rule, family, unit, neighbors, sha256, session_rule)
         case "joined":
             n, unit = _count(body)
-            return events.Joined(body["dataset"], n, body["by"], unit, _declaration(body))
+            return events.Joined(body["dataset"], n, body["by"], unit, *_declaration(body))
         case "promised":
             return events.Promised(filter_from_json(body["filter"]), body["by"])
         case "frozen" | "unfrozen":
@@ -125,6 +135,8 @@ def event_of(entry: Entry) -> events.LedgerEvent:
             recorded = _counts(body["recorded"])
             returned = cost_from_json(body["refund"])
             return events.Settled(body["session"], recorded, returned, body["whole"], _reason(body))
+        case "session_rule":
+            return events.SessionRule(body["dataset"], _session_rule(body["rule"]), body["by"])
         case "renamed" | "started" | "released" | "failed" | "cancelled":
             cls = _PLAIN[entry.kind]
             return cls(*(body[field.name] for field in fields(cls)))
@@ -133,8 +145,9 @@ def event_of(entry: Entry) -> events.LedgerEvent:
 
 
 def _registered(event: events.Opened | events.Joined) -> dict[str, Any]:
-    """Return n, the unit and the hash of the declaration as the fields of an entry."""
-    declared = {} if event.declaration_sha256 is None else {"declaration_sha256": event.declaration_sha256}
+    """Return n, the unit, the hash of the declaration and the rule for sessions as the fields of an entry."""
+    named = {name: getattr(event, name) for name in ("declaration_sha256", "session_rule")}
+    declared = {name: value for name, value in named.items() if value is not None}
     if event.unit is None:
         return {"rows": event.records} | declared
     return {**event.unit.counted(event.records), "unit": asdict(event.unit)} | declared
@@ -159,9 +172,17 @@ def _reason(body: dict[str, Any]) -> Literal["closed", "expired"]:
     return reason
 
 
-def _declaration(body: dict[str, Any]) -> str | None:
-    """Return the hash of the declaration that `_registered` wrote; None if the entry has none."""
-    return text(body["declaration_sha256"], "declaration_sha256", 64) if "declaration_sha256" in body else None
+def _declaration(body: dict[str, Any]) -> tuple[str | None, events.SessionPolicy | None]:
+    """Return the hash of the declaration and the rule for sessions that `_registered` wrote, or None for each."""
+    sha256 = text(body["declaration_sha256"], "declaration_sha256", 64) if "declaration_sha256" in body else None
+    return sha256, _session_rule(body["session_rule"]) if "session_rule" in body else None
+
+
+def _session_rule(stated: Any) -> events.SessionPolicy:
+    rule: events.SessionPolicy = stated
+    if rule not in get_args(events.SessionPolicy):
+        raise LedgerInvalid("the rule for sessions must be refund, no_refund or refused")
+    return rule
 
 
 def _count(body: dict[str, Any]) -> tuple[int, Unit | None]:

@@ -7,6 +7,8 @@ from accounting.filter import Cost, Filter
 from accounting.privacy import REPLACE_ONE, Privacy, Relation, Unit
 from accounting.records.chain import Head
 
+SessionPolicy = Literal["refund", "no_refund", "refused"]
+
 
 @dataclass(frozen=True, slots=True)
 class Opened:
@@ -18,6 +20,7 @@ class Opened:
     family : name under which other datasets of the same people may join; None if none may
     unit : of a record; None for rows in ledgers opened before units existed
     declaration_sha256 : of the dataset's declaration; None in entries from before it was recorded
+    session_rule : the dataset's rule for sessions; None in entries from before it was recorded
     """
 
     dataset: str
@@ -27,6 +30,7 @@ class Opened:
     unit: Unit | None = None
     neighbors: Relation = REPLACE_ONE
     declaration_sha256: str | None = None
+    session_rule: SessionPolicy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,7 @@ class Joined:
     by: str
     unit: Unit | None = None
     declaration_sha256: str | None = None
+    session_rule: SessionPolicy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +163,20 @@ class Renamed:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionRule:
+    """A new rule for sessions on a dataset. Open sessions keep the rule under which they were opened.
+
+    Parameters
+    ----------
+    rule : `refund` of the unused part at the end of a session, `no_refund`, or all new sessions are `refused`
+    """
+
+    dataset: str
+    rule: SessionPolicy
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class Emptied:
     """The deletion of a dataset's values, after which it has no answers; `withdrawn` if it was never charged."""
 
@@ -248,5 +267,5 @@ class Settled:
 JobStep = Started | Refunded | Released | Failed | Cancelled
 JobEvent = Charged | JobStep
 SessionEvent = Reserved | Settled
-StewardEvent = Joined | Promised | Frozen | Renamed | Emptied | External
+StewardEvent = Joined | Promised | Frozen | Renamed | SessionRule | Emptied | External
 LedgerEvent = Opened | StewardEvent | RolledBack | JobEvent | SessionEvent

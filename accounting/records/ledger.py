@@ -20,7 +20,7 @@ from accounting.records.documents import fields, integer, text
 from accounting.records.entries import EntryKind, record
 from accounting.records.filters import cost_from_json, cost_to_json, filter_from_json, filter_to_json
 
-_FLAGS = ("frozen", "rolled_back")
+_FLAGS = ("frozen", "rolled_back", "undivided")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,7 @@ class LedgerState:
     sequence, head : number and hash of the last entry
     frozen : nothing may be charged or started
     rolled_back : entries were lost, and unknown charges may be among them
+    undivided : a live charge is that of a session that took the whole budget, so no part of it is returned
     """
 
     filter: Filter
@@ -46,6 +47,7 @@ class LedgerState:
     head: str
     frozen: bool = False
     rolled_back: bool = False
+    undivided: bool = False
 
     @property
     def is_charged(self) -> bool:
@@ -62,7 +64,7 @@ class LedgerState:
         return self.filter.admits(self.spent, cost) and not self.whole
 
     def to_json(self) -> dict[str, Any]:
-        """Return `{filter, spent, charges, whole, sequence, head}`, and `frozen` and `rolled_back` if they are true."""
+        """Return `{filter, spent, charges, whole, sequence, head}`, and of the other fields those that are true."""
         document = {
             "filter": filter_to_json(self.filter),
             "spent": cost_to_json(self.spent),
@@ -87,7 +89,9 @@ class LedgerState:
             raise CodecError("whole must be true or false, and true only with a single live charge")
         flags = [node[flag] for flag in _FLAGS]
         if not all(isinstance(flag, bool) for flag in flags):
-            raise CodecError("frozen and rolled_back must be true or false")
+            raise CodecError("frozen, rolled_back and undivided must be true or false")
+        if flags[-1] and not charges:
+            raise CodecError("undivided must be true only with a live charge")
         sequence = integer(node["sequence"], 1, MOST_ENTRIES, "sequence")
         head = text(node["head"], "head", 64)
         return LedgerState(rule, spent, charges, node["whole"], sequence, head, *flags)
@@ -169,7 +173,7 @@ def step(state: LedgerState | None, event: events.LedgerEvent) -> LedgerState:
     if state.frozen and isinstance(event, events.Charged | events.Reserved | events.Started):
         raise LedgerFrozen("the ledger is frozen: nothing is charged or started until a steward lifts the freeze")
     match event:
-        case events.Joined() | events.Renamed():
+        case events.Joined() | events.Renamed() | events.SessionRule():
             return state
         case events.Promised(filter=rule):
             return _promise(state, rule)
@@ -194,10 +198,14 @@ def step(state: LedgerState | None, event: events.LedgerEvent) -> LedgerState:
             if isinstance(event, events.Reserved) and state.filter.slack and cost[-1:] != (0,):
                 raise LedgerInvalid("cost: a session is charged by its true curves, without slack")
             charged = _charge(state, cost, guarantee)
+            if charged.whole and isinstance(event, events.Reserved):
+                charged = replace(charged, undivided=True)
             if stated is not None and stated != share(charged, cost):
                 raise LedgerInvalid("share: the charge must state the share that it uses")
             return charged
         case events.Refunded(cost=cost, whole=whole):
+            if state.undivided:
+                raise LedgerInvalid("no job is charged beside a session that took the whole budget")
             return _refund(state, cost, whole)
         case events.Started() | events.Released() | events.Failed() | events.Cancelled():
             if state.charges == 0:
@@ -244,8 +252,8 @@ def _promise(state: LedgerState, rule: Filter) -> LedgerState:
         return replace(state, filter=rule, spent=rule.zero_cost)
     if not rule.is_raise_of(state.filter):
         raise LedgerInvalid("after a charge a budget may only grow, with the same orders, weights and slack")
-    whole = state.whole and not rule.admits(rule.zero_cost, state.spent)
-    return replace(state, filter=rule, whole=whole)
+    fits = rule.admits(rule.zero_cost, state.spent)
+    return replace(state, filter=rule, whole=state.whole and not fits, undivided=state.undivided and not fits)
 
 
 def _refund(state: LedgerState, cost: Cost, whole: bool) -> LedgerState:
@@ -253,13 +261,15 @@ def _refund(state: LedgerState, cost: Cost, whole: bool) -> LedgerState:
     charges = state.charges - 1
     if charges < 0 or not _consistent(state.filter, spent, charges) or whole != state.whole:
         raise LedgerInvalid("the refund must be that of a live charge")
-    return replace(state, spent=spent, charges=charges, whole=False)
+    return replace(state, spent=spent, charges=charges, whole=False, undivided=False)
 
 
 def _settle(state: LedgerState, end: events.Settled) -> LedgerState:
     """Return the state after a session, whose charge keeps at least a unit of each threshold if it had an answer.
 
-    The caller knows the session's own charge and plan, and `accounting.records.replay` checks the refund against them.
+    A session that took the whole budget has no other live charges beside it than outside ones, which are not refunded.
+    So every end of a session with a refund is its end. The caller knows a session's own charge and plan, and
+    `accounting.records.replay` checks the refund against them.
     """
     if state.charges == 0 or end.whole != state.whole:
         raise LedgerInvalid("no such session is charged")
@@ -270,7 +280,7 @@ def _settle(state: LedgerState, end: events.Settled) -> LedgerState:
     if end.frees_charge:
         return _refund(state, end.refund, end.whole)
     spent = tuple(a - b for a, b in zip(state.spent, end.refund, strict=True))
-    if state.whole or not _consistent(state.filter, spent, state.charges):
+    if state.whole or state.undivided or not _consistent(state.filter, spent, state.charges):
         raise LedgerInvalid("refund: the answers of a session, and a whole budget once it has any, stay charged")
     return replace(state, spent=spent)
 

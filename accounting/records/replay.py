@@ -25,12 +25,18 @@ _OPEN = ("charged", "started")  # stages in which a job may still take a step
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A dataset of a ledger: the facts of its registration, and whether its values are stored."""
+    """A dataset of a ledger: the facts of its registration, whether its values are stored, and its rule for sessions.
+
+    Parameters
+    ----------
+    session_rule : None if the ledger does not state it
+    """
 
     __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True}
 
     registration: events.Registration
     data: Literal["stored", "deleted", "withdrawn"] = "stored"
+    session_rule: events.SessionPolicy | None = None
 
 
 _MEMBERS = TypeAdapter(dict[str, Member])
@@ -38,10 +44,17 @@ _MEMBERS = TypeAdapter(dict[str, Member])
 
 @dataclass(frozen=True, slots=True)
 class _Session:
-    """A session: its charge, the number of uses of each event of its plan, and whether it has not ended."""
+    """A session: its charge, and the number of uses of each event of its plan.
+
+    Parameters
+    ----------
+    is_refundable : the rule of its dataset allowed refunds when it was reserved
+    is_open : it has not ended
+    """
 
     cost: Cost
     counts: tuple[int, ...]
+    is_refundable: bool = True
     is_open: bool = True
 
 
@@ -65,7 +78,7 @@ class Replay:
 
     Unlike `advance`, it also follows each job (charged once, refunded what it was charged and only before it started,
     released once at most), each session (reserved once, ended once, and refunded no more than it did not use) and each
-    dataset (registered once, and nothing after it was emptied).
+    dataset (registered once, nothing after it was emptied, and sessions only as its rule allows).
     """
 
     def __init__(self) -> None:
@@ -110,6 +123,7 @@ class Replay:
         jobs = {job: [stage, cost_to_json(cost)] for job, (stage, cost) in self._jobs.items() if stage in _OPEN}
         sessions = {
             name: {"cost": cost_to_json(session.cost), "counts": list(session.counts)}
+            | ({} if session.is_refundable else {"is_refundable": False})
             for name, session in self._sessions.items()
             if session.is_open
         }
@@ -162,10 +176,14 @@ class Replay:
             case events.Opened(dataset=dataset) | events.Joined(dataset=dataset):
                 is_new, opening = dataset not in self.datasets, self.datasets.get(self.opened)
                 self.opened = self.opened or dataset
-                self.datasets[dataset] = Member(
-                    events.Registration.of(event, opening.registration if opening else None)
-                )
+                stated = events.Registration.of(event, opening.registration if opening else None)
+                self.datasets[dataset] = Member(stated, session_rule=event.session_rule)
                 return is_new
+            case events.SessionRule(dataset=dataset, rule=rule):
+                is_known = dataset in self.datasets
+                if is_known:
+                    self.datasets[dataset] = replace(self.datasets[dataset], session_rule=rule)
+                return is_known
             case events.External(dataset=dataset):  # its values may be gone
                 return dataset in self.datasets
             case events.Renamed(dataset=dataset):
@@ -184,9 +202,9 @@ class Replay:
             case events.Charged(dataset=dataset) if dataset is not None and not self._is_stored(dataset):
                 return False
             case events.Reserved(dataset=dataset):
-                return self._is_stored(dataset) and _follow_session(self._sessions, event)
+                return self._is_stored(dataset) and _reserve(self._sessions, event, self.datasets[dataset].session_rule)
             case events.Settled():
-                return _follow_session(self._sessions, event)
+                return _settle(self._sessions, event)
             case _:
                 return _follow_job(self._jobs, event)
 
@@ -218,8 +236,15 @@ def _open_sessions(document: Any) -> dict[str, _Session]:
     """Return the open sessions of a checkpoint, by their ids."""
     if not isinstance(document, dict):
         raise CodecError("sessions of a checkpoint must be an object")
-    nodes = {name: fields(node, ("cost", "counts"), "a session") for name, node in document.items()}
-    return {name: _Session(cost_from_json(node["cost"]), _counts(node["counts"])) for name, node in nodes.items()}
+    return {name: _open_session(node) for name, node in document.items()}
+
+
+def _open_session(document: Any) -> _Session:
+    keys = ("cost", "counts")
+    node = {"is_refundable": True} | fields(document, keys, "a session", optional=("is_refundable",))
+    if not isinstance(node["is_refundable"], bool):
+        raise CodecError("is_refundable of a session must be true or false")
+    return _Session(cost_from_json(node["cost"]), _counts(node["counts"]), node["is_refundable"])
 
 
 def _counts(document: Any) -> tuple[int, ...]:
@@ -229,11 +254,15 @@ def _counts(document: Any) -> tuple[int, ...]:
     return tuple(document)
 
 
-def _follow_session(sessions: dict[str, _Session], event: events.SessionEvent) -> bool:
-    if isinstance(event, events.Reserved):
-        is_new = event.session not in sessions
-        sessions[event.session] = _Session(event.cost, _counts([planned["count"] for planned in event.plan]))
-        return is_new
+def _reserve(sessions: dict[str, _Session], event: events.Reserved, rule: events.SessionPolicy | None) -> bool:
+    """Add a session; return whether it is new, and the rule of its dataset allows it."""
+    is_new, counts = event.session not in sessions, _counts([planned["count"] for planned in event.plan])
+    sessions[event.session] = _Session(event.cost, counts, is_refundable=rule != "no_refund")
+    return is_new and rule != "refused"
+
+
+def _settle(sessions: dict[str, _Session], event: events.Settled) -> bool:
+    """End a session; return whether it was open and may end like this."""
     session = sessions.get(event.session)
     if session is None or not session.is_open:
         return False
@@ -247,6 +276,8 @@ def _is_end(session: _Session, end: events.Settled) -> bool:
     `accounting.records.offline` recomputes the price of the recorded part.
     """
     if len(end.recorded) != len(session.counts) or any(map(operator.gt, end.recorded, session.counts)):
+        return False
+    if any(end.refund) and not session.is_refundable:
         return False
     if end.frees_charge:
         return end.refund == session.cost

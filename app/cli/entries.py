@@ -15,7 +15,7 @@ from purse import text
 
 COLUMNS: Final = ("sequence", "at", "kind", "who", "what", "method", "epsilon", "delta", "share")
 # The subject of an entry is the first of these fields that it has.
-_SUBJECTS = ("job", "session", "label", "reason", "name", "dataset")
+_SUBJECTS = ("job", "session", "label", "reason", "name", "rule", "dataset")
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would evaluate a cell that starts so
 
 

@@ -257,10 +257,11 @@ def add(
 ) -> DatasetRow:
     """Insert a dataset, with the entry that opens its ledger, or that joins it to the ledger of `ledger_id`.
 
-    The entry states the hash of the declaration too.
+    The entry states the hash of the declaration and the rule for sessions too.
     """
     declaration = canonical_text(spec.model_dump())
-    event = replace(event, declaration_sha256=declaration_sha256(declaration, holdout_of))
+    sha256 = declaration_sha256(declaration, holdout_of)
+    event = replace(event, declaration_sha256=sha256, session_rule=spec.sessions)
     if isinstance(event, Opened):
         ledger.begin(connection, event, at)
     connection.execute(

@@ -12,7 +12,7 @@ from accounting.records.filters import cost_from_json
 from accounting.records.ledger import LedgerState
 from accounting.records.replay import Replay
 from app.ledger import store
-from app.ledger.registrations import Row
+from app.ledger.registrations import Row, declared
 from app.persistence.files import StartRefused
 from app.persistence.session import Database
 from app.persistence.tables import analyst_spend, datasets, ledgers
@@ -106,6 +106,9 @@ def _wrong_datasets(connection: sa.Connection, dataset: str, followed: Replay) -
     differences = (row.differs(followed.datasets[id_].registration) for id_, row in stored.items())
     if wrong := next(filter(None, differences), None):
         return wrong
+    for id_, row in stored.items():
+        if followed.datasets[id_].session_rule not in (None, declared(row.spec).sessions):
+            return f"the stored rule for sessions of {id_} is not the one that the ledger states"
     has_family = any(stage != "withdrawn" for stage in stages.values())
     family = followed.datasets[dataset].registration.family if has_family else None
     if connection.scalar(sa.select(ledgers.c.family).where(ledgers.c.id == dataset)) != family:

@@ -53,6 +53,7 @@ class Checkpoints:
         self._stored: dict[str, int] = {}  # by ledger, the sequence number of its checkpoint
         self._unchecked: dict[str, Replay] = {}  # checkpoints that a whole replay has not yet confirmed
         self._stopped = threading.Event()
+        self._then: Callable[[], None] = lambda: None
         self._thread = threading.Thread(target=self._run, name="checkpoints", daemon=True)
 
     def verify(self, published: Mapping[str, Head]) -> None:
@@ -75,8 +76,14 @@ class Checkpoints:
                 results[ledger] = self._verify(connection, ledger, published.get(ledger))
         audit.refuse(results)
 
-    def start(self) -> None:
-        """Start the thread that verifies whole ledgers and signs checkpoints; to be called after `verify`."""
+    def start(self, then: Callable[[], None] = lambda: None) -> None:
+        """Start the thread that verifies whole ledgers and signs checkpoints; to be called after `verify`.
+
+        Parameters
+        ----------
+        then : called after each check
+        """
+        self._then = then
         self._thread.start()
 
     def stop(self) -> None:
@@ -130,6 +137,7 @@ class Checkpoints:
             try:
                 self._check_unchecked()
                 self._sign()
+                self._then()
                 wait = INTERVAL_SECONDS
             except LedgerInvalid as error:
                 self._refuse(str(error))

@@ -13,7 +13,8 @@ of servers write to one file in turn, so heads may be in any order; a rewrite ke
 
 Answers that a session has recorded are not entries of a ledger. Each open session has a line of its own: in place of
 a ledger's sequence number it states how many answers were recorded. An older copy of the database would otherwise allow
-a session more answers than it planned, and refund answers that were given.
+a session more answers than it planned, and refund answers that were given. The line is removed when the head of the
+session's ledger in the file covers the entry that ended the session: at a start, and by `Epoch.forget_ended`.
 """
 
 import hashlib
@@ -21,7 +22,7 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,11 @@ from app.ledger import store
 from app.persistence.dialect import Unavailable
 from app.persistence.files import StartRefused, locked, write_whole
 from app.persistence.session import Database
-from app.persistence.tables import ledgers, service, sessions
+from app.persistence.tables import datasets, ledgers, service, sessions
 from app.settings import Settings
 
 _MOST_LINES = 10_000  # before the file is rewritten
+_MOST_NAMES = 500  # in one query
 _LOG = logging.getLogger("purse.epoch")
 _OLDER = "the database is older than its published heads"
 _RESTORE = (
@@ -188,6 +190,37 @@ class Epoch:
                     self._waiting |= waiting
                 _LOG.error("epoch_not_written %s", type(error).__name__)
 
+    def forget_ended(self, database: Database) -> None:
+        """Remove the lines of sessions whose end is published with the head of their ledger.
+
+        Every copy of the database that contains this head contains the end, so it allows these sessions nothing more. A
+        crash meanwhile leaves the old file. If the file cannot be written, the lines remain until the next call.
+        """
+        if not self._sessions(self._stored()):
+            return
+        try:
+            with self._writing, locked(self.file):
+                stored = self._stored()
+                with database.read() as connection:
+                    ended_sessions = _ended(connection, stored, self._sessions(stored))
+                if not ended_sessions:
+                    return
+                open_heads = {name: head for name, head in stored.items() if name not in ended_sessions}
+                self._replace(open_heads, without=ended_sessions)
+        except Unavailable:  # of the database, not of the file
+            raise
+        except OSError as error:
+            _LOG.error("epoch_not_written %s", type(error).__name__)
+            return
+        with self._guard:
+            forgotten = ended_sessions - self._waiting
+            self.heads = {name: head for name, head in self.heads.items() if name not in forgotten}
+
+    def _sessions(self, stored: Mapping[str, Head]) -> list[str]:
+        """Return the sessions of these heads and of ours."""
+        with self._guard:
+            return [name for name in {**stored, **self.heads} if is_session(name)]
+
     def _write(self, heads: Mapping[str, Head]) -> None:
         """Append these heads; rewrite the file if it is long or its last line is incomplete."""
         if self._lines >= _MOST_LINES or not _is_complete(self.file):
@@ -214,10 +247,10 @@ class Epoch:
         self.lost |= epoch.lost
         return epoch.heads
 
-    def _replace(self, stored: Mapping[str, Head]) -> None:
-        """Rewrite the file with these heads and ours, of each ledger the higher one."""
+    def _replace(self, stored: Mapping[str, Head], without: Collection[str] = ()) -> None:
+        """Rewrite the file with these heads and ours, except for `without`, and of each ledger the higher one."""
         with self._guard:
-            heads = dict(self.heads)
+            heads = {name: head for name, head in self.heads.items() if name not in without}
         for ledger, head in stored.items():
             if ledger not in heads or heads[ledger].sequence < head.sequence:
                 heads[ledger] = head
@@ -264,6 +297,22 @@ def _recorded(connection: sa.Connection) -> dict[str, Head]:
     """Return the head of each open session; its number is that of the recorded answers."""
     query = sa.select(sessions.c.id, sessions.c.recorded).where(sessions.c.state == "open")
     return {row.id: _head(row.recorded.encode()) for row in connection.execute(query)}
+
+
+def _ended(connection: sa.Connection, published: Mapping[str, Head], names: Sequence[str]) -> set[str]:
+    """Return the sessions with these names whose end is an entry up to the published head of their ledger."""
+    ends: dict[str, dict[str, int]] = {}  # by ledger and session, the number of the entry
+    for start in range(0, len(names), _MOST_NAMES):
+        query = sa.select(datasets.c.ledger_id, sessions.c.id, sessions.c.settled).join_from(sessions, datasets)
+        is_named = sessions.c.id.in_(names[start : start + _MOST_NAMES])
+        for row in connection.execute(query.where(is_named, sessions.c.settled.is_not(None))):
+            ends.setdefault(row.ledger_id, {})[row.id] = row.settled
+    ended_sessions: set[str] = set()
+    for ledger, of_sessions in ends.items():
+        head = published.get(ledger)
+        if head is not None and store.contains(connection, head, ledger):
+            ended_sessions |= {session for session, sequence in of_sessions.items() if sequence <= head.sequence}
+    return ended_sessions
 
 
 def _part(name: str, adjective: str = "") -> str:

@@ -2,7 +2,8 @@
 
 Jobs are priced by the row: its number of records, its declaration, its ledger and its folder. The row is not in the
 hash chain, so it must repeat what the entry `opened` or `joined` states. Name, budget and the rule for sessions are not
-compared, because they may change. Jobs are charged to the budget of the ledger, never to that of the row.
+part of the hash, because they may change. Jobs are charged to the budget of the ledger, never to that of the row, and
+`app.ledger.audit` compares the rule with the ledger's newest one.
 """
 
 import hashlib

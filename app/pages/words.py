@@ -35,7 +35,12 @@ EVENTS = {
     "EpsilonDeltaDpEvent": "any mechanism with pure epsilon",
 }
 """Mechanisms that run elsewhere, by the type of their events."""
-ENTRIES = {"reserved": "session reserved", "settled": "session ended", "external": "outside release"}
+ENTRIES = {
+    "reserved": "session reserved",
+    "settled": "session ended",
+    "session_rule": "rule for sessions",
+    "external": "outside release",
+}
 """Kinds of ledger entries whose names do not explain them."""
 SESSION_RULES = {
     "refund": "accepted, and the unused part is refunded",

@@ -1,8 +1,8 @@
 """Sessions: reserved in one transaction with their ledger, recorded step by step, and closed with a refund.
 
 Jobs run on data of this service. The answers of a session are computed by a program elsewhere, which this service
-cannot observe: it records an answer before it computes it. An open session that reaches its end of time has expired,
-and the first request that needs this writes it down (`settling`).
+cannot observe: it records an answer before it computes it. An open session that reaches its end of time has expired.
+The first request that needs this writes it down, or else a server does so every few minutes (`settling`).
 """
 
 import hashlib

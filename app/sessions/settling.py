@@ -14,9 +14,11 @@ from accounting.records.sessions import Certificate, plan_epsilon
 from app.calculation.sessions import PricedRefund
 from app.ledger import allotments
 from app.ledger import store as ledger
+from app.persistence.session import Database
 from app.sessions import store
 from app.sessions.store import Charge, SessionRow
 
+_MOST_EXPIRED = 1000  # at once
 _LOG = logging.getLogger("purse.sessions")
 
 
@@ -77,6 +79,18 @@ def settle(
             values["charged"] = _charged(connection, row, reserved, cost, refunded.certificate).to_text()
     store.end(connection, row, reason, **values)
     return replace(row, state=reason, **values)
+
+
+def expire(database: Database) -> None:
+    """End sessions that have expired, for which no other request may come, at most 1000 of them."""
+    with database.read() as connection:
+        overdue = store.overdue(connection, database.timestamp(), _MOST_EXPIRED)
+    for session_id in overdue:
+        with database.write() as connection:
+            ledger.lock(connection, store.on(session_id, sa.true()))
+            row, now = store.get(connection, session_id), database.timestamp()
+            if row is not None and row.has_expired(now):
+                settle(connection, row, now, "expired")
 
 
 def _charged(

@@ -184,6 +184,12 @@ def open_on(connection: sa.Connection, dataset_id: str) -> list[SessionRow]:
     return [SessionRow(*row) for row in connection.execute(query.order_by(sessions.c.created_at, sessions.c.id))]
 
 
+def overdue(connection: sa.Connection, now: str, limit: int) -> list[str]:
+    """Return the ids of at most `limit` sessions that have expired without being ended."""
+    is_overdue = (sessions.c.state == "open") & (sessions.c.expires_at <= now)
+    return list(connection.scalars(sa.select(sessions.c.id).where(is_overdue).limit(limit)))
+
+
 def count_open(connection: sa.Connection, owner_id: str, now: str, most: int) -> int:
     """Return the number of open sessions of an owner, at most `most`."""
     is_open = (sessions.c.state == "open") & (sessions.c.owner_id == owner_id) & (sessions.c.expires_at > now)

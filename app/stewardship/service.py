@@ -1,8 +1,8 @@
-"""Changes to a dataset after its registration. Changes of a guarantee are entries of its ledger that name the steward.
+"""Changes to a dataset after its registration. Every change is an entry of its ledger that names the steward.
 
 While nothing is charged, the name and the budget can change, or the dataset can be withdrawn and registered again.
 After the first charge a budget may only grow, which is a new promise. Values can be deleted, but never the ledger. The
-rule for sessions is no part of a guarantee: it may change at any time, without an entry.
+rule for sessions may change at any time, and open sessions keep theirs.
 """
 
 from dataclasses import replace
@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from accounting.errors import OutOfRange
 from accounting.filter import Filter
 from accounting.privacy import Privacy
-from accounting.records.events import Emptied, Frozen, Promised, Renamed
+from accounting.records.events import Emptied, Frozen, Promised, Renamed, SessionRule
 from accounting.records.ledger import LedgerState
 from app.datasets import allotments, folders, store
 from app.datasets.service import described, opened
@@ -57,7 +57,9 @@ def amend(database: Database, steward: Principal, dataset_id: str, change: Amend
                 allotments.refuse_over(connection, store.visible(connection, dataset_id, steward))
         if change.sessions is not None:
             for part in store.parts(connection, row):
-                store.amend(connection, part.id, "sessions", change.sessions)
+                if part.spec.sessions != change.sessions:
+                    store.amend(connection, part.id, "sessions", change.sessions)
+                    ledger.apply(connection, part.id, SessionRule(part.id, change.sessions, steward.name), at)
         if change.frozen is not None:
             # Lifting a freeze does not apply to a holdout set, which may be frozen because its budget is exceeded.
             for part in store.parts(connection, row) if change.frozen else [row]:

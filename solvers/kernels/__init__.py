@@ -2,7 +2,7 @@
 
 All signatures are explicit. The first use of a name compiles the loops of its module or loads them from numba's cache.
 `ENTRIES` compiles all loops at once. Importing this package loads no loop, because planning needs none and loading
-takes half a second. In the container image all loops are one file (`linked`), and numba is not installed.
+takes half a second. Platform wheels and the container image contain the loops in a file (`linked`), without numba.
 """
 
 from collections.abc import Iterator
@@ -55,13 +55,14 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    from solvers.kernels.linked import FILE, load
+    from solvers.kernels.linked import loops
 
     unknown = AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name.startswith("_") or Path(__file__).with_name(f"{name}.py").exists():  # the import system loads submodules
         raise unknown
     try:
-        globals()[name] = value = load(FILE)[name] if FILE.exists() else _compiled(name)
+        linked = loops()
+        globals()[name] = value = _compiled(name) if linked is None else linked[name]
     except (KeyError, StopIteration):
         raise unknown from None
     return value

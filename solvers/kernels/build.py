@@ -55,8 +55,8 @@ def inlined(function: _Function) -> _Function:
 
 
 def called(function: _Function) -> _Function:
-    """Mark a function of numbers whose machine code becomes a part of the loops that call it."""
-    result: _Function = numba.njit(forceinline=True, **_OPTIONS)(function)
+    """Mark a function that makes no array and whose machine code becomes a part of the loops that call it."""
+    result: _Function = numba.njit(forceinline=True, _nrt=False, **_OPTIONS)(function)
     return result
 
 

@@ -12,12 +12,8 @@ product with k is exact.
 """
 
 import math
-from collections.abc import Callable
-from typing import Any
 
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
+import numpy as np
 
 from solvers.kernels.build import called
 
@@ -25,19 +21,6 @@ _LARGEST_EXPONENT = 300.0
 _LOG2_E = 1.0 / math.log(2.0)
 _LOG_2, _LOG_2_CORRECTION = float.fromhex("0x1.62e42fee00000p-1"), float.fromhex("0x1.a39ef35793c76p-33")
 _ROUNDING_SHIFT = 1.5 * 2.0**52 + 1023.0  # t + this is rounded to a whole number with k + 1023 in its last bits
-
-
-def _two_to(typing: Any, t: Any) -> Any:  # noqa: ARG001
-    """Return 2^k for t = k + _ROUNDING_SHIFT, whose last 11 bits become the exponent."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
-        bits = builder.bitcast(args[0], ir.IntType(64))
-        return builder.bitcast(builder.shl(bits, ir.IntType(64)(52)), ir.DoubleType())
-
-    return types.float64(types.float64), generate
-
-
-two_to: Callable[[float], float] = intrinsic(_two_to)
 
 
 @called
@@ -60,4 +43,5 @@ def exp(x: float) -> float:
     p = p * r + 1 / 6
     p = p * r + 1 / 2
     p = p * r * r + r + 1.0
-    return p * two_to(t)
+    exponent = np.float64(t).view(np.int64) << 52  # of 2^k: the last 11 bits of t, moved to where doubles have theirs
+    return p * np.int64(exponent).view(np.float64)

@@ -5,11 +5,11 @@ import math
 import numpy as np
 
 from solvers.kernels.build import compiled
-from solvers.kernels.lanes import doubles, singles
 from solvers.kernels.layout import BYTES, FIRST_BYTE, LEVELS, START, Records, Vector
 from solvers.kernels.records import RECORDS, code
 from solvers.kernels.slopes import ANSWER
 from solvers.kernels.sparse import from_center, spans
+from solvers.kernels.vectors import doubles, singles
 
 
 @compiled(ANSWER(RECORDS, ANSWER, ANSWER))

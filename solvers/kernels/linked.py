@@ -1,8 +1,8 @@
 """The compiled loops from one file, without numba, with the instructions that numba generated and so the same bits.
 
-`docker/link.py` writes the file and its list, which contains the digest of the sources and the arguments and result of
-each loop. A loop reads its arguments as memory, so each argument is checked before. Calls release the interpreter's
-lock, as numba's calls do.
+A platform wheel and the image contain a file for each level of processor. `building/link.py` writes it and its list,
+which contains the digest of the sources and the arguments and result of each loop. A loop reads its arguments as
+memory, so each argument is checked before. Calls release the interpreter's lock, as numba's calls do.
 """
 
 import ctypes
@@ -19,7 +19,9 @@ import numpy as np
 
 from solvers.kernels.digests import FOLDER, of_function
 
-FILE = Path(__file__).with_name("loops.so")  # not the name of a module, which Python would import
+LEVELS = ("x86-64-v3", "x86-64-v2", "generic")
+"""Processors as LLVM names them, the newest first; a file is named after one."""
+_HERE = Path(__file__).parent
 _SUCCESS_CODES = (0, -2)  # of numba: returned a value, returned None
 _RESULT_WORDS = 15  # of eight bytes; more than any result has
 
@@ -104,12 +106,34 @@ def _format(kinds: list[Any]) -> str:
     return "".join(parts).replace("?", "q")
 
 
+def file_of(level: str, folder: Path = _HERE) -> Path:
+    """Return the path of the loops for a level of processor."""
+    return folder / f"loops-{level}.so"
+
+
+@cache
+def loops(folder: Path = _HERE) -> dict[str, Any] | None:
+    """Return the names of `solvers.kernels` from the newest file that fits, or None if numba must compile the loops."""
+    for file in (file_of(level, folder) for level in LEVELS):
+        if file.exists():
+            try:
+                return load(file)
+            except (ImportError, OSError):
+                continue
+    return None
+
+
 @cache
 def load(file: Path) -> dict[str, Any]:
-    """Return the names of `solvers.kernels` from the file and its list; raise ImportError if the sources changed."""
+    """Return the names of `solvers.kernels` from a file and its list.
+
+    Raises ImportError if the sources changed or this processor lacks instructions, and OSError for another platform.
+    """
     listed, library = json.loads(file.with_suffix(".json").read_text()), ctypes.CDLL(str(file))
     if listed["sources"] != FOLDER:
-        raise ImportError(f"{file} was made of other sources. Build the image again")
+        raise ImportError(f"{file} was made of other sources: build the wheel or the image again")
+    if not library.runs_here():
+        raise ImportError(f"{file} has instructions that this processor lacks")
     free = library.NRT_MemInfo_call_dtor
     free.argtypes, free.restype = [ctypes.c_void_p], None
     loops: dict[str, Any] = {}
@@ -119,9 +143,15 @@ def load(file: Path) -> dict[str, Any]:
         arguments = _kind(kinds["arguments"])
         loops[name] = Loop(code, arguments, _kind(kinds["result"]), struct.Struct(_format(arguments)), free)
 
-    def c_function(function: Callable[..., float]) -> Formula:
-        """Return the linked derivative of a loss."""
-        address = ctypes.cast(library[f"formula_{of_function(function)}"], ctypes.c_void_p).value
+    def c_function(function: Callable[..., float]) -> Any:
+        """Return the linked derivative of a loss, or compile one that was not linked."""
+        try:
+            formula = library[f"formula_{of_function(function)}"]
+        except AttributeError:
+            from solvers.kernels.build import c_function
+
+            return c_function(function)
+        address = ctypes.cast(formula, ctypes.c_void_p).value
         assert address is not None
         return Formula(address)
 

@@ -21,9 +21,10 @@ from numba import types
 from numpy.typing import NDArray
 
 from solvers.kernels.build import compiled, inlined
-from solvers.kernels.lanes import AHEAD, add, dot, dots, doubles, singles
+from solvers.kernels.lanes import AHEAD, add, dot, dots
 from solvers.kernels.layout import BYTES, FIRST_BYTE, LEVELS, START, Indices, Records, Vector
 from solvers.kernels.slopes import ANSWER, INDICES, NUMBERS
+from solvers.kernels.vectors import doubles, singles
 
 COUNT = types.int64
 _CODES = types.Array(types.uint8, 2, "C", readonly=True)

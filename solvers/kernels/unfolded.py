@@ -4,10 +4,10 @@ import numpy as np
 from numba import types
 
 from solvers.kernels.build import compiled
-from solvers.kernels.lanes import doubles, singles
 from solvers.kernels.layout import BYTES, FIRST_BYTE, START, Indices, Records, Vector
 from solvers.kernels.records import RECORDS, code
 from solvers.kernels.slopes import INDICES, NUMBERS
+from solvers.kernels.vectors import doubles, singles
 
 
 @compiled(types.Array(types.float64, 2, "C")(RECORDS, NUMBERS, INDICES))

@@ -10,11 +10,11 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     [*(ROOT / "docs").rglob("*.md"), *(ROOT / page for page in ("CONTRIBUTING.md", "README.md", "SECURITY.md"))]
 )
-FOLDERS = "accounting|solvers|purse|app|tests|benchmarks|docs|deploy|docker"
+FOLDERS = "accounting|solvers|purse|app|building|tests|benchmarks|docs|deploy|docker"
 FENCED = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 PLACE = re.compile(rf"`((?:{FOLDERS})/[^`\s]*)`")
 FILE = re.compile(rf"`(?!(?:{FOLDERS})/)((?:[\w.-]+/)*\w[\w.-]*\.(?:py|md))`")
-MADE = {"deploy/secrets", "solvers/kernels/loops.so"}  # by deploy/make_secrets.py, and in the image
+MADE = {"deploy/secrets"}  # by deploy/make_secrets.py
 
 
 def missing(text: str) -> list[str]:

@@ -1,12 +1,15 @@
-"""Every loop and every formula, linked into one file as for the image, beside numba's own: the same bits, or it fails.
+"""Compare every loop and formula of a platform's wheel with numba's own, bit for bit, and time the wheel's first fit.
 
 Usage: `make linked`, which needs a C compiler.
 """
 
+import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
@@ -19,29 +22,35 @@ from solvers.losses import Logistic, Loss
 from solvers.losses.one_margin import OneMargin
 from tests.support.plain_loops import walk_constants
 
-ROOT = Path(__file__).parents[2]
 ROWS, NUMBERS, CLASSES = 500, 5, (4, 300)
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "loops.so"
-        fresh = os.environ | {"NUMBA_CACHE_DIR": f"{folder}/cache"}
-        subprocess.run([sys.executable, ROOT / "docker/link.py", file], check=True, cwd=ROOT, env=fresh)
-        linked = load(file)
-        for loss in [kind() for kind in get_args(Loss) if issubclass(kind, OneMargin)]:
-            ours = loss.compiled
-            theirs = ours._replace(address=linked["c_function"](loss.derivative).address)
-            m, y = np.random.default_rng(1).normal(size=(2, 10_000)) * 3
-            _same(kernels.derivatives(ours, m, y), linked["derivatives"](theirs, m, y))
-            print(f"{loss.name}: the same")
-        for framed in (False, True):
-            for records in (
-                _dense(np.float64, framed=framed),
-                _dense(np.float32, framed=framed),
-                _sparse(framed=framed),
-            ):
-                _compare(linked, records)
+        installed = Path(folder) / "wheel"
+        zipfile.ZipFile(sys.argv[1]).extractall(installed)
+        files = sorted((installed / "solvers/kernels").glob("loops-*.so"))
+        assert files, "the wheel contains no linked loops"
+        for file in files:
+            try:
+                linked = load(file)
+            except ImportError as error:
+                print(error)
+            else:
+                _compare_all(linked)
+                print(f"{file.name}: {len(linked['ENTRIES'])} loops and all formulas have numba's bits")
+        _time_fits(installed, Path(folder))
+
+
+def _compare_all(linked: dict[str, Any]) -> None:
+    for loss in [kind() for kind in get_args(Loss) if issubclass(kind, OneMargin)]:
+        ours = loss.compiled
+        theirs = ours._replace(address=linked["c_function"](loss.derivative).address)
+        m, y = np.random.default_rng(1).normal(size=(2, 10_000)) * 3
+        _same(kernels.derivatives(ours, m, y), linked["derivatives"](theirs, m, y))
+    for framed in (False, True):
+        for records in (_dense(np.float64, framed=framed), _dense(np.float32, framed=framed), _sparse(framed=framed)):
+            _compare(linked, records)
 
 
 def _compare(linked: dict[str, Any], records: kernels.Records) -> None:
@@ -54,7 +63,29 @@ def _compare(linked: dict[str, Any], records: kernels.Records) -> None:
         for one, other in zip(ours, theirs, strict=True):
             if isinstance(one, np.ndarray):  # what a loop has written to
                 _same(one, other)
-        print(f"{name}: the same")
+
+
+def _time_fits(installed: Path, folder: Path) -> None:
+    """Fit twice with the wheel's modules and an empty cache of numba, and check that nothing was compiled."""
+    rng, cache, file = np.random.default_rng(1), folder / "cache", folder / "people.csv"
+    x = rng.uniform(size=(10_000, 3))
+    labels = np.where(x.sum(axis=1) + rng.normal(size=len(x)) > 1.5, "yes", "no")
+    lines = [",".join([*(f"{value:.3f}" for value in row), label]) for row, label in zip(x, labels, strict=True)]
+    file.write_text("\n".join(["a,b,c,y", *lines]))
+    numbers = [{"name": name, "type": "number", "lower": 0, "upper": 1} for name in "abc"]
+    categories = {"name": "y", "type": "category", "categories": ["no", "yes"]}
+    (folder / "schema.json").write_text(json.dumps([*numbers, categories]))
+    fit = [sys.executable, "-P", "-m", "app.cli", "fit", str(file), "--target", "y", "--epsilon", "1"]
+    fit += ["--budget", "3", "--schema", str(folder / "schema.json"), "--home", str(folder / "home")]
+    environment = os.environ | {"PYTHONPATH": str(installed), "NUMBA_CACHE_DIR": str(cache)}
+    for which in ("first", "second"):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(fit, check=True, env=environment, stdout=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        print(f"{which} `purse fit` with the wheel: {seconds:.1f} CPU s")
+        fit = [word for word in fit if word not in ("--budget", "3")]
+    assert not list(cache.rglob("*.nb?")), "numba has compiled"
 
 
 def _same(one: object, other: object) -> None:
@@ -121,7 +152,6 @@ def _given(records: kernels.Records) -> dict[str, Callable[[kernels.Slope], tupl
     sparse = records if len(records.entry_index) else _sparse(framed=False)
     center = rng.uniform(-1, 1, sparse.size - 1)
     table = kernels.ENTRIES["spans"](center**2)
-
     examples = kernels.Examples(records, only(y), only(scale))
     framed = kernels.FramedExamples(records, only(y), only(scale))
     labels = only(np.abs(y) + (y > 0))
@@ -159,6 +189,7 @@ def _given(records: kernels.Records) -> dict[str, Callable[[kernels.Slope], tupl
         "weighted_sum": lambda _: (records, weights, rows),
         "length": lambda _: (w,),
         "logistic_sum": lambda _: (framed, 0.5, w, 3, n),
+        "bounded_sum": lambda loss: (framed, 0.5, loss, w, 3, n),
         "squared_sum": lambda _: (framed, 0.5, w, 3, n),
         "softmax_sum": lambda _: (framed._replace(targets=labels), 0.5, matrix, 0, n),
         "residual_sum": lambda _: (records, y, scale, w, 0.7, 3, n),

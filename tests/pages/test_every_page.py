@@ -95,9 +95,8 @@ PHONE_PICTURES = {"jobs", "model"}  # in dark colors
 def test_everybody_can_read_every_page(browser: Browser, server: Live, ids: dict[str, str], name: str) -> None:
     """Also the parts that are folded at first; each chart is drawn, and a table has its numbers."""
     role, address, charts = PAGES[name]
-    with Visitor.arrived(browser, server.url, ids[role]) as visitor:
+    with Visitor.arrived(browser, server.url, ids[role], first=f"/pages{address.format(**ids)}") as visitor:
         page = visitor.page
-        page.goto(f"/pages{address.format(**ids)}")
         expect(page.locator(".u-over")).to_have_count(charts)
         expect(page.get_by_role("status").filter(has_text="loading")).to_have_count(0)
         if name in PICTURES:

@@ -10,23 +10,29 @@ from playwright.sync_api import Browser
 
 from accounting import Privacy, Unit
 from accounting.calibration import calibrate
+from accounting.errors import LedgerInvalid
 from accounting.filter import Filter
 from accounting.mechanisms import Laplace
 from accounting.plan import Query
 from accounting.records.chain import Entry
 from accounting.records.events import (
     Charged,
+    External,
     Joined,
     LedgerEvent,
     Opened,
     Promised,
     Refunded,
     RolledBack,
+    SessionPolicy,
+    SessionRule,
     Settled,
     Started,
 )
+from accounting.records.filters import cost_to_json
 from accounting.records.ledger import LedgerState, advance, spent_epsilon
 from accounting.records.offline import shares, verify_ledger
+from accounting.records.sessions import session_cost
 from tests.support.javascript import Module, Thrown, in_page
 from tests.support.ledgers import BROKEN, LEDGER, NOT_HELD, RULE, chain, job, relinked, signed, told_of
 from tests.support.receipts import AT, GD, SVRG
@@ -35,6 +41,8 @@ from tests.support.sessions import RELEASE as CALIBRATED
 from tests.support.sessions import RULE as MIXED
 from tests.support.sessions import run as run_sessions
 
+OUTSIDE = External("d1", "old", GAUSSIAN, session_cost(MIXED, plan(GAUSSIAN)), True, "eve")
+RAISED = Promised(MIXED.raised(Privacy(20.0, 1e-6)), "eve")
 PLANS = {"ada": (GD, 0.5), "bob": (SVRG, 0.3), "cyn": (GD, 0.2)}
 
 
@@ -171,7 +179,8 @@ OWN = Privacy(CALIBRATED.epsilon, CALIBRATED.delta)
 
 def test_sessions_are_followed_as_python_follows_them(module: Module) -> None:
     """Sessions are refunded in part, in full and not at all, and one takes the whole budget."""
-    lost = RolledBack("disk lost", None)
+    lost, no_refund = RolledBack("disk lost", None), SessionRule("d1", "no_refund", "eve")
+    kept = Settled("s1", [1], MIXED.zero_cost, False, "closed")
     stories: list[list[LedgerEvent]] = [
         [reserved(MIXED, PLANNED), settled(MIXED, PLANNED, [3, 0])],
         [reserved(MIXED, PLANNED), settled(MIXED, PLANNED, [0, 0])],
@@ -180,6 +189,11 @@ def test_sessions_are_followed_as_python_follows_them(module: Module) -> None:
         [reserved(MIXED, PLANNED), reserved(MIXED, PLANNED, "s2"), settled(MIXED, PLANNED, [3, 1], "s2")],
         [reserved(MIXED, TARGETED, guarantee=OWN), settled(MIXED, TARGETED, [1], whole=True)],
         [reserved(MIXED, TARGETED, guarantee=OWN), settled(MIXED, TARGETED, [0], whole=True)],
+        [reserved(MIXED, TARGETED, guarantee=OWN), OUTSIDE, kept],
+        [reserved(MIXED, TARGETED, guarantee=OWN), OUTSIDE, settled(MIXED, TARGETED, [0])],
+        [reserved(MIXED, TARGETED, guarantee=OWN), OUTSIDE, RAISED, settled(MIXED, TARGETED, [1])],
+        [reserved(MIXED, PLANNED), no_refund, settled(MIXED, PLANNED, [3, 0])],
+        [no_refund, SessionRule("d1", "refund", "eve"), reserved(MIXED, PLANNED), settled(MIXED, PLANNED, [3, 0])],
     ]
     for story in stories:
         state, entries = run_sessions(MIXED, *story)
@@ -219,6 +233,24 @@ def test_no_refund_of_answers_is_followed(module: Module) -> None:
         told(module, relinked([*good, good[2]]))
     with pytest.raises(Thrown):
         told(module, relinked([*good, good[1]]))
+
+
+def test_a_refund_that_a_rule_or_a_whole_budget_forbids_is_not_followed(module: Module) -> None:
+    """Python does not write such a ledger, or refuses it."""
+    _, whole = run_sessions(MIXED, reserved(MIXED, TARGETED, guarantee=OWN), OUTSIDE, settled(MIXED, TARGETED, [0]))
+    part = {"recorded": [1], "refund": cost_to_json(settled(MIXED, TARGETED, [1]).refund)}
+    forged = [relinked([*whole[:3], replace(whole[3], body=whole[3].body | part)])]
+    rules: tuple[SessionPolicy, ...] = ("no_refund", "refused")
+    for rule in rules:
+        reservation: list[LedgerEvent] = [reserved(MIXED, PLANNED), settled(MIXED, PLANNED, [3, 0])]
+        forged.append(run_sessions(MIXED, SessionRule("d1", rule, "eve"), *reservation)[1])
+        opening, *others = run_sessions(MIXED, *reservation)[1]
+        forged.append(relinked([replace(opening, body=opening.body | {"session_rule": rule}), *others]))
+    for entries in forged:
+        with pytest.raises(LedgerInvalid):
+            verify_ledger(entries)
+        with pytest.raises(Thrown):
+            told(module, entries)
 
 
 def test_another_currency_after_a_full_refund_is_followed(module: Module) -> None:

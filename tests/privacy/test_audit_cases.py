@@ -10,7 +10,6 @@ from typing import get_args
 import pytest
 
 from accounting import Privacy
-from accounting.calibration import _calibrate
 from accounting.mechanisms import PoissonGaussian, gaussian, random_iterate
 from accounting.plan import Plan
 from accounting.privacy import REPLACE_ONE, Relation
@@ -23,6 +22,7 @@ from solvers.methods import Method
 from solvers.statistics import AnyCounting
 from tests.support.audit import beyond, seeded_attack, sources, violates
 from tests.support.audit_cases import NULL, SHARED, TRIED
+from tests.support.mutants import new_calibrations
 
 
 def test_every_method_has_a_case() -> None:
@@ -75,13 +75,10 @@ def is_caught(name: str, runs: int) -> bool:
     """Return whether the attack on a mutant exceeds the guarantee for a replaced record at epsilon 6."""
     case = CASES[name]
     assert isinstance(case, Case)
-    _calibrate.cache_clear()
-    try:
+    with new_calibrations():
         quote = plan(case.method, case.problem, Privacy(6.0, case.privacy.delta))
-        attack = seeded_attack(quote.method, quote.problem, quote.release.plan, *case.pair(), 31)
-        return violates(attack, runs, beyond(quote.release.plan))
-    finally:
-        _calibrate.cache_clear()
+    attack = seeded_attack(quote.method, quote.problem, quote.release.plan, *case.pair(), 31)
+    return violates(attack, runs, beyond(quote.release.plan))
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 """The ledger under arbitrary stories: exact sums, no overspending, exact refunds, an unforgeable past."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -28,6 +28,8 @@ from accounting.records.events import (
     Released,
     Reserved,
     RolledBack,
+    SessionPolicy,
+    SessionRule,
     Settled,
     Started,
 )
@@ -73,11 +75,12 @@ class Job:
 
 @dataclass(frozen=True)
 class Session:
-    """A session that has not ended: its charge, and the number of uses of its one event."""
+    """A session that has not ended: its charge, the number of uses of its one event, and the rule at its opening."""
 
     name: str
     cost: Cost
     count: int
+    rule: SessionPolicy
 
     def priced(self, uses: int) -> Cost:
         """Return the price of this number of uses: a part of the cost, rounded up."""
@@ -99,6 +102,8 @@ class Story(RuleBasedStateMachine):
         self.live: dict[str, Cost] = {}
         self.names = 0
         self.over: set[str] = set()  # open when entries were lost
+        self.rule: SessionPolicy = "refund"
+        self.undivided = False  # a session that took the whole budget is live
         self.state, entry = advance(None, Opened("d1", 100, filter_), AT)
         self.entries = [entry]
 
@@ -184,10 +189,20 @@ class Story(RuleBasedStateMachine):
             with pytest.raises(LedgerFrozen if before.frozen else BudgetExhausted):
                 advance(before, event, AT)
             return multiple()
+        if self.rule == "refused":
+            with pytest.raises(LedgerInvalid):
+                replay([*self.entries, advance(before, event, AT)[1]])
+            return multiple()
         self.step(event)
         self.live[name] = cost
         assert self.state.whole == (not fits)
-        return Session(name, cost, count)
+        self.undivided |= not fits
+        return Session(name, cost, count, self.rule)
+
+    @rule(rule=st.sampled_from(get_args(SessionPolicy)))
+    def change_the_rule_for_sessions(self, rule: SessionPolicy) -> None:
+        self.step(SessionRule("d1", rule, "eve"))
+        self.rule = rule
 
     @rule(session=consumes(sessions), uses=st.integers(0, 5))
     def close(self, session: Session, uses: int) -> None:
@@ -196,9 +211,13 @@ class Story(RuleBasedStateMachine):
         left = session.priced(recorded)
         given = tuple(c - used for c, used in zip(session.cost, left, strict=True))
         end = Settled(session.name, [recorded], given, before.whole, "closed")
-        if any(given) and (before.rolled_back or (before.whole and recorded)):
+        if any(given) and (before.rolled_back or (self.undivided and recorded)):
             with pytest.raises(LedgerInvalid):
                 advance(before, end, AT)
+            end = replace(end, refund=before.filter.zero_cost)
+        if any(end.refund) and session.rule == "no_refund":
+            with pytest.raises(LedgerInvalid):
+                replay([*self.entries, advance(before, end, AT)[1]])
             end = replace(end, refund=before.filter.zero_cost)
         for stolen in self.stolen(session, end):
             with pytest.raises(LedgerInvalid):
@@ -206,6 +225,7 @@ class Story(RuleBasedStateMachine):
         self.step(end)
         if end.frees_charge:
             del self.live[session.name]
+            self.undivided = False
             assert not self.state.whole
         else:
             self.live[session.name] = tuple(c - r for c, r in zip(session.cost, end.refund, strict=True))
@@ -253,6 +273,7 @@ class Story(RuleBasedStateMachine):
         if larger == now:
             return  # there is no larger one
         self.step(Promised(before.filter.raised(larger), "eve"))
+        self.undivided &= not held(self.state.filter, self.state.spent)
         assert self.state.spent == before.spent
         if larger.delta == now.delta:  # else it is told at another delta
             assert remaining_epsilon(self.state) >= remaining_epsilon(before)
@@ -285,6 +306,7 @@ class Story(RuleBasedStateMachine):
     def spent_is_the_exact_sum_of_the_live_charges(self) -> None:
         assert self.state.spent == total(self.state.filter, list(self.live.values()))
         assert self.state.charges == len(self.live)
+        assert self.state.undivided == self.undivided
 
     @invariant()
     def never_beyond_every_threshold(self) -> None:

@@ -21,8 +21,10 @@ from app import services
 from app.ledger import audit, checkpoints, store
 from app.ledger.audit import UnsoundLedger
 from app.ledger.checkpoints import Checkpoints
+from app.ledger.epoch import Epoch
 from app.ledger.keys import SigningKeys
 from tests.service.conftest import MakeService
+from tests.support import held_sessions as sessions
 from tests.support.patience import PATIENCE, until
 from tests.support.world import World
 
@@ -260,6 +262,20 @@ def test_a_server_that_finds_it_writes_nothing_any_more_and_says_so(tmp_path: Pa
         refused = service.call("steward", "POST", "/v1/tokens", json={"name": "ada", "role": "analyst"})
         assert (refused.status_code, refused.json()["code"]) == (503, "database_unavailable")
         until(lambda: "ledgers" in service.client.get("/health/ready").text)
+
+
+def test_a_running_server_ends_expired_sessions_and_removes_their_lines(
+    world: World, make_service: MakeService
+) -> None:
+    [dataset] = _heads(world)
+    Epoch.open(world.settings, world.database)
+    session = sessions.open_session(world, dataset, sessions.many(2), lifetime=60).id  # expired decades ago
+    sessions.record(world, session)
+    world.database.close()
+    assert session in world.settings.epoch.read_text()
+    with make_service(world.settings.home):
+        until(lambda: session not in world.settings.epoch.read_text())
+    assert world.kinds(dataset)[-1] == "settled"
 
 
 def test_the_opening_dataset_is_known_after_a_checkpoint_whatever_it_is_called() -> None:

@@ -180,6 +180,11 @@ def test_the_rule_for_sessions_changes_at_any_time_and_for_the_holdout_set(servi
     assert [service.call("steward", "GET", path).json()["sessions"] for path in paths] == ["refused"] * 2
     assert service.call("steward", "PATCH", paths[0], json={"sessions": "never"}).status_code == 422
     assert service.call("analyst", "PATCH", paths[0], json={"sessions": "refund"}).status_code == 403
+    for each in (dataset, kept_out):
+        again = service.call("steward", "PATCH", paths[0], json={"sessions": "refused"})
+        listed = service.call("auditor", "GET", f"/v1/datasets/{each}/ledger", params={"kind": "session_rule"}).json()
+        assert again.status_code == 200
+        assert [entry["body"]["rule"] for entry in listed["items"]] == ["refused"]
     audit.refuse_unsound(service.database)
 
 
@@ -188,4 +193,4 @@ def test_a_changed_rule_for_sessions_agrees_with_the_registration(world: World) 
     assert world.amend(dataset, Amendment(sessions="refused")).sessions == "refused"
     audit.refuse_unsound(world.database)
     assert world.submit(dataset, privacy={"epsilon": 0.2}).state == "queued"
-    assert world.kinds(dataset) == ["opened", "charged"]
+    assert world.kinds(dataset) == ["opened", "session_rule", "charged"]

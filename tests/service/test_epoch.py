@@ -21,6 +21,7 @@ from app.jobs import rollback
 from app.ledger import audit, epoch, store
 from app.ledger.epoch import BelowEpoch, Epoch
 from app.persistence.files import StartRefused
+from app.sessions import settling
 from tests.service.conftest import MakeService
 from tests.support import held_sessions as sessions
 from tests.support.cli import purse
@@ -216,6 +217,167 @@ def test_the_file_forgets_a_session_that_ended(world: World) -> None:
     assert session.id in _kept(world)
     _open(world)
     assert _kept(world) == _heads(world)
+
+
+def _closed(world: World, dataset: str) -> str:
+    """Return the id of a session that recorded three answers and was closed."""
+    session = sessions.open_session(world, dataset, sessions.many(10))
+    sessions.record(world, session.id, 3)
+    sessions.close(world, session.id)
+    return session.id
+
+
+def test_a_running_server_removes_the_lines_of_ended_sessions(world: World) -> None:
+    dataset = _datasets(world)[1]
+    still_open = sessions.open_session(world, dataset, sessions.many(10)).id
+    sessions.record(world, still_open, 2)
+    ended = [_closed(world, dataset) for _ in range(3)]
+    kept = _open_beside(world)
+    assert set(ended) <= set(_kept(world))
+    kept.forget_ended(world.database)
+    assert set(_kept(world)) == set(_heads(world)) | {still_open}
+    assert not set(ended) & set(kept.heads), "its memory is bounded, too"
+    before = world.settings.epoch.stat()
+    kept.forget_ended(world.database)
+    assert world.settings.epoch.stat() == before
+    sessions.record(world, still_open, 1)
+    assert _kept(world)[still_open].sequence == 3
+    _open(world)
+
+
+def _open_beside(world: World) -> Epoch:
+    """Return the epoch of another server, which read the file as it is."""
+    kept = Epoch.read(world.settings, world.database)
+    world.database.after_commit = kept.publish
+    return kept
+
+
+def test_a_crash_between_the_end_of_a_session_and_its_publication_keeps_the_line(world: World) -> None:
+    """An older copy than the end would be accepted, and must not lack the answers that were recorded."""
+    dataset = _datasets(world)[1]
+    session = sessions.open_session(world, dataset, sessions.many(10))
+    restore = _copied(world)
+    sessions.record(world, session.id, 3)
+    world.database.after_commit = None
+    sessions.close(world, session.id)  # the server is killed before it publishes the end
+    kept = _open_beside(world)
+    kept.forget_ended(world.database)
+    assert _kept(world)[session.id].sequence == 3
+    restored = restore()
+    with pytest.raises(BelowEpoch, match=f"{session.id} lacks recorded answers up to 3:"):
+        _open(restored)
+    restored.database.close()
+
+
+def test_a_copy_without_the_end_of_a_forgotten_session_is_refused(world: World) -> None:
+    dataset = _datasets(world)[1]
+    session = sessions.open_session(world, dataset, sessions.many(10))
+    sessions.record(world, session.id, 3)
+    restore = _copied(world)
+    sessions.close(world, session.id)
+    _open_beside(world).forget_ended(world.database)
+    assert session.id not in _kept(world)
+    restored = restore()
+    with pytest.raises(BelowEpoch, match=f"{dataset} lacks its head"):
+        _open(restored)
+    restored.database.close()
+
+
+def test_a_ledger_that_went_another_way_keeps_the_lines_of_its_sessions(world: World) -> None:
+    """While a server runs, its database may be replaced by a copy in which the session ended in another entry."""
+    dataset = _datasets(world)[1]
+    session = sessions.open_session(world, dataset, sessions.many(10))
+    sessions.record(world, session.id, 1)
+    restore = _copied(world)
+    sessions.record(world, session.id, 3)
+    world.release(dataset)
+    restored = restore()
+    sessions.close(restored, session.id)
+    kept = Epoch.read(restored.settings, restored.database)
+    assert _heads(restored)[dataset].sequence <= kept.heads[dataset].sequence
+    kept.forget_ended(restored.database)
+    assert _kept(restored)[session.id].sequence == 4
+    restored.database.close()
+
+
+def test_a_crash_while_lines_are_removed_leaves_the_old_file(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "no room")
+
+    first, second = _datasets(world)
+    session, kept = _closed(world, second), _open_beside(world)
+    before = world.settings.epoch.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            kept.forget_ended(world.database)
+    assert world.settings.epoch.read_bytes() == before
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", full)
+        kept.forget_ended(world.database)
+    assert world.settings.epoch.read_bytes() == before
+    assert session in kept.heads
+    world.release(first)
+    kept.forget_ended(world.database)
+    assert _kept(world) == _heads(world)
+    _open(world)
+
+
+def test_servers_that_share_a_file_remove_the_lines_of_each_others_sessions(world: World) -> None:
+    """Another server may still know the session, and write its line again with its own next rewrite."""
+    beside = World.at(world.settings.home)
+    first, second = _datasets(world)
+    ours, theirs = _open_beside(world), _open_beside(beside)
+    session = sessions.open_session(beside, second, sessions.many(10))
+    sessions.record(beside, session.id, 3)
+    sessions.close(world, session.id)
+    ours.forget_ended(world.database)
+    assert session.id not in _kept(world)
+    theirs._lines = epoch._MOST_LINES
+    beside.release(first)
+    assert session.id in _kept(world)
+    theirs.forget_ended(beside.database)
+    assert _kept(world) == _heads(world)
+    assert ours.behind == theirs.behind == 0
+    beside.database.close()
+
+
+def test_a_head_that_waits_for_the_file_is_not_forgotten(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, session = _open_beside(world), _closed(world, _datasets(world)[1])
+
+    def fail(*_: Any) -> None:
+        raise OSError(28, "no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", fail)
+        kept.publish({session: Head(4, "0" * 64)})
+    assert kept.behind == 1
+    kept.forget_ended(world.database)
+    world.release(_datasets(world)[0])
+    assert kept.behind == 0
+    kept.forget_ended(world.database)
+    assert _kept(world) == _heads(world)
+
+
+def test_a_session_that_nobody_closed_is_ended_and_its_line_removed(world: World) -> None:
+    dataset = _datasets(world)[1]
+    abandoned, still_open = (
+        sessions.open_session(world, dataset, sessions.many(10), lifetime=seconds).id for seconds in (60, 3600)
+    )
+    for session in (abandoned, still_open):
+        sessions.record(world, session, 3)
+    kept = _open_beside(world)
+    settling.expire(world.database)
+    assert world.kinds(dataset)[-1] == "reserved"
+    world.clock.pass_(61)
+    settling.expire(world.database)
+    assert world.kinds(dataset)[-1] == "settled"
+    assert sessions.receipt(world, abandoned)["receipt"]["state"] == "expired"
+    kept.forget_ended(world.database)
+    assert set(_kept(world)) == set(_heads(world)) | {still_open}
 
 
 def test_a_crash_between_commit_and_epoch_locks_nobody_out(world: World) -> None:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from itertools import cycle
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,9 +13,7 @@ from accounting.divergences.gaussian import gauss_mu
 from app.worker.engine import Outcome
 from purse.prediction import predict
 from purse.wire.models import Model
-from solvers.domains import Domain
 from solvers.methods import Method
-from solvers.regularizers import Regularizer
 from tests.support.members import name_of
 from tests.support.service import JOB, SPEC, Service
 from tests.support.world import check_books
@@ -210,41 +207,6 @@ def test_every_smooth_loss_trains(shared: Service, loss: dict[str, Any], target:
     assert model.classes == (["low", "high"] if link == "sign" else None)
     [prediction] = predict(model, [{"age": 50, "sex": "f", "income": "low"}])
     assert prediction in ("low", "high") if link == "sign" else np.isfinite(prediction)
-
-
-STRENGTHS: dict[str, dict[str, float]] = {
-    "l1": {"strength": 0.01},
-    "l2": {"strength": 0.01},
-    "elastic_net": {"l1": 0.01, "l2": 0.1},
-}
-LIMITS: dict[str, tuple[float | None, float]] = {  # a radius, and the order of the norm that it limits
-    "free": (None, 2),
-    "l2_ball": (0.1, 2),
-    "l1_ball": (0.3, 1),
-    "linf_ball": (0.05, np.inf),
-    "simplex": (None, 1),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("penalty", "limit"),
-    zip(cycle(map(name_of, get_args(Regularizer))), map(name_of, get_args(Domain)), strict=False),
-)
-def test_every_regularizer_and_domain_trains(shared: Service, penalty: str, limit: str) -> None:
-    """All pairs train in tests/unit/solvers/test_suitability.py."""
-    radius, order = LIMITS[limit]
-    regularizer: dict[str, Any] = {"name": penalty} | STRENGTHS.get(penalty, {})
-    domain: dict[str, Any] = {"name": limit} | ({} if radius is None else {"radius": radius})
-    changes: dict[str, Any] = {"regularizer": regularizer, "domain": domain, "preparation": DECLARED}
-    job = shared.finished(_submit(shared, shared.dataset(), **changes).json()["id"])
-    model = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
-    w = np.array([*model["coefficients"], model["intercept"]])
-    if domain["name"] != "free":
-        assert np.linalg.norm(w, order) <= domain.get("radius", 1.0) * (1 + 1e-9)
-    if domain["name"] == "simplex":
-        assert w.min() >= 0
-        assert w.sum() == pytest.approx(1.0)
 
 
 @pytest.mark.slow
@@ -476,12 +438,6 @@ class TestCancel:
         assert {closed.finished(other)["state"] for other in others} == {"done"}
         assert closed.finished(job)["state"] == "cancelled"
 
-    @pytest.mark.slow
-    def test_comes_too_late(self, shared: Service) -> None:
-        job = shared.finished(_submit(shared, shared.dataset()).json()["id"])["id"]
-        answer = shared.call("analyst", "DELETE", f"/v1/jobs/{job}")
-        assert (answer.status_code, answer.json()["code"]) == (409, "already_finished")
-
 
 class TestFailure:
     @pytest.mark.slow
@@ -494,14 +450,6 @@ class TestFailure:
         for path in ("model", "receipt"):
             answer = service.call("analyst", "GET", f"/v1/jobs/{job['id']}/{path}")
             assert (answer.status_code, answer.json()["code"]) == (409, "not_released")
-
-    @pytest.mark.slow
-    def test_a_vanished_worker_is_given_one_more(self, service: Service) -> None:
-        service.engine.ends[1] = Outcome("vanished")
-        dataset = service.dataset()
-        job = service.finished(_submit(service, dataset).json()["id"])
-        assert (job["state"], job["attempt"]) == ("done", 2)
-        assert _kinds(service, dataset) == ["opened", "charged", "started", "started", "released"]
 
     @pytest.mark.slow
     def test_and_no_third(self, service: Service) -> None:

@@ -280,12 +280,15 @@ def test_the_editor_keeps_a_bound_as_text_if_the_dialect_reads_another_number(sh
         assert f'"upper": {upper}' in html.unescape(page.text)
 
 
+_REPORT = "How the values were read"  # heading of the report
+
+
 def test_an_upload_is_the_interfaces_own(shared: Service) -> None:
     """Received as it arrives, under its rules: roles, parts, sizes, and a report that is told once."""
     sent = _parts(SPEC | {"name": "on a page"}, people(901))
     made = visit(shared, STEWARD, "/pages/upload", "POST", **sent)
     assert made.status_code == 201
-    assert "How the values were read" in made.text
+    assert _REPORT in made.text
     again = visit(shared, STEWARD, "/pages/upload", "POST", **_parts(SPEC | {"name": "again"}, people(901)))
     assert again.status_code == 409
     more = visit(shared, STEWARD, "/pages/upload", "POST", **(sent | {"data": {"spec": "{}", "more": "x"}}))
@@ -296,7 +299,7 @@ def test_an_upload_is_the_interfaces_own(shared: Service) -> None:
     found = shared.call("steward", "GET", "/v1/datasets").json()["items"]
     [dataset] = [each for each in found if each["name"] == "on a page"]
     told = [visit(shared, STEWARD, path).text for path in ("/pages", f"/pages/datasets/{dataset['id']}")]
-    assert not any("How the values were read" in page for page in told)
+    assert not any(_REPORT in page for page in told)
 
 
 def test_how_long_an_upload_took_is_not_logged(shared: Service, caplog: pytest.LogCaptureFixture) -> None:

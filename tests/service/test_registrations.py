@@ -107,6 +107,19 @@ def test_a_changed_row_of_a_member_of_a_family_is_refused(
     _refused(world, world.dataset(family="kin"), change)
 
 
+def test_a_rule_for_sessions_that_no_entry_states_is_refused_at_the_start(world: World) -> None:
+    dataset, member = world.dataset(family="kin"), world.dataset(family="kin", sessions="no_refund")
+    audit.refuse_unsound(world.database)
+    world.amend(member, Amendment(sessions="refused"))
+    audit.refuse_unsound(world.database)
+    for each, stated, altered in ((dataset, "refund", "no_refund"), (member, "refused", "no_refund")):
+        _alter(world, each, _declared("sessions", altered))
+        with pytest.raises(audit.UnsoundLedger, match=each):
+            audit.refuse_unsound(world.database)
+        _alter(world, each, _declared("sessions", stated))
+    audit.refuse_unsound(world.database)
+
+
 @pytest.mark.parametrize("change", FIELDS.values(), ids=FIELDS)
 def test_entries_without_a_hash_of_the_declaration_still_state_their_fields(
     world: World, change: Callable[[dict[str, Any]], None], monkeypatch: pytest.MonkeyPatch

@@ -26,8 +26,7 @@ def test_a_session_is_listed_shown_and_closed_by_its_analyst(shared: Service) ->
     assert [part in listed for part in (session, "small &lt;network&gt;", "5 of 12", "Open")] == [True] * 4
     assert session not in visit(shared, analyst, f"/pages/sessions?dataset={shared.dataset()}").text
     page = visit(shared, analyst, f"/pages/sessions/{session}").text
-    assert "Gaussian noise, noise multiplier 40" in page
-    assert "Closing refunds the answers that were not recorded" in page
+    assert ["multiplier 40" in page, "Closing refunds the answers" in page] == [True, True]
     assert visit(shared, analyst, f"/pages/sessions/{session}/close", "POST").status_code == 303
     ended = visit(shared, analyst, f"/pages/sessions/{session}").text
     assert ["Closed" in ended, "Close the session" in ended, f"{session}/receipt" in ended] == [True, False, True]
@@ -53,7 +52,7 @@ def test_a_session_without_a_refund_says_so(shared: Service) -> None:
 
 def test_a_dataset_with_a_holdout_set_offers_no_sessions(shared: Service) -> None:
     dataset = shared.dataset(holdout=0.2)
-    assert "Refused, because there is a holdout set" in visit(shared, STEWARD, f"/pages/datasets/{dataset}").text
+    assert "Refused, because" in visit(shared, STEWARD, f"/pages/datasets/{dataset}").text
     assert "Rule for sessions" not in visit(shared, STEWARD, f"/pages/datasets/{dataset}/manage").text
 
 
@@ -61,8 +60,10 @@ def test_the_ledger_names_entries_of_sessions_in_words(shared: Service) -> None:
     dataset = shared.dataset()
     session = _opened(shared, dataset)
     shared.call("analyst", "POST", f"/v1/sessions/{session}/close")
+    shared.call("steward", "PATCH", f"/v1/datasets/{dataset}", json={"sessions": "no_refund"})
     page = visit(shared, shared.tokens["auditor"], f"/pages/datasets/{dataset}/ledger").text
-    assert [part in page for part in ("session reserved", "session ended", f"/pages/sessions/{session}")] == [True] * 3
+    parts = ("session reserved", "session ended", f"/pages/sessions/{session}", "rule for sessions", "no_refund")
+    assert [part in page for part in parts] == [True] * 5
 
 
 def test_the_receipt_of_a_session_is_shown_and_saved(shared: Service) -> None:

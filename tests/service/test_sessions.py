@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from accounting.records import session_receipt
 from accounting.records.chain import Entry
-from accounting.records.offline import verify_receipt
+from accounting.records.offline import verify_ledger, verify_receipt
 from app.ledger import audit
 from app.persistence.tables import sessions
 from tests.service.conftest import MakeService
@@ -324,6 +324,12 @@ def test_the_steward_decides_whether_sessions_are_opened_and_refunded(service: S
     assert (answer.status_code, answer.json()["code"]) == (409, "sessions_refused")
     assert record(service, returned["id"]).status_code == 200
     assert close(service, returned["id"]).json()["charged"]["share"] < returned["reserved"]["share"]
+    listed = entries(service, dataset)
+    stated = [entry["body"] for entry in listed if entry["kind"] == "session_rule"]
+    assert listed[0]["body"]["session_rule"] == "no_refund"
+    assert [body["rule"] for body in stated] == ["refund", "refused"]
+    assert {(body["dataset"], body["by"]) for body in stated} == {(dataset, "bootstrap")}
+    verify_ledger([Entry.from_json(entry) for entry in listed])
 
 
 def test_records_elsewhere_have_sessions(service: Service) -> None:

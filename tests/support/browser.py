@@ -65,8 +65,13 @@ class Visitor:
 
     @classmethod
     @contextmanager
-    def arrived(cls, browser: Browser, url: str, token: str | None, **options: Any) -> Iterator["Visitor"]:
-        """In a context of their own, signed in by a token; nothing is asked elsewhere or complained of till the end."""
+    def arrived(
+        cls, browser: Browser, url: str, token: str | None, first: str = PREFIX, **options: Any
+    ) -> Iterator["Visitor"]:
+        """Open the first page in a new context, signed in by a token.
+
+        At the end, fail if the browser has asked another origin or has reported an error.
+        """
         # colors change at once, so that axe does not measure one that is about to change
         options = {"viewport": DESK, "reduced_motion": "reduce"} | options
         context = browser.new_context(base_url=url, **options)
@@ -82,7 +87,7 @@ class Visitor:
             if token is not None:
                 kept = {"name": COOKIE, "value": token, "domain": urlsplit(url).hostname, "path": PREFIX}
                 context.add_cookies([kept | {"httpOnly": True, "sameSite": "Strict"}])  # type: ignore[list-item]
-                visitor.page.goto(PREFIX)
+                visitor.page.goto(first)
             yield visitor
             assert visitor.elsewhere == []
             assert visitor.complaints == [], visitor.complaints

@@ -21,6 +21,7 @@ ANSWER = {
     "solvers.kernels.layout": "Fields are read by name, and arrays are read-only.",
     "solvers.kernels.records": "A row's values depend only on its own stored record.",
     "solvers.kernels.lanes": "Sums over a row have one fixed order of operations.",
+    "solvers.kernels.vectors": "An operation on eight doubles rounds each as the operation on one does.",
     "solvers.kernels.slopes": "A slope depends only on the loss, the margin and the target.",
     "solvers.kernels.sums": "Each record adds its clipped slope times its own row, and nothing else.",
     "accounting.noise.batch_sizes": "Sizes of Poisson batches follow the exact binomial distribution.",

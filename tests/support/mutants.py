@@ -12,16 +12,25 @@ from accounting.noise.lattice import Lattice
 
 
 @contextmanager
-def mutated(owner: Any, name: str, mutant: Callable[..., Any]) -> Iterator[None]:
-    """The product with one of its functions replaced."""
-    original = owner.__dict__[name]
+def new_calibrations() -> Iterator[None]:
+    """Calibrate every plan anew, and forget these plans at the end."""
     _calibrate.cache_clear()
-    setattr(owner, name, mutant)
     try:
         yield
     finally:
-        setattr(owner, name, original)
         _calibrate.cache_clear()
+
+
+@contextmanager
+def mutated(owner: Any, name: str, mutant: Callable[..., Any]) -> Iterator[None]:
+    """Replace one of the product's functions."""
+    original = owner.__dict__[name]
+    with new_calibrations():
+        setattr(owner, name, mutant)
+        try:
+            yield
+        finally:
+            setattr(owner, name, original)
 
 
 def half_noise(lattice: Lattice, value: Any, noise: Noise) -> Any:

@@ -1,6 +1,7 @@
 """Find what ties tests to the inside of the product, to its prose, or to each other."""
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import chain
@@ -8,6 +9,7 @@ from itertools import chain
 from tests.support.size import Module
 
 PROSE_WORDS = 4  # a literal text of this many words or more is prose
+_WORD = re.compile(r"['\"(]?[A-Za-z]{2,}[.,:;?)'\"]*")  # numbers, marks and pieces of code or markup are not words
 _PRODUCT = ("accounting", "solvers", "purse", "app")
 
 
@@ -30,7 +32,8 @@ def _definitions(module: Module) -> Iterator[str]:
 
 
 def _is_private(name: str) -> bool:
-    return name.startswith("_") and not name.startswith("__") and len(name) > 1
+    """Return whether the name is private. `_replace` of a NamedTuple and `_repr_html_` of Jupyter are public."""
+    return name.startswith("_") and not name.endswith("_") and not name.startswith("__") and name != "_replace"
 
 
 class TestModule:
@@ -93,5 +96,5 @@ class TestModule:
                     continue
             sentences = [text.value for text in texts if isinstance(text, ast.Constant) and isinstance(text.value, str)]
             for sentence in sentences:
-                if len(sentence.split()) >= PROSE_WORDS:
+                if sum(_WORD.fullmatch(part) is not None for part in sentence.split()) >= PROSE_WORDS:
                     yield self._at(texts[0], repr(sentence))

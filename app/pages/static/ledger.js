@@ -35,7 +35,9 @@ export class Ledger {
   heads = new Map(); // by sequence number, the hash
   entries = new Map(); // by sequence number, each as it was added
   #stages = new Map(); // by job, its last step; "ended" after its end
-  #sessions = new Map(); // by session, the numbers of planned uses; null after its end
+  #sessions = new Map(); // by session, {counts, isRefundable}: the numbers of planned uses; null after its end
+  #rules = new Map(); // by dataset, its rule for sessions, if the ledger states it
+  #undivided = false; // a session that took the whole budget is charged, and no part of it may be returned
 
   /** Add the next entry; throw `Invalid` if its hash is wrong, it does not follow, or it charges too much. */
   async add(entry) {
@@ -52,6 +54,7 @@ export class Ledger {
 
   #record(sequence, kind, body) {
     if (Object.hasOwn(STEPS, kind)) this.#step(sequence, kind, body.job);
+    if (kind === "opened" || kind === "joined") this.#rules.set(body.dataset, body.session_rule);
     if (kind === "opened" || kind === "promised") this.#promise(body.filter);
     else if (kind === "charged") {
       this.#chargeOwn(sequence, body.job, body, body.method ?? UNKNOWN);
@@ -62,6 +65,7 @@ export class Ledger {
     } else if (kind === "refunded") this.#refund(sequence, body);
     else if (kind === "reserved") this.#reserve(sequence, body);
     else if (kind === "settled") this.#settle(sequence, body);
+    else if (kind === "session_rule") this.#rules.set(body.dataset, body.rule);
     else if (kind === "rolled_back") {
       this.lost = true;
       for (const job of this.#stages.keys()) this.#stages.set(job, "ended");
@@ -80,7 +84,7 @@ export class Ledger {
     if (this.live.size === 0 && !this.lost) {
       [this.spent, this.changes] = [thresholds.map(() => 0n), []]; // earlier charges may be in another currency
     } else if (thresholds.length !== this.spent.length) throw new Invalid("a budget changed its filter after a charge");
-    this.whole &&= !this.#admits(this.spent);
+    if (this.#admits(this.spent)) [this.whole, this.#undivided] = [false, false];
   }
 
   /** Add the charge of a job or a session. One whose own guarantee is within the budget may take all of it. */
@@ -93,19 +97,23 @@ export class Ledger {
   }
 
   #reserve(sequence, body) {
+    const rule = this.#rules.get(body.dataset);
+    if (rule === "refused") throw new Invalid(`entry ${sequence} reserves a session on a dataset that refuses them`);
     if (this.#sessions.has(body.session)) throw new Invalid(`entry ${sequence} reserves a session a second time`);
     const counts = body.plan.map((planned) => planned.count);
     if (!counts.every(isCount) || counts.includes(0) || numbers(body.cost).slice(this.#curved).some(Boolean)) {
       throw new Invalid(`entry ${sequence} reserves no plan, or uses the slack`);
     }
-    this.#sessions.set(body.session, counts);
+    this.#sessions.set(body.session, { counts, isRefundable: rule !== "no_refund" });
     this.#chargeOwn(sequence, `session ${body.session}`, body, "session");
+    this.#undivided ||= body.whole;
   }
 
   /** End a session. Its answers stay charged, as does all of it if it expired or took the whole budget. */
   #settle(sequence, { session, recorded, refund, reason, whole, at }) {
     const key = `session ${session}`;
-    const [counts, charge, returned] = [this.#sessions.get(session) ?? null, this.live.get(key), numbers(refund)];
+    const [planned, charge, returned] = [this.#sessions.get(session) ?? null, this.live.get(key), numbers(refund)];
+    const counts = planned?.counts;
     const isPart = (used, i) => isCount(used) && used <= counts[i];
     const isPlanned = counts?.length === recorded.length && recorded.every(isPart);
     const isVector = returned.length === this.spent.length;
@@ -116,13 +124,14 @@ export class Ledger {
     const isUnused = recorded.every((used) => used === 0);
     const isRefund = isUnused
       ? remaining.every((each) => each === 0n)
-      : !this.whole && remaining.every((each, i) => (i < this.#curved ? each > 0n : each === 0n));
-    const isAllowed = isRefund && returned.every((each) => each >= 0n) && reason === "closed" && !this.lost;
+      : !this.#undivided && remaining.every((each, i) => (i < this.#curved ? each > 0n : each === 0n));
+    const isAllowed = isRefund && planned.isRefundable && returned.every((each) => each >= 0n) && reason === "closed" && !this.lost;
     if (!isAllowed) throw new Invalid(`entry ${sequence} returns what stays charged`);
     if (isUnused) this.live.delete(key);
     else this.live.set(key, { ...charge, cost: remaining });
     this.changes.push({ ...charge, at, cost: returned, sign: -1n });
     [this.spent, this.whole] = [plus(this.spent, returned, -1n), false];
+    if (isUnused) this.#undivided = false;
   }
 
   #charge(sequence, key, charge, beyond, mayPass) {

@@ -33,6 +33,7 @@ FORMS: list[tuple[Form, Relation]] = [
     ("independent", "zero_out"),
     ("ordered", "zero_out"),
 ]
+USES = [(1.0, 0.29, 38.0), (0.3, 0.8, 5.0), (1.0, 0.45, 20.0)]  # rate, noise and epsilon
 LAW = SlotLaw(np.array([-1.3, -0.2, 0.0, 0.5, 2.7]), np.array([0.2, 0.3, 0.25, 0.2, 0.05]), 0.0, 1.0)
 
 
@@ -78,19 +79,18 @@ def two_slots(c: float, epsilon: float) -> "mpmath.mpf":
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("z", "epsilon"), [(0.5, 20.0), (0.3208, 30.0), (0.9235, 8.0), (2.0, 4.1), (0.2102, 58.2)])
+@pytest.mark.parametrize(("z", "epsilon"), [(0.9235, 8.0), (2.0, 4.1), (0.2102, 58.2)])
 def test_two_slots_in_fifty_digits(z: float, epsilon: float) -> None:
     truth, found = float(two_slots(1 / z, epsilon)), hockey_stick(RandomAllocation(1.0, 2), z, epsilon)
     assert truth <= found <= 1.01 * truth
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("q", "z", "epsilon"), [(1.0, 0.29, 38.0), (0.3, 0.8, 5.0), (1.0, 0.45, 20.0)])
 @pytest.mark.parametrize("slots", [2, 3, 4, 5])
 @pytest.mark.parametrize(("form", "relation"), FORMS[:3])
-def test_the_bound_is_never_below_the_truth_and_near_it(
-    form: Form, relation: Relation, slots: int, q: float, z: float, epsilon: float
-) -> None:
+def test_the_bound_is_never_below_the_truth_and_near_it(form: Form, relation: Relation, slots: int) -> None:
+    """Each form meets each number of slots and each level of noise, and four slots meet each level."""
+    q, z, epsilon = USES[(FORMS.index((form, relation)) + slots) % 3]
     truth = few_slots_delta(form, relation, slots, q, 1 / z, epsilon)
     found = hockey_stick(RandomAllocation(q, slots, form), z, epsilon, relation)
     assert truth <= found <= 1.02 * truth or found < 1e-16
@@ -125,16 +125,16 @@ def test_several_uses_and_small_epsilons_are_bounded_as_before(monkeypatch: pyte
 def test_a_larger_epsilon_needs_less_noise(slots: int, form: Form, relation: Relation) -> None:
     """Two slots needed .4559 at epsilon 24 and .4713 at 26, and all plans more at 4.05 than at 4."""
     mechanism = RandomAllocation(1.0, slots, form)
-    epsilons = (1, 2, 3.99, 4, 4.01, 4.05, 4.09, 5, 8, 12, 16, 19, 20, 22, 24, 26, 28, 30)
+    epsilons = (1, 3.99, 4, 4.05, 4.09, 8, 16, 24, 26, 30)
     found = [noise(mechanism, float(epsilon), relation) for epsilon in epsilons]
     assert all(more > less for more, less in itertools.pairwise(found))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("epsilon", [1.0, 4.05, 10.0, 30.0])
 @pytest.mark.parametrize(
-    ("slots", "form", "relation"),
-    [(2, *FORMS[0]), (3, *FORMS[0]), (4, *FORMS[0]), (5, *FORMS[0]), (3, *FORMS[1]), (4, *FORMS[2])],
+    ("slots", "form", "relation", "epsilon"),
+    [(slots, *FORMS[0], epsilon) for slots, epsilon in itertools.product((2, 5), (1.0, 4.05, 10.0, 30.0))]
+    + [(3, *FORMS[1], 4.05), (3, *FORMS[1], 30.0), (4, *FORMS[2], 4.05), (4, *FORMS[2], 30.0)],
 )
 def test_one_percent_less_noise_would_be_too_little(slots: int, form: Form, relation: Relation, epsilon: float) -> None:
     least = 0.99 * noise(RandomAllocation(1.0, slots, form), epsilon, relation)
@@ -168,7 +168,7 @@ print(json.dumps([epsilon(RandomAllocation(q, T, form), z, 1e-6, relation) for q
 @pytest.mark.slow
 def test_other_instructions_change_no_epsilon_of_a_few_slots() -> None:
     """NumPy without vector instructions acts as another processor. More slots keep within a third of their margin."""
-    plans = [(1.0, slots, *form, z) for slots, form, z in itertools.product((2, 3, 4, 5, 30), FORMS, (0.6, 0.3))]
+    plans = [(1.0, slots, *form, 0.3) for slots, form in itertools.product((2, 3, 4, 5, 30), FORMS)]
     core = importlib.import_module("numpy._core._multiarray_umath")
     vector = " ".join(name for name in core.__cpu_dispatch__ if core.__cpu_features__[name])
     few, more = set[float](), set[float]()

@@ -27,6 +27,7 @@ FORMS: list[tuple[Form, Relation]] = [
     ("ordered", "replace_one"),
     ("independent", "zero_out"),
 ]
+USES = [(1.0, 0.27, 30.0), (0.3, 0.6, 9.0), (1.0, 0.33, 21.0)]  # rate, noise and epsilon
 
 
 def calibrated(slots: int, epsilon: float, relation: Relation, form: Form = "independent") -> ReleasePlan:
@@ -101,30 +102,29 @@ def test_the_bound_agrees_with_a_circle_that_loses_nothing(slots: int, kappa: fl
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("q", "z", "epsilon"), [(1.0, 0.27, 30.0), (0.3, 0.6, 9.0), (1.0, 0.33, 21.0)])
 @pytest.mark.parametrize("slots", [6, 8, 12])
 @pytest.mark.parametrize(("form", "relation"), FORMS)
-def test_the_bound_is_never_below_the_truth_and_near_it(
-    form: Form, relation: Relation, slots: int, q: float, z: float, epsilon: float
-) -> None:
+def test_the_bound_is_never_below_the_truth_and_near_it(form: Form, relation: Relation, slots: int) -> None:
+    """Each form, number of slots and level of noise meets each value of the two others once."""
+    q, z, epsilon = USES[(FORMS.index((form, relation)) + slots // 4) % 3]
     truth = few_slots_delta(form, relation, slots, q, 1 / z, epsilon)
     found = hockey_stick(RandomAllocation(q, slots, form), z, epsilon, relation)
     assert truth <= found <= 1.08 * truth or found < 1e-16
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("slots", [6, 8, 12, 50])
+@pytest.mark.parametrize(
+    ("slots", "relation"), [(6, "replace_one"), (8, "zero_out"), (50, "replace_one"), (50, "zero_out")]
+)
 def test_a_larger_epsilon_needs_less_noise(slots: int, relation: Relation) -> None:
     """These epsilons differ by more than the tolerance of a search, which is 4e-4 of epsilon."""
-    epsilons = (8.0, 12.0, 16.0, 18.0, 20.0, 20.5, 21.0, 22.0, 24.0, 27.0, 30.0, 40.0, 60.0)
+    epsilons = (8.0, 16.0, 20.0, 20.5, 21.0, 24.0, 30.0, 60.0)
     found = [calibrated(slots, epsilon, relation).plan.queries[0].noise_multiplier for epsilon in epsilons]
     assert all(more > less for more, less in itertools.pairwise(found))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("epsilon", [21.0, 30.0])
-@pytest.mark.parametrize("slots", [6, 12])
+@pytest.mark.parametrize(("slots", "epsilon"), [(6, 30.0), (12, 21.0)])
 @pytest.mark.parametrize(("form", "relation"), FORMS)
 def test_three_percent_less_noise_would_be_too_little(
     form: Form, relation: Relation, slots: int, epsilon: float

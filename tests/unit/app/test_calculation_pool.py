@@ -126,26 +126,6 @@ def test_a_caller_who_comes_later_does_not_wait_for_all_of_the_first_ones() -> N
     run(scenario)
 
 
-def test_a_single_slot_goes_round() -> None:
-    async def scenario(calculators: Calculators, pool: Pool) -> None:
-        order: list[str] = []
-
-        async def asking(who: str, number: int) -> None:
-            await pool.answer(who, question(number))
-            order.append(who)
-
-        tasks = [asyncio.create_task(asking("a", i)) for i in range(3)]
-        await settled()
-        tasks.append(asyncio.create_task(asking("b", 3)))
-        await settled()
-        assert calculators.running == 1
-        calculators.gate.set()
-        await asyncio.gather(*tasks)
-        assert sorted(order) == ["a", "a", "a", "b"]
-
-    run(scenario, slots=1)
-
-
 def test_what_nobody_waits_for_is_stopped_and_frees_its_place() -> None:
     async def scenario(calculators: Calculators, pool: Pool) -> None:
         tasks = [asyncio.create_task(pool.answer("ada", question(0))) for _ in range(2)]

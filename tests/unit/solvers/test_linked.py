@@ -1,5 +1,7 @@
 """Linked into one file, the loops give numba's bits without numba, and read no argument that is not theirs."""
 
+import ctypes
+import platform
 import shutil
 import subprocess
 import sys
@@ -34,8 +36,8 @@ pytestmark = [
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One module's loops and one formula; `make linked` compares all of them."""
     folder = tmp_path_factory.mktemp("linked")
-    found = folder / "loops.so"
-    link = [sys.executable, "-c", _LINK, str(ROOT / "docker/link.py"), str(found)]
+    found = linked.file_of("x86-64-v2" if platform.machine() == "x86_64" else "generic", folder)
+    link = [sys.executable, "-c", _LINK, str(ROOT / "building/link.py"), str(found)]
     subprocess.run(link, check=True, cwd=ROOT, env={"PATH": "/usr/bin:/bin", "NUMBA_CACHE_DIR": str(folder / "cache")})
     return found
 
@@ -74,13 +76,52 @@ def test_what_is_not_its_own_is_not_read(file: Path) -> None:
             loops["slopes"](*given)
 
 
-def test_other_sources_and_unknown_formulas_are_refused(file: Path) -> None:
-    with pytest.raises(AttributeError):
-        linked.load(file)["c_function"](Logistic.derivative)
-    other = file.with_name("other.so")
-    shutil.copy(file, other)
-    other.with_suffix(".json").write_text(
-        file.with_suffix(".json").read_text().replace('"sources": "', '"sources": "0')
-    )
+def _with_other_sources(file: Path, copy: Path) -> Path:
+    shutil.copy(file, copy)
+    listed = file.with_suffix(".json").read_text()
+    copy.with_suffix(".json").write_text(listed.replace('"sources": "', '"sources": "0'))
+    return copy
+
+
+def test_a_formula_that_was_not_linked_is_compiled(file: Path) -> None:
+    loops = linked.load(file)
+    m, y = np.random.default_rng(6).normal(size=(2, 50))
+    ours = Logistic().compiled
+    theirs = ours._replace(address=loops["c_function"](Logistic.derivative).address)
+    np.testing.assert_array_equal(loops["derivatives"](theirs, m, y), kernels.derivatives(ours, m, y))
+
+
+def test_a_file_of_other_sources_is_refused(file: Path, tmp_path: Path) -> None:
     with pytest.raises(ImportError, match="other sources"):
-        linked.load(other)
+        linked.load(_with_other_sources(file, tmp_path / "other.so"))
+
+
+def test_a_file_for_a_newer_processor_is_refused(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Newer(ctypes.CDLL):
+        def runs_here(self) -> int:
+            return 0
+
+    assert ctypes.CDLL(str(file)).runs_here() == 1
+    for source in (file, file.with_suffix(".json")):
+        shutil.copy(source, tmp_path)
+    monkeypatch.setattr(ctypes, "CDLL", Newer)
+    with pytest.raises(ImportError, match="processor"):
+        linked.load(tmp_path / file.name)
+
+
+def test_the_first_file_that_fits_is_used_and_without_one_numba_compiles(file: Path, tmp_path: Path) -> None:
+    for name in ("stale", "foreign", "mixed"):
+        (tmp_path / name).mkdir()
+    newest, *others = linked.LEVELS
+    assert linked.loops(tmp_path) is None
+    _with_other_sources(file, linked.file_of(newest, tmp_path / "stale"))
+    assert linked.loops(tmp_path / "stale") is None
+    foreign = linked.file_of(newest, tmp_path / "foreign")
+    foreign.write_bytes(b"a library of another platform")
+    shutil.copy(file.with_suffix(".json"), foreign.with_suffix(".json"))
+    assert linked.loops(tmp_path / "foreign") is None
+    _with_other_sources(file, linked.file_of(newest, tmp_path / "mixed"))
+    fitting = linked.file_of(others[-1], tmp_path / "mixed")
+    shutil.copy(file, fitting)
+    shutil.copy(file.with_suffix(".json"), fitting.with_suffix(".json"))
+    assert linked.loops(tmp_path / "mixed") is linked.load(fitting)

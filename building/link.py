@@ -1,11 +1,14 @@
-"""Link every compiled loop into one file, solvers/kernels/loops.so with its list, which needs neither numba nor LLVM.
+"""Link every compiled loop into a file loops-LEVEL.so for each level of processor, with its list.
 
-Usage (in the build, with a C compiler): NUMBA_CACHE_DIR=an empty folder, link.py [FILE.so]. The instructions are those
-that numba runs: its own module of each loop, optimized by it, for the same processor; only addresses are relative. An
-entry `call_NAME(result, slots)` takes the arguments as numbers of eight bytes, in the order of numba's own convention.
+Usage: link.py [FOLDER]; needs a C compiler. The default folder is that of `solvers.kernels`. The file needs neither
+numba nor LLVM, and nothing of Python, so that it fits every version of it. The instructions are those that numba runs:
+its own module of each loop, optimized by it, for the same processor; only addresses are relative. An entry
+`call_NAME(result, slots)` takes the arguments as numbers of eight bytes, in the order of numba's own convention.
 """
 
 import json
+import os
+import platform
 import subprocess
 import sys
 import tempfile
@@ -20,7 +23,7 @@ from solvers.kernels import build, linked
 from solvers.kernels.digests import FOLDER, of_function
 
 NUMBERS = {types.float64: "d", types.int64: "q", types.boolean: "?"}
-OPTIONS = ["-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-Wl,-z,relro,-z,now", "-lm"]
+OPTIONS = ["-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-Wl,-z,relro,-z,now,-s", "-lm"]
 ENTRY = """
 define i32 @call_{name}(ptr %result, ptr %slots) {{
   %error = alloca ptr
@@ -51,7 +54,8 @@ def link(file: Path, loops: dict[str, Any], formulas: dict[str, Any], constants:
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder, "loops.o")
         made.write_bytes(_object(whole))
-        subprocess.run(["cc", "-o", file, made, Path(__file__).with_name("runtime.c"), *OPTIONS], check=True)
+        level = f'-DLEVEL="{file.stem.removeprefix("loops-")}"'
+        subprocess.run(["cc", level, "-o", file, made, Path(__file__).with_name("runtime.c"), *OPTIONS], check=True)
 
 
 def _alone(text: str, entry: str, name: str) -> llvm.ModuleRef:
@@ -96,13 +100,13 @@ def _object(whole: llvm.ModuleRef) -> bytes:
     return found
 
 
-def main() -> None:
+def link_all(file: Path) -> None:
+    """Link all loops and the derivatives of all losses for the processor that numba compiles for."""
     from typing import get_args
 
     from solvers import kernels
     from solvers.losses import Loss
 
-    file = Path(sys.argv[1]) if sys.argv[1:] else linked.FILE
     derivatives = [kind.derivative for kind in get_args(Loss) if hasattr(kind, "derivative")]
     formulas = {of_function(each): kernels.c_function(each) for each in derivatives}
     defined = (item for module in kernels._modules() for item in vars(module).items())
@@ -111,5 +115,20 @@ def main() -> None:
     print(f"{file}: {len(build.ENTRIES)} loops and {len(formulas)} formulas, {file.stat().st_size // 1000} kB")
 
 
+def main() -> None:
+    """Link for each level of this machine's architecture, in a process that compiles for it."""
+    folder = Path(sys.argv[1]) if sys.argv[1:] else Path(linked.__file__).parent
+    is_intel = platform.machine() == "x86_64"
+    for level in linked.LEVELS:
+        if level.startswith("x86") == is_intel:
+            with tempfile.TemporaryDirectory() as cache:
+                target = {"NUMBA_CPU_NAME": level, "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": cache}
+                command = [sys.executable, "-P", __file__, "--one", linked.file_of(level, folder)]
+                subprocess.run(command, check=True, env=os.environ | target)
+
+
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--one"]:
+        link_all(Path(sys.argv[2]))
+    else:
+        main()

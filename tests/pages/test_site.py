@@ -1,15 +1,22 @@
-"""The documents are a site: built strictly, whole, and asking no other server for anything."""
+"""The documentation site: it is built strictly and completely, loads nothing from other hosts, and can be searched."""
 
 import html
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import pytest
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
+from playwright.sync_api import Browser, Page
 
 from tests.support.console import commands, steps
+from tests.support.patience import PATIENCE
 from tests.support.site import listed, search_options
 
 ROOT = Path(__file__).parents[2]
@@ -20,24 +27,59 @@ LOADED = re.compile(
 )
 
 REFERENCE = {"reference/commands.md", "reference/http.md", "reference/python.md"}
+FIRST_RESULTS = {
+    "what is epsilon": "concepts.html",
+    "epsilon": "concepts.html",
+    "delta": "concepts.html",
+    "glossary": "glossary.html",
+    "FAQ": "faq.html",
+    "troubleshooting": "faq.html",
+    "windows": "faq.html",
+    "quickstart": "index.html",
+    "cookbook": "cookbook.html",
+    "install": "python.html",
+    "tutorial": "tutorial.html",
+    "backup": "operations.html",
+    "threat model": "threat-model.html",
+}
+RESULT_LINK = ".md-search-result__item a.md-search-result__link"
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Its pages by name, and the documents that its menu lists."""
+    """The folder of the built site, its pages by name, and the documents that its menu lists."""
 
+    folder: Path
     pages: dict[str, str]
     menu: list[str]
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
-    """Strict: a link or an anchor that leads nowhere ends it. Without the index for searching, a third of the time."""
-    place = tmp_path_factory.mktemp("site")
-    config = load_config(str(ROOT / "mkdocs.yml"), site_dir=str(place), plugins=[])
+    """Build the site. The build is strict and fails on a link or an anchor that does not exist."""
+    folder = tmp_path_factory.mktemp("site")
+    config = load_config(str(ROOT / "mkdocs.yml"), site_dir=str(folder))
     build(config)
-    pages = {str(page.relative_to(place)): page.read_text() for page in place.rglob("*.html")}
-    return Site(pages, listed(config.nav))
+    pages = {str(page.relative_to(folder)): page.read_text() for page in folder.rglob("*.html")}
+    return Site(folder, pages, listed(config.nav))
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    """Serves the files of a folder without a log."""
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+@pytest.fixture
+def search_page(browser: Browser, site: Site) -> Iterator[Page]:
+    """The first page of the site in a browser."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=str(site.folder))) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        page = browser.new_page(base_url=f"http://127.0.0.1:{server.server_port}")
+        page.set_default_timeout(1e3 * PATIENCE)
+        yield page
+        page.close()
+        server.shutdown()
 
 
 @pytest.mark.slow
@@ -105,6 +147,24 @@ def test_the_search_prefers_user_pages() -> None:
     assert search_options("proofs/filter.md") == search_options("reference/http.md") == search_options("reviewing.md")
     assert search_options("source/app/main.py.md") == {"exclude": True}
     assert "exclude" not in search_options("source/CONTRIBUTING.md")
+
+
+@pytest.mark.slow
+def test_a_search_lists_the_page_for_users_first(search_page: Page) -> None:
+    search_page.goto("/index.html?q=loads+the+index")
+    field, links = search_page.locator("input.md-search__input"), search_page.locator(RESULT_LINK)
+    links.first.wait_for(state="attached")
+    first_results = {}
+    for query in FIRST_RESULTS:
+        field.fill("")
+        field.press("End")  # the page reads the field when a key is released
+        links.first.wait_for(state="detached")
+        field.fill(query)
+        field.press("End")
+        links.first.wait_for(state="attached")
+        path, _, _ = str(links.first.get_attribute("href")).partition("?")
+        first_results[query] = Path(path.partition("#")[0]).name
+    assert first_results == FIRST_RESULTS
 
 
 def _prose(page: str) -> str:

@@ -1,0 +1,31 @@
+"""Add the linked loops to a wheel for this platform; HATCH_BUILD_HOOK_ENABLE_CUSTOM=true turns it on (`make wheel`)."""
+
+import os
+import platform
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+
+class LinkedLoops(BuildHookInterface):
+    """The step of a wheel's build that compiles the loops, in an environment with numba and a C compiler."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Link the loops, and name the wheel after the platform; it fits every version of Python."""
+        if version == "editable":
+            return
+        folder = Path(self.root, "build", "loops")
+        folder.mkdir(parents=True, exist_ok=True)
+        linker = [sys.executable, "-P", str(Path(self.root, "building", "link.py")), str(folder)]
+        subprocess.run(linker, check=True, env=os.environ | {"PYTHONPATH": self.root})
+        for file in folder.iterdir():
+            build_data["force_include"][str(file)] = f"solvers/kernels/{file.name}"
+        found = {
+            int(minor) for file in folder.glob("*.so") for minor in re.findall(rb"GLIBC_2\.(\d+)", file.read_bytes())
+        }
+        build_data["pure_python"] = False
+        build_data["tag"] = f"py3-none-manylinux_2_{max(found)}_{platform.machine()}"
