@@ -31,10 +31,12 @@ from accounting.search import Point, SearchResult, largest
 _TOLERANCE = 2e-4
 _COARSE_TOLERANCE = 0.1
 _APPROXIMATE_TOLERANCE = 4e-3
-_COARSE_GRID_FACTOR = 2.0
+_PLD_STAGES = ((RoughPld(2.0), _COARSE_TOLERANCE), (RoughPld(1.0), _APPROXIMATE_TOLERANCE))
 _GAUSSIAN_MU_SQUARED_MARGIN = 1e-10
 # Two jobs of half a budget fit it: this is more than a charge is rounded up by, also for an epsilon of 1e-3.
 _PURE_EPSILON_MARGIN = 2e-9
+# A sum of epsilons holds at delta 0 and is checked by hand, so composed losses must admit this many times its mu^2.
+_PURE_ADVANTAGE = 1.01
 _DIVISION_ROUNDING = 1 + 1e-15  # bounds the rounding of two divisions
 _RENYI_CONTENDER_RATIO = 1.05  # all orders are searched if a few of them come this near to the target
 _USED_EPSILON_RATIO = 0.97  # below this share of the target a plan wastes epsilon
@@ -183,11 +185,16 @@ class _Target:
         ----------
         stages : an approximate accountant and its relative tolerance; each stage begins where the one before it ended
         """
+        result = self.approximate(guess, *stages)
+        return self.largest(accountant, result.total or guess, result.points if result.total else ()).total
+
+    def approximate(self, guess: float, *stages: tuple[_EpsilonBound, float]) -> SearchResult:
+        """Return the result of the last of these stages, which bounds nothing."""
         result = SearchResult(0.0, ())
         for approximate, tolerance in stages:
             hints = result.points if result.total else ()
             result = largest(self._share(approximate), result.total or guess, tolerance, hints, rough=True)
-        return self.largest(accountant, result.total or guess, result.points if result.total else ()).total
+        return result
 
     def certified(self, accountant: Accountant, total: float) -> ReleasePlan:
         """Return the plan of a total with its certificate; `CalibrationFailed` if the total is 0 or not confirmed."""
@@ -231,19 +238,25 @@ class _Strategy(Protocol):
 
 
 class _PureQueries:
-    """Queries that are all pure: their epsilons add up, unless Renyi or Gaussian accounting admits less noise."""
+    """Queries that are all pure: their epsilons add up, unless an accountant of compositions admits less noise."""
 
     def applies(self, target: _Target, plan: Plan) -> bool:  # noqa: ARG002
         return plan.pure() is not None
 
     def search(self, target: _Target, plan: Plan) -> ReleasePlan:  # noqa: ARG002
         pure = target.pure_plan()
-        bound = pure.gdp_bound()
-        total, accountant = _best(
+        bound = pure.gdp_bound() or 0.0
+        candidates: list[tuple[float, Accountant]] = [
             (target.largest(accountant, target.gaussian_budget).total, accountant)
             for accountant in (RdpAccountant(), GaussianAccountant())
-        )
-        if bound is not None and total > bound**2:
+        ]
+        total, accountant = _best(candidates)
+        least = max(total, bound**2 * _PURE_ADVANTAGE)
+        composed = target.approximate(least, *_PLD_STAGES)
+        if composed.total > least:
+            exact = target.largest(PldAccountant(), composed.total, composed.points)
+            total, accountant = _best([*candidates, (exact.total, PldAccountant())])
+        if total > bound**2:
             return target.certified(accountant, total)
         return target.confirmed(PureAccountant(), pure)
 
@@ -281,8 +294,7 @@ class _SampledQueries:
 
     def search(self, target: _Target, plan: Plan) -> ReleasePlan:  # noqa: ARG002
         budget, candidates = target.gaussian_budget, list[tuple[float, Accountant]]()
-        coarse, fine = RoughPld(_COARSE_GRID_FACTOR), RoughPld(1.0)
-        total = target.refined(PldAccountant(), budget, (coarse, _COARSE_TOLERANCE), (fine, _APPROXIMATE_TOLERANCE))
+        total = target.refined(PldAccountant(), budget, *_PLD_STAGES)
         if total > 0:
             candidates.append((total, PldAccountant()))
         quick, renyi = RdpAccountant(ORDERS[::6]), RdpAccountant()

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -9,7 +10,10 @@ from numpy.typing import NDArray
 
 from accounting.accountants.tight import Losses, composed_loss, losses_of
 from accounting.divergences.conditioned import conditioned_mu
+from accounting.divergences.losses import Loss
+from accounting.divergences.pure_loss import PureLoss
 from accounting.errors import BudgetExhausted, FilterMismatch, OutOfRange
+from accounting.mechanisms.mechanism import Curves
 from accounting.plan import AbstractComposition
 
 Cost = tuple[int, ...]
@@ -26,6 +30,28 @@ _SLACK_ROUNDS = 4  # of that search
 _CURVE_SHARE = 2 / 3  # of a job's slack: for its Renyi curve, the rest is for mu
 _SLACK_RATIO = 0.9  # a job's share of the slack over its share of the budget, about; never above 1
 _ROUNDING = 1 + Fraction(1, 2**36)  # more than the relative rounding (Q + 8) 2^-53 of a plan of Q queries
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierPlan(AbstractComposition):
+    """A plan with the losses by which an earlier version charged it; each dominates the one that replaced it.
+
+    A charge by an approximation depends on the grid of the losses by up to a hundredth, so it is compared on theirs.
+    """
+
+    plan: AbstractComposition
+
+    def parts(self) -> tuple[tuple[int, Curves], ...]:
+        """Return the number of uses and the cost of one, for each kind of use."""
+        return tuple(
+            (count, replace(curves, losses=tuple(map(_earlier_loss, curves.losses))))
+            for count, curves in self.plan.parts()
+        )
+
+
+def _earlier_loss(loss: Loss) -> Loss:
+    """Return the pair that dominated an answer before its own loss was known."""
+    return loss.gaussian_bound if isinstance(loss, PureLoss) else loss
 
 
 def pure(plan: AbstractComposition) -> Cost:
@@ -74,10 +100,10 @@ def renyi_at(plan: AbstractComposition, orders: Sequence[float], slack: float) -
 def mixed(plan: AbstractComposition, orders: Sequence[float], thresholds: Cost, slack: float) -> Cost:
     """Return (mu^2, rho(a_1), .., d / slack) in units: the cost of laws that differ with probability at most d.
 
-    A Gaussian plan is charged exactly, with d = 0. Any other plan gets a d whose share of the slack is at most its
-    share of each threshold, so the slack never ends before all thresholds have. If no such d is found, d is 0 and mu
-    is the cost without sampling, or infinite if there is none. A plan that no ledger could hold at that cost gets any
-    d.
+    A plan of Gaussian and pure answers is charged exactly, with d = 0. Any other plan gets a d whose share of the slack
+    is at most its share of each threshold, so the slack never ends before all thresholds have. If no such d is found, d
+    is 0 and mu is the cost without sampling, or infinite if there is none. A plan that no ledger could hold at that
+    cost gets any d.
     """
     exact = exact_mixed(plan, orders)
     if plan.gdp() is not None:

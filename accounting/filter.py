@@ -20,7 +20,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from accounting import thresholds
-from accounting.charges import APPROXIMATIONS, CHARGE_LIMIT_UNITS, UNIT, Cost
+from accounting.charges import APPROXIMATIONS, CHARGE_LIMIT_UNITS, UNIT, Cost, EarlierPlan
 from accounting.currencies import CURRENCIES, FilterParameters
 from accounting.errors import OutOfRange
 from accounting.plan import AbstractComposition
@@ -103,14 +103,16 @@ class Filter(FilterParameters):
     def pays(self, paid: Cost, plan: AbstractComposition) -> bool:
         """Return whether a charge covers the plan's, apart from another platform's last digits.
 
-        The plan is charged by an approximation with the slack that was paid, or else without one. So a charge without
-        slack still pays after an approximation has become cheaper. Raises as `cost`.
+        The plan is charged by an approximation with the slack that was paid, or else without one. Either is made from
+        today's losses, or from those of an earlier version. So a stored charge still pays after a loss has become
+        smaller. Raises as `cost`.
         """
         for slack in dict.fromkeys((self.vector(paid)[-1] if self.slack else 0, 0)):
-            cost = CURRENCIES[self.kind].cost_at(self, plan, slack)
             bits = _APPROXIMATION_BITS if slack and self.kind == "gdp_rdp" else _PORTABLE_BITS
-            if cost is not None and all(c <= p + (p >> bits) + 1 for c, p in zip(cost, paid, strict=True)):
-                return True
+            for charged in (plan, EarlierPlan(plan)):
+                cost = CURRENCIES[self.kind].cost_at(self, charged, slack)
+                if cost is not None and all(c <= p + (p >> bits) + 1 for c, p in zip(cost, paid, strict=True)):
+                    return True
         return False
 
     def admits(self, spent: Cost, cost: Cost) -> bool:

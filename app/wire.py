@@ -142,10 +142,20 @@ class JobRequest(AskedModel):
         Field(
             exclude_if=lambda inference: not inference,
             description="If true, the job releases a regression table, whose standard errors and intervals include "
-            "sampling error and privacy noise. The loss is logistic or squared, and method, regularizer, domain, "
+            "sampling error and privacy noise. The regression is logistic for two classes and linear for a number, or "
+            "as `family` says. Then loss, if it is given, is logistic or squared, and method, regularizer, domain, "
             "preparation, slope_limit and row_norm are left out.",
         ),
     ] = False
+    family: Annotated[
+        Literal["poisson"] | None,
+        Field(
+            exclude_if=lambda family: family is None,
+            description="With inference, `poisson` fits a Poisson regression with log link: the log of the mean count "
+            "is a linear function. The target is then a number column from 0 to the largest count. The default is "
+            "logistic for two classes, and linear for a number.",
+        ),
+    ] = None
     reference: Annotated[
         dict[Name, Name] | None,
         Field(

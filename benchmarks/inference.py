@@ -16,7 +16,7 @@ from accounting.divergences.gaussian import gauss_mu
 from accounting.noise import Noise
 from accounting.privacy import REPLACE_ONE, Relation
 from benchmarks import inference_designs as designs
-from benchmarks.inference_populations import Matrix, Model, Population, Rows, Sample, Vector
+from benchmarks.inference_populations import Family, Matrix, Model, Population, Rows, Sample, Vector
 from benchmarks.inference_rivals import sufficient_statistics
 from solvers import Problem, plan
 from solvers.data_access import inputs
@@ -28,6 +28,7 @@ from solvers.losses import Logistic, Squared
 from solvers.solve import Quote, run
 
 DELTA = 1e-6
+FAMILIES: tuple[Family, ...] = ("logistic", "linear", "poisson")
 ZERO_OUT: Relation = "zero_out"
 EPSILONS = (0.5, 1.0, 4.0)
 _FEW_EPSILONS = (1.0, 4.0)
@@ -52,7 +53,7 @@ class Setting:
     """
 
     design: str
-    is_linear: bool
+    family: Family
     make: Callable[[], Population | None]
     records: int | None = None
     parameters: int | None = None
@@ -61,11 +62,10 @@ class Setting:
 
     def name(self, epsilon: float, draws: "Draws | None" = None) -> str:
         """Return the name of a cell, which the option `--cells` selects."""
-        family = "linear" if self.is_linear else "logistic"
         records, parameters = (self.records, self.parameters) if draws is None else (draws.records, draws.parameters)
         numbers = "" if records is None else f" n={records} d={parameters}"
         relation = "" if self.relation == REPLACE_ONE else f" {self.relation}"
-        return f"{family} {self.design}{numbers} epsilon={epsilon:g}{relation}"
+        return f"{self.family} {self.design}{numbers} epsilon={epsilon:g}{relation}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ class Draws:
         """Return the quote of a table, or None if it is refused because it would resolve nothing."""
         own = self.population
         problem = Problem(
-            Squared() if own.is_linear else Logistic(),
+            Logistic() if own.family == "logistic" else Squared(),
             n=self.records,
             d=own.columns.d,
             row_norm=own.columns.row_norm,
@@ -99,7 +99,7 @@ class Draws:
             relation=self.relation,
         )
         try:
-            return plan(RegressionTable(), problem, Privacy(epsilon, DELTA))
+            return plan(RegressionTable(largest_count=own.largest_count), problem, Privacy(epsilon, DELTA))
         except Unsuitable:
             return None
 
@@ -159,21 +159,23 @@ def settings() -> Iterator[Setting]:
     """Return the settings of the report, the cheapest ones first."""
     for n in (1000, 5000, 30_000, 200_000):
         for d in (3, 10, 30):
-            for is_linear in (False, True):
-                yield Setting("correlated", is_linear, partial(designs.correlated, d, is_linear), n, d)
-                yield Setting("mixed", is_linear, partial(designs.mixed, d, is_linear), n, d)
+            for family in FAMILIES:
+                yield Setting("correlated", family, partial(designs.correlated, d, family), n, d)
+                if family != "poisson":
+                    yield Setting("mixed", family, partial(designs.mixed, d, family), n, d)
     for n in (5000, 30_000):
-        for is_linear in (False, True):
-            correlated = partial(designs.correlated, 10, is_linear)
-            yield Setting("correlated", is_linear, correlated, n, 10, _FEW_EPSILONS, ZERO_OUT)
+        for family in FAMILIES:
+            correlated = partial(designs.correlated, 10, family)
+            yield Setting("correlated", family, correlated, n, 10, _FEW_EPSILONS, ZERO_OUT)
         for relation in (REPLACE_ONE, ZERO_OUT):
-            yield Setting("panel of persons", False, designs.panel, n, 5, _FEW_EPSILONS, relation)
-    yield Setting("skewed errors", True, partial(designs.skewed, 10), 30_000, 10, _FEW_EPSILONS)
-    yield Setting("rare class", False, partial(designs.rare, 10), 30_000, 10, _FEW_EPSILONS)
-    for is_linear in (False, True):
-        yield Setting("misspecified", is_linear, partial(designs.wrong, 10, is_linear), 30_000, 10, _FEW_EPSILONS)
-    for name, is_linear, make in designs.PUBLISHED:
-        yield Setting(name, is_linear, make, epsilons=_FEW_EPSILONS)
+            yield Setting("panel of persons", "logistic", designs.panel, n, 5, _FEW_EPSILONS, relation)
+    yield Setting("skewed errors", "linear", partial(designs.skewed, 10), 30_000, 10, _FEW_EPSILONS)
+    yield Setting("rare class", "logistic", partial(designs.rare, 10), 30_000, 10, _FEW_EPSILONS)
+    yield Setting("overdispersed", "poisson", partial(designs.overdispersed, 10), 30_000, 10, _FEW_EPSILONS)
+    for family in ("logistic", "linear"):
+        yield Setting("misspecified", family, partial(designs.wrong, 10, family), 30_000, 10, _FEW_EPSILONS)
+    for name, family, make in designs.PUBLISHED:
+        yield Setting(name, family, make, epsilons=_FEW_EPSILONS)
 
 
 def table_of(quote: Quote, sample: Sample, rng: np.random.Generator) -> Table:
@@ -213,7 +215,7 @@ def _outcome(draws: Draws, quote: Quote, sample: Sample, rng: np.random.Generato
     half = (upper - lower) / 2
     rival_covers = np.empty(0)
     rival_width = np.empty(0)
-    if isinstance(own, Model) and own.is_linear and quote.problem.relation == REPLACE_ONE:
+    if isinstance(own, Model) and own.family == "linear" and quote.problem.relation == REPLACE_ONE:
         b, covariance = sufficient_statistics(sample, own.columns.widths, gauss_mu(quote.release.epsilon, DELTA), rng)
         rival_half = _Z * np.sqrt(_variances(contrasts, covariance))
         errors = np.abs(contrasts @ b - contrasts @ own.coefficients)

@@ -1,6 +1,7 @@
 """The populations of the benchmark of regression tables: designs with few public facts, and published datasets."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache, partial
 
 import numpy as np
@@ -9,7 +10,7 @@ import pyarrow as pa
 from accounting import Unit
 from app.demo import data as demo
 from benchmarks import datasets
-from benchmarks.inference_populations import Matrix, Model, Rows, Sample, Vector
+from benchmarks.inference_populations import Family, Matrix, Model, Rows, Sample, Vector
 from purse.wire.columns import NumberColumn
 from solvers.columns import Columns
 
@@ -20,6 +21,7 @@ _LOG_NORMAL_STD, _LOG_NORMAL_LARGEST = 0.8, 20.0
 _BINARY_SHARES = (0.03, 0.06, 0.15, 0.3)
 _LEVEL_SHARES = np.array([0.45, 0.3, 0.18, 0.06, 0.01])
 _SLOTS = 4
+_LARGEST_COUNT, _LOG_MEAN_STD = 10.0, 0.5
 
 
 def correlated_rows(n: int, rng: np.random.Generator, p: int) -> Matrix:
@@ -76,7 +78,24 @@ def drawn_model(
     slopes = np.where(is_number, slopes / np.maximum(X.std(axis=0), 1e-9), slopes)
     slopes = slopes * spread / (X @ slopes).std()
     coefficients = np.append(slopes, intercept - float((X @ slopes).mean()))
-    return Model(name, Columns(widths), errors is not None, rows, coefficients, errors)
+    family: Family = "logistic" if errors is None else "linear"
+    return Model(name, Columns(widths), family, rows, coefficients, errors)
+
+
+def drawn_counts(
+    name: str,
+    widths: tuple[int, ...],
+    rows: Callable[[int, np.random.Generator], Matrix],
+    factors: Callable[[int, np.random.Generator], Vector] | None = None,
+) -> Model:
+    """Return a Poisson model whose log means have the standard deviation 1/2, and whose mean count is about 1."""
+    model = drawn_model(name, widths, rows, None, _LOG_MEAN_STD, -(_LOG_MEAN_STD**2) / 2 - np.log(_LARGEST_COUNT))
+    return replace(model, family="poisson", errors=factors, largest_count=_LARGEST_COUNT)
+
+
+def gamma_factors(n: int, rng: np.random.Generator, variance: float) -> Vector:
+    """Return factors of mean counts with the mean 1, so that counts are overdispersed."""
+    return rng.gamma(1 / variance, variance, n)
 
 
 def normal_errors(n: int, rng: np.random.Generator, std: float) -> Vector:
@@ -90,20 +109,25 @@ def skewed_errors(n: int, rng: np.random.Generator, std: float) -> Vector:
 
 
 @cache
-def correlated(d: int, is_linear: bool) -> Model:
+def correlated(d: int, family: Family) -> Model:
     """Return correlated normal numbers; errors of a number target are normal."""
     rows, widths = partial(correlated_rows, p=d - 1), (1,) * (d - 1)
-    if is_linear:
+    if family == "poisson":
+        return drawn_counts("correlated", widths, rows)
+    if family == "linear":
         return drawn_model("correlated", widths, rows, partial(normal_errors, std=0.15), 0.15, -0.1)
     return drawn_model("correlated", widths, rows)
 
 
 @cache
-def mixed(d: int, is_linear: bool) -> Model:
-    """Return skewed numbers, rare indicators and categories; errors of a number target are normal."""
+def mixed(d: int, family: Family) -> Model:
+    """Return skewed numbers, rare indicators and categories; errors of a number target are normal.
+
+    Counts have no such population: means that are exponential in skewed numbers would exceed every largest count.
+    """
     widths = mixed_widths(d)
     rows = partial(mixed_rows, widths=widths)
-    if is_linear:
+    if family == "linear":
         return drawn_model("mixed", widths, rows, partial(normal_errors, std=0.08), 0.08, -0.3)
     return drawn_model("mixed", widths, rows)
 
@@ -117,29 +141,36 @@ def skewed(d: int) -> Model:
 
 
 @cache
+def overdispersed(d: int) -> Model:
+    """Return counts whose variance exceeds their mean by half of its square."""
+    rows = partial(correlated_rows, p=d - 1)
+    return drawn_counts("overdispersed", (1,) * (d - 1), rows, partial(gamma_factors, variance=0.5))
+
+
+@cache
 def rare(d: int) -> Model:
     """Return correlated normal numbers, with a positive class of about 2 percent."""
     return drawn_model("rare class", (1,) * (d - 1), partial(correlated_rows, p=d - 1), spread=1.0, intercept=-4.3)
 
 
 @cache
-def wrong(d: int, is_linear: bool) -> Rows:
+def wrong(d: int, family: Family) -> Rows:
     """Return a finite population for which no linear predictor is right.
 
     The true predictor has a square and a product. Errors of a number target are skewed, and their size depends on the
     first column.
     """
     rng = np.random.default_rng(99)
-    model = correlated(d, is_linear)
+    model = correlated(d, family)
     X = model.rows(_FINITE, rng)
     margins, first = X @ model.coefficients[:-1] + model.coefficients[-1], 4 * X[:, 0]
-    if is_linear:
+    if family == "linear":
         spread = 0.08 * np.exp(0.5 * first)
         y = np.clip(margins + 0.05 * (first**2 - 1) + skewed_errors(_FINITE, rng, 1.0) * spread, -1, 1)
     else:
         margins = margins + 0.6 * (first**2 - 1) + 0.8 * first * 4 * X[:, 1]
         y = np.where(rng.random(_FINITE) < 1 / (1 + np.exp(-margins)), 1.0, -1.0)
-    return Rows("misspecified", model.columns, is_linear, Sample(X, y))
+    return Rows("misspecified", model.columns, family, Sample(X, y))
 
 
 @cache
@@ -152,17 +183,17 @@ def panel() -> Rows:
     margins = X @ np.array([3.0, -2.0, 0.0, 2.0]) - 0.5 + np.repeat(rng.standard_normal(persons), k)
     y = np.where(rng.random(persons * k) < 1 / (1 + np.exp(-margins)), 1.0, -1.0)
     everything = Sample(X * present[:, None], y, present)
-    return Rows("panel of persons", Columns((1,) * 4), False, everything, Unit("person", k))
+    return Rows("panel of persons", Columns((1,) * 4), "logistic", everything, Unit("person", k))
 
 
-def _published(name: str, is_linear: bool, read: Callable[[], datasets.Split | None]) -> Rows | None:
+def _published(name: str, family: Family, read: Callable[[], datasets.Split | None]) -> Rows | None:
     """Return all rows of a dataset, the kept-out ones as well."""
     split = read()
     if split is None or split.columns is None:
         return None
     X = np.vstack((split.X, split.X_test))
     y = np.concatenate((split.y, split.y_test))
-    return Rows(name, split.columns, is_linear, Sample(X[:, :-1], y))
+    return Rows(name, split.columns, family, Sample(X[:, :-1], y))
 
 
 def _health(target: str, positive: str | None) -> datasets.Split:
@@ -179,16 +210,16 @@ def _health(target: str, positive: str | None) -> datasets.Split:
 
 _ADULT = ["age", "education_num", "hours_per_week", "sex", "race", "marital_status"]
 _BANK = ["age", "duration", "campaign", "housing", "loan", "marital", "contact"]
-_READ: tuple[tuple[str, bool, Callable[[], datasets.Split | None]], ...] = (
-    ("Adult, income", False, partial(datasets.adult_part, [*_ADULT, "income"], "income", ">50K")),
-    ("Adult, hours", True, partial(datasets.adult_part, _ADULT, "hours_per_week", None)),
-    ("Bank", False, partial(datasets.bank_part, [*_BANK, "y"], "y", "yes")),
-    ("California housing", True, datasets.california),
-    ("Protein", True, datasets.protein),
-    ("Health insurance, visits", False, partial(_health, demo.TARGET, demo.POSITIVE)),
-    ("Health insurance, mental health", True, partial(_health, "mental_health", None)),
+_READ: tuple[tuple[str, Family, Callable[[], datasets.Split | None]], ...] = (
+    ("Adult, income", "logistic", partial(datasets.adult_part, [*_ADULT, "income"], "income", ">50K")),
+    ("Adult, hours", "linear", partial(datasets.adult_part, _ADULT, "hours_per_week", None)),
+    ("Bank", "logistic", partial(datasets.bank_part, [*_BANK, "y"], "y", "yes")),
+    ("California housing", "linear", datasets.california),
+    ("Protein", "linear", datasets.protein),
+    ("Health insurance, visits", "logistic", partial(_health, demo.TARGET, demo.POSITIVE)),
+    ("Health insurance, mental health", "linear", partial(_health, "mental_health", None)),
 )
-PUBLISHED: tuple[tuple[str, bool, Callable[[], Rows | None]], ...] = tuple(
-    (name, is_linear, partial(_published, name, is_linear, read)) for name, is_linear, read in _READ
+PUBLISHED: tuple[tuple[str, Family, Callable[[], Rows | None]], ...] = tuple(
+    (name, family, partial(_published, name, family, read)) for name, family, read in _READ
 )
-"""Name, whether the target is a number, and a function that returns the rows, of each published dataset."""
+"""Name, family of models, and a function that returns the rows, of each published dataset."""

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from solvers.weighting import AnyWeights, LinearWeights
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
+Family = Literal["logistic", "linear", "poisson"]
 
 _REFERENCE_ROWS = 100_000  # drawn for the covariance without privacy
 _NEWTON_STEPS = 25
@@ -47,16 +49,21 @@ class Population(ABC):
     ----------
     name : for the command's output
     columns : layout of a row
-    is_linear : whether the target is a number
+    family : of the models
     """
 
     name: str
     columns: Columns
-    is_linear: bool
+    family: Family
 
     unit = Unit()
     is_correct = True
     """Whether the model is right, so that the coefficients do not depend on the weights of rows."""
+
+    @property
+    def largest_count(self) -> float | None:
+        """Y, of a count."""
+        return None
 
     @abstractmethod
     def draw(self, records: int, rng: np.random.Generator) -> Sample:
@@ -90,17 +97,23 @@ class Model(Population):
     ----------
     rows : returns rows without the constant
     coefficients : of the coded columns and the intercept, (d,)
-    errors : returns errors of a number target, with mean 0
+    errors : returns errors of a number target, with mean 0; for counts, the factors of the means, with mean 1
+    largest_count : of counts, whose coefficients are those of the log of the mean as a share of it
     """
 
     rows: Callable[[int, np.random.Generator], Matrix]
     coefficients: Vector
     errors: Callable[[int, np.random.Generator], Vector] | None = None
+    largest_count: float | None = None
 
     def draw(self, records: int, rng: np.random.Generator) -> Sample:
         """Return independent records."""
         X = self.rows(records, rng)
         margins = X @ self.coefficients[:-1] + self.coefficients[-1]
+        if self.largest_count is not None:
+            factors = np.ones(records) if self.errors is None else self.errors(records, rng)
+            counts = rng.poisson(self.largest_count * factors * np.exp(margins))
+            return Sample(X, 2 * np.minimum(counts, self.largest_count) / self.largest_count - 1)
         if self.errors is None:
             return Sample(X, np.where(rng.random(records) < 1 / (1 + np.exp(-margins)), 1.0, -1.0))
         return Sample(X, np.clip(margins + self.errors(records, rng), -1, 1))
@@ -121,7 +134,7 @@ class Model(Population):
     def covariance(self) -> Matrix:
         """Covariance of the fit without privacy, times the number of records."""
         sample = self.draw(_REFERENCE_ROWS, np.random.default_rng(98))
-        return sandwich(sample, self.coefficients, self.is_linear, 1)
+        return sandwich(sample, self.coefficients, self.family, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,29 +182,36 @@ class Rows(Population):
     def whole_fit(self) -> Vector:
         """Fit without weights, (d,)."""
         rows = self.everything.with_constant
-        return solved(rows, self.everything.y, np.ones(len(rows)), _Whole(self.is_linear), np.zeros(rows.shape[1]))
+        return solved(rows, self.everything.y, np.ones(len(rows)), _Whole(self.family), np.zeros(rows.shape[1]))
 
     @cached_property
     def covariance(self) -> Matrix:
         """Covariance of the fit without privacy, times the number of records."""
-        return sandwich(self.everything, self.whole_fit, self.is_linear, self.unit.slots)
+        return sandwich(self.everything, self.whole_fit, self.family, self.unit.slots)
 
 
 @dataclass(frozen=True)
 class _Whole:
     """Residuals and slopes of a model without weights and limits."""
 
-    is_linear: bool
+    family: Family
 
     def residuals(self, margins: Vector, targets: Vector) -> Vector:
-        return np.asarray((margins if self.is_linear else _probabilities(margins)) - self._means(targets))
+        return np.asarray(self._predicted(margins) - self._means(targets))
 
     def slopes(self, margins: Vector, targets: Vector) -> Vector:  # noqa: ARG002
-        s = _probabilities(margins)
-        return np.ones_like(margins) if self.is_linear else np.asarray(s * (1 - s))
+        s = self._predicted(margins)
+        return np.ones_like(margins) if self.family == "linear" else s * (1 - s) if self.family == "logistic" else s
+
+    def _predicted(self, margins: Vector) -> Vector:
+        if self.family == "linear":
+            return margins
+        return _probabilities(margins) if self.family == "logistic" else np.asarray(np.exp(np.minimum(margins, 3.0)))
 
     def _means(self, targets: Vector) -> Vector:
-        return targets if self.is_linear else (targets > 0).astype(float)
+        if self.family == "linear":
+            return targets
+        return np.asarray((targets > 0).astype(float) if self.family == "logistic" else (1 + targets) / 2)
 
 
 def solved(u: Matrix, y: Vector, omega: Vector, weights: AnyWeights | _Whole, start: Vector) -> Vector:
@@ -208,9 +228,9 @@ def solved(u: Matrix, y: Vector, omega: Vector, weights: AnyWeights | _Whole, st
     return np.asarray(theta)
 
 
-def sandwich(sample: Sample, coefficients: Vector, is_linear: bool, slots: int) -> Matrix:
+def sandwich(sample: Sample, coefficients: Vector, family: Family, slots: int) -> Matrix:
     """Return the covariance of a fit without privacy, times the number of records, robust to clusters of `slots`."""
-    rows, whole = sample.with_constant, _Whole(is_linear)
+    rows, whole = sample.with_constant, _Whole(family)
     margins, records = rows @ coefficients, len(rows) // slots
     curvature = (rows * whole.slopes(margins, sample.y)[:, None]).T @ rows / records
     scores = (rows * whole.residuals(margins, sample.y)[:, None]).reshape(records, slots, -1).sum(axis=1)

@@ -7,7 +7,7 @@ worse datasets would show.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from accounting.calibration import calibrate
 from accounting.divergences.losses import connect_the_dots, mass
 from accounting.divergences.roots import root
 from accounting.mechanisms import (
+    Exponential,
     Gaussian,
     Laplace,
     Mechanism,
@@ -41,7 +42,7 @@ Laws = tuple[tuple[Mixture, Mixture, int], ...]
 
 EPSILON, DELTA = 1.0, 1e-6
 _CELL, _REACH = 2e-3, 9.5  # of x, in noise stds
-_ROWS = 1000
+_ROWS, _ANSWERS = 1000, 100
 
 
 class Row(NamedTuple):
@@ -60,7 +61,11 @@ def composed(laws: Laws) -> float:
 
 
 def _epsilon(laws: Laws) -> float:
-    cells = [(_cells(p, q), count) for p, q, count in laws]
+    return _epsilon_of_cells([(_cells(p, q), count) for p, q, count in laws])
+
+
+def _epsilon_of_cells(cells: Sequence[tuple[tuple[Vector, Vector], int]]) -> float:
+    """Return epsilon at DELTA of answers that show one cell each, from the masses of the cells and the counts."""
     deviation = min(math.sqrt(float(p @ np.log(p / q) ** 2)) for (p, q), _ in cells)
     interval = min(1e-2, deviation / 20)
     return guard.epsilon(guard.compose([(_pmf(p, q, interval), count) for (p, q), count in cells]), DELTA)
@@ -91,6 +96,20 @@ def _poisson(q: float, count: int) -> Callable[[float, float], float]:
         return composed(((((1 - q, 0.0), (q, 1 / z)), other, count),))
 
     return worst
+
+
+def _laplace(z: float, k: float) -> float:
+    """Return the epsilon of one coordinate that moves by the whole sensitivity in each of `_ANSWERS` answers."""
+    epsilon, cells = k / z, 2000
+    x = np.linspace(0.0, epsilon, cells + 1)  # the noise, in scales; the loss is constant outside
+    p = np.concatenate([[0.5], -np.diff(np.exp(-x)) / 2, [math.exp(-epsilon) / 2]])
+    return _epsilon_of_cells([((p, p[::-1]), _ANSWERS)])
+
+
+def _choices(z: float, k: float) -> float:
+    """Return the epsilon of `_ANSWERS` choices between two entries, whose scores move in opposite directions."""
+    p = np.array([1.0, math.exp(k / z / 2)]) / (1 + math.exp(k / z / 2))
+    return _epsilon_of_cells([((p, p[::-1]), _ANSWERS)])
 
 
 def _batches(q: float, count: int, mean: float) -> Callable[[float, float], float]:
@@ -157,6 +176,8 @@ ROWS = (
     Row("1000 of 10000, 20 answers", 20, WithoutReplacement(1000, 10_000), _batches(0.1, 20, 0.0)),
     Row("printed step, 1000 of 200000, 1000", 1000, SvrgStep(1000, 200_000), _batches(0.005, 1000, 0.005)),
     Row("bootstrap sample of 1000, Laplace", 1, Resampled(Laplace(), _ROWS), _bootstrap, 0.0),
+    Row("Laplace, 100 answers", _ANSWERS, Laplace(), _laplace),
+    Row("exponential, 100 choices", _ANSWERS, Exponential(), _choices),
     Row("best of 2 runs", 1, Selection(2), _selection(2)),
     Row("best of 4 runs", 1, Selection(4), _selection(4)),
     Row("best of 8 runs", 1, Selection(8), _selection(8)),

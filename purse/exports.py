@@ -1,5 +1,6 @@
 """Exports of a model to scikit-learn and ONNX: margin = intercept + coefficients * design, then the link."""
 
+import math
 from functools import partial
 from typing import Any
 
@@ -22,7 +23,7 @@ def to_sklearn(model: Model) -> Any:
         from sklearn.preprocessing import FunctionTransformer
         from sklearn.svm import LinearSVC
     weights, intercepts = weights_of(model)
-    if model.link == "identity":
+    if model.link in ("identity", "log"):
         fitted = _clipped_regression(model, weights[0], float(intercepts[0]))
     else:
         fitted = LinearSVC() if model.link == "sign" else LogisticRegression()
@@ -38,21 +39,28 @@ def _design(model: Model, rows: Rows) -> NDArray[np.float64]:
 
 
 def _clipped_regression(model: Model, weights: NDArray[np.float64], intercept: float) -> Any:
-    """Return a linear regression of the target in its units, whose predictions are clipped to the declared range."""
+    """Return a linear regression of the target, or of the log of a count, clipped to the declared range."""
     from sklearn.compose import TransformedTargetRegressor
     from sklearn.linear_model import LinearRegression
     from sklearn.preprocessing import FunctionTransformer
 
     target = number_target(model.target)
     middle, half = target.middle_and_half
+    clip: Any = partial(np.clip, a_min=target.lower, a_max=target.upper)
+    if model.link == "log":
+        (middle, half), clip = (0.0, 1.0), partial(_exponential, upper=target.upper)
     regression = LinearRegression()
     regression.coef_, regression.intercept_ = half * weights, half * intercept + middle
     regression.n_features_in_ = len(weights)
-    clip = partial(np.clip, a_min=target.lower, a_max=target.upper)
     fitted = TransformedTargetRegressor(regression, inverse_func=clip, check_inverse=False)
     fitted.regressor_, fitted._training_dim = regression, 1
     fitted.transformer_ = FunctionTransformer(inverse_func=clip).fit(np.zeros((1, 1)))
     return fitted
+
+
+def _exponential(margins: NDArray[np.float64], upper: float) -> NDArray[np.float64]:
+    """Return mean counts, at most `upper`."""
+    return np.exp(np.minimum(margins, math.log(upper)))
 
 
 def to_onnx(model: Model) -> bytes:

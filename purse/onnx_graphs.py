@@ -1,5 +1,6 @@
 """Graphs of ONNX in the making: encoded values of columns and terms, their products with coefficients, and the link."""
 
+import math
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -170,6 +171,9 @@ class Graph:
                 value = self.node("Add", self.node("Mul", margin, half), middle)
                 clipped = self.node("Clip", value, self.constant(target.lower), self.constant(target.upper))
                 return self.node("Reshape", clipped, flat, output=output)
+            case "log":
+                limited = self.node("Min", margin, self.constant(math.log(number_target(model.target).upper)))
+                return self.node("Reshape", self.node("Exp", limited), flat, output=output)
             case "sign":
                 is_positive = self.node("Greater", margin, self.constant(0.0))
                 index = self.node("Reshape", self.node("Cast", is_positive, to=TensorProto.INT64), flat)

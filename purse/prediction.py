@@ -36,7 +36,8 @@ def predict(model: Model, rows: Rows, dialect: Dialect = PLAIN) -> NDArray[Any]:
     Returns
     -------
     (n,) array. P(positive class) for link logistic; the class for link sign; for link identity the target in its own
-    units, clipped to its declared range. For link softmax an (n, K) array of P(class), in the order of `model.classes`.
+    units, clipped to its declared range; for link log the mean count, at most its declared upper bound. For link
+    softmax an (n, K) array of P(class), in the order of `model.classes`.
 
     Raises
     ------
@@ -68,6 +69,8 @@ def of_margins(model: Model, margins: NDArray[np.float64]) -> NDArray[Any]:
         negative, positive = model.classes
         return np.where(margin > 0, positive, negative)
     target = number_target(model.target)
+    if model.link == "log":
+        return np.exp(np.minimum(margin, math.log(target.upper)))
     middle, half = target.middle_and_half
     return np.clip(middle + margin * half, target.lower, target.upper)
 
@@ -121,9 +124,9 @@ def number_scale(column: Column) -> tuple[float, float]:
 
 
 def number_target(column: Column) -> NumberColumn:
-    """Return the target of a model with link identity; a ValueError for a category."""
+    """Return the target of a model with link identity or log; a ValueError for a category."""
     if not isinstance(column, NumberColumn):
-        raise ValueError("The target must be a number column for a model with link identity; this one is a category.")
+        raise ValueError("The target must be a number column for link identity or log; this one is a category.")
     return column
 
 

@@ -17,9 +17,11 @@ from purse.plots import bars, forest_svg
 from purse.tables import Cell, Estimate, Table, Tabular
 from purse.wire.columns import Column, NumberColumn
 from purse.wire.inference import INTERCEPT, Inference, TableRow
-from purse.wire.models import Model
+from purse.wire.models import Link, Model
 
 _HEADINGS = ("term", "estimate", "std error", "p", "relative to")
+_FAMILIES: dict[Link, str] = {"logistic": "logistic", "identity": "linear", "log": "Poisson, with log link"}
+_RATIOS = {"logistic": "odds ratio", "log": "rate ratio"}
 _LATEX_SPECIAL = str.maketrans({character: rf"\{character}" for character in "&%$#_{}"})
 
 
@@ -46,7 +48,8 @@ class Regression(Tabular):
     covariance : of the resolved rows
     facts : the quantities to which the table refers
     heading : facts that the summary shows first, by name
-    is_logistic : whether estimates are log-odds
+    link : of the model: estimates are changes of log-odds (logistic), of the mean (identity), or of the log of the mean
+        count (log)
     """
 
     def __init__(
@@ -55,12 +58,12 @@ class Regression(Tabular):
         covariance: Sequence[Sequence[float]],
         facts: Inference,
         heading: Mapping[str, str],
-        is_logistic: bool,
+        link: Link,
     ) -> None:
         self.rows = tuple(rows)
         self._facts = facts
         self._heading = dict(heading)
-        self._is_logistic = is_logistic
+        self._link = link
         self._resolved = [row for row in self.rows if row.resolved]
         self._covariance = np.array(covariance, dtype=float).reshape(len(self._resolved), len(self._resolved))
 
@@ -75,7 +78,7 @@ class Regression(Tabular):
             "target": f"{model.target.name}, {records}",
             "privacy": f"{text.loss(privacy.epsilon, privacy.delta)}, {privacy.neighbors}",
         }
-        return cls(model.table, model.covariance, model.inference, heading, model.link == "logistic")
+        return cls(model.table, model.covariance, model.inference, heading, model.link)
 
     @property
     def params(self) -> dict[str, float]:
@@ -99,15 +102,16 @@ class Regression(Tabular):
 
     @property
     def ratios(self) -> dict[str, float]:
-        """Odds ratios of a logistic model: e to the power of each estimate without the intercept.
+        """Odds ratios of a logistic model, or rate ratios of a Poisson model: e to the power of each estimate.
+
+        The intercept is left out.
 
         Raises
         ------
         ValueError
-            if the model is not logistic.
+            if the model is linear.
         """
-        if not self._is_logistic:
-            raise ValueError("odds ratios are for logistic models")
+        self._check_ratios()
         return {term: math.exp(value) for term, value in self.params.items() if term != INTERCEPT}
 
     def conf_int(self, alpha: float | None = None) -> dict[str, tuple[float, float]]:
@@ -135,6 +139,17 @@ class Regression(Tabular):
             half = _quantile(1 - alpha / 2, degrees) * error
             intervals[row.term] = (estimate - half, estimate + half)
         return intervals
+
+    def ratios_conf_int(self, alpha: float | None = None) -> dict[str, tuple[float, float]]:
+        """Return the ends of the interval of each ratio; parameters and errors are those of `conf_int` and `ratios`."""
+        self._check_ratios()
+        ends = self.conf_int(alpha)
+        return {term: (math.exp(low), math.exp(high)) for term, (low, high) in ends.items() if term != INTERCEPT}
+
+    def _check_ratios(self) -> None:
+        """Raise a ValueError unless estimates are logarithms of ratios."""
+        if self._link not in _RATIOS:
+            raise ValueError("ratios are for logistic and Poisson models, and this one is linear. Use `params`")
 
     def cov_params(self) -> NDArray[np.float64]:
         """Return the covariance of the resolved terms, in the order of `params`."""
@@ -200,7 +215,7 @@ class Regression(Tabular):
 
     def summary(self) -> str:
         """Return the table as text, with what it refers to."""
-        kind = ("regression", "logistic" if self._is_logistic else "linear")
+        kind = ("regression", _FAMILIES[self._link])
         intervals = ("intervals", f"{self._facts.level:.3g}, with sampling error and privacy noise")
         facts = text.facts([kind, *self._heading.items(), intervals, *self.precision])
         return "\n".join([facts, *(table.to_text() for table in self.tables())])
@@ -278,7 +293,10 @@ class Regression(Tabular):
             if row.estimate is not None and row.lower is not None and row.upper is not None:
                 estimate = Estimate(row.estimate, row.lower, row.upper)
             rows.append((row.term, estimate, row.std_error, row.p_value, row.reference or ""))
-        note = f"The intervals hold at confidence {self._facts.level:.3g}. {self._facts.parameter}"
+        note = f"The intervals hold at confidence {self._facts.level:.3g}. "
+        if ratio := _RATIOS.get(self._link):
+            note += f"e to the power of an estimate is the {ratio} of its term. "
+        note += self._facts.parameter
         return [Table(_HEADINGS, rows, "Regression table", note)]
 
     def forest(self) -> Table:

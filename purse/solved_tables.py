@@ -3,6 +3,7 @@
 It takes the table of `solvers.inference.table` without importing it, because clients need no solvers.
 """
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -41,17 +42,44 @@ def refusal(features: Sequence[Column], target: Column | None) -> str | None:
     return None
 
 
-def units(features: Sequence[Column], target: Column | None) -> dict[str, Any]:
+def count_refusal(target: Column | None) -> str | None:
+    """Return why this target has no Poisson regression, or None."""
+    if not isinstance(target, NumberColumn):
+        return "a Poisson regression needs a number as target. Choose a number column, or leave out family"
+    if target.lower != 0 or target.upper < 2 or target.middle_and_half != (target.upper / 2, target.upper / 2):
+        return (
+            f"{target.name}: the target of a Poisson regression is a count. Declare it with the lower bound 0, an "
+            "upper bound of at least 2, and no origin or scale"
+        )
+    return None
+
+
+def units(features: Sequence[Column], target: Column | None, is_count: bool = False) -> dict[str, Any]:
     """Return the fields of `solvers.inference.table.Units`.
 
     Parameters
     ----------
     target : a number target; None for classes
+    is_count : whether the table is of a Poisson regression, whose linear function is the log of the mean count
     """
     numbers = [feature.middle_and_half for feature in features if isinstance(feature, NumberColumn)]
     origin, unit = target.middle_and_half if isinstance(target, NumberColumn) else (0.0, 1.0)
+    if is_count and isinstance(target, NumberColumn):
+        origin, unit = math.log(target.upper), 1.0
     own = {"origins": tuple(o for o, _ in numbers), "units": tuple(u for _, u in numbers)}
     return own | {"target_origin": origin, "target_unit": unit}
+
+
+def model_coefficients(solved: Any, target: Column | None, is_count: bool) -> list[float]:
+    """Return the coefficients of the encoded columns and the intercept of the model of a table; parameters as `units`.
+
+    The solved linear function is the log of the mean count as a share of the upper bound, and the model's is the log
+    of the mean count.
+    """
+    coefficients: list[float] = solved.estimate.coefficients.tolist()
+    if is_count and isinstance(target, NumberColumn):
+        coefficients[-1] += math.log(target.upper)
+    return coefficients
 
 
 def published(features: Sequence[Column], target: Column | None, solved: Any, level: float) -> dict[str, Any]:
@@ -64,12 +92,12 @@ def published(features: Sequence[Column], target: Column | None, solved: Any, le
     level : confidence of its intervals
     """
     weights, residual_limit = solved.estimate.weights, None
-    if isinstance(target, NumberColumn):
+    if weights.is_linear:
         residual_limit = weights.residual_limit * units(features, target)["target_unit"]
     facts = Inference(
         level=level,
         row_limit=weights.row_limit,
-        score_limit=None if isinstance(target, NumberColumn) else weights.score_limit,
+        score_limit=None if weights.is_linear else weights.score_limit,
         residual_limit=residual_limit,
         effective_rows=solved.effective_rows,
         joint_tests=[JointTest(column=features[f].name, p_value=p) for f, p in solved.joint_p_values.items()],

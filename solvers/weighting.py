@@ -25,6 +25,7 @@ norm 0."""
 
 _LARGEST_MARGIN = 500.0  # beyond it the sigmoid is 0 or 1 to the last bit that matters
 _LEAST_SLOPE = 1e-300
+_LOG_MEANS = -40.0, 3.0  # the largest mean count has the log 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,63 @@ class LinearWeights:
         return margins
 
 
-AnyWeights = LogisticWeights | LinearWeights
+@dataclass(frozen=True, slots=True)
+class PoissonWeights:
+    """Weights of a Poisson model with log link, with a count in [0, Y] coded as the target 2 count / Y - 1 in [-1, 1].
+
+    Here s = e^m is the mean count as a share of Y, and the count as a share of Y is (1 + y) / 2.
+
+    Parameters
+    ----------
+    row_limit : r, the norm beyond which a record's weight falls
+    mean_limit : q, in (0, 1/2], the share s beyond which a record's weight falls
+    """
+
+    row_limit: float
+    mean_limit: float
+    is_linear: ClassVar[bool] = False
+    score_limit: ClassVar[float] = 0.5
+
+    @property
+    def curvature_limit(self) -> float:
+        """h = q / (2 (1 - q)), the weighted slope at s = q."""
+        return self.score_limit * self.mean_limit / (1 - self.mean_limit)
+
+    @property
+    def gradient_bound(self) -> float:
+        """r / 2."""
+        return self.score_limit * self.row_limit
+
+    @property
+    def curvature_bound(self) -> float:
+        """h r^2."""
+        return self.curvature_limit * self.row_limit**2
+
+    def weights(self, margins: Vector, norms: Vector) -> Vector:
+        """Return min(1, r^2 / ||u||^2) min(1 / (2 max(s, 1 - s)), h / s), where both factors are at most 1."""
+        s, lengths = self.mean(margins), np.maximum(norms, LEAST_NORM)
+        omega = np.minimum(1.0, self.row_limit**2 / lengths**2)
+        by_mean = np.minimum(self.score_limit / np.maximum(s, 1 - s), self.curvature_limit / s)
+        return np.asarray(omega * np.minimum(1.0, by_mean))
+
+    def residuals(self, margins: Vector, targets: Vector) -> Vector:
+        """Return e^m - (1 + y) / 2."""
+        return np.asarray(self.mean(margins) - (1 + np.clip(targets, -1, 1)) / 2)
+
+    def slopes(self, margins: Vector, targets: Vector) -> Vector:  # noqa: ARG002
+        """Return e^m."""
+        return self.mean(margins)
+
+    def curvature(self, margins: Vector) -> Vector:
+        """Return e^m."""
+        return self.mean(margins)
+
+    def mean(self, margins: Vector) -> Vector:
+        """Return e^m, the mean count as a share of Y, with m cut to a range that no useful margin leaves."""
+        return np.asarray(np.exp(np.clip(margins, *_LOG_MEANS)))
+
+
+AnyWeights = LogisticWeights | LinearWeights | PoissonWeights
 
 
 def sigmoid(margins: Vector) -> Vector:

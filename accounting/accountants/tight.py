@@ -1,6 +1,7 @@
 """Tight accounting: the exact Gaussian profile, and composed privacy-loss distributions."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -11,6 +12,7 @@ from scipy import fft
 from accounting.accountants import guard
 from accounting.divergences.gaussian import gauss_epsilon
 from accounting.divergences.losses import GaussianLoss, Loss, Masses, Search
+from accounting.divergences.pure_loss import PureLoss
 from accounting.plan import AbstractComposition, Plan
 from accounting.privacy import REPLACE_ONE
 
@@ -65,20 +67,22 @@ class PldAccountant:
     coarseness : grid interval as a multiple of the one a receipt is checked with
     error_share : share of that error subtracted from delta; 1 to state an epsilon, `VERIFIED_ERROR_SHARE` to verify an
         epsilon that another processor stated
+    earlier : whether pure answers have the Gaussian pairs that earlier versions used, to verify what those stated
     """
 
     coarseness: float = 1.0
     error_share: float = 1.0
+    earlier: bool = False
     name: ClassVar[str] = "pld"
     version: ClassVar[str] = "1"
 
     def supports(self, plan: Plan, delta: float) -> bool:
         """Return whether each answer has a loss, delta is far above the FFT's error, and a fine, small grid exists."""
-        return bool(_grids(plan, delta, self.coarseness))
+        return bool(_grids(plan, delta, self.coarseness, earlier=self.earlier))
 
     def epsilon(self, plan: Plan, delta: float) -> float:
         """Return the epsilon certified for the plan at delta; infinite if the plan is not supported."""
-        share, grids = self.error_share, _grids(plan, delta, self.coarseness)
+        share, grids = self.error_share, _grids(plan, delta, self.coarseness, earlier=self.earlier)
         return max((guard.epsilon(_composed(grid), delta - share * grid.error) for grid in grids), default=math.inf)
 
 
@@ -144,45 +148,67 @@ class _Grid:
     error: float
 
 
-def _grids(plan: Plan, delta: float, coarseness: float, search: Search | None = None) -> tuple["_Grid", ...]:
+def _grids(
+    plan: Plan, delta: float, coarseness: float, search: Search | None = None, *, earlier: bool = False
+) -> tuple["_Grid", ...]:
     """Return a grid for each order of the neighbors; empty if one of them has none or delta is too small.
 
     If the losses under zero_out have no grid, those under replace_one may have one, and bound the plan, too.
     """
     for relation in dict.fromkeys((plan.relation, REPLACE_ONE)):
         orders = losses_of(replace(plan, relation=relation), search=search)
-        grids = tuple(_grid(losses, coarseness) for losses in orders)
+        grids = tuple(_grid(_gaussian_bounds(losses) if earlier else losses, coarseness) for losses in orders)
         if grids and all(grid and delta >= _SMALLEST_DELTA_RATIO * grid.error for grid in grids):
             return tuple(grid for grid in grids if grid)
     return ()
 
 
 def _grid(losses: Losses, coarseness: float) -> _Grid | None:
+    """Return a grid whose interval suits the smallest typical loss of one answer, or else all answers on average.
+
+    Where pure answers with small losses need too fine a grid, Gaussian pairs that dominate them take their place.
+    """
     total = sum(count for _, count in losses)
     if not 0 < total <= _MOST_LOSSES:
         return None
-    merged = _merged(losses)
-    interval = _interval(merged, coarseness)
-    return None if interval is None else _Grid(merged, interval, _FFT_ERROR + _FFT_ERROR_PER_USE * total)
+    error = _FFT_ERROR + _FFT_ERROR_PER_USE * total
+    exact, bounded = _merged(losses), _merged(_gaussian_bounds(losses))
+    for merged, typical_loss in ((exact, _smallest_loss), (bounded, _smallest_loss), (bounded, _mean_loss)):
+        interval = _interval(merged, coarseness, typical_loss)
+        if interval is not None:
+            return _Grid(merged, interval, error)
+    return None
 
 
-def _interval(losses: Losses, coarseness: float) -> float | None:
-    """Return a twelfth of the typical loss of one answer, which costs about 0.03 % of epsilon, or more if needed.
-
-    The typical loss is the smallest of all answers. If no grid of such an interval is small enough, it is the mean of
-    all answers, each weighed by its own: the variance that the grid adds is then that share of the variance of the sum.
-    """
+def _interval(losses: Losses, coarseness: float, typical_loss: Callable[[Losses], float]) -> float | None:
+    """Return a twelfth of the typical loss of one answer, which costs about 0.03 % of epsilon, or more if needed."""
     if any(loss.shift > _LARGEST_SHIFT for loss, _ in losses):
         return None
-    deviations = [(loss.deviation, count) for loss, count in losses]
-    mean = sum(count * d * d for d, count in deviations) / sum(count * d for d, count in deviations)
     widest, total = max(loss.widest for loss, _ in losses), _typical_total(losses)
-    for step in (min(deviations)[0], mean):
-        for factor in _GRID_FACTORS:
-            interval = coarseness * factor * min(1e-2, step / 12)
-            if widest / interval <= _MOST_CELLS and (widest + total) / interval <= _MOST_COMPOSED_CELLS:
-                return interval
+    for factor in _GRID_FACTORS:
+        interval = coarseness * factor * min(1e-2, typical_loss(losses) / 12)
+        if widest / interval <= _MOST_CELLS and (widest + total) / interval <= _MOST_COMPOSED_CELLS:
+            return interval
     return None
+
+
+def _smallest_loss(losses: Losses) -> float:
+    """Return the typical loss of the answer where it is smallest."""
+    return min(loss.deviation for loss, _ in losses)
+
+
+def _mean_loss(losses: Losses) -> float:
+    """Return the mean of all answers' typical losses, each weighed by its own.
+
+    With a grid of this interval, the added variance is a fixed share of the variance of the sum.
+    """
+    deviations = [(loss.deviation, count) for loss, count in losses]
+    return sum(count * d * d for d, count in deviations) / sum(count * d for d, count in deviations)
+
+
+def _gaussian_bounds(losses: Losses) -> Losses:
+    """Return the losses with a Gaussian one, which dominates it, for each that is pure."""
+    return tuple((loss.gaussian_bound if isinstance(loss, PureLoss) else loss, count) for loss, count in losses)
 
 
 def _merged(losses: Losses) -> Losses:

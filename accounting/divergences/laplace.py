@@ -1,13 +1,19 @@
-"""The Renyi divergence of Laplace noise in one coordinate that moves by epsilon scales: docs/proofs/laplace.md."""
+"""The cost of Laplace noise in one coordinate that moves by epsilon scales, in Renyi divergence and mu.
 
+Proofs: docs/proofs/laplace.md.
+"""
+
+import math
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_ndtr, ndtri_exp
 
 from accounting.divergences import randomized_response
 
-_ROUNDING = 1 + 1e-9  # more than the error of the curve in floats
+_ROUNDING = 1 + 1e-9  # more than the error of the formulas below in floats
+_SMALLEST_EPSILON = 1e-5  # below it the formula of mu loses digits, and the slope at 0 bounds it as well
 _SMALLEST_PRODUCT = 1e-3  # of a and epsilon: below it the formula loses digits, and randomized response bounds as well
 
 
@@ -21,3 +27,18 @@ def renyi(epsilon: float, orders: Sequence[float]) -> NDArray[np.float64]:
     for_large = np.logaddexp(np.log(w) + up, np.log(v) + down)
     exact = np.where((up <= 1) & (down >= -1e3), for_small, for_large) / (a - 1) * _ROUNDING
     return np.where(-down < _SMALLEST_PRODUCT, np.inf, exact).clip(max=randomized_response.renyi(epsilon, orders))
+
+
+def gdp(epsilon: float) -> float:
+    """Return mu = 2 Phi^-1(1 - e^(-epsilon / 2) / 2), for which the answer is mu-GDP, rounded up."""
+    slope = epsilon * math.sqrt(math.pi / 2)  # never smaller
+    if epsilon < _SMALLEST_EPSILON:
+        return slope * _ROUNDING
+    return min(slope, -2 * float(ndtri_exp(-epsilon / 2 - math.log(2)))) * _ROUNDING
+
+
+def epsilon_of_gdp(mu: float) -> float:
+    """Return the epsilon whose `gdp` is about mu: -2 ln(2 Phi(-mu / 2))."""
+    if mu < 1:  # the logarithm of a number near 1 would lose the digits of a small mu
+        return -2 * math.log1p(-math.erf(mu / math.sqrt(8)))
+    return -2 * (float(log_ndtr(-mu / 2)) + math.log(2))

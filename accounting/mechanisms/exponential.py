@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.divergences import randomized_response
+from accounting.divergences.pure_loss import PureLoss
 from accounting.errors import OutOfRange
 from accounting.mechanisms.mechanism import AbstractUnsampled, Curves, Event
 from accounting.noise import Noise
@@ -54,18 +55,19 @@ class Exponential(AbstractUnsampled):
     hides: ClassVar[bool] = False
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
-        """Return epsilon = k/z and rho(a) = a epsilon^2 / 8, since the losses of a choice differ by at most epsilon."""
+        """Return the curves of a choice whose losses differ by at most epsilon = k/z; rho(a) = a epsilon^2 / 8."""
         epsilon = sensitivity_factor(relation) / noise_multiplier
 
         def rdp(orders: Sequence[float]) -> Floats:
             bounded_range = np.asarray(orders, dtype=float) * (epsilon**2 / 8 * _ROUNDING)
             return np.minimum(bounded_range, randomized_response.renyi(epsilon, orders))
 
-        return Curves.of_pure(epsilon, rdp)
+        mu = randomized_response.gdp(epsilon / 2)
+        return Curves(rdp, mu, mu, epsilon, (PureLoss.of_choice(epsilon),))
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
         """Return the z at which one choice spends mu^2."""
-        return sensitivity_factor(relation) / randomized_response.epsilon_of_gdp(math.sqrt(mu_squared))
+        return sensitivity_factor(relation) / (2 * randomized_response.epsilon_of_gdp(math.sqrt(mu_squared)))
 
     def event(self, noise_multiplier: float) -> Event:
         """Return one choice as an event, with the epsilon of replace_one; dp-accounting has no name for it."""

@@ -13,7 +13,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.divergences import laplace, randomized_response
+from accounting.divergences import laplace
+from accounting.divergences.pure_loss import PureLoss
 from accounting.mechanisms.mechanism import AbstractUnsampled, Curves, Event
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
@@ -33,13 +34,14 @@ class Laplace(AbstractUnsampled):
     hides: ClassVar[bool] = False
 
     def curves(self, noise_multiplier: float, relation: Relation = REPLACE_ONE) -> Curves:
-        """Return epsilon = k/z and the Renyi curve of one coordinate that changes by the whole sensitivity."""
+        """Return the curves of one coordinate that changes by the whole sensitivity, epsilon = k/z scales."""
         epsilon = sensitivity_factor(relation) / noise_multiplier
-        return Curves.of_pure(epsilon, partial(laplace.renyi, epsilon))
+        mu = laplace.gdp(epsilon)
+        return Curves(partial(laplace.renyi, epsilon), mu, mu, epsilon, (PureLoss.of_laplace(epsilon),))
 
     def multiplier(self, mu_squared: float, relation: Relation = REPLACE_ONE) -> float:
         """Return the z at which one answer spends mu^2."""
-        return sensitivity_factor(relation) / randomized_response.epsilon_of_gdp(math.sqrt(mu_squared))
+        return sensitivity_factor(relation) / laplace.epsilon_of_gdp(math.sqrt(mu_squared))
 
     def event(self, noise_multiplier: float) -> Event:
         """Return one answer as an event; its multiplier is the scale over the per-record bound in l1."""

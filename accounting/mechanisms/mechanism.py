@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from accounting.divergences import randomized_response
 from accounting.divergences.losses import GaussianLoss, Loss, Search
+from accounting.divergences.pure_loss import PureLoss
 from accounting.noise import Noise
 from accounting.noise.lattice import Lattice
 from accounting.privacy import REPLACE_ONE, Relation, Unit
@@ -65,11 +66,10 @@ class Curves:
         return cls(lambda a: np.asarray(a, dtype=float) * (mu**2 / 2), mu, mu, losses=(GaussianLoss(mu),))
 
     @classmethod
-    def of_pure(cls, epsilon: float, rdp: Callable[[Sequence[float]], Vector] | None = None) -> "Curves":
-        """Return the curves of every epsilon-DP answer, with a better Renyi curve if one is given."""
+    def of_pure(cls, epsilon: float) -> "Curves":
+        """Return the curves of randomized response, which dominates every epsilon-DP answer."""
         mu = randomized_response.gdp(epsilon)
-        curve = rdp or (lambda orders: randomized_response.renyi(epsilon, orders))
-        return cls(curve, mu, mu, epsilon, (GaussianLoss(mu),))
+        return cls(lambda a: randomized_response.renyi(epsilon, a), mu, mu, epsilon, (PureLoss.of_any(epsilon),))
 
 
 class AbstractMechanism(ABC):

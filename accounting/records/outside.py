@@ -71,7 +71,10 @@ class GaussianDpEvent(_OfMechanism):
 
 @dataclass(frozen=True, slots=True)
 class LaplaceDpEvent(_OfMechanism):
-    """One answer with Laplace noise."""
+    """One answer with continuous Laplace noise, or noise rounded from it.
+
+    Discrete Laplace noise costs more in compositions. It is charged as an `EpsilonDeltaDpEvent`.
+    """
 
     noise_multiplier: _Multiplier
     type: Literal["LaplaceDpEvent"] = "LaplaceDpEvent"

@@ -117,7 +117,12 @@ def _least(plan: "Plan", stated: float, delta: float, best: Recomputation | None
     from accounting.accountants import ACCOUNTANTS, PldAccountant
     from accounting.accountants.tight import VERIFIED_ERROR_SHARE
 
-    verifying = (replace(a, error_share=VERIFIED_ERROR_SHARE) for a in ACCOUNTANTS if isinstance(a, PldAccountant))
+    verifying = (
+        replace(a, error_share=VERIFIED_ERROR_SHARE, earlier=earlier)
+        for a in ACCOUNTANTS
+        if isinstance(a, PldAccountant)
+        for earlier in (False, True)
+    )
     for accountant in (*ACCOUNTANTS, *verifying):
         if best is not None and best.is_within(stated):
             break

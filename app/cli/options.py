@@ -123,6 +123,10 @@ class Training:
             "and privacy noise.",
         ),
     ] = False
+    family: Annotated[
+        str | None,
+        typer.Option(help="With --inference, poisson fits a Poisson regression of a count. Default: by the target."),
+    ] = None
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -136,6 +140,7 @@ class Training:
             positive=self.positive,
             slope_limit=self.slope_limit,
             inference=self.inference or None,
+            family=self.family,
             preparation=without_none(name=name, job=job or None) if name else None,
         )
         terms = {} if self.formula is None else self._terms(self.formula)

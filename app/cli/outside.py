@@ -24,7 +24,11 @@ class Mechanism:
         float | None, typer.Option(help="Noise std divided by the most that one record adds to an answer.")
     ] = None
     laplace: Annotated[
-        float | None, typer.Option(help="Noise scale divided by the most that one record adds to an answer.")
+        float | None,
+        typer.Option(
+            help="Scale of continuous Laplace noise, divided by the most that one record adds to an answer. Charge "
+            "discrete Laplace noise by --pure."
+        ),
     ] = None
     pure: Annotated[float | None, typer.Option(help="Epsilon of an answer by another mechanism.")] = None
     rate: Rate = None

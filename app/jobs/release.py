@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from pydantic import ValidationError
@@ -21,10 +21,10 @@ from app.persistence.session import new_id
 from app.results import evaluations, inference, profiles, statistics
 from app.sources.design import Design
 from app.sources.spec import JobSpec
-from purse.solved_tables import published
+from purse.solved_tables import model_coefficients, published
 from purse.wire.columns import CategoryColumn
 from purse.wire.evaluations import ReleasedEvaluation
-from purse.wire.models import Chosen, CoefficientIntervals, EncodedMeans, Model, PrivacyStatement, ProfileUse
+from purse.wire.models import Chosen, CoefficientIntervals, EncodedMeans, Link, Model, PrivacyStatement, ProfileUse
 from purse.wire.profiles import DatasetProfile
 from purse.wire.statistics import ReleasedStatistic
 from solvers.data_access.scores import BOUND
@@ -164,10 +164,10 @@ def _regression(job: JobRow, result: Result, method: RegressionTableRun) -> Mode
         solved = inference.result(result.spec, method, result.coefficients)
     except (ValueError, np.linalg.LinAlgError) as error:
         raise Unreleasable("the output holds no regression table") from error
-    own = replace(result, coefficients=tuple(solved.estimate.coefficients.tolist()), means=None)
-    return _model(job, own, design).model_copy(
-        update=published(design.features, inference.number_target(design), solved, method.level)
-    )
+    target, is_count = inference.number_target(design), method.largest_count is not None
+    own = replace(result, coefficients=tuple(model_coefficients(solved, target, is_count)), means=None)
+    facts = {"loss": "poisson", "link": "log"} if is_count else {}
+    return _model(job, own, design).model_copy(update=facts | published(design.features, target, solved, method.level))
 
 
 def _supported(model: Model) -> dict[str, Any]:
@@ -257,7 +257,7 @@ def receipt(
     return canonical_text({"receipt": document, "signature": keys.sign(document)})
 
 
-def _link(spec: JobSpec, design: Design) -> Literal["logistic", "softmax", "sign", "identity"]:
+def _link(spec: JobSpec, design: Design) -> Link:
     """Return the link of a model: only logistic and softmax losses are minimized by probabilities, others by a rule."""
     if not isinstance(design.target, CategoryColumn):
         return "identity"

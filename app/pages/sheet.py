@@ -40,7 +40,7 @@ _COMMON_FIELDS = (
     "privacy",
 )
 _ONLY_FOR_TABLE1 = {"by", "where"}
-_ONLY_FOR_INFERENCE = {"reference", "level"}
+_ONLY_FOR_INFERENCE = {"family", "reference", "level"}
 _NEVER_FOR_INFERENCE = {"method", "regularizer", "domain", "preparation", "slope_limit", "row_norm"}
 _CHANGES: Mapping[str, dict[str, Any]] = {
     "by": {"required": True},

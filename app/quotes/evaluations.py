@@ -37,6 +37,12 @@ def read(dataset: DatasetRow, request: EvaluationRequest, model: ReleasedModel, 
     except ValueError:  # stored by a version with another format
         raise ApiError("unsupported_combination", "This model has an older format. Train it again.") from None
     assert isinstance(trained.design, Design)
+    if released.link == "log":
+        raise ApiError(
+            "unsupported_combination",
+            "A Poisson model cannot be evaluated, because an evaluation counts residuals of a linear prediction. Train "
+            "a linear model of the same target to evaluate it.",
+        )
     design = replace(trained.design, row_norm=trained.design.columns.row_norm)
     problem = problem_of(dataset, design, trained.problem.loss)
     weights = np.column_stack((np.atleast_2d(released.coefficients), np.atleast_1d(released.intercept)))

@@ -6,8 +6,8 @@ from accounting.divergences.gaussian import gauss_mu
 from app.http.errors import ApiError, invalid_field
 from app.sources.design import Design
 from app.wire import JobRequest
-from purse.solved_tables import refusal
-from purse.wire.columns import CategoryColumn
+from purse.solved_tables import count_refusal, refusal
+from purse.wire.columns import CategoryColumn, NumberColumn
 from purse.wire.forecasts import EPSILONS
 from purse.wire.inference import ExpectedAt, ExpectedTable
 from solvers.domains import Free
@@ -46,9 +46,14 @@ def requested(request: JobRequest, design: Design) -> RegressionTable:
         raise invalid_field(
             "body.reference", "must be left out with terms. Set the `reference` of the term's factor instead"
         )
-    if reason := refusal(design.features, design.target):
+    is_count = request.family == "poisson"
+    if is_count and request.loss is not None:
+        raise invalid_field("body.loss", "must be left out with family, which decides what is fitted")
+    reason = refusal(design.features, design.target) or (count_refusal(design.target) if is_count else None)
+    if reason:
         raise ApiError("unsupported_combination", f"{reason}.")
-    return RegressionTable(request.level, _references(request.reference or {}, design))
+    largest_count = design.target.upper if is_count and isinstance(design.target, NumberColumn) else None
+    return RegressionTable(request.level, _references(request.reference or {}, design), largest_count)
 
 
 def _references(named: Mapping[str, str], design: Design) -> tuple[int, ...]:
@@ -70,9 +75,9 @@ def _references(named: Mapping[str, str], design: Design) -> tuple[int, ...]:
 
 def expected(run: RegressionTableRun, problem: Problem, delta: float) -> ExpectedTable:
     """Return the expected table of a quote, also at other epsilons with the delta of the request."""
-    budget = Budget.of(problem, run.mu)
+    budget, family = run.budget(problem), run.family(problem)
     count = budget.parameters
-    at_epsilons = [_expected_at(epsilon, Budget.of(problem, gauss_mu(epsilon, delta))) for epsilon in EPSILONS]
+    at_epsilons = [_expected_at(epsilon, Budget.of(problem, gauss_mu(epsilon, delta), family)) for epsilon in EPSILONS]
     return ExpectedTable(
         coefficients=count, width_ratio=budget.width_ratio, resolved=budget.resolved_share * count, at=at_epsilons
     )
@@ -87,7 +92,7 @@ def _expected_at(epsilon: float, budget: Budget) -> ExpectedAt:
 
 def warnings(run: RegressionTableRun, problem: Problem) -> list[str]:
     """Return the warnings of a quote about a table."""
-    budget = Budget.of(problem, run.mu)
+    budget = run.budget(problem)
     if budget.signal >= _WIDE_SIGNAL * budget.family.least_signal:
         return []
     return [

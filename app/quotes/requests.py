@@ -118,7 +118,7 @@ def _method(
     if isinstance(request, JobRequest) and isinstance(design, Design) and request.inference:
         return inference.requested(request, design)
     if isinstance(request, JobRequest):
-        for name in ("reference", "level"):
+        for name in ("family", "reference", "level"):
             if getattr(request, name) != JobRequest.model_fields[name].default:
                 raise invalid_field(f"body.{name}", "must be left out without inference, because a model has no table")
     if isinstance(request, StatisticRequest) and isinstance(design, Table):

@@ -18,7 +18,7 @@ def result(spec: JobSpec, run: RegressionTableRun, answers: tuple[float, ...]) -
     assert isinstance(spec.design, Design)
     plan = spec.release_plan.plan
     stds = Stds(spec.problem, lambda query: plan.query(query).noise_multiplier)
-    own = Units(**units(spec.design.features, number_target(spec.design)))
+    own = Units(**units(spec.design.features, number_target(spec.design), run.largest_count is not None))
     return table(spec.problem, run, np.array(answers), stds, own)
 
 

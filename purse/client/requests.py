@@ -26,7 +26,7 @@ class TrainingOptions(TypedDict, total=False):
 
 
 class ModelOptions(TrainingOptions, total=False):
-    """Options of one way to train a model, or of a regression table (`inference`, `reference`, `level`)."""
+    """Options of one way to train a model, or of a regression table (`inference`, `family`, `reference`, `level`)."""
 
     regularizer: Choice
     domain: Choice
@@ -34,6 +34,7 @@ class ModelOptions(TrainingOptions, total=False):
     preparation: Choice
     slope_limit: float | None
     inference: bool
+    family: str | None
     reference: Mapping[str, str] | None
     level: float
 

@@ -37,12 +37,12 @@ from purse.frames import is_frame
 from purse.model import inputs
 from purse.prediction import UnsupportedCategory, affected_columns, sums
 from purse.regression import Regression
-from purse.solved_tables import published, refusal, units
+from purse.solved_tables import count_refusal, model_coefficients, published, refusal, units
 from purse.terms import features_of
 from purse.text import loss
 from purse.values import as_text
-from purse.wire.columns import Column
-from purse.wire.models import unsupported, width
+from purse.wire.columns import Column, NumberColumn
+from purse.wire.models import Link, unsupported, width
 from solvers import preparation
 from solvers.inference import RegressionTable, RegressionTableRun
 from solvers.inference.coordinates import Stds
@@ -102,7 +102,7 @@ class Private(BaseEstimator):  # type: ignore[misc]
         regularizer = L2(self.alpha) if self.alpha else NoRegularizer()
         if self.inference and (self.method, self.preparation, self.slope_limit) != ("auto", None, None):
             raise ValueError("inference chooses its own method: leave out method, preparation and slope_limit")
-        if self.inference and (reason := refusal(features, self._number_target())):
+        if self.inference and (reason := self._refusal_of_table(features)):
             raise ValueError(reason)
         facts: Any = {"n": n, "d": layout.d, "row_norm": layout.row_norm, "columns": layout}
         facts |= {"relation": self.neighbors, "unit": unit}
@@ -110,7 +110,7 @@ class Private(BaseEstimator):  # type: ignore[misc]
         is_gaussian = accountant is not None and accountant.filter.kind == "gdp"
         problem = Problem(loss, regularizer, **facts)
         quote = plan(
-            RegressionTable() if self.inference else _method(self.method),
+            self._requested_table() if self.inference else _method(self.method),
             problem,
             privacy,
             currency="gaussian" if is_gaussian else "renyi",
@@ -130,21 +130,37 @@ class Private(BaseEstimator):  # type: ignore[misc]
         self._weights[:, :-1][:, self._is_unsupported] = 0.0
         return self._weights
 
+    def _refusal_of_table(self, features: Sequence[Column]) -> str | None:
+        """Return why a table of these columns cannot be published, or None."""
+        target = self._number_target()
+        return refusal(features, target) or (count_refusal(target) if self._is_count else None)
+
+    def _requested_table(self) -> RegressionTable:
+        """Return the method of the regression table."""
+        target = self._number_target()
+        return RegressionTable(
+            largest_count=target.upper if self._is_count and isinstance(target, NumberColumn) else None
+        )
+
     def _tabulated(self, quote: Quote, problem: Problem) -> Floats:
         """Set the regression table, and return its estimates as coefficients of encoded rows, (1, d)."""
-        features, target, run = self._columns, self._number_target(), quote.method
+        features, target, run, is_count = self._columns, self._number_target(), quote.method, self._is_count
         assert isinstance(run, RegressionTableRun)
         stds = Stds(problem, lambda query: quote.release.plan.query(query).noise_multiplier)
-        solved = table(problem, run, self.release_.coefficients, stds, Units(**units(features, target)))
+        solved = table(problem, run, self.release_.coefficients, stds, Units(**units(features, target, is_count)))
         fields = published(features, target, solved, run.level)
         heading = {"privacy": f"{loss(self.epsilon_, self.delta_)}, {problem.relation}"}
         heading |= {f"{problem.unit.name}s": str(problem.n)}
-        self.regression_ = Regression(
-            fields["table"], fields["covariance"], fields["inference"], heading, target is None
-        )
+        link: Link = "log" if is_count else "logistic" if target is None else "identity"
+        self.regression_ = Regression(fields["table"], fields["covariance"], fields["inference"], heading, link)
         self._is_unsupported = np.zeros(problem.d - 1, dtype=bool)
-        self._weights = solved.estimate.coefficients.reshape(1, -1)
+        self._weights = np.array([model_coefficients(solved, target, is_count)])
         return self._weights
+
+    @property
+    def _is_count(self) -> bool:
+        """Whether the regression table is that of a Poisson regression."""
+        return False
 
     def _number_target(self) -> Column | None:
         """Return the declaration of a number target; None for classes."""

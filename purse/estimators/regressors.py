@@ -1,5 +1,6 @@
 """Private regressors, whose range of targets is declared."""
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
@@ -42,22 +43,25 @@ class _Regressor(RegressorMixin, Private, ABC):  # type: ignore[misc]
         refuse_fit_parameters(self, unsupported)
         y = target(y, self)
         bounded = self._bounded()
+        is_count = self._is_count
         weights = self._fit(X, y, self._loss(), lambda: declared.codes(bounded, y), persons)
         self._target = bounded
-        middle, half = bounded.middle_and_half
+        middle, half = (0.0, 1.0) if is_count else bounded.middle_and_half
         slopes, intercepts = declared.original(self._columns, weights)
         self.coef_ = half * slopes[0]
         self.intercept_ = middle + half * float(intercepts[0])
         return self
 
     def predict(self, X: Any) -> Floats:
-        """Return the target of each row in its unit, clipped to `target_bounds`, (n,).
+        """Return the target of each row in its unit, clipped to `target_bounds`, (n,); for counts their mean.
 
         Predictions reveal the rows that they are for.
         """
-        margins = self._margins(X)
+        margins = self._margins(X)[:, 0]
+        if self._is_count:
+            return np.asarray(np.exp(np.minimum(margins, math.log(self._target.upper))))
         middle, half = self._target.middle_and_half
-        return np.clip(middle + half * margins[:, 0], self._target.lower, self._target.upper)
+        return np.clip(middle + half * margins, self._target.lower, self._target.upper)
 
     def _unread(self, y: Any) -> float:
         return declared.unread(self._bounded(), y)
@@ -93,10 +97,22 @@ class PrivateLinearRegression(_Regressor):
     Guarantee, parameters and attributes are those of `PrivateLogisticRegression`, with `target_bounds` instead of
     classes: (lower, upper), or a declaration as of a column, whose scale then counts as half the range. `coef_` is
     (p,), in the target's unit per unit of the column.
+
+    Parameters
+    ----------
+    family : with `inference`, "poisson" fits a Poisson regression with log link to counts, which `target_bounds` must
+        declare as (0, largest). `coef_` is then the change of the log of the mean count
     """
 
     _: KW_ONLY
     inference: bool = False
+    family: str | None = None
+
+    @property
+    def _is_count(self) -> bool:
+        if self.family not in (None, "poisson") or (self.family and not self.inference):
+            raise ValueError('family must be None, or "poisson" with inference=True')
+        return self.family == "poisson"
 
     def _loss(self) -> Loss:
         return Squared()

@@ -49,7 +49,14 @@ def sampling_probability(data_loader: Sized) -> float:
 
     Opacus compares a single-precision uniform number with 1 / len(data_loader). The result is that rate, rounded up to
     the grid of these numbers. For some lengths, Opacus loses one batch to rounding, and then states a larger rate.
+
+    Raises
+    ------
+    ValueError
+        if the data loader has no batch.
     """
+    if len(data_loader) == 0:
+        raise ValueError("data_loader has no batch, so no step can be planned. Pass a loader of at least one example")
     return _rounded_up(1 / int(1 / (1 / len(data_loader))))
 
 
@@ -199,6 +206,8 @@ def reserve(
     ------
     UnsupportedMechanism
         if neighbors of the dataset differ in more than one example.
+    ValueError
+        unless exactly one of privacy and noise_multiplier is given, and the data loader has a batch.
     ProblemError
         with the code `budget_exhausted` if the plan does not fit the budget.
     """

@@ -8,10 +8,14 @@ The adapter evaluates the measurement's privacy map at the distance between neig
 rows: SymmetricDistance and InsertDeleteDistance count a replaced row twice, ChangeOneDistance and HammingDistance
 count it once. A measurement must therefore take the rows of the dataset. Chain it with its transformations.
 
-Only pure epsilon is charged: MaxDivergence, or Approximate(MaxDivergence) with delta 0. OpenDP's Gaussian noise is
-discrete, and its map states rho of zero-concentrated DP. No event of a session has only that bound, so the adapter
-refuses it and says so. An interactive measurement, such as a compositor, is recorded as a whole when it is invoked.
-OpenDP's own noise is exact on its lattice.
+Only pure epsilon is charged: MaxDivergence, or Approximate(MaxDivergence) with delta 0. Gaussian noise is refused. The
+privacy map of OpenDP's discrete Gaussian states rho of zero-concentrated DP, and a measurement does not state which
+mechanism it is, so rho is all that is known. It bounds the Renyi divergence of order a by a rho, as for the Gaussian
+event of noise multiplier 1 / sqrt(2 rho). It does not bound mu, by which the default filter and `gdp` charge that
+event.
+
+An interactive measurement, such as a compositor, is recorded as a whole when it is invoked. OpenDP's own noise is exact
+on its lattice.
 """
 
 from collections.abc import Sequence

@@ -29,7 +29,8 @@ class TableRow(Wire):
     reason: str | None
     """Why it is not resolved. Null if it is."""
     estimate: float | None
-    """The estimate, which is the change of the log-odds for two classes, and of the target for a number."""
+    """The estimate, which is the change of the log-odds for two classes, of the target for a number, and of the log of
+    the mean count for a Poisson regression."""
     std_error: float | None
     """Standard error, with sampling error and privacy noise."""
     sampling_error: float | None
@@ -67,11 +68,13 @@ class Inference(Wire):
     row_limit: float
     """Norm of a standardized row beyond which its weight falls with the square of the norm."""
     score_limit: float | None
-    """For two classes, the largest weighted score, as a share of the row limit."""
+    """For two classes, the largest weighted score, as a share of the row limit. For counts, the same in units of the
+    target's upper bound."""
     residual_limit: float | None
     """For a number target, the size to which larger residuals are cut, in its units."""
     effective_rows: float | None
-    """Number of records with which a table without privacy would have intervals as wide."""
+    """Number of records with which a table without privacy would have intervals as wide. Null if no coefficient is
+    resolved, or if the noise hides the sampling error."""
     joint_tests: list[JointTest]
     """A test of each category column."""
 
@@ -94,9 +97,9 @@ class TableAnswers(Wire):
     target_mean: float
     """Mean of the encoded target."""
     target_scale: float
-    """For a number target, the mean distance from `target_mean`. 0 for two classes."""
+    """For linear regression, the mean distance from `target_mean`. Otherwise 0."""
     target_late_scale: float
-    """For a number target, the mean residual late on the path. 0 for two classes."""
+    """For linear regression, the mean residual late on the path. Otherwise 0."""
     second_moments: list[list[float]]
     """Mean products of the coordinates of a row."""
     point: list[float]
@@ -121,7 +124,10 @@ class ExpectedAt(Wire):
 
 
 class ExpectedTable(Wire):
-    """Expected regression table of a quote, from public facts, for standardized columns and balanced classes."""
+    """Expected regression table of a quote, from public facts, for standardized columns and balanced classes.
+
+    For counts, their mean is assumed to be a tenth of the target's upper bound. Intervals are wider if it is smaller.
+    """
 
     coefficients: int
     """Number of coefficients, the intercept included."""

@@ -99,6 +99,10 @@ class Chosen(Wire):
     """Standard deviation of the score's noise, before the choice."""
 
 
+Link = Literal["logistic", "softmax", "sign", "identity", "log"]
+"""Names of the functions from margin to prediction."""
+
+
 class Model(Wire):
     """margin = intercept + sum over features of coefficient * encoded value. The link turns it into a prediction.
 
@@ -107,7 +111,7 @@ class Model(Wire):
     becomes one 0/1 value per declared category and one more for "other". A missing value becomes the column's default
     first. Links: `logistic` gives P(positive) = 1 / (1 + e^-margin). `sign` gives the class, positive if margin > 0,
     and no probability. `identity` gives the target as (lower + upper) / 2 + margin (upper - lower) / 2, or as
-    origin + margin scale.
+    origin + margin scale. `log` gives the mean count e^margin, and at most the upper bound.
 
     Link `softmax` has one margin per class, so `coefficients` holds a list for each class and `intercept` a number for
     each, in the order of `classes`: P(class k) = e^(margin k) / sum over all classes j of e^(margin j).
@@ -127,7 +131,7 @@ class Model(Wire):
     """The declared columns that the terms use. Null if the features are declared columns themselves."""
     terms: Annotated[list[Term] | None, Field(exclude_if=lambda terms: terms is None)] = None
     """The terms that make the features, as requested."""
-    link: Literal["logistic", "softmax", "sign", "identity"]
+    link: Link
     """From margin to prediction."""
     classes: list[str] | None
     """For a category target [negative, positive], where negative is every other class. For softmax all."""

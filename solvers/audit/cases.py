@@ -166,6 +166,12 @@ CASES: dict[str, Case | ExactCase] = {
     "regression_table_logistic": Case(
         RegressionTable(), replace(_DECLARED, n=100), corners=(_TYPICAL, _TYPICAL), other_rows=_spread(100, 1.0)
     ),
+    "regression_table_poisson": Case(
+        RegressionTable(largest_count=10.0),
+        replace(_CODED, n=600),
+        corners=(_TYPICAL, _TYPICAL),
+        other_rows=_spread(600, 0.8),
+    ),
     "regression_table_persons": Case(
         RegressionTable(),
         replace(_CODED, n=400, unit=_PERSON),

@@ -14,23 +14,22 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from solvers.inference.answers import Answers, Target, class_share_std, coordinates_of, last_weights
+from solvers.inference.answers import Answers, coordinates_of
 from solvers.inference.budget import Budget
 from solvers.inference.coordinates import Coordinates, Matrix, Stds, raised
+from solvers.inference.families import Fitted
 from solvers.inference.path import NODE_WEIGHTS, NODES
+from solvers.inference.target import share_std
 from solvers.problem import Problem, Vector
 from solvers.weighting import AnyWeights
 
 _RESOLVED_STDS = 3.0  # smaller eigenvalues of H are not told from noise
 _SURE_STDS = 15.0  # larger eigenvalues need no allowance for their noise
+_KNOWN_STDS = 4.0  # of the sum of squared scores, above which the part of sampling is not mostly noise
 _UNRESOLVED_PART = 0.5  # of a contrast's variance in directions that are not resolved
-_SEPARATED_MARGINS = 4.0  # std of the margins of a logistic model beyond which classes are nearly separated
-_LEAST_EVENTS_PER_PARAMETER, _LEAST_EVENTS_STDS = 10, 4.0
 
 NOISE_HIDES = "the privacy noise hides this coefficient at this budget"
 FEW_ROWS = "too few rows are in this level"
-SEPARATED = "the classes are nearly separated, so coefficients have no finite estimate"
-FEW_EVENTS = "one class has too few rows for this many coefficients"
 MOSTLY_UNRESOLVED = "the privacy noise hides most coefficients of this table, so none is given"
 
 
@@ -71,6 +70,8 @@ class Estimate:
     sampling, noise : the two parts of the variance of H theta
     remainder : the correction for the change of the curvature between theta_0 and theta
     squared_scores_std : noise std of the mean squared score's diagonal
+    is_sampling_known : whether the sum of the mean squared scores exceeds its noise, so that the part of sampling in a
+        variance is not mostly noise; the variance itself is right either way
     vectors, values, is_resolved : eigenvectors and raised eigenvalues of H, and whether each exceeds its noise
     refusal : why no contrast is given, or None
     """
@@ -85,22 +86,23 @@ class Estimate:
     noise: Matrix
     remainder: Vector
     squared_scores_std: float
+    is_sampling_known: bool
     vectors: Matrix
     values: Vector
     is_resolved: NDArray[np.bool_]
     refusal: str | None
 
     @staticmethod
-    def of(problem: Problem, mu: float, answers: Answers, stds: Stds) -> "Estimate":
+    def of(problem: Problem, budget: Budget, answers: Answers, stds: Stds) -> "Estimate":
         """Return the estimate from the answers of a run.
 
         Parameters
         ----------
-        mu : of the run
+        budget : of the run
         stds : noise stds of the plan
         """
         coordinates = coordinates_of(problem, answers.moments, answers.share, answers.second_moments, stds)
-        weights = last_weights(Budget.of(problem, mu), answers.target, answers.share)
+        weights = budget.last_weights(answers.target, answers.share)
         curvature_std = stds.of_matrix("curvature", weights.curvature_bound)
         values, vectors = np.linalg.eigh(answers.curvature)
         minimum = _RESOLVED_STDS * curvature_std
@@ -116,7 +118,8 @@ class Estimate:
         allowance = np.clip((_SURE_STDS - values / curvature_std) / (_SURE_STDS - _RESOLVED_STDS), 0, 1)
         wide_inverse = (vectors / (positive - allowance * curvature_std)) @ vectors.T
         change = wide_inverse @ answers.curvature @ (answers.point - theta)
-        n = problem.n
+        n, squared_scores_std = problem.n, stds.of_matrix("squared_scores", weights.gradient_bound**2)
+        trace_std = squared_scores_std * math.sqrt(coordinates.size)
         return Estimate(
             problem=problem,
             coordinates=coordinates,
@@ -127,11 +130,12 @@ class Estimate:
             sampling=raised(answers.squared_scores, 0.0) / max(n - coordinates.size, 1),
             noise=score_variance + _curvature_noise(curvature_std, change),
             remainder=inverse @ remainder,
-            squared_scores_std=stds.of_matrix("squared_scores", weights.gradient_bound**2),
+            squared_scores_std=squared_scores_std,
+            is_sampling_known=float(np.trace(answers.squared_scores)) > _KNOWN_STDS * trace_std,
             vectors=vectors,
             values=positive,
             is_resolved=is_resolved,
-            refusal=_refusal(problem, coordinates, theta, answers.target, stds, answers.share),
+            refusal=budget.family.refusal(_fitted(problem, coordinates, theta, answers, stds)),
         )
 
     @cached_property
@@ -187,21 +191,15 @@ def _curvature_noise(std: float, change: Vector) -> Matrix:
     return np.asarray(std**2 / 2 * (float(change @ change) * np.eye(size) + np.outer(change, change)))
 
 
-def _refusal(
-    problem: Problem, coordinates: Coordinates, theta: Vector, target: Target, stds: Stds, share: float
-) -> str | None:
-    """Return why a logistic table gives no contrast at all, by released numbers, or None."""
-    if problem.loss.takes == "number":
-        return None
-    rows = problem.slots * share
-    events = rows * min(target.positive_share, 1 - target.positive_share)
-    minimum = max(
-        _LEAST_EVENTS_PER_PARAMETER * coordinates.size, _LEAST_EVENTS_STDS * rows * class_share_std(stds, share)
+def _fitted(problem: Problem, coordinates: Coordinates, theta: Vector, answers: Answers, stds: Stds) -> Fitted:
+    """Return the released facts by which a family may refuse the table."""
+    return Fitted(
+        target=answers.target,
+        rows=problem.slots * answers.share,
+        share_std=share_std(stds, answers.share),
+        parameters=coordinates.size,
+        margin_spread=math.sqrt(max(float(theta @ coordinates.covariance_estimate @ theta), 0.0)),
     )
-    if events < minimum:
-        return FEW_EVENTS
-    spread = math.sqrt(max(float(theta @ coordinates.covariance_estimate @ theta), 0.0))
-    return SEPARATED if spread > _SEPARATED_MARGINS else None
 
 
 def _remainder(coordinates: Coordinates, weights: AnyWeights, start: Vector, end: Vector, noise: Matrix) -> Vector:

@@ -1,4 +1,4 @@
-"""Regression table: a logistic or linear model with standard errors that include sampling error and privacy noise."""
+"""Regression table: a generalized linear model with standard errors that include sampling error and privacy noise."""
 
 import math
 from dataclasses import dataclass
@@ -11,19 +11,8 @@ from accounting.privacy import Privacy, sensitivity_factor
 from solvers import moment_bounds
 from solvers.domains import Free
 from solvers.errors import Unsuitable
-from solvers.inference.answers import (
-    Answers,
-    Target,
-    answers_size,
-    bounded_class_mean,
-    bounded_scale,
-    coordinates_of,
-    counted_residual,
-    last_weights,
-    late_scale,
-    path_weights,
-)
-from solvers.inference.budget import MOST_PARAMETERS, STEPS, Budget, parameters_of, step_name
+from solvers.inference.answers import Answers, answers_size, coordinates_of
+from solvers.inference.budget import MOST_PARAMETERS, Budget, parameters_of, step_name
 from solvers.inference.coordinates import (
     SQUARED_ROW_LIMIT,
     Coordinates,
@@ -31,7 +20,16 @@ from solvers.inference.coordinates import (
     first_frame,
     levels_with_weight,
 )
+from solvers.inference.families import LARGEST_SQUARED_ROW, LATE_STEP, LINEAR, LOGISTIC, STEPS, Family, PoissonFamily
 from solvers.inference.path import Path
+from solvers.inference.target import (
+    LARGEST_RESIDUAL,
+    Target,
+    bounded_scale,
+    counted_residual,
+    late_scale,
+    share_std,
+)
 from solvers.losses import Logistic, Squared
 from solvers.methods.checks import check_delta
 from solvers.methods.run import Bounds, Start, Strict, WeightedRun
@@ -43,15 +41,12 @@ from solvers.ranges import Real
 from solvers.regularizers import NoRegularizer
 from solvers.weighting import MOMENTS_OF_TABLES
 
-_LATE = len(STEPS) - 3  # index of the step before which the scale of residuals is released again
-_LONGEST_STEP = {"class": 1.5, "number": 2.0}  # in margins
-_LARGEST_ROW = math.sqrt(6.0)
-_LARGEST_LAST_RESIDUAL, _LARGEST_RESIDUAL = 4.0, 2.0
+LargestCount = Annotated[float | None, Real(1.0, 1e9)]
 
 
 @dataclass(frozen=True, slots=True)
 class RegressionTable(Strict):
-    """A logistic or linear regression whose intervals include sampling error and privacy noise.
+    """A logistic, linear or Poisson regression whose intervals include sampling error and privacy noise.
 
     Private moments give coordinates, and a short path a point theta_0. At theta_0 the run releases the mean curvature
     H, the mean squared score G and the mean score g (the gradient) of weighted records. The estimate is
@@ -67,6 +62,8 @@ class RegressionTable(Strict):
     ----------
     level : confidence of each interval, in [0.5, 0.999]
     references : for each category the index of the level that others are compared with; the first ones by default
+    largest_count : Y, for Poisson regression of a count in [0, Y] that is coded as 2 count / Y - 1; None for the family
+        of the loss
 
     Precondition: declared columns, rows not clipped; logistic or squared loss, no regularizer, free domain, delta > 0.
     Proof: docs/proofs/regression_table.md. Reference: docs/spec 27.
@@ -74,13 +71,15 @@ class RegressionTable(Strict):
 
     level: float = 0.95
     references: tuple[int, ...] = ()
+    largest_count: LargestCount = None
     name: Literal["regression_table"] = "regression_table"
     standardises: ClassVar[bool] = True
 
     def resolve(self, problem: Problem, privacy: Privacy) -> "RegressionTableRun":
         """Return the run; raise `Unsuitable` if the problem does not suit a table, or resolves nothing."""
         check_delta(self.name, privacy)
-        run = RegressionTableRun(gauss_mu(privacy.epsilon, privacy.delta), self.level, self.references)
+        mu = gauss_mu(privacy.epsilon, privacy.delta)
+        run = RegressionTableRun(mu, self.level, self.references, self.largest_count)
         run.check(problem, privacy)
         return run
 
@@ -92,13 +91,24 @@ class RegressionTableRun(WeightedRun):
     Parameters
     ----------
     mu : Gaussian mu of the guarantee, from which shares and limits follow
-    level, references : as in `RegressionTable`
+    level, references, largest_count : as in `RegressionTable`
     """
 
     mu: Annotated[float, Real(1e-6, 1e4)]
     level: Annotated[float, Real(0.5, 0.999)] = 0.95
     references: tuple[int, ...] = ()
+    largest_count: LargestCount = None
     name: Literal["regression_table"] = "regression_table"
+
+    def family(self, problem: Problem) -> Family:
+        """Return the family of models."""
+        if self.largest_count is not None:
+            return PoissonFamily(self.largest_count)
+        return LOGISTIC if isinstance(problem.loss, Logistic) else LINEAR
+
+    def budget(self, problem: Problem) -> Budget:
+        """Return the public numbers that decide everything before the first answer."""
+        return Budget.of(problem, self.mu, self.family(problem))
 
     def check(self, problem: Problem, privacy: Privacy) -> None:
         """Raise `Unsuitable` if the problem does not suit a table, or the budget resolves nothing."""
@@ -108,6 +118,8 @@ class RegressionTableRun(WeightedRun):
                 f"regression_table: loss must be logistic or squared, not {problem.loss.name}: choose a target with "
                 "two classes, a positive class, or a number"
             )
+        if self.largest_count is not None and not isinstance(problem.loss, Squared):
+            raise Unsuitable("regression_table: largest_count is for a number target: leave it out for classes")
         if not (isinstance(problem.regularizer, NoRegularizer) and isinstance(problem.domain, Free)):
             raise Unsuitable("regression_table: a penalty or a bounded domain would bias the estimates: leave them out")
         if problem.slope_limit < 1 or problem.moments is not None:
@@ -131,7 +143,7 @@ class RegressionTableRun(WeightedRun):
                 f"the columns have {d} parameters, and at most {MOST_PARAMETERS} are supported: use fewer columns, or "
                 "merge levels"
             )
-        budget = Budget.of(problem, self.mu)
+        budget = self.budget(problem)
         if budget.signal < budget.family.least_signal:
             records = "persons" if problem.unit.is_person else "rows"
             return (
@@ -143,7 +155,7 @@ class RegressionTableRun(WeightedRun):
     def queries(self, problem: Problem) -> tuple[Query, ...]:
         """Return one query for each answer, in order."""
         columns, is_person = columns_of(problem), problem.unit.is_person
-        shares = Budget.of(problem, self.mu).shares(problem.d > 1 or is_person, bool(columns.is_number.any()))
+        shares = self.budget(problem).shares(problem.d > 1 or is_person, bool(columns.is_number.any()))
         return tuple(Query(query, 1, Gaussian(), share) for query, share in shares.items())
 
     def bounds(self, problem: Problem) -> Bounds:
@@ -151,16 +163,16 @@ class RegressionTableRun(WeightedRun):
         d = parameters_of(problem)
         n = problem.n
         k = sensitivity_factor(problem.relation)
-        triangle, is_linear = d * (d + 1) // 2, isinstance(problem.loss, Squared)
-        step = (_LARGEST_RESIDUAL if is_linear else 1.0) * _LARGEST_ROW
-        score = (_LARGEST_LAST_RESIDUAL if is_linear else 1.0) * _LARGEST_ROW
-        curvature = (1.0 if is_linear else 0.25) * _LARGEST_ROW**2
+        triangle, family = d * (d + 1) // 2, self.family(problem)
+        score = family.score_bound * math.sqrt(LARGEST_SQUARED_ROW)
+        step = min(family.score_bound, LARGEST_RESIDUAL) * math.sqrt(LARGEST_SQUARED_ROW)
+        curvature = family.curvature_bound * LARGEST_SQUARED_ROW
         bounds = {
             "means": (moment_bounds.means(columns_of(problem), problem.relation, problem.unit) / n, problem.d),
             "second_moments": (SQUARED_ROW_LIMIT / math.sqrt(k) / n, triangle),
             "target_mean": (1 / n, 1),
-            "target_spread": (_LARGEST_RESIDUAL / k / n, 1),
-            "residual": (_LARGEST_RESIDUAL / k / n, 1),
+            "target_spread": (LARGEST_RESIDUAL / k / n, 1),
+            "residual": (LARGEST_RESIDUAL / k / n, 1),
             **{step_name(index): (step / n, d) for index in range(len(STEPS))},
             "curvature": (curvature / math.sqrt(k) / n, triangle),
             "squared_scores": (score**2 / math.sqrt(k) / n, triangle),
@@ -188,30 +200,26 @@ class RegressionTableRun(WeightedRun):
         first = first_frame(problem, moments, levels_with_weight(problem, moments, share, stds))
         second = oracle.second_moments("second_moments", first, SQUARED_ROW_LIMIT)
         coordinates = coordinates_of(problem, moments, share, second, stds)
-        budget = Budget.of(problem, self.mu)
-        target, point = self._path(oracle, coordinates, stds, budget, problem)
-        weights = last_weights(budget, target, share)
+        budget = self.budget(problem)
+        target, point = self._path(oracle, coordinates, stds, budget)
+        weights = budget.last_weights(target, share)
         curvature = oracle.curvature("curvature", point, coordinates.frame, weights)
         squared = oracle.squared_scores("squared_scores", point, coordinates.frame, weights)
         gradient = oracle.gradient("gradient", point, coordinates.frame, weights)
         return Answers(share, moments, target, second, point, curvature, squared, gradient).flat(problem)
 
-    def _path(
-        self, oracle: Weighted, coordinates: Coordinates, stds: Stds, budget: Budget, problem: Problem
-    ) -> tuple[Target, Vector]:
+    def _path(self, oracle: Weighted, coordinates: Coordinates, stds: Stds, budget: Budget) -> tuple[Target, Vector]:
         """Return the released numbers about the target, and the end of the path."""
-        target = _target(oracle, stds, budget)
-        start = target.mean
-        if not budget.is_linear:
-            start = math.log(target.positive_share / (1 - target.positive_share))
-        w, path = coordinates.constant(start), Path(coordinates, _LONGEST_STEP[problem.loss.takes])
+        family, share = budget.family, oracle.moments.share
+        target = _target(oracle, stds, family)
+        w, path = coordinates.constant(family.start(target)), Path(coordinates, family.longest_step)
         for index in range(len(STEPS)):
-            if budget.is_linear and index == _LATE:
+            if family.releases_scales and index == LATE_STEP:
                 largest = counted_residual(target)
-                residual = oracle.residual("residual", w, coordinates.frame, largest) / oracle.moments.share
-                std = stds.of_number("residual", largest) / oracle.moments.share
+                residual = oracle.residual("residual", w, coordinates.frame, largest) / share
+                std = stds.of_number("residual", largest) / share
                 target = Target(target.mean, target.scale, late_scale(residual, std, target))
-            weights = path_weights(budget, target, oracle.moments.share, index, _LATE)
+            weights = budget.path_weights(target, share, index)
             w = path.moved(w, oracle.gradient(step_name(index), w, coordinates.frame, weights), weights)
         return target, w
 
@@ -229,12 +237,12 @@ def _column_moments(oracle: Weighted, problem: Problem) -> Moments:
     return column_moments.answered(oracle.moments, problem)
 
 
-def _target(oracle: Weighted, stds: Stds, budget: Budget) -> Target:
+def _target(oracle: Weighted, stds: Stds, family: Family) -> Target:
     """Return the released numbers about the target."""
-    share, mean = oracle.moments.share, oracle.moments.target_mean("target_mean")
-    if not budget.is_linear:
-        return Target(bounded_class_mean(mean, stds, share))
-    mean = min(max(mean, -1.0), 1.0)
+    share, released = oracle.moments.share, oracle.moments.target_mean("target_mean")
+    mean = family.bounded_mean(released, share_std(stds, share))
+    if not family.releases_scales:
+        return Target(mean)
     distance = oracle.moments.target_spread("target_spread", mean)
     std = stds.of_number("target_spread", 1 + abs(mean)) / share
-    return Target(mean, bounded_scale(distance, std, _LARGEST_RESIDUAL))
+    return Target(mean, bounded_scale(distance, std, LARGEST_RESIDUAL))

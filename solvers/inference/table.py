@@ -28,7 +28,7 @@ class Units:
     Parameters
     ----------
     origins, units : one for each number column
-    target_origin, target_unit : of a number target; 0 and 1 for classes
+    target_origin, target_unit : of a number target; 0 and 1 for classes, the log of the largest count and 1 for counts
     """
 
     origins: tuple[float, ...]
@@ -87,7 +87,7 @@ class Table:
     joint_p_values : for each category by its index, of the hypothesis that its levels do not differ; None unless every
         level with enough rows has a line
     effective_rows : number of rows with which a table without privacy would have intervals as wide (median); None if
-        no row has a line
+        no row has a line, or if the noise hides the sampling error
     """
 
     estimate: Estimate
@@ -107,7 +107,7 @@ def table(problem: Problem, run: RegressionTableRun, flat: Vector, stds: Stds, u
     stds : noise stds of its plan
     """
     answers = unpacked(problem, flat, stds)
-    estimate = Estimate.of(problem, run.mu, answers, stds)
+    estimate = Estimate.of(problem, run.budget(problem), answers, stds)
     contrasts = _contrasts(problem, run.references, estimate, answers, units)
     is_possible = np.array([contrast.reason is None for contrast in contrasts])
     is_given = estimate.is_given(np.array([contrast.weights for contrast in contrasts]))
@@ -124,7 +124,7 @@ def table(problem: Problem, run: RegressionTableRun, flat: Vector, stds: Stds, u
             per_std = float(units.target_unit * estimate.coefficients[position] * deviations[position])
         rows.append(TableRow(contrast, line, reason, per_std))
     chosen = np.array([row.contrast.weights for row in rows if row.line is not None]).reshape(-1, problem.d)
-    lines = [row.line for row in rows if row.line is not None]
+    lines = [row.line for row in rows if row.line is not None and estimate.is_sampling_known]
     effective = [problem.n * (line.sampling_error / line.std_error) ** 2 for line in lines]
     return Table(
         estimate,

@@ -1,4 +1,4 @@
-"""The example of docs/estimators.md runs as it stands."""
+"""The examples of docs/estimators.md and of the guide to regression tables run as they stand."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-PAGE = (Path(__file__).parents[2] / "docs/estimators.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "estimators.md").read_text()
 
 
 @pytest.mark.slow
@@ -26,3 +27,15 @@ def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     exec(compile(columns, "estimators.md", "exec"), names)
     rows = [[3, 40], [600, 30]]
     assert names["model"].unread(names["pd"].DataFrame(rows, columns=["visits", "age"]), ["no", "yes"])["visits"] == 0.5
+
+
+def test_the_example_of_counts_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    for library in ("sklearn", "pandas"):
+        pytest.importorskip(library, reason=f"{library} is not installed: the example of counts is not run")
+    (code,) = re.findall(r"```python\n(.+?)```", (DOCS / "how-to/regression.md").read_text(), re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(compile(code, "regression.md", "exec"), names)
+    assert "rate ratio" in capsys.readouterr().out
+    table = names["model"].regression_
+    for term, true in {"age": 0.01, "sex = male": 0.3, "intercept": -0.54}.items():
+        assert abs(table.params[term] - true) < 5 * table.bse[term]

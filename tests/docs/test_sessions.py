@@ -180,7 +180,7 @@ def test_every_session_and_example_of_a_page_is_run_by_a_test() -> None:
         *how_tos,
     }
     python = {name for name, page in pages.items() if blocks(page, "python")}
-    elsewhere = {"how-to/integrations.md"}  # tests/integrations/test_guide.py
+    elsewhere = {"how-to/integrations.md", "how-to/regression.md"}  # test_guide.py and test_estimators_page.py
     assert python == {"auditing.md", "cookbook.md", "python.md", "estimators.md", "webhooks.md"} | elsewhere
 
 

@@ -38,6 +38,7 @@ GROUPS: dict[str, Callable[[Route], bool]] = {
     "pages, read": lambda route: route[0] == "GET" and "/pages" in route[1],
     "pages, forms": lambda route: route[0] != "GET" and "/pages" in route[1],
     "lists and releases": lambda route: route[0] == "GET" and "/pages" not in route[1],
+    "sessions": lambda route: "/sessions" in route[1],
     "bodies of 1 MiB": lambda route: route[0] != "GET" and "/pages" not in route[1],
     "every route": lambda _: True,
 }

@@ -27,6 +27,7 @@ from tests.support.service import JOB, SPEC, people
 COLUMNS, MOST_COVARIANCES, LISTED_JOBS = 4000, 512, 500
 NAMES = tuple(f"a column with a name of some length, number {number}" for number in range(COLUMNS))
 TABLE_COLUMNS, TABLE_GROUPS, TABLE_ROWS = 16, 127, 8_000  # the most groups, and the most descriptions of them
+KINDS_OF_ANSWERS, CLOSED_SESSIONS = 64, 8
 REGRESSION_COLUMNS = 200  # one of them the target
 BUDGET = {"epsilon": 100.0, "delta": 1e-6}
 _PREPARING = 6  # connections that submit the jobs to be listed
@@ -43,6 +44,8 @@ class Facts:
     people, wide, census, grouped : datasets: of 20,000 rows, of 4,000 columns, with a holdout set, and with many groups
     jobs : finished jobs of the analyst, by the kind of their release
     session : an open session of the analyst, of many kinds of answers
+    ended : a session of that kind that was closed
+    closing : open sessions of that kind with recorded answers, which the attack closes
     receipt : of the largest release
     webhook : of the analyst
     """
@@ -54,6 +57,8 @@ class Facts:
     grouped: str
     jobs: dict[str, str]
     session: str
+    ended: str
+    closing: list[str]
     receipt: dict[str, Any]
     webhook: str
 
@@ -100,11 +105,22 @@ def prepare(server: Server) -> Facts:
         jobs = _released(server, made)
         with ThreadPoolExecutor(_PREPARING) as threads:
             list(threads.map(lambda _: _listed(server, made["people"]), range(LISTED_JOBS)))
-        session = server.client.post(f"/v1/datasets/{made['people']}/sessions", json=_session(0)).json()["id"]
+        session, ended, *closing = (_held(server, made["people"], number) for number in range(2 + CLOSED_SESSIONS))
+        server.client.post(f"/v1/sessions/{ended}/close").raise_for_status()
         receipt = server.client.get(f"/v1/jobs/{jobs['statistic']}/receipt").json()
     finally:
         server.client.headers["Authorization"] = steward
-    return Facts(token, **made, jobs=jobs, session=session, receipt=receipt, webhook=hook)
+    return Facts(token, **made, jobs=jobs, session=session, ended=ended, closing=closing, receipt=receipt, webhook=hook)
+
+
+def _held(server: Server, dataset: str, number: int) -> str:
+    """Open a session of many kinds of answers, record one of each kind, and return its id."""
+    opened = server.client.post(f"/v1/datasets/{dataset}/sessions", json=_session(number))
+    opened.raise_for_status()
+    session: str = opened.json()["id"]
+    for event in range(KINDS_OF_ANSWERS):
+        server.client.post(f"/v1/sessions/{session}/steps", json={"event": event}).raise_for_status()
+    return session
 
 
 def _listed(server: Server, dataset: str) -> None:
@@ -155,9 +171,9 @@ def _session(number: int) -> dict[str, Any]:
             "sampling_probability": 1e-4 * (kind + 1),
             "event": {"type": "GaussianDpEvent", "noise_multiplier": 20.0 + 1e-6 * number},
         }
-        for kind in range(64)
+        for kind in range(KINDS_OF_ANSWERS)
     ]
-    return {"events": [{"type": "SelfComposedDpEvent", "count": 10, "event": event} for event in kinds]}
+    return {"events": [{"type": "SelfComposedDpEvent", "count": 100, "event": event} for event in kinds]}
 
 
 def _wide_spec() -> dict[str, Any]:
@@ -250,7 +266,7 @@ def _reading(facts: Facts) -> dict[tuple[str, str], Maker]:
         ("DELETE", "/v1/jobs/{job_id}"): _get(f"/v1/jobs/{jobs['model']}"),
         ("GET", "/v1/sessions"): _get(f"/v1/sessions?limit={LISTED_JOBS}"),
         ("GET", "/v1/sessions/{session_id}"): _get(f"/v1/sessions/{facts.session}"),
-        ("GET", "/v1/sessions/{session_id}/receipt"): _get(f"/v1/sessions/{facts.session}/receipt"),
+        ("GET", "/v1/sessions/{session_id}/receipt"): _get(f"/v1/sessions/{facts.ended}/receipt"),
         ("GET", "/v1/webhooks"): _get(f"/v1/webhooks?limit={LISTED_JOBS}"),
         ("GET", "/v1/webhooks/{webhook_id}"): _get(f"/v1/webhooks/{facts.webhook}"),
         ("DELETE", "/v1/webhooks/{webhook_id}"): _get("/v1/webhooks/hook_of_nobody"),
@@ -273,7 +289,7 @@ def _asking(facts: Facts) -> dict[tuple[str, str], Maker]:
     tuning = JOB | {"dataset": facts.people, "candidates": [{"method": {"name": "dp_gd"}}] * 16}
     forecast = {"dataset": facts.people, "target": "income"}  # of more runs it would take more than a forecast may
     evaluation = f"/v1/models/{facts.jobs['trained']}/evaluations"
-    session, sessions = f"/v1/sessions/{facts.session}", f"/v1/datasets/{facts.people}/sessions"
+    steps, sessions = f"/v1/sessions/{facts.session}/steps", f"/v1/datasets/{facts.people}/sessions"
     calibration = {"mechanism": {"name": "poisson_gaussian", "rate": 1e-3}, "count": 10_000, "delta": 1e-6}
     return {
         ("POST", "/v1/quotes"): lambda n: _post("/v1/quotes", priced[n % len(priced)] | _privacy(n)),
@@ -284,8 +300,8 @@ def _asking(facts: Facts) -> dict[tuple[str, str], Maker]:
         ("POST", "/v1/forecasts"): lambda n: _post("/v1/forecasts", forecast | {"twin": n}),
         ("POST", "/v1/calibrations"): lambda n: _post("/v1/calibrations", calibration | {"epsilon": 1 + 1e-6 * n}),
         ("POST", "/v1/datasets/{dataset_id}/sessions"): lambda n: _post(sessions, _session(n)),
-        ("POST", "/v1/sessions/{session_id}/steps"): lambda n: _post(f"{session}/steps", {"event": n % 64}),
-        ("POST", "/v1/sessions/{session_id}/close"): lambda _: (f"{session}/close", {}),
+        ("POST", "/v1/sessions/{session_id}/steps"): lambda n: _post(steps, {"event": n % KINDS_OF_ANSWERS}),
+        ("POST", "/v1/sessions/{session_id}/close"): lambda n: (f"/v1/sessions/{_closed(facts, n)}/close", {}),
         ("POST", "/v1/receipts/verify"): lambda _: _post("/v1/receipts/verify", facts.receipt),
         ("POST", "/v1/webhooks"): lambda n: _post("/v1/webhooks", {"url": f"https://hooks.example/{n % 5}"}),
     }
@@ -321,10 +337,10 @@ def _pages(facts: Facts) -> dict[tuple[str, str], Maker]:
         ("GET", "/pages/sessions"): _get("/pages/sessions"),
         ("GET", "/pages/sessions/{session_id}"): _get(f"/pages/sessions/{facts.session}"),
         ("POST", "/pages/sessions/{session_id}/close"): lambda n: _submit(
-            f"/pages/sessions/{facts.session}/close", {}, n
+            f"/pages/sessions/{_closed(facts, n)}/close", {}, n
         ),
-        ("GET", "/pages/sessions/{session_id}/files/receipt"): _get(f"/pages/sessions/{facts.session}/files/receipt"),
-        ("GET", "/pages/sessions/{session_id}/receipt"): _get(f"/pages/sessions/{facts.session}/receipt"),
+        ("GET", "/pages/sessions/{session_id}/files/receipt"): _get(f"/pages/sessions/{facts.ended}/files/receipt"),
+        ("GET", "/pages/sessions/{session_id}/receipt"): _get(f"/pages/sessions/{facts.ended}/receipt"),
         ("GET", "/pages/glossary"): _get("/pages/glossary"),
         ("GET", "/pages/jobs/{job_id}/receipt"): _get(f"/pages/jobs/{jobs['statistic']}/receipt"),
         ("GET", "/pages/receipts"): _get("/pages/receipts"),
@@ -343,6 +359,11 @@ def _get(path: str) -> Maker:
 
 def _privacy(number: int) -> dict[str, Any]:
     return {"privacy": {"epsilon": 0.01 + 1e-7 * number}}
+
+
+def _closed(facts: Facts, number: int) -> str:
+    """Return the session that the request with this number closes."""
+    return facts.closing[number % len(facts.closing)]
 
 
 def _post(path: str, body: dict[str, Any]) -> tuple[str, dict[str, Any]]:

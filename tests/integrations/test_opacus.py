@@ -157,6 +157,14 @@ def test_the_planned_sampling_probability_is_at_least_that_of_opacus(batches: in
     assert planned <= max(stated, loader.sample_rate) + 2**-23
 
 
+def test_a_data_loader_without_a_batch_is_refused() -> None:
+    empty: list[Any] = []
+    dropped = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.ones(3)), batch_size=4, drop_last=True)
+    for loader in (empty, dropped):
+        with pytest.raises(ValueError, match="data_loader has no batch"):
+            opacus.sampling_probability(loader)
+
+
 @pytest.mark.parametrize("number", [0.0, -1.0, np.inf, np.nan])
 def test_wrong_numbers_of_a_step_are_not_recorded(number: float) -> None:
     session = Recorded(PLAN)

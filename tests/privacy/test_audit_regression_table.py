@@ -30,11 +30,11 @@ from solvers.data_access.weighted_sums import Curvatures, Distances, LongRows, S
 from solvers.errors import Unsuitable
 from solvers.full_frame import FullFrame
 from solvers.problem import Problem
-from solvers.weighting import AnyWeights, LinearWeights, LogisticWeights
+from solvers.weighting import AnyWeights, LinearWeights, LogisticWeights, PoissonWeights
 from tests.support.coupled import complaints_of_each
 from tests.support.operations import operations
 from tests.support.seeded import SeededBits
-from tests.support.tables import problem_of, quoted
+from tests.support.tables import coded_counts, problem_of, quoted
 
 Vector = NDArray[np.float64]
 COLUMNS = Columns((1, 3, 1))
@@ -47,6 +47,7 @@ TYPICAL, NEAR = np.array([0.3, 0, 1, 0, -0.2, 1]), np.array([0.0, 0, 0, 1, 0, 1]
 WEIGHTS: dict[str, list[AnyWeights]] = {
     "logistic": [LogisticWeights(1.3, 0.5, 0.25), LogisticWeights(2.2, 0.9, 0.25), LogisticWeights(1.3, 0.6, 0.04)],
     "linear": [LinearWeights(1.3, 0.4), LinearWeights(1.2, 3.0)],
+    "poisson": [PoissonWeights(1.3, 0.5), PoissonWeights(2.2, 0.1), PoissonWeights(1.3, 0.3)],
 }
 
 every = pytest.mark.parametrize("family", WEIGHTS)
@@ -97,8 +98,10 @@ def chosen(rng: np.random.Generator, k: int) -> tuple[Vector, Vector]:
 
 
 def plain(weights: AnyWeights) -> dict[str, Callable[[WeightedOracle], Any]]:
-    """Return requests about rows as they are, at margins of 0."""
-    return requests(FullFrame(np.eye(5), np.zeros(5), np.ones(5, dtype=bool)), weights, np.zeros(5), 1.0)
+    """Return requests about rows as they are, at margins where residuals of either sign are equally large."""
+    margin = math.log(0.5) if isinstance(weights, PoissonWeights) else 0.0
+    w = margin * np.array([0.0, 1, 1, 1, 0])
+    return requests(FullFrame(np.eye(5), np.zeros(5), np.ones(5, dtype=bool)), weights, w, 1.0)
 
 
 def asks(rng: np.random.Generator, frame: FullFrame, weights: AnyWeights) -> dict[str, Callable[[WeightedOracle], Any]]:
@@ -126,13 +129,13 @@ def test_no_record_moves_an_answer_by_more_than_its_bound_and_some_by_nearly_all
     """With one record the answer is its term. Empty slots, long rows, margins near and far from 0, levels left out."""
     rng = np.random.default_rng(7)
     shares: defaultdict[str, float] = defaultdict(float)
-    problem = problem_of(COLUMNS, family == "linear", 1, relation=relation, unit=unit)
+    problem = problem_of(COLUMNS, family != "logistic", 1, relation=relation, unit=unit)
     factor = sensitivity_factor(relation)
     for trial in range(12):
         weights = WEIGHTS[family][trial // 2 % len(WEIGHTS[family])]
         for query, ask in (asks(rng, frame_of(rng), weights) if trial % 2 else plain(weights)).items():
             records = [chosen(rng, unit.slots) for _ in range(4 if trial % 2 else 24)]
-            records += [record(rng, unit.slots, family == "linear") for _ in range(8)]
+            records += [record(rng, unit.slots, family != "logistic") for _ in range(8)]
             found = [exact(problem, *each, ask) for each in records]
             values, bound = np.array([value for value, _ in found]), found[0][1]
             assert {each for _, each in found} == {bound}
@@ -147,8 +150,8 @@ def test_no_record_moves_an_answer_by_more_than_its_bound_and_some_by_nearly_all
 def test_scores_of_persons_are_squared_after_they_are_added_up(family: str) -> None:
     """Beside a plain loop over persons, of whom some begin in one piece of rows and end in the next."""
     rng, k, n = np.random.default_rng(3), 7, 5000
-    problem = problem_of(COLUMNS, family == "linear", n, unit=Unit("person", k))
-    X, y = record(rng, n * k, family == "linear")
+    problem = problem_of(COLUMNS, family != "logistic", n, unit=Unit("person", k))
+    X, y = record(rng, n * k, family != "logistic")
     X[:, 5] = 1.0
     X[np.arange(n * k), 1 + rng.integers(0, 3, n * k)] = 1.0
     X[:, 1:4] = np.eye(3)[X[:, 1:4].argmax(axis=1)]
@@ -183,7 +186,7 @@ def test_coordinates_are_linear_in_the_row_whether_they_are_kept_or_not() -> Non
 def test_the_records_do_not_change_how_much_is_done(family: str) -> None:
     """The sums take the same operations with no rows, with all rows, and with rows at the center or far out."""
     rng, k, n = np.random.default_rng(8), 3, 200
-    problem = problem_of(COLUMNS, family == "linear", n, unit=Unit("person", k))
+    problem = problem_of(COLUMNS, family != "logistic", n, unit=Unit("person", k))
     frame, weights, counted = frame_of(rng), WEIGHTS[family][0], []
     scores = Scores(frame, np.ones(4), weights)
     works: list[Work] = [scores, SquaredScores(scores), Curvatures(frame, np.ones(4), weights), LongRows(frame, 2.0)]
@@ -240,28 +243,31 @@ def test_a_bound_follows_from_the_checked_copy_of_a_frame(query: str) -> None:
 
 def complaints(family: str, relation: Relation = "replace_one", unit: Unit = Unit()) -> list[str]:  # noqa: B008
     """Return what a comparison of neighbors shows: record 7 in several forms, with all else alike."""
-    quote = quoted(COLUMNS, family == "linear", N, 6.0, relation=relation, unit=unit)
+    n, largest_count = (1600, 10.0) if family == "poisson" else (N, None)
+    quote = quoted(COLUMNS, family != "logistic", n, 6.0, largest_count, relation=relation, unit=unit)
     rng, k = np.random.default_rng(2), unit.slots
     X = np.column_stack(
         (
-            rng.normal(0, 0.3, N * k).clip(-1, 1),
-            np.eye(3)[rng.choice(3, N * k, p=(0.6, 0.3, 0.1))],
-            rng.normal(0, 0.3, N * k).clip(-1, 1),
-            np.ones(N * k),
+            rng.normal(0, 0.3, n * k).clip(-1, 1),
+            np.eye(3)[rng.choice(3, n * k, p=(0.6, 0.3, 0.1))],
+            rng.normal(0, 0.3, n * k).clip(-1, 1),
+            np.ones(n * k),
         )
     )
-    margins = 3 * X[:, 0] - 2 * X[:, 4] + rng.normal(size=N * k)
-    y = np.clip(margins / 8, -1, 1) if family == "linear" else np.sign(margins)
+    margins = 3 * X[:, 0] - 2 * X[:, 4] + rng.normal(size=n * k)
+    y = np.sign(margins) if family == "logistic" else np.clip(margins / 8, -1, 1)
+    if family == "poisson":
+        y = coded_counts(rng.poisson(np.exp(margins / 4)), 10)
     at = slice(7 * k, 7 * k + k)
     X[at], y[at] = (NEAR, 1.0) if relation == "replace_one" else (TYPICAL, 1.0)
-    present = np.ones(N * k, bool) if unit.is_person else None
+    present = np.ones(n * k, bool) if unit.is_person else None
     others: list[tuple[Any, Any]] = []
     for row, target in ((TYPICAL, 1.0), (TYPICAL, -1.0), (FAR, -1.0), (BACK, 1.0), (BACK, -1.0), (NEAR, -1.0)):
         others.append(((row, target), present))
     if family == "linear":  # a residual that is not cut
         others.append(((TYPICAL, 0.15), present))
     if unit.is_person:
-        absent = np.ones(N * k, bool)
+        absent = np.ones(n * k, bool)
         absent[at] = False
         others = [((TYPICAL, 1.0), absent)] if relation == "zero_out" else [*others, ((NEAR, 1.0), absent)]
     return complaints_of_each(quote, X, y, others, present)
@@ -285,8 +291,10 @@ def of_unit_rows(u: Vector) -> Vector:
 
 
 def without_curvature_limit(work: Curvatures, data: Data) -> Callable[[Slots], Vector]:
-    """Mutant: h is forgotten, in the weights and at the end."""
-    assert isinstance(work.weights, LogisticWeights)
+    """Mutant: the limit of curvatures is forgotten, in the weights and at the end."""
+    assert not isinstance(work.weights, LinearWeights)
+    if isinstance(work.weights, PoissonWeights):
+        return CURVATURES(replace(work, weights=replace(work.weights, mean_limit=0.9)), data)
     return CURVATURES(replace(work, weights=replace(work.weights, curvature_limit=1.0)), data)
 
 
@@ -335,8 +343,10 @@ def test_two_matrices_are_sqrt_2_apart_and_the_off_diagonal_counts_twice() -> No
     [
         ("linear", "gradient", weighted_sums, "_lengths", of_unit_rows),
         ("logistic", "gradient", weighted_sums, "_lengths", of_unit_rows),
+        ("poisson", "gradient", weighted_sums, "_lengths", of_unit_rows),
         ("linear", "gradient", Scores, "on", cut_after_the_sum),
         ("logistic", "gradient", Scores, "on", cut_after_the_sum),
+        ("poisson", "gradient", Scores, "on", cut_after_the_sum),
         ("linear", "second_moments", LongRows, "on", of_long_rows),
     ],
 )
@@ -347,8 +357,11 @@ def test_a_limit_that_is_not_each_records_own_is_caught(
     assert f"{query}: {MOVED}" in complaints(family)
 
 
-def test_a_curvature_without_its_limit_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem, weights = problem_of(COLUMNS, False, 1), LogisticWeights(1.3, 0.9, 0.04)
+@pytest.mark.parametrize("weights", [LogisticWeights(1.3, 0.9, 0.04), PoissonWeights(1.3, 0.1)], ids=str)
+def test_a_curvature_without_its_limit_is_caught(
+    weights: LogisticWeights | PoissonWeights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = problem_of(COLUMNS, isinstance(weights, PoissonWeights), 1)
     frame, row = FullFrame(np.eye(5), np.zeros(5), np.ones(5, bool)), np.array([[1.0, 1, 0, 0, 0, 1]])
 
     def moved() -> float:
@@ -358,6 +371,43 @@ def test_a_curvature_without_its_limit_is_caught(monkeypatch: pytest.MonkeyPatch
     assert moved() <= math.sqrt(2)
     monkeypatch.setattr(Curvatures, "on", without_curvature_limit)
     assert moved() > math.sqrt(2)
+
+
+def half_weighted(weights: PoissonWeights, margins: Vector, norms: Vector) -> Vector:
+    """Mutant: the weight of a score does not follow the largest residual, and curvatures keep their limit."""
+    by_row = np.minimum(1.0, weights.row_limit**2 / norms**2)
+    return np.asarray(by_row * np.minimum(1.0, weights.curvature_limit / weights.mean(margins)))
+
+
+def uncut(work: Scores, data: Data) -> Callable[[slice], Vector]:
+    """Return the scores without the cut at the end."""
+
+    def scores(rows: slice) -> Vector:
+        u, _ = coordinates(data, rows, work.frame)
+        factors = work.weights.weights(u @ work.w, np.linalg.norm(u, axis=1))
+        return np.asarray(u * (factors * work.weights.residuals(u @ work.w, data.y[rows]))[:, None])
+
+    return scores
+
+
+def test_the_weights_of_counts_bound_scores_without_the_cut_and_not_without_the_largest_residual(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The cut at the end covers rounding. A fault in the weights that it hides would bias the estimates."""
+    monkeypatch.setattr(Scores, "each", uncut)
+    problem, weights = problem_of(COLUMNS, True, 1), PoissonWeights(1.3, 0.1)
+    frame, row = FullFrame(np.eye(5), np.zeros(5), np.ones(5, bool)), np.array([[1.0, 1, 0, 0, 0, 1]])
+
+    def moved(margin: float, y: float) -> float:
+        w = np.array([margin, 0, 0, 0, 0])
+        value, bound = exact(problem, row, np.array([y]), lambda o: o.gradient("gradient", w, frame, weights))
+        return float(np.linalg.norm(value)) / bound
+
+    for margin in (-30.0, -3.0, -0.7, 0.0, 1.0, 5.0):
+        assert max(moved(margin, y) for y in (-1.0, 0.0, 1.0)) <= 1 + 1e-12
+    assert moved(-30.0, 1.0) > 0.9
+    monkeypatch.setattr(PoissonWeights, "weights", half_weighted)
+    assert moved(-30.0, 1.0) > 1.5
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,9 @@ from tests.support.pages import visit
 from tests.support.service import SPEC, Service
 
 RELEASED = dict.fromkeys(("statistic", "model", "profile", "trained", "evaluation", "table1", "regression"), "job_a")
-FACTS = Facts("token", "ds_people", "ds_wide", "ds_census", "ds_grouped", RELEASED, "sess_a", {}, "hook_a")
+FACTS = Facts(
+    "token", "ds_people", "ds_wide", "ds_census", "ds_grouped", RELEASED, "sess_a", "sess_b", ["sess_c"], {}, "hook_a"
+)
 
 
 def test_every_route_that_an_analyst_may_call_has_its_dearest_request() -> None:

@@ -11,9 +11,10 @@ from purse.prediction import predict
 from purse.solved_tables import published, units
 from purse.wire.models import Model
 from solvers.inference import RegressionTableRun
-from solvers.inference.answers import Answers, Target
+from solvers.inference.answers import Answers
 from solvers.inference.coordinates import Stds
-from solvers.inference.table import Units, table
+from solvers.inference.table import Table, Units, table
+from solvers.inference.target import Target
 from solvers.losses import Logistic, Squared
 from solvers.preparation.moments import Moments
 from solvers.problem import Problem
@@ -26,10 +27,12 @@ COLUMNS: list[dict[str, Any]] = [
     {"name": "smoker", "type": "number", "lower": 0, "upper": 1},
     {"name": "ward", "type": "category", "categories": ["north", "south", "closed"]},
     {"name": "stay", "type": "number", "lower": 0, "upper": 40},
+    {"name": "falls", "type": "number", "lower": 0, "upper": 10},
     {"name": "readmitted", "type": "category", "categories": ["no", "yes"]},
 ]
 ROWS = 6000
 SLOPES = {"age": 0.03, "smoker": 0.8, "ward = south": -0.5}  # of the log-odds of readmission
+FALLS = {"age": 0.01, "smoker": 0.4, "ward = south": -0.3}  # of the log of the mean number of falls
 DAYS = {"age": 0.2, "smoker": 3.0, "ward = south": -2.0}
 
 
@@ -40,11 +43,13 @@ def clinic() -> bytes:
     odds = SLOPES["age"] * (age - 50) + SLOPES["smoker"] * smoker + SLOPES["ward = south"] * south
     stay = DAYS["age"] * (age - 50) + DAYS["smoker"] * smoker + DAYS["ward = south"] * south + 18
     again, days = rng.random(ROWS) < 1 / (1 + np.exp(-odds)), np.clip(stay + rng.normal(0, 3, ROWS), 0, 40)
+    rate = FALLS["age"] * (age - 50) + FALLS["smoker"] * smoker + FALLS["ward = south"] * south
+    falls = rng.poisson(np.exp(rate))
     lines = (
-        f"{a:.3f},{s},{('north', 'south')[w]},{d:.3f},{('no', 'yes')[int(r)]}"
-        for a, s, w, d, r in zip(age, smoker, south, days, again, strict=True)
+        f"{a:.3f},{s},{('north', 'south')[w]},{d:.3f},{f},{('no', 'yes')[int(r)]}"
+        for a, s, w, d, f, r in zip(age, smoker, south, days, falls, again, strict=True)
     )
-    return ("age,smoker,ward,stay,readmitted\n" + "\n".join(lines) + "\n").encode()
+    return ("age,smoker,ward,stay,falls,readmitted\n" + "\n".join(lines) + "\n").encode()
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +77,26 @@ def released(service: Service, request: dict[str, Any]) -> tuple[dict[str, Any],
     assert receipt["receipt"]["method"] == quote.json()["method"]
     assert service.call(None, "POST", "/v1/receipts/verify", json=receipt).json()["valid"]
     return service.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json(), quote.json()
+
+
+def computed_again(service: Service, model: Model, target: str) -> tuple[Table, RegressionTableRun]:
+    """Return the table and its run from the published answers and the receipt alone."""
+    assert model.answers is not None
+    receipt = service.call("analyst", "GET", f"/v1/jobs/{model.job}/receipt").json()["receipt"]
+    multipliers = {query["name"]: query["noise_multiplier"] for query in receipt["queries"]}
+    columns, loss = layout(model.features), Logistic() if target == "readmitted" else Squared()
+    facts = {"n": receipt["rows"], "d": columns.d, "row_norm": model.row_norm, "columns": columns}
+    problem = Problem(loss, NoRegularizer(), relation=receipt["neighbors"], **facts)
+    run = RegressionTableRun(**(receipt["method"] | {"references": tuple(receipt["method"]["references"])}))
+    given = model.answers
+    answers = Answers(
+        given.share,
+        Moments(tuple(given.center), tuple(given.variances), tuple(given.noise)),
+        Target(given.target_mean, given.target_scale, given.target_late_scale),
+        *map(np.array, (given.second_moments, given.point, given.curvature, given.squared_scores, given.gradient)),
+    )
+    own = Units(**units(model.features, None if target == "readmitted" else model.target, model.link == "log"))
+    return table(problem, run, answers.flat(problem), Stds(problem, multipliers.__getitem__), own), run
 
 
 @pytest.mark.slow
@@ -112,29 +137,43 @@ def test_a_table_is_in_the_units_of_the_file(
 
 
 @pytest.mark.slow
+def test_a_table_of_counts_is_in_the_units_of_the_file_and_follows_from_its_answers(
+    shared: Service, hospital: str
+) -> None:
+    document, quote = released(shared, body(hospital, target="falls", family="poisson"))
+    assert quote["method"]["largest_count"] == 10
+    model = Model.model_validate(document)
+    assert (model.link, model.loss) == ("log", "poisson")
+    rows = {row.term: row for row in model.table or []}
+    for term, true in (FALLS | {"intercept": -50 * FALLS["age"]}).items():
+        estimate, error = rows[term].estimate, rows[term].std_error
+        assert estimate is not None
+        assert error is not None
+        assert abs(estimate - true) < 5 * error
+    person = {"age": 60, "smoker": 1, "ward": "south"}
+    (predicted,) = predict(model, [person])
+    margin = sum(
+        (rows[t].estimate or 0) * v for t, v in (("age", 60), ("smoker", 1), ("ward = south", 1), ("intercept", 1))
+    )
+    assert predicted == pytest.approx(np.exp(margin))
+    solved, run = computed_again(shared, model, "falls")
+    fields = published(model.features, model.target, solved, run.level)
+    given = [row.estimate for row in model.table or [] if row.resolved]
+    assert [row.estimate for row in fields["table"] if row.resolved] == pytest.approx(given, rel=1e-6)
+    assert fields["inference"].residual_limit is None
+    page = visit(shared, shared.tokens["analyst"], f"/pages/jobs/{model.job}").text
+    assert "the log of its mean" in page
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["readmitted", "stay"])
 def test_a_table_follows_from_its_published_answers_and_the_receipt(
     shared: Service, hospital: str, target: str
 ) -> None:
     document, _ = released(shared, body(hospital, target=target))
     model = Model.model_validate(document)
-    assert model.answers is not None
-    receipt = shared.call("analyst", "GET", f"/v1/jobs/{model.job}/receipt").json()["receipt"]
-    multipliers = {query["name"]: query["noise_multiplier"] for query in receipt["queries"]}
-    columns, loss = layout(model.features), Logistic() if target == "readmitted" else Squared()
-    facts = {"n": receipt["rows"], "d": columns.d, "row_norm": model.row_norm, "columns": columns}
-    problem = Problem(loss, NoRegularizer(), relation=receipt["neighbors"], **facts)
-    run = RegressionTableRun(**(receipt["method"] | {"references": tuple(receipt["method"]["references"])}))
-    given = model.answers
-    answers = Answers(
-        given.share,
-        Moments(tuple(given.center), tuple(given.variances), tuple(given.noise)),
-        Target(given.target_mean, given.target_scale, given.target_late_scale),
-        *map(np.array, (given.second_moments, given.point, given.curvature, given.squared_scores, given.gradient)),
-    )
+    solved, run = computed_again(shared, model, target)
     number_target = model.target if target == "stay" else None
-    own = Units(**units(model.features, number_target))
-    solved = table(problem, run, answers.flat(problem), Stds(problem, multipliers.__getitem__), own)
     fields = published(model.features, number_target, solved, run.level)
     rows = model.table or []
     pairs = zip(fields["table"], rows, strict=True)
@@ -178,6 +217,11 @@ def test_a_reference_and_a_level_change_the_table_and_not_the_price(shared: Serv
         ({"regularizer": {"name": "l1", "strength": 0.1}}, "unsupported_combination"),
         ({"preparation": {"name": "declared"}}, "unsupported_combination"),
         ({"loss": {"name": "hinge"}}, "unsupported_combination"),
+        ({"family": "poisson"}, "unsupported_combination"),
+        ({"family": "poisson", "target": "age", "features": ["ward"]}, "unsupported_combination"),
+        ({"family": "poisson", "target": "falls", "loss": {"name": "squared"}}, "invalid_request"),
+        ({"family": "poisson", "target": "falls", "privacy": {"epsilon": 0.1}}, "unsupported_combination"),
+        ({"family": "gamma"}, "invalid_request"),
         ({"privacy": {"epsilon": 0.01}}, "unsupported_combination"),
         ({"privacy": {"epsilon": 1.0, "delta": 0.0}}, "unsupported_combination"),
         ({"reference": {"ward": "west"}}, "invalid_request"),
@@ -211,8 +255,10 @@ def test_a_forecast_of_a_table_is_refused(shared: Service, hospital: str) -> Non
     assert (answer.status_code, answer.json()["violations"][0]["where"]) == (422, "body.inference")
 
 
-@pytest.mark.parametrize(("field", "value"), [("reference", {"ward": "south"}), ("level", 0.9)])
-def test_a_reference_or_a_level_needs_inference(shared: Service, hospital: str, field: str, value: object) -> None:
+@pytest.mark.parametrize(("field", "value"), [("family", "poisson"), ("reference", {"ward": "south"}), ("level", 0.9)])
+def test_a_family_a_reference_or_a_level_needs_inference(
+    shared: Service, hospital: str, field: str, value: object
+) -> None:
     asked = body(hospital, inference=False, **{field: value})
     answer = shared.call("analyst", "POST", "/v1/quotes", json=asked)
     assert (answer.status_code, answer.json()["violations"][0]["where"]) == (422, f"body.{field}")

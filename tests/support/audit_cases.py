@@ -49,6 +49,7 @@ SHARED = {
     "profile": ("profile_persons",),
     "regression_table_logistic": ("test_audit_regression_table",),
     "regression_table_persons": ("test_audit_regression_table",),
+    "regression_table_poisson": ("test_audit_regression_table",),
     "counts_persons": ("counts", "profile_persons"),
     "evaluation_numbers": ("evaluation",),
     "evaluation_persons": ("evaluation", "profile_persons"),

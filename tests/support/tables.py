@@ -75,6 +75,35 @@ def drawn(n: int, p: int, is_linear: bool, rng: np.random.Generator) -> tuple[Ve
     return X, np.where(rng.random(n) < 1 / (1 + np.exp(0.3 - X @ slopes(p))), 1.0, -1.0)
 
 
-def quoted(columns: Columns, is_linear: bool, n: int, epsilon: float = 2.0, **facts: Any) -> Quote:
+def drawn_counts(
+    n: int, p: int, rng: np.random.Generator, mean: float = 1.0, overdispersion: float = 0.0
+) -> tuple[Vector, Vector]:
+    """Return rows and counts of a Poisson model with the coefficients `slopes` / 4 and the log mean count at 0.
+
+    Parameters
+    ----------
+    overdispersion : variance of the factor that each row's mean is multiplied by
+    """
+    X = correlated(n, p, rng)
+    means = mean * np.exp(X @ slopes(p) / 4)
+    if overdispersion:
+        means = means * rng.gamma(1 / overdispersion, overdispersion, n)
+    return X, rng.poisson(means).astype(float)
+
+
+def coded_counts(counts: Vector, largest: float) -> Vector:
+    """Return counts in [0, largest] as coded targets."""
+    return np.asarray(2 * np.clip(counts, 0, largest) / largest - 1)
+
+
+def quoted(
+    columns: Columns,
+    is_linear: bool,
+    n: int,
+    epsilon: float = 2.0,
+    largest_count: float | None = None,
+    **facts: Any,
+) -> Quote:
     """Return the quote of a table at delta 1e-6."""
-    return plan(RegressionTable(), problem_of(columns, is_linear, n, **facts), Privacy(epsilon, 1e-6))
+    method = RegressionTable(largest_count=largest_count)
+    return plan(method, problem_of(columns, is_linear, n, **facts), Privacy(epsilon, 1e-6))

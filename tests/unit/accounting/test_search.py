@@ -135,7 +135,7 @@ PLANS: dict[str, tuple[tuple[Query, ...], float, float]] = {  # the target epsil
     "one half pass": ((Query("b", 1, RandomAllocation(0.5, 167)),), 4.0, 0.5405437),
     "prefix": ((Query("b", 1, RandomIterate(100), 0.92), *MOMENTS, Query("v", 1, Gaussian(), 0.05)), 1.0, 77.909977),
     "bootstrap": ((Query("b", 3, Resampled(Laplace(), 300)),), 1.0, 7.0287286),
-    "laplace": ((Query("b", 200, Laplace()),), 1.0, 126.63778),
+    "laplace": ((Query("b", 200, Laplace()),), 1.0, 118.35527),
     "steps": ((Query("b", 10**6, PoissonGaussian(0.01)),), 1.0, 90.626191),
 }
 

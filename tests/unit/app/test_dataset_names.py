@@ -24,9 +24,9 @@ def listed(connection: sa.Connection, name: str, principal: Principal) -> object
     return store.page(connection, principal, Paging(), store.Filters(name=name)) or None
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def connection() -> sa.Connection:
-    """Return a database with datasets name0, ..., of which the analyst has a grant on all but the last."""
+    """Return a database with datasets name0, ..., which no test changes. The analyst has grants on all but the last."""
     opened = sa.create_engine("sqlite://").connect()
     metadata.create_all(opened)
     for i in range(GRANTS + 1):

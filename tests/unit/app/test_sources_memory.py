@@ -84,7 +84,7 @@ def test_csv(tmp_path: Path, read: Read) -> None:
 def test_a_line_as_long_as_the_file_is_refused_without_being_held(tmp_path: Path, read: Read) -> None:
     with (tmp_path / "line").open("wb") as file:
         file.write(b"x0\n")
-        for _ in range(600):
+        for _ in range(300):
             file.write(b"1" * MiB)
     error, peak = read(tmp_path / "line", number("x0"))
     assert error == "Unreadable"

@@ -14,7 +14,7 @@ def test_a_finite_population_aims_at_its_weighted_fit() -> None:
     """With errors that are independent of the columns, the weights do not move the slopes, and rows are many."""
     rng, slopes = np.random.default_rng(1), np.array([0.5, -0.3])
     X = correlated_rows(50_000, rng, 2)
-    rows = Rows("test", Columns((1, 1)), True, Sample(X, X @ slopes + 0.1 + 0.1 * rng.standard_normal(50_000)))
+    rows = Rows("test", Columns((1, 1)), "linear", Sample(X, X @ slopes + 0.1 + 0.1 * rng.standard_normal(50_000)))
     draws = Draws(rows, 5000, "replace_one")
     quote = draws.quote(4.0)
     assert quote is not None
@@ -36,7 +36,7 @@ def test_the_covariance_without_privacy_is_that_of_least_squares() -> None:
     sample = Sample(X, X @ np.array([0.5, 0.0]) + 0.1 * rng.standard_normal(n))
     rows = sample.with_constant
     expected = 0.1**2 * np.linalg.inv(rows.T @ rows / n)
-    np.testing.assert_allclose(sandwich(sample, np.array([0.5, 0.0, 0.0]), True, 1), expected, rtol=0.1, atol=1e-3)
+    np.testing.assert_allclose(sandwich(sample, np.array([0.5, 0.0, 0.0]), "linear", 1), expected, rtol=0.1, atol=1e-3)
 
 
 def test_sufficient_statistics_have_the_coefficients_of_least_squares_without_noise() -> None:

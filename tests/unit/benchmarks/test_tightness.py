@@ -9,7 +9,7 @@ from accounting.plan import Query
 from accounting.privacy import Relation, sensitivity_factor
 from benchmarks.tightness import DELTA, EPSILON, ROWS, Row, composed
 
-EXACT = ("Gaussian", "Poisson")
+EXACT = ("Gaussian", "Poisson", "Laplace")
 
 
 @pytest.mark.slow

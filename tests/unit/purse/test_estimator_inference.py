@@ -51,3 +51,25 @@ def test_persons_are_the_rows_of_a_table_and_other_settings_are_refused() -> Non
             purse.PrivateLinearRegression(4.0, **(declared | wrong)).fit(X, margins)
     with pytest.raises(Unsuitable, match="loss"):
         purse.PrivateLinearSVC(4.0, bounds=(-4, 4), classes=[0, 1], inference=True).fit(X, margins > 0)
+
+
+def test_a_table_of_counts_has_rate_ratios_and_predicts_means() -> None:
+    X, _ = rows()
+    rng = np.random.default_rng(1)
+    counts = rng.poisson(np.exp(X @ [0.4, -0.2] + 0.3))
+    declared: dict[str, Any] = {"bounds": (-4, 4), "target_bounds": (0, 12), "inference": True, "family": "poisson"}
+    fitted = purse.PrivateLinearRegression(4.0, **declared).fit(X, counts)
+    table = fitted.regression_
+    for term, true in {"column 0": 0.4, "column 1": -0.2, "intercept": 0.3}.items():
+        assert abs(table.params[term] - true) < 5 * table.bse[term]
+    assert fitted.coef_ == pytest.approx([table.params["column 0"], table.params["column 1"]])
+    assert float(fitted.intercept_) == pytest.approx(table.params["intercept"])
+    assert fitted.predict([[0.0, 0.0], [4.0, -4.0]]) == pytest.approx(
+        np.minimum(np.exp([table.params["intercept"], fitted.coef_ @ [4, -4] + fitted.intercept_]), 12)
+    )
+    assert set(table.ratios) == {"column 0", "column 1"}
+    for wrong in ({"inference": False}, {"family": "gamma"}, {"target_bounds": (1, 12)}):
+        accountant = purse.BudgetAccountant(4.0, 1e-6)
+        with pytest.raises(ValueError, match=r"family|lower bound 0"):
+            purse.PrivateLinearRegression(4.0, accountant=accountant, **(declared | wrong)).fit(X, counts)
+        assert accountant.fits == 0

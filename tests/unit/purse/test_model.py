@@ -41,18 +41,20 @@ def _model(link: str) -> Model:
     target: dict[str, Any] = {"name": "y", "type": "category", "categories": ["low", "mid", "high"]}
     if link == "identity":
         target = {"name": "y", "type": "number", "lower": -10.0, "upper": 35.0}
+    if link == "log":
+        target = {"name": "y", "type": "number", "lower": 0.0, "upper": 2.0}
     document = model_document(
         coefficients=weights.tolist() if several else weights[0].tolist(),
         intercept=[0.1, -0.3, 0.2] if several else 0.1,
         features=FEATURES,
         link=link,
-        classes={"identity": None, "softmax": target.get("categories")}.get(link, ["low", "high"]),
+        classes={"identity": None, "log": None, "softmax": target.get("categories")}.get(link, ["low", "high"]),
         target=target,
     )
     return Model.model_validate(document)
 
 
-LINKS = ("logistic", "softmax", "sign", "identity")
+LINKS = ("logistic", "softmax", "sign", "identity", "log")
 
 
 def test_coefficients_have_names_and_a_summary_tells_them() -> None:
@@ -193,7 +195,7 @@ def test_scikit_learn_predicts_the_same(link: str) -> None:
     model = _model(link)
     pipeline = model.to_sklearn()
     frame, ours = pandas.DataFrame(ROWS), model.predict(ROWS)
-    if link in ("sign", "identity"):
+    if link in ("sign", "identity", "log"):
         _same(pipeline.predict(frame), ours)
     else:
         found = pipeline.predict_proba(frame)

@@ -12,7 +12,7 @@ import pytest
 from purse import Model
 from purse.prediction import design
 from purse.regression import Regression
-from purse.solved_tables import refusal
+from purse.solved_tables import count_refusal, refusal
 from purse.wire.columns import CategoryColumn, Column, NumberColumn
 from purse.wire.inference import TableRow
 from tests.support.models import model_document
@@ -155,6 +155,11 @@ def test_means_of_rows_have_intervals_unless_a_term_is_not_resolved() -> None:
     assert np.isnan(found[2]).all()
     in_units = model(link="identity", loss="squared").predict(rows, interval=True)
     assert in_units[1] == pytest.approx((same.estimate, same.lower, same.upper))
+    counts = {"name": "visits", "type": "number", "lower": 0, "upper": 0.2}
+    means = model(link="log", loss="poisson", target=counts, classes=None).predict(rows, interval=True)
+    expected = np.minimum(np.exp((same.estimate, same.lower, same.upper)), 0.2)
+    assert means[1] == pytest.approx(expected)
+    assert np.isnan(means[2]).all()
 
 
 def _encoded(rows: Any) -> tuple[Any, Any]:
@@ -171,6 +176,36 @@ def test_text_csv_and_latex_have_every_term() -> None:
     assert (first["term"], first["estimate"], first["resolved"]) == ("age", "0.03", "True")
     assert r"$<$.001" in found.to_latex()
     assert found.to_frame()["term"].tolist() == list(LINES)
+
+
+def test_logistic_and_poisson_tables_have_ratios_with_intervals() -> None:
+    for link, name in (("logistic", "odds ratio"), ("log", "rate ratio")):
+        table = model(link=link).regression
+        assert table.ratios == {
+            term: pytest.approx(math.exp(v)) for term, v in table.params.items() if term != "intercept"
+        }
+        low, high = table.ratios_conf_int()["age"]
+        assert (math.log(low), math.log(high)) == pytest.approx(table.conf_int()["age"])
+        assert name in " ".join(table.summary().split())
+    linear = model(link="identity").regression
+    for ratios in (lambda: linear.ratios, linear.ratios_conf_int):
+        with pytest.raises(ValueError, match="linear"):
+            ratios()
+
+
+def test_a_count_is_a_number_from_0_without_an_origin() -> None:
+    def number(**ends: Any) -> NumberColumn:
+        return NumberColumn(name="visits", type="number", **ends)
+
+    assert count_refusal(number(lower=0, upper=20)) is None
+    for wrong in (
+        number(lower=1, upper=20),
+        number(lower=0, upper=1),
+        number(lower=0, upper=20, origin=0),
+        number(lower=0, upper=20, origin=10, scale=5),
+        CategoryColumn(name="visits", type="category", categories=["few", "many"]),
+    ):
+        assert count_refusal(wrong)
 
 
 def test_a_model_without_a_table_says_how_to_get_it() -> None:

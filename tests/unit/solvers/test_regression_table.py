@@ -27,11 +27,12 @@ from solvers.domains import L2Ball
 from solvers.errors import NeedsDelta, Unsuitable
 from solvers.full_frame import FullFrame
 from solvers.inference import RegressionTable, coordinates, estimate
-from solvers.inference.answers import Target, last_weights
 from solvers.inference.budget import Budget
 from solvers.inference.coordinates import complement, decorrelated
+from solvers.inference.families import FEW_EVENTS, LINEAR, LOGISTIC
 from solvers.inference.path import Path
 from solvers.inference.table import Table
+from solvers.inference.target import Target
 from solvers.losses import Huber, Softmax
 from solvers.preparation import Declared
 from solvers.regularizers import L2
@@ -118,11 +119,11 @@ def test_the_noise_widens_intervals_of_30000_rows_by_at_most_a_quarter(is_linear
     found = table_of(quote, *drawn(n, p, is_linear, np.random.default_rng(1)))
     assert found.effective_rows is not None
     assert found.effective_rows > n / 1.25**2
-    assert Budget.of(quote.problem, gauss_mu(1.0, 1e-6)).width_ratio < 1.25
+    assert Budget.of(quote.problem, gauss_mu(1.0, 1e-6), LINEAR if is_linear else LOGISTIC).width_ratio < 1.25
 
 
 def test_the_limit_of_residuals_grows_with_the_budget_from_two_standard_deviations() -> None:
-    limits = [Budget(n, 10, 1, 0.24, True).limits().score for n in (3_000, 30_000, 60_000, 130_000, 140_000, 10**6)]
+    limits = [Budget(n, 10, 1, 0.24, LINEAR).limits().score for n in (3_000, 30_000, 60_000, 130_000, 140_000, 10**6)]
     assert limits == sorted(limits)
     assert limits[:2] == [2.0, 2.0]
     assert limits[3] == pytest.approx(4, rel=0.03)
@@ -132,7 +133,7 @@ def test_the_limit_of_residuals_grows_with_the_budget_from_two_standard_deviatio
 
 def test_squared_scores_take_more_budget_where_their_noise_is_as_large_as_they_are() -> None:
     """Their noise is proportional to the square of the limit of residuals, and widens intervals."""
-    shares = [Budget(5000, 10, 1, mu, True).shares()["squared_scores"] for mu in (0.24, 0.87, 1.48)]
+    shares = [Budget(5000, 10, 1, mu, LINEAR).shares()["squared_scores"] for mu in (0.24, 0.87, 1.48)]
     assert shares[:2] == [0.04, 0.04]
     assert 0.08 < shares[2] <= 0.1
 
@@ -140,8 +141,8 @@ def test_squared_scores_take_more_budget_where_their_noise_is_as_large_as_they_a
 @pytest.mark.parametrize("is_linear", [False, True], ids=["logistic", "linear"])
 def test_limits_are_tighter_where_many_slots_of_persons_are_empty(is_linear: bool) -> None:
     """Empty slots carry no information, but each person's term is as long, so milder weights would only add noise."""
-    budget, target = Budget(30_000, 5, 4, 0.87, is_linear), Target(0.0, 0.1, 0.1)
-    half, full = (last_weights(budget, target, share).gradient_bound for share in (0.5, 1.0))
+    budget, target = Budget(30_000, 5, 4, 0.87, LINEAR if is_linear else LOGISTIC), Target(0.0, 0.1, 0.1)
+    half, full = (budget.last_weights(target, share).gradient_bound for share in (0.5, 1.0))
     assert half < 0.9 * full
 
 
@@ -266,7 +267,7 @@ def test_a_level_that_nobody_has_is_left_out_and_replaced_as_reference() -> None
 def test_labels_that_are_all_alike_have_no_line() -> None:
     rng = np.random.default_rng(4)
     found = table_of(quoted(Columns((1, 1)), False, 4000), correlated(4000, 2, rng), np.ones(4000))
-    assert {row.reason for row in found.rows} == {estimate.FEW_EVENTS}
+    assert {row.reason for row in found.rows} == {FEW_EVENTS}
     found = table_of(quoted(Columns((1, 1)), True, 4000), correlated(4000, 2, rng), np.ones(4000))
     no_wrong_numbers(found)
 
@@ -390,7 +391,7 @@ def test_a_refusal_names_the_rows_that_suffice() -> None:
 def test_a_plan_spends_all_and_its_forecast_improves_with_rows(is_linear: bool) -> None:
     ratios = []
     for n in (3_000, 10_000, 100_000, 1_000_000):
-        budget = Budget(n, 10, 1, 0.3, is_linear)
+        budget = Budget(n, 10, 1, 0.3, LINEAR if is_linear else LOGISTIC)
         for has_columns, has_numbers in ((False, False), (True, False), (True, True)):
             shares = budget.shares(has_columns, has_numbers)
             assert sum(shares.values()) == pytest.approx(1.0)

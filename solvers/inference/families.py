@@ -1,0 +1,314 @@
+"""The families of models of a regression table: logistic, linear, and Poisson with log link.
+
+A family chooses its limits, weights and starting point, and states its constants. Everything is a function of public
+and of released numbers. Constants were chosen by the simulations of docs/spec 27. They affect widths, and never the
+guarantee.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+from solvers.inference.target import LARGEST_RESIDUAL, Target, least_share
+from solvers.weighting import AnyWeights, LinearWeights, LogisticWeights, PoissonWeights
+
+STEPS = (0.1, 0.15, 0.2, 0.25, 0.35, 0.45, 0.6, 0.9)
+"""Weights of the steps of the path; each is multiplied by the share of a step."""
+
+LATE_STEP = len(STEPS) - 3
+"""Index of the step before which the scale of residuals is released again."""
+
+LARGEST_SQUARED_ROW = 6.0
+"""Largest r^2."""
+
+SEPARATED = "the classes are nearly separated, so coefficients have no finite estimate"
+FEW_EVENTS = "one class has too few rows for this many coefficients"
+FEW_COUNTS = "the counts are too small for this many coefficients, or for the noise at this largest count"
+
+_SQUARED_SCORES, _MOST_SQUARED_SCORES = 0.04, 0.1
+_LEAST_CLASS_SHARE, _LEAST_MEAN_COUNT = 1e-4, 0.002
+_STD_PER_DISTANCE = 1.25  # of a Gaussian, over its mean distance from 0
+_LARGEST_LAST_RESIDUAL = 4.0
+_FIRST_LIMIT, _LATE_LIMIT, _LIMIT = 3.0, 2.5, 2.0  # of residuals on the path, in stds
+_RESIDUAL_LIMIT, _LEAST_RESIDUAL_LIMIT = 4.0, 2.0  # in stds of residuals; a normal fit cut at 2 loses about 1 percent
+_LARGEST_STEP, _LEAST_STEP = 0.04, 0.015  # the share of a step of a linear path, times its weight
+_SEPARATED_MARGINS = 4.0  # std of the margins of a logistic model beyond which classes are nearly separated
+_LEAST_EVENTS_PER_PARAMETER, _LEAST_EVENTS_STDS = 10, 4.0
+_TYPICAL_MEAN = 0.1  # mean count that a forecast assumes, as a share of the largest count
+_MEAN_WEIGHT = 0.5  # mean weight of a record of a Poisson model
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of records in a table.
+
+    Parameters
+    ----------
+    squared_row : r^2, the squared norm beyond which a record's weight falls
+    score : the largest norm of a score over r, for classes c and for counts 1/2; for numbers K, the limit of residuals
+        in scales
+    """
+
+    squared_row: float
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """Released facts about a fit, by which a family may refuse its table.
+
+    Parameters
+    ----------
+    target : released numbers about the target
+    rows : released number of rows
+    share_std : noise std of the target's share
+    parameters : number of coordinates
+    margin_spread : std of the fitted margins
+    """
+
+    target: Target
+    rows: float
+    share_std: float
+    parameters: int
+    margin_spread: float
+
+
+class Family(ABC):
+    """A family of models.
+
+    Constants: `curvature_need` is the signal at which a curvature's share is 0.15. A table is refused if the signal is
+    below `least_signal`. The ratio of the limits is 1 at `rows_at_one` rows per parameter if mu is 1. `longest_step` is
+    the largest step of the path, in margins. The forecast multiplies widths by 1 + excess (x / least_signal)^-decay,
+    for the noise of curvatures. `score_bound` and `curvature_bound` are the largest ones of a record, over r and r^2.
+    """
+
+    __slots__ = ()
+    curvature_need: ClassVar[float]
+    least_signal: ClassVar[float]
+    rows_at_one: ClassVar[float]
+    excess: ClassVar[float]
+    decay: ClassVar[float]
+    score_bound: ClassVar[float]
+    curvature_bound: ClassVar[float]
+    longest_step: ClassVar[float] = 1.5
+    releases_scales: ClassVar[bool] = False
+    """Whether scales of residuals are released."""
+
+    @property
+    @abstractmethod
+    def noise_effect(self) -> float:
+        """Noise of a standardized coefficient over that of its score, divided by its sampling std times sqrt(n)."""
+
+    @abstractmethod
+    def limits_at(self, ratio: float) -> Limits:
+        """Return the limits at a ratio of sampling variance to noise, before r^2 is cut to its range."""
+
+    @abstractmethod
+    def step_share(self, signal: float, score_noise: float) -> float:
+        """Return the share of mu^2 of a step with weight 1.
+
+        Parameters
+        ----------
+        signal : x of the budget
+        score_noise : sqrt(d) times the largest score over n mu, times d
+        """
+
+    def squared_scores_share(self, signal: float, limits: Limits) -> float:  # noqa: ARG002
+        """Return the share of mu^2 of the squared scores."""
+        return _SQUARED_SCORES
+
+    def information(self, target: Target) -> float:  # noqa: ARG002
+        """Return the information of a row, relative to that at which `rows_at_one` holds."""
+        return 1.0
+
+    def path_weights(self, limits: Limits, target: Target, index: int) -> AnyWeights:  # noqa: ARG002
+        """Return the weights of a step of the path; `index` is its number, from 0."""
+        return self.last_weights(limits, target)
+
+    @abstractmethod
+    def last_weights(self, limits: Limits, target: Target) -> AnyWeights:
+        """Return the weights of the last answers, by which the parameter is defined."""
+
+    @abstractmethod
+    def bounded_mean(self, mean: float, std: float) -> float:
+        """Return the mean of targets in [-1, 1] that is used; std is the noise std of `Target.share`."""
+
+    @abstractmethod
+    def start(self, target: Target) -> float:
+        """Return the margin of every row at the start of the path."""
+
+    def refusal(self, fitted: Fitted) -> str | None:  # noqa: ARG002
+        """Return why no coefficient is given, by released numbers, or None."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class LogisticFamily(Family):
+    """Two classes."""
+
+    curvature_need = 90.0
+    least_signal = 20.0
+    rows_at_one = 60.0
+    excess = 1.2
+    decay = 1.7
+    score_bound = 1.0
+    curvature_bound = 0.25
+
+    @property
+    def noise_effect(self) -> float:
+        """The reciprocal of a mean curvature of 0.2 over the std 2.2."""
+        return 5.0 / 2.2
+
+    def limits_at(self, ratio: float) -> Limits:
+        """Return r^2 and c."""
+        ratio = max(ratio, 1.0)
+        return Limits(1.5 * math.sqrt(ratio), min(0.5 * ratio**0.25, 1.0))
+
+    def step_share(self, signal: float, score_noise: float) -> float:  # noqa: ARG002
+        """Return the share by the noise of a step."""
+        return min(max((70 * score_noise) ** 2, 0.04), 0.10)
+
+    def information(self, target: Target) -> float:
+        """Return 4 p (1 - p)."""
+        return target.balance
+
+    def last_weights(self, limits: Limits, target: Target) -> LogisticWeights:
+        """Return the weights, whose curvatures are at most 1/4 or 4 p (1 - p)."""
+        return LogisticWeights(math.sqrt(limits.squared_row), limits.score, min(0.25, target.balance))
+
+    def bounded_mean(self, mean: float, std: float) -> float:
+        """Return the mean, away from both ends."""
+        minimum = least_share(std, _LEAST_CLASS_SHARE)
+        return min(max(mean, 2 * minimum - 1), 1 - 2 * minimum)
+
+    def start(self, target: Target) -> float:
+        """Return the log-odds of the positive class."""
+        return math.log(target.share / (1 - target.share))
+
+    def refusal(self, fitted: Fitted) -> str | None:
+        """Return why, if one class has few rows or the classes are nearly separated."""
+        events = fitted.rows * min(fitted.target.share, 1 - fitted.target.share)
+        minimum = max(
+            _LEAST_EVENTS_PER_PARAMETER * fitted.parameters, _LEAST_EVENTS_STDS * fitted.rows * fitted.share_std
+        )
+        if events < minimum:
+            return FEW_EVENTS
+        return SEPARATED if fitted.margin_spread > _SEPARATED_MARGINS else None
+
+
+@dataclass(frozen=True, slots=True)
+class LinearFamily(Family):
+    """A number in [-1, 1]."""
+
+    curvature_need = 55.0
+    least_signal = 12.0
+    rows_at_one = 768.0
+    excess = 2.2
+    decay = 1.3
+    score_bound = _LARGEST_LAST_RESIDUAL
+    curvature_bound = 1.0
+    longest_step = 2.0
+    releases_scales = True
+
+    @property
+    def noise_effect(self) -> float:
+        """1, because limits are in stds of residuals."""
+        return 1.0
+
+    def limits_at(self, ratio: float) -> Limits:
+        """Return r^2 and K.
+
+        A ratio below 1 means that the noise exceeds a quarter of the sampling variance at the usual limits. Then the
+        limit of residuals falls with the square root of the ratio, and the noise with it.
+        """
+        score = max(_RESIDUAL_LIMIT * ratio ** (0.3 if ratio > 1 else 0.5), _LEAST_RESIDUAL_LIMIT)
+        return Limits(1.5 * ratio**0.4, score)
+
+    def step_share(self, signal: float, score_noise: float) -> float:  # noqa: ARG002
+        """Return the share by the signal."""
+        return min(max(_LARGEST_STEP * (2 * self.curvature_need / signal) ** 2, _LEAST_STEP), _LARGEST_STEP)
+
+    def squared_scores_share(self, signal: float, limits: Limits) -> float:
+        """Return a larger share if residuals have a large limit, because the noise grows with its square."""
+        if limits.score <= _RESIDUAL_LIMIT:
+            return _SQUARED_SCORES
+        relative_noise = 10 * limits.score**2 * limits.squared_row / signal  # of G, at the smallest share
+        return min(max(_SQUARED_SCORES * relative_noise**2, _SQUARED_SCORES), _MOST_SQUARED_SCORES)
+
+    def path_weights(self, limits: Limits, target: Target, index: int) -> LinearWeights:
+        """Return the weights of a step, whose limit of residuals follows the released scale."""
+        width = _FIRST_LIMIT if index == 0 else _LATE_LIMIT if index == LATE_STEP else _LIMIT
+        scale = target.scale if index < LATE_STEP else target.late_scale
+        return LinearWeights(math.sqrt(limits.squared_row), min(width * _STD_PER_DISTANCE * scale, LARGEST_RESIDUAL))
+
+    def last_weights(self, limits: Limits, target: Target) -> LinearWeights:
+        """Return the weights, with residuals cut at K stds."""
+        limit = min(limits.score * _STD_PER_DISTANCE * target.late_scale, _LARGEST_LAST_RESIDUAL)
+        return LinearWeights(math.sqrt(limits.squared_row), limit)
+
+    def bounded_mean(self, mean: float, std: float) -> float:  # noqa: ARG002
+        """Return the mean in [-1, 1]."""
+        return min(max(mean, -1.0), 1.0)
+
+    def start(self, target: Target) -> float:
+        """Return the mean."""
+        return target.mean
+
+
+@dataclass(frozen=True, slots=True)
+class PoissonFamily(Family):
+    """A count in [0, Y] with log link: the log of its mean is a linear function.
+
+    The target is coded as 2 count / Y - 1. Margins are logs of the mean count as a share of Y. The counts need not
+    follow a Poisson distribution, because G is released.
+
+    Parameters
+    ----------
+    largest_count : Y
+    """
+
+    curvature_need = 250.0
+    least_signal = 100.0
+    rows_at_one = 480.0
+    excess = 1.2
+    decay = 1.7
+    score_bound = PoissonWeights.score_limit
+    curvature_bound = 0.5
+
+    largest_count: float
+
+    @property
+    def noise_effect(self) -> float:
+        """sqrt(Y / m) over the mean weight, with m the mean count as a share of Y that is assumed."""
+        return math.sqrt(self.largest_count / _TYPICAL_MEAN) / _MEAN_WEIGHT
+
+    def limits_at(self, ratio: float) -> Limits:
+        """Return r^2, and 1/2."""
+        return Limits(1.5 * math.sqrt(max(ratio, 1.0)), PoissonWeights.score_limit)
+
+    def step_share(self, signal: float, score_noise: float) -> float:  # noqa: ARG002
+        """Return the largest share of a step."""
+        return 0.10
+
+    def last_weights(self, limits: Limits, target: Target) -> PoissonWeights:
+        """Return the weights, which fall where a mean count exceeds twice the released mean and one."""
+        mean_limit = min(2 * target.share + 1 / self.largest_count, PoissonWeights.score_limit)
+        return PoissonWeights(math.sqrt(limits.squared_row), mean_limit)
+
+    def bounded_mean(self, mean: float, std: float) -> float:
+        """Return the mean, away from 0."""
+        return min(max(mean, 2 * least_share(std, _LEAST_MEAN_COUNT) - 1), 1.0)
+
+    def start(self, target: Target) -> float:
+        """Return the log of the mean count as a share of Y."""
+        return math.log(target.share)
+
+    def refusal(self, fitted: Fitted) -> str | None:
+        """Return why, if counts are few or their mean is hidden by the noise."""
+        is_hidden = fitted.target.share < _LEAST_EVENTS_STDS * fitted.share_std
+        total = fitted.rows * fitted.target.share * self.largest_count
+        return FEW_COUNTS if is_hidden or total < _LEAST_EVENTS_PER_PARAMETER * fitted.parameters else None
+
+
+LOGISTIC, LINEAR = LogisticFamily(), LinearFamily()

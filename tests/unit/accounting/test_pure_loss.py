@@ -1,0 +1,375 @@
+"""The losses of pure answers: against exact profiles, against laws on other grids, alone and composed."""
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from accounting import Privacy
+from accounting.accountants import GaussianAccountant, PldAccountant, PureAccountant, RdpAccountant
+from accounting.accountants.tight import composed_loss
+from accounting.calibration import calibrate, certify
+from accounting.charges import UNIT, EarlierPlan
+from accounting.divergences import laplace, randomized_response
+from accounting.divergences.losses import GaussianLoss
+from accounting.divergences.pure_loss import PureLoss
+from accounting.filter import Filter
+from accounting.mechanisms import (
+    Exponential,
+    Gaussian,
+    Laplace,
+    Mechanism,
+    PoissonGaussian,
+    RandomAllocation,
+    Resampled,
+)
+from accounting.mechanisms.mechanism import Curves
+from accounting.plan import Plan, PlannedQuery, Query
+from accounting.privacy import Relation
+from accounting.records.recomputation import _least
+
+Vector = NDArray[np.floating[Any]]
+Law = tuple[Vector, Vector]
+"""Losses and their probabilities under P."""
+
+EPSILONS = [1e-5, 9e-4, 0.02, 0.4, 1.0, 6.0, 30.0]
+SHARES = [-0.999, -0.6, -0.1, 0.0, 0.07, 0.5, 0.93, 0.9999]
+DELTA = 1e-6
+
+
+def profile(kind: str, epsilon: float, s: float) -> mpmath.mpf:
+    """H_(e^s) of the pair for |s| <= epsilon, as the pages of proofs define it."""
+    e, s = mpmath.mpf(epsilon), mpmath.mpf(s)
+    if kind == "any":
+        return (mpmath.exp(e) - mpmath.exp(s)) / (1 + mpmath.exp(e))
+    if kind == "laplace":
+        return 1 - mpmath.exp((s - e) / 2)
+    return (mpmath.exp(e / 2) - mpmath.exp(s / 2)) ** 2 / (mpmath.exp(e) - 1)
+
+
+LOSSES: dict[str, Callable[[float], PureLoss]] = {
+    "any": PureLoss.of_any,
+    "laplace": PureLoss.of_laplace,
+    "choice": PureLoss.of_choice,
+}
+
+
+def hockey_stick(losses: Vector, masses: Vector, s: float) -> float:
+    return float(np.sum(masses * np.maximum(0.0, -np.expm1(s - losses))))
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("fineness", [3.0, 12.0, 41.7])
+def test_masses_lie_above_the_exact_profile_and_close(kind: str, epsilon: float, fineness: float) -> None:
+    loss = LOSSES[kind](epsilon)
+    interval, lowest, masses, infinity = loss.masses(epsilon / fineness)
+    losses = interval * (lowest + np.arange(len(masses)))
+    assert infinity == 0.0
+    assert masses.min() >= 0.0
+    assert masses.sum() == pytest.approx(1.0, abs=1e-13)
+    assert masses @ np.exp(-losses) == pytest.approx(1.0, abs=1e-12)
+    with mpmath.workdps(40):
+        for share in SHARES:
+            found, truth = hockey_stick(losses, masses, share * epsilon), profile(kind, epsilon, share * epsilon)
+            assert found >= truth * (1 - 1e-9) - 1e-15
+            # Between two points of the grid the profile follows a chord, over a kink by a quarter of the interval.
+            assert found <= truth + 0.3 * interval * math.exp(interval)
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+def test_the_excess_falls_with_the_interval(kind: str) -> None:
+    epsilon = 0.7
+    excess = []
+    for fineness in (5.3, 50.3, 500.3):
+        interval, lowest, masses, _ = LOSSES[kind](epsilon).masses(epsilon / fineness)
+        losses = interval * (lowest + np.arange(len(masses)))
+        excess.append(
+            max(
+                hockey_stick(losses, masses, share * epsilon) - float(profile(kind, epsilon, share * epsilon))
+                for share in np.linspace(-1, 1, 101)
+            )
+        )
+    assert excess[2] <= excess[1] <= excess[0]
+    assert excess[2] < 1e-3
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_moments_are_those_of_the_masses(kind: str, epsilon: float) -> None:
+    loss = LOSSES[kind](epsilon)
+    interval, lowest, masses, _ = loss.masses(epsilon / 1000)
+    losses = interval * (lowest + np.arange(len(masses)))
+    mean, square = loss.moments(3)
+    assert mean == pytest.approx(3 * float(masses @ losses), rel=2e-3)
+    assert square == pytest.approx(3 * float(masses @ losses**2), rel=2e-3)
+    assert loss.deviation**2 == pytest.approx(square / 3)
+
+
+@pytest.mark.parametrize("shifts", [(0.5, 0.5), (1.7, 0.3), (0.01, 2.0), (0.4, 0.3, 0.3)])
+def test_independent_coordinates_stay_below_one_that_moves_by_the_whole(shifts: tuple[float, ...]) -> None:
+    """The loss of several coordinates on a grid of noise, against 1 - e^((s - epsilon) / 2)."""
+    values, masses = np.zeros(1), np.ones(1)
+    for shift in shifts:
+        edges = np.linspace(0.0, shift, 160)
+        inside = np.diff(-np.exp(-edges)) / 2
+        own = np.concatenate([[shift], shift - edges[:-1] - edges[1:], [-shift]])
+        weights = np.concatenate([[0.5], inside, [math.exp(-shift) / 2]])
+        values, masses = (values[:, None] + own).ravel(), (masses[:, None] * weights).ravel()
+    epsilon = sum(shifts)
+    for share in (-0.9, -0.3, 0.0, 0.2, 0.7, 0.95):
+        together = hockey_stick(values, masses, share * epsilon)
+        assert together <= float(profile("laplace", epsilon, share * epsilon)) + 1e-4
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 7.0])
+def test_choices_stay_below_their_profile_and_some_touch_it(epsilon: float) -> None:
+    rng = np.random.default_rng(5)
+    for s in np.linspace(-epsilon, epsilon, 9):
+        bound = float(profile("choice", epsilon, float(s)))
+        t = (epsilon + s) / 2  # the pair of losses t and t - epsilon that has the largest H_(e^s)
+        if -epsilon < s < epsilon:
+            likely = -math.expm1(epsilon - t) / (math.exp(-t) - math.exp(epsilon - t))
+            law = np.array([likely, 1 - likely])
+            assert hockey_stick(np.array([t, t - epsilon]), law, float(s)) == pytest.approx(bound, rel=1e-9)
+        for _ in range(40):
+            scores = rng.uniform(0, 3, 6)
+            moved = scores + rng.uniform(-1, 1, 6)
+            p, q = (np.exp(-epsilon * each / 2) for each in (scores, moved))
+            p, q = p / p.sum(), q / q.sum()
+            assert np.maximum(p - math.exp(s) * q, 0).sum() <= bound * (1 + 1e-12) + 1e-14
+
+
+def trade_off(kind: str, epsilon: float) -> Law:
+    """Points of the trade-off curve: the probability of loss > e under Q, and of its complement under P."""
+    e = np.linspace(-epsilon, epsilon, 20_001)[1:-1]
+    if kind == "laplace":
+        return np.exp(-(epsilon + e) / 2) / 2, np.exp(-(epsilon - e) / 2) / 2
+    return np.expm1((epsilon - e) / 2) / math.expm1(epsilon), np.expm1((epsilon + e) / 2) / math.expm1(epsilon)
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 9.9e-4, 1e-3, 0.1, 1.0, 5.0, 20.0, 60.0])
+@pytest.mark.parametrize("kind", ["laplace", "choice"])
+def test_mu_is_the_least_of_a_gaussian_pair_that_dominates(kind: str, epsilon: float) -> None:
+    mechanism: Mechanism = Laplace() if kind == "laplace" else Exponential()
+    mu = mechanism.curves(2 / epsilon).gdp
+    assert mu is not None
+    assert mu == mechanism.curves(2 / epsilon).gdp_bound
+    assert mu <= randomized_response.gdp(epsilon)
+    one, two = trade_off(kind, epsilon)
+    needed = stats.norm.isf(one) + stats.norm.isf(two)
+    assert mu >= needed.max() * (1 - 1e-10) - 1e-15
+    assert mu <= needed.max() * (1 + 1e-6) + 1e-12
+
+
+def test_the_epsilon_of_a_mu_of_laplace_noise_keeps_its_digits() -> None:
+    with mpmath.workdps(60):
+        for mu in (1e-30, 1e-9, 1e-3, 0.5, 0.999, 1.0, 5.0, 30.0):
+            exact = -2 * mpmath.log(2 * mpmath.ncdf(-mpmath.mpf(mu) / 2))
+            assert laplace.epsilon_of_gdp(mu) == pytest.approx(float(exact), rel=1e-13)
+            if mu < 5:
+                assert laplace.gdp(laplace.epsilon_of_gdp(mu)) == pytest.approx(mu, rel=1e-6)
+
+
+def epsilon_of(losses: Vector, masses: Vector, delta: float) -> float:
+    low, high = 0.0, 200.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if hockey_stick(losses, masses, middle) > delta else (low, middle)
+    return high
+
+
+@pytest.mark.parametrize(("count", "epsilon"), [(1, 1.0), (7, 0.5), (60, 0.1), (300, 0.02)])
+def test_composed_randomized_response_is_binomial(count: int, epsilon: float) -> None:
+    heads = np.arange(count + 1)
+    truth = epsilon_of(
+        epsilon * (2.0 * heads - count), stats.binom.pmf(heads, count, 1 / (1 + math.exp(-epsilon))), DELTA
+    )
+    composed = composed_loss(((PureLoss.of_any(epsilon), count),))
+    assert composed is not None
+    (interval, lowest, masses, infinity), error = composed
+    found = epsilon_of(interval * (lowest + np.arange(len(masses))), masses, DELTA - infinity - error)
+    assert truth * (1 - 1e-9) <= found <= truth * 1.01 + 1e-9
+
+
+def optimistic(kind: str, epsilon: float, count: int) -> Law:
+    """The losses and masses of `count` pairs that reveal less: each shows only the cell that holds its loss."""
+    cells = 400
+    edges = np.linspace(-epsilon, epsilon, cells + 1)
+    density = math.exp(-epsilon / 2) / 2 if kind == "laplace" else 1 / (2 * math.sinh(epsilon / 2))
+    p = density * np.diff(np.exp(edges / 2))
+    q = density * -np.diff(np.exp(-edges / 2))
+    ratio = np.log(p / q)  # the loss of a whole cell
+    values, masses = np.round((ratio + epsilon) / (edges[1] - edges[0]) - 0.5).astype(int), p
+    assert np.allclose(ratio, edges[:-1] + (edges[1] - edges[0]) / 2, atol=1e-9)  # e^(l/2) makes them cell centers
+    law = np.zeros(2 * cells + 1)  # in half cells from -epsilon
+    law[2 * values + 1] += masses
+    if kind == "laplace":
+        law[0] += math.exp(-epsilon) / 2
+        law[-1] += 0.5
+    total = np.ones(1)
+    for bit in bin(count)[2:]:
+        total = np.convolve(total, total)
+        total = np.convolve(total, law) if bit == "1" else total
+    return (edges[1] - edges[0]) / 2 * np.arange(len(total)) - epsilon * count, total
+
+
+@pytest.mark.parametrize(("count", "epsilon"), [(1, 1.0), (5, 0.4), (40, 0.15), (4, 3.0)])
+@pytest.mark.parametrize("mechanism", [Laplace(), Exponential()], ids=lambda m: m.name)
+def test_a_certificate_is_between_the_truth_and_one_percent_above(
+    mechanism: Mechanism, count: int, epsilon: float
+) -> None:
+    kind = "laplace" if mechanism.name == "laplace" else "choice"
+    plan = Plan((PlannedQuery("a", count, mechanism, 2 / epsilon),))
+    truth, found = epsilon_of(*optimistic(kind, epsilon, count), DELTA), PldAccountant().epsilon(plan, DELTA)
+    assert truth * (1 - 1e-9) <= found <= truth * 1.01
+
+
+@pytest.mark.parametrize("mechanism", [Laplace(), Exponential()], ids=lambda m: m.name)
+def test_pure_and_gaussian_answers_compose_in_one_certificate(mechanism: Mechanism) -> None:
+    """The mean over the pure answers' losses of the Gaussian profile at what is left."""
+    kind, count, epsilon, mu = "laplace" if mechanism.name == "laplace" else "choice", 12, 0.2, 0.4
+    losses, masses = optimistic(kind, epsilon, count)
+
+    def delta(s: float) -> float:
+        rest = s - losses
+        gaussian = stats.norm.cdf(mu / 2 - rest / mu) - np.exp(rest) * stats.norm.cdf(-mu / 2 - rest / mu)
+        return float(masses @ gaussian)
+
+    low, high = 0.0, 20.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if delta(middle) > DELTA else (low, middle)
+    plan = Plan((PlannedQuery("a", count, mechanism, 2 / epsilon), PlannedQuery("g", 4, Gaussian(), 4 / mu)))
+    found, accountant = certify(plan, DELTA)
+    assert high * (1 - 1e-9) <= found <= high * 1.005
+    assert accountant.name == "pld"
+    sampled = Plan((*plan.queries, PlannedQuery("p", 50, PoissonGaussian(0.01), 2.0)))
+    assert found < PldAccountant().epsilon(sampled, DELTA) < RdpAccountant().epsilon(sampled, DELTA)
+
+
+@pytest.mark.parametrize("count", [30, 100, 2000])
+@pytest.mark.parametrize("privacy", [Privacy(1.0, 1e-6), Privacy(0.2, 1e-4)], ids=str)
+def test_many_laplace_answers_need_less_noise_than_their_renyi_curves_allow(count: int, privacy: Privacy) -> None:
+    release = calibrate((Query("a", count, Laplace()),), privacy)
+    noise = release.plan.queries[0].noise_multiplier
+    assert release.accountant == "pld"
+    assert release.epsilon <= privacy.epsilon
+    low, high = noise, 2 * noise
+    for _ in range(30):
+        middle = (low + high) / 2
+        plan = Plan((PlannedQuery("a", count, Laplace(), middle),))
+        fits = min(a.epsilon(plan, privacy.delta) for a in (RdpAccountant(), GaussianAccountant(), PureAccountant()))
+        low, high = (low, middle) if fits <= privacy.epsilon else (middle, high)
+    assert noise < 0.96 * high
+
+
+@pytest.mark.parametrize("mechanism", [Laplace(), Exponential()], ids=lambda m: m.name)
+def test_a_sum_of_epsilons_is_stated_unless_composed_losses_gain_a_hundredth(mechanism: Mechanism) -> None:
+    release = calibrate((Query("a", 1, mechanism),), Privacy(1.0, DELTA))
+    assert release.accountant == "pure"
+    assert calibrate((Query("a", 40, mechanism),), Privacy(1.0, DELTA)).accountant in ("pld", "rdp")
+
+
+@pytest.mark.parametrize("mechanism", [Laplace(), Exponential()], ids=lambda m: m.name)
+def test_certificates_grow_with_answers_and_fall_with_noise(mechanism: Mechanism) -> None:
+    noises, counts = (5.0, 7.0, 30.0, 31.0, 400.0), (1, 2, 3, 20, 21, 500)
+    found = np.array([[certify(Plan((PlannedQuery("a", c, mechanism, z),)), DELTA)[0] for c in counts] for z in noises])
+    assert (np.diff(found, axis=0) <= 0).all()
+    assert (np.diff(found, axis=1) >= 0).all()
+
+
+@pytest.mark.parametrize("mechanism", [Laplace(), Exponential()], ids=lambda m: m.name)
+@pytest.mark.parametrize("count", [1, 400])
+def test_the_default_filter_charges_pure_answers_without_slack(mechanism: Mechanism, count: int) -> None:
+    rule = Filter.open("gdp_rdp", Privacy(1.0, DELTA))
+    plan = Plan((PlannedQuery("a", count, mechanism, 300.0),))
+    cost, mu = rule.cost(plan), mechanism.curves(300.0).gdp
+    assert mu is not None
+    assert cost[-1] == 0
+    assert cost[0] / UNIT == pytest.approx(count * mu**2, rel=1e-6)
+    assert rule.pays(cost, plan)
+
+
+def test_an_unknown_pure_answer_has_the_loss_of_randomized_response() -> None:
+    resampled = Resampled(Laplace(), 1000).curves(100.0)
+    assert resampled.pure is not None
+    assert resampled.losses == (PureLoss(resampled.pure, 1.0),)
+    plan = Plan((PlannedQuery("a", 100, Resampled(Laplace(), 1000), 100.0), PlannedQuery("g", 1, Gaussian(), 50.0)))
+    heads = np.arange(101)
+    tosses = stats.binom.pmf(heads, 100, 1 / (1 + math.exp(-resampled.pure)))
+    losses, mu = resampled.pure * (2.0 * heads - 100), 2 / 50.0
+    gap = PldAccountant().epsilon(plan, DELTA) * (1 - 1e-3) - losses
+    gaussian = stats.norm.cdf(mu / 2 - gap / mu) - np.exp(gap) * stats.norm.cdf(-mu / 2 - gap / mu)
+    assert DELTA < tosses @ gaussian < 2 * DELTA
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_the_gaussian_bound_of_a_pure_loss_is_that_of_randomized_response(epsilon: float) -> None:
+    for make in LOSSES.values():
+        loss = make(epsilon)
+        assert loss.gaussian_bound == GaussianLoss(randomized_response.gdp(epsilon))
+        assert loss.shift == loss.gaussian_bound.mu
+
+
+@pytest.mark.parametrize("mechanism", [Laplace(), Exponential()], ids=lambda m: m.name)
+def test_losses_too_small_for_a_grid_are_replaced_by_their_gaussian_bounds(mechanism: Mechanism) -> None:
+    """A million-fold range of losses: 1,000 pure answers of epsilon 1e-6 beside a jump."""
+    plan = Plan((PlannedQuery("a", 1000, mechanism, 2e6), PlannedQuery("b", 1, RandomAllocation(0.5, 100), 1.5)))
+    bounded = EarlierPlan(plan).parts()[0][1].losses
+    assert bounded == (GaussianLoss(randomized_response.gdp(1e-6)),)
+    assert PldAccountant().epsilon(plan, DELTA) == PldAccountant(earlier=True).epsilon(plan, DELTA)
+
+
+def test_mixtures_of_pairs_agree_with_direct_formulas() -> None:
+    """Laplace noise is randomized response with probability (1 + e^-epsilon) / 2, and otherwise a choice."""
+    for epsilon, share in itertools.product((0.1, 2.0), SHARES):
+        s, ends = share * epsilon, PureLoss.of_laplace(epsilon).ends
+        with mpmath.workdps(30):
+            mixed = ends * profile("any", epsilon, s) + (1 - ends) * profile("choice", epsilon, s)
+            assert float(mixed) == pytest.approx(float(profile("laplace", epsilon, s)), rel=1e-9)
+
+
+def gaussian_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Charge pure answers as earlier versions did: by the Gaussian pair over randomized response."""
+    for kind in (Laplace, Exponential):
+
+        def curves(
+            self: Mechanism, z: float, relation: Relation = "replace_one", now: Callable[..., Curves] = kind.curves
+        ) -> Curves:
+            curves = now(self, z, relation)
+            assert curves.pure is not None
+            mu = randomized_response.gdp(curves.pure)
+            return replace(curves, gdp=mu, gdp_bound=mu, losses=(GaussianLoss(mu),))
+
+        monkeypatch.setattr(kind, "curves", curves)
+
+
+@pytest.mark.parametrize("mechanism", [Laplace(), Exponential()], ids=lambda m: m.name)
+@pytest.mark.parametrize(
+    "other",
+    [PlannedQuery("b", 1000, PoissonGaussian(0.01), 4.0), PlannedQuery("b", 1, RandomAllocation(0.5, 100), 2.0)],
+    ids=lambda query: query.mechanism.name,
+)
+@pytest.mark.parametrize(("count", "epsilon"), [(1, 1e-5), (1, 0.4), (30, 0.03), (5000, 1e-3), (100_000, 3e-5)])
+def test_an_earlier_charge_and_certificate_hold_for_the_same_plan_now(
+    monkeypatch: pytest.MonkeyPatch, mechanism: Mechanism, other: PlannedQuery, count: int, epsilon: float
+) -> None:
+    rule = Filter.open("gdp_rdp", Privacy(3.0, DELTA))
+    plan = Plan((PlannedQuery("a", count, mechanism, 2 / epsilon), other))
+    with monkeypatch.context() as earlier:
+        gaussian_bounds(earlier)
+        paid, (then, _), by_losses = rule.cost(plan), certify(plan, DELTA), PldAccountant().epsilon(plan, DELTA)
+    assert rule.pays(paid, plan)
+    assert certify(plan, DELTA)[0] <= then * (1 + 1e-3)
+    assert PldAccountant(earlier=True).epsilon(plan, DELTA) == pytest.approx(by_losses, rel=1e-12)
+    recomputed = _least(plan, then, DELTA)
+    assert recomputed is not None
+    assert recomputed.is_within(then)

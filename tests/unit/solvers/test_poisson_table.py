@@ -1,0 +1,148 @@
+"""Regression tables of counts: coverage, agreement with a solver without noise, edges, and what a quote refuses."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from accounting import Privacy, Unit
+from solvers import plan
+from solvers.columns import Columns
+from solvers.errors import Unsuitable
+from solvers.inference import RegressionTable
+from solvers.inference.budget import Budget
+from solvers.inference.families import FEW_COUNTS, PoissonFamily
+from solvers.weighting import PoissonWeights
+from tests.support.tables import coded_counts, correlated, drawn_counts, problem_of, quiet, quoted, slopes, table_of
+
+Vector = NDArray[np.float64]
+LARGEST = 10.0
+
+
+@pytest.mark.parametrize(("overdispersion", "relation"), [(0.0, "replace_one"), (0.5, "zero_out")])
+def test_intervals_of_counts_cover_what_they_state(overdispersion: float, relation: str) -> None:
+    """The exact lower bound of a rate of .95 at the level .001; counts need not follow a Poisson distribution."""
+    n, p, runs = 6000, 3, 50
+    quote = quoted(Columns((1,) * p), True, n, 2.0, 20.0, relation=relation)
+    truth = np.append(slopes(p) / 4, -np.log(20))
+    covered, by_sampling = [], []
+    for seed in range(runs):
+        X, counts = drawn_counts(n, p, np.random.default_rng([seed, 3]), 1.0, overdispersion)
+        found = table_of(quote, X, coded_counts(counts, 20), seed)
+        for row, true in zip(found.rows, truth, strict=True):
+            if row.line is not None:
+                covered.append(row.line.lower <= true <= row.line.upper)
+                by_sampling.append(abs(row.line.estimate - true) <= 1.96 * row.line.sampling_error)
+    assert len(covered) > 0.95 * runs * len(truth)
+    assert stats.binom.cdf(sum(covered), len(covered), 0.95) > 1e-3
+    assert np.mean(by_sampling) < 0.9
+
+
+def test_intervals_cover_counts_of_persons_whose_rows_depend() -> None:
+    persons, k, runs = 6000, 3, 30
+    quote = quoted(Columns((1, 1)), True, persons, 4.0, LARGEST, unit=Unit("person", k))
+    covered = []
+    for seed in range(runs):
+        rng = np.random.default_rng([seed, 4])
+        X = np.repeat(correlated(persons, 2, rng), k, axis=0)
+        effect = np.repeat(rng.gamma(2, 0.5, persons), k)
+        counts = rng.poisson(effect * np.exp(X @ [1.0, 0.0])).astype(float)
+        found = table_of(quote, X, coded_counts(counts, LARGEST), seed, rng.random(persons * k) < 0.8)
+        for row, true in zip(found.rows, (1.0, 0.0), strict=False):
+            if row.line is not None:
+                covered.append(row.line.lower <= true <= row.line.upper)
+    assert len(covered) > 0.9 * 2 * runs
+    assert stats.binom.cdf(sum(covered), len(covered), 0.95) > 1e-3
+
+
+def test_without_noise_it_is_the_weighted_fit() -> None:
+    """A Newton solver with the same weights gives the same contrasts and standard errors."""
+    rng, n = np.random.default_rng(3), 8000
+    level = rng.choice(3, n, p=(0.5, 0.3, 0.2))
+    X = np.column_stack((correlated(n, 1, rng), np.eye(3)[level], correlated(n, 1, rng)))
+    y = coded_counts(rng.poisson(np.exp(X @ np.array([1.0, 0, 0.5, -0.4, -1.5]))).astype(float), LARGEST)
+    found = table_of(quiet(quoted(Columns((1, 3, 1)), True, n, 4.0, LARGEST)), X, y)
+    weights, raw = found.estimate.weights, found.estimate.coordinates.frame.raw
+    u, theta = np.column_stack((X, np.ones(n))) @ raw, found.answers.point.copy()
+    omega = weights.weights(u @ theta, np.linalg.norm(u, axis=1))
+    for _ in range(20):
+        curvature = (u * (omega * np.exp(u @ theta))[:, None]).T @ u
+        theta = theta - np.linalg.solve(curvature, u.T @ (omega * (np.exp(u @ theta) - (1 + y) / 2)))
+    scores = u * (omega * (np.exp(u @ theta) - (1 + y) / 2))[:, None]
+    bread = np.linalg.inv(curvature) @ raw.T
+    sandwich = bread.T @ scores.T @ scores @ bread
+    for row in found.rows:
+        assert row.line is not None
+        error = float(np.sqrt(row.contrast.weights @ sandwich @ row.contrast.weights))
+        assert abs(row.line.estimate - row.contrast.weights @ raw @ theta) < 0.01 * error
+        assert row.line.std_error == pytest.approx(error, rel=0.03)
+        assert row.line.noise_error < 0.1 * error
+
+
+def test_the_mean_of_a_weighted_score_is_0_where_the_model_is_right() -> None:
+    """Whatever the weights are: they do not follow the count."""
+    rng, weights = np.random.default_rng(1), PoissonWeights(1.2, 0.2)
+    margins, norms = np.log(rng.uniform(0.01, 0.6, 400)), rng.uniform(0.5, 3, 400)
+    counts = np.arange(0, 21)
+    chances = stats.binom.pmf(counts[:, None], 20, np.exp(margins))
+    residuals = weights.residuals(margins, 2 * counts[:, None] / 20 - 1)
+    np.testing.assert_allclose((chances * residuals).sum(axis=0) * weights.weights(margins, norms), 0, atol=1e-12)
+
+
+def test_tables_of_zeros_and_of_rare_counts_have_no_line() -> None:
+    rng, n = np.random.default_rng(4), 8000
+    X = correlated(n, 2, rng)
+    for counts in (np.zeros(n), (rng.random(n) < 0.001).astype(float)):
+        found = table_of(quoted(Columns((1, 1)), True, n, 1.0, 50.0), X, coded_counts(counts, 50))
+        assert {row.reason for row in found.rows} == {FEW_COUNTS}
+
+
+def test_tables_of_the_largest_count_and_of_a_level_without_counts_have_no_wrong_number() -> None:
+    rng, n = np.random.default_rng(5), 12_000
+    level = rng.integers(0, 3, n)
+    X = np.column_stack((correlated(n, 1, rng), np.eye(3)[level]))
+    quote = quoted(Columns((1, 3)), True, n, 3.0, LARGEST)
+    full = table_of(quote, X, np.ones(n))
+    assert all(row.line is None or abs(row.line.estimate) < 6 * row.line.std_error for row in full.rows)
+    counts = rng.poisson(2 * np.exp(X[:, 0])).astype(float)
+    empty = table_of(quote, X, coded_counts(np.where(level == 2, 0.0, counts), LARGEST))
+    number, first, second, _ = empty.rows
+    assert number.line is not None
+    assert first.line is not None
+    assert abs(number.line.estimate - 1.0) < 5 * number.line.std_error
+    assert abs(first.line.estimate) < 5 * first.line.std_error
+    assert second.line is None or second.line.upper < 0
+
+
+def test_a_table_of_counts_is_refused_without_enough_rows_for_classes_and_out_of_range() -> None:
+    problem = problem_of(Columns((1,) * 9), True, 5000)
+    with pytest.raises(Unsuitable, match="rows are needed"):
+        plan(RegressionTable(largest_count=LARGEST), problem, Privacy(1.0, 1e-6))
+    plan(RegressionTable(), problem, Privacy(1.0, 1e-6))
+    with pytest.raises(Unsuitable, match="largest_count"):
+        plan(RegressionTable(largest_count=0.5), problem, Privacy(1.0, 1e-6))
+    classes = problem_of(Columns((1,) * 9), False, 50_000)
+    with pytest.raises(Unsuitable, match="largest_count"):
+        plan(RegressionTable(largest_count=LARGEST), classes, Privacy(1.0, 1e-6))
+
+
+def test_the_forecast_of_counts_is_near_the_widths_and_grows_with_the_largest_count() -> None:
+    n, p = 20_000, 4
+    widths = []
+    for largest in (10.0, 40.0):
+        quote = quoted(Columns((1,) * p), True, n, 2.0, largest)
+        budget = Budget.of(quote.problem, quote.method.mu, PoissonFamily(largest))  # type: ignore[union-attr]
+        X, counts = drawn_counts(n, p, np.random.default_rng(1), largest / 10)
+        found = table_of(quote, X, coded_counts(counts, largest))
+        rows = np.column_stack((X, np.ones(n)))
+        means = largest / 10 * np.exp(X @ slopes(p) / 4)
+        errors = np.sqrt(np.diag(np.linalg.inv((rows * means[:, None]).T @ rows)))
+        ratio = np.median([row.line.std_error for row in found.rows if row.line] / errors)
+        assert budget.width_ratio / 1.4 < ratio < budget.width_ratio * 1.4
+        widths.append(budget.width_ratio)
+        assert sum(budget.shares().values()) == pytest.approx(1.0)
+        assert replace(budget, records=10 * n).width_ratio < budget.width_ratio
+        assert (found.effective_rows is None) == (largest == 40)  # the noise of G exceeds the variance of small counts
+    assert widths[0] < widths[1]
