@@ -19,7 +19,7 @@ import numpy as np
 
 from solvers.kernels.digests import FOLDER, of_function
 
-LEVELS = ("x86-64-v3", "x86-64-v2", "generic")
+LEVELS = ("x86-64-v4", "x86-64-v3", "x86-64-v2", "generic")
 """Processors as LLVM names them, the newest first; a file is named after one."""
 _HERE = Path(__file__).parent
 _SUCCESS_CODES = (0, -2)  # of numba: returned a value, returned None
