@@ -103,5 +103,6 @@ def warnings(run: RegressionTableRun, problem: Problem) -> list[str]:
     return [
         *of_counts,
         f"Few records for {budget.parameters} coefficients at this privacy: intervals may be several times as wide as "
-        "without privacy, and some coefficients may not be resolved. Use fewer columns, merge levels, or raise epsilon.",
+        "without privacy, and some coefficients may not be resolved. Use fewer columns, merge levels, or raise "
+        "epsilon.",
     ]
