@@ -163,6 +163,9 @@ def settings() -> Iterator[Setting]:
                 yield Setting("correlated", family, partial(designs.correlated, d, family), n, d)
                 if family != "poisson":
                     yield Setting("mixed", family, partial(designs.mixed, d, family), n, d)
+                    continue
+                for name, is_bounded in (("mixed", False), ("mixed bounded", True)):
+                    yield Setting(name, family, partial(designs.mixed_counts, d, is_bounded), n, d)
     for n in (5000, 30_000):
         for family in FAMILIES:
             correlated = partial(designs.correlated, 10, family)

@@ -121,15 +121,33 @@ def correlated(d: int, family: Family) -> Model:
 
 @cache
 def mixed(d: int, family: Family) -> Model:
-    """Return skewed numbers, rare indicators and categories; errors of a number target are normal.
-
-    Counts have no such population: means that are exponential in skewed numbers would exceed every largest count.
-    """
+    """Return skewed numbers, rare indicators and categories; errors of a number target are normal."""
     widths = mixed_widths(d)
     rows = partial(mixed_rows, widths=widths)
     if family == "linear":
         return drawn_model("mixed", widths, rows, partial(normal_errors, std=0.08), 0.08, -0.3)
     return drawn_model("mixed", widths, rows)
+
+
+@cache
+def mixed_counts(d: int, is_bounded: bool) -> Rows:
+    """Return fixed rows of `mixed` with counts.
+
+    If `is_bounded`, log means fall in the skewed numbers, and no mean exceeds the largest count. Otherwise log means
+    rise steeply in some of them. About one row in 280 has a mean above the largest count, so the model is wrong.
+    """
+    widths = mixed_widths(d)
+    model = drawn_counts("mixed", widths, partial(mixed_rows, widths=widths))
+    if is_bounded:
+        X = model.rows(60_000, np.random.default_rng(6))
+        slopes = model.coefficients[:-1].copy()
+        skewed_numbers = max(widths.count(1) // 2, 1)
+        slopes[:skewed_numbers] = -np.abs(slopes[:skewed_numbers])
+        slopes *= _LOG_MEAN_STD / (X @ slopes).std()
+        intercept = -np.log(np.exp(X @ slopes).mean() * _LARGEST_COUNT)
+        model = replace(model, coefficients=np.append(slopes, intercept))
+    rows = model.draw(_FINITE, np.random.default_rng(99))
+    return Rows("mixed", model.columns, "poisson", rows, count_limit=_LARGEST_COUNT)
 
 
 @cache

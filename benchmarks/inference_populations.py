@@ -145,11 +145,18 @@ class Rows(Population):
     ----------
     everything : the rows; slots of a person follow each other
     unit : whose records are drawn
+    count_limit : Y, of counts
     """
 
     everything: Sample
     unit: Unit = field(default_factory=Unit)
+    count_limit: float | None = None
     is_correct = False
+
+    @property
+    def largest_count(self) -> float | None:
+        """Y, of a count."""
+        return self.count_limit
 
     @property
     def records(self) -> int:

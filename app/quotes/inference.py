@@ -17,6 +17,10 @@ from solvers.problem import Problem
 from solvers.regularizers import L2, NoRegularizer
 from solvers.selection import Auto
 
+_COUNT_WARNING = (
+    "The stated width assumes a mean count of a tenth of the largest count. If the mean is smaller, intervals are "
+    "wider. If clamped counts make the model wrong, they cover the weighted fit only."
+)
 _WIDE_SIGNAL = 2.3  # times the least signal, below which intervals are much wider than without privacy
 
 
@@ -93,9 +97,12 @@ def _expected_at(epsilon: float, budget: Budget) -> ExpectedAt:
 def warnings(run: RegressionTableRun, problem: Problem) -> list[str]:
     """Return the warnings of a quote about a table."""
     budget = run.budget(problem)
+    of_counts = [] if run.largest_count is None else [_COUNT_WARNING]
     if budget.signal >= _WIDE_SIGNAL * budget.family.least_signal:
-        return []
+        return of_counts
     return [
+        *of_counts,
         f"Few records for {budget.parameters} coefficients at this privacy: intervals may be several times as wide as "
-        "without privacy, and some coefficients may not be resolved. Use fewer columns, merge levels, or raise epsilon."
+        "without privacy, and some coefficients may not be resolved. Use fewer columns, merge levels, or raise "
+        "epsilon.",
     ]

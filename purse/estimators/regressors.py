@@ -45,7 +45,7 @@ class _Regressor(RegressorMixin, Private, ABC):  # type: ignore[misc]
         bounded = self._bounded()
         is_count = self._is_count
         weights = self._fit(X, y, self._loss(), lambda: declared.codes(bounded, y), persons)
-        self._target = bounded
+        self._target, self._predicts_counts = bounded, is_count
         middle, half = (0.0, 1.0) if is_count else bounded.middle_and_half
         slopes, intercepts = declared.original(self._columns, weights)
         self.coef_ = half * slopes[0]
@@ -58,7 +58,7 @@ class _Regressor(RegressorMixin, Private, ABC):  # type: ignore[misc]
         Predictions reveal the rows that they are for.
         """
         margins = self._margins(X)[:, 0]
-        if self._is_count:
+        if self._predicts_counts:
             return np.asarray(np.exp(np.minimum(margins, math.log(self._target.upper))))
         middle, half = self._target.middle_and_half
         return np.clip(middle + half * margins, self._target.lower, self._target.upper)

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from scipy import special
 
 from solvers.inference.answers import Answers, coordinates_of
-from solvers.inference.budget import Budget
+from solvers.inference.budget import Budget, step_name
 from solvers.inference.coordinates import Coordinates, Matrix, Stds, raised
-from solvers.inference.families import Fitted
+from solvers.inference.families import STEPS, Fitted
 from solvers.inference.path import NODE_WEIGHTS, NODES
 from solvers.inference.target import share_std
 from solvers.problem import Problem, Vector
@@ -29,6 +29,7 @@ _KNOWN_STDS = 4.0  # of the sum of squared scores, above which the part of sampl
 _UNRESOLVED_PART = 0.5  # of a contrast's variance in directions that are not resolved
 
 NOISE_HIDES = "the privacy noise hides this coefficient at this budget"
+NOT_SETTLED = "the fit has not reached its solution for this coefficient, because the rows are far from normal"
 FEW_ROWS = "too few rows are in this level"
 MOSTLY_UNRESOLVED = "the privacy noise hides most coefficients of this table, so none is given"
 
@@ -73,6 +74,9 @@ class Estimate:
     is_sampling_known : whether the sum of the mean squared scores exceeds its noise, so that the part of sampling in a
         variance is not mostly noise; the variance itself is right either way
     vectors, values, is_resolved : eigenvectors and raised eigenvalues of H, and whether each exceeds its noise
+    change : theta_0 - theta
+    last_step_std : noise std of the score of the last step of the path
+    largest_change : of a contrast between theta_0 and theta, in stds
     refusal : why no contrast is given, or None
     """
 
@@ -90,6 +94,9 @@ class Estimate:
     vectors: Matrix
     values: Vector
     is_resolved: NDArray[np.bool_]
+    change: Vector
+    last_step_std: float
+    largest_change: float
     refusal: str | None
 
     @staticmethod
@@ -135,6 +142,9 @@ class Estimate:
             vectors=vectors,
             values=positive,
             is_resolved=is_resolved,
+            change=answers.point - theta,
+            last_step_std=stds.of_vector(step_name(len(STEPS) - 1), weights.gradient_bound),
+            largest_change=budget.family.largest_change,
             refusal=budget.family.refusal(_fitted(problem, coordinates, theta, answers, stds)),
         )
 
@@ -149,6 +159,17 @@ class Estimate:
         parts = projections**2 / self.values**2
         hidden = (parts * ~self.is_resolved).sum(axis=1)
         return np.asarray(hidden < _UNRESOLVED_PART * np.maximum(parts.sum(axis=1), 1e-300))
+
+    def is_settled(self, contrasts: Matrix) -> NDArray[np.bool_]:
+        """Return whether each contrast changed little after the path.
+
+        A larger change than noise and sampling explain means that the path stopped far from its solution. The linear
+        prediction of the score may then be wrong.
+        """
+        changes = contrasts @ self.coordinates.frame.raw @ self.change
+        wide = contrasts @ self.coordinates.frame.raw @ self.wide_inverse
+        variances = np.diag(self.covariance(contrasts)) + (self.last_step_std**2) * (wide**2).sum(axis=1)
+        return np.asarray(np.abs(changes) <= self.largest_change * np.sqrt(np.maximum(variances, 1e-300)))
 
     def covariance(self, contrasts: Matrix) -> Matrix:
         """Return the covariance of some contrasts, with sampling error and noise."""

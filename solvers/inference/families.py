@@ -92,6 +92,9 @@ class Family(ABC):
     score_bound: ClassVar[float]
     curvature_bound: ClassVar[float]
     longest_step: ClassVar[float] = 1.5
+    largest_change: ClassVar[float] = math.inf
+    """Largest change of an estimate from the end of the path, in its own stds, at which the estimate is given."""
+
     releases_scales: ClassVar[bool] = False
     """Whether scales of residuals are released."""
 
@@ -275,6 +278,7 @@ class PoissonFamily(Family):
     decay = 1.7
     score_bound = PoissonWeights.score_limit
     curvature_bound = 0.5
+    largest_change = 3.0
 
     largest_count: float
 

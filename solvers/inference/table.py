@@ -11,6 +11,7 @@ from solvers.inference.estimate import (
     FEW_ROWS,
     MOSTLY_UNRESOLVED,
     NOISE_HIDES,
+    NOT_SETTLED,
     Estimate,
     Line,
 )
@@ -110,13 +111,15 @@ def table(problem: Problem, run: RegressionTableRun, flat: Vector, stds: Stds, u
     estimate = Estimate.of(problem, run.budget(problem), answers, stds)
     contrasts = _contrasts(problem, run.references, estimate, answers, units)
     is_possible = np.array([contrast.reason is None for contrast in contrasts])
-    is_given = estimate.is_given(np.array([contrast.weights for contrast in contrasts]))
+    weights_of_contrasts = np.array([contrast.weights for contrast in contrasts])
+    is_given, is_settled = estimate.is_given(weights_of_contrasts), estimate.is_settled(weights_of_contrasts)
     is_hidden = (is_given & is_possible).sum() < _LEAST_GIVEN * is_possible.sum()
     refusal = estimate.refusal or (MOSTLY_UNRESOLVED if is_hidden else None)
     deviations = np.sqrt(answers.moments.floored(2.0))
     rows = []
-    for contrast, is_visible in zip(contrasts, is_given.tolist(), strict=True):
+    for contrast, is_visible, has_settled in zip(contrasts, is_given.tolist(), is_settled.tolist(), strict=True):
         reason = contrast.reason or refusal or (None if is_visible else NOISE_HIDES)
+        reason = reason or (None if has_settled else NOT_SETTLED)
         line = None if reason else estimate.line(contrast.weights, run.level, contrast.origin)
         per_std = None
         if line is not None and contrast.kind == "number":

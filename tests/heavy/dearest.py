@@ -27,7 +27,7 @@ from tests.support.service import JOB, SPEC, people
 COLUMNS, MOST_COVARIANCES, LISTED_JOBS = 4000, 512, 500
 NAMES = tuple(f"a column with a name of some length, number {number}" for number in range(COLUMNS))
 TABLE_COLUMNS, TABLE_GROUPS, TABLE_ROWS = 16, 127, 8_000  # the most groups, and the most descriptions of them
-KINDS_OF_ANSWERS, CLOSED_SESSIONS = 64, 8
+KINDS_OF_ANSWERS, CLOSED_SESSIONS = 64, 4
 REGRESSION_COLUMNS = 200  # one of them the target
 BUDGET = {"epsilon": 100.0, "delta": 1e-6}
 _PREPARING = 6  # connections that submit the jobs to be listed
@@ -115,11 +115,9 @@ def prepare(server: Server) -> Facts:
 
 def _held(server: Server, dataset: str, number: int) -> str:
     """Open a session of many kinds of answers, record one of each kind, and return its id."""
-    opened = server.client.post(f"/v1/datasets/{dataset}/sessions", json=_session(number))
-    opened.raise_for_status()
-    session: str = opened.json()["id"]
+    session: str = _patient(server, "POST", f"/v1/datasets/{dataset}/sessions", json=_session(number))["id"]
     for event in range(KINDS_OF_ANSWERS):
-        server.client.post(f"/v1/sessions/{session}/steps", json={"event": event}).raise_for_status()
+        _patient(server, "POST", f"/v1/sessions/{session}/steps", json={"event": event})
     return session
 
 

@@ -268,3 +268,17 @@ def test_a_model_without_inference_has_no_table(shared: Service, hospital: str) 
     quote = shared.call("analyst", "POST", "/v1/quotes", json=body(hospital, inference=False)).json()
     assert "expected_table" not in quote
     assert quote["method"]["name"] != "regression_table"
+
+
+@pytest.mark.slow
+def test_a_model_of_counts_is_not_evaluated(shared: Service) -> None:
+    spec = SPEC | {"name": "clinic of counts", "columns": COLUMNS, "budget": {"epsilon": 40.0, "delta": 1e-6}}
+    made = shared.upload(spec | {"holdout": 0.2}, clinic() + b"50,1,north,10,1,no\n").json()
+    document, _ = released(shared, body(made["id"], target="falls", family="poisson"))
+    request = {"privacy": {"epsilon": 0.1}}
+    path = f"/v1/models/{document['job']}/evaluations"
+    refused = shared.call("analyst", "POST", path, json=request)
+    assert (refused.status_code, refused.json()["code"]) == (422, "unsupported_combination")
+    assert "Poisson" in refused.json()["detail"]
+    remaining = shared.call("analyst", "GET", f"/v1/datasets/{made['holdout']}/budget").json()
+    assert remaining["spent"]["epsilon"] == 0

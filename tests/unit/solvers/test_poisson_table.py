@@ -8,11 +8,15 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from accounting import Privacy, Unit
+from benchmarks.inference import Draws
+from benchmarks.inference import table_of as drawn_table
+from benchmarks.inference_designs import mixed_counts
 from solvers import plan
 from solvers.columns import Columns
 from solvers.errors import Unsuitable
 from solvers.inference import RegressionTable
 from solvers.inference.budget import Budget
+from solvers.inference.estimate import NOT_SETTLED
 from solvers.inference.families import FEW_COUNTS, PoissonFamily
 from solvers.weighting import PoissonWeights
 from tests.support.tables import coded_counts, correlated, drawn_counts, problem_of, quiet, quoted, slopes, table_of
@@ -146,3 +150,16 @@ def test_the_forecast_of_counts_is_near_the_widths_and_grows_with_the_largest_co
         assert replace(budget, records=10 * n).width_ratio < budget.width_ratio
         assert (found.effective_rows is None) == (largest == 40)  # the noise of G exceeds the variance of small counts
     assert widths[0] < widths[1]
+
+
+@pytest.mark.parametrize("is_bounded", [False, True])
+def test_a_coefficient_is_not_given_if_the_path_stops_far_from_its_solution(is_bounded: bool) -> None:
+    """A steep slope of a skewed column, whose means exceed the largest count; the path expects normal columns."""
+    population = mixed_counts(10, is_bounded)
+    quote = Draws(population, 30_000, "replace_one").quote(4.0)
+    assert quote is not None
+    reasons = []
+    for seed in range(8):
+        sample = population.draw(30_000, np.random.default_rng([seed, 30_000]))
+        reasons.append(drawn_table(quote, sample, np.random.default_rng([seed, 30_000, 4000])).rows[1].reason)
+    assert reasons.count(NOT_SETTLED) == 0 if is_bounded else reasons.count(NOT_SETTLED) >= 4
