@@ -251,9 +251,9 @@ class _PureQueries:
             for accountant in (RdpAccountant(), GaussianAccountant())
         ]
         total, accountant = _best(candidates)
-        least = max(total, bound**2 * _PURE_ADVANTAGE)
-        composed = target.approximate(least, *_PLD_STAGES)
-        if composed.total > least:
+        smallest_total = max(total, bound**2 * _PURE_ADVANTAGE)
+        composed = target.approximate(smallest_total, *_PLD_STAGES)
+        if composed.total > smallest_total:
             exact = target.largest(PldAccountant(), composed.total, composed.points)
             total, accountant = _best([*candidates, (exact.total, PldAccountant())])
         if total > bound**2:

@@ -7,10 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import ConfigDict, Discriminator, Field, RootModel, Tag
 
-from accounting.mechanisms import Gaussian, Laplace, PoissonGaussian
 from accounting.mechanisms.selection import MOST_RUNS
-from accounting.plan import MAX_COUNT
-from accounting.privacy import Relation
 from accounting.records.outside import OutsideEvent
 from purse.wire import jobs
 from purse.wire.base import DatasetReference, Delta, Epsilon, Identifier, Name, Title, Wire
@@ -344,16 +341,3 @@ class ExternalCharge(Wire):
     exceeds: bool = False
     """If true, record the charge even if it does not fit. The budget is then exceeded and the ledger frozen. If false,
     a charge that does not fit is refused."""
-
-
-class CalibrationRequest(Wire):
-    """A mechanism, and the guarantee for all its answers together."""
-
-    mechanism: Annotated[Gaussian | Laplace | PoissonGaussian, Field(discriminator="name")]
-    """The mechanism of each answer."""
-    count: Annotated[int, Field(ge=1, le=MAX_COUNT)] = 1
-    """Number of answers."""
-    epsilon: Epsilon
-    delta: Delta = 0.0
-    neighbors: Relation = "replace_one"
-    """Neighboring relation."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from purse import text
+from purse import latex, text
 from purse.extras import needing
 from purse.plots import bars, forest_svg
 from purse.tables import Cell, Estimate, Table, Tabular
@@ -22,7 +22,6 @@ from purse.wire.models import Link, Model
 _HEADINGS = ("term", "estimate", "std error", "p", "relative to")
 _FAMILIES: dict[Link, str] = {"logistic": "logistic", "identity": "linear", "log": "Poisson, with log link"}
 _RATIOS = {"logistic": "odds ratio", "log": "rate ratio"}
-_LATEX_SPECIAL = str.maketrans({character: rf"\{character}" for character in "&%$#_{}"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,18 +241,7 @@ class Regression(Tabular):
 
     def to_latex(self) -> str:
         """Return the table as a LaTeX `tabular`, with a line for each term."""
-        lines = [r"\begin{tabular}{lrrrr}", r"term & estimate & std. error & $p$ & interval \\", r"\hline"]
-        for row in self.rows:
-            term = row.term.translate(_LATEX_SPECIAL)
-            if row.resolved:
-                p_value = "$<$.001" if (row.p_value or 0.0) < 1e-3 else f"{row.p_value:.3f}"
-                lines.append(
-                    rf"{term} & {row.estimate:.4g} & {row.std_error:.4g} & {p_value} & "
-                    rf"[{row.lower:.4g}, {row.upper:.4g}] \\"
-                )
-            else:
-                lines.append(rf"{term} & \multicolumn{{4}}{{l}}{{not resolved}} \\")
-        return "\n".join([*lines, r"\end{tabular}", ""])
+        return latex.tabular(self.rows)
 
     def to_html(self) -> str:
         """Return the whole table, what it refers to, and the forest plot as HTML."""

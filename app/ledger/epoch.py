@@ -141,14 +141,15 @@ class Epoch:
         StartRefused
             if the file cannot be written.
         """
-        with database.read() as connection:
-            every = connection.scalars(sa.select(ledgers.c.id)).all()
-            self.heads = {ledger: store.head(connection, ledger) for ledger in every}
         try:
             with locked(self.file):
                 stored = {} if is_anew else self._stored()
-                with database.read() as connection:  # after the file, whose sessions another server may have opened
+                # The sessions are read after the file, which other servers write. The heads are read after the
+                # sessions, so that they cover the end of each session whose line is left out.
+                with database.read() as connection:
                     of_sessions = _recorded(connection)
+                    every = connection.scalars(sa.select(ledgers.c.id)).all()
+                    self.heads = {ledger: store.head(connection, ledger) for ledger in every}
                 self.heads |= {name: head for name, head in of_sessions.items() if head.sequence}
                 current = {name: head for name, head in stored.items() if not is_session(name) or name in of_sessions}
                 self._replace(current)
@@ -207,14 +208,13 @@ class Epoch:
                     return
                 open_heads = {name: head for name, head in stored.items() if name not in ended_sessions}
                 self._replace(open_heads, without=ended_sessions)
+                with self._guard:  # while no other thread writes heads that it has taken from those that wait
+                    forgotten = ended_sessions - self._waiting
+                    self.heads = {name: head for name, head in self.heads.items() if name not in forgotten}
         except Unavailable:  # of the database, not of the file
             raise
         except OSError as error:
             _LOG.error("epoch_not_written %s", type(error).__name__)
-            return
-        with self._guard:
-            forgotten = ended_sessions - self._waiting
-            self.heads = {name: head for name, head in self.heads.items() if name not in forgotten}
 
     def _sessions(self, stored: Mapping[str, Head]) -> list[str]:
         """Return the sessions of these heads and of ours."""

@@ -3,8 +3,11 @@
 from typing import Annotated
 
 from fastapi import Depends, Request
+from pydantic import Field
 
-from accounting.privacy import Privacy
+from accounting.mechanisms import Gaussian, Laplace, PoissonGaussian
+from accounting.plan import MAX_COUNT
+from accounting.privacy import Privacy, Relation
 from app.calculation.pool import accepted
 from app.calculation.questions import Calibrate, Calibrated
 from app.http.body import JsonBody
@@ -12,10 +15,23 @@ from app.http.callers import while_connected
 from app.http.errors import responses
 from app.http.queries import strict_router
 from app.identity.dependencies import Anyone, Calculations, Room
-from app.wire import CalibrationRequest
+from purse.wire.base import Delta, Epsilon, Wire
 from purse.wire.outside import Calibration
 
 router = strict_router(prefix="/v1", tags=["calculator"])
+
+
+class CalibrationRequest(Wire):
+    """A mechanism, and the guarantee for all its answers together."""
+
+    mechanism: Annotated[Gaussian | Laplace | PoissonGaussian, Field(discriminator="name")]
+    """The mechanism of each answer."""
+    count: Annotated[int, Field(ge=1, le=MAX_COUNT)] = 1
+    """Number of answers."""
+    epsilon: Epsilon
+    delta: Delta = 0.0
+    neighbors: Relation = "replace_one"
+    """Neighboring relation."""
 
 
 @router.post("/calibrations", summary="Calculate noise", responses=responses("unsupported_combination"))

@@ -588,7 +588,7 @@ def test_a_form_has_the_fields_that_apply_to_its_result(shared: Service) -> None
         for sent in ({"target": ""}, {"target": "income"}, {"target": "income", "inference": "true"})
     )
     assert number - empty == {"positive"}
-    assert {"level"} == table - number
+    assert {"family", "level"} == table - number
     assert {"method.name", "regularizer.name", "slope_limit"} <= number - table
 
 

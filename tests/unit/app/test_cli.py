@@ -395,7 +395,7 @@ def test_a_profile_is_priced_released_read_and_used(run: Run, name: str, tmp_pat
         assert quote["preparation"]["profile"]["job"] == made["job"]
         assert [query["name"] for query in quote["queries"]] == ["gradient"]
     code, told, _ = run("quote", *asked, "profile")
-    assert (code, f"profile {made['job']} (" in told) == (0, True)
+    assert (code, f"profile {made['job']}:" in told) == (0, True)
     job = _document(run("submit", *asked, "profile", "--wait", "--json"))
     assert job["state"] == "done"
     _document(run("model", job["id"], "--out", str(tmp_path / "m.json"), "--json"))

@@ -27,9 +27,9 @@ from accounting.privacy import Unit
 from accounting.records import receipt as receipts
 from accounting.records import signing
 from accounting.records.chain import GENESIS, Entry, link
+from app.quotes.calibrations import CalibrationRequest
 from app.sources.encoding import encoder
 from app.wire import (
-    CalibrationRequest,
     EvaluationBody,
     ForecastRequest,
     JobRequest,

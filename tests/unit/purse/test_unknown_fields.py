@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from app.wire import AnyRequest, CalibrationRequest, ExternalCharge, TuningRequest
+from app.quotes.calibrations import CalibrationRequest
+from app.wire import AnyRequest, ExternalCharge, TuningRequest
 from purse.errors import faults
 from purse.unknown_fields import MAX_SHOWN_CHARACTERS, UNKNOWN_FIELD_TYPES, known_fields, shown, unknown, unknown_field
 from purse.wire.budgets import Budget
