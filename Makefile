@@ -131,7 +131,7 @@ report: $(CHECKING) ## what the service is made of: licences (only those taken),
 	@$(MAKE) --no-print-directory advisories
 
 wheel: $(RUNTIME) ## heavy: the wheel of this platform, with compiled loops (needs a C compiler), and the one of all platforms
-	@rm -rf dist build/loops
+	@rm -rf dist
 	@HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(BUILD)
 	@$(BUILD)
 	@ls -l dist

@@ -1,8 +1,9 @@
-"""Add the linked loops to a wheel for this platform; HATCH_BUILD_HOOK_ENABLE_CUSTOM=true turns it on (`make wheel`)."""
+"""Add the linked loops to a wheel for this platform; `make wheel` enables it by HATCH_BUILD_HOOK_ENABLE_CUSTOM=true."""
 
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,11 +16,12 @@ class LinkedLoops(BuildHookInterface):
     """The step of a wheel's build that compiles the loops, in an environment with numba and a C compiler."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Link the loops, and name the wheel after the platform; it fits every version of Python."""
+        """Link the loops, and name the wheel after the platform, for every version of Python."""
         if version == "editable":
             return
         folder = Path(self.root, "build", "loops")
-        folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)  # files of an earlier build, or of another architecture
+        folder.mkdir(parents=True)
         linker = [sys.executable, "-P", str(Path(self.root, "building", "link.py")), str(folder)]
         subprocess.run(linker, check=True, env=os.environ | {"PYTHONPATH": self.root})
         for file in folder.iterdir():

@@ -1,8 +1,8 @@
-"""Link every compiled loop into a file loops-LEVEL.so for each level of processor, with its list.
+"""Link all compiled loops into one file loops-LEVEL.so for each level of processor, and write the list of each file.
 
-Usage: link.py [FOLDER]; needs a C compiler. The default folder is that of `solvers.kernels`. The file needs neither
-numba nor LLVM, and nothing of Python, so that it fits every version of it. The instructions are those that numba runs:
-its own module of each loop, optimized by it, for the same processor; only addresses are relative. An entry
+Usage: link.py [FOLDER], with a C compiler. The default folder is that of `solvers.kernels`. The files need no numba, no
+LLVM and no Python, so they fit every version of Python. Their instructions are those that numba runs: numba compiles
+and optimizes the module of each loop for the same processor, and only addresses become relative. An entry
 `call_NAME(result, slots)` takes the arguments as numbers of eight bytes, in the order of numba's own convention.
 """
 

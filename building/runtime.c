@@ -42,7 +42,7 @@ double numba_frexp(double x, int *exponent) {
 
 double numba_nextafter(double x, double towards) { return nextafter(x, towards); }
 
-/* Whether this processor has the instructions of the loops. This file itself is compiled for every processor. */
+/* Return whether this processor has the instructions of the loops. This function is compiled for every processor. */
 int runs_here(void) {
 #ifdef __x86_64__
     return __builtin_cpu_supports(LEVEL) != 0;
