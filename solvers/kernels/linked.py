@@ -1,8 +1,8 @@
-"""The compiled loops from one file, without numba, with the instructions that numba generated and so the same bits.
+"""The compiled loops from one file, without numba. Their instructions are those of numba, so their bits are equal.
 
-A platform wheel and the image contain a file for each level of processor. `building/link.py` writes it and its list,
-which contains the digest of the sources and the arguments and result of each loop. A loop reads its arguments as
-memory, so each argument is checked before. Calls release the interpreter's lock, as numba's calls do.
+A platform wheel and the image contain a file for each level of processor. `building/link.py` writes each file and its
+list: the digest of the sources, and the arguments and the result of each loop. A loop reads its arguments as memory, so
+each argument is checked before the call. Calls release the interpreter's lock, as numba's calls do.
 """
 
 import ctypes
@@ -129,9 +129,10 @@ def load(file: Path) -> dict[str, Any]:
 
     Raises ImportError if the sources changed or this processor lacks instructions, and OSError for another platform.
     """
-    listed, library = json.loads(file.with_suffix(".json").read_text()), ctypes.CDLL(str(file))
+    listed = json.loads(file.with_suffix(".json").read_text())
     if listed["sources"] != FOLDER:
-        raise ImportError(f"{file} was made of other sources: build the wheel or the image again")
+        raise ImportError(f"{file} was linked from other sources: build the wheel or the image again")
+    library = ctypes.CDLL(str(file))
     if not library.runs_here():
         raise ImportError(f"{file} has instructions that this processor lacks")
     free = library.NRT_MemInfo_call_dtor

@@ -1,4 +1,4 @@
-"""Eight doubles as one value of compiled code, and the operations on it, each of which is one or two instructions.
+"""Eight doubles as one value of compiled code, and the operations on it.
 
     zeros()                    0 in each lane
     broadcast(x)               x in each lane
@@ -6,16 +6,16 @@
     store(array, at, a)        writes lane l to number at + l of the array
     prefetch(array, at)        requests the memory of number `at` early, and changes no result
     a + b, a * b               lane by lane, each lane rounded as a single double is
-    fold(a, b, half)           sums of halves: for half = 4, lanes 0 to 3 are a_l + a_(l + 4), and 4 to 7 the same of b
+    fold(a, b, half)           sums of halves: for half = 4, lanes 0 to 3 are a_l + a_(l + 4), lanes 4 to 7 those of b
     first_lane(a)              lane 0
     singles(B), doubles(B)     the bytes of a matrix as numbers
 
 Numbers of an array count in storage order: number i d + j of a matrix with d columns is x_ij. Indices are not checked.
 Single-precision numbers are converted when they are loaded, so all operations are on doubles.
 
-Numba has no such type. It uses vector registers for a plain sum of products only if it may add in another order, which
-is forbidden here. Its option that recognizes eight sums written one by one (`SLP_VECTORIZE`) holds for a whole process,
-and its code took 1.1 to 1.5 times as long (decision 46).
+Numba has no such type. It uses vector registers for a plain sum of products only if it may change the order of the
+additions, which is not allowed here. Its option `SLP_VECTORIZE` recognizes eight sums that are written one by one. It
+applies to a whole process, and the loops took 1.1 to 1.5 times as long (decision 46).
 """
 
 import operator
@@ -117,9 +117,9 @@ def prefetch(typing: Any, array: Any, at: Any) -> Any:  # noqa: ARG001
 
 @intrinsic(prefer_literal=True)
 def fold(typing: Any, a: Any, b: Any, half: Any) -> Any:  # noqa: ARG001
-    """Return the sums of halves: each 2 half lanes in turn, first of a and then of b, become half lanes.
+    """Return the sums of halves: each group of 2 half lanes becomes half lanes, first the groups of a, then those of b.
 
-    `half` is a literal 4, 2 or 1. After the foldings by 4, 2 and 1, a lane is the sum of all eight lanes of one vector.
+    `half` is a literal 4, 2 or 1. After folding by 4, 2 and 1, each lane is the sum of all eight lanes of one vector.
     """
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:  # noqa: ARG001

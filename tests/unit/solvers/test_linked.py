@@ -92,8 +92,11 @@ def test_a_formula_that_was_not_linked_is_compiled(file: Path) -> None:
 
 
 def test_a_file_of_other_sources_is_refused(file: Path, tmp_path: Path) -> None:
+    """Before it is opened: the file here is no library, and opening it would raise OSError."""
+    other = _with_other_sources(file, tmp_path / "other.so")
+    other.write_bytes(b"")
     with pytest.raises(ImportError, match="other sources"):
-        linked.load(_with_other_sources(file, tmp_path / "other.so"))
+        linked.load(other)
 
 
 def test_a_file_for_a_newer_processor_is_refused(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
