@@ -78,7 +78,7 @@ class Replay:
 
     Unlike `advance`, it also follows each job (charged once, refunded what it was charged and only before it started,
     released once at most), each session (reserved once, ended once, and refunded no more than it did not use) and each
-    dataset (registered once, nothing after it was emptied, and sessions only as its rule allows).
+    dataset (registered once, no jobs and sessions after it was emptied, and sessions only as its rule allows).
     """
 
     def __init__(self) -> None:
@@ -255,14 +255,15 @@ def _counts(document: Any) -> tuple[int, ...]:
 
 
 def _reserve(sessions: dict[str, _Session], event: events.Reserved, rule: events.SessionPolicy | None) -> bool:
-    """Add a session; return whether it is new, and the rule of its dataset allows it."""
-    is_new, counts = event.session not in sessions, _counts([planned["count"] for planned in event.plan])
+    """Add a session. Return whether it is new and the rule of its dataset allows it."""
+    is_new = event.session not in sessions
+    counts = _counts([planned["count"] for planned in event.plan])
     sessions[event.session] = _Session(event.cost, counts, is_refundable=rule != "no_refund")
     return is_new and rule != "refused"
 
 
 def _settle(sessions: dict[str, _Session], event: events.Settled) -> bool:
-    """End a session; return whether it was open and may end like this."""
+    """End a session. Return whether it was open and may end like this."""
     session = sessions.get(event.session)
     if session is None or not session.is_open:
         return False

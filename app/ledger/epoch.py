@@ -208,7 +208,7 @@ class Epoch:
                     return
                 open_heads = {name: head for name, head in stored.items() if name not in ended_sessions}
                 self._replace(open_heads, without=ended_sessions)
-                with self._guard:  # while no other thread writes heads that it has taken from those that wait
+                with self._guard:  # inside `_writing`: a publication that fails needs its heads again
                     forgotten = ended_sessions - self._waiting
                     self.heads = {name: head for name, head in self.heads.items() if name not in forgotten}
         except Unavailable:  # of the database, not of the file
@@ -248,7 +248,7 @@ class Epoch:
         return epoch.heads
 
     def _replace(self, stored: Mapping[str, Head], without: Collection[str] = ()) -> None:
-        """Rewrite the file with these heads and ours, except for `without`, and of each ledger the higher one."""
+        """Rewrite the file with the higher of the stored head and ours for each name, and without ours of `without`."""
         with self._guard:
             heads = {name: head for name, head in self.heads.items() if name not in without}
         for ledger, head in stored.items():

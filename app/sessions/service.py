@@ -2,7 +2,7 @@
 
 Jobs run on data of this service. The answers of a session are computed by a program elsewhere, which this service
 cannot observe: it records an answer before it computes it. An open session that reaches its end of time has expired.
-The first request that needs this writes it down, or else a server does so every few minutes (`settling`).
+The first request that depends on it records the end. Servers also record it every few minutes (`settling`).
 """
 
 import hashlib

@@ -82,7 +82,7 @@ def settle(
 
 
 def expire(database: Database) -> None:
-    """End sessions that have expired, for which no other request may come, at most 1000 of them."""
+    """End at most 1000 sessions that have expired. A session may never get another request that would end it."""
     with database.read() as connection:
         overdue = store.overdue(connection, database.timestamp(), _MOST_EXPIRED)
     for session_id in overdue:

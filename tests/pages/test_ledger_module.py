@@ -17,12 +17,14 @@ from accounting.plan import Query
 from accounting.records.chain import Entry
 from accounting.records.events import (
     Charged,
+    Emptied,
     External,
     Joined,
     LedgerEvent,
     Opened,
     Promised,
     Refunded,
+    Renamed,
     RolledBack,
     SessionPolicy,
     SessionRule,
@@ -251,6 +253,55 @@ def test_a_refund_that_a_rule_or_a_whole_budget_forbids_is_not_followed(module: 
             verify_ledger(entries)
         with pytest.raises(Thrown):
             told(module, entries)
+
+
+RESERVATION = run_sessions(MIXED, reserved(MIXED, PLANNED))[1][1]
+JOINED = {"dataset": "d2", "by": "eve", "rows": 50, "at": AT}
+RULED = {"dataset": "d1", "rule": "refused", "by": "eve", "at": AT}
+DELETED = {"dataset": "d1", "by": "eve", "at": AT}
+FORGED: dict[str, list[tuple[str, dict[str, Any]]]] = {
+    "an unknown rule": [("session_rule", RULED | {"rule": "always"})],
+    "a rule of an unknown dataset": [("session_rule", RULED | {"dataset": "d9"})],
+    "a rule with another field": [("session_rule", RULED | {"more": 1})],
+    "a rule without its author": [("session_rule", {name: RULED[name] for name in ("dataset", "rule", "at")})],
+    "an unknown rule at the registration": [("joined", JOINED | {"session_rule": "always"})],
+    "a second registration": [("session_rule", RULED), ("joined", JOINED | {"dataset": "d1"})],
+    "a session on an unknown dataset": [("reserved", RESERVATION.body | {"dataset": "d9"})],
+    "a session on a deleted dataset": [("deleted", DELETED), ("reserved", RESERVATION.body)],
+    "a second deletion": [("deleted", DELETED), ("deleted", DELETED)],
+    "a new name of an unknown dataset": [("renamed", DELETED | {"dataset": "d9", "name": "n"})],
+}
+
+
+@pytest.mark.parametrize("forged", FORGED.values(), ids=FORGED)
+def test_an_entry_that_its_dataset_does_not_allow_is_not_followed(
+    module: Module, forged: list[tuple[str, dict[str, Any]]]
+) -> None:
+    """Only the last entry is refused, by Python and by the browser."""
+    opening = run_sessions(MIXED)[1][0]
+    entries = relinked([opening, *(Entry(0, kind, body, "", "") for kind, body in forged)])
+    verify_ledger(entries[:-1])
+    assert told(module, entries[:-1])["head"] == str(entries[-2].head)
+    with pytest.raises(LedgerInvalid):
+        verify_ledger(entries)
+    with pytest.raises(Thrown, match=f"entry {len(entries)} "):
+        told(module, entries)
+
+
+def test_entries_of_datasets_are_followed(module: Module) -> None:
+    """A dataset without values keeps its rule and its outside releases."""
+    events: list[LedgerEvent] = [
+        Joined("d2", 50, "eve", session_rule="no_refund"),
+        Renamed("d1", "new name", "eve"),
+        reserved(MIXED, PLANNED),
+        Emptied("d1", False, "eve"),
+        SessionRule("d1", "refused", "eve"),
+        replace(OUTSIDE, exceeds=False),
+        Emptied("d2", False, "eve"),
+    ]
+    _, entries = run_sessions(MIXED, *events)
+    verify_ledger(entries)
+    assert told(module, entries)["head"] == str(entries[-1].head)
 
 
 def test_another_currency_after_a_full_refund_is_followed(module: Module) -> None:

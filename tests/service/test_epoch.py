@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from accounting.records.replay import replay
 from app.jobs import rollback
 from app.ledger import audit, epoch, store
 from app.ledger.epoch import BelowEpoch, Epoch
-from app.persistence.files import StartRefused
+from app.persistence.files import StartRefused, locked
 from app.sessions import settling
 from tests.service.conftest import MakeService
 from tests.support import held_sessions as sessions
@@ -252,31 +252,47 @@ def _open_beside(world: World) -> Epoch:
     return kept
 
 
-def test_a_crash_between_the_end_of_a_session_and_its_publication_keeps_the_line(world: World) -> None:
-    """An older copy than the end would be accepted, and must not lack the answers that were recorded."""
+@pytest.mark.parametrize("is_published", [True, False], ids=["published", "killed before the publication"])
+def test_a_copy_without_the_end_of_a_session_is_refused(world: World, is_published: bool) -> None:
+    """The line of the session is removed only if the published head of its ledger covers the end."""
     dataset = _datasets(world)[1]
     session = sessions.open_session(world, dataset, sessions.many(10))
     restore = _copied(world)
     sessions.record(world, session.id, 3)
-    world.database.after_commit = None
-    sessions.close(world, session.id)  # the server is killed before it publishes the end
-    kept = _open_beside(world)
-    kept.forget_ended(world.database)
-    assert _kept(world)[session.id].sequence == 3
+    if not is_published:
+        world.database.after_commit = None
+    sessions.close(world, session.id)
+    _open_beside(world).forget_ended(world.database)
+    assert (session.id in _kept(world)) is not is_published
+    lacking = f"{dataset} lacks its head" if is_published else f"{session.id} lacks recorded answers up to 3:"
     restored = restore()
-    with pytest.raises(BelowEpoch, match=f"{session.id} lacks recorded answers up to 3:"):
+    with pytest.raises(BelowEpoch, match=lacking):
         _open(restored)
     restored.database.close()
 
 
-def test_a_copy_without_the_end_of_a_forgotten_session_is_refused(world: World) -> None:
+def test_a_start_publishes_the_end_of_each_session_whose_line_it_removes(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another server commits the end of a session while this one starts, and is killed before it publishes the end."""
     dataset = _datasets(world)[1]
     session = sessions.open_session(world, dataset, sessions.many(10))
-    sessions.record(world, session.id, 3)
     restore = _copied(world)
-    sessions.close(world, session.id)
-    _open_beside(world).forget_ended(world.database)
-    assert session.id not in _kept(world)
+    sessions.record(world, session.id, 3)
+    starting = World.at(world.settings.home)
+
+    @contextmanager
+    def locked_after_the_end(file: Path) -> Iterator[None]:
+        world.database.after_commit = None
+        sessions.close(world, session.id)
+        with locked(file):
+            yield
+
+    with monkeypatch.context() as patch:
+        patch.setattr(epoch, "locked", locked_after_the_end)
+        _open(starting)
+    assert _kept(world) == _heads(world)
+    starting.database.close()
     restored = restore()
     with pytest.raises(BelowEpoch, match=f"{dataset} lacks its head"):
         _open(restored)
@@ -360,6 +376,40 @@ def test_a_head_that_waits_for_the_file_is_not_forgotten(world: World, monkeypat
     assert kept.behind == 0
     kept.forget_ended(world.database)
     assert _kept(world) == _heads(world)
+
+
+def test_a_late_head_that_cannot_be_written_is_published_with_the_next(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread publishes a recorded answer right after the line of its session was removed."""
+    kept, session = _open_beside(world), _closed(world, _datasets(world)[1])
+    taken, forgotten = threading.Event(), threading.Event()
+    publication = threading.Thread(target=kept.publish, args=({session: Head(4, "0" * 64)},))
+
+    def fail_after_the_removal(*_: Any) -> None:
+        taken.set()
+        assert forgotten.wait(PATIENCE)
+        raise OSError(28, "no room")
+
+    @contextmanager
+    def followed_by_the_publication() -> Iterator[None]:
+        with writing:
+            yield
+        patch.setattr(kept, "_writing", writing)
+        patch.setattr(kept, "_write", fail_after_the_removal)
+        publication.start()
+        assert taken.wait(PATIENCE)
+
+    writing = kept._writing
+    with monkeypatch.context() as patch:
+        patch.setattr(kept, "_writing", followed_by_the_publication())
+        kept.forget_ended(world.database)
+        forgotten.set()
+        publication.join()
+    assert kept.behind == 1
+    world.release(_datasets(world)[0])
+    assert kept.behind == 0
+    assert _kept(world).items() >= _heads(world).items()
 
 
 def test_a_session_that_nobody_closed_is_ended_and_its_line_removed(world: World) -> None:

@@ -12,6 +12,7 @@ const STEPS = {
   started: ["charged", "started"],
   ...{ released: ["started"], failed: ["started"], cancelled: ["started"] },
 }; // steps of a job, with the steps that may precede them
+const SESSION_RULES = ["refund", "no_refund", "refused"];
 
 const numbers = (cost) => cost.map(BigInt);
 const isCount = (value) => Number.isSafeInteger(value) && value >= 0;
@@ -36,7 +37,7 @@ export class Ledger {
   entries = new Map(); // by sequence number, each as it was added
   #stages = new Map(); // by job, its last step; "ended" after its end
   #sessions = new Map(); // by session, {counts, isRefundable}: the numbers of planned uses; null after its end
-  #rules = new Map(); // by dataset, its rule for sessions, if the ledger states it
+  #datasets = new Map(); // by dataset, {rule, isStored}: its rule for sessions, if stated, and whether it has values
   #undivided = false; // a session that took the whole budget is charged, and no part of it may be returned
 
   /** Add the next entry; throw `Invalid` if its hash is wrong, it does not follow, or it charges too much. */
@@ -54,7 +55,7 @@ export class Ledger {
 
   #record(sequence, kind, body) {
     if (Object.hasOwn(STEPS, kind)) this.#step(sequence, kind, body.job);
-    if (kind === "opened" || kind === "joined") this.#rules.set(body.dataset, body.session_rule);
+    this.#followDataset(sequence, kind, body);
     if (kind === "opened" || kind === "promised") this.#promise(body.filter);
     else if (kind === "charged") {
       this.#chargeOwn(sequence, body.job, body, body.method ?? UNKNOWN);
@@ -65,7 +66,6 @@ export class Ledger {
     } else if (kind === "refunded") this.#refund(sequence, body);
     else if (kind === "reserved") this.#reserve(sequence, body);
     else if (kind === "settled") this.#settle(sequence, body);
-    else if (kind === "session_rule") this.#rules.set(body.dataset, body.rule);
     else if (kind === "rolled_back") {
       this.lost = true;
       for (const job of this.#stages.keys()) this.#stages.set(job, "ended");
@@ -76,6 +76,40 @@ export class Ledger {
     const stage = this.#stages.get(job) ?? "new";
     if (!STEPS[kind].includes(stage)) throw new Invalid(`entry ${sequence} records an event that cannot follow those before it`);
     this.#stages.set(job, kind === "charged" || kind === "started" ? kind : "ended");
+  }
+
+  /** Follow the dataset that an entry names, by the rules of accounting.records.replay. */
+  #followDataset(sequence, kind, body) {
+    const { dataset } = body;
+    const known = this.#datasets.get(dataset);
+    const require = (isPossible) => {
+      if (!isPossible) throw new Invalid(`entry ${sequence} records an event that its dataset does not allow`);
+    };
+    switch (kind) {
+      case "opened":
+      case "joined":
+        require(!known && (body.session_rule === undefined || SESSION_RULES.includes(body.session_rule)));
+        this.#datasets.set(dataset, { rule: body.session_rule, isStored: true });
+        break;
+      case "session_rule":
+        require(known && SESSION_RULES.includes(body.rule) && Object.keys(body).sort().join() === "at,by,dataset,rule");
+        this.#datasets.set(dataset, { ...known, rule: body.rule });
+        break;
+      case "external":
+        require(known);
+        break;
+      case "charged": // older entries do not state the dataset
+        require(dataset === undefined || known?.isStored);
+        break;
+      case "renamed":
+      case "reserved":
+        require(known?.isStored);
+        break;
+      case "deleted":
+      case "withdrawn":
+        require(known?.isStored);
+        this.#datasets.set(dataset, { ...known, isStored: false });
+    }
   }
 
   #promise(rule) {
@@ -97,7 +131,7 @@ export class Ledger {
   }
 
   #reserve(sequence, body) {
-    const rule = this.#rules.get(body.dataset);
+    const rule = this.#datasets.get(body.dataset).rule;
     if (rule === "refused") throw new Invalid(`entry ${sequence} reserves a session on a dataset that refuses them`);
     if (this.#sessions.has(body.session)) throw new Invalid(`entry ${sequence} reserves a session a second time`);
     const counts = body.plan.map((planned) => planned.count);
