@@ -19,6 +19,7 @@ from accounting.records.events import (
     Charged,
     Emptied,
     External,
+    Frozen,
     Joined,
     LedgerEvent,
     Opened,
@@ -259,6 +260,7 @@ RESERVATION = run_sessions(MIXED, reserved(MIXED, PLANNED))[1][1]
 JOINED = {"dataset": "d2", "by": "eve", "rows": 50, "at": AT}
 RULED = {"dataset": "d1", "rule": "refused", "by": "eve", "at": AT}
 DELETED = {"dataset": "d1", "by": "eve", "at": AT}
+BY = {"by": "eve", "at": AT}
 FORGED: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "an unknown rule": [("session_rule", RULED | {"rule": "always"})],
     "a rule of an unknown dataset": [("session_rule", RULED | {"dataset": "d9"})],
@@ -269,12 +271,16 @@ FORGED: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "a session on an unknown dataset": [("reserved", RESERVATION.body | {"dataset": "d9"})],
     "a session on a deleted dataset": [("deleted", DELETED), ("reserved", RESERVATION.body)],
     "a second deletion": [("deleted", DELETED), ("deleted", DELETED)],
+    "a session on a frozen ledger": [("frozen", BY), ("reserved", RESERVATION.body)],
+    "a session after a rollback": [("rolled_back", {"reason": "disk lost", "at": AT}), ("reserved", RESERVATION.body)],
+    "a second freeze": [("frozen", BY), ("frozen", BY)],
+    "an end without a freeze": [("unfrozen", BY)],
     "a new name of an unknown dataset": [("renamed", DELETED | {"dataset": "d9", "name": "n"})],
 }
 
 
 @pytest.mark.parametrize("forged", FORGED.values(), ids=FORGED)
-def test_an_entry_that_its_dataset_does_not_allow_is_not_followed(
+def test_an_entry_that_its_dataset_or_a_freeze_does_not_allow_is_not_followed(
     module: Module, forged: list[tuple[str, dict[str, Any]]]
 ) -> None:
     """Only the last entry is refused, by Python and by the browser."""
@@ -288,11 +294,13 @@ def test_an_entry_that_its_dataset_does_not_allow_is_not_followed(
         told(module, entries)
 
 
-def test_entries_of_datasets_are_followed(module: Module) -> None:
+def test_entries_of_datasets_and_freezes_are_followed(module: Module) -> None:
     """A dataset without values keeps its rule and its outside releases."""
     events: list[LedgerEvent] = [
         Joined("d2", 50, "eve", session_rule="no_refund"),
         Renamed("d1", "new name", "eve"),
+        Frozen(True, "eve"),
+        Frozen(False, "eve"),
         reserved(MIXED, PLANNED),
         Emptied("d1", False, "eve"),
         SessionRule("d1", "refused", "eve"),

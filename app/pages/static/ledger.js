@@ -12,6 +12,7 @@ const STEPS = {
   started: ["charged", "started"],
   ...{ released: ["started"], failed: ["started"], cancelled: ["started"] },
 }; // steps of a job, with the steps that may precede them
+const BLOCKED = ["charged", "reserved", "started"]; // kinds of entries that a freeze does not allow
 const SESSION_RULES = ["refund", "no_refund", "refused"];
 
 const numbers = (cost) => cost.map(BigInt);
@@ -30,6 +31,7 @@ export class Ledger {
   filter = null; // {kind, epsilon, delta, orders, weights, thresholds, slack} as it was registered last
   spent = [];
   whole = false; // one job took all of the budget
+  frozen = false; // nothing may be charged or started, except for outside releases
   lost = false; // whether entries were lost, and charges perhaps with them
   live = new Map(); // by job, session or the entry's number: {at, analyst, method, cost} of what is charged
   changes = []; // {at, analyst, method, cost, sign}, in order
@@ -56,6 +58,7 @@ export class Ledger {
   #record(sequence, kind, body) {
     if (Object.hasOwn(STEPS, kind)) this.#step(sequence, kind, body.job);
     this.#followDataset(sequence, kind, body);
+    this.#followFreeze(sequence, kind, body);
     if (kind === "opened" || kind === "promised") this.#promise(body.filter);
     else if (kind === "charged") {
       this.#chargeOwn(sequence, body.job, body, body.method ?? UNKNOWN);
@@ -110,6 +113,15 @@ export class Ledger {
         require(known?.isStored);
         this.#datasets.set(dataset, { ...known, isStored: false });
     }
+  }
+
+  /** Follow freezes by a steward, and those that an outside release beyond the budget or a rollback causes. */
+  #followFreeze(sequence, kind, body) {
+    const isChange = kind === (this.frozen ? "unfrozen" : "frozen");
+    const isForbidden = ["frozen", "unfrozen"].includes(kind) ? !isChange : this.frozen && BLOCKED.includes(kind);
+    if (isForbidden) throw new Invalid(`entry ${sequence} records an event that the freeze of the ledger does not allow`);
+    if (isChange) this.frozen = !this.frozen;
+    else if (kind === "rolled_back" || (kind === "external" && body.exceeds)) this.frozen = true;
   }
 
   #promise(rule) {
