@@ -19,7 +19,7 @@ from solvers.inference.budget import Budget, step_name
 from solvers.inference.coordinates import Coordinates, Matrix, Stds, raised
 from solvers.inference.families import STEPS, Fitted
 from solvers.inference.path import NODE_WEIGHTS, NODES
-from solvers.inference.target import share_std
+from solvers.inference.target import total_share_std
 from solvers.problem import Problem, Vector
 from solvers.weighting import AnyWeights
 
@@ -217,7 +217,7 @@ def _fitted(problem: Problem, coordinates: Coordinates, theta: Vector, answers: 
     return Fitted(
         target=answers.target,
         rows=problem.slots * answers.share,
-        share_std=share_std(stds, answers.share),
+        share_std=total_share_std(stds, answers.share, answers.target.mean),
         parameters=coordinates.size,
         margin_spread=math.sqrt(max(float(theta @ coordinates.covariance_estimate @ theta), 0.0)),
     )

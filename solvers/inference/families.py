@@ -1,8 +1,8 @@
 """The families of models of a regression table: logistic, linear, and Poisson with log link.
 
-A family chooses its limits, weights and starting point, and states its constants. Everything is a function of public
-and of released numbers. Constants were chosen by the simulations of docs/spec 27. They affect widths, and never the
-guarantee.
+A family chooses its limits, weights and starting point, and states its constants. All of them are functions of public
+and released numbers. The constants were chosen by the simulations of docs/spec 27. They affect the widths of intervals,
+and never the privacy guarantee.
 """
 
 import math
@@ -14,13 +14,13 @@ from solvers.inference.target import LARGEST_RESIDUAL, Target, least_share
 from solvers.weighting import AnyWeights, LinearWeights, LogisticWeights, PoissonWeights
 
 STEPS = (0.1, 0.15, 0.2, 0.25, 0.35, 0.45, 0.6, 0.9)
-"""Weights of the steps of the path; each is multiplied by the share of a step."""
+"""Weights of the steps of the path. The privacy share of a step is `Family.step_share` times its weight."""
 
 LATE_STEP = len(STEPS) - 3
 """Index of the step before which the scale of residuals is released again."""
 
 LARGEST_SQUARED_ROW = 6.0
-"""Largest r^2."""
+"""Largest value of `Limits.squared_row`."""
 
 SEPARATED = "the classes are nearly separated, so coefficients have no finite estimate"
 FEW_EVENTS = "one class has too few rows for this many coefficients"
@@ -28,11 +28,11 @@ FEW_COUNTS = "the counts are too small for this many coefficients, or for the no
 
 _SQUARED_SCORES, _MOST_SQUARED_SCORES = 0.04, 0.1
 _LEAST_CLASS_SHARE, _LEAST_MEAN_COUNT = 1e-4, 0.002
-_STD_PER_DISTANCE = 1.25  # of a Gaussian, over its mean distance from 0
+_STD_PER_DISTANCE = 1.25  # std of a Gaussian over its mean distance from 0
 _LARGEST_LAST_RESIDUAL = 4.0
-_FIRST_LIMIT, _LATE_LIMIT, _LIMIT = 3.0, 2.5, 2.0  # of residuals on the path, in stds
+_FIRST_LIMIT, _LATE_LIMIT, _LIMIT = 3.0, 2.5, 2.0  # limits of residuals on the path, in stds of residuals
 _RESIDUAL_LIMIT, _LEAST_RESIDUAL_LIMIT = 4.0, 2.0  # in stds of residuals; a normal fit cut at 2 loses about 1 percent
-_LARGEST_STEP, _LEAST_STEP = 0.04, 0.015  # the share of a step of a linear path, times its weight
+_LARGEST_STEP, _LEAST_STEP = 0.04, 0.015  # of a linear path, the share of a step with weight 1
 _SEPARATED_MARGINS = 4.0  # std of the margins of a logistic model beyond which classes are nearly separated
 _LEAST_EVENTS_PER_PARAMETER, _LEAST_EVENTS_STDS = 10, 4.0
 _TYPICAL_MEAN = 0.1  # mean count that a forecast assumes, as a share of the largest count
@@ -46,8 +46,8 @@ class Limits:
     Parameters
     ----------
     squared_row : r^2, the squared norm beyond which a record's weight falls
-    score : the largest norm of a score over r, for classes c and for counts 1/2; for numbers K, the limit of residuals
-        in scales
+    score : largest norm of a score divided by r, which is c for classes and 1/2 for counts. For numbers it is K, the
+        limit of residuals in stds of residuals
     """
 
     squared_row: float
@@ -56,13 +56,13 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """Released facts about a fit, by which a family may refuse its table.
+    """Released facts about a fit, for which a family may refuse the table.
 
     Parameters
     ----------
     target : released numbers about the target
     rows : released number of rows
-    share_std : noise std of the target's share
+    share_std : noise std of the target's share; for persons with the noise of the share of slots
     parameters : number of coordinates
     margin_spread : std of the fitted margins
     """
@@ -77,10 +77,16 @@ class Fitted:
 class Family(ABC):
     """A family of models.
 
-    Constants: `curvature_need` is the signal at which a curvature's share is 0.15. A table is refused if the signal is
-    below `least_signal`. The ratio of the limits is 1 at `rows_at_one` rows per parameter if mu is 1. `longest_step` is
-    the largest step of the path, in margins. The forecast multiplies widths by 1 + excess (x / least_signal)^-decay,
-    for the noise of curvatures. `score_bound` and `curvature_bound` are the largest ones of a record, over r and r^2.
+    Attributes
+    ----------
+    curvature_need : signal at which the privacy share of a curvature is 0.15
+    least_signal : signal below which a table is refused
+    rows_at_one : rows per parameter at which the argument of `limits_at` is 1, for mu = 1
+    excess, decay : the forecast multiplies widths by 1 + excess (signal / least_signal)^-decay, because curvatures have
+        noise
+    score_bound : largest norm of a record's score, divided by r
+    curvature_bound : largest trace of a record's curvature, divided by r^2
+    longest_step : length to which a step of the path is shortened, in margins
     """
 
     __slots__ = ()
@@ -93,7 +99,7 @@ class Family(ABC):
     curvature_bound: ClassVar[float]
     longest_step: ClassVar[float] = 1.5
     largest_change: ClassVar[float] = math.inf
-    """Largest change of an estimate from the end of the path, in its own stds, at which the estimate is given."""
+    """Change from the end of the path to the estimate, in its stds, beyond which a coefficient is not resolved."""
 
     releases_scales: ClassVar[bool] = False
     """Whether scales of residuals are released."""
@@ -101,7 +107,10 @@ class Family(ABC):
     @property
     @abstractmethod
     def noise_effect(self) -> float:
-        """Noise of a standardized coefficient over that of its score, divided by its sampling std times sqrt(n)."""
+        """Factor from the noise of a score to that of its standardized coefficient, relative to sampling.
+
+        The ratio of the two noise stds is divided by sqrt(n) times the sampling std of the coefficient.
+        """
 
     @abstractmethod
     def limits_at(self, ratio: float) -> Limits:
@@ -109,20 +118,20 @@ class Family(ABC):
 
     @abstractmethod
     def step_share(self, signal: float, score_noise: float) -> float:
-        """Return the share of mu^2 of a step with weight 1.
+        """Return the share of mu^2 that a step of weight 1 uses.
 
         Parameters
         ----------
-        signal : x of the budget
-        score_noise : sqrt(d) times the largest score over n mu, times d
+        signal : `Budget.signal`
+        score_noise : largest norm of a score, times d, over n mu; 1.5 times this if persons have several slots
         """
 
     def squared_scores_share(self, signal: float, limits: Limits) -> float:  # noqa: ARG002
-        """Return the share of mu^2 of the squared scores."""
+        """Return the share of mu^2 that the squared scores use."""
         return _SQUARED_SCORES
 
     def information(self, target: Target) -> float:  # noqa: ARG002
-        """Return the information of a row, relative to that at which `rows_at_one` holds."""
+        """Return the information of a row, relative to that of a row for which `rows_at_one` was chosen."""
         return 1.0
 
     def path_weights(self, limits: Limits, target: Target, index: int) -> AnyWeights:  # noqa: ARG002
@@ -135,14 +144,20 @@ class Family(ABC):
 
     @abstractmethod
     def bounded_mean(self, mean: float, std: float) -> float:
-        """Return the mean of targets in [-1, 1] that is used; std is the noise std of `Target.share`."""
+        """Return the released mean of targets, moved into the range in which `start` and the weights are defined.
+
+        Parameters
+        ----------
+        mean : released mean
+        std : noise std of the released share
+        """
 
     @abstractmethod
     def start(self, target: Target) -> float:
         """Return the margin of every row at the start of the path."""
 
     def refusal(self, fitted: Fitted) -> str | None:  # noqa: ARG002
-        """Return why no coefficient is given, by released numbers, or None."""
+        """Return why the table gives no coefficient, judged by released numbers, or None."""
         return None
 
 
@@ -160,7 +175,7 @@ class LogisticFamily(Family):
 
     @property
     def noise_effect(self) -> float:
-        """The reciprocal of a mean curvature of 0.2 over the std 2.2."""
+        """5 / 2.2, for a mean curvature of 1/5 and a sampling std of 2.2 / sqrt(n)."""
         return 5.0 / 2.2
 
     def limits_at(self, ratio: float) -> Limits:
@@ -169,7 +184,7 @@ class LogisticFamily(Family):
         return Limits(1.5 * math.sqrt(ratio), min(0.5 * ratio**0.25, 1.0))
 
     def step_share(self, signal: float, score_noise: float) -> float:  # noqa: ARG002
-        """Return the share by the noise of a step."""
+        """Return a larger share if the scores have more noise."""
         return min(max((70 * score_noise) ** 2, 0.04), 0.10)
 
     def information(self, target: Target) -> float:
@@ -177,11 +192,11 @@ class LogisticFamily(Family):
         return target.balance
 
     def last_weights(self, limits: Limits, target: Target) -> LogisticWeights:
-        """Return the weights, whose curvatures are at most 1/4 or 4 p (1 - p)."""
+        """Return the weights, which limit curvatures to the smaller of 1/4 and 4 p (1 - p)."""
         return LogisticWeights(math.sqrt(limits.squared_row), limits.score, min(0.25, target.balance))
 
     def bounded_mean(self, mean: float, std: float) -> float:
-        """Return the mean, away from both ends."""
+        """Return the mean, moved away from -1 and 1."""
         minimum = least_share(std, _LEAST_CLASS_SHARE)
         return min(max(mean, 2 * minimum - 1), 1 - 2 * minimum)
 
@@ -190,7 +205,7 @@ class LogisticFamily(Family):
         return math.log(target.share / (1 - target.share))
 
     def refusal(self, fitted: Fitted) -> str | None:
-        """Return why, if one class has few rows or the classes are nearly separated."""
+        """Return the reason if one class has few rows, or if the classes are nearly separated."""
         events = fitted.rows * min(fitted.target.share, 1 - fitted.target.share)
         minimum = max(
             _LEAST_EVENTS_PER_PARAMETER * fitted.parameters, _LEAST_EVENTS_STDS * fitted.rows * fitted.share_std
@@ -216,7 +231,7 @@ class LinearFamily(Family):
 
     @property
     def noise_effect(self) -> float:
-        """1, because limits are in stds of residuals."""
+        """1, because limits and sampling stds are both in stds of residuals."""
         return 1.0
 
     def limits_at(self, ratio: float) -> Limits:
@@ -229,18 +244,18 @@ class LinearFamily(Family):
         return Limits(1.5 * ratio**0.4, score)
 
     def step_share(self, signal: float, score_noise: float) -> float:  # noqa: ARG002
-        """Return the share by the signal."""
+        """Return a larger share if the signal is smaller."""
         return min(max(_LARGEST_STEP * (2 * self.curvature_need / signal) ** 2, _LEAST_STEP), _LARGEST_STEP)
 
     def squared_scores_share(self, signal: float, limits: Limits) -> float:
-        """Return a larger share if residuals have a large limit, because the noise grows with its square."""
+        """Return a larger share if the limit of residuals is large, because the noise grows with the limit's square."""
         if limits.score <= _RESIDUAL_LIMIT:
             return _SQUARED_SCORES
-        relative_noise = 10 * limits.score**2 * limits.squared_row / signal  # of G, at the smallest share
+        relative_noise = 10 * limits.score**2 * limits.squared_row / signal  # noise of G at the smallest share
         return min(max(_SQUARED_SCORES * relative_noise**2, _SQUARED_SCORES), _MOST_SQUARED_SCORES)
 
     def path_weights(self, limits: Limits, target: Target, index: int) -> LinearWeights:
-        """Return the weights of a step, whose limit of residuals follows the released scale."""
+        """Return the weights of a step; they limit residuals to a multiple of the released scale."""
         width = _FIRST_LIMIT if index == 0 else _LATE_LIMIT if index == LATE_STEP else _LIMIT
         scale = target.scale if index < LATE_STEP else target.late_scale
         return LinearWeights(math.sqrt(limits.squared_row), min(width * _STD_PER_DISTANCE * scale, LARGEST_RESIDUAL))
@@ -251,7 +266,7 @@ class LinearFamily(Family):
         return LinearWeights(math.sqrt(limits.squared_row), limit)
 
     def bounded_mean(self, mean: float, std: float) -> float:  # noqa: ARG002
-        """Return the mean in [-1, 1]."""
+        """Return the mean, cut to [-1, 1]."""
         return min(max(mean, -1.0), 1.0)
 
     def start(self, target: Target) -> float:
@@ -284,7 +299,7 @@ class PoissonFamily(Family):
 
     @property
     def noise_effect(self) -> float:
-        """sqrt(Y / m) over the mean weight, with m the mean count as a share of Y that is assumed."""
+        """sqrt(Y / m) divided by the mean weight; m is the assumed mean count as a share of Y."""
         return math.sqrt(self.largest_count / _TYPICAL_MEAN) / _MEAN_WEIGHT
 
     def limits_at(self, ratio: float) -> Limits:
@@ -296,12 +311,12 @@ class PoissonFamily(Family):
         return 0.10
 
     def last_weights(self, limits: Limits, target: Target) -> PoissonWeights:
-        """Return the weights, which fall where a mean count exceeds twice the released mean and one."""
+        """Return the weights, which fall if a fitted mean count exceeds twice the released mean count, plus 1."""
         mean_limit = min(2 * target.share + 1 / self.largest_count, PoissonWeights.score_limit)
         return PoissonWeights(math.sqrt(limits.squared_row), mean_limit)
 
     def bounded_mean(self, mean: float, std: float) -> float:
-        """Return the mean, away from 0."""
+        """Return the mean, moved away from that of zero counts, -1."""
         return min(max(mean, 2 * least_share(std, _LEAST_MEAN_COUNT) - 1), 1.0)
 
     def start(self, target: Target) -> float:
@@ -309,7 +324,7 @@ class PoissonFamily(Family):
         return math.log(target.share)
 
     def refusal(self, fitted: Fitted) -> str | None:
-        """Return why, if counts are few or their mean is hidden by the noise."""
+        """Return the reason if the counts are few, or if the noise hides their mean."""
         is_hidden = fitted.target.share < _LEAST_EVENTS_STDS * fitted.share_std
         total = fitted.rows * fitted.target.share * self.largest_count
         return FEW_COUNTS if is_hidden or total < _LEAST_EVENTS_PER_PARAMETER * fitted.parameters else None

@@ -274,6 +274,23 @@ def complaints(family: str, relation: Relation = "replace_one", unit: Unit = Uni
 
 
 @every
+@pytest.mark.filterwarnings("error")
+def test_only_finite_numbers_leave_a_query_at_extreme_points_and_rows(family: str) -> None:
+    """A refusal, a warning or a NaN would reveal that a row has an extreme margin."""
+    rows = np.array([FAR, BACK, NEAR, np.zeros(6), np.full(6, np.nan), np.full(6, np.inf), 1e300 * FAR])
+    X, y = np.tile(rows, (2, 1)), np.repeat((-1.0, 1.0), len(rows))
+    problem = problem_of(COLUMNS, family != "logistic", len(X))
+    for scale in (1e-30, 1.0, 1e30):
+        frame = FullFrame(scale * np.eye(5), scale * np.eye(5)[4], np.ones(5, bool))
+        for size in (-1e49, -800.0, 800.0, 1e49):
+            for weights in WEIGHTS[family]:
+                for query, ask in requests(frame, weights, size * np.array([0.5, 0, 0, 0, 1]), 1.0).items():
+                    value, bound = exact(problem, X, y, ask)
+                    assert np.isfinite(value).all(), query
+                    assert np.linalg.norm(value) <= 2 * len(X) * bound, query
+
+
+@every
 def test_neighbors_differ_by_no_more_than_their_bounds_and_by_answers_alone(family: str) -> None:
     assert complaints(family) == []
     for relation in ("replace_one", "zero_out"):

@@ -103,6 +103,17 @@ def test_tables_of_zeros_and_of_rare_counts_have_no_line() -> None:
         assert {row.reason for row in found.rows} == {FEW_COUNTS}
 
 
+@pytest.mark.parametrize("seed", [7, 75])
+def test_zeros_of_persons_have_no_line_if_the_noise_of_the_share_of_slots_moves_their_mean(seed: int) -> None:
+    """With these seeds the released mean exceeds 4 stds of the noise of the target alone."""
+    persons, k, p = 12_000, 3, 12
+    rng = np.random.default_rng([0, 9])
+    X, present = correlated(persons * k, p, rng), rng.random(persons * k) < 0.3
+    quote = quoted(Columns((1,) * p), True, persons, 3.0, 1000.0, unit=Unit("person", k))
+    found = table_of(quote, X, -np.ones(persons * k), seed, present)
+    assert {row.reason for row in found.rows} == {FEW_COUNTS}
+
+
 def test_tables_of_the_largest_count_and_of_a_level_without_counts_have_no_wrong_number() -> None:
     rng, n = np.random.default_rng(5), 12_000
     level = rng.integers(0, 3, n)
