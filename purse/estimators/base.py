@@ -18,6 +18,7 @@ its noise gets coefficient 0, as in the service.
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from inspect import Signature, signature
 from typing import Any, Final, Self, get_args
 
 import numpy as np
@@ -62,10 +63,19 @@ PREPARATIONS: Final[dict[str, preparation.AskedPreparation]] = {
 }
 
 
+class _SignatureOfInit:
+    """The signature of a class by its `__init__`. Early releases of Python 3.11 take an inherited `__new__` instead."""
+
+    def __get__(self, instance: object, owner: type) -> Signature:
+        with_self = signature(owner.__init__)  # type: ignore[misc]
+        return with_self.replace(parameters=list(with_self.parameters.values())[1:])
+
+
 @dataclass(eq=False, repr=False)
 class Private(BaseEstimator):  # type: ignore[misc]
     """The declaration, the planned and charged fit, and the margins of a private estimator."""
 
+    __signature__ = _SignatureOfInit()
     inference = False  # a parameter of the estimators that can fit a regression table
 
     epsilon: float = 1.0
