@@ -275,7 +275,7 @@ def test_a_running_server_ends_expired_sessions_and_removes_their_lines(
     assert session in world.settings.epoch.read_text()
     with make_service(world.settings.home):
         until(lambda: session not in world.settings.epoch.read_text())
-    assert world.kinds(dataset)[-1] == "settled"
+    assert "settled" in world.kinds(dataset)  # not always the last entry: the queued job may start meanwhile
 
 
 def test_the_opening_dataset_is_known_after_a_checkpoint_whatever_it_is_called() -> None:
