@@ -26,6 +26,7 @@ from solvers.data_access.data import Data
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.losses import Logistic
 from solvers.methods import AdaptiveGd, DpGd
+from solvers.methods.defaults.adaptive_gd import CLASSES
 from solvers.methods.path import Path, scaled
 from solvers.preparation import moments
 
@@ -118,13 +119,18 @@ def _plan(problem: Problem, epsilon: float, gradients: int, second: float) -> Pl
     return calibrate((Query("gradient", gradients, Gaussian(), rest), *asked), Privacy(epsilon, DELTA)).plan
 
 
+def _narrow_limit(problem: Problem, epsilon: float) -> float:
+    """Return the limit of slopes that adaptive_gd begins with."""
+    return CLASSES.narrow_limit(problem, AdaptiveGd().resolve(problem, Privacy(epsilon, DELTA)).slope_limit)
+
+
 def by_second_moment(problem: Problem, split: Split, data: Data, epsilon: float, way: Way) -> Callable[[], Vector]:
     """H = (M + noise + ridge) / 4: no record's curvature is more than a quarter of its z z'.
 
     ||z z'||_F <= R^2 for rows shortened to R, and z z' - y y' is at most sqrt(2) R^2 long: a record's share of that is
     R^2 / sqrt(2). The ridge's unit is sqrt(2 d) of the noise's std.
     """
-    limit, d = AdaptiveGd().resolve(problem, Privacy(epsilon, DELTA)).slope_limit, problem.d
+    limit, d = _narrow_limit(problem, epsilon), problem.d
     known = _plan(problem, epsilon, way.rounds, _SECOND)
     std = known.query("second").noise_multiplier * _LONGEST**2 / math.sqrt(2) / problem.n
     single = known.query("gradient").noise_multiplier * limit / (problem.n * math.sqrt(way.rounds))
@@ -156,7 +162,7 @@ def symmetric(d: int, std: float) -> Vector:
 
 def turned(problem: Problem, split: Split, data: Data, epsilon: float, rank: int) -> Callable[[], Vector]:
     """T steps as adaptive_gd's, without its l1 and its re-allocation, on B z."""
-    limit, n = AdaptiveGd().resolve(problem, Privacy(epsilon, DELTA)).slope_limit, problem.n
+    limit, n = _narrow_limit(problem, epsilon), problem.n
     known = _plan(problem, epsilon, _STEPS, 0.0)
     std = known.query("gradient").noise_multiplier * limit / n
     single = std / math.sqrt(_STEPS)

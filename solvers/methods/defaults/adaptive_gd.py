@@ -62,7 +62,7 @@ class SettingsRule:
     steps_per_column, most_steps_by_columns, many_columns_from_signal : T is at least 2 d, up to 500, if r is at least
         10. Source: ours (w8a)
     forgetting : T for classes is at least 8 / sqrt(eta sigma): the mean of the points then keeps 1/32 of the start.
-        Source: proof, "Steps"; trials, `descent`
+        Steps that test a wide limit are not counted. Source: proof, "Steps"; trials, `descent`
     most_steps_by_forgetting : Largest T by that rule. Source: trials, `descent` (w8a)
     most_evaluations : Largest T n by that rule, in per-record gradients. With more records, noise is small after fewer
         steps. Source: running time
@@ -70,6 +70,8 @@ class SettingsRule:
         below 200. Source: ours; spec 26, item 3
     signal_per_cubed_limit, least_limit, most_limit : The limit of other bounded slopes is (r / 100)^(1/3) in [1/2, 8].
         Source: proof, "The limit of bounded slopes"
+    least_wide_limit : From this value on, the same is the wide limit of logistic and softmax. Source: proof, "The wide
+        limit of classes"
     steps_bounded : T of numbers with a bounded slope, at least. Source: proof, "Smoothed kinks"
     signal_per_residual_limit, most_residual_limit : Limit of residuals, r / 1000 in [1, 4], in half ranges of the
         target. Source: ours (clipping matters more than noise if r is large)
@@ -87,14 +89,16 @@ class SettingsRule:
     signal_per_cubed_limit: float = 100.0
     least_limit: float = 0.5
     most_limit: float = 8.0
+    least_wide_limit: float = 2.5
     steps_bounded: int = 500
     signal_per_residual_limit: float = 1000.0
     most_residual_limit: float = 4.0
 
     def slope_limit(self, problem: Problem, signal: float) -> float:
-        """Return C as a share of the largest slope."""
-        if isinstance(problem.loss, BoundedSlope):
-            return min(max(math.cbrt(signal / self.signal_per_cubed_limit), self.least_limit), self.most_limit)
+        """Return the largest C as a share of the largest slope."""
+        grown = min(max(math.cbrt(signal / self.signal_per_cubed_limit), self.least_limit), self.most_limit)
+        if isinstance(problem.loss, BoundedSlope) or grown >= self.least_wide_limit:
+            return grown
         return self.tight_limit if signal < self.tight_limit_below_signal else 1.0
 
     def residual_limit(self, signal: float) -> float:
@@ -108,8 +112,10 @@ class SettingsRule:
             steps = max(steps, min(self.steps_per_column * problem.d, self.most_steps_by_columns))
         if problem.loss.takes == "number":
             return max(steps, self.steps_bounded) if isinstance(problem.loss, BoundedSlope) else steps
-        noise = 2 * slope_limit * problem.loss.slope_bound / (signal * problem.size)
-        forgetting = self.forgetting / math.sqrt(CLASSES.step(problem) * noise)
+        limit = CLASSES.narrow_limit(problem, slope_limit)
+        noise = 2 * limit * problem.loss.slope_bound / (signal * problem.size)
+        moving = 1.0 if limit == slope_limit else 1 - (CLASSES.tested_until - CLASSES.tested_from)
+        forgetting = self.forgetting / math.sqrt(CLASSES.step(problem) * noise) / moving
         by_size = self.most_evaluations / problem.slots
         return max(steps, math.ceil(min(forgetting, self.most_steps_by_forgetting, by_size)))
 
@@ -134,6 +140,11 @@ class ClassSchedule:
     l1_offset : Added to each |coefficient| where the l1 is re-weighted. Source: proof, "The l1's weight"
     l1_learned_from : The l1 weight is learned from this share of the steps on. Source: proof, "The l1's weight"
     reallocations : The frame changes after these shares of the steps. Source: spec 26, item 6; ours
+    most_narrow_limit : Slopes of logistic and softmax are limited to their bound until the test finds that this moves
+        the minimizer. Source: ours; proof, "The wide limit of classes"
+    tested_from, tested_until : The wide limit is tested between these shares of the steps. Source: same
+    false_alarm_cost : The test's level is this share of (C / wide C)^2, because a false alarm multiplies the noise's
+        excess by the inverse of that. Source: same
     least_signal : Below this r, the model is an intercept. Source: proof, "Little signal"
     intercept_curvature, intercept_variance : The intercept's ridge supposes this curvature, the mean over margins of
         std 3.6, and this variance of the log-odds of a class. Source: proof, "Little signal"
@@ -153,6 +164,10 @@ class ClassSchedule:
     l1_offset: float = 0.1
     l1_learned_from: float = 0.1
     reallocations: tuple[float, ...] = (0.1, 0.2, 0.4, 0.8)
+    most_narrow_limit: float = 1.0
+    tested_from: float = 0.2
+    tested_until: float = 0.3
+    false_alarm_cost: float = 0.02
     least_signal: float = 1.0
     intercept_curvature: float = 0.1
     intercept_variance: float = 1.0
@@ -162,6 +177,15 @@ class ClassSchedule:
         if isinstance(problem.loss, BoundedSlope):
             return 1 / surrogate(problem.loss, self.smoothing).curvature
         return self.step_one_margin if problem.outputs == 1 else self.step_many_margins
+
+    def narrow_limit(self, problem: Problem, slope_limit: float) -> float:
+        """Return the C of the first steps, as a share of the largest slope."""
+        return slope_limit if isinstance(problem.loss, BoundedSlope) else min(slope_limit, self.most_narrow_limit)
+
+    def tested_steps(self, steps: int) -> range:
+        """Return the steps whose gradients test the wide limit; none if there are fewer than two."""
+        tested = range(int(self.tested_from * steps) + 1, int(self.tested_until * steps) + 1)
+        return tested if len(tested) > 1 else range(0)
 
     def variance_floor(self, signal: float) -> float:
         """Return the number of noise stds that variances are raised to."""

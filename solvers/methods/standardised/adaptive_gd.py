@@ -16,7 +16,7 @@ from solvers.methods.defaults.adaptive_gd import CLASSES, NUMBERS, SETTINGS, SHA
 from solvers.methods.defaults.descent import budget_mu
 from solvers.methods.path import L1Weight, Path, of_constants, reallocated, scaled
 from solvers.methods.run import Bounds, StandardisedRun, Strict
-from solvers.methods.slopes import class_slopes, number_slopes
+from solvers.methods.slopes import LimitTest, number_slopes
 from solvers.oracles import Standardised
 from solvers.preparation import moments
 from solvers.problem import Problem, Vector
@@ -39,10 +39,11 @@ class AdaptiveGd(Strict):
     sum a^2 v = 1.
 
     Gradients: a record adds t z, with ||t z|| <= C for every record there could be. For classes, t is the slope times a
-    weight that is the same for every label, so the true log-odds remain the minimizer. For numbers, t is the residual,
-    clipped at a released scale (a Huber loss). For the other losses, t is the slope times a weight of the row, which
-    leaves the best prediction for each row where it is. Their kinks are smoothed: that of the hinge over a fixed window
-    of margins, those of the others over half the released scale of the residuals.
+    weight that is the same for every label, so the true log-odds remain the minimizer. If the model is wrong, the limit
+    moves the minimizer. A test finds that, and the run then begins again with a larger C. For numbers, t is the
+    residual, clipped at a released scale (a Huber loss). For the other losses, t is the slope times a weight of the
+    row, which leaves the best prediction for each row where it is. Their kinks are smoothed: that of the hinge over a
+    fixed window of margins, those of the others over half the released scale of the residuals.
 
     Step: w <- prox_(eta r)(v - eta (g + noise + p o v)), with v = w + beta (w - previous w). The penalties p are a
     ridge and an l1 at the level of the noise. The intercept has a ridge if its noise is large. The l1 is re-weighted by
@@ -63,8 +64,9 @@ class AdaptiveGd(Strict):
     steps : T, in [1, 10000]. By default 250, or 2 d up to 500 if n mu* / d >= 10; for quantiles, absolute and huber
         500. For classes at least 8 / sqrt(eta sigma) up to 1000 or 5e9 / n, with sigma = 2 C / (n mu*) the noise of a
         single gradient, so that momentum converges
-    slope_limit : C in units of the largest slope, in [1e-6, 8], unused for squared. By default 0.5 for logistic and
-        softmax if n mu* / d < 200, else 1. For other losses (n mu* / (100 d))^(1/3) in [0.5, 8]
+    slope_limit : Largest C in units of the largest slope, in [1e-6, 8], unused for squared. By default
+        (n mu* / (100 d))^(1/3) in [0.5, 8]. For logistic and softmax, if that is below 2.5: 0.5 if n mu* / d < 200,
+        else 1. These two losses use C = 1 unless a test within the run finds that a larger C moves the model
     residual_limit : Largest C for squared, in [1, 4]. By default n mu* / (1000 d), so that clipping matters less than
         noise
 
@@ -159,26 +161,39 @@ class AdaptiveGdRun(StandardisedRun):
         frame = scaled(center, variances, CLASSES.scaling_power(signal))
         is_constant = signal < CLASSES.least_signal
         path = Path(problem, of_constants(frame) if is_constant else frame)
-        slopes = class_slopes(problem, self._largest_limit(problem), signal, self.steps)
+        test = LimitTest.of(problem, self.slope_limit, signal, self.steps)
+        slopes, began = test.narrow, 0
         step, sigma = slopes.step, self._sigma(oracle, problem, slopes.limit)
-        l1 = L1Weight(
-            mean=CLASSES.first_l1(signal) * sigma,
-            std=CLASSES.l1_std(problem) * sigma,
-            answer_std=math.sqrt(self.steps) * sigma,
-        )
+        l1 = self._l1_weight(problem, signal, sigma)
         slope_ridge = math.inf if is_constant else sigma / signal
         intercept_ridge = balanced_ridge(sigma, CLASSES.intercept_curvature, CLASSES.intercept_variance)
         reallocation_steps = steps_at(CLASSES.reallocations, self.steps)
         for t in range(1, self.steps + 1):
+            if t in test.steps:
+                if t == test.steps[0]:
+                    slopes = test.chosen(oracle, path, math.sqrt(self.steps) * self._sigma(oracle, problem, 1.0))
+                    if slopes is not test.narrow:
+                        began, path = test.steps[-1], Path(problem, path.frame)
+                        sigma = self._sigma(oracle, problem, slopes.limit)
+                        l1, slope_ridge = self._l1_weight(problem, signal, sigma), sigma / signal
+                continue
             point = path.extrapolate(step * sigma)
             gradient = slopes.requested(oracle, point, path.frame)
             if t >= CLASSES.l1_learned_from * self.steps:
-                l1.learn(gradient, path.l1_direction(CLASSES.l1_offset, t))
-            penalties = path.penalties(slope_ridge, l1.value, CLASSES.l1_offset, t, intercept_ridge)
-            path.descend(point, gradient, penalties, step, t)
+                l1.learn(gradient, path.l1_direction(CLASSES.l1_offset, t - began))
+            penalties = path.penalties(slope_ridge, l1.value, CLASSES.l1_offset, t - began, intercept_ridge)
+            path.descend(point, gradient, penalties, step, t - began)
             if t in reallocation_steps and not is_constant:
                 path.change_frame(reallocated(path.mean, variances, center))
         return path.raw_mean
+
+    def _l1_weight(self, problem: Problem, signal: float, sigma: float) -> L1Weight:
+        """Return the weight of the l1 before any gradient has been learned from."""
+        return L1Weight(
+            mean=CLASSES.first_l1(signal) * sigma,
+            std=CLASSES.l1_std(problem) * sigma,
+            answer_std=math.sqrt(self.steps) * sigma,
+        )
 
     def _run_numbers(self, oracle: Standardised, problem: Problem) -> Vector:
         signal = self._signal(oracle, problem)

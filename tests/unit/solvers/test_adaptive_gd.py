@@ -7,15 +7,20 @@ from pydantic import TypeAdapter
 
 from accounting import Privacy
 from accounting.noise import Noise
+from benchmarks.newton import minimize, objective
 from solvers import Problem, plan, solve
 from solvers.columns import Columns
+from solvers.data_access.standardised import StandardisedOracle
 from solvers.domains import L2Ball
 from solvers.elsewhere import needs_one_machine
 from solvers.errors import NeedsDelta, Unsuitable
+from solvers.frame import Frame
 from solvers.losses import Absolute, Hinge, HuberHinge, Logistic, Loss, Power, Quantile, Sigmoid, Softmax, Squared
 from solvers.losses.smoothing import BoundedSlope
 from solvers.methods import AdaptiveGd, DpGd, Method
+from solvers.methods.defaults.adaptive_gd import CLASSES, SETTINGS
 from solvers.methods.defaults.descent import budget_mu
+from solvers.methods.slopes import LimitTest
 from solvers.methods.standardised.adaptive_gd import AdaptiveGdRun
 from solvers.preparation import Declared
 from solvers.regularizers import L2
@@ -151,10 +156,11 @@ def test_classes_take_as_many_steps_as_momentum_needs_to_forget_its_start(
     case = Problem(loss, n=n, d=21, row_norm=columns.row_norm, columns=columns)
     run = AdaptiveGd().resolve(case, privacy)
     if steps is None:
-        noise = 2 * run.slope_limit * loss.slope_bound / (n * budget_mu(case, privacy))
+        noise = 2 * min(run.slope_limit, 1.0) * loss.slope_bound / (n * budget_mu(case, privacy))
         eta = 3.0 if case.outputs == 1 else 1.5
         assert 250 < run.steps < 1000
-        assert 8 <= run.steps * np.sqrt(eta * noise) < 8.05
+        moving = 0.9 if run.slope_limit > 1 else 1.0  # the other steps test the limit
+        assert 8 <= moving * run.steps * np.sqrt(eta * noise) < 8.05
     else:
         assert run.steps == steps
 
@@ -238,6 +244,77 @@ def test_the_limit_of_bounded_slopes_grows_as_the_cube_root_of_the_signal(
         signal = n * budget_mu(case, privacy) / 21
         assert run.slope_limit == pytest.approx(np.cbrt(signal / 100) if limit is None else limit)
         assert run.bounds(case)["gradient"] == (run.slope_limit * loss.slope_bound / n, 21)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Softmax(3)])
+@pytest.mark.parametrize(
+    ("n", "epsilon", "limit"), [(1_000, 0.5, 0.5), (60_000, 1.0, 1.0), (10**6, 1.0, None), (10**9, 4.0, 8.0)]
+)
+def test_the_largest_limit_of_classes_grows_where_noise_is_small(
+    loss: Loss, n: int, epsilon: float, limit: float | None
+) -> None:
+    columns, privacy = Columns((1,) * 20), Privacy(epsilon, 1e-5)
+    case = Problem(loss, n=n, d=21, row_norm=columns.row_norm, columns=columns)
+    run = AdaptiveGd().resolve(case, privacy)
+    signal = n * budget_mu(case, privacy) / case.size
+    assert run.slope_limit == pytest.approx(np.cbrt(signal / 100) if limit is None else limit)
+    assert run.bounds(case)["gradient"] == (run.slope_limit * loss.slope_bound / n, case.size)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Softmax(3), Hinge()])
+def test_the_largest_limit_never_falls_as_the_signal_grows(loss: Loss) -> None:
+    case = problem(loss)
+    limits = [SETTINGS.slope_limit(case, signal) for signal in np.geomspace(0.1, 1e7, 200)]
+    assert limits == sorted(limits)
+    assert (limits[0], limits[-1]) == (0.5, 8.0)
+
+
+def test_only_a_wider_limit_of_logistic_and_softmax_is_tested() -> None:
+    for loss in (Logistic(), Softmax(3)):
+        assert [CLASSES.narrow_limit(problem(loss), limit) for limit in (0.3, 1.0, 8.0)] == [0.3, 1.0, 1.0]
+    assert CLASSES.narrow_limit(problem(Hinge()), 8.0) == 8.0
+    assert CLASSES.tested_steps(250) == range(51, 76)
+    assert [len(CLASSES.tested_steps(steps)) for steps in (1, 10, 13, 14)] == [0, 0, 0, 2]
+
+
+def requested_limits(w: Vector, square: float, patched: pytest.MonkeyPatch) -> tuple[list[float], float]:
+    """Return the limit of each requested gradient, and the distance of the model from the best one.
+
+    Three numbers, of which few rows are far from the others. Labels depend on w and on one square.
+    """
+    rng = np.random.default_rng(5)
+    numbers = rng.exponential(size=(N, 3)).clip(0, 8)
+    margin = (numbers - 1) @ w + square * ((numbers[:, 0] - 1) ** 2 - 1)
+    y = np.where(rng.random(N) < 1 / (1 + np.exp(-margin)), 1.0, -1.0)
+    X, columns = np.column_stack((numbers / 4 - 1, np.ones(N))), Columns((1, 1, 1))
+    case = Problem(Logistic(), n=N, d=4, row_norm=columns.row_norm, columns=columns)
+    limits: list[float] = []
+    gradient = StandardisedOracle.gradient
+
+    def heard(oracle: StandardisedOracle, query: str, at: Vector, frame: Frame, limit: float, h: float = 0) -> Vector:
+        limits.append(limit)
+        return gradient(oracle, query, at, frame, limit, h)
+
+    patched.setattr(StandardisedOracle, "gradient", heard)
+    found = seeded_fit(AdaptiveGd(steps=200, slope_limit=4.0), case, X, y, Privacy(8.0, 1e-5))
+    best = minimize(case, X, y)
+    return limits, objective(case, X, y, found) - best.value
+
+
+def test_a_limit_that_moves_a_wrong_model_is_widened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Labels follow a square, so rows that the limit shortens disagree with the others."""
+    limits, excess = requested_limits(np.array([0.0, 1.0, -1.0]), 1.0, monkeypatch)
+    assert limits == [1.0] * 44 + [4.0] * 156
+    monkeypatch.setattr(LimitTest, "chosen", lambda test, *_: test.narrow)
+    limits, narrow = requested_limits(np.array([0.0, 1.0, -1.0]), 1.0, monkeypatch)
+    assert set(limits) == {1.0}
+    assert excess < narrow / 4
+
+
+def test_a_limit_of_a_right_model_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits, excess = requested_limits(np.array([0.5, 0.5, -0.5]), 0.0, monkeypatch)
+    assert limits == [1.0] * 44 + [4.0] * 16 + [1.0] * 140
+    assert excess < 1e-3
 
 
 def test_auto_keeps_it_up_to_the_limit_of_a_service() -> None:

@@ -72,6 +72,12 @@ def unlimited(work: Limited, data: Data) -> Sum:
     return ON(replace(work, limit=1e50), data)
 
 
+def unlimited_if_wide(work: Limited, data: Data) -> Sum:
+    """Mutant: rows have a limit only as long as it is at most the bound of slopes."""
+    is_wide = work.limit > data.problem.loss.slope_bound
+    return ON(replace(work, limit=1e50) if is_wide else work, data)
+
+
 def limited_after_the_sum(work: Limited, data: Data) -> Sum:
     """Mutant: the sum is cut to what limited rows could add up to, and not its terms."""
     added = ON(replace(work, limit=1e50), data)
@@ -109,6 +115,14 @@ LIMITS: dict[str, tuple[Any, str, Any]] = {
 def test_a_limit_that_is_not_each_rows_own_is_caught(loss: str, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(*LIMITS[fault])
     assert f"gradient: {MOVED}" in told(loss)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "softmax"])
+def test_a_wide_limit_that_is_forgotten_is_caught(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some gradients have the wide limit in every run, because they test whether the others need it."""
+    assert told(loss, 1.2) == []
+    monkeypatch.setattr(Limited, "on", unlimited_if_wide)
+    assert f"gradient: {MOVED}" in told(loss, 1.2)
 
 
 @classes

@@ -10,6 +10,7 @@ from solvers.frame import Frame
 from solvers.losses import Logistic
 from solvers.methods import AdaptiveGd
 from solvers.methods.path import L1Weight, Path
+from solvers.methods.slopes import longest_row
 from solvers.methods.standardised import adaptive_gd
 
 
@@ -22,6 +23,15 @@ def test_an_l1_pulls_from_where_the_mean_lies_and_not_at_the_intercept_nor_at_fi
     along = path.l1_direction(0.1, 11)
     np.testing.assert_allclose(along, [0.75, -0.5, 0.0])
     np.testing.assert_allclose(path.penalties(0.0, 2.0, 0.1, 11) * [0.3, -0.1, 5.0], 2 * along)
+
+
+def test_the_longest_row_is_the_longest_corner_of_the_columns() -> None:
+    columns = Columns((1, 3, 1), ((-0.5, 1.0), (0.0, 0.2)))
+    frame = Frame(np.array([0.4, 0.1, 0.6, 0.3, 0.15]), np.array([2.0, 1.0, 0.5, 3.0, 4.0]), 0.3)
+    corners = [[first, *block, last, 1.0] for first in (-0.5, 1.0) for block in np.eye(3) for last in (0.0, 0.2)]
+    lengths = np.linalg.norm(frame.rows(np.array(corners)), axis=1)
+    assert longest_row(frame, columns) == pytest.approx(lengths.max())
+    assert longest_row(Frame(np.zeros(0), np.zeros(0), 0.3), Columns(())) == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize(("best", "found"), [(2.0, 2.0), (0.5, 0.5), (-4.0, 0.0), (9.0, 3.0)])
