@@ -33,7 +33,7 @@ GUARDS = {
         ("app/jobs/attempts.py",),
         (
             "service/test_jobs.py::TestFailure::test_an_attempt_that_raised_is_failed_and_charged",
-            "service/test_concurrency.py::test_only_one_of_fifty_ends_is_kept_and_only_one_of_fifty_tellings_is_a_release",
+            "service/test_concurrency.py::test_only_one_of_fifty_ends_is_stored_and_only_one_of_fifty_publications_is_a_release",
             "service/test_postgres.py::test_a_job_that_is_cancelled_at_any_statement_of_its_claim_is_refunded_or_runs",
             "service/test_state_machine.py::test_a_kill_at_any_statement_of_a_step_leaves_all_as_it_was",
         ),
@@ -42,7 +42,7 @@ GUARDS = {
         ("app/ledger/store.py", "app/persistence/sqlite.py", "app/persistence/postgres.py"),
         (
             "service/test_concurrency.py::test_fifty_submissions_at_once_never_overspend",
-            "service/test_concurrency.py::test_without_the_lock_they_do_overspend",
+            "service/test_concurrency.py::test_without_the_lock_the_submissions_overspend",
         ),
     ),
     "A4": Guard(
@@ -126,7 +126,7 @@ GUARDS = {
         ("app/ledger/allotments.py", "accounting/records/allotments.py"),
         (
             "unit/app/test_ledger_store.py::test_what_an_allotment_does_not_admit_is_refused_by_the_ledger_itself",
-            "service/test_allotments.py::TestReserved::test_fits_the_budget_beside_what_is_spent",
+            "service/test_allotments.py::TestReserved::test_must_fit_the_budget_with_what_is_spent",
         ),
     ),
     "T1": Guard(
@@ -148,7 +148,7 @@ GUARDS = {
         ("app/ledger/allotments.py", "app/jobs/release.py"),
         (
             "service/test_shares.py::test_a_receipt_of_a_reserved_part_states_no_share_of_the_whole",
-            "service/test_allotments.py::TestReserved::test_is_there_for_its_analyst_and_shows_nothing_of_others",
+            "service/test_allotments.py::TestReserved::test_other_analysts_do_not_see_it",
         ),
     ),
     "S1": Guard(
@@ -272,7 +272,7 @@ GUARDS = {
             "service/test_checkpoints.py::test_a_checkpoint_that_cannot_be_trusted_is_not_used",
             "service/test_checkpoints.py::test_a_tampered_older_entry_is_found_while_the_server_runs",
             "service/test_audit.py::test_every_change_of_what_is_stored_is_found",
-            "service/test_audit.py::TestValues::test_a_job_on_others_releases_nothing_and_no_more_are_taken",
+            "service/test_audit.py::TestValues::test_a_job_on_damaged_values_releases_nothing_and_later_jobs_are_refused",
         ),
     ),
     "O4": Guard(
