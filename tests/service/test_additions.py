@@ -317,5 +317,5 @@ def test_a_route_has_the_tests_of_all_routes(outcomes: Any) -> None:
     """The route needs a valid token, and a grant on the dataset."""
     _, complete, _ = outcomes
     own = names([name for name in complete["passed"] if "width" in name])
-    assert own > {"test_no_valid_token_is_401", "test_without_a_grant_a_dataset_is_as_one_that_never_was"}
+    assert own > {"test_no_valid_token_is_401", "test_without_a_grant_a_dataset_looks_like_an_unknown_one"}
     assert sum("LogCosh" in name for name in complete["passed"]) >= 10
