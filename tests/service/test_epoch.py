@@ -49,7 +49,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def world(template: Path, tmp_path: Path) -> Iterator[World]:
     """A copy of it."""
     world = World.at(Path(shutil.copytree(template, tmp_path / "home")))
-    world.made = 2
+    world.number_of_datasets = 2
     Epoch.open(world.settings, world.database)
     yield world
     world.database.close()

@@ -317,7 +317,7 @@ class Sessions(RuleBasedStateMachine):
 
     @invariant()
     def books_balance(self) -> None:
-        check_books(self.servers[0].database, {}, recompute=False, known=self.balanced)
+        check_books(self.servers[0].database, {}, recompute=False, balanced=self.balanced)
 
     @invariant()
     def all_answers_are_paid_for(self) -> None:

@@ -194,7 +194,7 @@ class Sharing(RuleBasedStateMachine):
 
     @invariant()
     def all_is_as_the_model_has_it(self) -> None:
-        check_books(self.world.database, {}, recompute=False, known=self.balanced)
+        check_books(self.world.database, {}, recompute=False, balanced=self.balanced)
         names = {principal.id: person for person, principal in self.person.items()}
         with self.world.database.read() as connection:
             spent = stored.accounts(connection, self.datasets[0])

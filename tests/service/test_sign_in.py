@@ -94,8 +94,8 @@ def test_a_person_returns_signed_in(signed: Service, idp: Provider) -> None:
     assert 'purse_sign_on=""; ' in removed_cookie
     assert "Max-Age=0" in removed_cookie
     assert "ada" in visit(signed, token, "/pages").text
-    assert idp.taken["code_verifier"] not in (*query.values(), number)
-    assert SECRET not in there + answer.text + str(idp.taken)
+    assert idp.last_exchange["code_verifier"] not in (*query.values(), number)
+    assert SECRET not in there + answer.text + str(idp.last_exchange)
 
 
 def test_whoever_signed_in_at_the_provider_signs_out_there(signed: Service) -> None:
@@ -245,7 +245,7 @@ def test_only_so_many_codes_are_exchanged_at_once(signed: Service, idp: Provider
     try:
         with ThreadPoolExecutor(EXCHANGES_EACH) as pool:
             waiting = [pool.submit(arrives, number) for number in range(EXCHANGES_EACH)]
-            until(lambda: idp.asking == EXCHANGES_EACH)
+            until(lambda: idp.exchanges == EXCHANGES_EACH)
             refused = arrives(EXCHANGES_EACH)
             assert (refused.status_code, refused.headers["Retry-After"], session_of(refused)) == (429, "5", None)
             assert "sign-ins" in refused.text

@@ -211,11 +211,11 @@ def test_keys_rotate(ask: Callable[[str], httpx.Response], idp: Provider, clock:
 def test_unknown_key_names_cause_one_request_to_the_provider(
     ask: Callable[[str], httpx.Response], idp: Provider
 ) -> None:
-    requests_before = idp.asked
+    requests_before = idp.key_requests
     for number in range(50):
         unknown_key = ECKey.generate_key("P-256", {"kid": f"none {number}"})
         assert ask(idp.token(key=unknown_key)).status_code == 401
-    assert idp.asked == requests_before + 1
+    assert idp.key_requests == requests_before + 1
 
 
 def test_only_the_caller_waits_for_a_provider_that_hangs(

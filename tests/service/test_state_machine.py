@@ -275,7 +275,7 @@ class Jobs(RuleBasedStateMachine):
 
     @invariant()
     def books_balance(self) -> None:
-        check_books(self.world.database, {}, recompute=False, known=self.balanced)
+        check_books(self.world.database, {}, recompute=False, balanced=self.balanced)
 
     @invariant()
     def an_end_is_not_seen_before_it_is_told(self) -> None:

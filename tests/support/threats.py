@@ -307,8 +307,8 @@ GUARDS = {
         ("app/worker/orders.py", "pyproject.toml"),
         (
             "e2e/test_worker_kill.py::test_workers_hold_no_setting_and_no_secret",
-            "e2e/test_forked.py::test_a_fork_knows_no_setting_and_says_nothing",
-            "e2e/test_machines.py::test_jobs_outlive_their_servers_and_orderly_stops_cost_nothing",
+            "e2e/test_forked.py::test_a_fork_has_no_setting_and_prints_nothing",
+            "e2e/test_machines.py::test_jobs_survive_their_servers_and_orderly_stops_cost_nothing",
         ),
     ),
     "W2": Guard(
@@ -491,8 +491,8 @@ GUARDS = {
 
 def threats() -> dict[str, str]:
     """Return the title of each threat by its number, as docs/threat-model.md states them."""
-    found = _THREAT.findall(MODEL.read_text())
-    return {number: " ".join(title.split()).rstrip(".") for number, title in found}
+    titles = _THREAT.findall(MODEL.read_text())
+    return {number: " ".join(title.split()).rstrip(".") for number, title in titles}
 
 
 def page() -> str:

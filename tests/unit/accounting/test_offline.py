@@ -38,7 +38,7 @@ from tests.support.ledgers import (
     overspent,
     rewritten,
     signed,
-    told_of,
+    unrecorded_receipt,
 )
 from tests.support.receipts import AT, KEY, KEYS, MODEL, SVRG, make
 
@@ -102,7 +102,7 @@ def test_a_receipt_is_found_in_its_ledger() -> None:
 
 @pytest.mark.parametrize(("ledger", "why"), NOT_HELD.values(), ids=NOT_HELD)
 def test_a_receipt_that_the_ledger_does_not_hold_is_found(ledger: list[Entry], why: str) -> None:
-    found = verify_receipt(told_of(ledger, why), KEYS, ledger)
+    found = verify_receipt(unrecorded_receipt(ledger, why), KEYS, ledger)
     assert (found.holds, found.signature, found.chain, found.reason) == (False, True, False, why)
 
 
