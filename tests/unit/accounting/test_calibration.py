@@ -53,34 +53,34 @@ def test_sampled_plans_take_the_least_noise(epsilon: float, delta: float) -> Non
 def test_a_search_that_goes_too_far_gives_no_plan(
     mechanism: PoissonGaussian | RandomIterate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was found is not believed: the accountant is asked about the very plan that is handed out."""
+    """The accountant must confirm the exact plan that is returned."""
 
     def eager(
         share: Callable[[float], float], guess: float, close: float, like: Sequence[Point] = (), rough: bool = False
     ) -> SearchResult:
-        found = largest(share, guess, close, like, rough)
-        return replace(found, total=1.01 * found.total)
+        result = largest(share, guess, close, like, rough)
+        return replace(result, total=1.01 * result.total)
 
     monkeypatch.setattr("accounting.calibration.largest", eager)
     with pytest.raises(CalibrationFailed, match="did not confirm"):
         calibrate([Query("answer", 1, mechanism)], Privacy(1.03, 1e-6))
 
 
-def test_all_renyi_orders_are_asked_once_where_losses_admit_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What Renyi accounting does not admit it does not find either: its epsilon grows with the total."""
-    asked: list[Plan] = []
+def test_all_renyi_orders_are_evaluated_once_if_losses_admit_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One evaluation suffices if Renyi accounting does not admit a plan, because its epsilon grows with the total."""
+    plans: list[Plan] = []
     whole = RdpAccountant.epsilon
 
     def epsilon(self: RdpAccountant, plan: Plan, delta: float) -> float:
         if self == RdpAccountant():
-            asked.append(plan)
+            plans.append(plan)
         return whole(self, plan, delta)
 
     monkeypatch.setattr(RdpAccountant, "epsilon", epsilon)
     release = calibrate([Query("steps", 60, PoissonGaussian(0.2))], Privacy(7.97, 1e-9))
     assert release.accountant == "pld"
-    assert len(asked) == 1
-    assert whole(RdpAccountant(), asked[0], 1e-9) > 7.97
+    assert len(plans) == 1
+    assert whole(RdpAccountant(), plans[0], 1e-9) > 7.97
 
 
 def test_the_renyi_accountant_rounds_up() -> None:
@@ -206,19 +206,19 @@ def test_names_are_distinct_and_counts_are_counts() -> None:
             Query("a", count, Gaussian())  # type: ignore[arg-type]
 
 
-def test_a_plan_covers_what_it_holds_and_no_more() -> None:
+def test_a_plan_covers_its_own_queries_and_no_more() -> None:
     plan = Plan((PlannedQuery("a", 10, Gaussian(), 4.0),))
     assert plan.covers(plan)
     assert plan.covers(Plan(()))
     assert plan.covers(Plan((PlannedQuery("a", 9, Gaussian(), 4.0),)))
     assert not plan.covers(Plan((PlannedQuery("a", 5, Gaussian(), 4.0), PlannedQuery("a", 5, Gaussian(), 4.0))))
-    for other in (
+    for query in (
         PlannedQuery("a", 11, Gaussian(), 4.0),
         PlannedQuery("a", 10, Gaussian(), 3.9),
         PlannedQuery("b", 10, Gaussian(), 4.0),
         PlannedQuery("a", 10, PoissonGaussian(1.0), 4.0),
     ):
-        assert not plan.covers(Plan((other,)))
+        assert not plan.covers(Plan((query,)))
 
 
 def test_certify_names_the_least() -> None:

@@ -46,7 +46,7 @@ OWN = st.sampled_from(
 )
 NAMES = st.sampled_from(["gaussian", "poisson_gaussian", "parallel", "resampled", "svrg_step", "last_iterate"])
 VALUES = JSON | NAMES | st.integers(1, 9) | st.floats(0.1, 1.0) | NAMES.map(lambda name: {"name": name})
-NEAR = st.dictionaries(OWN, VALUES) | st.builds(
+SIMILAR_DOCUMENTS = st.dictionaries(OWN, VALUES) | st.builds(
     lambda own, more: {"name": "q", "count": 2, "mechanism": "gaussian", "noise_multiplier": 3.0} | own | more,
     st.fixed_dictionaries({"mechanism": NAMES}),
     st.dictionaries(OWN, VALUES, max_size=3),
@@ -64,24 +64,24 @@ def test_what_a_plan_writes_reads_back_the_same(plan: Plan) -> None:
 
 
 @pytest.mark.slow
-@given(NEAR)
+@given(SIMILAR_DOCUMENTS)
 @settings(max_examples=200, deadline=None)
 def test_anything_else_is_refused_and_nothing_else_is_raised(document: Any) -> None:
     for candidate in (document, {"queries": document}, {"queries": [document]}):
         for read in (plan_from_json, release_plan_from_json):
             try:
-                found = read(candidate)
+                decoded = read(candidate)
             except CodecError:
                 continue
-            plan = found.plan if isinstance(found, ReleasePlan) else found
+            plan = decoded.plan if isinstance(decoded, ReleasePlan) else decoded
             assert isinstance(plan, Plan)
             assert plan_to_json(plan) == candidate
             assert all(math.isfinite(q.noise_multiplier) and 1 <= q.count <= 10**9 for q in plan.queries)
 
 
 def test_the_largest_plan_reads_back() -> None:
-    most = tuple(PlannedQuery(f"q{i}", 2, PoissonGaussian(0.5), 3.0) for i in range(MAX_QUERIES))
-    assert plan_from_json(plan_to_json(Plan(most))) == Plan(most)
+    planned = tuple(PlannedQuery(f"q{i}", 2, PoissonGaussian(0.5), 3.0) for i in range(MAX_QUERIES))
+    assert plan_from_json(plan_to_json(Plan(planned))) == Plan(planned)
 
 
 @pytest.mark.parametrize(

@@ -87,13 +87,13 @@ def test_best_order_is_best(epsilon: float, delta: float) -> None:
 
 
 def test_the_best_order_is_that_of_the_whole_grid() -> None:
-    """To the last bit, though most of it is looked at in an array alone: orders are part of a promise."""
+    """The orders agree to the last bit, because they are part of a guarantee."""
     grid = 1 + np.geomspace(1e-2, 1e7, 20_001)
     for epsilon, delta in ((1e-3, 1e-12), (1e-3, 1e-2), (0.1, 1e-6), (3.0, 1e-6), (100.0, 1e-12), (100.0, 1e-2)):
         best = max(grid, key=lambda a: thresholds._renyi_budget(epsilon, delta, float(a), 1.0) / a)
-        found = thresholds.orders.__wrapped__("rdp", epsilon, delta, delta)
-        asked = [float(f"{share * best:.4g}") for share in thresholds.ORDER_RATIOS["rdp"]]
-        assert list(found) == asked[len(asked) - len(found) :]
+        orders = thresholds.orders.__wrapped__("rdp", epsilon, delta, delta)
+        expected = [float(f"{share * best:.4g}") for share in thresholds.ORDER_RATIOS["rdp"]]
+        assert list(orders) == expected[len(expected) - len(orders) :]
 
 
 @pytest.mark.parametrize(("kind", "delta"), [("rdp", 0.0), ("gdp", 0.0), ("pure", 1e-6)], ids=["rdp", "gdp", "pure"])

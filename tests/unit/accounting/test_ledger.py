@@ -62,14 +62,14 @@ def charge(job: str, share: float, guarantee: Privacy | None = None) -> Charged:
 
 
 def test_a_charge_may_state_its_share_and_then_states_the_right_one() -> None:
-    """It replays; another one is refused; one that states none stays as it was."""
-    told = replace(charge("a", 0.25), share=share(run(charge("a", 0.25))[0], cost(0.25)))
-    state, entries = run(charge("z", 0.5), told)
-    assert told.share == pytest.approx(0.25, rel=1e-6)
-    assert [entry.body.get("share") for entry in entries] == [None, None, told.share]
+    """A right share replays, a wrong one is refused, and a charge without a share stays as it was."""
+    stated_charge = replace(charge("a", 0.25), share=share(run(charge("a", 0.25))[0], cost(0.25)))
+    state, entries = run(charge("z", 0.5), stated_charge)
+    assert stated_charge.share == pytest.approx(0.25, rel=1e-6)
+    assert [entry.body.get("share") for entry in entries] == [None, None, stated_charge.share]
     assert replay(entries) == state
     with pytest.raises(LedgerInvalid, match="share"):
-        run(replace(told, share=0.2))
+        run(replace(stated_charge, share=0.2))
     whole, _ = run(replace(Charged("a", cost(1.5), BUDGET), share=1.0))
     assert (share(whole, cost(1.5)), share(whole, RULE.zero_cost)) == (1.0, 0.0)
     assert share(opened()[0], RULE.zero_cost) == 0.0
@@ -111,8 +111,8 @@ def test_the_budget_holds() -> None:
 @pytest.mark.parametrize("step", [Started("a", 1), Failed("a", 1), Cancelled("a", 1), Released("a", 1, MODEL)])
 def test_steps_of_a_job_leave_its_charge(step: LedgerEvent) -> None:
     state, _ = run(charge("a", 0.3))
-    after, entry = advance(state, step, AT)
-    assert replace(after, sequence=state.sequence, head=state.head) == state
+    advanced, entry = advance(state, step, AT)
+    assert replace(advanced, sequence=state.sequence, head=state.head) == state
     assert entry.body["job"] == "a"
     with pytest.raises(LedgerInvalid):
         advance(opened()[0], step, AT)
