@@ -79,9 +79,8 @@ def test_the_points_of_a_rough_search_lead_the_next_search(by: float) -> None:
     next_result = largest(next_share, begin.total, 4e-3, begin.points, rough=True)
     assert abs(next_share.share(next_result.total) - 1) <= 2e-3 + 1e-12
     assert next_result.points[-1][0] == pytest.approx(math.log(next_result.total), abs=1e-12)
-    assert len(next_result.points) == next_share.times + (
-        share.times if next_share.times == 1 else 0
-    )  # two points define a slope
+    # One point of its own does not define a slope, so the search keeps those of the first share.
+    assert len(next_result.points) == next_share.times + (share.times if next_share.times == 1 else 0)
     end = largest(last, next_result.total, CLOSE, next_result.points)
     assert 1 - CLOSE <= last.share(end.total) <= 1
     assert last.times == 1 or share.times == 1  # one point has no slope

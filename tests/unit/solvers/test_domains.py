@@ -91,19 +91,21 @@ class TestProjection:
     @settings(max_examples=60, deadline=None)
     @given(domains, vectors)
     def test_is_inside_and_stays(self, domain: Bounded, w: Floats) -> None:
-        before, near = w.copy(), domain.project(w)
-        assert _inside(domain, near, _room(domain, w))
-        np.testing.assert_allclose(domain.project(near), near, rtol=0, atol=_room(domain, w))
-        np.testing.assert_array_equal(w, before)
+        original, projected = w.copy(), domain.project(w)
+        assert _inside(domain, projected, _room(domain, w))
+        np.testing.assert_allclose(domain.project(projected), projected, rtol=0, atol=_room(domain, w))
+        np.testing.assert_array_equal(w, original)
 
     @pytest.mark.slow
     @settings(max_examples=60, deadline=None)
     @given(domains, vectors, st.integers(0, 2**32))
     def test_no_point_is_nearer(self, domain: Bounded, w: Floats, seed: int) -> None:
-        near = domain.project(w)
+        projected = domain.project(w)
         for v in _points(domain, len(w), 20, seed):
             # the angle at the nearest point is never acute
-            assert (w - near) @ (v - near) <= 10 * len(w) * _room(domain, w) * (np.linalg.norm(w) + domain.radius)
+            assert (w - projected) @ (v - projected) <= 10 * len(w) * _room(domain, w) * (
+                np.linalg.norm(w) + domain.radius
+            )
 
     @pytest.mark.slow
     @settings(max_examples=60, deadline=None)
@@ -116,8 +118,8 @@ class TestProjection:
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_from_far_away_no_radius_is_lost(self, kind: type[Bounded]) -> None:
-        near = kind(radius=1.0).project(np.array([1e100, 3.0, -1e90]))
-        np.testing.assert_allclose(near, [1.0, 1.0, -1.0] if kind is LinfBall else [1.0, 0.0, 0.0], atol=1e-9)
+        projected = kind(radius=1.0).project(np.array([1e100, 3.0, -1e90]))
+        np.testing.assert_allclose(projected, [1.0, 1.0, -1.0] if kind is LinfBall else [1.0, 0.0, 0.0], atol=1e-9)
         ties = kind(radius=1.0).project(np.full(4, 1e100))
         expected = {LinfBall: 1.0, L2Ball: 0.5, L1Ball: 0.25, Simplex: 0.25}[kind]
         np.testing.assert_allclose(ties, expected)

@@ -81,32 +81,32 @@ def test_the_answer_is_the_methods_own_on_rows_that_were_standardised_by_hand(
     X, y = rows
     quote = plan(method, PROBLEM, PRIVACY)
     data, plan_ = inputs.of_arrays(X, y, PROBLEM), quote.release.plan
-    found, *_ = run(quote.method, PROBLEM, data, quote.release, Noise(SeededBits(1)), preparation=quote.preparation)
+    actual, *_ = run(quote.method, PROBLEM, data, quote.release, Noise(SeededBits(1)), preparation=quote.preparation)
 
     noise = Noise(SeededBits(1))
-    asked = Plan(tuple(q for q in plan_.queries if q.name in ("means", "spread", "variances")))
-    frame = Private().frame(StandardisedOracle(PROBLEM, data, asked, noise), PROBLEM)
+    moments_plan = Plan(tuple(q for q in plan_.queries if q.name in ("means", "spread", "variances")))
+    frame = Private().frame(StandardisedOracle(PROBLEM, data, moments_plan, noise), PROBLEM)
     Z = np.column_stack(((X[:, :-1] - frame.center) * frame.scale, np.full(N, frame.constant)))
     Z *= (ROW_NORM / np.maximum(np.linalg.norm(Z, axis=1), ROW_NORM))[:, None]
     met = Problem(Logistic(), n=N, d=COLUMNS.d, row_norm=ROW_NORM, stretch=STRETCH)
-    own = replace(quote.release, plan=Plan(tuple(q for q in plan_.queries if q not in asked.queries)))
+    own = replace(quote.release, plan=Plan(tuple(q for q in plan_.queries if q not in moments_plan.queries)))
     w, *_ = run(quote.method, met, inputs.of_arrays(Z, y, met), own, noise)
     by_hand = np.append(w[:-1] * frame.scale, w[-1] * frame.constant - (w[:-1] * frame.scale) @ frame.center)
     # the rows are rounded elsewhere, and an answer may then be another point of its lattice
-    assert np.linalg.norm(found - by_hand) <= 1e-5 * np.linalg.norm(by_hand)
+    assert np.linalg.norm(actual - by_hand) <= 1e-5 * np.linalg.norm(by_hand)
 
 
 @pytest.mark.parametrize("method", [DpGd(steps=3), NoisySgd(steps=3, batch=100), Localization()], ids=lambda m: m.name)
 def test_the_transcript_names_the_moments_and_the_methods_door_holds_none(
     method: Method, rows: tuple[Vector, Vector], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the receipt prints is all that was answered; no method can ask for a moment again."""
+    """The transcript of the receipt names every answer, and no method can request a moment again."""
     opened: list[set[str]] = []
     opens = Meter.__init__
 
-    def opening(meter: Meter, plan_: Plan, *more: Any) -> None:
+    def opening(meter: Meter, plan_: Plan, *arguments: Any) -> None:
         opened.append({query.name for query in plan_.queries})
-        opens(meter, plan_, *more)
+        opens(meter, plan_, *arguments)
 
     monkeypatch.setattr(Meter, "__init__", opening)
     quote = plan(method, PROBLEM, PRIVACY)
@@ -159,9 +159,9 @@ def test_rows_in_a_frame_are_no_longer_than_the_public_norm_and_typical_ones_are
 ) -> None:
     X, y = rows
     quote = plan(DpGd(), PROBLEM, Privacy(10.0, 1e-6))
-    asked = Plan(tuple(q for q in quote.release.plan.queries if q.name != "gradient"))
+    moments_plan = Plan(tuple(q for q in quote.release.plan.queries if q.name != "gradient"))
     data = inputs.of_arrays(X, y, PROBLEM)
-    frame = Private().frame(StandardisedOracle(PROBLEM, data, asked, Noise(SeededBits(4))), PROBLEM)
+    frame = Private().frame(StandardisedOracle(PROBLEM, data, moments_plan, Noise(SeededBits(4))), PROBLEM)
     Z = np.column_stack(((X[:, :-1] - frame.center) * frame.scale, np.full(N, frame.constant)))
     lengths = np.linalg.norm(Z, axis=1)
     assert np.sqrt((lengths**2).mean()) == pytest.approx(ROW_NORM, rel=0.05)
@@ -236,20 +236,20 @@ def test_where_it_does_not_fit_the_declared_coding_stands_and_the_reason_is_told
         assert plan(method, problem, privacy, preparation=Declared()).preparation_reason == "requested"
 
 
-def test_a_method_that_standardises_by_itself_says_so_and_cannot_be_kept_from_it() -> None:
-    for asked in (None, Private()):
-        assert plan(AdaptiveGd(), PROBLEM, PRIVACY, preparation=asked).preparation == ByMethod()
+def test_a_method_that_standardises_by_itself_states_it_and_refuses_rows_as_declared() -> None:
+    for preparation in (None, Private()):
+        assert plan(AdaptiveGd(), PROBLEM, PRIVACY, preparation=preparation).preparation == ByMethod()
     with pytest.raises(Unsuitable, match="standardizes rows itself"):
         plan(AdaptiveGd(), PROBLEM, PRIVACY, preparation=Declared())
 
 
-def test_auto_prepares_what_it_chooses_and_leaves_rows_as_declared_where_asked() -> None:
+def test_auto_prepares_its_choice_and_leaves_rows_as_declared_if_requested() -> None:
     strong = replace(PROBLEM, regularizer=L2(0.5))
     assert plan(Auto(), strong, PRIVACY).preparation == Private()
     assert plan(Auto(), PROBLEM, PRIVACY).preparation == ByMethod()
-    kept = plan(Auto(), PROBLEM, PRIVACY, preparation=Declared())
-    assert (kept.preparation, kept.method.name) == (Declared(), "dp_gd")
-    assert kept.method == DpGd().resolve(PROBLEM, PRIVACY)
+    declared = plan(Auto(), PROBLEM, PRIVACY, preparation=Declared())
+    assert (declared.preparation, declared.method.name) == (Declared(), "dp_gd")
+    assert declared.method == DpGd().resolve(PROBLEM, PRIVACY)
 
 
 @pytest.mark.slow
@@ -291,17 +291,17 @@ def test_answers_are_counted_on_from_the_moments(rows: tuple[Vector, Vector]) ->
     assert sorted(set(heard) - {0}) == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_method_cannot_ask_for_the_moments(rows: tuple[Vector, Vector]) -> None:
-    """Each door holds its own part of the plan."""
+def test_a_method_cannot_request_the_moments(rows: tuple[Vector, Vector]) -> None:
+    """Each oracle has its own part of the plan."""
     quote = plan(DpGd(steps=1), PROBLEM, PRIVACY)
-    kept = Plan(tuple(q for q in quote.release.plan.queries if q.name != "gradient"))
-    assert all(isinstance(q.mechanism, Gaussian) for q in kept.queries)
+    moments_plan = Plan(tuple(q for q in quote.release.plan.queries if q.name != "gradient"))
+    assert all(isinstance(q.mechanism, Gaussian) for q in moments_plan.queries)
     with pytest.raises(Exception, match="no query 'gradient'"):
         run(
             quote.method,
             PROBLEM,
             inputs.of_arrays(*rows, PROBLEM),
-            replace(quote.release, plan=kept),
+            replace(quote.release, plan=moments_plan),
             preparation=quote.preparation,
         )
     assert Declared() == AS_DECLARED
@@ -321,10 +321,10 @@ def unshortened(data: Data, frame: Frame, row_norm: float) -> Data:
 
 
 def shortened_together(data: Data, frame: Frame, row_norm: float) -> Data:
-    """Mutant: what is cut from a row depends on all rows."""
+    """Mutant: shorten each row by a factor that depends on all rows."""
     own = FRAMED(data, frame, row_norm)
-    most = 1.0 + float(rows_of(data)[:, 0].max() > 0.5)
-    return FRAMED(data, Frame(frame.center, frame.scale * most, frame.constant), own.problem.row_norm)
+    factor = 1.0 + float(rows_of(data)[:, 0].max() > 0.5)
+    return FRAMED(data, Frame(frame.center, frame.scale * factor, frame.constant), own.problem.row_norm)
 
 
 FRAMED, ASK = frames.framed, moments.ask

@@ -48,10 +48,10 @@ def test_a_release_is_private_as_promised_and_better_than_chance(method: methods
     assert np.mean(np.sign(X @ release.coefficients) == y) > 0.8
 
 
-def test_two_runs_differ_and_nobody_can_choose_the_noise() -> None:
+def test_two_runs_differ_and_callers_cannot_choose_the_noise() -> None:
     X, y = rows()
-    one, two = (solve(methods.DpGd(), PROBLEM, X, y, PRIVACY).coefficients for _ in range(2))
-    assert not np.array_equal(one, two)
+    first, second = (solve(methods.DpGd(), PROBLEM, X, y, PRIVACY).coefficients for _ in range(2))
+    assert not np.array_equal(first, second)
     assert not {"seed", "noise", "rng", "random_state"} & set(inspect.signature(solve).parameters)
 
 
