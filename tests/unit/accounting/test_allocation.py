@@ -1,4 +1,4 @@
-"""Random allocation: its profile against exact integrals, simulation, the slow reference and the paper's table."""
+"""Random allocation, compared with exact integrals, simulation, a slow reference and the paper's table."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""Parts of a filter: what they hold, what they guarantee, and what a ledger says to one who has one."""
+"""Parts of a filter: the costs they hold, their guarantee, and the standing of an analyst with an allotment."""
 
 import math
 from fractions import Fraction
@@ -60,7 +60,7 @@ class TestAPart:
         assert abs(half - whole / 2) <= 1
         assert whole > 100
 
-    def test_guarantees_what_its_jobs_cost_and_more_as_it_grows(self, name: str) -> None:
+    def test_guarantees_the_cost_of_its_jobs_and_more_as_it_grows(self, name: str) -> None:
         rule = RULES[name]
         epsilons = [Part.of(rule, share).epsilon(rule.privacy.delta) for share in (0.0, 0.01, 0.1, 0.5, 0.9, 1.0)]
         assert epsilons == sorted(epsilons)

@@ -1,4 +1,4 @@
-"""Calibrated plans meet their target by every check at hand, and use it up."""
+"""Calibrated plans meet their target by every accountant, and use almost all of it."""
 
 import itertools
 import math
@@ -157,8 +157,8 @@ def test_hard_targets_are_met_and_used_up(
     assert 0.95 * epsilon <= release.epsilon <= epsilon
 
 
-def test_pld_is_not_asked_beyond_what_its_fft_can_carry() -> None:
-    """Review: dp-accounting's power of a transform is off by up to 3.1e-16 in delta for every use."""
+def test_pld_is_not_used_beyond_the_accuracy_of_its_fft() -> None:
+    """dp-accounting's power of a transform is off by up to 3.1e-16 in delta for every use."""
     for count, delta, supported in ((100_000, 1e-6, True), (300_000, 1e-6, False), (100_000, 2e-9, False)):
         plan = Plan((PlannedQuery("a", count, PoissonGaussian(0.01), 100.0),))
         assert PldAccountant().supports(plan, delta) is supported
@@ -187,8 +187,8 @@ def test_weights_are_bounded(weight: float) -> None:
         Query("a", 1, Gaussian(), weight)
 
 
-def test_no_noise_is_said_where_none_would_do() -> None:
-    """Where a mechanism's own part of epsilon leaves nothing: the search's answer is 0, which is no total."""
+def test_a_target_that_no_noise_meets_is_refused() -> None:
+    """The mechanism's own part uses all of epsilon, so the search ends at 0, which is not a total."""
     with pytest.raises(CalibrationFailed, match="no noise"):
         calibrate((Query("a", 1, RowObjectivePerturbation(1e3)), Query("b", 1, Gaussian())), Privacy(1.0, 1e-6))
 

@@ -136,7 +136,7 @@ def test_a_removed_record_is_no_blank_one_for_batches_of_a_fixed_size() -> None:
     assert limits[0] < _hockey_stick(both, removed, gamma, step) <= limits[1]
 
 
-def test_a_sensitivity_between_records_says_nothing_of_a_blank_record() -> None:
+def test_a_sensitivity_between_records_does_not_cover_a_blank_record() -> None:
     """Values of 100 or 101 move a sum by 1 when one is replaced, and by 101 when one becomes blank."""
     z, delta = 2.0, 1e-6
     stated = certify(Plan((PlannedQuery("sum", 1, Gaussian(), z),), "zero_out"), delta)[0]

@@ -1,4 +1,4 @@
-"""What conditioned_mu promises, for every law within the error of the masses it is given; by brute force."""
+"""The guarantee of conditioned_mu, compared by brute force for every law within the error of its masses."""
 
 import math
 from itertools import product
@@ -24,7 +24,7 @@ def pair(upper: float, lower: float, infinite: float, lost: float) -> NDArray[np
     p[0], p[-1] = lower / FALL[0], upper
     inner = slice(1, -1)
     low, high = -2.0, 2.0
-    for _ in range(200):  # a tilt at which P's and Q's missing parts are those asked for
+    for _ in range(200):  # a tilt at which P and Q lack the requested masses
         tilt = (low + high) / 2
         middle = p[inner] * np.exp(tilt * POINTS[inner])
         middle *= (1 - infinite - p[0] - p[-1]) / middle.sum()

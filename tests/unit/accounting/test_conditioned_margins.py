@@ -1,4 +1,4 @@
-"""The margins of conditioned_mu: it holds for every law that masses told with an error may be of, by small laws."""
+"""The margins of conditioned_mu, which holds for every law within the error of its masses, by small laws."""
 
 import math
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The sum behind a few secret slots: against all outcomes, fifty digits and quadrature; and the noise that follows."""
+"""Sums of a few secret slots, compared with all outcomes, fifty digits and quadrature, and the calibrated noise."""
 
 import importlib
 import itertools

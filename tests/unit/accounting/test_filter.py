@@ -174,14 +174,16 @@ def test_vectors_of_another_filter_are_refused(bad: Cost) -> None:
         rule.remaining_epsilon(bad)
 
 
-def test_one_threshold_is_enough_and_none_is_not() -> None:
+def test_a_cost_within_one_threshold_is_admitted_and_a_cost_beyond_all_is_refused() -> None:
     rule = Filter.open("rdp", Privacy(1.0, 1e-6))
     low, high = rule.thresholds
     assert rule.admits((low - 1, high), (1, 1))
     assert rule.admits((low, high - 1), (1, 1))
     assert not rule.admits((low, high), (1, 1))
     assert rule.admits((0, CHARGE_LIMIT_UNITS - 2), (1, 1))
-    assert not rule.admits((0, CHARGE_LIMIT_UNITS - 1), (1, 1)), "sums stay below 2^62, whatever the other order says"
+    assert not rule.admits((0, CHARGE_LIMIT_UNITS - 1), (1, 1)), (
+        "sums stay below 2^62, even if a cost fits at one order"
+    )
 
 
 def test_methods_without_a_curve_do_not_fit() -> None:
@@ -261,8 +263,8 @@ def test_a_mixed_budget_keeps_its_promise() -> None:
 @pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
 @pytest.mark.parametrize("kind", ["rdp", "gdp"])
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 0.999])
-def test_what_remains_is_really_admitted(kind: str, epsilon: float, delta: float, share: float) -> None:
-    """Asking for exactly `remaining`, calibrated as every job is, is admitted; 1 % more is not."""
+def test_a_job_of_the_remaining_epsilon_is_admitted(kind: str, epsilon: float, delta: float, share: float) -> None:
+    """A job calibrated to the remaining epsilon is admitted. A job of 1 % more is refused."""
     rule = Filter.open(kind, Privacy(epsilon, delta))  # type: ignore[arg-type]
     spent = tuple(int(share * t) for t in rule.thresholds)
     remaining = rule.remaining_epsilon(spent)

@@ -1,4 +1,4 @@
-"""Receipts that an earlier version issued, of every mechanism it had: each must verify for ever."""
+"""Receipts of every mechanism that earlier versions issued, which must always verify."""
 
 import json
 from typing import Any, get_args

@@ -1,4 +1,4 @@
-"""The filter of mu^2 and orders together: thresholds, charges of approximations, and what they rest on."""
+"""The filter of mu^2 and orders together: thresholds, charges of approximations, and their proofs."""
 
 import math
 from collections.abc import Sequence
@@ -87,7 +87,7 @@ def test_thresholds_share_one_delta(epsilon: float, delta: float) -> None:
         assert 0 < top <= exact < top + 3 + 1e-12 * exact
 
 
-def test_what_makes_no_filter_is_refused() -> None:
+def test_invalid_filters_are_refused() -> None:
     with pytest.raises(OutOfRange, match="delta"):
         Filter.open("gdp_rdp", Privacy(1.0))
     for slack in (6e-7, -1e-9, math.nan):
@@ -119,8 +119,8 @@ def test_it_admits_as_many_jobs_as_orders_alone_and_more_of_gaussian_kinds(kind:
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])
-def test_each_order_keeps_97_percent_of_what_it_has_without_mu(epsilon: float) -> None:
-    """So whatever the jobs are, and however they are mixed: the slack never ends first."""
+def test_each_order_keeps_97_percent_of_its_threshold_without_mu(epsilon: float) -> None:
+    """The slack never ends before the orders, for every job and mixture of jobs."""
     mixed, alone = (Filter.open(kind, Privacy(epsilon, 1e-6)) for kind in ("gdp_rdp", "rdp"))
     assert mixed.orders == alone.orders
     assert all(m > 0.97 * t for m, t in zip(mixed.thresholds[1:], alone.thresholds, strict=False))
@@ -225,7 +225,7 @@ def test_a_plan_that_fits_no_ledger_exactly_may_take_more_of_the_slack() -> None
     assert jobs(RULE, tiny) > 1000, "by its curve, though no mu can be resolved"
 
 
-def test_what_has_no_finite_charge_fits_no_budget_that_ever_grows() -> None:
+def test_a_plan_without_a_finite_charge_fits_no_budget() -> None:
     largest = Filter.open("gdp_rdp", Privacy(1.0, 1e-6)).raised(Privacy(100.0, 1e-2))
     assert max(largest.thresholds[:-1]) < charges.UNAFFORDABLE_UNITS
     assert max(Filter.open("gdp_rdp", Privacy(100.0, 1e-2)).thresholds[:-1]) < charges.UNAFFORDABLE_UNITS
@@ -344,8 +344,8 @@ def test_the_pair_of_a_renyi_curve_dominates_the_pairs_with_that_curve(mu: float
         assert mirrored == pytest.approx(delta, rel=1e-6), "both orders of neighbors have one profile"
 
 
-def test_shares_add_up_and_say_what_fits() -> None:
-    """A job of which 12,000 fit shows 1 / 12,000, not half of epsilon; of all charges the shares make up the whole."""
+def test_shares_add_up_and_state_how_many_jobs_fit() -> None:
+    """A job that fits 12,000 times has the share 1 / 12,000, not half of epsilon. All shares add up to the whole."""
     rule = Filter.open("gdp_rdp", Privacy(2.0, 1e-6))
     tiny = rule.cost(calibrate(KINDS["gaussian"], Privacy(0.01, 1e-6)).plan)
     fit = jobs(rule, tiny)
@@ -360,7 +360,7 @@ def test_shares_add_up_and_say_what_fits() -> None:
     assert RULE.share(spent, spent) == min(s / t for s, t in zip(spent, TOPS, strict=False))
 
 
-def test_spent_is_what_the_charges_guarantee() -> None:
+def test_the_spent_epsilon_is_guaranteed_by_the_charges() -> None:
     """At the whole delta: a job's own epsilon if it is alone, and never above the budget."""
     for kind in ("gaussian", "poisson", "svrg"):
         for epsilon in (0.2, 1.0):
@@ -433,7 +433,7 @@ def test_a_larger_guarantee_keeps_the_unit_of_charges() -> None:
         assert not changed.is_raise_of(RULE)
 
 
-def test_spent_counts_what_was_taken_of_the_slack() -> None:
+def test_the_spent_epsilon_counts_the_used_slack() -> None:
     """P <= P' + d and Q' <= Q / (1 - d): of a half of delta and more is left for mu^2 and orders."""
     rule = Filter.open("gdp_rdp", Privacy(1.0, 1e-3), 5e-4)
     curve = tuple(t // 2 for t in rule.curve(rule.thresholds))

@@ -1,4 +1,4 @@
-"""Batches without replacement of which one record becomes null: the pair against other calculations of its law."""
+"""Batches without replacement in which one record becomes null, compared with other calculations of the pair."""
 
 import math
 from functools import partial

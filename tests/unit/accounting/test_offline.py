@@ -1,4 +1,4 @@
-"""An exported ledger proves itself: what was cut, rewritten, overspent or never charged is found from its file."""
+"""Offline verification of exported ledgers, which finds cut, rewritten, overspent and uncharged entries."""
 
 import itertools
 import json
@@ -57,14 +57,14 @@ def test_a_changed_ledger_is_refused(build: Callable[[], list[Entry]], why: str)
         verify_ledger(build(), heads)
 
 
-def test_a_ledger_told_anew_holds_by_itself_so_a_head_is_needed() -> None:
+def test_a_rewritten_ledger_holds_by_itself_so_a_head_is_needed() -> None:
     assert verify_ledger(rewritten()).spent == (PAID[0] + 1,)
 
 
 @pytest.mark.parametrize(
     "raw", [b"{}", b"[]", b"no json", b'{"sequence":1,"sequence":1}', to_lines(LEDGER)[:-30], b"\xff", b"1"]
 )
-def test_what_is_no_export_is_refused(raw: bytes) -> None:
+def test_an_invalid_export_is_refused(raw: bytes) -> None:
     with pytest.raises(CodecError):
         from_lines(raw)
 
@@ -206,7 +206,7 @@ def test_a_receipt_is_of_a_dataset_of_the_family() -> None:
         ({"type": "NonPrivateDpEvent"}, PAID, "no event"),
     ],
 )
-def test_a_charge_from_outside_pays_for_what_it_states(event: dict[str, Any], paid: Cost, wrong: str | None) -> None:
+def test_a_charge_from_outside_pays_for_its_event(event: dict[str, Any], paid: Cost, wrong: str | None) -> None:
     ledger = chain(External("d1", "report", event, paid, False, "eve"))
     if wrong is None:
         assert verify_ledger(ledger).spent == paid

@@ -140,7 +140,7 @@ def external(share: float, exceeds: bool, ours: Filter) -> External:
 
 
 @pytest.mark.parametrize("kind", ["rdp", "gdp", "pure"])
-def test_what_has_happened_is_told_even_where_it_does_not_fit(kind: Kind) -> None:
+def test_past_releases_from_outside_are_charged_even_beyond_the_budget(kind: Kind) -> None:
     ours = rule(kind)
     state, first = advance(None, Opened("d1", 100, ours), AT)
     cost = tuple(int(0.5 * t) for t in ours.thresholds)

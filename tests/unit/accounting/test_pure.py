@@ -1,4 +1,4 @@
-"""delta = 0 from the mechanisms to the receipt's arithmetic: curves, calibration, codec, integer weights."""
+"""Pure privacy (delta = 0): curves, calibration, codec, integer weights and receipts."""
 
 import itertools
 import math
@@ -179,7 +179,7 @@ def test_mixed_plans_are_certified() -> None:
         assert accountant.epsilon(release.plan, 1e-6) >= release.epsilon
 
 
-def test_pure_accounting_adds_epsilons_and_refuses_what_has_none() -> None:
+def test_pure_accounting_adds_epsilons_and_refuses_plans_without_one() -> None:
     plan = Plan((PlannedQuery("a", 3, Laplace(), 20.0), PlannedQuery("b", 1, Exponential(), 4.0)))
     assert PureAccountant().epsilon(plan, 0.0) == pytest.approx(0.8, rel=1e-12)
     assert PureAccountant().epsilon(plan, 0.0) >= 0.8

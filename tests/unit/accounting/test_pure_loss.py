@@ -1,4 +1,4 @@
-"""The losses of pure answers: against exact profiles, against laws on other grids, alone and composed."""
+"""Losses of pure answers, alone and composed, compared with exact profiles and laws on other grids."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""A random prefix of Gaussian answers: profile, curve, the draw of its length, the meter that keeps to it."""
+"""A random prefix of Gaussian answers: its profile, its curve, the draw of its length, and its meter."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Receipts: built from public facts, signed, and checked by somebody who trusts nothing but a set of keys."""
+"""Receipts are built from public facts, signed, and verified with a set of trusted keys alone."""
 
 import base64
 import contextlib
@@ -119,7 +119,7 @@ def test_a_receipt_makes_the_whole_privacy_statement() -> None:
     assert built["event"]["type"] == "ComposedDpEvent"
 
 
-def test_a_receipt_says_its_unit_once_and_one_without_it_is_of_rows() -> None:
+def test_a_receipt_states_its_unit_once_and_one_without_a_unit_is_of_rows() -> None:
     person = make(records=500, unit=Unit("person", 8))
     assert "rows" not in person
     assert (person["persons"], person["unit"]) == (500, {"name": "person", "max_rows": 8})
@@ -267,7 +267,7 @@ def test_other_keys_in_the_set_are_passed_over() -> None:
 
 
 @pytest.mark.parametrize("trusted", NO_KEY_SETS)
-def test_what_is_no_key_set_is_refused(trusted: Any) -> None:
+def test_an_invalid_key_set_is_refused(trusted: Any) -> None:
     with pytest.raises(ReceiptInvalid):
         receipt.verify(GOOD, trusted)
 
@@ -403,7 +403,7 @@ def test_a_missing_field_is_refused(field: str) -> None:
 
 
 @pytest.mark.parametrize("raw", [*NO_DOCUMENTS, b"\xff"])
-def test_read_refuses_what_is_no_document(raw: str | bytes) -> None:
+def test_read_refuses_invalid_documents(raw: str | bytes) -> None:
     with pytest.raises(ReceiptInvalid):
         receipt.verify(receipt.read(raw), KEYS)
 
@@ -482,8 +482,8 @@ def test_the_queries_of_a_receipt_are_of_its_number_of_records(
                 assert receipt.recompute(built).epsilon == 1.0
 
 
-def test_a_mechanism_must_say_which_records_it_fits() -> None:
-    """A new sampled mechanism was verified without its n as long as nobody had added it to a list."""
+def test_a_mechanism_must_state_which_records_it_fits() -> None:
+    """A new sampled mechanism was once verified without its n until somebody added it to a list."""
 
     class Unsaid(AbstractGaussianNoise):
         answers = 1
@@ -657,7 +657,7 @@ def test_checking_a_signature_a_chain_or_a_head_needs_no_numerical_library() -> 
     assert ran.stdout.strip() == "[]"
 
 
-def test_what_has_no_canonical_form_was_not_signed() -> None:
+def test_a_receipt_without_a_canonical_form_is_refused() -> None:
     with pytest.raises(ReceiptInvalid):
         check_json({"epsilon": float("nan")}, GOOD["signature"], KEYS)
     with pytest.raises(ReceiptInvalid):

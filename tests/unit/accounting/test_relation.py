@@ -1,5 +1,6 @@
-"""Curves under zero_out against slow references: moments in closed form, dp-accounting's classical reading, quadrature,
-simulation; and against two steps through the null record, which is what a replacement is.
+"""Curves under zero_out, compared with closed forms, dp-accounting, quadrature and simulation.
+
+They are also compared with replace_one, because a replacement is two steps through the null record.
 """
 
 import math
@@ -240,7 +241,7 @@ def test_plans_of_two_relations_never_cover_one_another() -> None:
     assert there.event() == here.event()
 
 
-def test_a_plan_says_its_neighbors_only_where_they_are_not_those_of_replacement() -> None:
+def test_a_plan_states_its_neighbors_unless_they_are_those_of_replacement() -> None:
     query = PlannedQuery("a", 3, Gaussian(), 4.0)
     assert "neighbors" not in plan_to_json(Plan((query,)))
     document = plan_to_json(Plan((query,), "zero_out"))

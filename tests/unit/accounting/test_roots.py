@@ -38,7 +38,7 @@ def test_a_root_is_within_the_requested_tolerance(name: str, turned: bool) -> No
     assert len(points) <= 150
 
 
-def test_ends_that_are_roots_and_brackets_that_are_none() -> None:
+def test_ends_may_be_roots_and_invalid_brackets_are_refused() -> None:
     assert root(lambda x: x, 0.0, 1.0) == 0.0
     assert root(lambda x: x - 1, 0.0, 1.0) == 1.0
     for f in (lambda x: x + 1, lambda _: math.nan, lambda x: math.nan if 0 < x < 1 else x - 0.5):

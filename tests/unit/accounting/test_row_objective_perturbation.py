@@ -1,4 +1,4 @@
-"""A perturbed objective of rows: its profile by hand, by quadrature, beside the worst adversaries of its proof."""
+"""A perturbed objective of rows, compared with quadrature and with the worst adversaries of its proof."""
 
 import math
 from collections.abc import Callable
@@ -221,7 +221,7 @@ def test_it_takes_less_noise_than_the_curve_and_more_than_one_answer(privacy: Pr
         assert multipliers["row_objective_perturbation"] < 0.95 * multipliers["objective_perturbation"]
 
 
-def test_what_it_does_not_reach_is_infinite_or_the_curve_s() -> None:
+def test_epsilon_beyond_the_profile_is_infinite_or_that_of_the_curve() -> None:
     assert Profile(0.1, 3.0, "replace_one").epsilon(1e-13) == math.inf
     assert Profile(0.1, 1e-7, "replace_one").epsilon(1e-6) == math.inf
     assert Profile(0.1, 1e9, "replace_one").epsilon(1e-3) == 0.1  # what the determinants may cost remains
@@ -232,17 +232,17 @@ def test_what_it_does_not_reach_is_infinite_or_the_curve_s() -> None:
 
 
 @pytest.mark.parametrize("mechanism", [ObjectivePerturbation(0.5), RowObjectivePerturbation(0.5)])
-def test_b_has_the_noise_that_is_priced(mechanism: AbstractPerturbedObjective) -> None:
-    """s = z G, and no less; that what is drawn has this std is every mechanism's contract."""
+def test_b_has_the_accounted_noise(mechanism: AbstractPerturbedObjective) -> None:
+    """The std s is z G and no less. Every mechanism's contract is to draw noise of its stated std."""
     for z, bound in ((1e-3, 1e-6), (3.0, 0.7), (1e12, 1e6)):
         assert 1 <= mechanism.std(z, bound, 5) / (z * bound) < 1 + 1e-9
-    for relation in RELATIONS:  # where mu = k G / s is asked for
+    for relation in RELATIONS:  # for the multiplier at which mu = k G / s
         assert mechanism.multiplier(0.25, relation) == pytest.approx(sensitivity_factor(relation) / 0.5)
     drawn = mechanism.perturb(np.zeros(4000), 3.0, 0.7, Noise(SeededBits(7)))
     assert float(np.mean(drawn**2)) == pytest.approx(2.1**2, rel=0.15)  # 6.7 standard deviations
 
 
-def test_documents_say_that_a_record_is_one_row() -> None:
+def test_documents_state_that_a_record_is_one_row() -> None:
     plan = _plan(0.5, 3.0)
     assert plan.event() == {
         "type": "RowObjectivePerturbationDpEvent",
@@ -251,7 +251,7 @@ def test_documents_say_that_a_record_is_one_row() -> None:
     }
     assert plan_from_json(plan_to_json(plan)) == plan
     old = Plan((PlannedQuery("minimizer", 1, ObjectivePerturbation(0.5), 3.0),))
-    assert certify(old, 1e-6)[0] > certify(plan, 1e-6)[0]  # a document of before is priced as it was
+    assert certify(old, 1e-6)[0] > certify(plan, 1e-6)[0]  # an older document keeps its price
 
 
 def test_a_receipt_of_persons_of_several_rows_is_not_accounted_for_by_it() -> None:

@@ -1,4 +1,4 @@
-"""The search of a total: within its target always, near it unless it jumps there, and with few evaluations."""
+"""The search of a total, which stays within its target, ends near it and takes few evaluations."""
 
 import math
 from collections.abc import Callable

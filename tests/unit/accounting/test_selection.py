@@ -1,4 +1,4 @@
-"""The best of several runs: its curve against exact sums over all outcomes, its coins, and what is no cheaper."""
+"""The best of several runs: its curve, compared with exact sums over all outcomes, its coins and its costs."""
 
 import math
 from itertools import product
@@ -27,7 +27,7 @@ EDGES = np.array([-np.inf, -1.0, 0.0, 0.7, 1.5, 2.2, np.inf])
 
 
 def cells(mean: float) -> Law:
-    """N(mean, 1) told by its cell: a mechanism of six scores, which is |difference of means|-GDP."""
+    """Return the law of the cell of N(mean, 1), a mechanism of six scores that is |difference of means|-GDP."""
     return np.asarray(np.diff(ndtr(EDGES - mean)))
 
 
@@ -133,7 +133,7 @@ def test_the_figures_that_pages_state() -> None:
         assert all(figure in pages[page] for page in places), (runs, figure)
 
 
-def test_filters_charge_it_or_say_that_they_cannot() -> None:
+def test_filters_charge_it_or_raise() -> None:
     plan = Plan((PlannedQuery("selection", 1, Selection(8), 20.0),))
     assert plan.gdp() is None
     assert plan.pure() is None

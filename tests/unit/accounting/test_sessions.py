@@ -266,7 +266,7 @@ def test_a_certified_plan_may_take_the_whole_budget_of_an_empty_ledger() -> None
             advance(state, end, AT)
 
 
-def test_a_larger_budget_makes_a_whole_session_one_like_others() -> None:
+def test_a_larger_budget_turns_a_whole_session_into_an_ordinary_one() -> None:
     ours = rule("rdp")
     larger = Promised(ours.raised(Privacy(6.0, 1e-6)), "eve")
     reservation = reserved(ours, TARGETED, guarantee=OWN)

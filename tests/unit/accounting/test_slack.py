@@ -1,4 +1,4 @@
-"""Jobs charged by an approximation of their curve: what it is, and the part of delta that pays for it."""
+"""Jobs charged by an approximation of their curve, and the part of delta that pays for it."""
 
 import math
 from dataclasses import replace
@@ -58,15 +58,15 @@ def test_only_the_renyi_filter_has_one() -> None:
             Filter.open(kind, budget, SLACK)  # type: ignore[arg-type]
 
 
-def test_what_is_charged() -> None:
-    """A half pass takes one approximation and far less curve; a job without secret slots takes none."""
+def test_only_plans_with_secret_slots_are_charged_an_approximation() -> None:
+    """A half pass uses one approximation and a far smaller curve. A job without secret slots uses none."""
     cost = RULE.cost(HALF_PASS)
     assert cost[-1] == 1
     assert all(10 * c < t for c, t in zip(cost, Filter.open("rdp", BUDGET).cost(HALF_PASS), strict=False))
     assert RULE.cost(FULL)[-1] == 0
     assert RULE.cost(FULL)[:-1] == tuple(Filter.open("rdp", Privacy(3.0, 9e-7)).cost(FULL))
     open_slots = Plan((PlannedQuery("half_pass", 1, RandomAllocation(1.0, 1), 30.0),))
-    assert RULE.cost(open_slots)[-1] == 0, "with one slot nothing is secret, and nothing gained"
+    assert RULE.cost(open_slots)[-1] == 0, "a single slot is not secret"
     assert Filter.open("rdp", BUDGET, 1e-300).cost(HALF_PASS)[-1] == 0, "too little slack for any approximation"
 
 

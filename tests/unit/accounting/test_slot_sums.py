@@ -1,4 +1,4 @@
-"""The sum behind hidden slots: its law in high precision, its transform on the line, its value by simulation."""
+"""Sums of hidden slots: the law in high precision, the transform on the line, and the value by simulation."""
 
 import math
 from collections.abc import Callable
@@ -99,7 +99,7 @@ def test_a_cap_and_a_floor_raise_every_stop_loss(trim: float) -> None:
 LAW = SlotLaw(np.array([-1.3, -0.2, 0.0, 0.5, 2.7]), np.array([0.2, 0.3, 0.25, 0.2, 0.05]), 0.0, 1.0)
 
 
-def test_what_is_little_is_bounded_by_no_more_than_that() -> None:
+def test_a_negligible_sum_is_bounded_by_the_negligible_amount() -> None:
     for mirrored, kappa in ((True, -0.9), (True, -0.8), (False, 1.3)):
         law = slot_law.single(1.0, mirrored)
         whole = slot_sums.excess(law, 50, kappa)
@@ -129,7 +129,7 @@ def test_the_circle_against_plain_convolution(theta: float, size: int, kappa: fl
     assert 0 < circle.rounding < 1e-6 * circle.value
 
 
-def test_a_lattice_only_raises_and_says_by_how_much() -> None:
+def test_a_lattice_only_raises_and_states_by_how_much() -> None:
     T, kappa = 12, 0.9
     values = [slot_sums._circle_sum(LAW, T, kappa, 0.4, step, round(100 / step), True) for step in (0.1, 0.083, 0.17)]
     amounts = [found.factor * found.value for found in values]

@@ -1,4 +1,4 @@
-"""Sampling without replacement: its curve, its loss and its batches by other means; the printed step built on it."""
+"""Sampling without replacement: its curve, its loss, its batches, and the printed step of SVRG."""
 
 import math
 from collections import Counter

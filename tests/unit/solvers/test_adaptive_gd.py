@@ -1,4 +1,4 @@
-"""adaptive_gd: what it learns, what it asks, what it refuses."""
+"""adaptive_gd: its models, its queries and its refusals."""
 
 import numpy as np
 import pytest
@@ -73,7 +73,7 @@ def test_columns_far_from_the_middle_are_learned_where_plain_gradients_are_not(r
 
 
 @pytest.mark.slow
-def test_classes_are_told_apart_by_softmax(rows: tuple[Vector, Vector]) -> None:
+def test_softmax_separates_classes(rows: tuple[Vector, Vector]) -> None:
     X, margin = (part[:5_000] for part in rows)
     y = (margin > -1.0).astype(float) + (margin > 1.0)
     w = seeded_fit(AdaptiveGd(), problem(Softmax(3), 5_000), X, y, Privacy(2.0, 1e-6)).reshape(3, -1)
@@ -164,7 +164,7 @@ def test_a_document_of_an_earlier_version_cuts_residuals_as_it_did() -> None:
     assert TypeAdapter(AdaptiveGdRun).validate_json(text) == AdaptiveGdRun(250, 1.0, 1.0)
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_problems_that_do_not_fit_are_refused() -> None:
     plain = Problem(Logistic(), n=N, d=7, row_norm=2.0)
     clipped = Problem(Logistic(), n=N, d=7, row_norm=1.0, columns=COLUMNS)
     inside = Problem(Logistic(), domain=L2Ball(1.0), n=N, d=7, row_norm=2.0, columns=COLUMNS)

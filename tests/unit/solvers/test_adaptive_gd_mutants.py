@@ -1,4 +1,4 @@
-"""Faults planted on adaptive_gd's own path: neighbors that are compared must show each of them, and none without it."""
+"""Mutants of adaptive_gd, each of which a comparison of neighbors must find."""
 
 from dataclasses import replace
 from typing import Any
@@ -132,7 +132,7 @@ def test_a_limit_that_does_not_follow_the_frame_is_caught(loss: str, monkeypatch
 def test_an_answer_that_is_used_before_it_is_noised_is_caught(
     query: str, loss: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Moments, the scale of targets and of residuals, gradients: it is asked for, paid for, and what it hides used."""
+    """Mutant: request and pay for an answer, and use its exact value instead."""
     answer = Meter.answer
 
     def exact(meter: Meter, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
@@ -193,7 +193,7 @@ def test_an_l1_whose_weight_is_learned_from_exact_gradients_is_caught(
     weights: list[float] = []
 
     def by_exact(weight: L1Weight, gradient: Vector, direction: Vector) -> None:
-        """Mutant: what a gradient says is heard without its noise."""
+        """Mutant: learn from the exact gradient, without its noise."""
         learn(weight, exact[-1], direction)
         weights.append(weight.value)
         assert gradient.shape == direction.shape

@@ -1,4 +1,4 @@
-"""The baselines that users know: objective perturbation, AdaSSP, noisy SGD."""
+"""Well-known baselines: objective perturbation, AdaSSP and noisy SGD."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Centred changes: what they answer, with what bound, when, and two mutants: the half and the clip forgotten."""
+"""Centred changes: their values, their bounds, their use, and mutants without the half or the clip."""
 
 import math
 from collections.abc import Iterator
@@ -204,7 +204,7 @@ def test_mutant_the_clip_forgotten_is_caught_where_a_curvature_is_misstated(monk
     assert max(joins(Logistic(), seed, 0.3) for seed in range(8)) > 1.5
 
 
-def test_the_clip_keeps_the_bound_for_a_loss_that_only_says_it_is_convex(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_clip_keeps_the_bound_for_a_loss_that_wrongly_states_it_is_convex(monkeypatch: pytest.MonkeyPatch) -> None:
     """A slope that falls where the margin rises is cut at 0, not at -L: else a record gives up to (3L/2) ||u||."""
     monkeypatch.setattr(Sigmoid, "is_convex", True)
     cases = []
@@ -287,7 +287,7 @@ def test_the_rules_noise_is_near_the_plans(batch: int) -> None:
     assert (0.85 if batch >= 1000 else 0.6) * z < batches.limit_noise(problem, PRIVACY, batch, 1000) < 1.15 * z
 
 
-def test_what_is_asked_for_is_kept_or_refused() -> None:
+def test_a_requested_form_is_kept_or_refused() -> None:
     problem = Problem(Logistic(), n=200_000, d=105, row_norm=1.0)
     forms: tuple[batches.Form, ...] = ("safeguarded", "centred", "printed")
     for form in forms:
@@ -313,5 +313,5 @@ def test_a_plan_is_the_same_centred_or_not() -> None:
     assert safeguarded.noise_stds == pytest.approx(centred.noise_stds, rel=1e-6)
 
 
-def test_a_run_stored_before_forms_were_resolved_is_what_it_was() -> None:
+def test_a_run_stored_before_forms_were_resolved_keeps_its_form() -> None:
     assert DpSvrgRun(1, 2, 3, 0.1).form == "safeguarded"

@@ -1,4 +1,4 @@
-"""Data: each record passes the same map, alone; rows end up no longer than R."""
+"""Data: each record passes the same map on its own, and no row is longer than R."""
 
 import math
 import tracemalloc
@@ -67,7 +67,7 @@ def test_each_record_is_mapped_alone() -> None:
             assert alone.y[0] == whole.y[i]
 
 
-def test_a_memory_map_of_the_service_is_read_in_place(tmp_path: Path) -> None:
+def test_a_memory_map_of_the_service_is_not_copied(tmp_path: Path) -> None:
     stored = np.memmap(tmp_path / "X", dtype=np.float64, mode="w+", shape=(100, 3))
     stored[:] = np.arange(300.0).reshape(100, 3)
     problem = Problem(Squared(), n=100, d=3, row_norm=1.0)

@@ -1,4 +1,4 @@
-"""Domains against slow references: nearest points and diameters."""
+"""Nearest points and diameters of domains, compared with slow references."""
 
 import math
 from typing import get_args
@@ -84,7 +84,7 @@ def _nearest(domain: Bounded, w: Floats) -> Floats:
 class TestProjection:
     @settings(max_examples=60, deadline=None)
     @given(domains, vectors)
-    def test_is_what_bisection_finds(self, domain: Bounded, w: Floats) -> None:
+    def test_equals_the_result_of_a_bisection(self, domain: Bounded, w: Floats) -> None:
         np.testing.assert_allclose(domain.project(w), _nearest(domain, w), rtol=0, atol=_room(domain, w))
 
     @pytest.mark.slow
@@ -145,7 +145,7 @@ class TestSize:
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=20, deadline=None)
 @given(vectors)
-def test_a_point_inside_costs_what_one_outside_costs(kind: type[Bounded], w: Floats) -> None:
+def test_points_inside_and_outside_take_the_same_operations(kind: type[Bounded], w: Floats) -> None:
     """Some points are private when they are projected: no branch may depend on where they are."""
     domain = kind(radius=1.0)
     outside, inside = (operations(lambda point=point: domain.project(point)) for point in (w, np.zeros_like(w)))  # type: ignore[misc]

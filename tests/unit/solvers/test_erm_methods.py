@@ -1,4 +1,4 @@
-"""The methods of the ERM family: with exact answers they reach the optimum, and they ask for what they planned."""
+"""Methods of the ERM family, which reach the optimum with exact answers and request the planned answers."""
 
 from dataclasses import replace
 from typing import Any
@@ -108,7 +108,7 @@ def test_hardly_private_it_reaches_the_optimum_through_the_real_oracle(method: F
 
 @pytest.mark.parametrize("method", DEFAULTS, ids=names)
 @pytest.mark.parametrize("task", [problem(), problem(L2Ball(2.0)), Problem(Squared(), n=50, d=9, row_norm=3.0)])
-def test_it_asks_for_exactly_what_it_planned(method: Method, task: Problem) -> None:
+def test_it_requests_exactly_the_planned_answers(method: Method, task: Problem) -> None:
     quote = plan(method, task, PRIVACY)
     assert None not in [getattr(quote.method, field) for field in quote.method.__dataclass_fields__]
     oracle = QuietOracle(task, np.zeros((task.n, task.d)), np.zeros(task.n))

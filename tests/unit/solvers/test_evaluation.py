@@ -1,4 +1,4 @@
-"""Evaluation: each record in one cell, whatever model is asked about, and a record that counts twice is caught."""
+"""Evaluation: each record counts in one cell for every model, and a record that counts twice is caught."""
 
 import math
 from dataclasses import replace
@@ -156,7 +156,7 @@ def test_many_classes_are_refused() -> None:
         plan(Evaluation(), problem_of("three") and replace(problem_of("three"), loss=Softmax(257)), Privacy(1.0, 1e-6))
 
 
-def test_a_model_that_is_not_finite_is_never_asked_about() -> None:
+def test_a_model_that_is_not_finite_is_refused() -> None:
     problem = problem_of("two")
     quote = plan(weighted("two"), problem, Privacy(1.0, 1e-6))
     method = replace(weighted("two"), weights=(math.inf,) * problem.d)

@@ -1,4 +1,4 @@
-"""Forecasts are bounds that hold, say what they suppose, and `auto` gives its reason."""
+"""Forecasts, which are bounds that hold and state their assumptions, and the reasons of `auto`."""
 
 import math
 from dataclasses import replace
@@ -71,7 +71,7 @@ def test_the_distance_is_certain_only_if_something_ensures_it() -> None:
     assert (wide.distance, wide.distance_certain) == (5 * math.sqrt(3), False)
 
 
-def test_a_bound_that_promises_nothing_says_so() -> None:
+def test_a_bound_above_the_untrained_loss_states_it() -> None:
     small = plan(DpGd(), replace(TASK, n=20), PRIVACY).forecast
     large = plan(DpGd(), replace(TASK, n=10**6), PRIVACY).forecast
     assert small.excess_risk is not None
@@ -113,21 +113,21 @@ def test_the_loss_of_the_untrained_model() -> None:
 
 
 @pytest.mark.parametrize("method", [DpSvrg(), DpSvrgPp()], ids=["dp_svrg", "dp_svrg_pp"])
-def test_none_is_claimed_where_none_is_proven(method: Method) -> None:
+def test_no_bound_is_stated_without_a_proof(method: Method) -> None:
     forecast = plan(method, TASK, PRIVACY).forecast
     assert forecast.excess_risk is None
     assert "No bound" in forecast.statement
 
 
 class TestAuto:
-    def test_is_dp_gd_and_says_why(self) -> None:
+    def test_is_dp_gd_and_states_the_reason(self) -> None:
         quote = plan(Auto(), TASK, PRIVACY)
         assert quote.method.name == "dp_gd"
         for words in ("smooth, not strongly convex", "n = 500", "d = 3", "variance-reduced"):
             assert words in quote.reason
         assert "strongly convex, n" in plan(Auto(), replace(TASK, regularizer=L2(0.1)), PRIVACY).reason
 
-    def test_names_what_the_paper_would_take_in_high_dimension(self) -> None:
+    def test_names_the_paper_s_method_in_high_dimension(self) -> None:
         quote = plan(Auto(), replace(TASK, d=600), PRIVACY)
         assert quote.method.name == "dp_gd"
         assert "dp_acc_md" in quote.reason
@@ -155,7 +155,7 @@ class TestAuto:
         assert chosen.method.gradient_evaluations(huge) < saved / 3
         assert Auto().choose(huge, PRIVACY, currency="gaussian")[0].method.name == DpGd().name
 
-    def test_its_choice_is_resolved_as_if_it_had_been_asked_for(self) -> None:
+    def test_its_choice_is_resolved_like_a_requested_method(self) -> None:
         assert plan(Auto(), TASK, PRIVACY).method == DpGd().resolve(TASK, PRIVACY)
 
     def test_at_delta_zero_it_takes_a_pure_method(self) -> None:

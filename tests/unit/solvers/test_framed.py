@@ -1,4 +1,4 @@
-"""Rows in a released frame, formed nowhere: every reader answers as if they were, and no record adds more than said."""
+"""Rows in a released frame, which are never stored. Every reader sees the same rows, within each record's bound."""
 
 import math
 from dataclasses import replace

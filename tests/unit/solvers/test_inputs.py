@@ -1,4 +1,4 @@
-"""What `solve` takes: sparse rows and tables, as the rows they stand for, never unfolded; else a sentence."""
+"""Inputs of `solve`: sparse rows and tables, which are never unfolded, and the errors for all others."""
 
 from decimal import Decimal
 from fractions import Fraction
@@ -111,8 +111,8 @@ def test_rows_in_blocks_are_refused(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [sp.csr_matrix, sp.csr_array])
-def test_what_a_matrix_remembers_of_its_form_is_not_trusted(kind: Any) -> None:
-    """SciPy asks once whether coordinates are distinct; a change in place is not noticed."""
+def test_the_cached_form_of_a_matrix_is_not_trusted(kind: Any) -> None:
+    """SciPy checks once whether coordinates are distinct and does not notice a change in place."""
     X = kind((np.array([3.0, 4.0, 1.0]), np.array([0, 1, 2]), np.array([0, 3])), shape=(1, 5))
     assert X.has_canonical_format
     X.indices[:] = 2
@@ -359,7 +359,7 @@ def test_targets_of_a_wrong_type_or_shape_are_refused(y: Any) -> None:
     ("ends", "coordinates"),
     [([0, 1], [0]), ([0, 2, 1, 2], [0, 1]), ([0, 1, 2, 2], [0, 2]), ([0, 1, 2, 2], [0, -1]), ([0, 1, 1, 3], [0, 1])],
 )
-def test_what_is_no_matrix_reads_nothing_outside(ends: list[int], coordinates: list[int]) -> None:
+def test_an_invalid_matrix_is_refused_before_it_is_read(ends: list[int], coordinates: list[int]) -> None:
     rows = Sparse(np.array(ends), np.array(coordinates), np.ones(len(coordinates)))
     with pytest.raises(Unsuitable, match="sparse rows"):
         Data.coded(rows, np.zeros(3), Problem(Squared(), n=3, d=2, row_norm=1.0))

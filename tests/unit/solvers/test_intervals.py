@@ -1,4 +1,4 @@
-"""Intervals of coefficients hold the minimizer without noise as often as they say; where no law is, none is told."""
+"""Intervals of coefficients, and their coverage of the minimizer without noise."""
 
 import math
 
@@ -107,10 +107,12 @@ def test_steps_that_end_before_the_minimizer_widen_them() -> None:
         (Auto(), None),
     ],
 )
-def test_where_no_law_is_known_none_is_told(method: Method | Auto, preparation: AskedPreparation | None) -> None:
+def test_models_of_an_unknown_law_have_no_intervals(
+    method: Method | Auto, preparation: AskedPreparation | None
+) -> None:
     assert widths(plan(method, PROBLEM, PRIVACY, preparation=preparation)) is None
 
 
-def test_a_projection_has_no_such_law() -> None:
+def test_projected_models_have_no_intervals() -> None:
     problem = Problem(Logistic(), L2(RIDGE), L2Ball(2.0), n=N, d=4, row_norm=1.0)
     assert widths(plan(OutputPerturbation(), problem, PRIVACY, preparation=Declared())) is None

@@ -1,4 +1,4 @@
-"""Inverse sensitivity: scores measured against their bound, against brute force, and the whole method."""
+"""Inverse sensitivity: scores compared with their bound and with brute force, and the whole method."""
 
 import math
 from collections import Counter
@@ -245,9 +245,10 @@ def worked(problem: Problem, grid: int, X: Array, y: Array) -> Counter[tuple[str
 @pytest.mark.parametrize("domain", [L2Ball(0.5), LinfBall(0.5), L1Ball(0.5), Simplex()], ids=lambda c: c.name)
 @pytest.mark.parametrize("regularizer", [NoRegularizer(), L1(0.3)], ids=lambda r: r.name)
 @pytest.mark.parametrize("d", [1, 2])
-def test_one_record_does_not_change_how_much_work_there_is(domain: Domain, regularizer: Regularizer, d: int) -> None:
-    """The worst pair: rows of zeros leave all scores alike, or one row sets all of them apart and moves steps across
-    the edge of C. Once the weights took one exponential for each score that was different, and time told the record.
+def test_one_record_does_not_change_the_work(domain: Domain, regularizer: Regularizer, d: int) -> None:
+    """Rows of zeros make all scores equal. One other row makes all of them differ and moves steps across the edge of C.
+
+    The weights once took one exponential for each distinct score, so their time revealed the record.
     """
     if isinstance(domain, Simplex):
         d += 1

@@ -1,4 +1,4 @@
-"""Compiled loops against their plain forms, to the last bit where both are made of single operations."""
+"""Compiled loops, compared with their plain forms to the last bit where both consist of single operations."""
 
 import hashlib
 import inspect

@@ -1,4 +1,4 @@
-"""dp_gd that releases one point: its options, what a hidden step may do, what is refused, its bound."""
+"""dp_gd that releases one point: its options, its hidden steps, its refusals and its bound."""
 
 import math
 from dataclasses import replace
@@ -126,7 +126,7 @@ def test_refusals_name_the_assumption(method: DpGd, problem: Problem, why: str) 
         plan(method, problem, PRIVACY)
 
 
-def test_options_that_are_none_are_refused() -> None:
+def test_invalid_options_are_refused() -> None:
     with pytest.raises(Unsuitable, match="last or random"):
         DpGd(release="first")  # type: ignore[arg-type]
     with pytest.raises(Unsuitable, match="2 steps"):

@@ -1,4 +1,4 @@
-"""Limited slopes: what they are, what is priced for them, who takes them and who refuses."""
+"""Limited slopes: their values, their noise, and the methods that take or refuse them."""
 
 import math
 from dataclasses import replace
@@ -173,7 +173,7 @@ def test_auto_takes_a_method_that_keeps_the_limit(loss: Loss, currency: Currency
             assert fitted.problem.is_convex == loss.is_convex or fitted.method.name in ("dp_gd", "noisy_sgd")
 
 
-def test_auto_limits_the_slopes_of_numbers_where_that_is_asked_and_says_so() -> None:
+def test_auto_limits_the_slopes_of_numbers_if_requested_and_states_it() -> None:
     columns = Columns((1, 3))
     numbers = Problem(Squared(), n=N, d=columns.d, row_norm=columns.row_norm, columns=columns)
     assert plan(Auto(), numbers, PRIVACY).method.name == "adaptive_gd"
@@ -197,7 +197,7 @@ def test_short_vectors_of_three_classes_are_no_reason_to_refuse_auto() -> None:
 
 
 @pytest.mark.parametrize("limit", [0.0, -1.0, 1.01, math.nan, math.inf, 1e-9])
-def test_what_is_no_share_is_refused(limit: float) -> None:
+def test_a_limit_that_is_not_a_share_is_refused(limit: float) -> None:
     with pytest.raises(ValueError, match="slope_limit"):
         problem(Logistic(), limit)
     for method in (Auto(), DpGd(), AdaptiveGd()):
@@ -205,8 +205,8 @@ def test_what_is_no_share_is_refused(limit: float) -> None:
             plan(method, problem(Logistic()), PRIVACY, slope_limit=limit)
 
 
-def told() -> list[str]:
-    """What a comparison of neighbors complains of, where slopes are long and the limit short."""
+def found_complaints() -> list[str]:
+    """Return the complaints of a comparison of neighbors, with long slopes and a short limit."""
     columns = Columns((1, 1))
     coded = Problem(Logistic(), domain=L2Ball(50.0), n=N, d=3, row_norm=columns.row_norm, columns=columns)
     quote = plan(DpGd(steps=6), coded, Privacy(5.0, 1e-6), slope_limit=0.2)
@@ -219,6 +219,6 @@ def told() -> list[str]:
 def test_neighbors_differ_by_no_more_than_their_bounds_and_a_forgotten_limit_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert told() == []
+    assert found_complaints() == []
     monkeypatch.setattr(Problem, "compiled", property(lambda own: own.loss.compiled))
-    assert told() != []
+    assert found_complaints() != []

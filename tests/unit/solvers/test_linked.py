@@ -1,4 +1,4 @@
-"""Linked into one file, the loops give numba's bits without numba, and read no argument that is not theirs."""
+"""Loops linked into one file, which give numba's bits without numba and refuse arguments of another type."""
 
 import ctypes
 import platform

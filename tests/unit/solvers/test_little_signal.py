@@ -1,4 +1,4 @@
-"""adaptive_gd on so few records that noise exceeds what slopes explain: it is no worse than a model of zeros."""
+"""adaptive_gd on so few records that noise exceeds the signal, where it is no worse than a model of zeros."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Methods on disjoint rows: what one record moves, what is read, the schedules, the smooth forms, whole runs."""
+"""Methods on disjoint rows: their sensitivity, reads, schedules, smooth forms and whole runs."""
 
 import itertools
 import math
@@ -144,7 +144,7 @@ def test_only_a_plain_mechanism_is_read_as_a_part(each: Any) -> None:
 
 
 @pytest.mark.parametrize("law", [LAW, Law(0.5, 0.5, 2.0)])
-def test_the_bound_of_a_schedule_is_the_sum_it_is_said_to_be(law: Law) -> None:
+def test_the_bound_of_a_schedule_is_the_documented_sum(law: Law) -> None:
     k, m, q, h, D, G, a = 4, 50, 3.0, 0.2, 2.0, 1.5, 7.0
     etas = [h * q**-i for i in range(k)]
     total = law.reach * D**2 / (h * m) + law.drift * G**2 * sum(etas)

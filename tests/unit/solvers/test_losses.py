@@ -1,4 +1,4 @@
-"""Every loss against its own claims: slopes, bounds, convexity, what it does with targets."""
+"""Every loss, compared with its own claims: slopes, bounds, convexity and targets."""
 
 import math
 from collections.abc import Callable
@@ -171,7 +171,7 @@ class TestEveryLoss:
         assert largest <= loss.slope_bound * (1 + 1e-12)
         assert largest >= loss.slope_bound * (1 - 1e-6)
 
-    def test_it_is_convex_or_says_that_it_is_not(self, loss: OneMargin) -> None:
+    def test_it_states_whether_it_is_convex(self, loss: OneMargin) -> None:
         falls = min(float(np.diff(loss.slope(MARGINS, np.full(len(MARGINS), y))).min()) for y in _targets(loss))
         assert loss.is_convex is (falls >= -1e-12)
 
@@ -211,8 +211,8 @@ def test_the_curvature_bound_is_the_largest_rate_of_the_slope(loss: OneMargin) -
 
 
 @pytest.mark.parametrize("loss", ROUGH, ids=repr)
-def test_without_a_curvature_bound_the_rate_of_the_slope_has_none(loss: OneMargin) -> None:
-    """By halving the steepest of the cells, again and again: the rate keeps growing."""
+def test_without_a_curvature_bound_the_rate_of_the_slope_is_unbounded(loss: OneMargin) -> None:
+    """The rate keeps growing as the steepest cell is divided again and again."""
     low, high, rates = -8.0, 8.0, []
     for _ in range(12):
         cells = np.linspace(low, high, 12)
@@ -279,7 +279,7 @@ def test_settings_out_of_range_are_refused(make: object) -> None:
         make()
 
 
-def test_names_go_by_what_a_loss_takes() -> None:
+def test_names_are_listed_by_the_kind_of_target() -> None:
     assert {"logistic", "softmax"} <= set(names("class"))
     assert {"squared", "huber"} <= set(names("number"))
     assert sorted(names("class") + names("number")) == sorted(map(name_of, get_args(Loss)))

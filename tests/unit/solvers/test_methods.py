@@ -1,4 +1,4 @@
-"""Methods: their iterations by hand, the safeguard, what they resolve to, what they refuse."""
+"""Methods: their iterations by hand, the safeguard, their resolved settings and their refusals."""
 
 import math
 from dataclasses import replace
@@ -37,7 +37,7 @@ ADULT = Problem(Logistic(), n=32_561, d=109, row_norm=math.sqrt(15))
 
 
 class Quadratic:
-    """Exact answers about F(w) = ||w - target||^2 / 2, and a list of what was asked."""
+    """Exact answers about F(w) = ||w - target||^2 / 2, and a list of the requests."""
 
     def __init__(self, target: Vector) -> None:
         self.target = target
@@ -69,7 +69,7 @@ class Quadratic:
     def walk(
         self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int, centred: bool = False
     ) -> None:
-        """None: every answer is asked for."""
+        """Return None, so that every answer is requested."""
 
     def allocated_gradient(self, query: str, w: Vector) -> Vector:
         raise NotImplementedError(query)
@@ -179,8 +179,8 @@ def test_the_descent_time_does_not_depend_on_the_units() -> None:
     assert descent_time(scaled, PRIVACY) == pytest.approx(descent_time(base, PRIVACY))
 
 
-def test_noise_may_cost_a_quarter_of_what_the_untrained_model_loses() -> None:
-    """0.35 sigma_1^2 s min(d, L s) = ln(2) / 4 for a large d; whatever it is, once it is above L s."""
+def test_noise_may_cost_a_quarter_of_the_loss_of_the_untrained_model() -> None:
+    """0.35 sigma_1^2 s min(d, L s) = ln(2) / 4, which does not depend on d above L s."""
     wide = Problem(Logistic(), n=4000, d=20_000, row_norm=1.0)
     time, std = descent_time(wide, PRIVACY), answers_std(wide, PRIVACY)
     assert 0.35 * std**2 * time**2 * wide.L == pytest.approx(math.log(2) / 4)
@@ -193,7 +193,7 @@ def test_noise_may_cost_a_quarter_of_what_the_untrained_model_loses() -> None:
     assert 0.35 * std**2 * descent_time(bounded, PRIVACY) ** 2 * wide.L <= 0.01 / 4 * (1 + 1e-9)
 
 
-def test_what_is_at_stake() -> None:
+def test_the_stake_is_the_largest_possible_loss_of_the_start() -> None:
     assert at_stake(ADULT) == pytest.approx(math.log(2))
     assert at_stake(replace(ADULT, loss=Squared())) == pytest.approx(1 / 6, rel=0.05)  # y^2 / 2, y even in [-1, 1]
     assert at_stake(replace(ADULT, domain=L2Ball(0.01))) == pytest.approx(0.01 * ADULT.G)
@@ -278,7 +278,7 @@ def test_nonsense_is_refused(kind: Any, fields: dict[str, Any]) -> None:
         kind(**fields)
 
 
-def test_what_the_theory_does_not_cover_is_named() -> None:
+def test_settings_that_the_theory_does_not_cover_are_named() -> None:
     with pytest.raises(Unsuitable, match="1/L"):
         DpGd(step=1.01 / ADULT.L).resolve(ADULT, PRIVACY)
     with pytest.raises(Unsuitable, match="1/L"):

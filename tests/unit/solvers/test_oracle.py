@@ -1,4 +1,4 @@
-"""FullBatchOracle and SampledOracle: what they answer, with what bound they make it private, and what they refuse."""
+"""FullBatchOracle and SampledOracle: their answers, their bounds and their refusals."""
 
 from typing import Any
 
@@ -194,7 +194,7 @@ def test_past_the_plan_there_is_no_answer(rows: tuple[Problem, Vector, Vector]) 
     assert fresh.transcript() == Plan(())
 
 
-def test_the_transcript_holds_what_was_answered(rows: tuple[Problem, Vector, Vector]) -> None:
+def test_the_transcript_holds_all_answers(rows: tuple[Problem, Vector, Vector]) -> None:
     heard = list[int]()
     oracle = made(*rows, on_answer=heard.append)
     for _ in range(3):

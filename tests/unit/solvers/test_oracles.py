@@ -94,7 +94,7 @@ def test_a_malicious_method_finds_the_documented_operations_and_nothing_behind_t
     ],
     ids=["standardised", "counting", "weighted"],
 )
-def test_oracles_of_declared_columns_show_what_is_documented(
+def test_oracles_of_declared_columns_have_the_documented_members(
     opened: Callable[[DataOracles], Any], documented: Any, extra: set[str]
 ) -> None:
     problem = replace(PROBLEM, columns=Columns((1,)))
@@ -177,7 +177,7 @@ HIDING: list[Any] = [
 
 
 @pytest.mark.parametrize("mechanism", [*HIDING, *(Parallel(each, 2) for each in HIDING)], ids=repr)
-def test_what_hides_by_drawing_or_by_steps_releases_no_value(mechanism: Mechanism) -> None:
+def test_mechanisms_that_sample_or_hide_steps_release_no_value(mechanism: Mechanism) -> None:
     """Its noise is for a batch, a slot or a last point; a value over all rows would pay too little."""
     with pytest.raises(OutOfPlan, match="another mechanism"):
         accessed(mechanism).release("value", np.zeros(2), 1.0)

@@ -1,4 +1,4 @@
-"""Descent on a piece, and output perturbation: sensitivity measured against its bound, and the whole method."""
+"""Descent on a piece, and output perturbation: sensitivity compared with its bound, and the whole method."""
 
 import math
 from dataclasses import replace
@@ -133,7 +133,7 @@ def test_pure_privacy_by_laplace_noise_of_sqrt_d_times_the_bound() -> None:
     assert release.event == {"type": "LaplaceDpEvent", "noise_multiplier": query.noise_multiplier}
 
 
-def test_laplace_noise_may_be_asked_for_at_a_positive_delta() -> None:
+def test_laplace_noise_may_be_requested_at_a_positive_delta() -> None:
     quote = plan(OutputPerturbation(noise="laplace"), PROBLEM, Privacy(1.0, 1e-6))
     assert quote.release.plan.queries[0].mechanism == Laplace()
     assert quote.release.accountant == "pure"

@@ -1,4 +1,4 @@
-"""Rows of persons: which are kept, where they stand, and what a solution of them is."""
+"""Rows of persons: which rows count, their slots, and the models of persons."""
 
 import math
 from collections import Counter
@@ -39,7 +39,7 @@ from tests.support.standardised import LIMITED_LOSSES
 WIDE = Privacy(100.0, 1e-2)
 
 
-def test_each_person_has_its_first_rows_in_places_of_its_own() -> None:
+def test_each_person_has_its_first_rows_in_slots_of_its_own() -> None:
     owners, k = np.array([2, 0, 2, 2, 1, 2, 0]), 3
     slots = rows_by_slot(owners, 5, k, Noise(SeededBits(1))).reshape(5, k)
     assert sorted(map(tuple, slots.tolist())) == [(-1, -1, -1), (-1, -1, -1), (0, 2, 3), (1, 6, -1), (4, -1, -1)]
@@ -57,7 +57,7 @@ def test_all_orders_of_persons_are_equally_likely_for_every_order_of_the_file() 
         assert all(last in order for order in counts)
 
 
-def test_records_are_taken_with_all_their_places() -> None:
+def test_records_are_drawn_with_all_their_slots() -> None:
     problem = Problem(Logistic(), n=5, d=1, row_norm=1.0, unit=Unit("person", 3))
     assert slots_of(np.array([4, 1]), problem).tolist() == [12, 13, 14, 3, 4, 5]
 

@@ -1,4 +1,4 @@
-"""Regression tables of counts: coverage, agreement with a solver without noise, edges, and what a quote refuses."""
+"""Regression tables of counts: coverage, agreement with a solver without noise, edges, and refusals of quotes."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ LARGEST = 10.0
 
 
 @pytest.mark.parametrize(("overdispersion", "relation"), [(0.0, "replace_one"), (0.5, "zero_out")])
-def test_intervals_of_counts_cover_what_they_state(overdispersion: float, relation: str) -> None:
+def test_intervals_of_counts_have_their_stated_coverage(overdispersion: float, relation: str) -> None:
     """Test a rate of .95 at the level .001. The counts need not follow a Poisson distribution."""
     n, p, runs = 6000, 3, 50
     quote = quoted(Columns((1,) * p), True, n, 2.0, 20.0, relation=relation)

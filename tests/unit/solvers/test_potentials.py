@@ -1,4 +1,4 @@
-"""Potentials: strongly convex in their norm, steps that are optimal, bounds that hold, refusals that say why."""
+"""Potentials: strong convexity in their norm, optimal steps, bounds, and refusals with a reason."""
 
 import math
 from dataclasses import replace
@@ -253,7 +253,7 @@ class TestMethod:
         for model in models:
             np.testing.assert_allclose(domain.project(model), model, atol=1e-12)
 
-    def test_it_asks_for_what_it_planned(self, potential: Potential, domain: Domain) -> None:
+    def test_it_requests_the_planned_answers(self, potential: Potential, domain: Domain) -> None:
         task = problem(domain, 60)
         quote = plan(DpAccMd(potential=potential), task, PRIVACY)
         oracle = QuietOracle(task, *self.rows(60))

@@ -1,4 +1,4 @@
-"""SVRG as published and Barzilai-Borwein steps: by hand, what the oracle adds up, what is refused."""
+"""SVRG as published and Barzilai-Borwein steps, compared by hand, the sums of the oracle, and refusals."""
 
 import math
 from typing import Any
@@ -113,7 +113,7 @@ def test_replacing_one_record_moves_both_parts_within_their_bounds(loss: Any) ->
         assert null_bound <= bound * 3 / 12 * (1 + 1e-15)
 
 
-def test_what_the_oracle_refuses() -> None:
+def test_the_oracle_refuses_wrong_queries_and_points_that_are_not_finite() -> None:
     data = inputs.of_arrays(*rows(6, 2), PROBLEM)
     oracle, _ = revealing(PROBLEM, data, 2, count=1)
     w = np.zeros(2)
@@ -146,7 +146,7 @@ def test_the_printed_form_requests_printed_steps_alone(kind: type[DpSvrgRun | Dp
 
 
 @pytest.mark.slow
-def test_what_the_printed_form_costs() -> None:
+def test_the_printed_form_needs_more_noise_than_the_safeguarded_one() -> None:
     """Large batches: a printed step has about 3 / sqrt(4/3) times the noise of a change at its largest."""
     problem = Problem(Logistic(), n=20_000, d=20, row_norm=1.0)
     printed = plan(DpSvrg(form="printed"), problem, PRIVACY)
@@ -180,7 +180,7 @@ class TestBarzilaiBorwein:
         problem = Problem(Squared(), n=2000, d=1, row_norm=1.0)
 
         class Bent:
-            """Exact answers about F(w) = curvature w^2 / 2 - w, and where they were asked."""
+            """Exact answers about F(w) = curvature w^2 / 2 - w, and the points at which they were requested."""
 
             def __init__(self) -> None:
                 self.points: list[float] = []
@@ -192,8 +192,8 @@ class TestBarzilaiBorwein:
                 self.points.append(float(w[0]))
                 return curvature * (w - anchor)
 
-            def walk(self, *_asked: Any) -> None:
-                """None: every answer is asked for."""
+            def walk(self, *_arguments: Any) -> None:
+                """Return None, so that every answer is requested."""
 
         oracle = Bent()
         DpSvrgRun(epochs=2, inner_steps=2, batch=1000, step=0.1, step_rule="barzilai_borwein").run(oracle, problem)  # type: ignore[arg-type]

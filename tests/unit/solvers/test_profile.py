@@ -1,4 +1,4 @@
-"""Profiles: what they answer and to what bounds, and that a job standardised by one is as if it had asked itself."""
+"""Profiles: their answers, their bounds, and jobs that are standardised by a profile."""
 
 import math
 from dataclasses import replace
@@ -84,7 +84,7 @@ class TestProfile:
         answers, *_ = run(Profile(), table, inputs.of_arrays(X, np.zeros(N), table), quote.release)
         assert answers.shape == (Profile().size(table),) == (15,)
 
-    def test_with_hardly_any_noise_it_is_what_the_columns_say(self, rows: tuple[Vector, Vector]) -> None:
+    def test_with_hardly_any_noise_it_equals_the_columns(self, rows: tuple[Vector, Vector]) -> None:
         X = rows[0][:, :-1]
         released, counts, _ = profiled(rows, Privacy(100.0, 1e-2))
         assert released.center == pytest.approx(X.mean(axis=0), abs=0.02)
@@ -289,7 +289,7 @@ class TestByProfile:
         assert quote.preparation.name == "profile"
         assert quote.release.plan.pure() is not None
 
-    def test_refusals_say_why(self) -> None:
+    def test_refusals_state_the_reason(self) -> None:
         def refused(problem: Problem, privacy: Privacy, by: ByProfile, method: Method | Auto) -> str:
             with pytest.raises(Unsuitable) as raised:
                 plan(method, problem, privacy, preparation=by)

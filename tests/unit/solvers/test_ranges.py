@@ -1,4 +1,4 @@
-"""Numbers in declared ranges within [-1, 1]: what follows for distances, for the door and for rows beyond them."""
+"""Numbers in declared ranges within [-1, 1]: distances, bounds of the oracle, and rows beyond the ranges."""
 
 import math
 
@@ -67,7 +67,7 @@ def test_a_number_beyond_its_range_makes_its_row_the_empty_one() -> None:
     assert np.array_equal(unranged[0], X[0])  # in [-1, 1], where that is all that is declared
 
 
-def test_the_worst_pair_reaches_the_bounds_and_none_passes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_worst_pair_reaches_the_bounds_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = exact_answers(monkeypatch)
     low, high = np.array([0.0, 1, 0, 0, -0.25, 1]), np.array([1.0, 0, 1, 0, 0.5, 1])
     center = np.array([0.0, 0.3, 0.3, 0.4, -0.25])

@@ -133,7 +133,7 @@ def test_the_price_of_drawn_rows_is_the_reference_rounded_up(n: int, e: float) -
     assert epsilon_of(run_epsilon(null_exact, n, "zero_out"), n, "zero_out") <= null_exact
 
 
-def test_the_price_is_what_the_page_says() -> None:
+def test_the_price_equals_the_documented_figures() -> None:
     assert run_epsilon(1.0, 1_000) == pytest.approx(0.667, abs=5e-4)
     assert epsilon_of(0.667, 1_000, "zero_out") == pytest.approx(0.591, abs=5e-4)
     assert run_epsilon(1.0, 1_000, "zero_out") == pytest.approx(0.901, abs=5e-4)

@@ -1,4 +1,4 @@
-"""Regression tables: coverage, agreement with a solver without noise, edges, and what a quote refuses."""
+"""Regression tables: coverage, agreement with a solver without noise, edges, and refusals of quotes."""
 
 from dataclasses import replace
 from typing import Any
@@ -87,7 +87,7 @@ def test_rows_without_a_weight_make_no_overflow_at_the_largest_limits() -> None:
 
 
 @pytest.mark.parametrize(("is_linear", "epsilon"), [(False, 1.0), (True, 2.0)], ids=["logistic", "linear"])
-def test_intervals_cover_what_they_state_and_parts_alone_do_not(is_linear: bool, epsilon: float) -> None:
+def test_intervals_have_their_stated_coverage_and_parts_of_the_error_do_not(is_linear: bool, epsilon: float) -> None:
     """For 300 lines and more, the exact lower bound of a rate of .95 at the level .001 is about .90."""
     n, p, runs = 4000, 5, 60
     quote = quoted(Columns((1,) * p), is_linear, n, epsilon)

@@ -1,4 +1,4 @@
-"""Under zero_out: one record, beside which there is nothing, moves no answer by more than its per-record bound."""
+"""zero_out: a single record moves no answer by more than its per-record bound."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Softmax against its own claims, as `test_losses.py` for the losses of one margin; and the oracle's sums over it."""
+"""Softmax, compared with its own claims as the other losses in `test_losses.py`, and the oracle's sums over it."""
 
 import math
 from typing import Any
@@ -144,7 +144,7 @@ def test_of_two_classes_it_is_the_logistic_loss_of_the_difference() -> None:
 
 
 @pytest.mark.parametrize("classes", [0, 1, -3, 2.0, True, "3", 2**16 + 1])
-def test_a_number_of_classes_that_is_none_is_refused(classes: Any) -> None:
+def test_an_invalid_number_of_classes_is_refused(classes: Any) -> None:
     with pytest.raises(ValueError, match="classes"):
         Softmax(classes)
 

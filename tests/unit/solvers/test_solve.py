@@ -1,4 +1,4 @@
-"""plan() and solve(): quotes without data, releases that are covered by their plan, or nothing."""
+"""plan() and solve(): quotes without data, and releases that their plan covers."""
 
 import inspect
 from typing import Any
@@ -89,7 +89,7 @@ def test_a_run_past_its_plan_releases_nothing(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("result", [np.full(6, np.nan), np.array([np.inf] + [0.0] * 5), np.zeros(5)], ids=repr)
-def test_what_is_not_a_finite_vector_is_not_released(
+def test_a_result_that_is_not_a_finite_vector_is_not_released(
     result: np.ndarray,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -1,4 +1,4 @@
-"""Sparse rows of declared columns: entries and codes, never unfolded, answered about as the rows they stand for."""
+"""Sparse rows of declared columns, stored as entries and codes and never unfolded, with the answers of dense rows."""
 
 import math
 import tracemalloc
@@ -105,7 +105,7 @@ def test_sums_are_those_of_the_unfolded_rows_in_their_own_order_to_the_last_bit(
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 7, 8, 9, 40])
-def test_what_lies_between_two_places_is_looked_up(size: int) -> None:
+def test_the_sum_between_two_positions_is_looked_up(size: int) -> None:
     terms = np.random.default_rng(size).integers(0, 2**40, size).astype(float)
     table, padded = kernels.ENTRIES["spans"](terms), np.concatenate(([0.0], terms, [0.0]))
     for a, b in combinations(range(size + 2), 2):
@@ -228,7 +228,7 @@ def test_stored_zeros_are_removed() -> None:
     assert np.array_equal(rows_of(stored), rows_of(both(Logistic(), X.toarray())[1]))
 
 
-def test_work_does_not_depend_on_what_the_entries_are() -> None:
+def test_the_work_does_not_depend_on_the_entries() -> None:
     """Other coordinates, values and records take the same operations."""
     columns, n, each = Columns((1,) * 40), 60, 4
     task = Problem(Logistic(), n=n, d=41, row_norm=columns.row_norm, columns=columns)

@@ -1,4 +1,4 @@
-"""StandardisedOracle: what it answers, and that replacing a record moves no answer by more than its bound says."""
+"""StandardisedOracle: its answers, and the bounds within which replacing a record moves them."""
 
 import math
 from dataclasses import replace
@@ -188,7 +188,7 @@ def test_rows_of_another_layout_count_as_empty_ones() -> None:
     assert X[1, 0] == 1.5
 
 
-def test_what_is_not_planned_or_not_finite_is_refused() -> None:
+def test_requests_that_are_not_planned_or_not_finite_are_refused() -> None:
     rng = np.random.default_rng(2)
     X = np.stack([row(rng) for _ in range(N)])
     door = oracle(Logistic(), X, np.ones(N), count=1)
@@ -228,7 +228,7 @@ def test_what_is_not_planned_or_not_finite_is_refused() -> None:
         StandardisedOracle(plain, inputs.of_arrays(X, np.ones(N), plain), Plan(()), Noise())
 
 
-def test_columns_say_what_they_are() -> None:
+def test_columns_state_their_bounds_and_kinds() -> None:
     assert (COLUMNS.d, COLUMNS.row_norm) == (8, math.sqrt(5))
     assert moment_bounds.diameter(COLUMNS) == math.sqrt(4 * 2 + 2 * 2)
     assert COLUMNS.is_number.tolist() == [True, False, False, False, True, False, False]
@@ -329,7 +329,9 @@ def test_at_the_ends_of_the_ranges_a_record_stays_within_its_limit(
 
 
 @pytest.mark.parametrize("loss", LIMITED_LOSSES, ids=repr)
-def test_the_bound_covers_what_centring_cancels(loss: Loss, recorded_calls: list[tuple[Vector, float]]) -> None:
+def test_the_bound_covers_the_terms_that_centring_cancels(
+    loss: Loss, recorded_calls: list[tuple[Vector, float]]
+) -> None:
     """Rows lie at the center of a wide frame, where terms are 1e19 times as long as their sum."""
     rng = np.random.default_rng(3)
     X = np.tile(row(rng), (N, 1))

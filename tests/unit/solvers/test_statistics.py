@@ -1,4 +1,4 @@
-"""Statistics: what they answer, to what bounds, and that a forgotten sensitivity is caught."""
+"""Statistics: their answers, their bounds, and mutants with a forgotten sensitivity."""
 
 import math
 from dataclasses import replace
@@ -236,7 +236,7 @@ def test_moments_in_a_range_whose_half_underflows_are_finite(low: float) -> None
         assert np.abs(Data.coded(stored, np.zeros(2), problem).total(GroupMoments(Groups()))).max() <= 2
 
 
-def test_what_cannot_be_had_is_refused() -> None:
+def test_requests_that_cannot_be_met_are_refused() -> None:
     for statistic in (Quantiles(), Covariance()):
         with pytest.raises(Unsuitable, match="are categories"):
             plan(statistic, problem_of(MIXED), PRIVACY)
@@ -285,8 +285,8 @@ def test_a_forgotten_sensitivity_is_caught(
         assert complaints(quote, X, np.zeros(N), (far_row, 0.0)) != []
 
 
-def test_products_of_two_records_are_as_far_apart_as_their_bound_says() -> None:
-    """Over corners of a box, and orthogonal ones of one column each, which attain it."""
+def test_products_of_two_records_differ_by_their_bound() -> None:
+    """Corners of a box, and orthogonal ones of one column each, attain the bound."""
     rng = np.random.default_rng(1)
     for p in (1, 2, 5):
         columns = Columns((1,) * p)
@@ -339,7 +339,7 @@ def test_a_record_beyond_its_declaration_is_one_fixed_row_in_every_count() -> No
     ],
     ids=["a moment of the counts' door", "products of the moments' door", "about no center"],
 )
-def test_what_is_not_a_doors_own_is_refused(ask: Any) -> None:
+def test_queries_of_another_oracle_are_refused(ask: Any) -> None:
     class Asks(Covariance):
         def run(self, oracle: Counting, problem: Problem) -> Vector:  # noqa: ARG002
             return np.asarray(ask(oracle))

@@ -1,4 +1,4 @@
-"""Problems from their parts, and which method takes which: every refusal names what fails and what to use."""
+"""Problems from their parts, and the methods that take them. Every refusal names the reason and an alternative."""
 
 import math
 from itertools import pairwise
@@ -96,7 +96,7 @@ class TestRefusals:
         for loss in SMOOTH:
             assert plan(method, _problem(loss), PRIVACY).release.epsilon <= 1.0
 
-    def test_auto_takes_descent_where_nothing_is_convex_and_says_so(self) -> None:
+    def test_auto_takes_descent_without_convexity_and_states_it(self) -> None:
         quote = plan(Auto(), _problem(Sigmoid()), PRIVACY)
         assert quote.method.name == "dp_gd"
         assert "not convex" in quote.reason
@@ -140,7 +140,7 @@ def test_its_defaults_spend_the_same_time_in_plain_steps() -> None:
 
 
 @pytest.mark.parametrize("method", [DpGd(), DpSvrg()], ids=repr)
-def test_a_strength_next_to_nothing_is_none(method: DpGd | DpSvrg) -> None:
+def test_a_negligible_strength_changes_nothing(method: DpGd | DpSvrg) -> None:
     none = method.resolve(_problem(Logistic()), PRIVACY)
     for strength in (5e-324, 1e-300, 1e-20):
         assert method.resolve(_problem(Logistic(), L2(strength)), PRIVACY) == none

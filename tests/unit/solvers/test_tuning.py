@@ -1,4 +1,4 @@
-"""Tunings: every run is made, none costs more than the choice allows, and a record moves a score by what is said."""
+"""Tunings: every run is made within the cost of the choice, and a record moves a score within its bound."""
 
 import copy
 import math
@@ -63,7 +63,7 @@ def rows() -> tuple[Vector, Vector]:
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
-def test_each_run_and_its_score_cost_what_the_choice_says_of_one(relation: Relation) -> None:
+def test_each_run_and_its_score_have_the_cost_stated_by_the_choice(relation: Relation) -> None:
     quote = tuning.plan(CANDIDATES, replace(PROBLEM, relation=relation), PRIVACY)
     mu = sensitivity_factor(relation) / quote.release.plan.queries[0].noise_multiplier
     assert (quote.release.epsilon <= PRIVACY.epsilon, quote.release.plan.relation) == (True, relation)

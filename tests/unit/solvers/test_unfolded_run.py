@@ -1,4 +1,4 @@
-"""A whole run on coded records is the run on the rows, unfolded, to the last bit."""
+"""Whole runs on coded records, which equal runs on the unfolded rows to the last bit."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The compiled walk against its plain form, answer by answer, from the same draws."""
+"""The compiled walk, compared with its plain form answer by answer, from the same draws."""
 
 import math
 from collections.abc import Iterator
@@ -161,7 +161,7 @@ def test_every_answer_is_counted_before_any_is_given() -> None:
     [_problem(Hinge()), _problem(Logistic(), L1(0.1)), _problem(Logistic(), domain=L1Ball(1.0))],
     ids=["hinge", "l1", "l1_ball"],
 )
-def test_what_is_not_compiled_is_asked_for(problem: Problem) -> None:
+def test_answers_without_a_compiled_walk_are_requested_one_by_one(problem: Problem) -> None:
     oracle, at = _oracle(problem, Noise(SeededBits(1))), np.zeros(D)
     assert oracle.walk("change", at, at, at, 0.1, 3) is None
     assert oracle.transcript() == Plan(())
@@ -172,7 +172,7 @@ def test_what_is_not_compiled_is_asked_for(problem: Problem) -> None:
         assert oracle.transcript().query("change").count == 3
 
 
-def test_large_batches_are_asked_for() -> None:
+def test_answers_of_large_batches_are_requested_one_by_one() -> None:
     problem, at = _problem(Logistic()), np.zeros(D)
     queries = Plan((PlannedQuery("change", 5, PoissonGaussian(0.5), 1.0),))
     oracle = WalkingOracle(problem, _data(problem), queries, Noise(SeededBits(1)))

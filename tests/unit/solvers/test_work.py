@@ -1,7 +1,7 @@
-"""How much work a run is must not depend on the records: operations are counted, on pairs as far apart as can be.
+"""Counts of operations, which must not depend on the records, on pairs that differ as much as possible.
 
-What a run does after an answer may depend on that answer, which is private. So all draws are the same here, and runs
-are compared of which nothing is released before the end, or where what follows an answer has no branch.
+The work after an answer may depend on that answer, which is private. So all draws are the same here, and the compared
+runs release nothing before their end, or have no branch after an answer.
 """
 
 from collections import Counter
