@@ -161,8 +161,7 @@ def test_the_solver_example(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_demonstration_that_is_shown_is_the_one_that_runs() -> None:
-    shown, audited = blocks(DOCS / "tutorial.md", "text")
-    assert audited.startswith("$ purse audit ")
+    (shown,) = blocks(DOCS / "tutorial.md", "text")
     assert f"budget: epsilon {script.BUDGET.epsilon:g} at delta {script.BUDGET.delta:g}" in shown
     for method in script.METHODS:
         assert f"trains a model with {method}" in shown
