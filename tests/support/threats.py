@@ -100,7 +100,7 @@ GUARDS = {
             "unit/app/test_turns.py::test_a_caller_with_one_request_waits_for_one_turn_of_another_only",
             "service/test_calculation.py::test_the_service_answers_while_one_analyst_asks_for_the_dearest_prices",
             "service/test_rates.py::test_every_route_refuses_whoever_asks_too_often",
-            "unit/app/test_queue.py::test_while_one_waits_no_other_begins_two_jobs_without_having_had_fewer_running",
+            "unit/app/test_queue.py::test_an_analyst_overtakes_a_waiting_one_at_most_once_with_as_many_running",
             "unit/app/test_queue.py::test_only_so_many_wait",
             "service/test_webhooks.py::test_webhooks_take_turns_whatever_waits_for_one_of_them",
             "service/test_webhooks.py::test_a_name_that_nobody_answers_for_holds_no_other_message",
@@ -125,7 +125,7 @@ GUARDS = {
     "A13": Guard(
         ("app/ledger/allotments.py", "accounting/records/allotments.py"),
         (
-            "unit/app/test_ledger_store.py::test_what_an_allotment_does_not_admit_is_refused_by_the_ledger_itself",
+            "unit/app/test_ledger_store.py::test_the_ledger_itself_refuses_charges_beyond_an_allotment",
             "service/test_allotments.py::TestReserved::test_fits_the_budget_beside_what_is_spent",
         ),
     ),
