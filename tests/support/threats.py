@@ -170,7 +170,7 @@ GUARDS = {
         ("app/sources/text.py", "app/sources/footer.py", "app/sources/pages.py", "app/datasets/upload.py"),
         (
             "service/test_datasets.py::test_a_small_file_that_would_unfold_too_far_is_refused_and_leaves_nothing",
-            "unit/app/test_sources_parquet.py::test_a_footer_that_says_less_than_its_pages_do_is_not_believed",
+            "unit/app/test_sources_parquet.py::test_a_footer_that_states_smaller_sizes_than_its_pages_is_refused",
             "service/test_guards.py::test_a_path_in_a_file_name_is_ignored",
             "unit/app/test_sources_parquet.py::test_a_damaged_file_is_unreadable",
         ),

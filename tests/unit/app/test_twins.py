@@ -34,8 +34,8 @@ DIALECTS: list[dict[str, Any]] = [
 
 def _twin(dialect: dict[str, Any]) -> tuple[Twin, DatasetSpec]:
     budget = {"epsilon": 1.0, "delta": 1e-6}
-    told = {"name": "x", "columns": COLUMNS, "budget": budget, "dialect": dialect, "max_unparsed": {"is_f": 1.0}}
-    spec = DatasetSpec.model_validate(told).settled()
+    declaration = {"name": "x", "columns": COLUMNS, "budget": budget, "dialect": dialect, "max_unparsed": {"is_f": 1.0}}
+    spec = DatasetSpec.model_validate(declaration).settled()
     return Twin(twins.declared(spec.columns), spec.dialect), spec
 
 

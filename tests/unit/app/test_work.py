@@ -23,15 +23,15 @@ def _busy(pieces: int) -> None:
 
 
 async def _left(limited: Limited, request: Scope = WHERE) -> int:
-    """How many requests an answer says are left."""
-    told: dict[bytes, bytes] = {}
+    """Return the number of remaining requests in the `RateLimit` header of a response."""
+    headers: dict[bytes, bytes] = {}
 
     async def send(message: Any) -> None:
         if message["type"] == "http.response.start":
-            told.update(message["headers"])
+            headers.update(message["headers"])
 
     await limited(dict(request), asyncio.sleep, send)  # type: ignore[arg-type]
-    return int(told[b"ratelimit"].partition(b"r=")[2].partition(b";")[0])
+    return int(headers[b"ratelimit"].partition(b"r=")[2].partition(b";")[0])
 
 
 def _answering(size: int, pieces: int) -> ASGIApp:
