@@ -24,7 +24,7 @@ GUARDS = {
     "A1": Guard(
         ("accounting/filter.py", "solvers/data_access/meter.py", "accounting/mechanisms"),
         (
-            "property/test_filter_game.py::test_no_adaptive_player_breaks_the_promise",
+            "property/test_filter_game.py::test_no_adaptive_player_exceeds_the_budget",
             "privacy/test_audit_cases.py::test_the_promise_is_kept_and_half_the_noise_is_caught",
             "property/test_solver_contracts.py::test_replacing_one_record_moves_no_value_by_more_than_its_sensitivity",
         ),
@@ -132,7 +132,7 @@ GUARDS = {
     "T1": Guard(
         ("accounting/filter.py", "app/ledger/store.py"),
         (
-            "property/test_filter_game.py::test_no_adaptive_player_breaks_the_promise",
+            "property/test_filter_game.py::test_no_adaptive_player_exceeds_the_budget",
             "service/test_jobs.py::test_a_budget_that_is_gone",
         ),
     ),
