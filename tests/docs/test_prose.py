@@ -111,12 +111,12 @@ def test_each_figure_finds_the_sentence_that_breaks_its_rule() -> None:
     long = "Many" + " words" * prose.LONG_WORDS + "."
     odd = "What is stored is short. Is it? A list: one; two. Nobody is told."
     text = f"{odd} {long}\n\n```\nIt is code; not prose.\n```\n"
-    found = prose.of_markdown(text)
-    assert len(found.sentences) == 5
-    assert found.long == [long]
-    assert found.odd_openings == ["What is stored is short.", "Nobody is told."]
-    assert found.punctuated == ["A list: one; two."]
-    assert found.house_words == ["Nobody", "is told"]
+    figures = prose.of_markdown(text)
+    assert len(figures.sentences) == 5
+    assert figures.long == [long]
+    assert figures.odd_openings == ["What is stored is short.", "Nobody is told."]
+    assert figures.punctuated == ["A list: one; two."]
+    assert figures.house_words == ["Nobody", "is told"]
 
 
 def test_cells_that_are_sentences_count_and_labels_do_not() -> None:

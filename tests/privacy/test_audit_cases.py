@@ -55,14 +55,14 @@ def told(name: str, relation: Relation = REPLACE_ONE) -> tuple[bool, bool]:
     return found(plan), found(halved(plan))
 
 
-def test_what_is_printed_of_a_case_is_of_its_plan_and_of_half_its_noise() -> None:
-    """`purse audit`, which looks once, at every delta: what is promised, kept and broken."""
+def test_the_printed_figures_of_a_case_are_those_of_its_plan_and_of_half_its_noise() -> None:
+    """`purse audit` states guarantee, lower bound and the bound of half the noise at every delta."""
     privacy = Privacy(6.0, CASES["dp_gd"].privacy.delta)
-    found = audit("dp_gd", 400, sources(31), privacy)
-    assert [each.delta for each in found] == [*DELTAS]
-    assert next(each.promise for each in found if each.delta == privacy.delta) == pytest.approx(6.0, rel=1e-6)
-    assert all(each.lower_bound <= each.promise for each in found)
-    assert any(each.half_noise > each.promise for each in found)
+    findings = audit("dp_gd", 400, sources(31), privacy)
+    assert [each.delta for each in findings] == [*DELTAS]
+    assert next(each.promise for each in findings if each.delta == privacy.delta) == pytest.approx(6.0, rel=1e-6)
+    assert all(each.lower_bound <= each.promise for each in findings)
+    assert any(each.half_noise > each.promise for each in findings)
 
 
 @pytest.mark.slow

@@ -26,8 +26,8 @@ def is_caught(name: str) -> bool:
     case = CASES[name]
     assert isinstance(case, Case)
     quote = plan(case.method, case.problem, case.privacy)
-    asked = quote.method, quote.problem, quote.release.plan, *case.pair(), 3
-    return violates(seeded_attack(*asked, others=case.other_rows), RUNS, beyond(quote.release.plan))
+    arguments = quote.method, quote.problem, quote.release.plan, *case.pair(), 3
+    return violates(seeded_attack(*arguments, others=case.other_rows), RUNS, beyond(quote.release.plan))
 
 
 def test_the_audit_sees_walks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ from tests.reference.normal import Vector, between
 SPREAD = 0.003  # a cell's square over the variance of X: going to its ends adds at most a quarter of this
 RAISED = 1e-3  # how far that raises the mean of S/T, over its distance to kappa
 JUMPS = 6  # H, over the single term that alone would bring the sum to kappa
-FAR = 14.0  # standard deviations of the sum that the line holds to either side of mean and threshold
+LINE_STANDARD_DEVIATIONS = 14.0  # extent of the line on either side of mean and threshold
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ def allocation_delta(form: str, slots: int, q: float, c: float, epsilon: float) 
     depth = 8
     while X.below(-depth * h)[1] > RAISED * gap:
         depth *= 2
-    top = math.ceil((JUMPS * gap * slots + FAR * sd) / h)
+    top = math.ceil((JUMPS * gap * slots + LINE_STANDARD_DEVIATIONS * sd) / h)
     edges = np.arange(-depth, top + 1, dtype=np.float64) * h
     mass, mean = X.cells(edges)
     up = np.clip((mean - edges[:-1] * mass) / h, 0.0, mass)
@@ -161,6 +161,8 @@ def allocation_delta(form: str, slots: int, q: float, c: float, epsilon: float) 
     theta = float(minimize_scalar(lambda t: log_mgf(t) - t * kappa, bounds=highest, method="bounded").x)
     log_m = log_mgf(theta)
     tilted = law * np.exp(theta * edges - log_m)
-    total, start = _sum(tilted, -depth, slots, -depth - math.ceil(((gamma - 1) * slots + FAR * sd) / h), 2 * top)
+    total, start = _sum(
+        tilted, -depth, slots, -depth - math.ceil(((gamma - 1) * slots + LINE_STANDARD_DEVIATIONS * sd) / h), 2 * top
+    )
     s = (start + np.arange(len(total))) * h
     return q * (excess + float((total * np.exp(slots * log_m - theta * s)) @ np.maximum(s / slots - kappa, 0.0)))

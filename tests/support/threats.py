@@ -73,7 +73,7 @@ GUARDS = {
     "A7": Guard(
         ("accounting/noise/lattice.py",),
         (
-            "privacy/test_last_iterate.py::test_the_low_bits_of_the_last_iterate_carry_no_path",
+            "privacy/test_last_iterate.py::test_the_low_bits_of_the_last_iterate_do_not_depend_on_the_path",
             "property/test_mechanism_contracts.py::test_its_answers_are_on_a_lattice_and_as_noisy_as_it_says",
         ),
     ),
