@@ -26,9 +26,9 @@ def _value(where: str) -> int:
     return int(value)
 
 
-@pytest.mark.parametrize(("what", "limit", "where", "beyond"), ROWS, ids=[row[2] for row in ROWS])
-def test_a_row_says_what_is_so(what: str, limit: str, where: str, beyond: str) -> None:
-    assert what
+@pytest.mark.parametrize(("description", "limit", "where", "beyond"), ROWS, ids=[row[2] for row in ROWS])
+def test_each_row_states_the_limit_of_the_code(description: str, limit: str, where: str, beyond: str) -> None:
+    assert description
     assert limit.startswith(f"`{_value(where.strip('`'))}`")
     assert beyond.strip("`") in CODES
 

@@ -98,13 +98,13 @@ def test_help_errors_descriptions_and_pages_read_easily(kind: str) -> None:
     reads_easily(texts.KINDS[kind]())
 
 
-def reads_easily(found: Prose) -> None:
-    assert found.sentences
-    assert found.mean_words <= prose.MEAN_WORDS
-    assert found.share(found.long) <= prose.LONG_SHARE, found.long
-    assert found.share(found.odd_openings) <= prose.ODD_OPENING_SHARE, found.odd_openings
-    assert found.share(found.punctuated) <= prose.PUNCTUATED_SHARE, found.punctuated
-    assert found.house_words == []
+def reads_easily(prose_of_kind: Prose) -> None:
+    assert prose_of_kind.sentences
+    assert prose_of_kind.mean_words <= prose.MEAN_WORDS
+    assert prose_of_kind.share(prose_of_kind.long) <= prose.LONG_SHARE, prose_of_kind.long
+    assert prose_of_kind.share(prose_of_kind.odd_openings) <= prose.ODD_OPENING_SHARE, prose_of_kind.odd_openings
+    assert prose_of_kind.share(prose_of_kind.punctuated) <= prose.PUNCTUATED_SHARE, prose_of_kind.punctuated
+    assert prose_of_kind.house_words == []
 
 
 def test_each_figure_finds_the_sentence_that_breaks_its_rule() -> None:

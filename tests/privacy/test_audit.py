@@ -255,7 +255,7 @@ def test_lower_bounds_are_sound_on_known_gaussians() -> None:
     assert epsilon_lower_bound(shifted, shifted, 1e-5) < 0.1
 
 
-def test_lower_bounds_accuse_an_honest_mechanism_no_oftener_than_they_say() -> None:
+def test_lower_bounds_accuse_an_honest_mechanism_at_most_as_often_as_stated() -> None:
     """With a chance of 1/5 instead of 1e-9: N(0,1) against N(1,1) 400 times, 60 runs on either side."""
     rng, delta, alarm = np.random.default_rng(5), 0.3, 0.2
     drawn = [(rng.normal(1, 1, 60), rng.normal(0, 1, 60)) for _ in range(400)]
@@ -265,12 +265,12 @@ def test_lower_bounds_accuse_an_honest_mechanism_no_oftener_than_they_say() -> N
     )
 
 
-def test_nor_one_that_is_told_apart_as_well_wherever_the_threshold_is() -> None:
-    """(0, d)-DP, as many errors at every threshold in the mean: the least of them in the runs are fewer than that."""
+def test_lower_bounds_do_not_accuse_a_mechanism_with_the_same_errors_at_every_threshold() -> None:
+    """The mechanism is (0, d)-DP with equal expected errors at every threshold; the smallest count is below that."""
     rng, alarm, n = np.random.default_rng(1), 0.2, 30
     d = 2 * (alarm / 2) ** (1 / (2 * n)) - 1 - 1e-4  # no error at a given threshold has a chance of alarm / 2
 
-    def scores(told: float) -> Any:
-        return np.where(rng.random(n) < d, told, 0.0) + rng.random(n)
+    def scores(shift: float) -> Any:
+        return np.where(rng.random(n) < d, shift, 0.0) + rng.random(n)
 
     assert sum(epsilon_lower_bound(scores(2.0), scores(-2.0), d, alarm) > 0 for _ in range(400)) <= alarm * 400

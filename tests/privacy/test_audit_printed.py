@@ -38,12 +38,12 @@ PROBLEM = Problem(Squared(1.0), n=40, d=2, row_norm=1.0)
 
 
 def attacked(
-    mechanism: WithoutReplacement | SvrgStep, z: float, count: int, *, other: float = 1.0, fresh: bool = True
+    mechanism: WithoutReplacement | SvrgStep, z: float, count: int, *, other_value: float = 1.0, fresh: bool = True
 ) -> Attack:
     """Return an attack on `count` answers at bound 1, whose score is the exact log-likelihood ratio.
 
     Every drawn record adds +1; in a printed step each record also adds b/2n. In the first dataset one record adds the
-    opposite, in the second one `other` times as much; a null record has 0.
+    opposite, in the second one `other_value` times as much; a null record has 0.
     """
     noise, batch, rows = Noise(SeededBits(7)), mechanism.batch, mechanism.rows
     q, printed = batch / rows, isinstance(mechanism, SvrgStep)
@@ -62,11 +62,11 @@ def attacked(
             parts = np.array([[batch - (1 - own) * (0 in drawn)], [batch / 2 - q * (1 - own) / 2]])
             value = parts if printed else parts[0]
             distance = batch + (batch / 2 if printed else 0.0) - float(mechanism.perturb(value, z, 1.0, noise)[0])
-            scored += likelihood(distance, -1.0) - likelihood(distance, other)
+            scored += likelihood(distance, -1.0) - likelihood(distance, other_value)
         return scored
 
     def attack(runs: int) -> tuple[Scores, Scores]:
-        first, second = (np.array([score(own) for _ in range(runs)]) for own in (-1.0, other))
+        first, second = (np.array([score(own) for _ in range(runs)]) for own in (-1.0, other_value))
         return first, second
 
     return attack
@@ -77,14 +77,14 @@ def attacked(
     [(WithoutReplacement(8, 40), 6), (SvrgStep(40, 40), 3), (SvrgStep(20, 40), 4)],
     ids=["without replacement", "printed, all rows", "printed, half of them"],
 )
-@pytest.mark.parametrize(("relation", "other"), [("replace_one", 1.0), ("zero_out", 0.0)])
-def test_the_mechanisms_keep_their_promise_and_half_the_noise_does_not(
-    mechanism: WithoutReplacement | SvrgStep, count: int, relation: Relation, other: float
+@pytest.mark.parametrize(("relation", "other_value"), [("replace_one", 1.0), ("zero_out", 0.0)])
+def test_the_mechanisms_keep_their_guarantee_and_half_the_noise_does_not(
+    mechanism: WithoutReplacement | SvrgStep, count: int, relation: Relation, other_value: float
 ) -> None:
     plan, runs = calibrate((Query("q", count, mechanism),), PROMISE, relation).plan, 1200
     z = plan.queries[0].noise_multiplier
-    assert not violates(attacked(mechanism, z, count, other=other), runs, beyond(plan))
-    assert violates(attacked(mechanism, z / 2, count, other=other), runs, beyond(plan))
+    assert not violates(attacked(mechanism, z, count, other_value=other_value), runs, beyond(plan))
+    assert violates(attacked(mechanism, z / 2, count, other_value=other_value), runs, beyond(plan))
 
 
 def one_batch(q: float, mu: float, delta: float) -> float:

@@ -59,16 +59,16 @@ def law(method: InverseSensitivity, problem: Problem, X: Array, y: Array) -> lis
     return probabilities
 
 
-def shares(found: Array | list[int]) -> list[Fraction]:
-    """Over their sum."""
-    exact = [Fraction(weight) for weight in found]
+def shares(masses: Array | list[int]) -> list[Fraction]:
+    """Return the weights divided by their sum."""
+    exact = [Fraction(weight) for weight in masses]
     whole = sum(exact)
     return [weight / whole for weight in exact]
 
 
 @contextmanager
 def mutated(owner: Any, name: str, mutant: Any) -> Any:
-    """The product with one of its parts replaced."""
+    """Replace a part of the product inside a `with` block."""
     original = owner.__dict__[name]
     setattr(owner, name, mutant)
     try:
@@ -77,9 +77,9 @@ def mutated(owner: Any, name: str, mutant: Any) -> Any:
         setattr(owner, name, original)
 
 
-def loss(one: list[Fraction], two: list[Fraction]) -> float:
-    """The largest |ln(P(j | D) / P(j | D'))|: the exact epsilon of the pair."""
-    return max(abs(math.log(p / q)) for p, q in zip(one, two, strict=True))
+def loss(first: list[Fraction], second: list[Fraction]) -> float:
+    """Return the largest |ln(P(j | D) / P(j | D'))|, which is the exact epsilon of the pair."""
+    return max(abs(math.log(p / q)) for p, q in zip(first, second, strict=True))
 
 
 def median_loss() -> float:

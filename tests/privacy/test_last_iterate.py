@@ -73,7 +73,7 @@ def first(w: Vector) -> float:
     return float(w[0])
 
 
-@cache  # two tests look at the same releases: the promise, and the law
+@cache  # two tests use the same releases
 def honest(problem: Problem, steps: int) -> Scores:
     return attacked(problem, planned(problem, steps), steps, first)(1500)
 
@@ -88,7 +88,11 @@ def is_caught(
     """Return whether the audit's lower bound on mu exceeds the guarantee within so many runs."""
     attack = attacked(problem, planned(problem, steps, promise), steps, score)
     promised = gauss_mu(promise.epsilon, promise.delta)
-    return violates(attack, runs, lambda one, two, alarm: mu_lower_bound(one, two, alarm) - promised)
+    return violates(
+        attack,
+        runs,
+        lambda first_scores, second_scores, alarm: mu_lower_bound(first_scores, second_scores, alarm) - promised,
+    )
 
 
 @pytest.mark.parametrize(("problem", "steps"), [(SLOW, 12), (FAST, 1)], ids=["slow", "one step"])

@@ -60,8 +60,8 @@ def total(filter_: Filter, costs: list[Cost]) -> Cost:
     return tuple(sum(column) for column in zip(*costs, strict=True)) if costs else filter_.zero_cost
 
 
-def held(filter_: Filter, spent: Cost) -> bool:
-    """Some threshold holds it, and the slack does."""
+def is_within(filter_: Filter, spent: Cost) -> bool:
+    """Return whether the cost is below some threshold and the slack."""
     over = [s > t for s, t in zip(spent, filter_.thresholds, strict=True)]
     return not (all(over[:-1]) or over[-1]) if filter_.slack else not all(over)
 
@@ -129,7 +129,7 @@ class Story(RuleBasedStateMachine):
                 advance(state_before, Charged(name, cost, guarantee), AT)
             return multiple()
         spent_after = total(filter_, [*self.live.values(), cost])
-        fits = held(filter_, spent_after) and not state_before.whole
+        fits = is_within(filter_, spent_after) and not state_before.whole
         alone = guarantee.epsilon <= filter_.privacy.epsilon and guarantee.delta <= filter_.privacy.delta
         if not fits and not (alone and not self.live and not state_before.rolled_back):
             with pytest.raises(BudgetExhausted):
@@ -182,7 +182,7 @@ class Story(RuleBasedStateMachine):
         name = f"session{self.names}"
         planned: list[dict[str, Any]] = [{"event": {}, "count": count}]
         event = Reserved(name, "d1", "ada", planned, cost, guarantee, AT)
-        fits = held(filter_, total(filter_, [*self.live.values(), cost])) and not state_before.whole
+        fits = is_within(filter_, total(filter_, [*self.live.values(), cost])) and not state_before.whole
         budget = filter_.privacy
         alone = guarantee and guarantee.epsilon <= budget.epsilon and guarantee.delta <= budget.delta
         if state_before.frozen or not (fits or (alone and not self.live and not state_before.rolled_back)):
@@ -277,7 +277,7 @@ class Story(RuleBasedStateMachine):
         if larger == now:
             return  # the largest budget is reached
         self.step(Promised(state_before.filter.raised(larger), "eve"))
-        self.undivided &= not held(self.state.filter, self.state.spent)
+        self.undivided &= not is_within(self.state.filter, self.state.spent)
         assert self.state.spent == state_before.spent
         if larger.delta == now.delta:  # otherwise epsilon is at another delta
             assert remaining_epsilon(self.state) >= remaining_epsilon(state_before)
@@ -287,7 +287,7 @@ class Story(RuleBasedStateMachine):
         rule_, state_before = self.state.filter, self.state
         cost = cost_of(rule_, shares)
         spent_after = total(rule_, [*self.live.values(), cost])
-        fits = held(rule_, spent_after) and not state_before.whole
+        fits = is_within(rule_, spent_after) and not state_before.whole
         self.names += 1
         name = f"report{self.names}"
         with pytest.raises(LedgerInvalid if fits else BudgetExhausted):
@@ -315,7 +315,7 @@ class Story(RuleBasedStateMachine):
     @invariant()
     def never_beyond_every_threshold(self) -> None:
         filter_ = self.state.filter
-        within = held(filter_, self.state.spent)
+        within = is_within(filter_, self.state.spent)
         assert within or self.state.is_exceeded or (self.state.whole and len(self.live) == 1)
         assert spent_epsilon(self.state) >= 0
         assert self.state.is_exceeded or spent_epsilon(self.state) <= filter_.privacy.epsilon

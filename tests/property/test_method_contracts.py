@@ -163,7 +163,7 @@ def test_a_quote_states_every_query_with_its_noise(method: Method) -> None:
 
 
 class Counted:
-    """Per-record gradients as the oracles compute them, and every bound that noise was made for."""
+    """Counts of per-record gradients, and the bound of every noisy answer."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.gradients = 0
@@ -175,9 +175,9 @@ class Counted:
             self.gradients += len(listed(slots)) * (2 if anchor else 1)
             return exact(data, slots, w, *anchor)
 
-        def lattice_mean_gradients(data: Data, points: Vector, *rest: Any) -> Vector:
+        def lattice_mean_gradients(data: Data, points: Vector, *arguments: Any) -> Vector:
             self.gradients += len(points) * data.problem.n
-            return lattice(data, points, *rest)
+            return lattice(data, points, *arguments)
 
         def passed(door: access.DataAccess, rows: range, start: Vector, step: float) -> Vector:
             self.gradients += len(rows)
@@ -197,7 +197,7 @@ class Counted:
 @pytest.mark.slow
 @every
 def test_a_run_keeps_its_plan_its_bounds_and_its_cost(method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The transcript is covered, no answer's noise is made for more than was quoted, and the gradients are as many."""
+    """The transcript is within the plan, bounds are those of the quote, and the number of gradients is as quoted."""
     rng = np.random.default_rng(4)
     plain = rng.normal(size=(N, 2))
     laid_out = np.column_stack((np.clip(plain, -1, 1), np.ones(N)))

@@ -45,22 +45,24 @@ def violations(method: methods.Method) -> list[str]:
 @pytest.mark.parametrize(
     "method", [methods.NoisySgd(steps=4, batch=300), methods.DpSvrg(epochs=1, inner_steps=4, batch=300)], ids=str
 )
-def test_a_batch_s_sum_over_its_persons_alone_is_seen(method: methods.Method, monkeypatch: pytest.MonkeyPatch) -> None:
-    """1/k forgotten in the bound: noise for one row of a person."""
+def test_a_batch_s_bound_for_one_row_of_a_person_is_caught(
+    method: methods.Method, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mutant's bound lacks the factor 1/k: its noise covers one row of a person."""
     assert violations(method) == []
     monkeypatch.setattr(bounds, "_long_rows", lambda _: 1 / K)
     assert violations(method)
 
 
-def test_a_mean_over_persons_without_the_weight_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mean_over_persons_without_the_weight_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = sums.gradient_sum
     for module in (sampled, access, sums):
-        monkeypatch.setattr(module, "gradient_sum", lambda *given: K * whole(*given))
+        monkeypatch.setattr(module, "gradient_sum", lambda *arguments: K * whole(*arguments))
     assert violations(methods.DpGd(steps=2))
     assert violations(methods.OutputPerturbation(steps=3, ridge=0.5))
 
 
-def test_a_step_of_a_pass_without_the_weight_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_of_a_pass_without_the_weight_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     method, one_pass = methods.PhasedSgd(phases=4, ratio=2.0, step=1e-3), access.DataAccess.one_pass
     assert violations(method) == []
     monkeypatch.setattr(access.DataAccess, "one_pass", lambda door, r, start, step: one_pass(door, r, start, K * step))

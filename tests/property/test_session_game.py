@@ -168,7 +168,7 @@ class Position:
 
 @dataclass
 class Game:
-    """The ledger, the jobs and sessions that it may be asked for, and the rule of refunds.
+    """The ledger, the available jobs and sessions, and the rule of refunds.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ class Game:
         self.job_costs = [self.price(self.rule, plan((job, 1))) for job in self.jobs]
         self.opened = step(None, Opened("d1", 100, self.rule))
 
-    def most(self) -> float:
+    def largest_delta(self) -> float:
         """Return the largest P(S) - e^epsilon Q(S) = E_P[1_S (1 - e^(epsilon - loss))] over all strategies."""
         return float(self.value(Position(self.rule.zero_cost, 0, False, (), 0))[self.reach])
 
@@ -211,8 +211,8 @@ class Game:
             best = np.maximum(best, self.after_an_answer(reached))
         return best
 
-    def most_off_the_grid(self) -> float:
-        """Return the same as `most` for losses that are not integers, one position at a time."""
+    def largest_delta_off_the_grid(self) -> float:
+        """Return the same as `largest_delta` for losses that are not integers, one position at a time."""
         best_values: dict[tuple[Position, float], float] = {}
 
         def value(position: Position, loss: float) -> float:
@@ -220,7 +220,7 @@ class Game:
             if key not in best_values:
                 best = max(0.0, -math.expm1(self.rule.privacy.epsilon - loss * STEP))
                 for reached in self.reachable(position):
-                    for answer, position_after in self.asked(reached):
+                    for answer, position_after in self.next_answers(reached):
                         outcomes = ((p, own, position_after(own)) for own, p in answer.outcomes.items())
                         outcomes_after = (
                             (p, own, replace(reached_after, answers=reached_after.answers + 1))
@@ -248,7 +248,7 @@ class Game:
             self.longest = max(self.longest, position.answers)
             best = self.stopped
             if position.answers < self.most_answers:
-                for answer, position_after in self.asked(position):
+                for answer, position_after in self.next_answers(position):
                     best = np.maximum(best, self.averaged(answer, position_after))
             self.values[position] = best
         return self.values[position]
@@ -264,7 +264,7 @@ class Game:
             total += p * np.pad(values[reached], abs(loss), constant_values=ends)[abs(loss) + loss :][: len(total)]
         return total
 
-    def asked(self, position: Position) -> Iterator[tuple[Answer, Callable[[int], Position]]]:
+    def next_answers(self, position: Position) -> Iterator[tuple[Answer, Callable[[int], Position]]]:
         """Yield the next answers, and the position after each outcome.
 
         A job is charged for its answer. An open session records a use, and later uses need no further record.
@@ -388,19 +388,19 @@ def filter_of(kind: Kind, delta: float = 1e-2) -> Filter:
     return Filter.open(kind, Privacy(EPSILON, 0.0 if kind == "pure" else delta))
 
 
-def game(kind: Kind, returned: RefundRule, *, is_honest: bool, **more: Any) -> Game:
+def game(kind: Kind, returned: RefundRule, *, is_honest: bool, **options: Any) -> Game:
     """Return a game of two kinds of sessions beside jobs. Under `pure`, the answers fit its budget."""
     if kind == "pure":
         plans = ((plan((TWO, 2), (SMALL, 2)), None), (plan((Allocated(SMALL.weights), 3)), None))
-        return Game(filter_of(kind), (SMALL, TWO), plans, returned, is_honest, **more)
+        return Game(filter_of(kind), (SMALL, TWO), plans, returned, is_honest, **options)
     plans = ((plan((TWO, 2), (RARE, 1)), None), (plan((Allocated(MEDIUM.weights), 2)), None))
-    return Game(filter_of(kind), MIXED_JOBS, plans, returned, is_honest, **more)
+    return Game(filter_of(kind), MIXED_JOBS, plans, returned, is_honest, **options)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_adversary_exceeds_the_budget_with_two_sessions_at_once(kind: Kind) -> None:
     played = game(kind, honest, is_honest=True, open_sessions=2, most_answers=20)
-    adversary_delta, delta = played.most(), played.rule.privacy.delta
+    adversary_delta, delta = played.largest_delta(), played.rule.privacy.delta
     assert adversary_delta <= delta + EXACT
     assert adversary_delta >= delta / 20, "the adversary reaches a twentieth of the budget"
     assert 2 <= played.longest < played.most_answers, "the ledger ends the game, not the limit on answers"
@@ -416,7 +416,7 @@ def test_no_adversary_exceeds_the_budget_between_the_answers_of_one_use(kind: Ki
     jobs = (TWO,) if kind == "pure" else (TWO, RARE)
     played = Game(filter_of(kind), jobs, plans, honest, open_sessions=2, most_answers=20)
     delta = played.rule.privacy.delta
-    assert delta / 40 <= played.most() <= delta + EXACT
+    assert delta / 40 <= played.largest_delta() <= delta + EXACT
     assert any(len(position.sessions) > 1 and position.sessions[0].second for position in played.values)
 
 
@@ -426,7 +426,7 @@ def test_no_adversary_exceeds_the_budget_between_secret_slots(kind: Kind) -> Non
     loud = 3
     plans = ((plan((SecretSlot.of(loud), 1)), None),)
     played = Game(filter_of(kind), (TWO, RARE), plans, honest, open_sessions=2, most_answers=12)
-    adversary_delta, delta = played.most_off_the_grid(), played.rule.privacy.delta
+    adversary_delta, delta = played.largest_delta_off_the_grid(), played.rule.privacy.delta
     assert 0 < adversary_delta <= delta + EXACT
     sure = Game(filter_of(kind), (TWO, RARE), ((plan((Answer(((loud, 1.0),)), 1)), None),), honest)
     assert played.price(played.rule, plans[0][0]) == sure.price(sure.rule, sure.plans[0][0])
@@ -451,7 +451,7 @@ def returns_all(_: Filter, cost: Cost, __: SessionPlan, ___: Sequence[int], ____
 @pytest.mark.parametrize("returned", [returns_begun_allocations, returns_all])
 def test_a_rule_that_returns_answers_is_caught(kind: Kind, returned: RefundRule) -> None:
     played = game(kind, returned, is_honest=False, most_answers=11)
-    assert played.most() > 1.2 * played.rule.privacy.delta + 1e-3
+    assert played.largest_delta() > 1.2 * played.rule.privacy.delta + 1e-3
 
 
 WHOLE_COUNT = 7
@@ -473,14 +473,14 @@ def returns_of_a_whole_budget(rule: Filter, cost: Cost, planned: SessionPlan, re
 def test_a_session_with_the_whole_budget_uses_all_of_it_and_no_more(kind: Kind) -> None:
     played = whole_game(kind, honest, is_honest=True)
     delta = played.rule.privacy.delta
-    assert delta * (1 - 1e-8) <= played.most() <= delta
+    assert delta * (1 - 1e-8) <= played.largest_delta() <= delta
 
 
 @pytest.mark.parametrize("kind", ["rdp", "gdp", "gdp_rdp"])
 def test_a_refund_of_a_whole_budget_is_caught(kind: Kind) -> None:
     """The counterexample of docs/proofs/sessions.md: stop after bad answers, and spend the rest on other answers."""
     played = whole_game(kind, returns_of_a_whole_budget, is_honest=False)
-    assert played.most() > played.rule.privacy.delta * 1.002
+    assert played.largest_delta() > played.rule.privacy.delta * 1.002
 
 
 def coarse_price(rule: Filter, planned: SessionPlan) -> Cost:
@@ -510,7 +510,7 @@ def test_a_price_of_the_recorded_part_that_is_rounded_down_is_caught(is_down: bo
     rule = filter_of("gdp")
     plans = ((plan((MEDIUM, 1)), None), (plan((MEDIUM, 2)), None))
     played = Game(rule, MIXED_JOBS, plans, returns_rounded(is_down), is_honest=not is_down, price=coarse_price)
-    assert (played.most() > 1.2 * rule.privacy.delta) is is_down
+    assert (played.largest_delta() > 1.2 * rule.privacy.delta) is is_down
 
 
 def test_the_adversary_of_answers_fixed_in_advance_finds_their_exact_delta() -> None:
@@ -518,4 +518,4 @@ def test_the_adversary_of_answers_fixed_in_advance_finds_their_exact_delta() -> 
     rule = filter_of("pure")
     loose = replace(rule, privacy=Privacy(0.3))
     played = Game(loose, (), ((plan((SMALL, 9)), None),), honest)
-    assert played.most() == pytest.approx(exact_delta(SMALL, 9, 0.3), rel=1e-12)
+    assert played.largest_delta() == pytest.approx(exact_delta(SMALL, 9, 0.3), rel=1e-12)

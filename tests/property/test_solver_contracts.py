@@ -60,7 +60,7 @@ values = st.one_of(absurd, st.floats(-3, 3))
 classes = st.sampled_from([0.0, 1.0, 2.0])
 
 
-def near(a: float, b: float) -> bool:
+def is_at_most(a: float, b: float) -> bool:
     return a <= b + 1e-9 * (1 + abs(b))
 
 
@@ -177,7 +177,7 @@ def test_every_method_ends_finite_and_within_its_plan(method: Method, loss: Loss
         heard: list[int] = []
         w, transcript, _ = run(quote.method, problem, data, quote.release, Noise(SeededBits(2)), heard.append)
         assert np.isfinite(w).all()
-        assert near(float(np.linalg.norm(w)), domain.diameter(problem.size))
+        assert is_at_most(float(np.linalg.norm(w)), domain.diameter(problem.size))
         assert quote.release.plan.covers(transcript)
         assert heard == list(range(1, sum(q.answers for q in transcript.queries) + 1))
 

@@ -110,9 +110,9 @@ def quotes(method: Method | AnyStatistic) -> list[Quote]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("made", [sparse, singles])
+@pytest.mark.parametrize("storage", [sparse, singles])
 @every
-def test_replacing_a_record_moves_no_value_by_more_than_its_bound(method: Method | AnyStatistic, made: Made) -> None:
+def test_replacing_a_record_moves_no_value_by_more_than_its_bound(method: Method | AnyStatistic, storage: Made) -> None:
     for quote in quotes(method):
         X, y = rows(quote.problem)
         X[7], y[7] = replacement_row(quote.problem, True), 1.0
@@ -124,7 +124,7 @@ def test_replacing_a_record_moves_no_value_by_more_than_its_bound(method: Method
                 ((replacement_row(quote.problem, False), -1.0), None),
                 ((np.full(quote.problem.d, np.nan), 1.0), None),
             ]
-        assert complaints_of_each(quote, X, y, replacements, made=made) == []
+        assert complaints_of_each(quote, X, y, replacements, made=storage) == []
 
 
 @pytest.mark.slow

@@ -112,13 +112,13 @@ def _window(law: Vector, start: int, low: int, high: int) -> tuple[Vector, int]:
     return law[cut : max(high - start, 0) + 1], start + cut
 
 
-def _sum(one: Vector, first: int, count: int, low: int, high: int) -> tuple[Vector, int]:
-    """The law of `count` terms together and where it begins, by doubling."""
+def _sum(term: Vector, first: int, count: int, low: int, high: int) -> tuple[Vector, int]:
+    """Return the law of the sum of `count` terms and its first position, by doubling."""
     total, start = np.ones(1), 0
     for bit in bin(count)[2:]:
         total, start = _window(np.maximum(fftconvolve(total, total), 0.0), 2 * start, low, high)
         if bit == "1":
-            total, start = _window(np.maximum(fftconvolve(total, one), 0.0), start + first, low, high)
+            total, start = _window(np.maximum(fftconvolve(total, term), 0.0), start + first, low, high)
     return total, start
 
 

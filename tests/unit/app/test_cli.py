@@ -729,13 +729,13 @@ except SystemExit as ended:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("before", ["", _HELP])
-def test_a_command_does_not_load_modules_that_no_command_uses(before: str) -> None:
+@pytest.mark.parametrize("first_command", ["", _HELP])
+def test_a_command_does_not_load_modules_that_no_command_uses(first_command: str) -> None:
     """Arrow loads pandas, if installed, to convert the first list to a column; httpx loads its own command line."""
-    code = f"import sys, app.cli\n{before}\n{_ARROW}{_LOADED}"
+    code = f"import sys, app.cli\n{first_command}\n{_ARROW}{_LOADED}"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE)
     there = {name for name in ("pandas", "httpx._main") if find_spec(name.partition(".")[0]) is not None}
-    assert set(result.stdout.splitlines()[-1].split()) == (set() if before else there)
+    assert set(result.stdout.splitlines()[-1].split()) == (set() if first_command else there)
 
 
 @pytest.mark.slow

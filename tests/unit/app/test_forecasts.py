@@ -40,23 +40,23 @@ QUICK: dict[str, Any] = {"method": {"name": "dp_gd", "steps": 10}, "runs": 3, "p
 SETTINGS = Settings(home=Path("/nowhere"))
 
 
-def _spec(**more: Any) -> DatasetSpec:
-    return DatasetSpec.model_validate_json(json.dumps(SPEC | more)).settled()
+def _spec(**fields: Any) -> DatasetSpec:
+    return DatasetSpec.model_validate_json(json.dumps(SPEC | fields)).settled()
 
 
-def _asked(target: str, **more: Any) -> ForecastRequest:
-    return ForecastRequest.model_validate_json(json.dumps({"dataset": "d", "target": target} | QUICK | more))
+def _request(target: str, **fields: Any) -> ForecastRequest:
+    return ForecastRequest.model_validate_json(json.dumps({"dataset": "d", "target": target} | QUICK | fields))
 
 
-def _here(target: str, records: int = 2000, drawn: Any = None, spec: Any = None, **more: Any) -> AccuracyForecast:
-    return here(spec or _spec(), records, _asked(target, **more), SETTINGS, drawn)
+def _here(target: str, records: int = 2000, sample: Any = None, spec: Any = None, **fields: Any) -> AccuracyForecast:
+    return here(spec or _spec(), records, _request(target, **fields), SETTINGS, sample)
 
 
 @pytest.mark.parametrize("method", [methods.DpGd(steps=50), methods.AdaptiveGd(steps=50)])
-def test_noise_on_fewer_rows_is_that_on_all(method: Any) -> None:
-    """std = multiplier * bound, and bounds go with 1/n, but for what rounding adds to them: under one in a thousand."""
+def test_noise_on_fewer_rows_has_the_std_of_noise_on_all(method: Any) -> None:
+    """std = multiplier * bound. Bounds are proportional to 1/n, except for rounding, which adds less than 0.1 %."""
     spec = _spec()
-    design = Design.of(spec, _asked("well").job)
+    design = Design.of(spec, _request("well").job)
     problem = Problem(Logistic(), n=50_000, d=design.d, row_norm=design.row_norm, columns=design.columns)
     quote = plan(method, problem, Privacy(1.0, 1e-6))
     small = forecasts._scaled(quote, 5_000)
@@ -69,7 +69,7 @@ def test_noise_on_fewer_rows_is_that_on_all(method: Any) -> None:
 
 
 def test_a_method_whose_noise_depends_on_n_runs_on_n_rows_or_is_refused() -> None:
-    design = Design.of(_spec(), _asked("well").job)
+    design = Design.of(_spec(), _request("well").job)
     problem = Problem(Logistic(), L2(0.1), n=10**7, d=design.d, row_norm=design.row_norm, columns=design.columns)
     full, tied = (plan(m, problem, Privacy(1.0, 1e-6)) for m in (methods.DpGd(), methods.OutputPerturbation()))
     assert 1000 <= forecasts._affordable([full], 10) < 10**7
@@ -84,7 +84,7 @@ def test_a_method_whose_noise_depends_on_n_runs_on_n_rows_or_is_refused() -> Non
 def test_the_planted_relation_has_the_stated_strength(target: str, signal: float) -> None:
     """The best prediction from the true scores is checked on 20,000 rows: within five stds and 0.02 for the pilot."""
     spec, rows = _spec(), range(20_000)
-    design, twin = Design.of(spec, _asked(target).job), Twin(twins.declared(spec.columns))
+    design, twin = Design.of(spec, _request(target).job), Twin(twins.declared(spec.columns))
     planted, codes = Planted.of(twin, design, 5, signal), twin.codes(5, rows)
     y, scores = planted.targets(codes, rows), planted._scores(codes)
     if target == "income":
@@ -102,17 +102,17 @@ def test_the_planted_relation_has_the_stated_strength(target: str, signal: float
 
 
 @pytest.mark.parametrize(
-    ("medians", "wanted", "epsilon"),
+    ("medians", "target_score", "epsilon"),
     [
         ([0.5, 0.6, 0.7], 0.65, 2.0**0.5),
         ([0.5, 0.6, 0.7], 0.4, 0.5),
         ([0.5, 0.6, 0.7], 0.71, None),
-        ([0.5, 0.7, 0.6], 0.575, 2.0**-0.5),  # 0.5, 0.65, 0.65 where monotone
+        ([0.5, 0.7, 0.6], 0.575, 2.0**-0.5),  # monotone: 0.5, 0.65, 0.65
     ],
 )
-def test_the_epsilon_for_a_wanted_score(medians: list[float], wanted: float, epsilon: float | None) -> None:
+def test_the_epsilon_for_a_target_score(medians: list[float], target_score: float, epsilon: float | None) -> None:
     at = [Scored(e, "dp_gd", (median,)) for e, median in zip((0.5, 1.0, 2.0), medians, strict=True)]
-    assert reaching(wanted, at) == (None if epsilon is None else pytest.approx(epsilon))
+    assert reaching(target_score, at) == (None if epsilon is None else pytest.approx(epsilon))
 
 
 @pytest.mark.slow
@@ -172,7 +172,7 @@ def test_a_sample_is_scored_on_rows_that_were_not_trained_on(tmp_path: Path) -> 
 
 def test_fewer_runs_are_made_by_default_if_more_would_exceed_the_work_limit() -> None:
     """Issue 29, friction 28: a forecast for thousands of categories was refused with its own defaults."""
-    design = Design.of(_spec(), _asked("well").job)
+    design = Design.of(_spec(), _request("well").job)
     problem = Problem(Logistic(), n=10**6, d=design.d, row_norm=design.row_norm, columns=design.columns)
     short, long = ([plan(methods.DpGd(steps=steps), problem, Privacy(1.0, 1e-6))] for steps in (10, 30_000))
     assert forecasts.fitting(short, None) == (10, forecasts._affordable(short, 10))

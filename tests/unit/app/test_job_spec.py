@@ -56,14 +56,14 @@ REGULARIZERS: list[Regularizer] = every(Regularizer, L2(1e-4), L1(0.1), ElasticN
 RUN = DpGd(steps=3).resolve(Problem(Logistic(), n=9, d=2, row_norm=1.0), Privacy(0.7, 1e-6))
 
 
-def _design(asked: dict[str, Any]) -> Design:
-    request = {"dataset": "ds", "privacy": {"epsilon": 1.0}} | asked
-    return Design.of(DECLARED, JobRequest.model_validate_json(json.dumps(request)))
+def _design(fields: dict[str, Any]) -> Design:
+    body = {"dataset": "ds", "privacy": {"epsilon": 1.0}} | fields
+    return Design.of(DECLARED, JobRequest.model_validate_json(json.dumps(body)))
 
 
-def _problems(asked: dict[str, Any]) -> list[Problem]:
-    """All that could be minimized over this matrix."""
-    design = _design(asked)
+def _problems(fields: dict[str, Any]) -> list[Problem]:
+    """Return all problems that are possible for this design."""
+    design = _design(fields)
     takes = "number" if design.target.type == "number" else "class"
     suited: list[Loss] = [loss for loss in every(Loss) if loss.takes == takes and not isinstance(loss, Softmax)]
     losses = suited if design.outputs == 1 else [Softmax(design.outputs)]
@@ -72,11 +72,11 @@ def _problems(asked: dict[str, Any]) -> list[Problem]:
     return [Problem(*parts, **facts) for parts in itertools.product(losses, REGULARIZERS, domains)]
 
 
-def _spec(asked: dict[str, Any], problem: Problem, run: Run) -> JobSpec:
+def _spec(fields: dict[str, Any], problem: Problem, run: Run) -> JobSpec:
     queries = run.queries(problem)
     plan = Plan(tuple(PlannedQuery(q.name, q.count, q.mechanism, 1 / 3 + 7) for q in queries))
     release = ReleasePlan(plan, 0.7, 1e-6, "exact_gaussian", "1")
-    return JobSpec(design=_design(asked), problem=problem, method=run, release_plan=release)
+    return JobSpec(design=_design(fields), problem=problem, method=run, release_plan=release)
 
 
 def _job(method: Method) -> JobSpec:
@@ -90,19 +90,19 @@ def _job(method: Method) -> JobSpec:
     raise AssertionError("the method accepts none of the problems")
 
 
-def _same(spec: JobSpec) -> None:
+def _assert_restored(spec: JobSpec) -> None:
     text = spec.to_json()
     read = JobSpec.model_validate_json(text)
     assert read == spec
     assert read.to_json() == text
 
 
-@pytest.mark.parametrize("asked", REQUESTS, ids=str)
-def test_every_design_and_problem_is_read_as_it_was_written(asked: dict[str, Any]) -> None:
-    problems = _problems(asked)
+@pytest.mark.parametrize("fields", REQUESTS, ids=str)
+def test_every_design_and_problem_is_restored_from_its_json(fields: dict[str, Any]) -> None:
+    problems = _problems(fields)
     assert len(problems) >= (len(DOMAINS) - 1) * len(REGULARIZERS)
     for problem in problems:
-        _same(_spec(asked, problem, RUN))
+        _assert_restored(_spec(fields, problem, RUN))
 
 
 METHODS: list[Method] = every(Method, NoisyMirrorDescent(batch=100, passes=4))
@@ -110,12 +110,12 @@ METHODS: list[Method] = every(Method, NoisyMirrorDescent(batch=100, passes=4))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: str(method.name))
-def test_every_run_is_read_as_it_was_written(method: Method) -> None:
-    _same(_job(method))
+def test_every_run_is_restored_from_its_json(method: Method) -> None:
+    _assert_restored(_job(method))
 
 
 def _places(node: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Every part of a document, and where it is."""
+    """Yield every part of a document with its path."""
     yield at, node
     parts = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
     for key, value in parts:
@@ -234,7 +234,7 @@ def test_a_preparation_is_stored_and_its_moments_must_be_in_the_plan() -> None:
     queries = [{"name": name, "count": 1, "mechanism": "gaussian", "noise_multiplier": 9.0} for name in moments]
     document |= {"preparation": {"name": "private"}}
     document["release_plan"]["plan"]["queries"] += queries
-    _same(JobSpec.model_validate_json(json.dumps(document)))
+    _assert_restored(JobSpec.model_validate_json(json.dumps(document)))
     document["release_plan"]["plan"]["queries"].pop()
     with pytest.raises(ValidationError):
         JobSpec.model_validate_json(json.dumps(document))

@@ -176,10 +176,10 @@ class FakeWorker:
         self.status = Status.running
         self.state = SimpleNamespace(executing_count=1, long_running=set())
         self.data: dict[str, Any] = {}
-        self.ended: list[str] = []
+        self.close_reasons: list[str] = []
 
     async def close_gracefully(self, reason: str) -> None:
-        self.ended.append(reason)
+        self.close_reasons.append(reason)
 
 
 @pytest.mark.parametrize("ends_by_itself", [True, False])
@@ -207,13 +207,13 @@ def test_a_worker_that_stops_accepts_no_jobs_and_hands_its_attempt_back(
         output = task.attempt("{}", "job_1-1")
         worker.state.executing_count, worker.data = 0, {"job_1-1": output}
         await asyncio.sleep(0.005)
-        assert worker.ended == [], "its output was not fetched"
+        assert worker.close_reasons == [], "its output was not fetched"
         worker.data.clear()
         await leaving
         return output
 
     assert asyncio.run(story()) == ("an output" if ends_by_itself else HANDED_BACK)
-    assert worker.ended == ["told to stop"]
+    assert worker.close_reasons == ["told to stop"]
 
 
 def test_a_cancelled_attempt_is_not_handed_back(monkeypatch: pytest.MonkeyPatch) -> None:

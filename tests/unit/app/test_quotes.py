@@ -31,21 +31,21 @@ def quoted(row: DatasetRow | None = None, **changes: Any) -> Quote:
     return quote_of(priced(row, **changes), row)
 
 
-def quote_of(found: pricing.Priced, row: DatasetRow) -> Quote:
-    return found.outlook(Standing(row.state))
+def quote_of(quoted_price: pricing.Priced, row: DatasetRow) -> Quote:
+    return quoted_price.outlook(Standing(row.state))
 
 
 def refused(row: DatasetRow | None = None, settings: Settings = SETTINGS, **changes: Any) -> tuple[str, str]:
-    """The code, and what it says."""
+    """Return the code and the message of the refusal."""
     with pytest.raises(ApiError) as raised:
         priced(row, settings, **changes)
     details = raised.value.details()
     return details.code, f"{details.detail} {[v.where + ' ' + v.what for v in details.violations or []]}"
 
 
-def classes(found: pricing.Priced) -> tuple[str, ...] | None:
-    assert isinstance(found.spec.design, Design)
-    return found.spec.design.classes
+def classes(quoted_price: pricing.Priced) -> tuple[str, ...] | None:
+    assert isinstance(quoted_price.spec.design, Design)
+    return quoted_price.spec.design.classes
 
 
 class TestDefaults:
@@ -368,11 +368,13 @@ class TestRefusals:
 
 
 class TestWork:
-    """Counted, not timed: composing a privacy loss distribution is what a quote's time goes into."""
+    """Tests that count compositions of privacy loss distributions, which take most of a quote's time."""
 
     @pytest.mark.slow
-    @pytest.mark.parametrize(("method", "most"), [("dp_gd", 0), ("dp_svrg", 14)])  # 0 and 7 today
-    def test_of_the_first_and_the_next(self, method: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize(("method", "largest_count"), [("dp_gd", 0), ("dp_svrg", 14)])  # 0 and 7 today
+    def test_a_repeated_quote_composes_nothing(
+        self, method: str, largest_count: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         composed: list[float] = []
         epsilon_of = PldAccountant.epsilon
 
@@ -381,11 +383,11 @@ class TestWork:
             return epsilon_of(self, plan, delta)
 
         monkeypatch.setattr(PldAccountant, "epsilon", counted)
-        for epsilon in (0.3117, 0.3118, 0.3119):  # of no other test: nothing is cached
+        for epsilon in (0.3117, 0.3118, 0.3119):  # no other test has these, so nothing is cached
             composed.clear()
             quoted(privacy={"epsilon": epsilon}, method={"name": method})
-            assert len(composed) <= most
-            assert bool(composed) == bool(most), "what is counted is what runs"
+            assert len(composed) <= largest_count
+            assert bool(composed) == bool(largest_count), "the counted method is the one that runs"
             composed.clear()
             quoted(privacy={"epsilon": epsilon}, method={"name": method})
             assert composed == []

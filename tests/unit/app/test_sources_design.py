@@ -44,15 +44,17 @@ def spec(*columns: dict[str, Any]) -> DatasetSpec:
     return DatasetSpec.model_validate_json(json.dumps(SPEC | ({"columns": list(columns)} if columns else {})))
 
 
-def design(asked: dict[str, Any], *columns: dict[str, Any]) -> Design:
-    request = {"dataset": "ds", "target": "sex", "privacy": {"epsilon": 1.0}} | asked
-    return Design.of(spec(*columns), JobRequest.model_validate_json(json.dumps(request)))
+def design(fields: dict[str, Any], *columns: dict[str, Any]) -> Design:
+    body = {"dataset": "ds", "target": "sex", "privacy": {"epsilon": 1.0}} | fields
+    return Design.of(spec(*columns), JobRequest.model_validate_json(json.dumps(body)))
 
 
-def load(made: Design, folder: Path) -> tuple[Floats, Floats]:
-    """X, unfolded, and y."""
-    coded, y = load_design(made, folder, folder)
-    problem = Problem(Squared(), n=len(y), d=made.d, row_norm=made.columns.row_norm, columns=made.columns)
+def load(job_design: Design, folder: Path) -> tuple[Floats, Floats]:
+    """Return X as a dense matrix, and y."""
+    coded, y = load_design(job_design, folder, folder)
+    problem = Problem(
+        Squared(), n=len(y), d=job_design.d, row_norm=job_design.columns.row_norm, columns=job_design.columns
+    )
     return rows_of(Data.coded(coded, y, problem)), y
 
 
@@ -216,7 +218,7 @@ def test_a_stored_matrix_of_another_width_is_refused(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", [NUMBERS, CODES])
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda stored: stored[:-1], "different numbers of rows"),
         (lambda stored: stored[:, :-1], "declared width"),
@@ -226,11 +228,11 @@ def test_a_stored_matrix_of_another_width_is_refused(folder: Path) -> None:
     ],
 )
 def test_stored_files_of_another_length_width_or_type_are_refused(
-    folder: Path, tmp_path: Path, name: str, change: Callable[[Any], Any], said: str
+    folder: Path, tmp_path: Path, name: str, change: Callable[[Any], Any], message: str
 ) -> None:
     shutil.copytree(folder, tmp_path / "changed")
     np.save(tmp_path / "changed" / name, change(np.load(folder / name)))
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         open_coded(tmp_path / "changed")
 
 
@@ -244,7 +246,7 @@ def test_a_block_of_another_width_or_type_is_not_written(tmp_path: Path, block: 
 
 
 @pytest.mark.parametrize(
-    ("asked", "field", "what"),
+    ("fields", "field", "message"),
     [
         ({"target": "gone"}, "target", "declared column: age, sex, city, one$"),
         ({"features": ["gone"]}, "features", "declared columns: age, sex, city, one$"),
@@ -258,9 +260,11 @@ def test_a_block_of_another_width_or_type_is_not_written(tmp_path: Path, block: 
         ({"target": "city", "positive": "Rome", "loss": {"name": "softmax"}}, "positive", "left out"),
     ],
 )
-def test_what_does_not_fit_the_declaration_is_named(asked: dict[str, Any], field: str, what: str) -> None:
-    with pytest.raises(DesignError, match=what) as caught:
-        design(asked, AGE, SEX, CITY, CITY | {"name": "one", "categories": ["yes"]})
+def test_the_error_names_the_field_that_does_not_fit_the_declaration(
+    fields: dict[str, Any], field: str, message: str
+) -> None:
+    with pytest.raises(DesignError, match=message) as caught:
+        design(fields, AGE, SEX, CITY, CITY | {"name": "one", "categories": ["yes"]})
     assert caught.value.field == field
     assert "gone" not in str(caught.value)
 

@@ -223,13 +223,13 @@ def test_what_is_no_moment_is_missing() -> None:
         {"date_format": "%"},
     ],
 )
-def test_a_dialect_that_says_two_things_is_refused(wrong: dict[str, Any]) -> None:
+def test_a_contradictory_dialect_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="validation error"):
         Dialect(**wrong)
 
 
 @pytest.mark.parametrize(
-    ("wrong", "what"),
+    ("wrong", "message"),
     [
         ({"targets": ["z"]}, "must name declared columns"),
         ({"max_unparsed": {"z": 0.5}}, "must name declared columns"),
@@ -239,15 +239,15 @@ def test_a_dialect_that_says_two_things_is_refused(wrong: dict[str, Any]) -> Non
         ({"unit": {"column": "who", "max_rows": 2}}, "must not be stored"),
     ],
 )
-def test_what_a_spec_says_of_its_file_fits_its_columns(wrong: dict[str, Any], what: str) -> None:
+def test_a_spec_whose_file_options_do_not_fit_its_columns_is_refused(wrong: dict[str, Any], message: str) -> None:
     columns = [X.model_copy(update={"source": "who"}), COLUMNS[1]]
     fields: dict[str, Any] = {"name": "d", "columns": columns, "budget": {"epsilon": 1.0, "delta": 1e-6}}
-    with pytest.raises(ValueError, match=what):
+    with pytest.raises(ValueError, match=message):
         DatasetSpec.model_validate(fields | wrong)
 
 
 @pytest.mark.parametrize(
-    ("bound", "dialect", "what"),
+    ("bound", "dialect", "message"),
     [
         (
             "100.000",
@@ -259,10 +259,12 @@ def test_what_a_spec_says_of_its_file_fits_its_columns(wrong: dict[str, Any], wh
         ("12.5", {}, r"columns.0.upper\s+must be a number, not text. Write 12.5 as"),
     ],
 )
-def test_a_bound_written_as_text_is_refused_with_its_readings(bound: str, dialect: dict[str, Any], what: str) -> None:
+def test_a_bound_written_as_text_is_refused_with_its_readings(
+    bound: str, dialect: dict[str, Any], message: str
+) -> None:
     columns = [{"name": "x", "type": "number", "lower": 0, "upper": bound}]
     fields: dict[str, Any] = {"name": "d", "columns": columns, "budget": {"epsilon": 1.0, "delta": 1e-6}}
-    with pytest.raises(ValueError, match=what):
+    with pytest.raises(ValueError, match=message):
         DatasetSpec.model_validate(fields | {"dialect": dialect})
 
 
@@ -290,7 +292,7 @@ def test_a_bound_given_as_a_date_is_the_number_of_that_date(date: str, text: str
 
 
 @pytest.mark.parametrize(
-    ("fields", "what"),
+    ("fields", "message"),
     [
         ({"date": "days", "lower": "2020-13-01"}, "lower must be a number or an ISO date"),
         ({"date": "days", "upper": "18262"}, "upper must be a number or an ISO date"),
@@ -305,9 +307,9 @@ def test_a_bound_given_as_a_date_is_the_number_of_that_date(date: str, text: str
         ({"date": "days", "lower": "2021-01-01", "upper": "2020-01-01"}, "lower must be below upper"),
     ],
 )
-def test_a_bound_that_is_not_a_date_is_refused(fields: dict[str, Any], what: str) -> None:
+def test_a_bound_that_is_not_a_date_is_refused(fields: dict[str, Any], message: str) -> None:
     declared = {"name": "x", "type": "number", "lower": 0, "upper": 20_000} | fields
-    with pytest.raises(ValueError, match=what):
+    with pytest.raises(ValueError, match=message):
         NumberColumn.model_validate_json(json.dumps(declared), strict=True)
 
 
@@ -410,7 +412,7 @@ def test_a_cure_says_what_to_do(tmp_path: Path, values: list[str], cure: str) ->
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "hint"),
     [
         ("2024-01-02", "`date`"),
         ("1,5", "',' as the dialect's `decimal`"),
@@ -419,9 +421,9 @@ def test_a_cure_says_what_to_do(tmp_path: Path, values: list[str], cure: str) ->
         ("12 kg", "Write plain numbers"),
     ],
 )
-def test_a_number_that_is_written_otherwise_has_a_cure(tmp_path: Path, value: str, said: str) -> None:
+def test_the_cure_of_an_unparsed_number_names_the_dialect_option(tmp_path: Path, value: str, hint: str) -> None:
     [column, _] = counted(tmp_path / "file", f'x,c\n"{value}",red\n').columns
-    assert said in (column.outcomes[0].cure or "")
+    assert hint in (column.outcomes[0].cure or "")
 
 
 _CELLS = st.tuples(

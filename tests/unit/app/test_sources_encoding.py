@@ -27,8 +27,8 @@ def category(*categories: str, default: str | None = None, name: str = "c") -> C
     return CategoryColumn(name=name, type="category", categories=list(categories), default=default)
 
 
-def codes(made: Encoder, values: Any, kind: pa.DataType | None = None) -> list[float]:
-    return made.read(pa.array(values, kind))[0].tolist()
+def codes(column_encoder: Encoder, values: Any, kind: pa.DataType | None = None) -> list[float]:
+    return column_encoder.read(pa.array(values, kind))[0].tolist()
 
 
 X = encoder(number())
@@ -230,11 +230,11 @@ def test_columns_are_found_by_exact_name_first_and_by_trimmed_name_then() -> Non
 
 
 @pytest.mark.parametrize(
-    ("names", "index", "what"),
+    ("names", "index", "message"),
     [(["a"], 0, "is not in"), (["b"], 1, "is not in"), (["a", "b", "a"], 1, "once"), (["a", "b ", " b"], 0, "once")],
 )
-def test_a_column_that_is_missing_or_there_twice_is_named(names: list[str], index: int, what: str) -> None:
-    with pytest.raises(Mismatch, match=what) as caught:
+def test_the_error_names_a_column_that_is_missing_or_repeated(names: list[str], index: int, message: str) -> None:
+    with pytest.raises(Mismatch, match=message) as caught:
         locate(names, [category("x", name="b"), number(name="a")])
     assert caught.value.index == index
     assert repr("ba"[index]) in caught.value.detail

@@ -59,12 +59,12 @@ def stored(folder: Path, lines: list[str]) -> Path:
     return folder_of_columns
 
 
-def matrix(made: Design, folder: Path) -> Floats:
-    """X, unfolded."""
-    coded, y = load(made, folder, folder)
+def matrix(job_design: Design, folder: Path) -> Floats:
+    """Return X as a dense matrix."""
+    coded, y = load(job_design, folder, folder)
     assert coded.numbers.dtype == np.float32
     assert len(coded.numbers) == len(coded.codes) == len(y)
-    problem = Problem(Squared(), n=len(y), d=made.d, row_norm=made.row_norm, columns=made.columns)
+    problem = Problem(Squared(), n=len(y), d=job_design.d, row_norm=job_design.row_norm, columns=job_design.columns)
     return rows_of(Data.coded(coded, y, problem, in_place=True))
 
 

@@ -154,7 +154,7 @@ def test_under_overwhelming_noise_the_interval_of_a_correlation_is_from_minus_on
 
 
 @pytest.mark.parametrize(
-    ("method", "columns", "said"),
+    ("method", "columns", "message"),
     [
         ("counts", ["age", "age"], "must be distinct"),
         ("counts", ["nobody"], "must be declared"),
@@ -162,15 +162,15 @@ def test_under_overwhelming_noise_the_interval_of_a_correlation_is_from_minus_on
         ("covariance", ["age", "sex"], "Leave out the columns that are categories"),
     ],
 )
-def test_columns_that_it_cannot_be_of_are_refused(method: str, columns: list[str], said: str) -> None:
+def test_columns_that_do_not_suit_a_statistic_are_refused(method: str, columns: list[str], message: str) -> None:
     with pytest.raises(ApiError) as raised:
         spec_of({"name": method}, columns)
     problem = raised.value
-    assert said in " ".join([problem.detail or "", *(violation.what for violation in problem.violations or ())])
+    assert message in " ".join([problem.detail or "", *(violation.what for violation in problem.violations or ())])
 
 
-def test_the_noise_of_the_rows_number_widens_what_is_divided_by_it() -> None:
-    """Of 300 releases 95 of 100, less four standard deviations: a lopsided column, a number of rows with much noise."""
+def test_a_noisy_row_count_widens_intervals_of_ratios() -> None:
+    """95 % of 300 intervals of a skewed column with a very noisy row count hold the truth, less four stds."""
     counts, edges, rng = np.array([900.0, 0, 0, 0, 50, 50]), np.linspace(0, 6, 7), np.random.default_rng(2)
     rows = [Rows(1000 + 60 * float(noise), 60) for noise in rng.normal(size=300)]
     upper = [quantile(0.899, counts + rng.normal(size=6), edges, 1.0, n).at for n in rows]

@@ -110,18 +110,18 @@ MODEL = Model.model_validate(
 )
 
 
-def _job(state: str = "queued", **more: Any) -> dict[str, Any]:
+def _job(state: str = "queued", **fields: Any) -> dict[str, Any]:
     progress = {"done": 0, "total": 10}
     base = {"id": "job_a", "dataset": "ds_a", "analyst": "alice", "state": state, "attempt": 0, "progress": progress}
-    return base | {"quote": QUOTE, "created_at": "2026-01-01T00:00:00Z"} | more
+    return base | {"quote": QUOTE, "created_at": "2026-01-01T00:00:00Z"} | fields
 
 
-def _client(handler: Handler, **more: Any) -> Client:
-    return Client("http://purse.test", "secret", transport=httpx.MockTransport(handler), **more)
+def _client(handler: Handler, **options: Any) -> Client:
+    return Client("http://purse.test", "secret", transport=httpx.MockTransport(handler), **options)
 
 
-def _problem(code: str, status: int, **more: Any) -> httpx.Response:
-    body = {"type": f"urn:x:{code}", "title": "A title", "status": status, "code": code} | more
+def _problem(code: str, status: int, **fields: Any) -> httpx.Response:
+    body = {"type": f"urn:x:{code}", "title": "A title", "status": status, "code": code} | fields
     return httpx.Response(status, json=body, headers={"content-type": "application/problem+json"})
 
 
@@ -400,9 +400,9 @@ class Broken(httpx.SyncByteStream, httpx.AsyncByteStream):
         raise httpx.ReadError("gone")
 
 
-def _event(state: str, done: int) -> str:
-    data = json.dumps({"state": state, "attempt": 1, "progress": {"done": done, "total": 10}})
-    return f"event: job\ndata: {data}\nid: 1.{done}\n\n"
+def _event(state: str, completed: int) -> str:
+    data = json.dumps({"state": state, "attempt": 1, "progress": {"done": completed, "total": 10}})
+    return f"event: job\ndata: {data}\nid: 1.{completed}\n\n"
 
 
 class Story:
@@ -549,10 +549,10 @@ def test_signatures_list_every_option_and_these_are_the_fields_of_the_requests()
         assert set(inspect.signature(method).parameters) - {"self"} == fields, method.__qualname__
 
 
-def test_a_client_without_an_address_reads_the_environment_and_no_other_address_gets_its_token(
+def test_the_token_of_the_environment_is_sent_to_the_address_of_the_environment_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def sent(*address: str) -> tuple[str, str | None]:
+    def host_and_token(*address: str) -> tuple[str, str | None]:
         requests: list[httpx.Request] = []
 
         def answer(request: httpx.Request) -> httpx.Response:
@@ -565,11 +565,11 @@ def test_a_client_without_an_address_reads_the_environment_and_no_other_address_
 
     monkeypatch.setenv("PURSE_URL", "http://purse.test")
     monkeypatch.setenv("PURSE_TOKEN", "secret")
-    assert sent() == ("purse.test", "Bearer secret")
-    assert sent("http://other.test") == ("other.test", None)
-    assert sent("http://other.test", "mine") == ("other.test", "Bearer mine")
+    assert host_and_token() == ("purse.test", "Bearer secret")
+    assert host_and_token("http://other.test") == ("other.test", None)
+    assert host_and_token("http://other.test", "mine") == ("other.test", "Bearer mine")
     monkeypatch.delenv("PURSE_URL")
-    assert sent() == ("127.0.0.1", "Bearer secret")
+    assert host_and_token() == ("127.0.0.1", "Bearer secret")
 
 
 def test_a_twin_is_bytes_and_a_frame() -> None:

@@ -16,8 +16,8 @@ from purse.prediction import UnsupportedCategory
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("scikit_learn")]  # the first of them loads it
 
 
-def _logistic(**more: Any) -> Any:
-    return purse.PrivateLogisticRegression(**({"classes": [0, 1], "method": "dp_gd"} | more))
+def _logistic(**settings: Any) -> Any:
+    return purse.PrivateLogisticRegression(**({"classes": [0, 1], "method": "dp_gd"} | settings))
 
 
 _BIG = 12_345_678_901  # in shortest form a float of that size is written with an exponent
@@ -75,11 +75,11 @@ def test_one_missing_label_makes_no_doubles_of_the_others(kind: str) -> None:
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
-@pytest.mark.parametrize("beside", [[1, 2, 3], [1.0, None, 3.0], [1, None, 3], ["1", "x", "3"], [True, None, False]])
-def test_columns_of_a_frame_are_read_each_by_itself(library: str, beside: list[Any]) -> None:
-    """As one array they have one type, that of all of them: a flag beside integers was one of them, and no flag."""
+@pytest.mark.parametrize("neighbor", [[1, 2, 3], [1.0, None, 3.0], [1, None, 3], ["1", "x", "3"], [True, None, False]])
+def test_each_column_of_a_frame_is_read_separately(library: str, neighbor: list[Any]) -> None:
+    """In one array all columns have one type, so a flag next to integers was once read as an integer."""
     module = pytest.importorskip(library, reason=f"{library} is not installed: its frames are not tried")
-    own = {"id": [_BIG, 2**53 + 1, 5], "flag": [True, False, True], "beside": beside}
+    own = {"id": [_BIG, 2**53 + 1, 5], "flag": [True, False, True], "beside": neighbor}
     frame = module.table(own) if library == "pyarrow" else module.DataFrame(own)
     declarations: Any = {
         "categories": {"id": [_BIG, 2**53 + 1, 5], "flag": ["true", "false"]},

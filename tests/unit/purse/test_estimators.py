@@ -39,12 +39,12 @@ def _rows(n: int = 400, p: int = 3) -> tuple[Any, Any]:
     return X, (X @ np.arange(1, p + 1) > 0).astype(int)
 
 
-def _svc(**more: Any) -> Any:
-    return purse.PrivateLinearSVC(**more)
+def _svc(**settings: Any) -> Any:
+    return purse.PrivateLinearSVC(**settings)
 
 
-def _logistic(**more: Any) -> Any:
-    return purse.PrivateLogisticRegression(**({"bounds": (-1, 1), "classes": [0, 1], "method": "dp_gd"} | more))
+def _logistic(**settings: Any) -> Any:
+    return purse.PrivateLogisticRegression(**({"bounds": (-1, 1), "classes": [0, 1], "method": "dp_gd"} | settings))
 
 
 @pytest.mark.usefixtures("seeded")
@@ -410,7 +410,7 @@ def test_sparse_rows_release_the_same_model_as_dense_rows(name: str, settings: A
 
 
 @pytest.mark.parametrize(
-    ("more", "persons", "says"),
+    ("settings", "persons", "says"),
     [
         ({}, [1] * 20, "max_rows goes with"),
         ({"max_rows": 2}, None, "max_rows goes with"),
@@ -423,11 +423,11 @@ def test_sparse_rows_release_the_same_model_as_dense_rows(name: str, settings: A
         ({"neighbors": "add_remove"}, None, "relation must be replace_one or zero_out"),
     ],
 )
-def test_what_is_protected_is_said_or_nothing_is_charged(more: Any, persons: Any, says: str) -> None:
+def test_an_invalid_unit_of_privacy_is_refused_before_the_charge(settings: Any, persons: Any, says: str) -> None:
     X, y = _rows(20)
     accountant = purse.BudgetAccountant(1.0, 1e-6)
     with pytest.raises(ValueError, match=says):
-        _logistic(accountant=accountant, **more).fit(X, y, persons=persons)
+        _logistic(accountant=accountant, **settings).fit(X, y, persons=persons)
     assert accountant.fits == 0
 
 

@@ -196,10 +196,10 @@ def test_scikit_learn_predicts_the_same(link: str) -> None:
     pipeline = model.to_sklearn()
     frame, ours = pandas.DataFrame(ROWS), model.predict(ROWS)
     if link in ("sign", "identity", "log"):
-        _same(pipeline.predict(frame), ours)
+        _assert_close(pipeline.predict(frame), ours)
     else:
         probabilities = pipeline.predict_proba(frame)
-        _same(probabilities if link == "softmax" else probabilities[:, 1], ours)
+        _assert_close(probabilities if link == "softmax" else probabilities[:, 1], ours)
         assert set(pipeline.predict(frame)) <= set(model.classes or ())
 
 
@@ -220,7 +220,7 @@ def test_onnxruntime_predicts_the_same(link: str) -> None:
         warnings.simplefilter("ignore", UnsupportedCategory)
         predictions = model.predict(ROWS)
     [outputs] = runtime.InferenceSession(graph, providers=["CPUExecutionProvider"]).run(["prediction"], inputs)
-    _same(outputs, predictions)
+    _assert_close(outputs, predictions)
 
 
 def _with_terms() -> Model:
@@ -248,7 +248,7 @@ def _with_terms() -> Model:
 def test_a_model_with_terms_is_exported_to_scikit_learn() -> None:
     pytest.importorskip("sklearn", reason="scikit-learn is not installed: its copy of a model is not tried")
     model = _with_terms()
-    _same(model.to_sklearn().predict(ROWS), model.predict(ROWS))
+    _assert_close(model.to_sklearn().predict(ROWS), model.predict(ROWS))
 
 
 @pytest.mark.slow
@@ -266,7 +266,7 @@ def test_onnxruntime_computes_the_terms_of_a_model() -> None:
         [predictions] = runtime.InferenceSession(graph, providers=["CPUExecutionProvider"]).run(
             ["prediction"], inputs_of_graph
         )
-        _same(predictions, own.predict(ROWS))
+        _assert_close(predictions, own.predict(ROWS))
     assert len(set(np.round(predictions, 3))) > len(ROWS) / 2
 
 
@@ -337,10 +337,10 @@ def test_html_escapes_declared_names() -> None:
     assert "&lt;b&gt;" in model._repr_html_()
 
 
-def _same(found: NDArray[Any], ours: NDArray[Any]) -> None:
-    """To 1e-12: both are sums of nine products of order 1, in another order, then a function with slope at most 45."""
-    assert found.shape == ours.shape
+def _assert_close(predictions: NDArray[Any], ours: NDArray[Any]) -> None:
+    """Compare to 1e-12: both are sums of nine products of order 1, then a function of slope at most 45."""
+    assert predictions.shape == ours.shape
     if ours.dtype.kind == "f":
-        assert found == pytest.approx(ours, rel=1e-12, abs=1e-12)
+        assert predictions == pytest.approx(ours, rel=1e-12, abs=1e-12)
     else:
-        assert found.tolist() == ours.tolist()
+        assert predictions.tolist() == ours.tolist()

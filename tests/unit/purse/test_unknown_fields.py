@@ -31,7 +31,7 @@ def messages(model: type[BaseModel], document: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("model", "document", "name", "some", "meant"),
+    ("model", "document", "name", "some", "suggested"),
     [
         (AnyRequest, JOB | {"targett": 1}, "targett", {"dataset", "target", "privacy"}, "target"),
         (AnyRequest, JOB | {"privacy": {"epsilon": 1.0, "dleta": 1}}, "dleta", {"epsilon", "delta"}, "delta"),
@@ -50,15 +50,15 @@ def messages(model: type[BaseModel], document: dict[str, Any]) -> list[str]:
     ],
 )
 def test_the_error_about_an_unknown_field_lists_the_known_fields(
-    model: type[BaseModel], document: dict[str, Any], name: str, some: set[str], meant: str | None
+    model: type[BaseModel], document: dict[str, Any], name: str, some: set[str], suggested: str | None
 ) -> None:
     message, *_ = messages(model, document)
     wrong, _, answer = message.partition(" Known fields: ")
     listed, _, suggestion = answer.partition(".")
     assert f"`{name}`" in wrong
     assert some <= set(listed.split(", "))
-    if meant is not None:
-        assert suggestion == f" Did you mean `{meant}`?"
+    if suggested is not None:
+        assert suggestion == f" Did you mean `{suggested}`?"
 
 
 def test_the_message_about_a_field_of_the_body_is_complete() -> None:
