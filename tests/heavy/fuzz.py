@@ -5,14 +5,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.service.conftest import made
+from tests.service.conftest import running_service
 from tests.support.fuzz import fuzz
 
 
 def main(seconds: int = 600, seed: int | None = None) -> int:
     """Print the number of requests, the answers by status, and the failures."""
     seed = secrets.randbits(32) if seed is None else seed
-    with tempfile.TemporaryDirectory() as folder, made(Path(folder) / "home") as service:
+    with tempfile.TemporaryDirectory() as folder, running_service(Path(folder) / "home") as service:
         found = fuzz(service, seed, examples=200, seconds=seconds)
     print(f"seed {seed}: {found.calls.total()} requests in {seconds} s")
     for what, counts in (("phase", found.calls), ("answer", found.statuses)):

@@ -55,11 +55,8 @@ def test_a_session_leaves_no_value_no_token_and_no_name_in_the_log(make_service:
         assert told not in log
     lines = [json.loads(line) for line in written[::2]]
     of_the_job = [line for line in lines if job in line["message"]]
-    assert [line["message"].split()[0] for line in of_the_job] == [
-        "job_submitted",
-        "attempt_started",
-        "attempt_ok",
-        "job_done",
-    ]
+    names = [line["message"].split()[0] for line in of_the_job]
+    names.remove("job_submitted")  # the dispatcher may start the attempt before the route logs the submission
+    assert names == ["attempt_started", "attempt_ok", "job_done"]
     assert {line["request_id"] for line in of_the_job} == {request}, "over by then, but it is the one that asked for it"
     assert {"time", "level", "logger", "message"} <= set.intersection(*(set(line) for line in lines))

@@ -33,7 +33,7 @@ GUARDS = {
         ("app/jobs/attempts.py",),
         (
             "service/test_jobs.py::TestFailure::test_an_attempt_that_raised_is_failed_and_charged",
-            "service/test_concurrency.py::test_only_one_of_fifty_ends_is_kept_and_only_one_of_fifty_tellings_is_a_release",
+            "service/test_concurrency.py::test_only_one_of_fifty_ends_is_stored_and_only_one_of_fifty_publications_is_a_release",
             "service/test_postgres.py::test_a_job_that_is_cancelled_at_any_statement_of_its_claim_is_refunded_or_runs",
             "service/test_state_machine.py::test_a_kill_at_any_statement_of_a_step_leaves_all_as_it_was",
         ),
@@ -42,7 +42,7 @@ GUARDS = {
         ("app/ledger/store.py", "app/persistence/sqlite.py", "app/persistence/postgres.py"),
         (
             "service/test_concurrency.py::test_fifty_submissions_at_once_never_overspend",
-            "service/test_concurrency.py::test_without_the_lock_they_do_overspend",
+            "service/test_concurrency.py::test_without_the_lock_the_submissions_overspend",
         ),
     ),
     "A4": Guard(
@@ -66,7 +66,7 @@ GUARDS = {
         (
             "service/test_time.py::test_two_runs_whose_ends_lie_in_the_same_cells_look_the_same_to_everybody",
             "service/test_datasets.py::test_no_later_answer_depends_on_the_values",
-            "service/test_files.py::test_nobody_but_the_uploader_is_told",
+            "service/test_files.py::test_only_the_uploader_reads_the_report",
             "service/test_logs.py::test_a_session_leaves_no_value_no_token_and_no_name_in_the_log",
         ),
     ),
@@ -80,9 +80,9 @@ GUARDS = {
     "A8": Guard(
         ("app/datasets/grants.py", "app/jobs/filters.py"),
         (
-            "service/test_grants.py::test_without_a_grant_a_dataset_is_as_one_that_never_was",
-            "service/test_grants.py::test_without_a_grant_its_jobs_never_were",
-            "service/test_grants.py::test_the_next_page_of_jobs_tells_of_nobody_elses",
+            "service/test_grants.py::test_without_a_grant_a_dataset_looks_like_an_unknown_one",
+            "service/test_grants.py::test_without_a_grant_its_jobs_look_like_unknown_ones",
+            "service/test_grants.py::test_the_next_page_of_jobs_shows_nothing_of_other_analysts",
             "service/test_jobs.py::TestWhoSeesWhat::test_an_analyst_sees_own_jobs_only",
         ),
     ),
@@ -126,14 +126,14 @@ GUARDS = {
         ("app/ledger/allotments.py", "accounting/records/allotments.py"),
         (
             "unit/app/test_ledger_store.py::test_the_ledger_itself_refuses_charges_beyond_an_allotment",
-            "service/test_allotments.py::TestReserved::test_fits_the_budget_beside_what_is_spent",
+            "service/test_allotments.py::TestReserved::test_must_fit_the_budget_with_what_is_spent",
         ),
     ),
     "T1": Guard(
         ("accounting/filter.py", "app/ledger/store.py"),
         (
             "property/test_filter_game.py::test_no_adaptive_player_exceeds_the_budget",
-            "service/test_jobs.py::test_a_budget_that_is_gone",
+            "service/test_jobs.py::test_a_spent_budget_admits_only_what_remains",
         ),
     ),
     "T2": Guard(
@@ -148,7 +148,7 @@ GUARDS = {
         ("app/ledger/allotments.py", "app/jobs/release.py"),
         (
             "service/test_shares.py::test_a_receipt_of_a_reserved_part_states_no_share_of_the_whole",
-            "service/test_allotments.py::TestReserved::test_is_there_for_its_analyst_and_shows_nothing_of_others",
+            "service/test_allotments.py::TestReserved::test_other_analysts_do_not_see_it",
         ),
     ),
     "S1": Guard(
@@ -156,7 +156,7 @@ GUARDS = {
         (
             "service/test_guards.py::test_the_same_name_and_the_same_file_again",
             "service/test_stewardship.py::test_after_the_first_charge_a_budget_only_grows",
-            "service/test_families.py::test_a_second_file_is_no_new_budget",
+            "service/test_families.py::test_a_second_file_has_no_new_budget",
         ),
     ),
     "S2": Guard(
@@ -178,7 +178,7 @@ GUARDS = {
     "S4": Guard(
         ("app/datasets/samples.py",),
         (
-            "service/test_forecasts.py::test_nothing_says_whether_a_sample_is_the_data",
+            "service/test_forecasts.py::test_no_answer_says_whether_a_sample_equals_the_data",
             "service/test_forecasts.py::test_no_file_of_the_data_is_opened_and_nothing_is_charged",
         ),
     ),
@@ -272,7 +272,7 @@ GUARDS = {
             "service/test_checkpoints.py::test_a_checkpoint_that_cannot_be_trusted_is_not_used",
             "service/test_checkpoints.py::test_a_tampered_older_entry_is_found_while_the_server_runs",
             "service/test_audit.py::test_every_change_of_what_is_stored_is_found",
-            "service/test_audit.py::TestValues::test_a_job_on_others_releases_nothing_and_no_more_are_taken",
+            "service/test_audit.py::TestValues::test_a_job_on_damaged_values_releases_nothing_and_later_jobs_are_refused",
         ),
     ),
     "O4": Guard(
@@ -345,7 +345,7 @@ GUARDS = {
     "N2": Guard(
         ("app/identity/dependencies.py", "app/jobs/events.py"),
         (
-            "service/test_identity.py::test_revoked_token_is_out_at_once_and_for_good",
+            "service/test_identity.py::test_a_revoked_token_is_refused_at_once",
             "service/test_http_limits.py::test_streams_end_when_the_token_is_revoked",
             "service/test_sign_on.py::test_a_stream_ends_with_the_sign_on",
         ),
@@ -354,7 +354,7 @@ GUARDS = {
         ("app/http/protocol.py", "app/http/guards.py"),
         (
             "service/test_http_limits.py::test_a_head_that_drips_is_not_waited_for",
-            "service/test_http_limits.py::test_half_open_connections_make_room_for_others",
+            "service/test_http_limits.py::test_half_open_connections_are_closed_for_new_ones",
             "service/test_http_limits.py::test_an_answer_that_nobody_reads_is_not_kept",
         ),
     ),
@@ -372,7 +372,7 @@ GUARDS = {
             "service/test_http_limits.py::test_what_is_no_http_is_told_as_a_problem",
             "service/test_http_limits.py::test_what_says_its_length_in_two_ways_is_refused_and_nothing_behind_it_is_read",
             "service/test_operations.py::test_two_headers_where_one_decides_are_refused",
-            "service/test_fuzz.py::test_the_interface_is_what_its_document_says",
+            "service/test_fuzz.py::test_the_interface_behaves_as_its_document_states",
         ),
     ),
     "N6": Guard(
@@ -393,7 +393,7 @@ GUARDS = {
     "H4": Guard(
         ("app/ledger/keys.py", "accounting/records/receipt.py"),
         (
-            "service/test_keys.py::test_a_running_server_takes_a_new_key_up_and_a_restarted_one_keeps_both",
+            "service/test_keys.py::test_a_running_server_loads_a_new_key_and_a_restarted_one_keeps_both",
             "unit/accounting/test_receipt.py::test_the_ledger_must_hold_the_release",
         ),
     ),

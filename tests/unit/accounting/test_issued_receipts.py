@@ -1,4 +1,4 @@
-"""Receipts that an earlier version issued, of every mechanism it had: each must verify for ever."""
+"""Receipts of every mechanism that earlier versions issued, which must always verify."""
 
 import json
 from typing import Any, get_args
@@ -24,10 +24,10 @@ def test_an_issued_receipt_still_holds(issued: dict[str, Any]) -> None:
             verify(issued["document"], ISSUED["keys"])
         epsilon = recompute(stated | {"rows": OTHERS[stated["id"]]}).epsilon
     else:
-        found = verify(issued["document"], ISSUED["keys"], Entry.from_json(ISSUED["entry"]))
-        assert (found.holds, found.signature, found.chain, found.reason) == (True, True, True, None)
-        assert found.recomputed_epsilon is not None
-        epsilon = found.recomputed_epsilon
+        result = verify(issued["document"], ISSUED["keys"], Entry.from_json(ISSUED["entry"]))
+        assert (result.holds, result.signature, result.chain, result.reason) == (True, True, True, None)
+        assert result.recomputed_epsilon is not None
+        epsilon = result.recomputed_epsilon
     then, mechanisms = issued["recomputed_epsilon"], {q["mechanism"] for q in stated["queries"]}
     smallest_ratio = next((ratio for name, ratio in TIGHTENED.items() if name in mechanisms), 1 - 1e-6)
     assert smallest_ratio * then < epsilon <= then * (1 + 1e-6)
