@@ -21,7 +21,7 @@ from tests.support.service import SPEC, people
 from tests.support.session import Session
 
 PAGE = Path(__file__).parents[2] / "docs" / "auditing.md"
-(PROGRAM,), (EXPECTED_OUTPUT,) = blocks(PAGE, "python"), blocks(PAGE, "text")
+(PROGRAM,), (EXPECTED_OUTPUT, ATTACK) = blocks(PAGE, "python"), blocks(PAGE, "text")
 OFFLINE = ("purse ledger verify", "purse receipt verify")
 
 
@@ -66,6 +66,10 @@ def test_dp_accounting_alone_recomputes_epsilon(relation: Relation) -> None:
         ],
     }
     assert names["recomputed_epsilon"](receipt) == pytest.approx(release.epsilon, rel=1e-3)
+
+
+def test_the_attack_that_is_shown_is_the_commands() -> None:
+    assert ATTACK.startswith("$ purse audit ")
 
 
 OPERATIONS = PAGE.with_name("operations.md").read_text()

@@ -165,8 +165,7 @@ def test_the_solver_example(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_tutorial_shows_the_demonstration_that_runs() -> None:
-    demonstration, audited = blocks(DOCS / "tutorial.md", "text")
-    assert audited.startswith("$ purse audit ")
+    (demonstration,) = blocks(DOCS / "tutorial.md", "text")
     assert f"budget: epsilon {script.BUDGET.epsilon:g} at delta {script.BUDGET.delta:g}" in demonstration
     for method in script.METHODS:
         assert f"trains a model with {method}" in demonstration
