@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from app.persistence import postgres
+from tests.support.patience import PATIENCE
 from tests.support.postgres import Cluster, NoPostgres, begun
 
 ROOT = Path(__file__).parent
@@ -86,7 +88,10 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def on_postgres(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    """PostgreSQL with one fresh database, which every service of the test uses."""
+    """PostgreSQL with one fresh database, which every service of the test uses, however slow the machine is."""
+    monkeypatch.setitem(postgres._POOL, "pool_timeout", PATIENCE)
+    monkeypatch.setitem(postgres._CONNECTION, "connect_timeout", round(PATIENCE))
+    monkeypatch.setitem(postgres._WRITER_TIMEOUTS, "lock_timeout", f"{PATIENCE:.0f}s")
     monkeypatch.setenv("PURSE_DATABASE_URL", cluster.emptied())
     return cluster
 

@@ -36,7 +36,7 @@ from tests.service.conftest import MakeService
 from tests.support.calculations import InlineCalculators
 from tests.support.inline_engine import InlineEngine
 from tests.support.insides import reader, writer
-from tests.support.patience import PATIENCE
+from tests.support.patience import PATIENCE, until
 from tests.support.service import JOB, SPEC, STEWARD, Service, people
 
 CANARY = "canary4711"
@@ -380,7 +380,12 @@ def test_metrics_time_requests_prices_and_jobs_and_nothing_that_brings_data(serv
         assert service.call("analyst", "POST", "/v1/quotes", json=body).status_code == 200
     job = service.call("analyst", "POST", "/v1/jobs", json=body).json()["id"]
     assert service.finished(job)["state"] == "done"
-    lines = service.call("auditor", "GET", "/metrics").text.splitlines()
+
+    def metrics() -> str:
+        return service.call("auditor", "GET", "/metrics").text
+
+    until(lambda: 'purse_job_seconds_count{state="done"}' in metrics())  # counted after the state is stored
+    lines = metrics().splitlines()
     told = {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")}
     assert told['purse_request_seconds_count{method="POST",route="/v1/quotes",status="200"}'] == 2
     assert told['purse_requests_total{method="POST",route="/v1/datasets",status="201"}'] == 1
