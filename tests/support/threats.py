@@ -24,7 +24,7 @@ GUARDS = {
     "A1": Guard(
         ("accounting/filter.py", "solvers/data_access/meter.py", "accounting/mechanisms"),
         (
-            "property/test_filter_game.py::test_no_adaptive_player_breaks_the_promise",
+            "property/test_filter_game.py::test_no_adaptive_player_exceeds_the_budget",
             "privacy/test_audit_cases.py::test_the_promise_is_kept_and_half_the_noise_is_caught",
             "property/test_solver_contracts.py::test_replacing_one_record_moves_no_value_by_more_than_its_sensitivity",
         ),
@@ -73,7 +73,7 @@ GUARDS = {
     "A7": Guard(
         ("accounting/noise/lattice.py",),
         (
-            "privacy/test_last_iterate.py::test_the_low_bits_of_the_last_iterate_carry_no_path",
+            "privacy/test_last_iterate.py::test_the_low_bits_of_the_last_iterate_do_not_depend_on_the_path",
             "property/test_mechanism_contracts.py::test_its_answers_are_on_a_lattice_and_as_noisy_as_it_says",
         ),
     ),
@@ -100,7 +100,7 @@ GUARDS = {
             "unit/app/test_turns.py::test_a_caller_with_one_request_waits_for_one_turn_of_another_only",
             "service/test_calculation.py::test_the_service_answers_while_one_analyst_asks_for_the_dearest_prices",
             "service/test_rates.py::test_every_route_refuses_whoever_asks_too_often",
-            "unit/app/test_queue.py::test_while_one_waits_no_other_begins_two_jobs_without_having_had_fewer_running",
+            "unit/app/test_queue.py::test_an_analyst_overtakes_a_waiting_one_at_most_once_with_as_many_running",
             "unit/app/test_queue.py::test_only_so_many_wait",
             "service/test_webhooks.py::test_webhooks_take_turns_whatever_waits_for_one_of_them",
             "service/test_webhooks.py::test_a_name_that_nobody_answers_for_holds_no_other_message",
@@ -125,14 +125,14 @@ GUARDS = {
     "A13": Guard(
         ("app/ledger/allotments.py", "accounting/records/allotments.py"),
         (
-            "unit/app/test_ledger_store.py::test_what_an_allotment_does_not_admit_is_refused_by_the_ledger_itself",
+            "unit/app/test_ledger_store.py::test_the_ledger_itself_refuses_charges_beyond_an_allotment",
             "service/test_allotments.py::TestReserved::test_must_fit_the_budget_with_what_is_spent",
         ),
     ),
     "T1": Guard(
         ("accounting/filter.py", "app/ledger/store.py"),
         (
-            "property/test_filter_game.py::test_no_adaptive_player_breaks_the_promise",
+            "property/test_filter_game.py::test_no_adaptive_player_exceeds_the_budget",
             "service/test_jobs.py::test_a_spent_budget_admits_only_what_remains",
         ),
     ),
@@ -170,7 +170,7 @@ GUARDS = {
         ("app/sources/text.py", "app/sources/footer.py", "app/sources/pages.py", "app/datasets/upload.py"),
         (
             "service/test_datasets.py::test_a_small_file_that_would_unfold_too_far_is_refused_and_leaves_nothing",
-            "unit/app/test_sources_parquet.py::test_a_footer_that_says_less_than_its_pages_do_is_not_believed",
+            "unit/app/test_sources_parquet.py::test_a_footer_that_states_smaller_sizes_than_its_pages_is_refused",
             "service/test_guards.py::test_a_path_in_a_file_name_is_ignored",
             "unit/app/test_sources_parquet.py::test_a_damaged_file_is_unreadable",
         ),
