@@ -44,10 +44,10 @@ from app.pages.static_files import FOLDER
 from tests.support import ledgers, sessions
 from tests.support.javascript import Module, in_page
 from tests.support.receipts import KEY, KEYS, MODEL, make
-from tests.support.tampering import changes, stories, tampered
+from tests.support.tampering import changes, tampered, valid_ledgers
 
-STORIES = stories()
-OTHERS = list({(entry.kind, str(entry.body)): entry for story in STORIES.values() for entry in story}.values())
+LEDGERS = valid_ledgers()
+OTHERS = list({(entry.kind, str(entry.body)): entry for entries in LEDGERS.values() for entry in entries}.values())
 # For each refusal by Python that needs an accountant, a part of the statement of the pages that it is not checked.
 NOT_CHECKED = {
     "charges less than its outside mechanism costs": "each outside release is charged at least the cost of its event",
@@ -101,10 +101,10 @@ def refusal(entries: Sequence[Entry]) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", LEDGERS)
 def test_a_changed_ledger_is_refused_by_both_or_by_neither(ledger: Module, name: str) -> None:
     """An entry is added, left out, repeated, moved or of another kind, or one of its fields has another value."""
-    cases = [STORIES[name], *tampered(STORIES[name], OTHERS)]
+    cases = [LEDGERS[name], *tampered(LEDGERS[name], OTHERS)]
     answers = ledger.answers("told", [[[entry.to_json() for entry in case]] for case in cases])
     assert "error" not in answers[0]
     verdicts = Counter[bool]()
@@ -136,8 +136,8 @@ def documents() -> dict[str, tuple[receipt.Receipt, list[Entry] | None]]:
     pure = sessions.plan(sessions.many(sessions.PURE, 5), sessions.LAPLACE)
     return {
         "release": (ledgers.signed(entry=jobs[-1], profile=profile)["receipt"], jobs),
-        "session": sessions.ended(sessions.RULE, gaussian, [4]),
-        "pure session": sessions.ended(sessions.PURE_RULE, pure, [2, 1]),
+        "session": sessions.ended_session(sessions.RULE, gaussian, [4]),
+        "pure session": sessions.ended_session(sessions.PURE_RULE, pure, [2, 1]),
         "tuning": (tuning | {"method": {"name": "tuning", "repeats": 2, "trials": [trial, trial]}}, None),
         "gaussian": (
             of_queries(

@@ -43,7 +43,7 @@ _LARGE = sessions.plan(sessions.many(sessions.GAUSSIAN, 40))  # the filter refus
 _OUTSIDE = sessions.many(sessions.GAUSSIAN, 2)
 
 
-def told(opening: Opened, *events: LedgerEvent) -> list[Entry]:
+def ledger_of(opening: Opened, *events: LedgerEvent) -> list[Entry]:
     """Return the ledger of these events. Charges that state any share are given the right one."""
     state, entry = advance(None, opening, AT)
     entries = [entry]
@@ -66,7 +66,7 @@ def _external(rule: Filter, exceeds: bool) -> External:
     return External("d1", "old", _OUTSIDE, cost, exceeds, "eve")
 
 
-def stories() -> dict[str, list[Entry]]:
+def valid_ledgers() -> dict[str, list[Entry]]:
     """Return ledgers that hold. Together they have every kind of entry, and every optional field."""
     mixed, person = sessions.RULE, Unit("person", 8)
     own, whole = Privacy(3.0, 1e-6), RULE.thresholds[0] + 1
@@ -74,40 +74,40 @@ def stories() -> dict[str, list[Entry]]:
     larger = Promised(mixed.raised(Privacy(4.0, 1e-6)), "eve")
     too_much = replace(sessions.reserved(mixed, _LARGE, guarantee=own), share=0.5)
     return {
-        "jobs": told(
+        "jobs": ledger_of(
             Opened("d1", 20_000, RULE),
             *(_charged("j1", PAID), Started("j1", 1), Started("j1", 2), Released("j1", 2, MODEL)),
             *(Charged("j2", PAID, Privacy(0.5, 1e-6)), Refunded("j2", PAID, False)),
             *(_charged("j3", PAID), Started("j3", 1), Failed("j3", 1)),
         ),
-        "stewards": told(
+        "stewards": ledger_of(
             Opened("d1", 500, mixed, "kin", person, "zero_out", "ab" * 32, "refund"),
             *(Joined("d2", 600, "eve", person, "cd" * 32, "refused"), Renamed("d1", "Census", "eve")),
             *(SessionRule("d1", "no_refund", "eve"), Frozen(True, "eve"), Frozen(False, "eve")),
             *(Emptied("d2", True, "eve"), Promised(Filter.open("pure", Privacy(1.0)), "eve")),
         ),
-        "sessions": told(
+        "sessions": ledger_of(
             Opened("d1", 20_000, mixed, unit=Unit(), session_rule="refund"),
             *(reserved, sessions.settled(mixed, _PLANNED, [3, 0])),
             *(replace(reserved, session="s2"), Settled("s2", [1, 0], mixed.zero_cost, False, "expired"), larger),
             *(_external(mixed, False), Emptied("d1", False, "eve")),
         ),
-        "a whole budget": told(
+        "a whole budget": ledger_of(
             Opened("d1", 20_000, mixed), too_much, _external(mixed, True), sessions.settled(mixed, _LARGE, [0])
         ),
-        "a whole job": told(
+        "a whole job": ledger_of(
             Opened("d1", 20_000, RULE), _charged("j1", (whole,), RULE.privacy), Refunded("j1", (whole,), True)
         ),
-        "lost entries": told(
+        "lost entries": ledger_of(
             Opened("d1", 20_000, RULE),
             *(_charged("j1", PAID), RolledBack("disk lost", Head(7, "ab" * 32)), Frozen(False, "eve")),
             RolledBack("again", None),
         ),
-        "pure": told(
+        "pure": ledger_of(
             Opened("d1", 20_000, sessions.PURE_RULE),
             *(sessions.reserved(sessions.PURE_RULE, _PURE), sessions.settled(sessions.PURE_RULE, _PURE, [2, 1])),
         ),
-        "renyi": told(
+        "renyi": ledger_of(
             Opened("d1", 20_000, _SLACKED),
             *(_charged("j1", (*(t // 9 for t in _SLACKED.thresholds[:-1]), 1)), Started("j1", 1), Cancelled("j1", 1)),
         ),
