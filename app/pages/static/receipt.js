@@ -180,7 +180,7 @@ const COMMON = {
   issued_at: matches(/^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|\+00:00)$/),
   share: nullable(between(0, 1)), unit: optional(isUnit), rows: nullable(COUNT), persons: nullable(COUNT),
 };
-export const STATEMENT = {
+const STATEMENT = {
   ...COMMON,
   job: TEXT, epsilon: between(0, 100), numerics: only("exactly rounded"),
   method: (value) => isObject(value) && NAME(value.name), event: isObject, queries: listOf(() => true, 1, Infinity),
@@ -188,7 +188,7 @@ export const STATEMENT = {
 };
 const PLANNED = { event: isObject, count: COUNT, recorded: whole(0, Number.MAX_SAFE_INTEGER) };
 const isPlanned = (uses) => checked(uses, PLANNED, "a planned event").recorded <= uses.count;
-export const SESSION_STATEMENT = {
+const SESSION_STATEMENT = {
   ...COMMON,
   kind: only("session"), session: TEXT, title: nullable(TEXT), state: matches(/^(closed|expired)$/),
   plan: listOf(isPlanned, 1, 64), asserted: only("asserted by the analyst's program, not observed by this service"),
@@ -275,7 +275,7 @@ const isResampled = (each) =>
   each?.name === "parallel"
     ? checked(each, { name: NAME, parts: SLOTS, each: isEach(/^laplace$/) }, "one answer")
     : isEach(/^laplace$/)(each);
-export const MECHANISMS = {
+const MECHANISMS = {
   gaussian: { own: {}, mu: (q, k) => k / q.noise_multiplier, event: (q) => gaussian(q.noise_multiplier) },
   laplace: pure((q) => ({ type: "LaplaceDpEvent", noise_multiplier: q.noise_multiplier })),
   exponential: pure((q) => ({ type: "ExponentialMechanismDpEvent", epsilon: 2 / q.noise_multiplier })),
@@ -390,7 +390,7 @@ function summed(parts, delta) {
 const MULTIPLIER = OF_A_QUERY.noise_multiplier;
 const isGaussianEvent = (event) =>
   checked(event, { type: only("GaussianDpEvent"), noise_multiplier: MULTIPLIER }, "an event");
-export const EVENTS = {
+const EVENTS = {
   GaussianDpEvent: { own: { noise_multiplier: MULTIPLIER }, mu: (e, k) => k / e.noise_multiplier },
   LaplaceDpEvent: { own: { noise_multiplier: MULTIPLIER }, epsilon: (e, k) => k / e.noise_multiplier },
   EpsilonDeltaDpEvent: { own: { epsilon: between(1e-6, 100), delta: only(0) }, epsilon: (e) => e.epsilon },
