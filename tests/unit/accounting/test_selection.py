@@ -112,6 +112,18 @@ def test_unlike_places_of_the_other_runs_gain_nothing(mu: float) -> None:
         assert max(largest, 0.0) <= weights @ np.maximum(t - np.exp(log_thresholds), 0.0) + 1e-12
 
 
+@pytest.mark.parametrize(("runs", "mu"), [(2, 0.3), (40, 0.1), (256, 0.5), (256, 3.0)])
+def test_places_between_the_points_of_the_grid_stay_below_the_sum(runs: int, mu: float) -> None:
+    x = np.linspace(-6.5 - mu, 6.5, 40_001)
+    f, g = (((1 + ndtr(x + shift)) / 2) ** (runs - 1) for shift in (mu, 0.0))
+    weights, log_thresholds = _thresholds(runs, mu)
+    slopes = np.diff(g) / np.diff(f)
+    for t in np.quantile(slopes[np.isfinite(slopes) & (f[1:] > 1e-6)], np.linspace(0.02, 0.98, 25)):
+        largest = float((t * f - g).max())
+        if largest > 1e-9 * t:
+            assert largest <= weights @ np.maximum(t - np.exp(log_thresholds), 0.0) <= largest + 0.02 * t
+
+
 def test_half_the_noise_exceeds_the_profile() -> None:
     for runs, mu in ((2, 0.3), (4, 0.3)):
         s = np.linspace(-9.0, 9.0, 20_001)
