@@ -18,7 +18,7 @@ _RELATIVE_TOLERANCE, _ABSOLUTE_TOLERANCE = 1e-12, 1e-18
 _MU_MARGIN = 3e-9
 _EPSILON_MARGIN = 1e-9
 _CONVERSION_MARGIN = 1e-12  # more than a sum of at most 64 curves and its conversion can lose
-_CANCELLATION_MARGIN = 1e-12  # more than the error of log_b - log_a below, both at most 1,000 in absolute value
+_CANCELLATION_MARGIN = 1e-12  # more than the error of log_b - log_a below, both at most 2,000 in absolute value
 LARGEST_MU = 1e6  # epsilon is infinite beyond it
 # Below these, cancellation exceeds the margin. A smaller mu costs no more than this; a smaller delta is not guaranteed.
 SMALLEST_MU, SMALLEST_DELTA = 1e-5, 1e-12

@@ -49,22 +49,34 @@ class BestOf:
         curve = running_minimum[np.searchsorted(grid, requested)]
         return np.asarray(np.minimum(curve, self.runs * requested * (self.mu**2 / 2)) * _ROUNDING)
 
-    def profile(self, epsilons: Vector) -> Vector:
-        """Return a bound on the profile at each epsilon >= 0: the sum over i of w_i H_(t_i gamma) of a single run.
+    def _at(self, orders: Vector) -> Vector:
+        log_count = math.log(self.runs / (2 - 2.0 ** (1 - self.runs)))
+        log_factor = _log_factor(self.mu, tuple(orders.tolist())) + _LOG_ERROR * orders
+        return orders * (self.mu**2 / 2) + (log_count + (self.runs - 1) * log_factor) / (orders - 1)
 
-        w_i, t_i are the jumps and places of the slope of t -> sup over x of t F(x)^(N-1) - G(x)^(N-1), or 0 if that is
-        less; F = (1 + Phi(x + mu)) / 2, G = (1 + Phi(x)) / 2, made log-concave in each other.
-        """
+
+@dataclass(frozen=True, slots=True)
+class BestOfProfile:
+    """A bound on the profile at each epsilon >= 0: the sum over i of w_i H_(t_i gamma) of a single run.
+
+    w_i, t_i are the jumps and places of the slope of t -> sup over x of t F(x)^(N-1) - G(x)^(N-1), or 0 if that is
+    less. F = (1 + Phi(x + mu)) / 2, G = (1 + Phi(x)) / 2.
+
+    Parameters
+    ----------
+    runs : N
+    mu : each run is mu-GDP
+    """
+
+    runs: int
+    mu: float
+
+    def __call__(self, epsilons: Vector) -> Vector:
         mu = max(self.mu, SMALLEST_MU)
         weights, log_thresholds = _thresholds(self.runs, mu)
         one_run = gauss_deltas(mu, epsilons[:, None] + log_thresholds)
         count = self.runs / (2 - 2.0 ** (1 - self.runs))
         return np.asarray(np.minimum(one_run @ weights * (count * _PROFILE_ROUNDING), 1.0))
-
-    def _at(self, orders: Vector) -> Vector:
-        log_count = math.log(self.runs / (2 - 2.0 ** (1 - self.runs)))
-        log_factor = _log_factor(self.mu, tuple(orders.tolist())) + _LOG_ERROR * orders
-        return orders * (self.mu**2 / 2) + (log_count + (self.runs - 1) * log_factor) / (orders - 1)
 
 
 @lru_cache(maxsize=256)
@@ -81,15 +93,11 @@ def _log_factor(mu: float, orders: tuple[float, ...]) -> Vector:
 
 @lru_cache(maxsize=64)
 def _thresholds(runs: int, mu: float) -> tuple[Vector, Vector]:
-    """Return w_i and ln t_i, from above: h(t) <= sum of w_i (t - t_i)_+ for the h of `BestOf.profile`."""
+    """Return w_i and ln t_i, from above: h(t) <= sum of w_i (t - t_i)_+ for the h of `BestOfProfile`."""
     cells = min(max(_FEWEST_CELLS, _CELLS_PER_RUN * runs), _CELLS)
     x = np.linspace(-_SHORT_EDGE - mu, _SHORT_EDGE, cells + 1)
     log_f, log_g = np.maximum.accumulate(_log_half(x + mu)), np.maximum.accumulate(_log_half(x))
     log_g[0], log_f[-1] = -math.log(2.0), 0.0  # so that both end points bound all x beyond them
-    last_of_equals = np.append(np.diff(log_g) > 0, True)
-    log_f, log_g = log_f[last_of_equals], log_g[last_of_equals]
-    hull = lower_hull(log_g, -log_f)
-    log_f = np.interp(log_g, log_g[hull], log_f[hull])  # the least concave function of log_g above
     others, step = runs - 1, float(x[1] - x[0])
     between_points = step**2 / 16 + _PROFILE_LOG_ERROR  # |(ln F)''|, |(ln G)''| < 1/2
     chord = (others * float(np.diff(log_g).max())) ** 2 / 8
