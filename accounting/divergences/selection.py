@@ -98,11 +98,11 @@ def _thresholds(runs: int, mu: float) -> tuple[Vector, Vector]:
     x = np.linspace(-_SHORT_EDGE - mu, _SHORT_EDGE, cells + 1)
     log_f, log_g = np.maximum.accumulate(_log_half(x + mu)), np.maximum.accumulate(_log_half(x))
     log_g[0], log_f[-1] = -math.log(2.0), 0.0  # so that both end points bound all x beyond them
-    others, step = runs - 1, float(x[1] - x[0])
+    other_runs, step = runs - 1, float(x[1] - x[0])
     between_points = step**2 / 16 + _PROFILE_LOG_ERROR  # |(ln F)''|, |(ln G)''| < 1/2
-    chord = (others * float(np.diff(log_g).max())) ** 2 / 8
-    f = np.append(0.0, np.exp(others * (log_f + between_points)))
-    g = np.append(0.0, np.exp(others * (log_g - between_points) - chord))
+    chord = (other_runs * float(np.diff(log_g).max())) ** 2 / 8
+    f = np.append(0.0, np.exp(other_runs * (log_f + between_points)))
+    g = np.append(0.0, np.exp(other_runs * (log_g - between_points) - chord))
     first_of_equals = np.insert(np.diff(f) > 0, 0, True)
     f, g = f[first_of_equals], g[first_of_equals]
     hull = lower_hull(f, g)
