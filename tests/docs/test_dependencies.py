@@ -80,14 +80,14 @@ def test_imports_and_declared_dependencies_are_the_same() -> None:
     assert {_name(distributions[module][0]) for module in modules} | BY_NAME == _declared()["service"]
 
 
-def test_the_extra_is_imported_by_its_module_alone_and_is_what_that_imports() -> None:
-    """`opentelemetry` is a namespace of many distributions; the interface comes with the SDK."""
+def test_the_tracing_extra_lists_the_packages_that_its_module_imports() -> None:
+    """`opentelemetry` is a namespace of many distributions; the SDK depends on the interface."""
     interface = ("opentelemetry.context", "opentelemetry.trace")
     modules = {name for name in _imported(TRACING) if not name.startswith(interface)}
     needed = {"opentelemetry.exporter.otlp.proto.http": "opentelemetry-exporter-otlp-proto-http"}
     needed["opentelemetry.sdk"] = "opentelemetry-sdk"
-    found = {needed[part] for name in modules for part in needed if name.startswith(f"{part}.")}
-    assert found == _declared()["tracing"] <= _declared()["test"]
+    packages = {needed[part] for name in modules for part in needed if name.startswith(f"{part}.")}
+    assert packages == _declared()["tracing"] <= _declared()["test"]
     assert all(any(name.startswith(part) for part in needed) for name in modules)
 
 

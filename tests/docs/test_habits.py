@@ -115,9 +115,9 @@ def test_every_target_is_phony_and_a_release_runs_what_is_heavy() -> None:
 
 
 @pytest.mark.parametrize("page", ["CONTRIBUTING.md"])
-def test_what_a_check_runs_is_said_as_the_makefile_says_it(page: str) -> None:
-    (told,) = re.findall(r"^check:.*## (.*)", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert re.findall(r"^make check +# (.*)", (ROOT / page).read_text(), re.MULTILINE) == [told]
+def test_the_description_of_make_check_is_that_of_the_makefile(page: str) -> None:
+    (description,) = re.findall(r"^check:.*## (.*)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert re.findall(r"^make check +# (.*)", (ROOT / page).read_text(), re.MULTILINE) == [description]
 
 
 @pytest.mark.parametrize("floor", ["accounting", "solvers", "purse", "app", "tests"])

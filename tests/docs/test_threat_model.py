@@ -41,6 +41,6 @@ def test_the_page_of_tests_is_up_to_date() -> None:
 
 def test_remaining_risks_are_stated() -> None:
     text = MODEL.read_text()
-    left = text[text.index("## Remaining risks") :]
+    section = text[text.index("## Remaining risks") :]
     for word in ("root", "memory", "grid of times", "receipt", "Sign-on", "entry numbers", "TLS"):
-        assert word in left
+        assert word in section

@@ -99,9 +99,9 @@ def test_violation_names_the_place_and_never_the_value(text: str, code: str, whe
     assert problem.code == code
     assert problem.violations is not None
     assert problem.violations[0].where == where
-    said = problem.details().model_dump_json()
-    assert CANARY not in said
-    assert "4711" not in said
+    text_of_problem = problem.details().model_dump_json()
+    assert CANARY not in text_of_problem
+    assert "4711" not in text_of_problem
 
 
 @pytest.mark.parametrize(
@@ -137,11 +137,11 @@ def test_framework_errors_have_a_code(status: int, code: str) -> None:
 
 
 def test_responses_group_codes_by_status() -> None:
-    found = responses("invalid_request", "out_of_range", "not_found")
-    assert set(found) == {422, 404}
-    examples = found[422]["content"][MEDIA_TYPE]["examples"]
+    documented = responses("invalid_request", "out_of_range", "not_found")
+    assert set(documented) == {422, 404}
+    examples = documented[422]["content"][MEDIA_TYPE]["examples"]
     assert set(examples) == {"invalid_request", "out_of_range"}
-    assert all(CODES[code].title in found[422]["description"] for code in examples)
+    assert all(CODES[code].title in documented[422]["description"] for code in examples)
 
 
 @pytest.mark.parametrize("code", CODES)

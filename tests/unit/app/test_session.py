@@ -124,11 +124,11 @@ def test_threads_never_interleave(database: Database) -> None:
 
 
 def test_write_takes_the_lock_before_it_reads(tmp_path: Path, database: Database) -> None:
-    """BEGIN IMMEDIATE truly happens: inside the block, and before any statement, nobody else can begin."""
-    other = sa.create_engine(f"sqlite:///{tmp_path}/purse.sqlite3", connect_args={"timeout": 0})
-    with database.write(), other.connect() as connection, pytest.raises(sa.exc.OperationalError, match="locked"):
+    """`write` starts with BEGIN IMMEDIATE: inside the block no other connection can begin a write transaction."""
+    other_engine = sa.create_engine(f"sqlite:///{tmp_path}/purse.sqlite3", connect_args={"timeout": 0})
+    with database.write(), other_engine.connect() as connection, pytest.raises(sa.exc.OperationalError, match="locked"):
         connection.exec_driver_sql("BEGIN IMMEDIATE")
-    with other.connect() as connection:
+    with other_engine.connect() as connection:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
@@ -231,8 +231,8 @@ def test_turns_come_in_the_order_of_asking(tmp_path: Path) -> None:
     assert order == list(range(30))
 
 
-def test_a_writer_of_another_process_waits_at_a_lock_and_not_by_looking_again(tmp_path: Path) -> None:
-    """Each of them has a `Turn` of its own."""
+def test_a_writer_of_another_process_waits_for_a_lock_without_polling(tmp_path: Path) -> None:
+    """Each process has its own `Turn`."""
     file = tmp_path / "purse.sqlite3"
     order: list[str] = []
     first, second = Turn(file), Turn(file)
@@ -241,15 +241,15 @@ def test_a_writer_of_another_process_waits_at_a_lock_and_not_by_looking_again(tm
         with second.hold():
             order.append("second")
 
-    other = threading.Thread(target=ask)
+    thread = threading.Thread(target=ask)
     with first.hold():
-        other.start()
+        thread.start()
         while not second._waiting:
             time.sleep(0.0005)
         with (tmp_path / ".purse.sqlite3.lock").open("ab") as lock, pytest.raises(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         order.append("first")
-    other.join()
+    thread.join()
     assert order == ["first", "second"]
     with pytest.raises(ZeroDivisionError), first.hold():
         raise ZeroDivisionError
@@ -293,6 +293,6 @@ def test_only_databases_that_are_known(url: str) -> None:
 
 
 def test_identifiers_are_long_and_distinct() -> None:
-    made = {new_id("job") for _ in range(1000)}
-    assert len(made) == 1000
-    assert all(len(i) == 24 and i.startswith("job_") and i[4:].isalnum() and i == i.lower() for i in made)
+    identifiers = {new_id("job") for _ in range(1000)}
+    assert len(identifiers) == 1000
+    assert all(len(i) == 24 and i.startswith("job_") and i[4:].isalnum() and i == i.lower() for i in identifiers)

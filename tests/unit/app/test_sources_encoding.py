@@ -27,8 +27,8 @@ def category(*categories: str, default: str | None = None, name: str = "c") -> C
     return CategoryColumn(name=name, type="category", categories=list(categories), default=default)
 
 
-def codes(made: Encoder, values: Any, kind: pa.DataType | None = None) -> list[float]:
-    return made.read(pa.array(values, kind))[0].tolist()
+def codes(column_encoder: Encoder, values: Any, kind: pa.DataType | None = None) -> list[float]:
+    return column_encoder.read(pa.array(values, kind))[0].tolist()
 
 
 X = encoder(number())
@@ -98,9 +98,9 @@ def test_an_origin_lies_within_the_bounds_and_a_scale_goes_with_it() -> None:
 def test_a_new_column_of_zeros_and_ones_is_coded_from_its_lower_end() -> None:
     settled = [number(*ends).settled() for ends in ((0.0, 1.0), (4.0, 5.0), (0.0, 2.0), (0.5, 1.5), (-1.0, 1.0))]
     assert [column.coding for column in settled] == [(0.0, 1.0), (4.0, 1.0), None, None, None]
-    assert number(0.0, 1.0).code_range == (-1.0, 1.0)  # as an older dataset has it
-    kept = NumberColumn(name="x", type="number", lower=0.0, upper=1.0, origin=0.5)
-    assert kept.settled() == kept
+    assert number(0.0, 1.0).code_range == (-1.0, 1.0)  # the coding of older datasets
+    older = NumberColumn(name="x", type="number", lower=0.0, upper=1.0, origin=0.5)
+    assert older.settled() == older
 
 
 @pytest.mark.parametrize(
@@ -177,12 +177,12 @@ _BOUNDS = st.tuples(_FLOATS, _FLOATS).filter(lambda pair: pair[0] < pair[1])
 @pytest.mark.slow
 @given(_BOUNDS, st.lists(st.floats(), min_size=1, max_size=20))
 def test_every_code_of_a_number_lies_in_the_unit_interval(bounds: tuple[float, float], values: list[float]) -> None:
-    made = NumberEncoder(number(*bounds))
-    found = made.read(pa.array(values))[0]
-    assert np.all(np.abs(found) <= 1.0)
-    assert made.read(pa.array(bounds))[0].tolist() == [-1.0, 1.0]
+    column_encoder = NumberEncoder(number(*bounds))
+    encoded = column_encoder.read(pa.array(values))[0]
+    assert np.all(np.abs(encoded) <= 1.0)
+    assert column_encoder.read(pa.array(bounds))[0].tolist() == [-1.0, 1.0]
     finite = sorted(value for value in values if math.isfinite(value))
-    assert np.all(np.diff(made.read(pa.array(finite, pa.float64()))[0]) >= 0)
+    assert np.all(np.diff(column_encoder.read(pa.array(finite, pa.float64()))[0]) >= 0)
 
 
 @pytest.mark.parametrize("bounds", [(-1e150, 1e150), (0.0, 5e-324), (1e149, math.nextafter(1e149, math.inf))])
@@ -198,12 +198,12 @@ _TEXTS = st.lists(st.none() | _NUMBERISH | st.sampled_from(["red", " red", "dark
 @pytest.mark.slow
 @settings(max_examples=50)
 @given(_TEXTS)
-def test_a_code_is_the_same_in_any_company(values: list[str | None]) -> None:
-    for made in (X, C, encoder(number(default=1.0)), encoder(category("5", default="5"))):
-        alone = [codes(made, [value], pa.string())[0] for value in values]
-        assert codes(made, values, pa.string()) == alone
+def test_a_code_does_not_depend_on_other_values(values: list[str | None]) -> None:
+    for column_encoder in (X, C, encoder(number(default=1.0)), encoder(category("5", default="5"))):
+        alone = [codes(column_encoder, [value], pa.string())[0] for value in values]
+        assert codes(column_encoder, values, pa.string()) == alone
         dictionary = pa.array(values, pa.string()).dictionary_encode()
-        assert made.read(dictionary)[0].tolist() == alone
+        assert column_encoder.read(dictionary)[0].tolist() == alone
 
 
 @pytest.mark.slow
@@ -230,11 +230,11 @@ def test_columns_are_found_by_exact_name_first_and_by_trimmed_name_then() -> Non
 
 
 @pytest.mark.parametrize(
-    ("names", "index", "what"),
+    ("names", "index", "message"),
     [(["a"], 0, "is not in"), (["b"], 1, "is not in"), (["a", "b", "a"], 1, "once"), (["a", "b ", " b"], 0, "once")],
 )
-def test_a_column_that_is_missing_or_there_twice_is_named(names: list[str], index: int, what: str) -> None:
-    with pytest.raises(Mismatch, match=what) as caught:
+def test_the_error_names_a_column_that_is_missing_or_repeated(names: list[str], index: int, message: str) -> None:
+    with pytest.raises(Mismatch, match=message) as caught:
         locate(names, [category("x", name="b"), number(name="a")])
     assert caught.value.index == index
     assert repr("ba"[index]) in caught.value.detail

@@ -34,8 +34,8 @@ DIALECTS: list[dict[str, Any]] = [
 
 def _twin(dialect: dict[str, Any]) -> tuple[Twin, DatasetSpec]:
     budget = {"epsilon": 1.0, "delta": 1e-6}
-    told = {"name": "x", "columns": COLUMNS, "budget": budget, "dialect": dialect, "max_unparsed": {"is_f": 1.0}}
-    spec = DatasetSpec.model_validate(told).settled()
+    declaration = {"name": "x", "columns": COLUMNS, "budget": budget, "dialect": dialect, "max_unparsed": {"is_f": 1.0}}
+    spec = DatasetSpec.model_validate(declaration).settled()
     return Twin(twins.declared(spec.columns), spec.dialect), spec
 
 
@@ -97,17 +97,17 @@ def test_columns_are_as_their_laws_say_and_nothing_goes_together() -> None:
     assert set(drawn[:, 4]) == set(range(7))
 
 
-def test_a_number_lies_in_its_bins_as_often_as_their_weights_say() -> None:
+def test_a_number_lies_in_its_bins_as_often_as_their_weights_state() -> None:
     column = NumberColumn(name="x", type="number", lower=0, upper=10)
     drawn = Law(column, (0.25, 0.0, 0.75), (0.0, 1.0, 4.0, 10.0)).drawn(uniform(1, "x", range(4000)))
     assert not ((drawn > 1) & (drawn < 4)).any()
     assert abs((drawn <= 1).mean() - 0.25) < 5 * np.sqrt(0.25 * 0.75 / 4000)
 
 
-@pytest.mark.parametrize(("default", "wanted"), [(None, 1.0), ("a", 0.0)])
-def test_what_is_not_declared_is_other_or_the_default(default: str | None, wanted: float) -> None:
+@pytest.mark.parametrize(("default", "code"), [(None, 1.0), ("a", 0.0)])
+def test_an_undeclared_value_becomes_other_or_the_default(default: str | None, code: float) -> None:
     column = CategoryColumn(name="x", type="category", categories=["a"], default=default)
-    assert set(Law(column, (0.0, 1.0)).drawn(uniform(1, "x", range(9)))) == {wanted}
+    assert set(Law(column, (0.0, 1.0)).drawn(uniform(1, "x", range(9)))) == {code}
 
 
 def test_persons_have_rows_up_to_their_cap(tmp_path: Path) -> None:

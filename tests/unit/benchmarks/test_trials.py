@@ -16,9 +16,9 @@ def test_one_band_is_independent_noise_whose_running_sums_grow_like_its_root() -
 def test_bands_are_the_noise_of_the_factored_summation() -> None:
     """By dense matrices: A C^-1, C lower triangular with the first coefficients of (1 - x)^(-1/2)."""
     steps, bands = 40, 6
-    kept = np.array([math.comb(2 * k, k) / 4**k for k in range(bands)])
-    kept /= np.linalg.norm(kept)
-    C = sum(np.diag(np.full(steps - k, kept[k]), -k) for k in range(bands))
+    coefficients = np.array([math.comb(2 * k, k) / 4**k for k in range(bands)])
+    coefficients /= np.linalg.norm(coefficients)
+    C = sum(np.diag(np.full(steps - k, coefficients[k]), -k) for k in range(bands))
     rows = np.tril(np.ones((steps, steps))) @ np.linalg.inv(C)
     assert _summed(bands, steps) == pytest.approx(math.sqrt((rows**2).sum() / steps))
     assert _summed(bands, steps) < _summed(1, steps)

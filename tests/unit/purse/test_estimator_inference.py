@@ -68,9 +68,9 @@ def test_a_table_of_counts_has_rate_ratios_and_predicts_means() -> None:
         np.minimum(np.exp([table.params["intercept"], fitted.coef_ @ [4, -4] + fitted.intercept_]), 12)
     )
     assert set(table.ratios) == {"column 0", "column 1"}
-    before = fitted.predict(X[:5])
+    predictions = fitted.predict(X[:5])
     fitted.set_params(family=None)
-    assert fitted.predict(X[:5]) == pytest.approx(before)
+    assert fitted.predict(X[:5]) == pytest.approx(predictions)
     for wrong in ({"inference": False}, {"family": "gamma"}, {"target_bounds": (1, 12)}):
         accountant = purse.BudgetAccountant(4.0, 1e-6)
         with pytest.raises(ValueError, match=r"family|lower bound 0"):

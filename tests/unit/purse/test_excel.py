@@ -67,18 +67,18 @@ def test_a_sheet_is_read_as_its_cells_are_in_any_dialect(dialect: dict[str, Any]
     }, "a row of the sheet is a line of the file"
 
 
-def test_of_several_sheets_one_is_named_and_none_is_guessed(tmp_path: Path) -> None:
+def test_a_workbook_of_several_sheets_requires_the_name_of_a_sheet(tmp_path: Path) -> None:
     file = workbook(tmp_path / "stays.xlsx", {"2024": [["x"], [1]], "2025": [["x"], [2]]})
     with readable(file, sheet="2025") as plain, plain.open(newline="") as text:
         assert list(csv.reader(text)) == [["x"], ["2"]]
     for named, says in ((None, "several sheets. Name one of '2024', '2025'"), ("2026", "no such sheet; it has '2024'")):
         with pytest.raises(ValueError, match=says), readable(file, sheet=named):
             pass
-    other = tmp_path / "stays.csv"
-    other.write_text("x\n1\n")
-    with readable(other) as plain:
-        assert plain == other
-    with pytest.raises(ValueError, match="Excel workbooks"), readable(other, sheet="2025"):
+    text_file = tmp_path / "stays.csv"
+    text_file.write_text("x\n1\n")
+    with readable(text_file) as plain:
+        assert plain == text_file
+    with pytest.raises(ValueError, match="Excel workbooks"), readable(text_file, sheet="2025"):
         pass
 
 

@@ -176,10 +176,10 @@ def test_splines_are_those_of_scipy(degree: int) -> None:
 def test_terms_that_do_not_fit_the_declaration_are_refused(terms: list[Term], field: str) -> None:
     many = CategoryColumn(name="many", type="category", categories=[f"c{i}" for i in range(MAX_NUMBERS // 3)])
     wide = CategoryColumn(name="wide", type="category", categories=[f"w{i}" for i in range(300)])
-    one = CategoryColumn(name="one", type="category", categories=["only"])
+    constant = CategoryColumn(name="one", type="category", categories=["only"])
     huge = NumberColumn(name="huge", type="number", lower=-1e150, upper=1e150)
     with pytest.raises(DesignError) as raised:
-        expand([*COLUMNS, many, wide, one, huge], terms)
+        expand([*COLUMNS, many, wide, constant, huge], terms)
     assert raised.value.field == field
 
 
