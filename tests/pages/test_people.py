@@ -15,6 +15,7 @@ from app.identity.sign_on import SignOn
 from purse import Client
 from tests.support.browser import Visitor, held
 from tests.support.live import Live
+from tests.support.patience import PATIENCE
 from tests.support.provider import provider
 from tests.support.service import SPEC, people
 
@@ -53,7 +54,7 @@ def test_a_person_signs_in_and_out_at_the_provider_and_comes_back(browser: Brows
         server.app.state.services = replace(before, settings=chosen, sign_on=SignOn(chosen, before.database.clock))
         try:
             shown = {"Authorization": f"Bearer {idp.token()}"}  # its addresses are known from now on
-            assert httpx.get(f"{server.url}/v1/datasets", headers=shown).status_code == 200
+            assert httpx.get(f"{server.url}/v1/datasets", headers=shown, timeout=PATIENCE).status_code == 200
             with Visitor.arrived(browser, server.url, None) as visitor:
                 page = visitor.page
                 page.goto("/pages/sign-in")
