@@ -161,9 +161,9 @@ def test_workers_hold_no_setting_and_no_secret(engine: DaskEngine) -> None:
         raw = Path("/proc/self/environ").read_bytes().split(b"\0")
         return [*os.environ, *(entry.split(b"=")[0].decode() for entry in raw if b"TOKEN" in entry)]
 
-    for found in dask_client(engine).run(names).values():
-        assert not [name for name in found if name.startswith("PURSE_")]
-        assert "OMP_NUM_THREADS" in found
+    for names_found in dask_client(engine).run(names).values():
+        assert not [name for name in names_found if name.startswith("PURSE_")]
+        assert "OMP_NUM_THREADS" in names_found
 
 
 def test_workers_have_imported_the_solvers_before_the_first_job(engine: DaskEngine) -> None:
