@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from app.persistence import postgres
 from tests.support.patience import PATIENCE
-from tests.support.postgres import Cluster, NoPostgres, begun
+from tests.support.postgres import Cluster, NoPostgres, start_cluster
 
 ROOT = Path(__file__).parent
 # Folders whose tests are all slow: servers, browsers, audits. Of two folders, files alternate in this proportion.
@@ -76,7 +76,7 @@ def _restore_logging() -> Iterator[None]:
 def cluster() -> Iterator[Cluster]:
     """A PostgreSQL server, which the first test of this process that uses it starts."""
     try:
-        server = begun()
+        server = start_cluster()
     except NoPostgres as error:
         pytest.skip(f"no PostgreSQL: {error}")
     try:

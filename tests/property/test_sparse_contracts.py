@@ -23,7 +23,7 @@ from solvers.problem import Vector
 from solvers.regularizers import L2
 from solvers.solve import Quote, run
 from solvers.statistics import AnyStatistic, Counts, Profile
-from tests.support.coupled import Made, complaints_of_each
+from tests.support.coupled import MakeData, complaints_of_each
 from tests.support.members import DEFAULT_METHODS, PROMISES
 from tests.support.seeded import SeededBits
 
@@ -112,7 +112,9 @@ def quotes(method: Method | AnyStatistic) -> list[Quote]:
 @pytest.mark.slow
 @pytest.mark.parametrize("storage", [sparse, singles])
 @every
-def test_replacing_a_record_moves_no_value_by_more_than_its_bound(method: Method | AnyStatistic, storage: Made) -> None:
+def test_replacing_a_record_moves_no_value_by_more_than_its_bound(
+    method: Method | AnyStatistic, storage: MakeData
+) -> None:
     for quote in quotes(method):
         X, y = rows(quote.problem)
         X[7], y[7] = replacement_row(quote.problem, True), 1.0

@@ -55,7 +55,7 @@ def _books(request: pytest.FixtureRequest, _balanced: dict[str, Any]) -> Iterato
     service: Service | None = request.getfixturevalue(names[0]) if names else None
     yield
     if service is not None:
-        check_books(service.database, service.app.state.services.keys.jwks(), known=_balanced)
+        check_books(service.database, service.app.state.services.keys.jwks(), balanced=_balanced)
 
 
 @pytest.fixture

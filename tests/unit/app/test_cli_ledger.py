@@ -136,7 +136,7 @@ def test_an_export_is_verified_against_saved_heads(purse: Purse) -> None:
         (("keys.json",), "is not an exported ledger in JSON lines"),
     ],
 )
-def test_what_does_not_hold_is_one_line(purse: Purse, arguments: tuple[str, ...], why: str) -> None:
+def test_a_failed_verification_is_reported_on_one_line(purse: Purse, arguments: tuple[str, ...], why: str) -> None:
     code, out, err = purse("ledger", "verify", *arguments)
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert why in err
@@ -156,7 +156,7 @@ def test_a_receipt_is_looked_up_in_an_export(purse: Purse) -> None:
 
 
 def test_entries_of_a_session_name_it_and_its_analyst() -> None:
-    _, entries = sessions.ended(sessions.RULE, sessions.plan(sessions.many(sessions.GAUSSIAN, 5)), [2])
+    _, entries = sessions.ended_session(sessions.RULE, sessions.plan(sessions.many(sessions.GAUSSIAN, 5)), [2])
     reserved, settled = rows(entries, Selection(analyst="ada").among(entries))
     assert [row[2:5] for row in (reserved, settled)] == [("reserved", "ada", "s1"), ("settled", "ada", "s1")]
     assert 0 < float(str(reserved[-1])) < 1, "what stays charged"
@@ -164,7 +164,7 @@ def test_entries_of_a_session_name_it_and_its_analyst() -> None:
 
 
 def test_the_receipt_of_a_session_is_shown_and_verified(purse: Purse, tmp_path: Path) -> None:
-    stated, entries = sessions.ended(sessions.RULE, sessions.plan(sessions.many(sessions.GAUSSIAN, 5)), [2])
+    stated, entries = sessions.ended_session(sessions.RULE, sessions.plan(sessions.many(sessions.GAUSSIAN, 5)), [2])
     document = sessions.signed(stated)
     (tmp_path / "session.json").write_text(json.dumps(document))
     (tmp_path / "sessions.jsonl").write_bytes(to_lines(entries))
