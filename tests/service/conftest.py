@@ -25,16 +25,17 @@ MakeService = Callable[..., AbstractContextManager[Service]]
 
 
 @contextmanager
-def made(home: Path, clock: Clock | None = None, **settings: Any) -> Iterator[Service]:
+def running_service(home: Path, clock: Clock | None = None, **settings: Any) -> Iterator[Service]:
+    """Run the application on a home, with one token of each role."""
     engine = InlineEngine()
     chosen = Settings(home=home, bootstrap_token=SecretStr(STEWARD), **UNHURRIED | settings)
     app = create_app(chosen, engine=engine, calculators=InlineCalculators(), clock=clock or FastClock())
     with TestClient(app, raise_server_exceptions=False) as client:
         service = Service(app, home, engine, client, {"steward": STEWARD})
         for role in ("analyst", "auditor"):
-            made = service.call("steward", "POST", "/v1/tokens", json={"name": f"the {role}", "role": role})
-            assert made.status_code == 201, made.text
-            service.tokens[role] = made.json()["token"]
+            response = service.call("steward", "POST", "/v1/tokens", json={"name": f"the {role}", "role": role})
+            assert response.status_code == 201, response.text
+            service.tokens[role] = response.json()["token"]
         service.analysts.append("the analyst")
         assert app.state.services.ready.wait(PATIENCE)
         yield service
@@ -44,18 +45,18 @@ def made(home: Path, clock: Clock | None = None, **settings: Any) -> Iterator[Se
 @pytest.fixture(scope="session")
 def make_service() -> MakeService:
     """`with make_service(home, **settings) as service`; a second service on one home is a restart."""
-    return made
+    return running_service
 
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Service]:
     """A fresh application for one test."""
-    with made(tmp_path / "home") as service:
+    with running_service(tmp_path / "home") as service:
         yield service
 
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """One application for all tests of a file that may see the datasets and jobs of the others."""
-    with made(tmp_path_factory.mktemp("shared") / "home") as service:
+    with running_service(tmp_path_factory.mktemp("shared") / "home") as service:
         yield service

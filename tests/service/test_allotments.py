@@ -21,14 +21,14 @@ def _submit(service: Service, who: str, dataset: str, epsilon: float) -> Respons
     return service.call(who, "POST", "/v1/jobs", json=body)
 
 
-def _told(service: Service, who: str, dataset: str) -> list[Any]:
-    """All that one is told of a budget: when they ask, when they are quoted a price, and when they are refused."""
+def _budget_answers(service: Service, analyst: str, dataset: str) -> list[Any]:
+    """Return what an analyst reads about a budget: the dataset, the budget, a quote and a refusal."""
     body = JOB | {"dataset": dataset, "method": {"name": "dp_gd", "steps": 3}, "privacy": {"epsilon": 2.9}}
-    found = [service.call(who, "GET", f"/v1/datasets/{dataset}{path}").json() for path in ("", "/budget")]
-    quoted = service.call(who, "POST", "/v1/quotes", json=body).json()
-    refused = service.call(who, "POST", "/v1/jobs", json=body)
+    answers = [service.call(analyst, "GET", f"/v1/datasets/{dataset}{path}").json() for path in ("", "/budget")]
+    quoted = service.call(analyst, "POST", "/v1/quotes", json=body).json()
+    refused = service.call(analyst, "POST", "/v1/jobs", json=body)
     assert (quoted["fits"], refused.status_code, refused.json()["code"]) == (False, 409, "budget_exhausted")
-    return [*found, quoted, refused.json()]
+    return [*answers, quoted, refused.json()]
 
 
 @pytest.fixture
@@ -41,34 +41,34 @@ def both(service: Service) -> Service:
 
 @pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: str(budget["filter"]))
 class TestReserved:
-    def test_is_there_for_its_analyst_and_shows_nothing_of_others(self, both: Service, budget: dict[str, Any]) -> None:
+    def test_other_analysts_do_not_see_it(self, both: Service, budget: dict[str, Any]) -> None:
         dataset = both.dataset(budget=budget)
         both.analyst("eve", dataset)
-        for who in ("the analyst", "bob"):
-            assert _allot(both, dataset, who, share=0.3, mode="reserved").status_code == 200
-        told = {who: _told(both, who, dataset) for who in ("analyst", "bob", "eve")}
+        for analyst in ("the analyst", "bob"):
+            assert _allot(both, dataset, analyst, share=0.3, mode="reserved").status_code == 200
+        answers_before = {analyst: _budget_answers(both, analyst, dataset) for analyst in ("analyst", "bob", "eve")}
         assert _submit(both, "analyst", dataset, 0.5).status_code == 202
-        for who in ("bob", "eve"):
-            assert _told(both, who, dataset) == told[who]
+        for analyst in ("bob", "eve"):
+            assert _budget_answers(both, analyst, dataset) == answers_before[analyst]
         assert _submit(both, "eve", dataset, 0.4).status_code == 202
-        assert _told(both, "bob", dataset) == told["bob"]
-        remaining = told["bob"][1]["remaining"]["epsilon"]
-        assert _submit(both, "bob", dataset, remaining).status_code == 202, "as was said before all others came"
+        assert _budget_answers(both, "bob", dataset) == answers_before["bob"]
+        remaining = answers_before["bob"][1]["remaining"]["epsilon"]
+        assert _submit(both, "bob", dataset, remaining).status_code == 202, "as quoted before the others submitted"
         assert _submit(both, "bob", dataset, 0.2).json()["code"] == "budget_exhausted"
 
-    def test_budget_of_its_analyst_is_the_own_part(self, both: Service, budget: dict[str, Any]) -> None:
+    def test_the_budget_of_its_analyst_is_the_reserved_part(self, both: Service, budget: dict[str, Any]) -> None:
         dataset = both.dataset(budget=budget)
-        said = _allot(both, dataset, "bob", share=0.3, mode="reserved").json()
+        allotment = _allot(both, dataset, "bob", share=0.3, mode="reserved").json()
         assert _submit(both, "analyst", dataset, 0.2).status_code == 202
         assert _submit(both, "bob", dataset, 0.3).status_code == 202
         mine = both.call("bob", "GET", f"/v1/datasets/{dataset}/budget").json()
-        assert (mine["epsilon"], mine["jobs"]) == (said["epsilon"], 1)
+        assert (mine["epsilon"], mine["jobs"]) == (allotment["epsilon"], 1)
         assert 0.0 < mine["spent"]["epsilon"] <= mine["epsilon"] < 3.0
         [own] = mine["analysts"]
         assert (own["analyst"], own["allotment"]["mode"], own["allotment"]["share"]) == (
             "bob",
             "reserved",
-            said["share"],
+            allotment["share"],
         )
         assert 0.0 < own["allotment"]["used"] < 1.0
         whole = both.call("steward", "GET", f"/v1/datasets/{dataset}/budget").json()
@@ -78,17 +78,19 @@ class TestReserved:
             ("the analyst", True),
         ]
 
-    def test_fits_the_budget_beside_what_is_spent(self, both: Service, budget: dict[str, Any]) -> None:
+    def test_must_fit_the_budget_with_what_is_spent(self, both: Service, budget: dict[str, Any]) -> None:
         dataset = both.dataset(budget=budget)
         both.started(_submit(both, "analyst", dataset, 0.5).json()["id"])  # else it starts between two looks
         assert _allot(both, dataset, "bob", share=0.4, mode="reserved").status_code == 200
-        before = both.durable(dataset)
-        for who, share in (("bob", 1.0), ("the analyst", 0.601), ("the analyst", 0.0001)):
-            refused = _allot(both, dataset, who, share=share, mode="reserved")
+        state_before = both.durable(dataset)
+        for analyst, share in (("bob", 1.0), ("the analyst", 0.601), ("the analyst", 0.0001)):
+            refused = _allot(both, dataset, analyst, share=share, mode="reserved")
             assert (refused.status_code, refused.json()["code"]) == (409, "overallotted")
-        assert both.durable(dataset) == before
+        assert both.durable(dataset) == state_before
         assert _allot(both, dataset, "the analyst", share=0.6, mode="reserved").status_code == 200
-        assert _submit(both, "steward", dataset, 0.01).json()["code"] == "budget_exhausted", "nothing is left to others"
+        assert _submit(both, "steward", dataset, 0.01).json()["code"] == "budget_exhausted", (
+            "nothing remains for other analysts"
+        )
 
     def test_ends_when_it_is_taken_back(self, both: Service, budget: dict[str, Any]) -> None:
         dataset = both.dataset(budget=budget)
@@ -102,11 +104,11 @@ class TestReserved:
             assert both.call("steward", method, path).status_code == 404
 
 
-def test_a_shared_one_is_a_cap_on_one_and_no_more(both: Service) -> None:
+def test_a_shared_allotment_only_caps_its_analyst(both: Service) -> None:
     dataset = both.dataset(budget=BUDGETS[0])
-    said = _allot(both, dataset, "bob", epsilon=0.6).json()
-    assert (said["mode"], said["delta"]) == ("shared", 1e-6)
-    assert 0.599 < said["epsilon"] <= 0.6
+    allotment = _allot(both, dataset, "bob", epsilon=0.6).json()
+    assert (allotment["mode"], allotment["delta"]) == ("shared", 1e-6)
+    assert 0.599 < allotment["epsilon"] <= 0.6
     assert _submit(both, "bob", dataset, 0.5).status_code == 202
     refused = _submit(both, "bob", dataset, 0.5)
     assert refused.json()["code"] == "budget_exhausted"
@@ -118,45 +120,45 @@ def test_a_shared_one_is_a_cap_on_one_and_no_more(both: Service) -> None:
     assert _submit(both, "bob", dataset, 0.1).json()["code"] == "budget_exhausted"
 
 
-def test_what_is_refunded_is_there_again(both: Service) -> None:
+def test_a_refund_restores_the_allotment(both: Service) -> None:
     dataset = both.dataset(budget=BUDGETS[0])
     _allot(both, dataset, "bob", share=0.1, mode="reserved")
-    before = both.call("bob", "GET", f"/v1/datasets/{dataset}/budget").json()
+    budget_before = both.call("bob", "GET", f"/v1/datasets/{dataset}/budget").json()
     running = _submit(both, "analyst", dataset, 0.1)  # the one that has started
     waiting = [_submit(both, "bob", dataset, 0.2) for _ in range(3)]
     assert {answer.status_code for answer in (running, *waiting)} == {202}
     for answer in waiting:
         cancelled = both.call("bob", "DELETE", f"/v1/jobs/{answer.json()['id']}").json()
         assert cancelled["state"] == "cancelled"
-    after = both.call("bob", "GET", f"/v1/datasets/{dataset}/budget").json()
+    budget_after = both.call("bob", "GET", f"/v1/datasets/{dataset}/budget").json()
     started = sum(job["attempt"] for job in both.call("bob", "GET", "/v1/jobs").json()["items"])
-    assert (after == before) == (started == 0)
-    assert after["jobs"] == started
+    assert (budget_after == budget_before) == (started == 0)
+    assert budget_after["jobs"] == started
 
 
 def test_a_family_shares_allotments_as_it_shares_the_budget(both: Service) -> None:
-    one, other = (both.dataset(budget=BUDGETS[0], family="survey") for _ in range(2))
-    assert _allot(both, one, "bob", share=0.02, mode="reserved").status_code == 200
-    shown = both.call("steward", "GET", f"/v1/datasets/{other}/allotments").json()["items"]
-    assert [(allotment["analyst"], allotment["mode"]) for allotment in shown] == [("bob", "reserved")]
-    remaining = both.call("bob", "GET", f"/v1/datasets/{one}/budget").json()["remaining"]["epsilon"]
-    assert _submit(both, "bob", other, remaining).status_code == 202
-    assert _submit(both, "bob", one, remaining).json()["code"] == "budget_exhausted"
+    dataset, sibling = (both.dataset(budget=BUDGETS[0], family="survey") for _ in range(2))
+    assert _allot(both, dataset, "bob", share=0.02, mode="reserved").status_code == 200
+    allotments = both.call("steward", "GET", f"/v1/datasets/{sibling}/allotments").json()["items"]
+    assert [(allotment["analyst"], allotment["mode"]) for allotment in allotments] == [("bob", "reserved")]
+    remaining = both.call("bob", "GET", f"/v1/datasets/{dataset}/budget").json()["remaining"]["epsilon"]
+    assert _submit(both, "bob", sibling, remaining).status_code == 202
+    assert _submit(both, "bob", dataset, remaining).json()["code"] == "budget_exhausted"
 
 
-def test_a_smaller_budget_leaves_room_for_what_is_reserved_or_is_refused(both: Service) -> None:
+def test_a_smaller_budget_must_cover_the_reserved_parts(both: Service) -> None:
     dataset = both.dataset(budget=BUDGETS[0])
-    for who in ("bob", "the analyst"):
-        assert _allot(both, dataset, who, epsilon=1.0, mode="reserved").status_code == 200
-    before = both.durable(dataset)
+    for analyst in ("bob", "the analyst"):
+        assert _allot(both, dataset, analyst, epsilon=1.0, mode="reserved").status_code == 200
+    state_before = both.durable(dataset)
     smaller = {"budget": {"epsilon": 1.0, "delta": 1e-6}}
     refused = both.call("steward", "PATCH", f"/v1/datasets/{dataset}", json=smaller)
     assert (refused.status_code, refused.json()["code"]) == (409, "overallotted")
-    assert both.durable(dataset) == before
+    assert both.durable(dataset) == state_before
     larger = {"budget": {"epsilon": 4.0, "delta": 1e-6}}
     assert both.call("steward", "PATCH", f"/v1/datasets/{dataset}", json=larger).status_code == 200
-    kept = both.call("steward", "GET", f"/v1/datasets/{dataset}/allotments").json()["items"]
-    assert all(0.99 < allotment["epsilon"] <= 1.0 for allotment in kept)
+    allotments = both.call("steward", "GET", f"/v1/datasets/{dataset}/allotments").json()["items"]
+    assert all(0.99 < allotment["epsilon"] <= 1.0 for allotment in allotments)
 
 
 @pytest.mark.parametrize(
@@ -182,11 +184,11 @@ def test_what_cannot_be_allotted_is_refused_in_a_sentence_and_changes_nothing(
     shared: Service, said: dict[str, Any], code: str
 ) -> None:
     dataset = shared.dataset(budget=BUDGETS[0])
-    before = shared.durable(dataset)
+    state_before = shared.durable(dataset)
     refused = _allot(shared, dataset, "the analyst", **said)
     assert (refused.status_code, refused.json()["code"]) == (422, code)
     assert refused.json()["violations"][0]["what"]
-    assert shared.durable(dataset) == before
+    assert shared.durable(dataset) == state_before
 
 
 def test_who_and_what_is_not_there_is_not_found(shared: Service) -> None:

@@ -16,11 +16,11 @@ FACTS = Facts(
 
 
 def test_every_route_that_an_analyst_may_call_has_its_dearest_request() -> None:
-    known = callable_routes()
-    assert set(requests_by_route(FACTS)) == set(known), "tests/heavy/dearest.py needs a request for each route"
-    sent = requests(FACTS, known)
-    assert [(one.method, one.route) for one, _ in zip(sent, known, strict=False)] == known
-    assert all(any(group(route) for name, group in GROUPS.items() if name != "every route") for route in known)
+    routes = callable_routes()
+    assert set(requests_by_route(FACTS)) == set(routes), "tests/heavy/dearest.py needs a request for each route"
+    sent_requests = requests(FACTS, routes)
+    assert [(one.method, one.route) for one, _ in zip(sent_requests, routes, strict=False)] == routes
+    assert all(any(group(route) for name, group in GROUPS.items() if name != "every route") for route in routes)
 
 
 @pytest.fixture(scope="module")
@@ -29,28 +29,28 @@ def wide(shared: Service) -> str:
     names = [f"c{number}" for number in range(MAX_OPTIONS + 10)]
     columns = [{"name": name, "type": "number", "lower": 0, "upper": 9} for name in names]
     rows = "\n".join([",".join(names), *(",".join(str(row % 10) for _ in names) for row in range(50))])
-    made = shared.upload({"name": "wide", "columns": columns, "budget": SPEC["budget"]}, rows.encode())
-    assert made.status_code == 201, made.text
-    return str(made.json()["id"])
+    response = shared.upload({"name": "wide", "columns": columns, "budget": SPEC["budget"]}, rows.encode())
+    assert response.status_code == 201, response.text
+    return str(response.json()["id"])
 
 
 @pytest.mark.parametrize("path", ["/v1/jobs", "/v1/datasets/{}", "/pages/datasets/{}", "/pages/datasets/{}/new"])
-def test_lists_and_pages_are_written_in_their_callers_turn(
+def test_lists_and_pages_wait_for_their_callers_turn(
     shared: Service, wide: str, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taken, take = list[str](), Turns.take
+    callers, take = list[str](), Turns.take
 
-    async def noted(turns: Turns, who: str) -> None:
-        taken.append(who)
-        await take(turns, who)
+    async def noted(turns: Turns, caller: str) -> None:
+        callers.append(caller)
+        await take(turns, caller)
 
     token = shared.tokens["analyst"]
     visit(shared, token, "/pages")  # the token is known from here on
     monkeypatch.setattr(Turns, "take", noted)
-    shown = {"Authorization": f"Bearer {token}"}  # of which a page takes no notice
-    assert visit(shared, token, path.format(wide), headers=shown).status_code == 200
-    assert taken
-    assert len(set(taken)) == 1
+    headers = {"Authorization": f"Bearer {token}"}  # pages ignore it
+    assert visit(shared, token, path.format(wide), headers=headers).status_code == 200
+    assert callers
+    assert len(set(callers)) == 1
 
 
 def test_a_form_and_a_page_of_many_columns_are_bounded(shared: Service, wide: str) -> None:

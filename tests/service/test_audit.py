@@ -111,12 +111,12 @@ def test_a_server_inside_this_process_does_not_start_on_one_either(
     CHANGES["another head"](world)  # type: ignore[misc]
     identity.create(world.database, TokenRequest(name="who comes back", role="steward"))
     world.database.close()
-    begun: Any = None
-    with pytest.raises(StartRefused, match="Restore home"), state.serving(world.settings, begun, "fit"):
+    app: Any = None
+    with pytest.raises(StartRefused, match="Restore home"), state.serving(world.settings, app, "fit"):
         pytest.fail("it started")
 
 
-def test_an_error_of_the_dispatchers_is_told_by_its_name_and_does_not_end_it(
+def test_an_error_of_the_dispatcher_is_logged_by_its_name_and_does_not_end_it(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     dispatcher, waits = Dispatcher(world.settings, world.database, world.keys, InlineEngine()), []
@@ -135,8 +135,8 @@ def test_an_error_of_the_dispatchers_is_told_by_its_name_and_does_not_end_it(
     dispatcher.start()
     dispatcher._thread.join(PATIENCE)
     assert waits == [1.0, 1.0]
-    told = [record.getMessage() for record in caplog.records if "dispatcher" in record.getMessage()]
-    assert told == ["dispatcher_error ValueError"] * 3
+    messages = [record.getMessage() for record in caplog.records if "dispatcher" in record.getMessage()]
+    assert messages == ["dispatcher_error ValueError"] * 3
     assert "s3cr3t" not in caplog.text
 
 
@@ -169,18 +169,18 @@ def test_a_missing_signing_key_beside_a_ledger_is_refused(
 
 class TestValues:
     def _change(self, world: World) -> tuple[str, Path, bytes]:
-        """One bit of one stored value of the first dataset."""
+        """Change one bit of one stored value of the first dataset."""
         first = service.page(world.database, world.analyst, Paging()).items[0].dataset
         file = world.settings.home / "datasets" / first / "numbers.npy"
-        before = file.read_bytes()
-        file.write_bytes(before[:-1] + bytes([before[-1] ^ 1]))
-        return first, file, before
+        original = file.read_bytes()
+        file.write_bytes(original[:-1] + bytes([original[-1] ^ 1]))
+        return first, file, original
 
     @pytest.mark.slow
-    def test_a_job_on_others_releases_nothing_and_no_more_are_taken(
+    def test_a_job_on_damaged_values_releases_nothing_and_later_jobs_are_refused(
         self, world: World, caplog: pytest.LogCaptureFixture
     ) -> None:
-        dataset, file, before = self._change(world)
+        dataset, file, original = self._change(world)
         dispatcher = Dispatcher(world.settings, world.database, world.keys, InlineEngine())
         dispatcher.step()
         run_out(world, dispatcher)
@@ -193,16 +193,16 @@ class TestValues:
         with pytest.raises(ApiError, match="dataset_damaged"):
             world.submit(dataset, privacy={"epsilon": 0.2})
         assert world.kinds(dataset) == kinds, "nothing was charged"
-        file.write_bytes(before)
+        file.write_bytes(original)
         assert all(values.verify(world.database, world.settings.home).values())
         assert world.submit(dataset, privacy={"epsilon": 0.2}).state == "queued"
 
     @pytest.mark.slow
-    def test_a_queued_job_waits_until_they_are_back(self, world: World) -> None:
-        _, file, before = self._change(world)
+    def test_a_queued_job_waits_until_the_values_are_restored(self, world: World) -> None:
+        _, file, original = self._change(world)
         assert sorted(values.verify(world.database, world.settings.home).values()) == [False, True]
         assert world.claim() is None
-        file.write_bytes(before)
+        file.write_bytes(original)
         values.verify(world.database, world.settings.home)
         assert world.claim() is not None
 

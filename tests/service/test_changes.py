@@ -62,22 +62,22 @@ def world(tmp_path: Path) -> World:
 
 @pytest.fixture
 def there(world: World) -> Iterator[Server]:
-    found = Server(world)
-    yield found
-    found.close()
+    listener = Server(world)
+    yield listener
+    listener.close()
 
 
 @pytest.mark.slow
-def test_another_server_hears_of_each_change(world: World, there: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Submitted here it is claimed there; and a stream there tells of what happens here, at once."""
-    monkeypatch.setattr(events, "POLL_INTERVAL_SECONDS", PATIENCE)  # nobody looks without being woken
+def test_another_server_receives_each_change(world: World, there: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job submitted on one server can be claimed on another, whose streams report its states at once."""
+    monkeypatch.setattr(events, "POLL_INTERVAL_SECONDS", PATIENCE)  # no poll falls within the test
     dataset = world.dataset()
-    while there.woken.wait(0.8):  # what came before
+    while there.woken.wait(0.8):  # changes before the test
         there.woken.clear()
     job = world.submit(dataset).id
     assert there.hears()
-    told: list[str] = []
-    stream = threading.Thread(target=lambda: told.extend(there.follow(job)))
+    states: list[str] = []
+    stream = threading.Thread(target=lambda: states.extend(there.follow(job)))
     stream.start()
     until(lambda: there.changes._waiting)
     claim = world.claim()
@@ -85,25 +85,25 @@ def test_another_server_hears_of_each_change(world: World, there: Server, monkey
     assert there.hears()
     service.cancel(world.database, world.analyst, job)
     stream.join(PATIENCE)
-    assert told in (
+    assert states in (
         ["queued", "running", "cancelled"],
         ["running", "cancelled"],
         ["queued", "cancelled"],
         ["cancelled"],
     )
-    assert told[-1] == "cancelled"
+    assert states[-1] == "cancelled"
 
 
 @pytest.mark.slow
-def test_an_end_that_is_told_here_is_heard_of_at_once(
+def test_an_end_on_this_server_wakes_its_streams_at_once(
     tmp_path: Path, make_service: MakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Streams report the end at once, although polling of the file and of the job is disabled."""
     monkeypatch.setattr(sqlite, "_POLL_INTERVAL_SECONDS", PATIENCE)
     monkeypatch.setattr(events, "POLL_INTERVAL_SECONDS", PATIENCE)
     with make_service(tmp_path) as service:
-        asked = JOB | {"dataset": service.dataset(), "method": {"name": "dp_gd", "steps": 1997}}
-        job = service.call("analyst", "POST", "/v1/jobs", json=asked).json()["id"]
+        body = JOB | {"dataset": service.dataset(), "method": {"name": "dp_gd", "steps": 1997}}
+        job = service.call("analyst", "POST", "/v1/jobs", json=body).json()["id"]
         start = time.monotonic()
         assert '"state":"done"' in service.call("analyst", "GET", f"/v1/jobs/{job}/events").text
         assert time.monotonic() - start < PATIENCE, "it was woken"
@@ -114,7 +114,7 @@ def test_an_end_that_is_told_here_is_heard_of_at_once(
 class TestOnPostgres:
     """LISTEN and NOTIFY."""
 
-    test_another_server_hears = staticmethod(test_another_server_hears_of_each_change)
+    test_another_server_hears = staticmethod(test_another_server_receives_each_change)
 
     def test_an_end_that_is_kept_is_announced_to_nobody(self, world: World) -> None:
         """Its moment is what the grid hides; all that is public is announced, by the job's id alone."""
@@ -128,13 +128,13 @@ class TestOnPostgres:
             world.tell()
             assert heard() == [job]
 
-    def test_a_connection_that_is_lost_is_made_again(self, world: World, there: Server, on_postgres: Cluster) -> None:
+    def test_a_lost_connection_is_opened_again(self, world: World, there: Server, on_postgres: Cluster) -> None:
         assert there.hears()
         with psycopg.connect(on_postgres.url("purse"), autocommit=True) as connection:
             listening = "query = 'LISTEN purse_jobs' and pid <> pg_backend_pid()"
-            gone = connection.execute(f"select pg_terminate_backend(pid) from pg_stat_activity where {listening}")
-            assert gone.fetchall() == [(True,)]
-        assert there.hears(), "it listens again, and looks at what it may have missed"
+            terminated = connection.execute(f"select pg_terminate_backend(pid) from pg_stat_activity where {listening}")
+            assert terminated.fetchall() == [(True,)]
+        assert there.hears(), "it listens again and reads the changes that it may have missed"
         world.submit(world.dataset())
         assert there.hears()
         assert world.claim() is not None
@@ -164,9 +164,9 @@ class _hearing:  # noqa: N801  # a context
     def _since_the_last_call(self) -> list[str]:
         self._connection.execute(f"NOTIFY purse_jobs, '{self._END}'")
         until(lambda: self._connection.execute("SELECT 1") and self._END in self._heard)
-        found = self._heard[: self._heard.index(self._END)]
+        payloads = self._heard[: self._heard.index(self._END)]
         self._heard.clear()
-        return found
+        return payloads
 
     def __exit__(self, *_: object) -> None:
         self._connection.close()
@@ -176,13 +176,13 @@ def test_a_stream_waits_for_its_own_job_alone(world: World) -> None:
     changes = Changes(world.database)
 
     async def heard() -> list[bool]:
-        with changes.of("job_1") as mine, changes.of("job_2") as others:
+        with changes.of("job_1") as mine, changes.of("job_2") as theirs:
             changes.announce("job_1")
             await asyncio.sleep(0)
-            first = [mine.is_set(), others.is_set()]
+            first = [mine.is_set(), theirs.is_set()]
             changes.announce(None)
             await asyncio.sleep(0)
-            return [*first, others.is_set()]
+            return [*first, theirs.is_set()]
 
     assert asyncio.run(heard()) == [True, False, True]
     assert changes._waiting == {}

@@ -22,20 +22,25 @@ def _many(count: int) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_a_charge_from_outside_is_an_entry_and_spends_the_familys_budget(service: Service) -> None:
-    dataset, other = service.dataset(family="people"), service.dataset(family="people")
-    made = _charge(service, dataset, GAUSSIAN)
-    assert made.status_code == 201, made.text
-    told = made.json()
-    assert (told["dataset"], told["label"], told["event"], told["exceeds"]) == (dataset, "report", GAUSSIAN, False)
-    assert told["budget"] == service.call("steward", "GET", f"/v1/datasets/{other}/budget").json()
-    assert told["budget"]["jobs"] == 1
-    assert 0 < told["budget"]["spent"]["epsilon"] < 3.0
-    assert [spend["analyst"] for spend in told["budget"]["analysts"]] == ["bootstrap"]
+def test_an_external_charge_is_an_entry_and_spends_the_familys_budget(service: Service) -> None:
+    dataset, sibling = service.dataset(family="people"), service.dataset(family="people")
+    response = _charge(service, dataset, GAUSSIAN)
+    assert response.status_code == 201, response.text
+    charge = response.json()
+    assert (charge["dataset"], charge["label"], charge["event"], charge["exceeds"]) == (
+        dataset,
+        "report",
+        GAUSSIAN,
+        False,
+    )
+    assert charge["budget"] == service.call("steward", "GET", f"/v1/datasets/{sibling}/budget").json()
+    assert charge["budget"]["jobs"] == 1
+    assert 0 < charge["budget"]["spent"]["epsilon"] < 3.0
+    assert [spend["analyst"] for spend in charge["budget"]["analysts"]] == ["bootstrap"]
     [*_, entry] = service.call("auditor", "GET", f"/v1/datasets/{dataset}/ledger").json()["items"]
-    assert (entry["kind"], entry["sequence"], entry["hash"]) == ("external", told["sequence"], told["hash"])
+    assert (entry["kind"], entry["sequence"], entry["hash"]) == ("external", charge["sequence"], charge["hash"])
     assert entry["body"].items() >= {"by": "bootstrap", "label": "report", "event": GAUSSIAN}.items()
-    if told["budget"]["filter"] != "rdp":  # mu^2 = (2/10)^2, exactly
+    if charge["budget"]["filter"] != "rdp":  # mu^2 = (2/10)^2, exactly
         assert 0 <= int(entry["body"]["cost"][0]) - UNIT * 4 // 100 < UNIT // 10**6
     audit.refuse_unsound(service.database)
 
@@ -44,10 +49,10 @@ def test_the_same_label_is_the_same_charge(service: Service) -> None:
     dataset = service.dataset()
     first, again = _charge(service, dataset, GAUSSIAN), _charge(service, dataset, GAUSSIAN)
     assert first.json() == again.json()
-    before = service.durable(dataset)
+    state_before = service.durable(dataset)
     refused = _charge(service, dataset, GAUSSIAN | {"noise_multiplier": 11.0})
     assert (refused.status_code, refused.json()["code"]) == (409, "idempotency_conflict")
-    assert service.durable(dataset) == before
+    assert service.durable(dataset) == state_before
     assert _charge(service, dataset, GAUSSIAN, "another").json()["budget"]["jobs"] == 2
 
 
@@ -57,7 +62,7 @@ def test_a_sampled_event_is_charged_if_it_fits_the_number_of_records(service: Se
     drawn = {"type": "SampledWithoutReplacementDpEvent", "source_dataset_size": 50, "sample_size": 5, "event": GAUSSIAN}
     slots = {"type": "RandomAllocationDpEvent", "rate": 1.0, "slots": 5, "form": "ordered", "event": GAUSSIAN}
     sampled = {"type": "PoissonSampledDpEvent", "sampling_probability": 0.5, "event": GAUSSIAN}
-    before = service.durable(dataset)
+    state_before = service.durable(dataset)
     for misfit in (
         drawn | {"source_dataset_size": 10**6},
         slots | {"slots": 10_000},
@@ -65,20 +70,20 @@ def test_a_sampled_event_is_charged_if_it_fits_the_number_of_records(service: Se
     ):
         refused = _charge(service, dataset, misfit)
         assert (refused.status_code, refused.json()["code"]) == (422, "out_of_range")
-    assert service.durable(dataset) == before
+    assert service.durable(dataset) == state_before
     for label, event in (("drawn", drawn), ("slots", slots), ("sampled", sampled)):
         assert _charge(service, dataset, event, label).json()["event"] == event
     audit.refuse_unsound(service.database)
 
 
 @pytest.mark.slow
-def test_what_does_not_fit_is_recorded_only_on_demand_and_freezes(service: Service) -> None:
+def test_a_charge_beyond_the_budget_is_recorded_only_on_demand_and_freezes(service: Service) -> None:
     dataset = service.dataset()
-    before = service.durable(dataset)
+    state_before = service.durable(dataset)
     refused = _charge(service, dataset, _many(200))
     assert (refused.status_code, refused.json()["code"]) == (409, "budget_exhausted")
     assert refused.json()["remaining"] == {"epsilon": 3.0, "delta": 1e-6}
-    assert service.durable(dataset) == before
+    assert service.durable(dataset) == state_before
     budget = _charge(service, dataset, _many(200), exceeds=True).json()["budget"]
     assert (budget["exceeded"], budget["frozen"], budget["remaining"]["epsilon"]) == (True, True, 0.0)
     assert budget["spent"]["epsilon"] > 3.0
@@ -105,12 +110,12 @@ def test_what_does_not_fit_is_recorded_only_on_demand_and_freezes(service: Servi
         (GAUSSIAN | {"noise_multiplier": 1e-3}, {"exceeds": True}, "out_of_range"),
     ],
 )
-def test_nothing_but_an_event_is_charged(service: Service, event: dict[str, Any], more: Any, code: str) -> None:
+def test_only_events_are_charged(service: Service, event: dict[str, Any], more: Any, code: str) -> None:
     dataset = service.dataset(budget={"epsilon": 3.0, "delta": 1e-6, "filter": "gdp"})
-    before = service.durable(dataset)
+    state_before = service.durable(dataset)
     refused = _charge(service, dataset, event if code != "out_of_range" or not more else _huge(event), **more)
     assert (refused.status_code, refused.json()["code"]) == (422, code)
-    assert service.durable(dataset) == before
+    assert service.durable(dataset) == state_before
 
 
 def _huge(event: dict[str, Any]) -> dict[str, Any]:
@@ -121,8 +126,8 @@ def test_a_pure_ledger_takes_pure_events_alone(service: Service) -> None:
     dataset = service.dataset(budget={"epsilon": 1.0, "delta": 0.0, "filter": "pure"})
     refused = _charge(service, dataset, GAUSSIAN)
     assert (refused.status_code, refused.json()["code"]) == (422, "method_filter_mismatch")
-    made = _charge(service, dataset, {"type": "EpsilonDeltaDpEvent", "epsilon": 0.25})
-    assert made.json()["budget"]["spent"]["epsilon"] == pytest.approx(0.25, rel=1e-9)
+    response = _charge(service, dataset, {"type": "EpsilonDeltaDpEvent", "epsilon": 0.25})
+    assert response.json()["budget"]["spent"]["epsilon"] == pytest.approx(0.25, rel=1e-9)
 
 
 CALIBRATION = {"mechanism": {"name": "gaussian"}, "count": 100, "epsilon": 1.0, "delta": 1e-6}
@@ -132,13 +137,13 @@ def test_the_calculator_gives_noise_that_its_own_charge_keeps(shared: Service) -
     for role in ("analyst", "auditor", "steward"):
         answer = shared.call(role, "POST", "/v1/calibrations", json=CALIBRATION)
         assert answer.status_code == 200, answer.text
-    found = answer.json()
+    calibration = answer.json()
     half = shared.call("auditor", "POST", "/v1/calibrations", json=CALIBRATION | {"neighbors": "zero_out"}).json()
-    assert half["noise_multiplier"] == pytest.approx(found["noise_multiplier"] / 2, rel=1e-6)
-    assert found["epsilon"] <= 1.0
-    assert found["accountant"] == "exact_gaussian"
-    one = {"type": "GaussianDpEvent", "noise_multiplier": found["noise_multiplier"]}
-    assert found["event"] == {"type": "SelfComposedDpEvent", "count": 100, "event": one}
+    assert half["noise_multiplier"] == pytest.approx(calibration["noise_multiplier"] / 2, rel=1e-6)
+    assert calibration["epsilon"] <= 1.0
+    assert calibration["accountant"] == "exact_gaussian"
+    event = {"type": "GaussianDpEvent", "noise_multiplier": calibration["noise_multiplier"]}
+    assert calibration["event"] == {"type": "SelfComposedDpEvent", "count": 100, "event": event}
 
 
 @pytest.mark.parametrize(

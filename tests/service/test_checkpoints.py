@@ -51,11 +51,11 @@ def world(tmp_path: Path) -> Iterator[World]:
     world.database.close()
 
 
-def _begun(world: World, refused: Callable[[str], None] = pytest.fail) -> Checkpoints:
+def _verified_checkpoints(world: World, refused: Callable[[str], None] = pytest.fail) -> Checkpoints:
     """Return checkpoints that were verified as at a start."""
-    made = Checkpoints(world.database, SigningKeys(world.settings.home), refused)
-    made.verify(_heads(world))
-    return made
+    started = Checkpoints(world.database, SigningKeys(world.settings.home), refused)
+    started.verify(_heads(world))
+    return started
 
 
 def _heads(world: World) -> dict[str, Head]:
@@ -66,10 +66,10 @@ def _heads(world: World) -> dict[str, Head]:
 
 def _signed(world: World) -> None:
     """Sign checkpoints as a clean stop does."""
-    made = _begun(world)
-    made.start()
-    until(lambda: not made._unchecked)
-    made.stop()
+    started = _verified_checkpoints(world)
+    started.start()
+    until(lambda: not started._unchecked)
+    started.stop()
 
 
 def _documents(world: World) -> list[tuple[str, str, str]]:
@@ -91,11 +91,11 @@ def test_a_start_follows_only_what_comes_after_the_checkpoint(world: World, monk
         return entries(connection, dataset, after, limit)
 
     monkeypatch.setattr(store, "entries", noted)
-    begun = _begun(world)
+    started = _verified_checkpoints(world)
     assert read[0] == 0, "the first entry alone"
     assert min(read[1:]) == 4
     assert set(whole.values()) == {None}
-    [followed] = begun._followed.values()
+    [followed] = started._followed.values()
     monkeypatch.undo()
     [ledger] = whole
     replay = Replay()
@@ -105,9 +105,9 @@ def test_a_start_follows_only_what_comes_after_the_checkpoint(world: World, monk
 
 
 def _forged(document: str) -> str:
-    said = json.loads(document)
-    spent = ["1"] * len(said["state"]["spent"])
-    return json.dumps(said | {"state": said["state"] | {"spent": spent}})
+    content = json.loads(document)
+    spent = ["1"] * len(content["state"]["spent"])
+    return json.dumps(content | {"state": content["state"] | {"spent": spent}})
 
 
 UNUSABLE: dict[str, Callable[[World], None]] = {
@@ -128,22 +128,22 @@ def _rotate(world: World) -> None:
 @pytest.mark.parametrize("spoil", UNUSABLE.values(), ids=UNUSABLE)
 def test_a_checkpoint_that_cannot_be_trusted_is_not_used(world: World, spoil: Callable[[World], None]) -> None:
     spoil(world)
-    begun = _begun(world)
-    assert not begun._unchecked, "every ledger was verified from its first entry"
+    started = _verified_checkpoints(world)
+    assert not started._unchecked, "every ledger was verified from its first entry"
     _change(world, "update ledger_entries set body = replace(body, 'job_', 'jab_') where sequence = 2")
     with pytest.raises(UnsoundLedger):
-        _begun(world)
+        _verified_checkpoints(world)
 
 
 def test_a_ledger_that_was_changed_meanwhile_is_reported_at_a_clean_stop(world: World) -> None:
-    told: list[str] = []
-    begun = _begun(world, told.append)
+    reports: list[str] = []
+    started = _verified_checkpoints(world, reports.append)
     _change(world, "update analyst_spend set charges = charges + 1")
-    begun._unchecked.clear()
-    begun._stopped.set()  # the thread ends at once
-    begun.start()
-    begun.stop()
-    assert len(told) == 1
+    started._unchecked.clear()
+    started._stopped.set()  # the thread ends at once
+    started.start()
+    started.stop()
+    assert len(reports) == 1
     assert not _documents(world)
 
 
@@ -158,27 +158,27 @@ def test_a_forged_checkpoint_that_suits_everything_else_is_refused(world: World)
     _change(world, "update ledgers set state = :forged", forged=json.dumps(document["state"]))
     _change(world, "update analyst_spend set charges = 1, spent = :forged", forged=json.dumps(cheap))
     with pytest.raises(UnsoundLedger):
-        _begun(world)
+        _verified_checkpoints(world)
 
 
 def test_a_checkpoint_past_the_published_head_is_not_used(world: World) -> None:
-    """Otherwise a published head might be looked for among entries that nobody has verified."""
+    """Otherwise a published head might be searched in entries that were not verified."""
     [(ledger, head)] = _heads(world).items()
     for published in ({}, {ledger: replace(head, sequence=3)}):
-        begun = Checkpoints(world.database, SigningKeys(world.settings.home), pytest.fail)
-        begun.verify(published)
-        assert not begun._unchecked
+        started = Checkpoints(world.database, SigningKeys(world.settings.home), pytest.fail)
+        started.verify(published)
+        assert not started._unchecked
 
 
 def test_a_checkpoint_from_the_future_of_a_restored_database_is_not_used(world: World) -> None:
-    before = _documents(world)
+    documents_before = _documents(world)
     _signed(world)
-    assert before != _documents(world)
+    assert documents_before != _documents(world)
     newest = json.loads(_documents(world)[0][1])["state"]["sequence"]
-    with world.database.write() as connection:  # the entries and states of an older copy, beside the newer checkpoint
+    with world.database.write() as connection:  # the entries and states of an older copy, with the newer checkpoint
         connection.execute(sa.text("delete from ledger_entries where sequence = :last"), {"last": newest})
     with pytest.raises(UnsoundLedger):
-        _begun(world)
+        _verified_checkpoints(world)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_a_checkpoint_from_the_future_of_a_restored_database_is_not_used(world: 
 def test_what_comes_after_a_checkpoint_is_verified_before_the_start(world: World, statement: str) -> None:
     _change(world, statement)
     with pytest.raises(UnsoundLedger):
-        _begun(world)
+        _verified_checkpoints(world)
 
 
 @pytest.mark.parametrize(
@@ -206,20 +206,20 @@ def test_what_comes_after_a_checkpoint_is_verified_before_the_start(world: World
 )
 def test_a_tampered_older_entry_is_found_while_the_server_runs(world: World, statement: str) -> None:
     _change(world, statement)
-    told, is_told = list[str](), threading.Event()
+    reports, is_reported = list[str](), threading.Event()
 
     def refused(wrong: str) -> None:
-        told.append(wrong)
-        is_told.set()
+        reports.append(wrong)
+        is_reported.set()
 
-    begun = _begun(world, refused)
-    begun.start()
-    assert is_told.wait(PATIENCE)
-    begun.stop()
-    assert len(told) == 1
+    started = _verified_checkpoints(world, refused)
+    started.start()
+    assert is_reported.wait(PATIENCE)
+    started.stop()
+    assert len(reports) == 1
     assert not _documents(world), "the next start verifies every entry"
     with pytest.raises(UnsoundLedger):
-        _begun(world)
+        _verified_checkpoints(world)
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_a_tampered_registration_is_found_before_the_start(world: World, stateme
     """Jobs, external charges and new members of a family are accounted for by the facts that it states."""
     _change(world, statement)
     with pytest.raises(UnsoundLedger):
-        _begun(world)
+        _verified_checkpoints(world)
 
 
 def test_a_ledger_whose_opening_dataset_is_missing_is_refused(tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_a_ledger_whose_opening_dataset_is_missing_is_refused(tmp_path: Path) ->
     with pytest.raises(UnsoundLedger):
         audit.refuse_unsound(world.database)
     with pytest.raises(UnsoundLedger):
-        _begun(world)
+        _verified_checkpoints(world)
     world.database.close()
 
 

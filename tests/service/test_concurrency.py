@@ -77,7 +77,7 @@ def test_fifty_submissions_at_once_never_overspend(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("each_database")
-def test_without_the_lock_they_do_overspend(tmp_path: Path) -> None:
+def test_without_the_lock_the_submissions_overspend(tmp_path: Path) -> None:
     """The control: the same submissions, but the state is read in one transaction and changed in another."""
     world = World.at(tmp_path / "home")
     dataset = world.dataset(budget={"epsilon": 2.0, "delta": 1e-6})
@@ -88,9 +88,9 @@ def test_without_the_lock_they_do_overspend(tmp_path: Path) -> None:
         cost = priced.cost
         assert cost is not None
         with world.database.read() as connection:
-            seen = ledger.load_state(connection, dataset)
-        assert seen is not None
-        if not priced.outlook(Standing(seen)).fits:
+            stale = ledger.load_state(connection, dataset)
+        assert stale is not None
+        if not priced.outlook(Standing(stale)).fits:
             return False
         with world.database.write() as connection:
             ledger.lock(connection, datasets.c.id == dataset)
@@ -136,18 +136,18 @@ def test_every_job_is_claimed_once(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("each_database")
-def test_only_one_of_fifty_ends_is_kept_and_only_one_of_fifty_tellings_is_a_release(tmp_path: Path) -> None:
+def test_only_one_of_fifty_ends_is_stored_and_only_one_of_fifty_publications_is_a_release(tmp_path: Path) -> None:
     world = World.at(tmp_path / "home")
     dataset = world.dataset()
     world.submit(dataset)
     claim = world.claim()
     assert claim is not None
-    ended = _at_once(lambda _: attempts.end(world.database, claim, output(claim), 0.0))
-    assert ended.count(True) == 1
+    ends = _at_once(lambda _: attempts.end(world.database, claim, output(claim), 0.0))
+    assert ends.count(True) == 1
     world.clock.pass_(1000.0)
-    [[kept], _] = attempts.due(world.database, Holder(world.clock, 30.0))
-    told = _at_once(lambda _: attempts.publish(world.database, world.keys, kept))
-    assert Counter(told) == {"done": 1, None: CLIENTS - 1}
+    [[finished], _] = attempts.due(world.database, Holder(world.clock, 30.0))
+    publications = _at_once(lambda _: attempts.publish(world.database, world.keys, finished))
+    assert Counter(publications) == {"done": 1, None: CLIENTS - 1}
     assert world.kinds(dataset).count("released") == 1
     world.check()
 

@@ -46,11 +46,11 @@ def home(template: Path, tmp_path: Path) -> Path:
 
 
 def _replaced(name: str, content: bytes | None) -> Callable[[Path], None]:
-    """The file's content; a directory in its place for None."""
+    """Replace the file's content, or the file by a directory if the content is None."""
 
     def damage(home: Path) -> None:
-        for left in home.glob(f"{name}*"):
-            shutil.rmtree(left) if left.is_dir() else left.unlink()
+        for path in home.glob(f"{name}*"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
         if content is None:
             (home / name).mkdir()
         else:
@@ -128,11 +128,11 @@ def test_files_that_may_not_be_read_refuse_a_start_with_one_sentence(template: P
         (home / name).chmod(0)
     command = [*prefix, sys.executable, "-c", STARTS, *map(str, homes)]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
+    run = subprocess.run(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=PATIENCE
     )
-    assert "Errno" not in done.stdout
-    for home, name, sentence in zip(homes, UNREADABLE, done.stdout.splitlines(), strict=True):
+    assert "Errno" not in run.stdout
+    for home, name, sentence in zip(homes, UNREADABLE, run.stdout.splitlines(), strict=True):
         assert str(home / name) in sentence
 
 
@@ -155,21 +155,21 @@ def test_a_backup_of_a_damaged_key_is_refused(home: Path, capsys: pytest.Capture
 
 
 @pytest.mark.parametrize("moment", range(1, 13))
-def test_a_database_that_goes_away_during_a_start_refuses_it(
+def test_a_start_is_refused_if_the_database_stops_answering(
     home: Path, moment: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At any of its reads or writes, not at the first alone."""
-    asked = 0
+    """The database may stop at any read or write of the start."""
+    transactions = 0
     for name in ("read", "write"):
         whole = getattr(session.Database, name)
 
-        def away(self: session.Database, whole: Callable[..., object] = whole, **how: object) -> object:
-            nonlocal asked
-            asked += 1
-            if asked == moment:
+        def unavailable(self: session.Database, whole: Callable[..., object] = whole, **how: object) -> object:
+            nonlocal transactions
+            transactions += 1
+            if transactions == moment:
                 raise Unavailable
             return whole(self, **how)
 
-        monkeypatch.setattr(session.Database, name, away)
+        monkeypatch.setattr(session.Database, name, unavailable)
     with pytest.raises(StartRefused, match="does not answer"):
         _start(home)

@@ -96,9 +96,9 @@ def test_every_read_answers_to_the_name_as_to_the_id(
 
 
 def test_every_change_is_made_by_name(shared: Service, dataset: str, name: str) -> None:
-    for method, rest, body, status in CHANGES:
-        path = (PREFIX + rest).format(dataset_id=name, analyst=ANALYST)
-        if method == "put" and rest == "/sample":
+    for method, suffix, body, status in CHANGES:
+        path = (PREFIX + suffix).format(dataset_id=name, analyst=ANALYST)
+        if method == "put" and suffix == "/sample":
             answer = shared.attach(name)
         else:
             answer = shared.call("steward", method.upper(), path, json=body)

@@ -51,20 +51,20 @@ def _known(service: Service) -> list[str]:
 def test_an_upload_becomes_a_dataset_with_an_open_budget(service: Service) -> None:
     response = service.upload()
     assert response.status_code == 201, response.text
-    made = response.json()
-    assert set(made) == {
+    dataset = response.json()
+    assert set(dataset) == {
         *("id", "name", "family", "rows", "persons", "unit", "data", "columns", "budget", "warnings", "created_at"),
         *("sessions", "profile", "holdout", "holdout_of", "report"),
     }
-    report = made.pop("report")  # in this answer alone: see test_files
+    report = dataset.pop("report")  # in this answer alone: see test_files
     assert [(c["name"], c["parsed"], c["outcomes"]) for c in report["columns"]] == [
         (column["name"], 200, []) for column in SPEC["columns"]
     ]
-    assert (made["name"], made["rows"], made["warnings"], made["profile"]) == ("people", 200, [], None)
+    assert (dataset["name"], dataset["rows"], dataset["warnings"], dataset["profile"]) == ("people", 200, [], None)
     extra: dict[str, Any] = {"number": {"origin": None, "scale": None}, "category": {}}
     expected = [{"default": None} | extra[column["type"]] | column for column in SPEC["columns"]]
-    assert made["columns"] == expected
-    assert made["budget"] == {
+    assert dataset["columns"] == expected
+    assert dataset["budget"] == {
         "epsilon": 3.0,
         "delta": 1e-6,
         "neighbors": "replace_one",
@@ -76,15 +76,15 @@ def test_an_upload_becomes_a_dataset_with_an_open_budget(service: Service) -> No
         "spent": {"epsilon": 0.0, "delta": 1e-6},
         "remaining": {"epsilon": 3.0, "delta": 1e-6},
         "jobs": 0,
-        "promises": [{"epsilon": 3.0, "delta": 1e-6, "since": made["created_at"]}],
+        "promises": [{"epsilon": 3.0, "delta": 1e-6, "since": dataset["created_at"]}],
         "frozen": False,
         "exceeded": False,
         "analysts": [],
     }
     for role in ("steward", "analyst", "auditor"):
-        assert service.call(role, "GET", f"/v1/datasets/{made['id']}").json() == made
-        assert service.call(role, "GET", f"/v1/datasets/{made['id']}/budget").json() == made["budget"]
-        assert service.call(role, "GET", "/v1/datasets").json() == {"items": [made], "next": None}
+        assert service.call(role, "GET", f"/v1/datasets/{dataset['id']}").json() == dataset
+        assert service.call(role, "GET", f"/v1/datasets/{dataset['id']}/budget").json() == dataset["budget"]
+        assert service.call(role, "GET", "/v1/datasets").json() == {"items": [dataset], "next": None}
 
 
 def test_its_ledger_begins_with_its_filter(service: Service) -> None:
@@ -114,7 +114,7 @@ def test_what_is_stored_is_the_encoded_matrix_and_nothing_else(service: Service)
 
 
 @pytest.mark.slow
-def test_parquet_is_told_by_content_and_gives_the_same_dataset(service: Service, tmp_path: Path) -> None:
+def test_parquet_is_recognised_by_content_and_gives_the_same_dataset(service: Service, tmp_path: Path) -> None:
     by_csv = service.upload().json()["id"]
     i = np.arange(200)
     columns = {"age": 20 + i % 60, "sex": np.array(["f", "m"])[i % 2], "income": np.where(i % 60 > 30, "high", "low")}
@@ -123,11 +123,11 @@ def test_parquet_is_told_by_content_and_gives_the_same_dataset(service: Service,
     refused = service.upload(SPEC | {"name": "again"}, packed, name="people.csv")
     _problem(refused, 409, "duplicate_dataset")
     assert "'people'" in refused.json()["detail"], "the dataset with the same values is named"
-    other = SPEC | {"name": "again", "columns": [SPEC["columns"][0] | {"default": 7}, *SPEC["columns"][1:]]}
-    made = service.upload(other, packed, name="people.csv")
-    assert made.status_code == 201, made.text
-    one, two = (stored_matrix(folders.path(service.home, d)) for d in (by_csv, made.json()["id"]))
-    assert np.array_equal(one, two)
+    spec = SPEC | {"name": "again", "columns": [SPEC["columns"][0] | {"default": 7}, *SPEC["columns"][1:]]}
+    response = service.upload(spec, packed, name="people.csv")
+    assert response.status_code == 201, response.text
+    from_csv, from_parquet = (stored_matrix(folders.path(service.home, d)) for d in (by_csv, response.json()["id"]))
+    assert np.array_equal(from_csv, from_parquet)
 
 
 @pytest.mark.slow
@@ -158,21 +158,21 @@ def test_no_later_answer_depends_on_the_values(service: Service) -> None:
     changing = {"id": "", "name": "", "created_at": ""}
     answers = []
     for name, line in files.items():
-        made = service.upload(SPEC | {"name": name, "max_unparsed": 1}, b"age,sex,income\n" + line * 100).json()
-        answers.append(service.call("steward", "GET", f"/v1/datasets/{made['id']}").json())
-        assert made == answers[-1] | {"report": made["report"]}
-    one, other = answers
-    for made in answers:
-        del made["budget"]["promises"][0]["since"]
-    assert one | changing == other | changing
+        dataset = service.upload(SPEC | {"name": name, "max_unparsed": 1}, b"age,sex,income\n" + line * 100).json()
+        answers.append(service.call("steward", "GET", f"/v1/datasets/{dataset['id']}").json())
+        assert dataset == answers[-1] | {"report": dataset["report"]}
+    first, second = answers
+    for dataset in answers:
+        del dataset["budget"]["promises"][0]["since"]
+    assert first | changing == second | changing
 
 
 @pytest.mark.slow
 def test_a_warning_when_delta_is_one_over_n_or_more(service: Service) -> None:
     budget = {"epsilon": 3.0, "delta": 1e-2}
-    made = service.upload(SPEC | {"budget": budget}, people(100)).json()
-    assert "1/n" in made["warnings"][0]
-    assert service.call("analyst", "GET", f"/v1/datasets/{made['id']}").json()["warnings"] == made["warnings"]
+    dataset = service.upload(SPEC | {"budget": budget}, people(100)).json()
+    assert "1/n" in dataset["warnings"][0]
+    assert service.call("analyst", "GET", f"/v1/datasets/{dataset['id']}").json()["warnings"] == dataset["warnings"]
     assert service.upload(SPEC | {"name": "b", "budget": budget}, people(99)).json()["warnings"] == []
 
 
@@ -188,23 +188,23 @@ def test_a_missing_column_is_named_and_no_value_is(service: Service) -> None:
 
 
 @pytest.mark.parametrize("role", ["analyst", "auditor", None])
-def test_only_a_steward_uploads_and_others_are_stopped_before_a_byte_is_read(
+def test_only_a_steward_uploads_and_other_roles_are_refused_before_a_byte_is_read(
     service: Service, role: str | None
 ) -> None:
-    sent: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:
-        raise AssertionError("the body was asked for")
+        raise AssertionError("the body was read")
 
     async def send(message: MutableMapping[str, Any]) -> None:
-        sent.append(dict(message))
+        messages.append(dict(message))
 
     headers = [(b"content-type", b"multipart/form-data; boundary=b")]
     if role is not None:
         headers.append((b"authorization", f"Bearer {service.tokens[role]}".encode()))
     scope = {"type": "http", "method": "POST", "path": "/v1/datasets", "query_string": b"", "headers": headers}
     anyio.run(partial(service.app, scope, receive, send))
-    assert sent[0]["status"] == (401 if role is None else 403)
+    assert messages[0]["status"] == (401 if role is None else 403)
     assert _left(service) == []
 
 
@@ -278,8 +278,8 @@ def test_a_form_without_a_boundary_is_refused(shared: Service) -> None:
 def test_limits_hold_while_the_bytes_arrive(make_service: MakeService, tmp_path: Path) -> None:
     with make_service(tmp_path / "home", max_upload_bytes=5000) as service:
         assert service.upload(file=people(200)).status_code == 201
-        told = service.upload(SPEC | {"name": "b"}, people(1000))
-        assert "5000 bytes" in _problem(told, 413, "too_large")["detail"]
+        response = service.upload(SPEC | {"name": "b"}, people(1000))
+        assert "5000 bytes" in _problem(response, 413, "too_large")["detail"]
         headers = {"Content-Type": "multipart/form-data; boundary=b"}
 
         def endless() -> Any:
@@ -305,8 +305,8 @@ def test_a_small_file_that_would_unfold_too_far_is_refused_and_leaves_nothing(
     n = 4000
     pq.write_table(pa.table({"age": [20] * n, "sex": ["f"] * n, "income": ["low"] * n}), tmp_path / "people")
     with make_service(tmp_path / "home", max_upload_bytes=5000) as service:
-        told = service.upload(file=(tmp_path / "people").read_bytes())
-        assert "rows" in _problem(told, 413, "too_large")["detail"]
+        response = service.upload(file=(tmp_path / "people").read_bytes())
+        assert "rows" in _problem(response, 413, "too_large")["detail"]
         assert _left(service) == _known(service) == []
 
 
@@ -373,7 +373,7 @@ def test_an_unknown_dataset_is_not_found(shared: Service, path: str) -> None:
 
 
 @pytest.mark.slow
-def test_an_analyst_sees_own_charges_and_the_total(service: Service) -> None:
+def test_an_analyst_sees_only_own_charges_and_the_total(service: Service) -> None:
     dataset = service.dataset()
     service.analyst("bob", dataset)
     job = JOB | {"dataset": dataset, "method": {"name": "dp_gd", "steps": 3}}
@@ -391,10 +391,10 @@ def test_an_analyst_sees_own_charges_and_the_total(service: Service) -> None:
     assert [(a["analyst"], a["jobs"]) for a in whole["analysts"]] == [("bob", 1), ("the analyst", 2)]
     assert by_role["auditor"] == whole
     for role, name in (("analyst", "the analyst"), ("bob", "bob")):
-        seen = by_role[role]
-        assert seen == whole | {"analysts": [a for a in whole["analysts"] if a["analyst"] == name]}
-        assert seen["analysts"][0]["spent"]["epsilon"] < whole["spent"]["epsilon"]
-        assert service.call(role, "GET", f"/v1/datasets/{dataset}").json()["budget"] == seen
+        budget = by_role[role]
+        assert budget == whole | {"analysts": [a for a in whole["analysts"] if a["analyst"] == name]}
+        assert budget["analysts"][0]["spent"]["epsilon"] < whole["spent"]["epsilon"]
+        assert service.call(role, "GET", f"/v1/datasets/{dataset}").json()["budget"] == budget
 
 
 @pytest.mark.slow
@@ -406,9 +406,11 @@ def test_a_column_of_zeros_and_ones_is_coded_from_zero_and_moves_half_as_far(ser
         {"name": "income", "type": "category", "categories": ["low", "high"]},
     ]
     lines = "\n".join(f"{i % 2},{i % 50},{['low', 'high'][i % 3 == 0]}" for i in range(300))
-    made = service.upload(SPEC | {"name": "flags", "columns": columns}, f"flag,count,income\n{lines}\n".encode()).json()
-    assert [(c["origin"], c["scale"]) for c in made["columns"][:2]] == [(0.0, 1.0), (0.0, 10.0)]
-    body = {"dataset": made["id"], "target": "income", "privacy": {"epsilon": 1.0}, "method": {"name": "dp_gd"}}
+    dataset = service.upload(
+        SPEC | {"name": "flags", "columns": columns}, f"flag,count,income\n{lines}\n".encode()
+    ).json()
+    assert [(c["origin"], c["scale"]) for c in dataset["columns"][:2]] == [(0.0, 1.0), (0.0, 10.0)]
+    body = {"dataset": dataset["id"], "target": "income", "privacy": {"epsilon": 1.0}, "method": {"name": "dp_gd"}}
     quote = service.call("analyst", "POST", "/v1/quotes", json=body).json()
     means = next(query for query in quote["queries"] if query["name"] == "means")
     assert means["noise_std"] == pytest.approx(means["noise_multiplier"] * math.sqrt(2) / 2 / 300, rel=1e-2)

@@ -36,21 +36,21 @@ def _declared(service: Service, **changes: Any) -> str:
 
 
 def test_a_dataset_without_a_file_has_a_budget_and_a_public_size(service: Service) -> None:
-    status, made = _declare(service)
-    assert (status, made["data"], made["rows"], made["persons"]) == (201, "elsewhere", 5000, None)
-    assert (made["columns"], made["sessions"]) == ([], "refund")
-    assert made["report"] == {"records": 0, "columns": [], "warnings": []}
-    assert made["budget"]["remaining"]["epsilon"] == BUDGET["epsilon"]
-    entries = service.call("auditor", "GET", f"/v1/datasets/{made['id']}/ledger").json()["items"]
+    status, dataset = _declare(service)
+    assert (status, dataset["data"], dataset["rows"], dataset["persons"]) == (201, "elsewhere", 5000, None)
+    assert (dataset["columns"], dataset["sessions"]) == ([], "refund")
+    assert dataset["report"] == {"records": 0, "columns": [], "warnings": []}
+    assert dataset["budget"]["remaining"]["epsilon"] == BUDGET["epsilon"]
+    entries = service.call("auditor", "GET", f"/v1/datasets/{dataset['id']}/ledger").json()["items"]
     assert [(entry["kind"], entry["body"]["rows"]) for entry in entries] == [("opened", 5000)]
-    assert not (service.home / "datasets" / made["id"]).exists()
+    assert not (service.home / "datasets" / dataset["id"]).exists()
     audit.refuse_unsound(service.database)
 
 
-def test_persons_are_stated_with_their_most_rows(service: Service) -> None:
-    status, made = _declare(service, **PERSONS)
-    assert (status, made["rows"], made["persons"]) == (201, None, 700)
-    assert made["unit"] == {"name": "person", "max_rows": 8}
+def test_persons_are_stated_with_the_maximum_of_their_rows(service: Service) -> None:
+    status, dataset = _declare(service, **PERSONS)
+    assert (status, dataset["rows"], dataset["persons"]) == (201, None, 700)
+    assert dataset["unit"] == {"name": "person", "max_rows": 8}
 
 
 @pytest.fixture
@@ -106,8 +106,8 @@ def test_nothing_is_computed_from_records_elsewhere(
     shared: Service, role: str, method: str, path: str, body: dict[str, Any] | None
 ) -> None:
     dataset = _declared(shared, name=f"of {method} {path} {body}"[:200], columns=SPEC["columns"])
-    sent = {} if body is None else {"json": body | {"dataset": dataset}}
-    answer = shared.call(role, method, path.format(id=dataset), **sent)
+    content = {} if body is None else {"json": body | {"dataset": dataset}}
+    answer = shared.call(role, method, path.format(id=dataset), **content)
     assert (answer.status_code, answer.json()["code"]) == (409, "data_elsewhere"), answer.text
     assert shared.call("steward", "GET", f"/v1/datasets/{dataset}/budget").json()["jobs"] == 0
 

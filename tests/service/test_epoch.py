@@ -49,7 +49,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def world(template: Path, tmp_path: Path) -> Iterator[World]:
     """A copy of it."""
     world = World.at(Path(shutil.copytree(template, tmp_path / "home")))
-    world.made = 2
+    world.number_of_datasets = 2
     Epoch.open(world.settings, world.database)
     yield world
     world.database.close()
@@ -71,13 +71,19 @@ def _kept(world: World) -> dict[str, Head]:
     return {head["ledger"]: Head.parse(head["head"]) for head in heads}
 
 
+def _version(world: World) -> tuple[int, int, bytes]:
+    """Return what every write of the epoch file changes; reading the file may change its access time."""
+    status = world.settings.epoch.stat()
+    return status.st_ino, status.st_mtime_ns, world.settings.epoch.read_bytes()
+
+
 def _lost(world: World) -> dict[str, Any]:
     lost: dict[str, Any] = json.loads(world.settings.epoch.read_text().splitlines()[0])["lost"]
     return lost
 
 
 def _copied(world: World) -> Callable[[], World]:
-    """A backup of the database, and how it is restored; the rest of the home stays as it is by then."""
+    """Back up the database and return the function that restores it. Other files of the home are kept."""
     file = world.settings.home / "purse.sqlite3"
     backup = file.with_suffix(".copy")
     with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(backup)) as target:
@@ -85,8 +91,8 @@ def _copied(world: World) -> Callable[[], World]:
 
     def restore() -> World:
         world.database.close()
-        for left in file.parent.glob("purse.sqlite3*"):
-            left.unlink()
+        for part in file.parent.glob("purse.sqlite3*"):
+            part.unlink()
         shutil.copy(backup, file)
         return World.at(world.settings.home)
 
@@ -97,17 +103,17 @@ def _open(world: World) -> Epoch:
     return Epoch.open(world.settings, world.database)
 
 
-def test_the_file_follows_every_commit_and_nothing_else(world: World) -> None:
+def test_the_file_follows_every_commit_and_no_rollback(world: World) -> None:
     first, second = _datasets(world)
     assert _kept(world) == _heads(world)
     assert world.settings.epoch.stat().st_mode & 0o777 == 0o600
-    before = world.settings.epoch.stat()
+    version_before = _version(world)
     with suppress(ZeroDivisionError), world.database.write() as connection:
         connection.info[second] = Head(99, "0" * 64)
         _ = 1 // 0
     with world.database.write():
         pass
-    assert world.settings.epoch.stat() == before, "what was rolled back is not published, nor is nothing"
+    assert _version(world) == version_before, "neither a rolled back nor an empty transaction is published"
     world.release(second)
     assert _kept(world) == _heads(world)
     assert _kept(world)[first].sequence == _kept(world)[second].sequence == 4
@@ -150,11 +156,11 @@ def test_a_copy_without_a_whole_dataset_is_refused(world: World) -> None:
         _open(restored)
     lost = rollback.accept(restored.database, restored.settings, "restored")
     assert (lost.ledgers, list(lost.missing)) == ({}, [third])
-    told = _lost(world)
-    assert told[third]["reason"] == "restored"
+    rollbacks = _lost(world)
+    assert rollbacks[third]["reason"] == "restored"
     assert third not in _kept(world)
     _open(restored)
-    assert _lost(world) == told, "it is kept for good"
+    assert _lost(world) == rollbacks, "it is stored permanently"
     restored.database.close()
 
 
@@ -163,10 +169,10 @@ def test_a_copy_that_lacks_recorded_answers_is_refused_and_their_session_expires
     dataset = _datasets(world)[1]
     session = sessions.open_session(world, dataset, sessions.many(10))
     restore = _copied(world)
-    before = world.kinds(dataset)
+    kinds_before = world.kinds(dataset)
     sessions.record(world, session.id, 3)
     assert _kept(world)[session.id].sequence == 3
-    assert world.kinds(dataset) == before
+    assert world.kinds(dataset) == kinds_before
     _open(world)
     restored = restore()
     with pytest.raises(BelowEpoch, match=f"{session.id} lacks recorded answers up to 3:"):
@@ -174,8 +180,8 @@ def test_a_copy_that_lacks_recorded_answers_is_refused_and_their_session_expires
     assert list(epoch.shortfall(restored.settings, restored.database)) == [session.id]
     lost = rollback.accept(restored.database, restored.settings, "restored")
     assert (lost.ledgers, lost.missing, lost.sessions) == ({}, {}, [session.id])
-    ended = sessions.get(restored, session.id)
-    assert (ended.state, ended.charged) == ("expired", session.reserved)
+    expired = sessions.get(restored, session.id)
+    assert (expired.state, expired.charged) == ("expired", session.reserved)
     _open(restored)
     assert session.id not in _kept(restored)
     restored.database.close()
@@ -183,7 +189,7 @@ def test_a_copy_that_lacks_recorded_answers_is_refused_and_their_session_expires
 
 def test_a_rollback_expires_the_open_sessions_of_its_ledgers(world: World) -> None:
     first, second = _datasets(world)
-    lost, kept = (sessions.open_session(world, dataset, sessions.many(10)) for dataset in (first, second))
+    lost, other_session = (sessions.open_session(world, dataset, sessions.many(10)) for dataset in (first, second))
     sessions.record(world, lost.id, 2)
     restore = _copied(world)
     world.release(first)
@@ -191,7 +197,7 @@ def test_a_rollback_expires_the_open_sessions_of_its_ledgers(world: World) -> No
     accepted = rollback.accept(restored.database, restored.settings, "restored")
     assert (list(accepted.ledgers), accepted.sessions) == ([first], [lost.id])
     assert sessions.get(restored, lost.id).charged == lost.reserved
-    assert [sessions.get(restored, each.id).state for each in (lost, kept)] == ["expired", "open"]
+    assert [sessions.get(restored, each.id).state for each in (lost, other_session)] == ["expired", "open"]
     assert restored.kinds(first)[-2:] == ["rolled_back", "settled"]
     assert sessions.close(restored, lost.id).state == "expired"
     audit.refuse_unsound(restored.database)
@@ -231,15 +237,15 @@ def test_a_running_server_removes_the_lines_of_ended_sessions(world: World) -> N
     dataset = _datasets(world)[1]
     still_open = sessions.open_session(world, dataset, sessions.many(10)).id
     sessions.record(world, still_open, 2)
-    ended = [_closed(world, dataset) for _ in range(3)]
-    kept = _open_beside(world)
-    assert set(ended) <= set(_kept(world))
-    kept.forget_ended(world.database)
+    closed = [_closed(world, dataset) for _ in range(3)]
+    published = _open_beside(world)
+    assert set(closed) <= set(_kept(world))
+    published.forget_ended(world.database)
     assert set(_kept(world)) == set(_heads(world)) | {still_open}
-    assert not set(ended) & set(kept.heads), "its memory is bounded, too"
-    before = world.settings.epoch.stat()
-    kept.forget_ended(world.database)
-    assert world.settings.epoch.stat() == before
+    assert not set(closed) & set(published.heads), "its memory is bounded as well"
+    version_before = _version(world)
+    published.forget_ended(world.database)
+    assert _version(world) == version_before
     sessions.record(world, still_open, 1)
     assert _kept(world)[still_open].sequence == 3
     _open(world)
@@ -247,9 +253,9 @@ def test_a_running_server_removes_the_lines_of_ended_sessions(world: World) -> N
 
 def _open_beside(world: World) -> Epoch:
     """Return the epoch of another server, which read the file as it is."""
-    kept = Epoch.read(world.settings, world.database)
-    world.database.after_commit = kept.publish
-    return kept
+    published = Epoch.read(world.settings, world.database)
+    world.database.after_commit = published.publish
+    return published
 
 
 @pytest.mark.parametrize("is_published", [True, False], ids=["published", "killed before the publication"])
@@ -309,9 +315,9 @@ def test_a_ledger_that_went_another_way_keeps_the_lines_of_its_sessions(world: W
     world.release(dataset)
     restored = restore()
     sessions.close(restored, session.id)
-    kept = Epoch.read(restored.settings, restored.database)
-    assert _heads(restored)[dataset].sequence <= kept.heads[dataset].sequence
-    kept.forget_ended(restored.database)
+    published = Epoch.read(restored.settings, restored.database)
+    assert _heads(restored)[dataset].sequence <= published.heads[dataset].sequence
+    published.forget_ended(restored.database)
     assert _kept(restored)[session.id].sequence == 4
     restored.database.close()
 
@@ -324,57 +330,57 @@ def test_a_crash_while_lines_are_removed_leaves_the_old_file(world: World, monke
         raise OSError(28, "no room")
 
     first, second = _datasets(world)
-    session, kept = _closed(world, second), _open_beside(world)
-    before = world.settings.epoch.read_bytes()
+    session, published = _closed(world, second), _open_beside(world)
+    content_before = world.settings.epoch.read_bytes()
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", killed)
         with pytest.raises(KeyboardInterrupt):
-            kept.forget_ended(world.database)
-    assert world.settings.epoch.read_bytes() == before
+            published.forget_ended(world.database)
+    assert world.settings.epoch.read_bytes() == content_before
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", full)
-        kept.forget_ended(world.database)
-    assert world.settings.epoch.read_bytes() == before
-    assert session in kept.heads
+        published.forget_ended(world.database)
+    assert world.settings.epoch.read_bytes() == content_before
+    assert session in published.heads
     world.release(first)
-    kept.forget_ended(world.database)
+    published.forget_ended(world.database)
     assert _kept(world) == _heads(world)
     _open(world)
 
 
 def test_servers_that_share_a_file_remove_the_lines_of_each_others_sessions(world: World) -> None:
     """Another server may still know the session, and write its line again with its own next rewrite."""
-    beside = World.at(world.settings.home)
+    neighbour = World.at(world.settings.home)
     first, second = _datasets(world)
-    ours, theirs = _open_beside(world), _open_beside(beside)
-    session = sessions.open_session(beside, second, sessions.many(10))
-    sessions.record(beside, session.id, 3)
+    ours, theirs = _open_beside(world), _open_beside(neighbour)
+    session = sessions.open_session(neighbour, second, sessions.many(10))
+    sessions.record(neighbour, session.id, 3)
     sessions.close(world, session.id)
     ours.forget_ended(world.database)
     assert session.id not in _kept(world)
     theirs._lines = epoch._MOST_LINES
-    beside.release(first)
+    neighbour.release(first)
     assert session.id in _kept(world)
-    theirs.forget_ended(beside.database)
+    theirs.forget_ended(neighbour.database)
     assert _kept(world) == _heads(world)
     assert ours.behind == theirs.behind == 0
-    beside.database.close()
+    neighbour.database.close()
 
 
 def test_a_head_that_waits_for_the_file_is_not_forgotten(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept, session = _open_beside(world), _closed(world, _datasets(world)[1])
+    published, session = _open_beside(world), _closed(world, _datasets(world)[1])
 
     def fail(*_: Any) -> None:
         raise OSError(28, "no room")
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fdatasync", fail)
-        kept.publish({session: Head(4, "0" * 64)})
-    assert kept.behind == 1
-    kept.forget_ended(world.database)
+        published.publish({session: Head(4, "0" * 64)})
+    assert published.behind == 1
+    published.forget_ended(world.database)
     world.release(_datasets(world)[0])
-    assert kept.behind == 0
-    kept.forget_ended(world.database)
+    assert published.behind == 0
+    published.forget_ended(world.database)
     assert _kept(world) == _heads(world)
 
 
@@ -382,12 +388,12 @@ def test_a_late_head_that_cannot_be_written_is_published_with_the_next(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another thread publishes a recorded answer right after the line of its session was removed."""
-    kept, session = _open_beside(world), _closed(world, _datasets(world)[1])
-    taken, forgotten = threading.Event(), threading.Event()
-    publication = threading.Thread(target=kept.publish, args=({session: Head(4, "0" * 64)},))
+    published, session = _open_beside(world), _closed(world, _datasets(world)[1])
+    removing, forgotten = threading.Event(), threading.Event()
+    publication = threading.Thread(target=published.publish, args=({session: Head(4, "0" * 64)},))
 
     def fail_after_the_removal(*_: Any) -> None:
-        taken.set()
+        removing.set()
         assert forgotten.wait(PATIENCE)
         raise OSError(28, "no room")
 
@@ -395,38 +401,38 @@ def test_a_late_head_that_cannot_be_written_is_published_with_the_next(
     def followed_by_the_publication() -> Iterator[None]:
         with writing:
             yield
-        patch.setattr(kept, "_writing", writing)
-        patch.setattr(kept, "_write", fail_after_the_removal)
+        patch.setattr(published, "_writing", writing)
+        patch.setattr(published, "_write", fail_after_the_removal)
         publication.start()
-        assert taken.wait(PATIENCE)
+        assert removing.wait(PATIENCE)
 
-    writing = kept._writing
+    writing = published._writing
     with monkeypatch.context() as patch:
-        patch.setattr(kept, "_writing", followed_by_the_publication())
-        kept.forget_ended(world.database)
+        patch.setattr(published, "_writing", followed_by_the_publication())
+        published.forget_ended(world.database)
         forgotten.set()
         publication.join()
-    assert kept.behind == 1
+    assert published.behind == 1
     world.release(_datasets(world)[0])
-    assert kept.behind == 0
+    assert published.behind == 0
     assert _kept(world).items() >= _heads(world).items()
 
 
-def test_a_session_that_nobody_closed_is_ended_and_its_line_removed(world: World) -> None:
+def test_an_expired_session_is_ended_and_its_line_removed(world: World) -> None:
     dataset = _datasets(world)[1]
     abandoned, still_open = (
         sessions.open_session(world, dataset, sessions.many(10), lifetime=seconds).id for seconds in (60, 3600)
     )
     for session in (abandoned, still_open):
         sessions.record(world, session, 3)
-    kept = _open_beside(world)
+    published = _open_beside(world)
     settling.expire(world.database)
     assert world.kinds(dataset)[-1] == "reserved"
     world.clock.pass_(61)
     settling.expire(world.database)
     assert world.kinds(dataset)[-1] == "settled"
     assert sessions.receipt(world, abandoned)["receipt"]["state"] == "expired"
-    kept.forget_ended(world.database)
+    published.forget_ended(world.database)
     assert set(_kept(world)) == set(_heads(world)) | {still_open}
 
 
@@ -443,15 +449,15 @@ def test_a_crash_between_commit_and_epoch_locks_nobody_out(world: World) -> None
 
 def test_a_last_line_that_a_crash_cut_off_is_left_out(world: World) -> None:
     first, second = _datasets(world)
-    before = _kept(world)
+    heads_before = _kept(world)
     world.release(first)
     file = world.settings.epoch
     lines = file.read_bytes().splitlines(keepends=True)
     assert len(lines) == 1 + 2 + 3, "whose it is; the head of each ledger at the start; three entries of the job"
     file.write_bytes(b"".join(lines)[:-9])
-    found = Epoch.read(world.settings, world.database).heads
-    assert before[first].sequence < found[first].sequence == _heads(world)[first].sequence - 1
-    assert found[second] == before[second]
+    heads_read = Epoch.read(world.settings, world.database).heads
+    assert heads_before[first].sequence < heads_read[first].sequence == _heads(world)[first].sequence - 1
+    assert heads_read[second] == heads_before[second]
     _open(world)
     assert _kept(world) == _heads(world)
     assert len(file.read_bytes().splitlines()) == 3
@@ -466,20 +472,20 @@ def test_a_long_file_is_written_anew(world: World, monkeypatch: pytest.MonkeyPat
         assert _kept(world) == _heads(world)
 
 
-def test_what_cannot_be_written_is_told_and_written_with_the_next(
+def test_heads_that_cannot_be_written_are_logged_and_written_with_the_next(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: Any) -> None:
         raise OSError(28, "s3cr3t")
 
     first, second = _datasets(world)
-    before = _kept(world)
+    heads_before = _kept(world)
     with monkeypatch.context() as patch:
         patch.setattr(os, "fdatasync", fail)
         patch.setattr(epoch, "write_whole", fail)
         patch.setattr(os, "write", lambda *_: 5)
         world.release(first)
-    assert _kept(world) == before
+    assert _kept(world) == heads_before
     assert {record.getMessage() for record in caplog.records} == {"epoch_not_written OSError"}
     world.release(second)
     assert _kept(world) == _heads(world)
@@ -500,8 +506,8 @@ def test_a_monitor_sees_that_the_file_lags(service: Service, monkeypatch: pytest
 
 def test_late_heads_do_not_go_back_and_all_are_written(world: World) -> None:
     first, _ = _datasets(world)
-    kept = _open(world)
-    threads = [threading.Thread(target=kept.publish, args=({first: Head(n, "a" * 64)},)) for n in range(5, 40)]
+    published = _open(world)
+    threads = [threading.Thread(target=published.publish, args=({first: Head(n, "a" * 64)},)) for n in range(5, 40)]
     for thread in reversed(threads):
         thread.start()
     for thread in threads:
@@ -553,12 +559,12 @@ def test_a_place_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_an_accepted_rollback_is_in_the_chain_and_ends_what_was_open(world: World) -> None:
     first, second = _datasets(world)
     waiting, running = (world.submit(first, privacy={"epsilon": 0.1}).id for _ in range(2))
-    taken = world.claim()
-    assert taken is not None
-    open_then = {waiting: "queued", running: "queued"} | {taken.id: "running"}
+    claimed = world.claim()
+    assert claimed is not None
+    open_then = {waiting: "queued", running: "queued"} | {claimed.id: "running"}
     untouched = world.submit(second, privacy={"epsilon": 0.1}).id
     restore = _copied(world)
-    world.end(taken)  # released, after the copy was made
+    world.end(claimed)  # released, after the copy was made
     published = _kept(world)[first]
     restored = restore()
     assert {job: restored.job(job).state for job in open_then} == open_then
@@ -585,18 +591,20 @@ def test_an_accepted_rollback_is_in_the_chain_and_ends_what_was_open(world: Worl
 
 
 @pytest.mark.parametrize("reason", ["", "x" * 257, "a\nb"])
-def test_an_order_without_a_reason_is_none(world: World, reason: str) -> None:
+def test_an_acceptance_needs_a_valid_reason(world: World, reason: str) -> None:
     restore, (first, _) = _copied(world), _datasets(world)
     world.release(first)
     restored = restore()
-    before = restored.dump()
+    state_before = restored.dump()
     with pytest.raises(CodecError, match="reason"):
         rollback.accept(restored.database, restored.settings, reason)
-    assert restored.dump() == before
+    assert restored.dump() == state_before
     restored.database.close()
 
 
-def test_the_command_accepts_once_and_only_what_there_is(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_accepts_once_and_only_if_heads_are_missing(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
     restore, (first, _) = _copied(world), _datasets(world)
     order = ("ledger", "accept-rollback", "--home", str(world.settings.home), "--reason", "copy of the night before")
     code, _, err = purse(capsys, *order)
@@ -606,8 +614,8 @@ def test_the_command_accepts_once_and_only_what_there_is(world: World, capsys: p
     restore().database.close()
     look = ("ledger", "verify", "--home", str(world.settings.home))
     code, out, _ = purse(capsys, *look)
-    shown = " ".join(out.split())
-    assert (code, f"lacks its published head {published}" in shown, out.count("valid")) == (1, True, 1)
+    text = " ".join(out.split())
+    assert (code, f"lacks its published head {published}" in text, out.count("valid")) == (1, True, 1)
     code, out, _ = purse(capsys, *order, "--json")
     assert (code, json.loads(out)) == (0, [{"ledger": first, "lacks": str(published), "is": "frozen"}])
     code, _, err = purse(capsys, *order)
@@ -617,12 +625,12 @@ def test_the_command_accepts_once_and_only_what_there_is(world: World, capsys: p
     assert (code, "cut or rewritten" in out) == (1, True)
 
 
-def test_a_start_is_refused_with_a_sentence_and_no_stack(world: World) -> None:
+def test_a_start_is_refused_with_a_sentence_and_no_stack_trace(world: World) -> None:
     restore, (first, _) = _copied(world), _datasets(world)
     world.release(first)
     restore().database.close()
     command = [sys.executable, "-m", "app.cli", "serve", "--home", str(world.settings.home)]
-    done = subprocess.run(
+    run = subprocess.run(
         command,
         capture_output=True,
         text=True,
@@ -631,20 +639,20 @@ def test_a_start_is_refused_with_a_sentence_and_no_stack(world: World) -> None:
         cwd=ROOT,
         env=os.environ | {"PURSE_PORT": "0"},
     )
-    assert done.returncode == 1
-    assert done.stderr.strip().splitlines()[-1].startswith("purse: the database is older than its published heads")
-    assert "Traceback" not in done.stderr
+    assert run.returncode == 1
+    assert run.stderr.strip().splitlines()[-1].startswith("purse: the database is older than its published heads")
+    assert "Traceback" not in run.stderr
 
 
 def test_servers_that_share_a_file_lose_none_of_each_others_heads(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whichever writes it anew, starts again or finds a line that was cut off; heads may come in any order."""
-    beside = World.at(world.settings.home)
+    """Either server may rewrite the file, restart or read a truncated line. Heads may come in any order."""
+    neighbour = World.at(world.settings.home)
     first, second = _datasets(world)
-    ours, theirs = _open(world), _open(beside)
+    ours, theirs = _open(world), _open(neighbour)
     for round_ in range(4):
-        beside.release(second)
+        neighbour.release(second)
         if round_ == 1:
             with world.settings.epoch.open("ab") as file:
                 file.write(b'{"ledger":"cut o')
@@ -657,4 +665,4 @@ def test_servers_that_share_a_file_lose_none_of_each_others_heads(
     _open(World.at(world.settings.home))
     assert epoch._read(world.settings.epoch).heads == _heads(world)
     assert ours.behind == theirs.behind == 0
-    beside.database.close()
+    neighbour.database.close()

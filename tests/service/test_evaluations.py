@@ -32,9 +32,9 @@ def call(service: Service, method: str, path: str, role: str = "analyst", **sent
 
 def registered(service: Service, name: str, rows: int = N, file: bytes | None = None, **changes: Any) -> Any:
     spec = SPEC | {"name": name, "holdout": 0.2} | changes
-    made = service.upload(spec, people(rows) if file is None else file)
-    assert made.status_code == 201, made.text
-    return made.json()
+    response = service.upload(spec, people(rows) if file is None else file)
+    assert response.status_code == 201, response.text
+    return response.json()
 
 
 def trained(service: Service, dataset: str, **changes: Any) -> str:
@@ -51,38 +51,38 @@ def evaluated(service: Service, model: str, **changes: Any) -> Any:
     return job
 
 
-def test_a_model_is_quoted_evaluated_and_receipted_on_what_was_kept_out(service: Service) -> None:
-    made = registered(service, "hospital")
-    part = call(service, "GET", f"datasets/{made['holdout']}").json()
-    assert (made["rows"], part["rows"], part["holdout_of"]) == (N - N // 5, N // 5, made["id"])
-    assert (part["name"], made["holdout_of"], part["holdout"]) == ("hospital (holdout)", None, None)
-    assert part["budget"]["epsilon"] == made["budget"]["epsilon"]
-    model = trained(service, made["id"])
-    before = call(service, "GET", f"datasets/{made['id']}/budget").json()
+def test_a_model_is_quoted_evaluated_and_receipted_on_the_holdout_set(service: Service) -> None:
+    registration = registered(service, "hospital")
+    part = call(service, "GET", f"datasets/{registration['holdout']}").json()
+    assert (registration["rows"], part["rows"], part["holdout_of"]) == (N - N // 5, N // 5, registration["id"])
+    assert (part["name"], registration["holdout_of"], part["holdout"]) == ("hospital (holdout)", None, None)
+    assert part["budget"]["epsilon"] == registration["budget"]["epsilon"]
+    model = trained(service, registration["id"])
+    budget_before = call(service, "GET", f"datasets/{registration['id']}/budget").json()
     price = call(service, "POST", "quotes", json=PRICE | {"model": model}).json()
     assert (price["dataset"], price["rows"], [q["name"] for q in price["queries"]]) == (part["id"], N // 5, ["scores"])
     job = evaluated(service, model)
     assert job["quote"] == price
-    assert call(service, "GET", f"datasets/{made['id']}/budget").json() == before
+    assert call(service, "GET", f"datasets/{registration['id']}/budget").json() == budget_before
     assert call(service, "GET", f"datasets/{part['id']}/budget").json()["remaining"] == price["remaining_after"]
-    found = call(service, "GET", f"jobs/{job['id']}/evaluation")
-    told, result = found.json(), found.json()["result"]
-    assert (told["dataset"], told["model"], result["name"]) == (part["id"], model, "two_classes")
-    assert told["model_sha256"] == hashlib.sha256(call(service, "GET", f"jobs/{model}/model").content).hexdigest()
+    response = call(service, "GET", f"jobs/{job['id']}/evaluation")
+    evaluation, result = response.json(), response.json()["result"]
+    assert (evaluation["dataset"], evaluation["model"], result["name"]) == (part["id"], model, "two_classes")
+    assert evaluation["model_sha256"] == hashlib.sha256(call(service, "GET", f"jobs/{model}/model").content).hexdigest()
     assert np.array(result["counts"]).shape == (2, 40)
     assert 0 <= result["auc"]["low"] <= result["auc"]["value"] <= result["auc"]["high"] <= 1
     widths = {each["answer"]: each for each in price["interval_width"]}
     accuracy = result["accuracy"]["high"] - result["accuracy"]["low"]
     assert widths["count"] == {
-        "answer": "count", "column": None, "width": pytest.approx(2 * WIDE * told["noise_std"]), "basis": "exact"
+        "answer": "count", "column": None, "width": pytest.approx(2 * WIDE * evaluation["noise_std"]), "basis": "exact"
     }  # fmt: skip
     assert widths["accuracy"]["basis"] == "worst_case"
     assert accuracy <= widths["accuracy"]["width"] * (1 + 1e-9)
     assert {"auc", "log_loss", "true_positive_rate", "false_positive_rate"} < widths.keys()
     receipt = call(service, "GET", f"jobs/{job['id']}/receipt").json()
-    assert receipt["receipt"]["model_sha256"] == hashlib.sha256(found.content).hexdigest()
+    assert receipt["receipt"]["model_sha256"] == hashlib.sha256(response.content).hexdigest()
     assert receipt["receipt"]["method"] == {
-        "name": "evaluation", "bins": 40, "clip": 0.5, "model": model, "sha256": told["model_sha256"]
+        "name": "evaluation", "bins": 40, "clip": 0.5, "model": model, "sha256": evaluation["model_sha256"]
     }  # fmt: skip
     assert service.call(None, "POST", "/v1/receipts/verify", json=receipt).json()["valid"]
     for kind in ("model", "statistic", "profile"):
@@ -92,114 +92,129 @@ def test_a_model_is_quoted_evaluated_and_receipted_on_what_was_kept_out(service:
 
 def test_models_of_numbers_and_of_many_classes(service: Service) -> None:
     columns = [*SPEC["columns"][:2], {"name": "income", "type": "category", "categories": ["low", "high", "none"]}]
-    made = registered(service, "kinds", N + 1, columns=columns)
-    number = evaluated(service, trained(service, made["id"], target="age"), bins=10, clip=1.0)
-    told = call(service, "GET", f"jobs/{number['id']}/evaluation").json()["result"]
-    assert (told["name"], told["edges"][0], told["edges"][-1], len(told["counts"])) == ("residuals", -50, 50, 10)
-    assert 0 <= told["mean_absolute_error"]["low"] <= told["mean_absolute_error"]["high"] <= 50
-    many = evaluated(service, trained(service, made["id"]))
-    told = call(service, "GET", f"jobs/{many['id']}/evaluation").json()["result"]
-    assert (told["name"], np.array(told["counts"]).shape, len(told["recall"])) == ("many_classes", (3, 3), 3)
+    registration = registered(service, "kinds", N + 1, columns=columns)
+    number = evaluated(service, trained(service, registration["id"], target="age"), bins=10, clip=1.0)
+    residuals = call(service, "GET", f"jobs/{number['id']}/evaluation").json()["result"]
+    assert (residuals["name"], residuals["edges"][0], residuals["edges"][-1], len(residuals["counts"])) == (
+        "residuals",
+        -50,
+        50,
+        10,
+    )
+    assert 0 <= residuals["mean_absolute_error"]["low"] <= residuals["mean_absolute_error"]["high"] <= 50
+    many = evaluated(service, trained(service, registration["id"]))
+    classes = call(service, "GET", f"jobs/{many['id']}/evaluation").json()["result"]
+    assert (classes["name"], np.array(classes["counts"]).shape, len(classes["recall"])) == ("many_classes", (3, 3), 3)
 
 
-def test_the_best_of_several_runs_is_evaluated_as_any_model_and_its_tuning_pays_nothing_for_it(
+def test_the_best_of_several_runs_is_evaluated_at_no_cost_for_its_tuning(
     service: Service,
 ) -> None:
-    made = registered(service, "tuned", N + 8)
+    registration = registered(service, "tuned", N + 8)
     candidates = [{"method": {"name": "output_perturbation", "steps": steps}} for steps in (2, 4)]
-    body = {"dataset": made["id"], "target": "income", "candidates": candidates, "privacy": {"epsilon": 0.5}}
+    body = {"dataset": registration["id"], "target": "income", "candidates": candidates, "privacy": {"epsilon": 0.5}}
     job = service.finished(call(service, "POST", "tunings", json=body).json()["id"])
-    before = call(service, "GET", f"datasets/{made['id']}/budget").json()
+    budget_before = call(service, "GET", f"datasets/{registration['id']}/budget").json()
     price = call(service, "POST", "quotes", json=PRICE | {"model": job["id"]}).json()
-    told = call(service, "GET", f"jobs/{evaluated(service, job['id'])['id']}/evaluation").json()
+    evaluation = call(service, "GET", f"jobs/{evaluated(service, job['id'])['id']}/evaluation").json()
     chosen = call(service, "GET", f"jobs/{job['id']}/model")
     assert chosen.json()["tuning"]["runs"] == 4
-    assert (told["model"], told["dataset"]) == (job["id"], made["holdout"])
-    assert told["model_sha256"] == hashlib.sha256(chosen.content).hexdigest()
-    assert np.array(told["result"]["counts"]).shape == (2, 40)
-    assert call(service, "GET", f"datasets/{made['id']}/budget").json() == before
-    assert call(service, "GET", f"datasets/{made['holdout']}/budget").json()["remaining"] == price["remaining_after"]
+    assert (evaluation["model"], evaluation["dataset"]) == (job["id"], registration["holdout"])
+    assert evaluation["model_sha256"] == hashlib.sha256(chosen.content).hexdigest()
+    assert np.array(evaluation["result"]["counts"]).shape == (2, 40)
+    assert call(service, "GET", f"datasets/{registration['id']}/budget").json() == budget_before
+    assert (
+        call(service, "GET", f"datasets/{registration['holdout']}/budget").json()["remaining"]
+        == price["remaining_after"]
+    )
 
 
-def test_nothing_else_is_asked_of_the_part_and_of_nothing_else_an_evaluation(service: Service) -> None:
-    made, plain = registered(service, "asked", N + 2), service.dataset()
+def test_only_evaluations_use_the_holdout_and_evaluations_use_nothing_else(service: Service) -> None:
+    registration, plain = registered(service, "asked", N + 2), service.dataset()
     for path, body in (
         ("jobs", JOB),
         ("quotes", JOB),
         ("statistics", {"method": {"name": "means"}, "privacy": {"epsilon": 0.1}}),
         ("statistics", {"method": {"name": "profile"}, "privacy": {"epsilon": 0.1}}),
     ):
-        refused = call(service, "POST", path, json=body | {"dataset": made["holdout"]})
+        refused = call(service, "POST", path, json=body | {"dataset": registration["holdout"]})
         assert (refused.status_code, refused.json()["code"]) == (422, "unsupported_combination")
     model = trained(service, plain)
     refused = call(service, "POST", f"models/{model}/evaluations", json=PRICE)
     assert (refused.status_code, refused.json()["code"]) == (422, "unsupported_combination")
     assert call(service, "POST", "models/job_none/evaluations", json=PRICE).status_code == 404
     for wrong in ({"bins": 3}, {"clip": 0.0}, {"weights": [1.0]}, {"seed": 1}):
-        model = trained(service, made["id"]) if wrong == {"bins": 3} else model
+        model = trained(service, registration["id"]) if wrong == {"bins": 3} else model
         assert call(service, "POST", f"models/{model}/evaluations", json=PRICE | wrong).status_code == 422
-    service.analyst("stranger", made["id"])
+    service.analyst("stranger", registration["id"])
     assert call(service, "POST", f"models/{model}/evaluations", "stranger", json=PRICE).status_code == 404
 
 
-def test_a_grant_is_of_both_parts(service: Service) -> None:
-    made = registered(service, "granted", N + 3)
-    model = trained(service, made["id"])
+def test_a_grant_covers_the_dataset_and_its_holdout(service: Service) -> None:
+    registration = registered(service, "granted", N + 3)
+    model = trained(service, registration["id"])
     name = "the analyst"
-    assert call(service, "DELETE", f"datasets/{made['id']}/grants/{name}", "steward").status_code == 204
-    assert call(service, "GET", f"datasets/{made['holdout']}").status_code == 404
+    assert call(service, "DELETE", f"datasets/{registration['id']}/grants/{name}", "steward").status_code == 204
+    assert call(service, "GET", f"datasets/{registration['holdout']}").status_code == 404
     assert call(service, "POST", f"models/{model}/evaluations", json=PRICE).status_code == 404
     for method in ("PUT", "DELETE"):
-        assert call(service, method, f"datasets/{made['holdout']}/grants/{name}", "steward").status_code == 422
+        assert call(service, method, f"datasets/{registration['holdout']}/grants/{name}", "steward").status_code == 422
     group = Principal("idn_nobody", "nobody", "analyst", datasets=("granted",))
     with service.database.read() as connection:  # by the name of a group at sign-on, too
-        assert store.visible(connection, made["holdout"], group).id == made["holdout"]
+        assert store.visible(connection, registration["holdout"], group).id == registration["holdout"]
         with pytest.raises(ApiError, match="not_found"):
-            store.visible(connection, made["holdout"], replace(group, datasets=("grant",)))
-    service.grant(made["id"], name)
-    assert call(service, "GET", f"datasets/{made['holdout']}").status_code == 200
+            store.visible(connection, registration["holdout"], replace(group, datasets=("grant",)))
+    service.grant(registration["id"], name)
+    assert call(service, "GET", f"datasets/{registration['holdout']}").status_code == 200
 
 
-def test_what_stops_or_happens_to_the_dataset_stops_or_happens_to_the_part(service: Service) -> None:
-    made = registered(service, "stopped", N + 4)
-    model = trained(service, made["id"])
+def test_a_freeze_a_charge_or_a_grant_applies_to_dataset_and_holdout(service: Service) -> None:
+    registration = registered(service, "stopped", N + 4)
+    model = trained(service, registration["id"])
     for part, frozen, status in (("id", True, 409), ("id", False, 409), ("holdout", False, 202)):
-        assert call(service, "PATCH", f"datasets/{made[part]}", "steward", json={"frozen": frozen}).status_code == 200
+        assert (
+            call(service, "PATCH", f"datasets/{registration[part]}", "steward", json={"frozen": frozen}).status_code
+            == 200
+        )
         assert call(service, "POST", f"models/{model}/evaluations", json=PRICE).status_code == status
     event = {"type": "GaussianDpEvent", "noise_multiplier": 20.0}
     outside = {"label": "elsewhere", "event": event}
-    before = call(service, "GET", f"datasets/{made['holdout']}/budget").json()
-    charged = call(service, "POST", f"datasets/{made['id']}/charges", "steward", json=outside)
+    budget_before = call(service, "GET", f"datasets/{registration['holdout']}/budget").json()
+    charged = call(service, "POST", f"datasets/{registration['id']}/charges", "steward", json=outside)
     assert charged.status_code == 201, charged.text
-    again = call(service, "POST", f"datasets/{made['id']}/charges", "steward", json=outside)
+    again = call(service, "POST", f"datasets/{registration['id']}/charges", "steward", json=outside)
     assert again.json() == charged.json()
-    after = call(service, "GET", f"datasets/{made['holdout']}/budget").json()
-    assert after["jobs"] == before["jobs"] + 1
+    budget_after = call(service, "GET", f"datasets/{registration['holdout']}/budget").json()
+    assert budget_after["jobs"] == budget_before["jobs"] + 1
 
 
-def test_values_that_were_answered_of_in_either_part_never_come_again(service: Service) -> None:
-    """Withdrawn, the same file might be registered anew, with a new budget for records that have spent one."""
+def test_values_of_either_part_cannot_be_registered_again_after_an_answer(service: Service) -> None:
+    """Otherwise the same file could be registered again, with a new budget for records that have spent one."""
     file = people(N + 5)
-    made = registered(service, "again", file=file)
-    assert call(service, "DELETE", f"datasets/{made['id']}", "steward").json()["data"] == "withdrawn"
-    assert call(service, "GET", f"datasets/{made['holdout']}", "steward").status_code == 404
-    made = registered(service, "again", file=file)
+    registration = registered(service, "again", file=file)
+    assert call(service, "DELETE", f"datasets/{registration['id']}", "steward").json()["data"] == "withdrawn"
+    assert call(service, "GET", f"datasets/{registration['holdout']}", "steward").status_code == 404
+    registration = registered(service, "again", file=file)
     outside = {"label": "one", "event": {"type": "GaussianDpEvent", "noise_multiplier": 20.0}}
-    assert call(service, "POST", f"datasets/{made['holdout']}/charges", "steward", json=outside).status_code == 201
-    assert call(service, "GET", f"datasets/{made['id']}/budget", "steward").json()["jobs"] == 0
-    assert call(service, "DELETE", f"datasets/{made['id']}", "steward").json()["data"] == "deleted"
-    assert call(service, "GET", f"datasets/{made['holdout']}", "steward").json()["data"] == "deleted"
+    assert (
+        call(service, "POST", f"datasets/{registration['holdout']}/charges", "steward", json=outside).status_code == 201
+    )
+    assert call(service, "GET", f"datasets/{registration['id']}/budget", "steward").json()["jobs"] == 0
+    assert call(service, "DELETE", f"datasets/{registration['id']}", "steward").json()["data"] == "deleted"
+    assert call(service, "GET", f"datasets/{registration['holdout']}", "steward").json()["data"] == "deleted"
     for spec in (SPEC, SPEC | {"holdout": 0.5}):
         refused = service.upload(spec | {"name": "anew"}, file)
         assert (refused.status_code, refused.json()["code"]) == (409, "duplicate_dataset")
 
 
 def test_a_family_pays_for_both_parts_on_one_ledger(service: Service) -> None:
-    """One person may be in the one part here and in the other there."""
-    made = registered(service, "kin", N + 6, family="kin")
-    model = trained(service, made["id"])
+    """One person may be in the training part of one dataset and in the holdout of another."""
+    registration = registered(service, "kin", N + 6, family="kin")
+    model = trained(service, registration["id"])
     evaluated(service, model)
-    budgets = [call(service, "GET", f"datasets/{made[part]}/budget", "steward").json() for part in ("id", "holdout")]
+    budgets = [
+        call(service, "GET", f"datasets/{registration[part]}/budget", "steward").json() for part in ("id", "holdout")
+    ]
     assert budgets[0] == budgets[1]
     assert budgets[0]["jobs"] == 2
 
@@ -210,26 +225,26 @@ def test_each_record_is_in_one_part_by_its_position_alone(service: Service, is_p
     lines = [f"p{i // 3},{i / 10},{'fm'[is_person]},low" for i in range(900)]
     file = ("who,age,sex,income\n" + "\n".join(lines) + "\n").encode()
     unit: Any = {"unit": {"column": "who", "max_rows": 4}} if is_person else {}
-    made = registered(service, f"parts {is_person}", file=file, **unit)
-    found = []
-    for part in (made["id"], made["holdout"]):
+    registration = registered(service, f"parts {is_person}", file=file, **unit)
+    parts = []
+    for part in (registration["id"], registration["holdout"]):
         folder = service.home / "datasets" / part
         ages = 50 * (open_coded(folder).numbers[:, 0].astype(float) + 1)
         here = held(folder)
-        found.append(np.round(ages if here is None else np.where(here, ages, -1), 1))
+        parts.append(np.round(ages if here is None else np.where(here, ages, -1), 1))
     exact = np.arange(900) / 10
     if not is_person:
         out = holdout.kept_out(900, 0.2)
-        assert (np.sort(found[1]) == exact[out]).all()
-        assert (found[0] == exact[~out]).all()
+        assert (np.sort(parts[1]) == exact[out]).all()
+        assert (parts[0] == exact[~out]).all()
         return
-    assert [len(part) for part in found] == [4 * 240, 4 * 60]
-    told = evaluated(service, trained(service, made["id"], target="age", privacy={"epsilon": 1.0}))
-    assert (told["quote"]["persons"], told["quote"]["rows"]) == (60, None)
-    document = call(service, "GET", f"jobs/{told['id']}/evaluation").json()
-    assert document["noise_std"] == pytest.approx(4 * told["quote"]["queries"][0]["noise_std"]), "of rows"
+    assert [len(part) for part in parts] == [4 * 240, 4 * 60]
+    job = evaluated(service, trained(service, registration["id"], target="age", privacy={"epsilon": 1.0}))
+    assert (job["quote"]["persons"], job["quote"]["rows"]) == (60, None)
+    document = call(service, "GET", f"jobs/{job['id']}/evaluation").json()
+    assert document["noise_std"] == pytest.approx(4 * job["quote"]["queries"][0]["noise_std"]), "of rows"
     assert abs(sum(document["result"]["counts"]) - 60 * 3) < 7 * document["noise_std"] * 40**0.5
-    persons = [{tuple(rows[rows >= 0]) for rows in part.reshape(-1, 4)} for part in found]
+    persons = [{tuple(rows[rows >= 0]) for rows in part.reshape(-1, 4)} for part in parts]
     assert persons[0] | persons[1] == {tuple(exact[3 * p : 3 * p + 3]) for p in range(300)}
     assert not persons[0] & persons[1]
 

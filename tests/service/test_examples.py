@@ -15,8 +15,8 @@ RESPONSES = ("200", "201", "202")
 
 @pytest.fixture(scope="module")
 def document(shared: Service) -> dict[str, Any]:
-    found: dict[str, Any] = shared.client.get("/openapi.json").json()
-    return found
+    schema: dict[str, Any] = shared.client.get("/openapi.json").json()
+    return schema
 
 
 def _contents(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -24,24 +24,24 @@ def _contents(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, An
     for operations in document["paths"].values():
         for operation in operations.values():
             good = [operation["responses"].get(status, {}) for status in RESPONSES]
-            for what, of in (("request", operation.get("requestBody", {})), *(("response", one) for one in good)):
-                for media, content in of.get("content", {}).items():
+            for side, part in (("request", operation.get("requestBody", {})), *(("response", one) for one in good)):
+                for media, content in part.get("content", {}).items():
                     if media in ("application/json", "multipart/form-data"):
-                        yield operation["operationId"], what, content
+                        yield operation["operationId"], side, content
 
 
-def test_every_body_and_every_answer_has_an_example_that_suits_its_schema(document: dict[str, Any]) -> None:
+def test_every_body_and_every_answer_has_an_example_that_fits_its_schema(document: dict[str, Any]) -> None:
     """To add a route, add it to the story and run `python -m tests.support.examples`."""
-    from jsonschema import Draft202012Validator  # takes a second: not where the suite is collected
+    from jsonschema import Draft202012Validator  # takes a second, which collecting the suite should not pay
 
-    found = list(_contents(document))
-    assert [(name, what) for name, what, content in found if "example" not in content] == []
-    for name, what, content in found:
+    contents = list(_contents(document))
+    assert [(name, side) for name, side, content in contents if "example" not in content] == []
+    for name, side, content in contents:
         schema = content["schema"] | {"components": document["components"]}
         wrong = [error.message for error in Draft202012Validator(schema).iter_errors(content["example"])]
-        assert wrong == [], (name, what)
-        assert content["example"] == EXAMPLES[name][what]
-    assert {name for name, _, _ in found} == set(EXAMPLES)
+        assert wrong == [], (name, side)
+        assert content["example"] == EXAMPLES[name][side]
+    assert {name for name, _, _ in contents} == set(EXAMPLES)
 
 
 def test_no_example_holds_a_secret() -> None:
@@ -50,18 +50,18 @@ def test_no_example_holds_a_secret() -> None:
 
 
 @pytest.mark.slow
-def test_the_story_goes_well_and_is_what_is_shown(service: Service) -> None:
-    told = tell(service)
-    assert set(told) == set(EXAMPLES), "run: python -m tests.support.examples"
-    for name, of in told.items():
-        assert set(of) == set(EXAMPLES[name])
-        for what, body in of.items():
-            assert set(body) == set(EXAMPLES[name][what]), (name, what)
-    shown = EXAMPLES["register_dataset"]["request"]["spec"]
-    again = shown | {"name": "as shown"}
+def test_the_story_succeeds_and_equals_the_examples(service: Service) -> None:
+    story = tell(service)
+    assert set(story) == set(EXAMPLES), "run: python -m tests.support.examples"
+    for name, bodies in story.items():
+        assert set(bodies) == set(EXAMPLES[name])
+        for side, body in bodies.items():
+            assert set(body) == set(EXAMPLES[name][side]), (name, side)
+    spec = EXAMPLES["register_dataset"]["request"]["spec"]
+    again = spec | {"name": "as in the example"}
     dataset = service.upload(again, b"age,sex,income\n" + b"37,f,low\n52,m,high\n" * 300)
     assert dataset.status_code == 201, dataset.text
     for name, path in (("price_job", "quotes"), ("submit_job", "jobs"), ("submit_statistic", "statistics")):
-        asked = EXAMPLES[name]["request"] | {"dataset": dataset.json()["id"]}
-        answer = service.call("steward", "POST", f"/v1/{path}", json=asked)
+        request = EXAMPLES[name]["request"] | {"dataset": dataset.json()["id"]}
+        answer = service.call("steward", "POST", f"/v1/{path}", json=request)
         assert answer.is_success, answer.text

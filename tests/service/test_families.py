@@ -13,20 +13,20 @@ FAMILY = {"family": "survey-2026"}
 
 def _submit(service: Service, dataset: str, epsilon: float) -> dict[str, Any]:
     body = GD | {"dataset": dataset, "privacy": {"epsilon": epsilon}}
-    found: dict[str, Any] = service.call("analyst", "POST", "/v1/jobs", json=body).json()
-    return found
+    job: dict[str, Any] = service.call("analyst", "POST", "/v1/jobs", json=body).json()
+    return job
 
 
 def _budget(service: Service, dataset: str, role: str = "steward") -> dict[str, Any]:
-    found: dict[str, Any] = service.call(role, "GET", f"/v1/datasets/{dataset}/budget").json()
-    return found
+    budget: dict[str, Any] = service.call(role, "GET", f"/v1/datasets/{dataset}/budget").json()
+    return budget
 
 
 @pytest.mark.slow
-def test_a_second_file_is_no_new_budget(service: Service) -> None:
+def test_a_second_file_has_no_new_budget(service: Service) -> None:
     first, second, alone = service.dataset(**FAMILY), service.dataset(**FAMILY), service.dataset()
-    done = service.finished(_submit(service, first, 1.5)["id"])
-    assert done["state"] == "done"
+    job = service.finished(_submit(service, first, 1.5)["id"])
+    assert job["state"] == "done"
     assert _budget(service, first) == _budget(service, second) != _budget(service, alone)
     refused = _submit(service, second, 3.0)
     assert refused["code"] == "budget_exhausted"
@@ -38,8 +38,8 @@ def test_a_second_file_is_no_new_budget(service: Service) -> None:
     assert books[0] == books[1]
     assert [entry["kind"] for entry in books[0][:3]] == ["opened", "joined", "charged"]
     assert books[0][0]["body"]["family"] == "survey-2026"
-    who = service.call("steward", "GET", "/v1/tokens").json()["items"][-1]["name"]
-    assert books[0][1]["body"].items() >= {"dataset": second, "by": who}.items()
+    steward = service.call("steward", "GET", "/v1/tokens").json()["items"][-1]["name"]
+    assert books[0][1]["body"].items() >= {"dataset": second, "by": steward}.items()
 
 
 @pytest.mark.slow
@@ -53,27 +53,27 @@ def test_a_receipt_of_any_of_them_is_on_their_ledger(service: Service) -> None:
 
 
 @pytest.mark.slow
-def test_an_analyst_of_one_of_them_is_not_told_of_the_others(service: Service) -> None:
+def test_an_analyst_of_one_member_reads_nothing_of_its_family(service: Service) -> None:
     first, second = service.dataset(**FAMILY), service.dataset(**FAMILY)
     job = service.finished(_submit(service, first, 0.5)["id"])
     rows = [service.call("steward", "GET", f"/v1/datasets/{d}").json()["rows"] for d in (first, second)]
     paths = [f"/v1/datasets/{first}", f"/v1/datasets/{first}/budget"]
     paths += [f"/v1/jobs/{job['id']}{rest}" for rest in ("", "/model", "/receipt")]
-    told = "".join(service.call("analyst", "GET", path).text for path in paths)
+    text = "".join(service.call("analyst", "GET", path).text for path in paths)
     names = [service.call("steward", "GET", f"/v1/datasets/{d}").json()["name"] for d in (first, second)]
-    assert names[0] in told
-    assert str(rows[0]) in told
-    assert all(foreign not in told for foreign in (names[1], second, "survey-2026", f'"rows":{rows[1]}'))
+    assert names[0] in text
+    assert str(rows[0]) in text
+    assert all(foreign not in text for foreign in (names[1], second, "survey-2026", f'"rows":{rows[1]}'))
 
 
 def test_a_family_has_one_budget(service: Service) -> None:
     first = service.dataset(**FAMILY)
-    before = service.durable(first)
+    state_before = service.durable(first)
     for budget in ({"epsilon": 4.0}, {"delta": 1e-7}, {"filter": "gdp"}, {"slack": 1e-7}):
-        made = service.upload(SPEC | {"name": "more", "budget": SPEC["budget"] | budget} | FAMILY, people(99))
-        assert (made.status_code, made.json()["code"]) == (409, "family_mismatch")
-        assert "'gdp_rdp'" in made.json()["detail"]
-    assert service.durable(first) == before
+        response = service.upload(SPEC | {"name": "more", "budget": SPEC["budget"] | budget} | FAMILY, people(99))
+        assert (response.status_code, response.json()["code"]) == (409, "family_mismatch")
+        assert "'gdp_rdp'" in response.json()["detail"]
+    assert service.durable(first) == state_before
 
 
 @pytest.mark.slow
@@ -86,9 +86,9 @@ def test_the_same_values_are_registered_again_in_their_own_family_alone(service:
     assert upload("first", **FAMILY) == 409
     assert upload("alone") == 409
     assert upload("elsewhere", family="another") == 409
-    other = people(77)
-    assert service.upload(SPEC | {"name": "a lone one"}, other).status_code == 201
-    assert service.upload(SPEC | {"name": "not alone"} | FAMILY, other).status_code == 409
+    file = people(77)
+    assert service.upload(SPEC | {"name": "a lone one"}, file).status_code == 201
+    assert service.upload(SPEC | {"name": "not alone"} | FAMILY, file).status_code == 409
 
 
 @pytest.mark.parametrize("family", ["", "a\nb", "x" * 201, 5, ["survey"]])

@@ -32,9 +32,9 @@ def test_zeros_and_ones_that_are_floats_are_refused_with_the_cure(shared: Servic
     assert "0.0 and 1.0" in outcome["cure"]
     names = [dataset["name"] for dataset in shared.call("steward", "GET", "/v1/datasets").json()["items"]]
     assert "floats" not in names
-    taken = shared.upload(BINARY | {"name": "floats", "max_unparsed": {"income": 1}}, FLOATS)
-    assert taken.status_code == 201, taken.text
-    assert taken.json()["report"]["columns"][2]["max_unparsed"] == 1
+    accepted = shared.upload(BINARY | {"name": "floats", "max_unparsed": {"income": 1}}, FLOATS)
+    assert accepted.status_code == 201, accepted.text
+    assert accepted.json()["report"]["columns"][2]["max_unparsed"] == 1
 
 
 @pytest.mark.parametrize(
@@ -55,9 +55,9 @@ def test_of_a_target_a_hundredth_may_be_unparsed_and_of_others_a_twentieth(
 def test_a_hospitals_file_is_registered_as_it_is(shared: Service) -> None:
     declared = {"columns": hospital.COLUMNS, "dialect": hospital.DIALECT, "unit": hospital.UNIT}
     spec = SPEC | declared | {"name": "stays", "targets": ["intensiv"]}
-    made = shared.upload(spec, gzip.compress(hospital.stays()))
-    assert made.status_code == 201, made.text
-    answer = made.json()
+    response = shared.upload(spec, gzip.compress(hospital.stays()))
+    assert response.status_code == 201, response.text
+    answer = response.json()
     assert (answer["persons"], answer["report"]["records"]) == (300, 600)
     outcomes = {column["name"]: column["outcomes"] for column in answer["report"]["columns"]}
     assert [(o["what"], o["count"], o["line"]) for o in outcomes.pop("kosten")] == [("missing", 12, 2)]
@@ -72,27 +72,27 @@ def test_a_hospitals_file_is_registered_as_it_is(shared: Service) -> None:
 
 
 @pytest.mark.slow
-def test_nobody_but_the_uploader_is_told(make_service: MakeService, tmp_path: Path) -> None:
-    """Neither another steward, the auditor and the analyst, nor the log, the metrics and the disk."""
+def test_only_the_uploader_reads_the_report(make_service: MakeService, tmp_path: Path) -> None:
+    """Other callers, the log, the metrics and the disk do not show it."""
     written: list[str] = []
     keep = logging.Handler(logging.DEBUG)
     keep.emit = lambda record: written.append(Lines("json").format(record))  # type: ignore[method-assign]
     logging.getLogger().addHandler(keep)
-    before = logging.getLogger().level
+    level_before = logging.getLogger().level
     logging.getLogger().setLevel(logging.DEBUG)
     try:
         with make_service(tmp_path / "home") as service:
-            made = service.call("steward", "POST", "/v1/tokens", json={"name": "second", "role": "steward"})
-            service.tokens["second"] = made.json()["token"]
+            token = service.call("steward", "POST", "/v1/tokens", json={"name": "second", "role": "steward"})
+            service.tokens["second"] = token.json()["token"]
             file = b"age,sex,income\n" + b"50,f,low\n" * 973 + b"51,%b,low\n" % CANARY.encode() * 27
             refused = service.upload(SPEC | {"max_unparsed": 0.01}, file)
             assert refused.status_code == 422
-            sent = service.upload(SPEC, file)
-            assert sent.status_code == 201, sent.text
-            for told in (refused, sent):
-                assert CANARY in told.text
-                assert '"count":27' in told.text
-            dataset = sent.json()["id"]
+            accepted = service.upload(SPEC, file)
+            assert accepted.status_code == 201, accepted.text
+            for response in (refused, accepted):
+                assert CANARY in response.text
+                assert '"count":27' in response.text
+            dataset = accepted.json()["id"]
             job = service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": dataset}).json()["id"]
             assert service.finished(job)["state"] == "done"
             paths = [f"/v1/datasets/{dataset}{rest}" for rest in ("", "/budget", "/ledger", "/ledger/head")]
@@ -105,11 +105,11 @@ def test_nobody_but_the_uploader_is_told(make_service: MakeService, tmp_path: Pa
             durable = repr(service.durable(dataset))
     finally:
         logging.getLogger().removeHandler(keep)
-        logging.getLogger().setLevel(before)
+        logging.getLogger().setLevel(level_before)
     assert any('"analyst"' in answer for answer in answers)
     for place in (*answers, durable, *written):
-        for said in (CANARY, "not_declared", "outcomes", '"report"'):
-            assert said not in place
+        for secret in (CANARY, "not_declared", "outcomes", '"report"'):
+            assert secret not in place
     for path in (path for path in (tmp_path / "home").rglob("*") if path.is_file()):
-        for said in (CANARY, "not_declared", "outcomes"):
-            assert said.encode() not in path.read_bytes(), path
+        for secret in (CANARY, "not_declared", "outcomes"):
+            assert secret.encode() not in path.read_bytes(), path

@@ -38,8 +38,8 @@ def test_a_twin_is_of_the_columns_declared_and_a_function_of_its_number(shared: 
 @pytest.mark.slow
 def test_a_twin_follows_the_released_profile(shared: Service) -> None:
     dataset = shared.dataset()
-    asked = f"/v1/datasets/{dataset}/twin"
-    refused = shared.call("analyst", "GET", asked, params={"source": "profile"})
+    path = f"/v1/datasets/{dataset}/twin"
+    refused = shared.call("analyst", "GET", path, params={"source": "profile"})
     assert refused.json()["violations"] == [
         {
             "where": "query.source",
@@ -50,38 +50,40 @@ def test_a_twin_follows_the_released_profile(shared: Service) -> None:
     job = shared.call("analyst", "POST", "/v1/statistics", json=body).json()
     assert shared.finished(job["id"])["state"] == "done"
     rows = _twin(shared, dataset, rows=400)
-    told = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/profile").json()
+    profile = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/profile").json()
     old = sum(float(row["age"]) > 80 for row in rows)  # of 20 to 79 in the data; the rest is the counts' noise
     share = sum(
-        max(0.0, c) for c, e in zip(told["columns"][0]["counts"], told["columns"][0]["edges"], strict=False) if e >= 80
+        max(0.0, c)
+        for c, e in zip(profile["columns"][0]["counts"], profile["columns"][0]["edges"], strict=False)
+        if e >= 80
     )
-    share /= sum(max(0.0, c) for c in told["columns"][0]["counts"])
+    share /= sum(max(0.0, c) for c in profile["columns"][0]["counts"])
     assert abs(old / 400 - share) < 0.1
     assert _twin(shared, dataset, rows=400) == _twin(shared, dataset, rows=400, source="profile")
     assert _twin(shared, dataset, rows=400) != _twin(shared, dataset, rows=400, source="declaration")
 
 
-def test_a_public_sample_is_what_twins_and_forecasts_draw_from(shared: Service) -> None:
-    """Incomes are those of the sample's ages; no other column of its file, and no other row, is in what is drawn."""
+def test_twins_and_forecasts_draw_from_a_public_sample(shared: Service) -> None:
+    """Incomes follow the sample's ages. No other column and no other row of its file appears in the draws."""
     dataset = shared.dataset()
     path = f"/v1/datasets/{dataset}/sample"
     assert shared.call("analyst", "GET", path).status_code == 404
     rows = [f"{age / 8},,{'high' if age > 400 else 'low'},secret" for age in range(8, 800, 8)]
-    made = shared.attach(dataset, "\n".join(["age,sex,income,note", *rows]).encode(), "Census 2019")
-    assert made.status_code == 200, made.text
-    assert made.json()["report"]["columns"][1]["outcomes"][0]["what"] == "missing"
-    told = shared.call("analyst", "GET", path).json()
-    assert (told["rows"], told["published"], told["attached_by"]) == (99, "Census 2019", "bootstrap")
+    response = shared.attach(dataset, "\n".join(["age,sex,income,note", *rows]).encode(), "Census 2019")
+    assert response.status_code == 200, response.text
+    assert response.json()["report"]["columns"][1]["outcomes"][0]["what"] == "missing"
+    sample = shared.call("analyst", "GET", path).json()
+    assert (sample["rows"], sample["published"], sample["attached_by"]) == (99, "Census 2019", "bootstrap")
     drawn = _twin(shared, dataset, rows=300)
     assert drawn == _twin(shared, dataset, rows=300, source="sample")
     assert {float(row["age"]) for row in drawn} <= set(range(1, 100))
     assert all((row["income"] == "high") == (float(row["age"]) > 50) and row["sex"] == "" for row in drawn)
     assert set(drawn[0]) == {"age", "sex", "income"}
-    found = _forecast(shared, dataset)
-    assert (found["source"], found["signal"]) == ("sample", None)
-    assert found["optimum"] > 0.9
+    forecast = _forecast(shared, dataset)
+    assert (forecast["source"], forecast["signal"]) == ("sample", None)
+    assert forecast["optimum"] > 0.9
     assert _forecast(shared, dataset, source="declaration")["signal"] == 0.6
-    assert shared.attach(dataset, None, "Census 2020").json()["rows"] == 100, "the newer in its place"
+    assert shared.attach(dataset, None, "Census 2020").json()["rows"] == 100, "the newer sample replaces it"
     assert shared.call("steward", "DELETE", path).status_code == 204
     assert shared.call("steward", "DELETE", path).status_code == 404
     refused = shared.call("analyst", "GET", f"/v1/datasets/{dataset}/twin", params={"source": "sample"})
@@ -107,19 +109,19 @@ def test_a_sample_goes_with_its_datasets_values(shared: Service) -> None:
     ],
     ids=["few rows", "a column less", "many values", "no numbers", "many bytes"],
 )
-def test_what_is_no_sample_is_refused_and_leaves_the_one_before(
+def test_an_invalid_sample_is_refused_and_the_previous_one_stays(
     shared: Service, dataset: str, file: bytes, code: str
 ) -> None:
-    before = shared.attach(dataset).json()
+    sample_before = shared.attach(dataset).json()
     spec = f"/v1/datasets/{dataset}/sample"
     assert shared.attach(dataset, file).json()["code"] == code
-    told = shared.call("steward", "GET", spec).json()
-    assert told == {key: before[key] for key in told}
+    sample = shared.call("steward", "GET", spec).json()
+    assert sample == {key: sample_before[key] for key in sample}
     assert shared.call("steward", "DELETE", spec).status_code == 204
 
 
-def test_nothing_says_whether_a_sample_is_the_data(shared: Service) -> None:
-    """The same values as the dataset's are taken as any others are: an answer to that would tell of the data."""
+def test_no_answer_says_whether_a_sample_equals_the_data(shared: Service) -> None:
+    """A sample with the dataset's own values is accepted like any other. A refusal would depend on the data."""
     file = people(200)
     dataset = shared.upload(SPEC | {"name": "sampled"}, file + b"1,f,low\n").json()["id"]
     answers = [shared.attach(dataset, rows).json() for rows in (file + b"1,f,low\n", file + b"2,f,low\n")]
@@ -129,8 +131,8 @@ def test_nothing_says_whether_a_sample_is_the_data(shared: Service) -> None:
     upload = shared.call("steward", "POST", "/v1/uploads", headers={"Upload-Length": "10"}).json()["id"]
     for named in ({"upload": upload}, {"file": "people.csv"}, {"sha256": "0" * 64}):
         headers = {"Content-Type": "application/octet-stream"}
-        asked = {"params": {"published": "here"} | named, "content": file, "headers": headers}
-        assert shared.call("steward", "PUT", f"/v1/datasets/{dataset}/sample", **asked).status_code == 422
+        request = {"params": {"published": "here"} | named, "content": file, "headers": headers}
+        assert shared.call("steward", "PUT", f"/v1/datasets/{dataset}/sample", **request).status_code == 422
     assert shared.call("steward", "DELETE", f"/v1/uploads/{upload}").status_code == 204
 
 
@@ -153,23 +155,23 @@ FORECAST: dict[str, Any] = {
 def _forecast(service: Service, dataset: str, **changes: Any) -> dict[str, Any]:
     answer = service.call("auditor", "POST", "/v1/forecasts", json={"dataset": dataset, **FORECAST, **changes})
     assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    forecast: dict[str, Any] = answer.json()
+    return forecast
 
 
 @pytest.mark.slow
-def test_a_forecast_says_what_to_expect_and_what_it_rests_on(shared: Service, dataset: str) -> None:
-    found = _forecast(shared, dataset)
-    assert [each["epsilon"] for each in found["at"]] == [0.1, 2.0]
-    assert found["measure"] == "accuracy"
-    assert found["twin_records"] == found["records"]
-    spread = found["at"][1]["score"]
+def test_a_forecast_states_its_scores_and_its_assumptions(shared: Service, dataset: str) -> None:
+    forecast = _forecast(shared, dataset)
+    assert [each["epsilon"] for each in forecast["at"]] == [0.1, 2.0]
+    assert forecast["measure"] == "accuracy"
+    assert forecast["twin_records"] == forecast["records"]
+    spread = forecast["at"][1]["score"]
     assert 0 <= spread["low"] <= spread["median"] <= spread["high"] <= 1
-    assert abs(found["constant"] - 0.5) < 0.05
-    assert abs(found["optimum"] - (0.5 + 0.6 * 0.5)) < 0.05, "200 rows and two columns find nearly all of the signal"
-    assert "declaration alone" in found["rests_on"][0]
-    assert "strength 0.6" in found["rests_on"][1]
-    assert found["wanted"]["score"] == 0.55
+    assert abs(forecast["constant"] - 0.5) < 0.05
+    assert abs(forecast["optimum"] - (0.5 + 0.6 * 0.5)) < 0.05, "200 rows and two columns find nearly all of the signal"
+    assert "declaration alone" in forecast["rests_on"][0]
+    assert "strength 0.6" in forecast["rests_on"][1]
+    assert forecast["wanted"]["score"] == 0.55
     number = _forecast(shared, dataset, target="age", wanted=None, loss={"name": "squared"})
     assert number["measure"] == "r2"
     assert number["at"][1]["rmse"]["median"] > 0
@@ -183,7 +185,7 @@ sys.addaudithook(lambda event, given: _opened.append(str(given[0])) if _watching
 @pytest.mark.slow
 def test_no_file_of_the_data_is_opened_and_nothing_is_charged(service: Service) -> None:
     dataset = service.dataset()
-    before = service.durable(dataset)
+    state_before = service.durable(dataset)
     _watching.append(True)
     try:
         _twin(service, dataset, rows=10)
@@ -195,13 +197,13 @@ def test_no_file_of_the_data_is_opened_and_nothing_is_charged(service: Service) 
         assert service.call("steward", "DELETE", f"/v1/datasets/{dataset}/sample").status_code == 204
     finally:
         _watching.clear()
-    kept = list(service.home.rglob("*.npy"))
-    assert kept, "the data are there to be opened"
+    stored = list(service.home.rglob("*.npy"))
+    assert stored, "the data are there to be opened"
     assert not [name for name in _opened if name.endswith(".npy") or "meta.json" in name]
-    assert service.durable(dataset) == before
-    for path in kept:
+    assert service.durable(dataset) == state_before
+    for path in stored:
         path.unlink()
-    assert _forecast(service, dataset, twin=1)["twin"] == 1, "nor is any needed"
+    assert _forecast(service, dataset, twin=1)["twin"] == 1, "a forecast needs no file of the data"
 
 
 @pytest.mark.parametrize(

@@ -13,18 +13,18 @@ _EXPENSIVE = "price_job|submit_job|forecast_accuracy|register_dataset|charge_out
 
 
 @pytest.mark.slow
-def test_the_interface_is_what_its_document_says(
+def test_the_interface_behaves_as_its_document_states(
     make_service: MakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tests.support.fuzz import fuzz  # only whoever runs it loads the tool
+    from tests.support.fuzz import fuzz  # loaded only if the test runs
 
     monkeypatch.setenv("NO_PROXY", "testserver")  # else `requests` reads the whole environment for each request
     with make_service(tmp_path / "home") as service:
-        found = fuzz(service, seed=1, examples=2, without_edges=_EXPENSIVE)
-    assert not found.failures, "\n\n".join(f"{what}\n{sample}" for what, sample in found.failures.items())
-    assert {"examples", "coverage", "fuzzing", "stateful"} <= set(found.calls)
+        outcome = fuzz(service, seed=1, examples=2, without_edges=_EXPENSIVE)
+    assert not outcome.failures, "\n\n".join(f"{what}\n{sample}" for what, sample in outcome.failures.items())
+    assert {"examples", "coverage", "fuzzing", "stateful"} <= set(outcome.calls)
     well = ("GET 200", "POST 200", "POST 201", "POST 202", "PUT 200", "PATCH 200", "DELETE 200", "DELETE 204")
-    assert all(found.statuses[status] for status in well), "not only refusals were seen"
+    assert all(outcome.statuses[status] for status in well), "not only refusals were seen"
 
 
 @pytest.mark.slow

@@ -57,8 +57,8 @@ def _replaced(document: Any, mark: str, text: str) -> str:
 
 
 def _post(service: Service, path: str, text: str, **headers: str) -> Response:
-    given = {"Content-Type": "application/json"} | headers
-    return service.call("analyst", "POST", path, content=text.encode(), headers=given)
+    all_headers = {"Content-Type": "application/json"} | headers
+    return service.call("analyst", "POST", path, content=text.encode(), headers=all_headers)
 
 
 PATHS = ["/v1/quotes", "/v1/jobs"]
@@ -355,8 +355,8 @@ def test_a_path_in_a_file_name_is_ignored(shared: Service, name: str) -> None:
 
 
 def test_the_same_name_and_the_same_file_again(shared: Service, dataset: str) -> None:
-    known = shared.call("steward", "GET", f"/v1/datasets/{dataset}").json()["name"]
-    _problem(shared.upload(SPEC | {"name": known}, people(1000)), {"name_taken"}, 409)
+    name = shared.call("steward", "GET", f"/v1/datasets/{dataset}").json()["name"]
+    _problem(shared.upload(SPEC | {"name": name}, people(1000)), {"name_taken"}, 409)
     with shared.database.read() as connection:
         rows = connection.scalar(sa.text("select rows from datasets where id = :id"), {"id": dataset})
     _problem(shared.upload(SPEC | {"name": "guarded"}, people(int(rows), first=1)), {"duplicate_dataset"}, 409)

@@ -15,9 +15,9 @@ def _dataset(shared: Service, name: str, filter_: str, slack: float | None = Non
     rows = 2000 + sum(map(ord, name))  # no two files alike
     file = "x,y\n" + "\n".join(f"{(i % 21 - 10) / 10},{'high' if i % 21 > 10 else 'low'}" for i in range(rows)) + "\n"
     budget = {"epsilon": 3.0, "delta": 1e-6, "filter": filter_, "slack": slack}
-    made = shared.upload(SPEC | {"name": name, "columns": columns, "budget": budget}, file.encode())
-    assert made.status_code == 201, made.text
-    return str(made.json()["id"])
+    response = shared.upload(SPEC | {"name": name, "columns": columns, "budget": budget}, file.encode())
+    assert response.status_code == 201, response.text
+    return str(response.json()["id"])
 
 
 def _body(dataset: str, **changes: Any) -> dict[str, Any]:
@@ -84,8 +84,10 @@ def test_with_a_slack_several_jobs_share_the_dataset(shared: Service) -> None:
 
 
 @pytest.mark.parametrize(("filter_", "slack"), [("gdp", 1e-7), ("rdp", 6e-7), ("rdp", 0.0), ("rdp", -1e-7)])
-def test_a_slack_that_is_none_is_refused(shared: Service, filter_: str, slack: float) -> None:
+def test_an_invalid_slack_is_refused(shared: Service, filter_: str, slack: float) -> None:
     columns = [{"name": "x", "type": "number", "lower": -1, "upper": 1}]
     budget = {"epsilon": 3.0, "delta": 1e-6, "filter": filter_, "slack": slack}
-    made = shared.upload(SPEC | {"name": f"none-{filter_}{slack}", "columns": columns, "budget": budget}, b"x\n1\n2\n")
-    assert made.status_code == 422
+    response = shared.upload(
+        SPEC | {"name": f"none-{filter_}{slack}", "columns": columns, "budget": budget}, b"x\n1\n2\n"
+    )
+    assert response.status_code == 422

@@ -39,30 +39,30 @@ def _named(value: object) -> str:
 
 
 def test_every_route_is_public_by_name_or_has_a_rule() -> None:
-    """A new route fails here until somebody has decided who may call it."""
-    found = {(method, route.path) for method, route in EVERY}
-    assert found == PUBLIC | set(RULES), "tests/support/access.py needs the roles of each route in RULES"
+    """A new route fails here until its roles are decided."""
+    declared = {(method, route.path) for method, route in EVERY}
+    assert declared == PUBLIC | set(RULES), "tests/support/access.py needs the roles of each route in RULES"
 
 
-def test_every_route_refuses_what_it_does_not_know() -> None:
+def test_every_route_refuses_unknown_parameters() -> None:
     """Exceptions: probes and metrics, the provider's redirect (RFC 6749, 4.1.2), and the pages' answer to any path."""
     every = routes((*ROUTERS, *PAGES))
-    others = {route.path for route in every if refuse_unknown not in [each.call for each in dependants(route)]}
+    tolerant = {route.path for route in every if refuse_unknown not in [each.call for each in dependants(route)]}
     probes = {"/health/live", "/health/ready", "/metrics"}
-    assert others == probes | {"/pages/sign-in/return", "/pages/{path:path}"}
+    assert tolerant == probes | {"/pages/sign-in/return", "/pages/{path:path}"}
 
 
 @pytest.mark.parametrize(("method", "route"), EVERY, ids=_named)
 def test_rule_is_in_the_routes_own_dependencies(method: str, route: APIRoute) -> None:
-    asked = _asked(route)
+    required = _asked(route)
     if (method, route.path) in PUBLIC:
-        assert asked == []
+        assert required == []
         return
-    assert frozenset.intersection(*(require.roles for require in asked)) == RULES[method, route.path]
+    assert frozenset.intersection(*(require.roles for require in required)) == RULES[method, route.path]
     usual = {"read"} if method == "GET" else {"manage"}
-    assert {require.scope for require in asked} == SCOPED.get((method, route.path), usual)
+    assert {require.scope for require in required} == SCOPED.get((method, route.path), usual)
     assert all(
-        {require.scope for require in asked} <= set(SCOPES[role])
+        {require.scope for require in required} <= set(SCOPES[role])
         for role in SCOPES
         if role in RULES[method, route.path]
     )
@@ -100,9 +100,9 @@ def test_wrong_role_is_403_and_right_role_is_let_in(shared: Service, method: str
 
 @pytest.mark.parametrize("scope", get_args(Scope))
 def test_a_token_is_for_its_scopes_alone(shared: Service, scope: str) -> None:
-    """Whatever the role may: what is refused here is refused for the scope."""
-    made = _make(shared, "all but one", "steward", scopes=[scope])
-    may = set(made["scopes"])
+    """The role permits every call, so each refusal is due to the scope."""
+    token = _make(shared, "all but one", "steward", scopes=[scope])
+    may = set(token["scopes"])
     assert may == ({"quote", "submit"} if scope == "submit" else {scope})
     for method, route in PROTECTED:
         needed = {require.scope for require in _asked(route)}
@@ -116,9 +116,9 @@ def test_a_token_is_for_its_scopes_alone(shared: Service, scope: str) -> None:
 def _make(service: Service, name: str, role: str, **more: Any) -> dict[str, Any]:
     response = service.call("steward", "POST", "/v1/tokens", json={"name": name, "role": role, **more})
     assert response.status_code == 201, response.text
-    made: dict[str, Any] = response.json()
-    service.tokens[name] = made["token"]
-    return made
+    token: dict[str, Any] = response.json()
+    service.tokens[name] = token["token"]
+    return token
 
 
 class TestAnIdentity:
@@ -145,14 +145,14 @@ class TestAnIdentity:
         [mine] = service.call("ada", "GET", f"/v1/datasets/{dataset}/budget").json()["analysts"]
         assert (mine["analyst"], mine["jobs"]) == ("ada", 1)
 
-    def test_has_one_role_for_good(self, service: Service) -> None:
-        made = _make(service, "ada", "analyst")
-        before = service.call("steward", "GET", "/v1/tokens").text
+    def test_has_one_role_permanently(self, service: Service) -> None:
+        token = _make(service, "ada", "analyst")
+        tokens_before = service.call("steward", "GET", "/v1/tokens").text
         body = {"name": "ada", "role": "steward"}
         refused = service.call("steward", "POST", "/v1/tokens", json=body)
         assert (refused.status_code, refused.json()["code"]) == (409, "name_taken")
-        assert service.call("steward", "GET", "/v1/tokens").text == before
-        service.call("steward", "DELETE", f"/v1/tokens/{made['id']}")
+        assert service.call("steward", "GET", "/v1/tokens").text == tokens_before
+        service.call("steward", "DELETE", f"/v1/tokens/{token['id']}")
         assert service.call("steward", "POST", "/v1/tokens", json=body).status_code == 409
 
     def test_of_the_services_own_finds_a_name(self, tmp_path: Path, make_service: MakeService) -> None:
@@ -160,8 +160,8 @@ class TestAnIdentity:
         with make_service(tmp_path) as service:
             [first] = service.call("steward", "GET", "/v1/tokens", params={"limit": 1, "order": "asc"}).json()["items"]
             assert (first["name"], first["role"]) == ("bootstrap", "steward")
-            made = [service_of_tokens.own(service.database, name, "steward") for name in ("fit", "fit")]
-            assert made[0].identity == made[1].identity
+            tokens = [service_of_tokens.own(service.database, name, "steward") for name in ("fit", "fit")]
+            assert tokens[0].identity == tokens[1].identity
             assert service_of_tokens.own(service.database, "the analyst", "steward").name == "the analyst (2)"
 
 
@@ -169,17 +169,17 @@ class TestATokensLife:
     def test_ends_when_it_says(self, tmp_path: Path, make_service: MakeService) -> None:
         clock = HeldClock()
         with make_service(tmp_path, clock=clock) as service:
-            made = _make(service, "ada", "analyst", lifetime=60)
-            assert made["expires_at"] == "1970-01-01T00:01:00.000Z"
+            token = _make(service, "ada", "analyst", lifetime=60)
+            assert token["expires_at"] == "1970-01-01T00:01:00.000Z"
             clock.set_wall(59.9)
             assert service.call("ada", "GET", "/v1/datasets").status_code == 200
             clock.set_wall(0.1)
             assert service.call("ada", "GET", "/v1/datasets").json()["code"] == "unauthenticated"
-            assert made["id"] not in service.call("steward", "GET", "/v1/tokens").text
+            assert token["id"] not in service.call("steward", "GET", "/v1/tokens").text
             for method, path in (("DELETE", ""), ("POST", "/rotate")):
-                assert service.call("steward", method, f"/v1/tokens/{made['id']}{path}").status_code == 404
+                assert service.call("steward", method, f"/v1/tokens/{token['id']}{path}").status_code == 404
 
-    def test_begins_anew_when_it_is_rotated(self, tmp_path: Path, make_service: MakeService) -> None:
+    def test_gets_a_new_lifetime_when_it_is_rotated(self, tmp_path: Path, make_service: MakeService) -> None:
         clock = HeldClock()
         with make_service(tmp_path, clock=clock) as service:
             old = _make(service, "ada", "analyst", lifetime=3600, scopes=["read"])
@@ -188,8 +188,8 @@ class TestATokensLife:
             assert service.call("ada", "GET", "/v1/datasets").status_code == 401
             service.tokens["ada"] = new["token"]
             assert service.call("ada", "GET", "/v1/datasets").status_code == 200
-            kept = {name: old[name] for name in ("identity", "name", "role", "scopes")}
-            assert {name: new[name] for name in kept} == kept
+            unchanged = {name: old[name] for name in ("identity", "name", "role", "scopes")}
+            assert {name: new[name] for name in unchanged} == unchanged
             assert new["expires_at"] == "1970-01-01T01:50:00.000Z"
             [first] = service.call("steward", "GET", "/v1/tokens", params={"limit": 1, "order": "asc"}).json()["items"]
             assert service.call("steward", "POST", f"/v1/tokens/{first['id']}/rotate").status_code == 201
@@ -214,48 +214,48 @@ class TestATokensLife:
 
 
 def test_token_is_long_shown_once_and_stored_as_a_hash(service: Service) -> None:
-    made = _make(service, "ada", "analyst")
-    assert made["token"].startswith("purse_")
-    assert len(made["token"]) == len("purse_") + 43
+    token = _make(service, "ada", "analyst")
+    assert token["token"].startswith("purse_")
+    assert len(token["token"]) == len("purse_") + 43
     listed = service.call("steward", "GET", "/v1/tokens").text
-    assert made["id"] in listed
-    assert made["token"] not in listed
+    assert token["id"] in listed
+    assert token["token"] not in listed
     for file in service.home.rglob("*"):
         if file.is_file():
-            assert made["token"].encode() not in file.read_bytes()
-    assert hashlib.sha256(made["token"].encode()).hexdigest().encode() in b"".join(
+            assert token["token"].encode() not in file.read_bytes()
+    assert hashlib.sha256(token["token"].encode()).hexdigest().encode() in b"".join(
         file.read_bytes() for file in service.home.glob("purse.sqlite3*")
     )
 
 
-def test_revoked_token_is_out_at_once_and_for_good(service: Service) -> None:
-    made = _make(service, "ada", "analyst")
+def test_a_revoked_token_is_refused_at_once(service: Service) -> None:
+    token = _make(service, "ada", "analyst")
     assert service.call("ada", "GET", "/v1/datasets").status_code == 200
-    assert service.call("steward", "DELETE", f"/v1/tokens/{made['id']}").status_code == 204
+    assert service.call("steward", "DELETE", f"/v1/tokens/{token['id']}").status_code == 204
     assert service.call("ada", "GET", "/v1/datasets").status_code == 401
-    assert made["id"] not in service.call("steward", "GET", "/v1/tokens").text
-    again = service.call("steward", "DELETE", f"/v1/tokens/{made['id']}")
+    assert token["id"] not in service.call("steward", "GET", "/v1/tokens").text
+    again = service.call("steward", "DELETE", f"/v1/tokens/{token['id']}")
     assert (again.status_code, again.json()["code"]) == (404, "not_found")
 
 
 def test_last_steward_stays(service: Service) -> None:
-    """One that may only read, or is another role's, makes no tokens."""
+    """A token of another role, or one that may only read, does not count as a steward."""
     _make(service, "watcher", "steward", scopes=["read", "submit"])
     [first] = [t for t in service.call("steward", "GET", "/v1/tokens").json()["items"] if "manage" in t["scopes"]]
     refused = service.call("steward", "DELETE", f"/v1/tokens/{first['id']}")
     assert (refused.status_code, refused.json()["code"]) == (409, "last_steward")
-    other = _make(service, "second", "steward")
+    second = _make(service, "second", "steward")
     assert service.call("steward", "DELETE", f"/v1/tokens/{first['id']}").status_code == 204
-    assert service.call("second", "DELETE", f"/v1/tokens/{other['id']}").status_code == 409
+    assert service.call("second", "DELETE", f"/v1/tokens/{second['id']}").status_code == 409
     assert service.call("second", "GET", "/v1/tokens").status_code == 200
 
 
 def test_a_page_may_end_at_a_token_that_is_revoked(service: Service) -> None:
-    made = {_make(service, f"person {i}", "analyst")["id"] for i in range(4)}
+    identifiers = {_make(service, f"person {i}", "analyst")["id"] for i in range(4)}
     page = service.call("steward", "GET", "/v1/tokens", params={"limit": 2}).json()
     assert service.call("steward", "DELETE", f"/v1/tokens/{page['next']}").status_code == 204
     following = service.call("steward", "GET", "/v1/tokens", params={"cursor": page["next"]}).json()
-    assert made < {token["id"] for token in (*page["items"], *following["items"])}
+    assert identifiers < {token["id"] for token in (*page["items"], *following["items"])}
 
 
 @pytest.mark.parametrize(
@@ -277,9 +277,9 @@ def test_a_page_may_end_at_a_token_that_is_revoked(service: Service) -> None:
     ],
 )
 def test_bad_request_makes_no_token(shared: Service, body: dict[str, Any]) -> None:
-    before = shared.call("steward", "GET", "/v1/tokens").text
+    tokens_before = shared.call("steward", "GET", "/v1/tokens").text
     assert shared.call("steward", "POST", "/v1/tokens", json=body).status_code == 422
-    assert shared.call("steward", "GET", "/v1/tokens").text == before
+    assert shared.call("steward", "GET", "/v1/tokens").text == tokens_before
 
 
 @pytest.mark.parametrize(
@@ -327,15 +327,15 @@ def test_bootstrap_token_is_ensured_at_every_start_but_not_after_its_revocation(
 ) -> None:
     with make_service(tmp_path) as service:
         [first] = [t for t in service.call("steward", "GET", "/v1/tokens").json()["items"] if t["role"] == "steward"]
-        other = _make(service, "second", "steward")
+        second = _make(service, "second", "steward")
         assert not (tmp_path / "steward-token").exists()
     newer = "newer---" + "n" * 32
     settings = Settings(home=tmp_path, bootstrap_token=SecretStr(newer))
     with TestClient(create_app(settings, engine=InlineEngine(), calculators=InlineCalculators())) as client:
-        for token in (STEWARD, newer, other["token"]):
+        for token in (STEWARD, newer, second["token"]):
             assert client.get("/v1/tokens", headers={"Authorization": f"Bearer {token}"}).status_code == 200
-        gone = client.delete(f"/v1/tokens/{first['id']}", headers={"Authorization": f"Bearer {newer}"})
-        assert gone.status_code == 204
+        revoked = client.delete(f"/v1/tokens/{first['id']}", headers={"Authorization": f"Bearer {newer}"})
+        assert revoked.status_code == 204
     settings = Settings(home=tmp_path, bootstrap_token=SecretStr(STEWARD))
     with TestClient(create_app(settings, engine=InlineEngine(), calculators=InlineCalculators())) as client:
         assert client.get("/v1/tokens", headers={"Authorization": f"Bearer {STEWARD}"}).status_code == 401

@@ -55,14 +55,14 @@ def clinic() -> bytes:
 @pytest.fixture(scope="module")
 def hospital(shared: Service) -> str:
     spec = SPEC | {"name": "clinic", "columns": COLUMNS, "budget": {"epsilon": 40.0, "delta": 1e-6}}
-    made = shared.upload(spec, clinic())
-    assert made.status_code == 201, made.text
-    return str(made.json()["id"])
+    response = shared.upload(spec, clinic())
+    assert response.status_code == 201, response.text
+    return str(response.json()["id"])
 
 
 def body(dataset: str, **changes: Any) -> dict[str, Any]:
-    asked = {"features": ["age", "smoker", "ward"], "privacy": {"epsilon": 8.0}, "inference": True}
-    return {"dataset": dataset, "target": "readmitted"} | asked | changes
+    request = {"features": ["age", "smoker", "ward"], "privacy": {"epsilon": 8.0}, "inference": True}
+    return {"dataset": dataset, "target": "readmitted"} | request | changes
 
 
 def released(service: Service, request: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -88,12 +88,21 @@ def computed_again(service: Service, model: Model, target: str) -> tuple[Table, 
     facts = {"n": receipt["rows"], "d": columns.d, "row_norm": model.row_norm, "columns": columns}
     problem = Problem(loss, NoRegularizer(), relation=receipt["neighbors"], **facts)
     run = RegressionTableRun(**(receipt["method"] | {"references": tuple(receipt["method"]["references"])}))
-    given = model.answers
+    published_answers = model.answers
     answers = Answers(
-        given.share,
-        Moments(tuple(given.center), tuple(given.variances), tuple(given.noise)),
-        Target(given.target_mean, given.target_scale, given.target_late_scale),
-        *map(np.array, (given.second_moments, given.point, given.curvature, given.squared_scores, given.gradient)),
+        published_answers.share,
+        Moments(tuple(published_answers.center), tuple(published_answers.variances), tuple(published_answers.noise)),
+        Target(published_answers.target_mean, published_answers.target_scale, published_answers.target_late_scale),
+        *map(
+            np.array,
+            (
+                published_answers.second_moments,
+                published_answers.point,
+                published_answers.curvature,
+                published_answers.squared_scores,
+                published_answers.gradient,
+            ),
+        ),
     )
     own = Units(**units(model.features, None if target == "readmitted" else model.target, model.link == "log"))
     return table(problem, run, answers.flat(problem), Stds(problem, multipliers.__getitem__), own), run
@@ -124,8 +133,8 @@ def test_a_table_is_in_the_units_of_the_file(
     for term in ("ward = closed", "ward = (other)"):
         assert (rows[term]["resolved"], rows[term]["estimate"], rows[term]["reference"]) == (False, None, "north")
         assert rows[term]["reason"]  # the noisy count is usually too small; otherwise noise hides the coefficient
-    given = [row["std_error"] ** 2 for row in model["table"] if row["resolved"]]
-    assert np.diag(model["covariance"]) == pytest.approx(given)
+    variances = [row["std_error"] ** 2 for row in model["table"] if row["resolved"]]
+    assert np.diag(model["covariance"]) == pytest.approx(variances)
     assert [test["column"] for test in model["inference"]["joint_tests"]] == ["ward"]
     assert (model["inference"]["residual_limit"] is None) == (target == "readmitted")
     assert 0 < model["inference"]["effective_rows"] <= ROWS
@@ -158,8 +167,8 @@ def test_a_table_of_counts_is_in_the_units_of_the_file_and_follows_from_its_answ
     assert predicted == pytest.approx(np.exp(margin))
     solved, run = computed_again(shared, model, "falls")
     fields = published(model.features, model.target, solved, run.level)
-    given = [row.estimate for row in model.table or [] if row.resolved]
-    assert [row.estimate for row in fields["table"] if row.resolved] == pytest.approx(given, rel=1e-6)
+    estimates = [row.estimate for row in model.table or [] if row.resolved]
+    assert [row.estimate for row in fields["table"] if row.resolved] == pytest.approx(estimates, rel=1e-6)
     assert fields["inference"].residual_limit is None
     page = visit(shared, shared.tokens["analyst"], f"/pages/jobs/{model.job}").text
     assert "the log of its mean" in page
@@ -241,17 +250,17 @@ def test_what_does_not_suit_a_table_is_refused_before_anything_is_charged(
 
 def test_a_column_with_the_name_of_another_term_is_refused(shared: Service) -> None:
     columns = [COLUMNS[0] | {"name": "intercept", "source": "age"}, *COLUMNS[1:]]
-    made = shared.upload(SPEC | {"name": "named", "columns": columns}, clinic())
-    asked = body(made.json()["id"], features=["intercept", "ward"])
-    answer = shared.call("analyst", "POST", "/v1/jobs", json=asked)
+    response = shared.upload(SPEC | {"name": "named", "columns": columns}, clinic())
+    request = body(response.json()["id"], features=["intercept", "ward"])
+    answer = shared.call("analyst", "POST", "/v1/jobs", json=request)
     assert (answer.status_code, answer.json()["code"]) == (422, "unsupported_combination")
     assert "intercept" in answer.json()["detail"]
-    assert shared.call("analyst", "POST", "/v1/quotes", json=asked | {"features": ["smoker"]}).status_code == 200
+    assert shared.call("analyst", "POST", "/v1/quotes", json=request | {"features": ["smoker"]}).status_code == 200
 
 
 def test_a_forecast_of_a_table_is_refused(shared: Service, hospital: str) -> None:
-    asked = body(hospital) | {"privacy": {"epsilons": [1.0]}}
-    answer = shared.call("analyst", "POST", "/v1/forecasts", json=asked)
+    request = body(hospital) | {"privacy": {"epsilons": [1.0]}}
+    answer = shared.call("analyst", "POST", "/v1/forecasts", json=request)
     assert (answer.status_code, answer.json()["violations"][0]["where"]) == (422, "body.inference")
 
 
@@ -259,8 +268,8 @@ def test_a_forecast_of_a_table_is_refused(shared: Service, hospital: str) -> Non
 def test_a_family_a_reference_or_a_level_needs_inference(
     shared: Service, hospital: str, field: str, value: object
 ) -> None:
-    asked = body(hospital, inference=False, **{field: value})
-    answer = shared.call("analyst", "POST", "/v1/quotes", json=asked)
+    request = body(hospital, inference=False, **{field: value})
+    answer = shared.call("analyst", "POST", "/v1/quotes", json=request)
     assert (answer.status_code, answer.json()["violations"][0]["where"]) == (422, f"body.{field}")
 
 
@@ -273,12 +282,12 @@ def test_a_model_without_inference_has_no_table(shared: Service, hospital: str) 
 @pytest.mark.slow
 def test_a_model_of_counts_is_not_evaluated(shared: Service) -> None:
     spec = SPEC | {"name": "clinic of counts", "columns": COLUMNS, "budget": {"epsilon": 40.0, "delta": 1e-6}}
-    made = shared.upload(spec | {"holdout": 0.2}, clinic() + b"50,1,north,10,1,no\n").json()
-    document, _ = released(shared, body(made["id"], target="falls", family="poisson"))
+    dataset = shared.upload(spec | {"holdout": 0.2}, clinic() + b"50,1,north,10,1,no\n").json()
+    document, _ = released(shared, body(dataset["id"], target="falls", family="poisson"))
     request = {"privacy": {"epsilon": 0.1}}
     path = f"/v1/models/{document['job']}/evaluations"
     refused = shared.call("analyst", "POST", path, json=request)
     assert (refused.status_code, refused.json()["code"]) == (422, "unsupported_combination")
     assert "Poisson" in refused.json()["detail"]
-    remaining = shared.call("analyst", "GET", f"/v1/datasets/{made['holdout']}/budget").json()
+    remaining = shared.call("analyst", "GET", f"/v1/datasets/{dataset['holdout']}/budget").json()
     assert remaining["spent"]["epsilon"] == 0

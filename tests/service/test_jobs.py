@@ -15,6 +15,7 @@ from purse.prediction import predict
 from purse.wire.models import Model
 from solvers.methods import Method
 from tests.support.members import name_of
+from tests.support.patience import until
 from tests.support.service import JOB, SPEC, Service
 from tests.support.world import check_books
 
@@ -54,7 +55,7 @@ def _books(request: pytest.FixtureRequest, _balanced: dict[str, Any]) -> Iterato
     service: Service | None = request.getfixturevalue(names[0]) if names else None
     yield
     if service is not None:
-        check_books(service.database, service.app.state.services.keys.jwks(), known=_balanced)
+        check_books(service.database, service.app.state.services.keys.jwks(), balanced=_balanced)
 
 
 @pytest.fixture
@@ -161,8 +162,8 @@ def test_a_last_iterate_is_charged_and_receipted_as_one_gaussian_answer(shared: 
 @pytest.mark.slow
 def test_a_random_iterate_has_its_own_event_and_no_currency_under_gdp(shared: Service) -> None:
     dataset, method = shared.dataset(), {"name": "dp_gd", "release": "random", "steps": 40}
-    asked: dict[str, Any] = {"method": method, "loss": {"name": "sigmoid"}, "preparation": DECLARED}
-    job = shared.finished(_submit(shared, dataset, **asked).json()["id"])
+    changes: dict[str, Any] = {"method": method, "loss": {"name": "sigmoid"}, "preparation": DECLARED}
+    job = shared.finished(_submit(shared, dataset, **changes).json()["id"])
     assert (job["state"], job["quote"]["accountant"]) == ("done", "single_use")
     document = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/receipt").json()
     event = document["receipt"]["event"]
@@ -248,9 +249,9 @@ class TestOddData:
         file = f"age,sex,income,{name}\n".encode() + "".join(f"{row},0\n" for row in rows.splitlines()).encode()
         age = SPEC["columns"][0] | {"upper": 100 + len(method)}  # the same values are a dataset once
         declared = {"name": name, "columns": [age, *SPEC["columns"][1:]], "max_unparsed": 1}
-        made = shared.upload(SPEC | declared, file)
-        assert made.status_code == 201, made.text
-        job = shared.finished(_submit(shared, made.json()["id"], method={"name": method}).json()["id"])
+        response = shared.upload(SPEC | declared, file)
+        assert response.status_code == 201, response.text
+        job = shared.finished(_submit(shared, response.json()["id"], method={"name": method}).json()["id"])
         assert job["state"] == "done", job
         model = shared.call("analyst", "GET", f"/v1/jobs/{job['id']}/model").json()
         assert np.isfinite([*model["coefficients"], model["intercept"]]).all()
@@ -306,19 +307,21 @@ class TestIdempotency:
 
 
 @pytest.mark.slow
-def test_a_budget_that_is_gone(shared: Service) -> None:
+def test_a_spent_budget_admits_only_what_remains(shared: Service) -> None:
     dataset = shared.dataset(budget={"epsilon": 1.0, "delta": 1e-6})
     shared.finished(_submit(shared, dataset, privacy={"epsilon": 0.6}).json()["id"])
-    before = _kinds(shared, dataset)
+    kinds_before = _kinds(shared, dataset)
     quote = shared.call("analyst", "POST", "/v1/quotes", json=_body(dataset, privacy={"epsilon": 0.9})).json()
     answer = _submit(shared, dataset, privacy={"epsilon": 0.9})
     assert (answer.status_code, answer.json()["code"]) == (409, "budget_exhausted")
     assert (quote["fits"], quote["remaining_after"]) == (False, None)
     assert answer.json()["remaining"] == quote["remaining"]
-    assert _kinds(shared, dataset) == before
-    left = answer.json()["remaining"]["epsilon"]
-    assert 0 < left < 0.9
-    assert _submit(shared, dataset, privacy={"epsilon": left}).status_code == 202, "what is said to remain is admitted"
+    assert _kinds(shared, dataset) == kinds_before
+    remaining = answer.json()["remaining"]["epsilon"]
+    assert 0 < remaining < 0.9
+    assert _submit(shared, dataset, privacy={"epsilon": remaining}).status_code == 202, (
+        "the stated remainder is admitted"
+    )
 
 
 @pytest.mark.slow
@@ -346,10 +349,10 @@ class TestNames:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("name", ["a\u00a0b", "a\u200bb", "a\u2028b", "a\u202eb", "a\u0085b", "\ue000"])
-    def test_that_nobody_can_see(self, shared: Service, name: str) -> None:
+    def test_with_invisible_characters(self, shared: Service, name: str) -> None:
         assert shared.upload(SPEC | {"name": name}).status_code == 422
-        asked = {"name": name, "role": "analyst"}
-        assert shared.call("steward", "POST", "/v1/tokens", json=asked).status_code == 422
+        token_request = {"name": name, "role": "analyst"}
+        assert shared.call("steward", "POST", "/v1/tokens", json=token_request).status_code == 422
 
 
 class TestWhoSeesWhat:
@@ -376,12 +379,16 @@ class TestWhoSeesWhat:
         ):
             assert shared.call("auditor", method, path).status_code == 403, path
         listed = shared.call("auditor", "GET", "/v1/jobs", params={"limit": 500}).json()["items"]
-        [told] = [item for item in listed if item["id"] == job]
-        assert (told["state"], told["analyst"], 0.4 < told["quote"]["epsilon"] <= 0.5) == ("done", "the analyst", True)
-        assert told["quote"]["method"]["name"]
+        [listed_job] = [item for item in listed if item["id"] == job]
+        assert (listed_job["state"], listed_job["analyst"], 0.4 < listed_job["quote"]["epsilon"] <= 0.5) == (
+            "done",
+            "the analyst",
+            True,
+        )
+        assert listed_job["quote"]["method"]["name"]
         released = shared.call("steward", "GET", f"/v1/jobs/{job}/model").json()
-        assert not {"coefficients", "intercept"} & (set(told) | set(told["quote"]))
-        assert str(released["intercept"]) not in json.dumps(told)
+        assert not {"coefficients", "intercept"} & (set(listed_job) | set(listed_job["quote"]))
+        assert str(released["intercept"]) not in json.dumps(listed_job)
         for path in ("/v1/jobs", "/v1/quotes"):
             assert shared.call("auditor", "POST", path, json=_body("ds_1")).status_code == 403
 
@@ -389,21 +396,21 @@ class TestWhoSeesWhat:
     def test_lists(self, service: Service) -> None:
         rival, dataset = _another_analyst(service), service.dataset()
         mine = [_submit(service, dataset, privacy={"epsilon": 0.1}).json()["id"] for _ in range(3)]
-        other = _submit(service, dataset, role=rival, privacy={"epsilon": 0.1}).json()["id"]
+        job_of_rival = _submit(service, dataset, role=rival, privacy={"epsilon": 0.1}).json()["id"]
 
         def ids(role: str) -> list[str]:
-            found, cursor = [], None
+            identifiers, cursor = [], None
             while True:
                 query = {"limit": 2} | ({"cursor": cursor} if cursor else {})
                 page = service.call(role, "GET", "/v1/jobs", params=query).json()
-                found += [item["id"] for item in page["items"]]
+                identifiers += [item["id"] for item in page["items"]]
                 cursor = page["next"]
                 if cursor is None:
-                    return found
+                    return identifiers
 
         assert ids("analyst") == mine[::-1]
-        assert ids(rival) == [other]
-        assert ids("steward") == ids("auditor") == [other, *mine[::-1]]
+        assert ids(rival) == [job_of_rival]
+        assert ids("steward") == ids("auditor") == [job_of_rival, *mine[::-1]]
 
 
 class TestCancel:
@@ -432,10 +439,10 @@ class TestCancel:
         assert (answer.status_code, answer.json()["state"]) == (200, "cancelled")
         assert _kinds(closed, dataset) == ["opened", "charged", "started", "cancelled"]
         assert closed.call("analyst", "GET", f"/v1/datasets/{dataset}/budget").json()["jobs"] == 1
-        # its slot comes free: two more run at once
-        others = [_running(closed, dataset) for _ in range(2)]
+        # its slot is free: two jobs run at once
+        successors = [_running(closed, dataset) for _ in range(2)]
         closed.engine.gate.set()
-        assert {closed.finished(other)["state"] for other in others} == {"done"}
+        assert {closed.finished(successor)["state"] for successor in successors} == {"done"}
         assert closed.finished(job)["state"] == "cancelled"
 
 
@@ -477,10 +484,10 @@ class TestFailure:
         plain: dict[str, Any] = {"method": {"name": "dp_gd"}, "preparation": DECLARED}
         quote = service.call("analyst", "POST", "/v1/quotes", json=_body(dataset, **plain)).json()
         [query] = quote["queries"]
-        asked = {"name": "gradient", "mechanism": "gaussian", "noise_multiplier": query["noise_multiplier"]}
-        transcript = json.dumps({"queries": [asked | {"count": query["count"]}]})
-        more = json.dumps({"queries": [asked | {"count": query["count"] + 1}]})
-        service.engine.ends[1] = Outcome("ok", output.replace("TRANSCRIPT", transcript).replace("MORE", more))
+        answered = {"name": "gradient", "mechanism": "gaussian", "noise_multiplier": query["noise_multiplier"]}
+        transcript = json.dumps({"queries": [answered | {"count": query["count"]}]})
+        longer = json.dumps({"queries": [answered | {"count": query["count"] + 1}]})
+        service.engine.ends[1] = Outcome("ok", output.replace("TRANSCRIPT", transcript).replace("MORE", longer))
         job = service.finished(_submit(service, dataset, **plain).json()["id"])
         assert (job["state"], job["error"]) == ("failed", "job_failed")
 
@@ -505,13 +512,13 @@ class TestEvents:
         headers = {} if last is None else {"Last-Event-ID": last}
         answer = service.call("analyst", "GET", f"/v1/jobs/{job}/events", headers=headers)
         assert answer.headers["content-type"].startswith("text/event-stream")
-        found = []
+        states = []
         for block in answer.text.strip().split("\n\n"):
             fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
             if fields:
                 assert fields["event"] == "job"
-                found.append((fields["id"], json.loads(fields["data"])))
-        return found
+                states.append((fields["id"], json.loads(fields["data"])))
+        return states
 
     @pytest.mark.slow
     def test_tell_of_every_stage_and_end(self, service: Service) -> None:
@@ -556,7 +563,9 @@ def test_a_restart_picks_up_what_was_left(make_service: Any, tmp_path: Path) -> 
         dataset = service.dataset()
         running, waiting = _running(service, dataset), _submit(service, dataset).json()["id"]
         tokens = dict(service.tokens)
-        service.app.state.services.dispatcher.stop(0.1)
+        dispatcher = service.app.state.services.dispatcher
+        dispatcher.stop(0.1)
+        until(lambda: dispatcher.drain(0.1))  # otherwise the first attempt may end when the engine is closed
     with make_service(tmp_path / "home", **times) as service:
         service.tokens.update(tokens)
         assert service.finished(waiting)["attempt"] == 1

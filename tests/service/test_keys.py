@@ -30,26 +30,26 @@ def _is_valid(service: Service, document: dict[str, Any]) -> bool:
 
 
 def _rotate(home: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as leaving:
         main(("keys", "rotate", "--home", str(home), "--json"))
-    assert ended.value.code == 0
-    told: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return told
+    assert leaving.value.code == 0
+    rotation: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return rotation
 
 
 @pytest.mark.slow
-def test_a_running_server_takes_a_new_key_up_and_a_restarted_one_keeps_both(
+def test_a_running_server_loads_a_new_key_and_a_restarted_one_keeps_both(
     make_service: MakeService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with make_service(tmp_path / "home") as service:
         dataset, pinned = service.dataset(), service.client.get("/v1/keys").json()
         [first] = _kids(service)
         old = _released(service, dataset)
-        told = _rotate(service.home, capsys)
-        assert _kids(service) == [told["signs now"], first]
-        assert told["retired"] == [first]
+        rotation = _rotate(service.home, capsys)
+        assert _kids(service) == [rotation["signs now"], first]
+        assert rotation["retired"] == [first]
         new = _released(service, dataset)
-        assert receipt.verify(old, pinned).holds, "keys that were pinned before go on verifying what they signed"
+        assert receipt.verify(old, pinned).holds, "pinned keys keep verifying their receipts"
         assert not receipt.verify(new, pinned).signature
         assert _is_valid(service, old)
         assert _is_valid(service, new)
@@ -64,21 +64,21 @@ def test_a_running_server_takes_a_new_key_up_and_a_restarted_one_keeps_both(
             is None
         )
     with make_service(tmp_path / "home") as service:
-        assert _kids(service) == [told["signs now"], first]
+        assert _kids(service) == [rotation["signs now"], first]
         assert _is_valid(service, old)
         assert _is_valid(service, new)
 
 
-def test_a_key_file_that_goes_or_breaks_leaves_the_running_key(tmp_path: Path) -> None:
+def test_a_missing_or_damaged_key_file_leaves_the_running_key(tmp_path: Path) -> None:
     keys = SigningKeys(tmp_path)
-    before = keys.jwks()
+    keys_before = keys.jwks()
     for change in (lambda: (tmp_path / KEY_FILE).write_text("{}"), (tmp_path / KEY_FILE).unlink):
         change()
-        assert keys.jwks() == before
-    assert list(tmp_path.iterdir()) == [], "none is made in its place"
+        assert keys.jwks() == keys_before
+    assert list(tmp_path.iterdir()) == [], "no new key file is written"
 
 
-def test_there_is_nothing_to_rotate_in_an_empty_home(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
+def test_an_empty_home_has_no_key_to_rotate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as leaving:
         main(("keys", "rotate", "--home", str(tmp_path / "home")))
-    assert (ended.value.code, "new-key" in capsys.readouterr().err) == (1, True)
+    assert (leaving.value.code, "new-key" in capsys.readouterr().err) == (1, True)

@@ -138,20 +138,20 @@ class TestDrain:
         assert world.job(second).state == "queued"
         assert (world.job(job).state, world.job(job).attempt) == ("done", 1)
 
-    def test_answers_until_nothing_runs_and_ends_at_once_when_told_again(self) -> None:
+    def test_answers_until_nothing_runs_and_ends_at_once_at_a_second_signal(self) -> None:
         ends, reported, drained = list[int](), list[str](), threading.Event()
         services = SimpleNamespace(
             readiness=SimpleNamespace(drain=lambda: reported.append("draining")),
             dispatcher=SimpleNamespace(drain=drained.wait),
         )
         application: Any = SimpleNamespace(state=SimpleNamespace())
-        told = draining(lambda number, _frame: ends.append(number), application, PATIENCE)
-        told(1, None)
-        assert ends == [1], "it has not even started"
+        handle_signal = draining(lambda number, _frame: ends.append(number), application, PATIENCE)
+        handle_signal(1, None)
+        assert ends == [1], "it has not started yet"
         application.state.services = services
-        told(15, None)
+        handle_signal(15, None)
         assert (reported, ends) == (["draining"], [1])
-        told(2, None)
+        handle_signal(2, None)
         assert ends == [1, 2]
         drained.set()
         until(lambda: ends == [1, 2, 15])
@@ -215,41 +215,41 @@ class TestClocks:
         job = world.submit(world.dataset()).id
         dead, _ = _dispatcher(world)
         dead.step()
-        other, engine = _dispatcher(world)
+        successor, engine = _dispatcher(world)
         for _ in range(3):
             world.clock.set_wall(-3600.0)
-            other.step()
+            successor.step()
             world.clock.pass_(9.9)
         assert engine.submitted == []
         world.clock.pass_(0.4)
-        other.step()
+        successor.step()
         assert engine.submitted == [(job, 2)]
 
     @pytest.mark.slow
     @pytest.mark.usefixtures("each_database")
     def test_two_servers_on_one_database_compare_no_clocks(self, world: World) -> None:
-        """Each has its own boot and its own ticks; what one holds and renews, the other leaves alone."""
+        """Each has its own boot and its own ticks. Neither claims a job whose lease the other renews."""
         job = world.submit(world.dataset()).id
         here, _ = _dispatcher(world)
         here.step()
         there = World.at(world.settings.home, SetClock("another boot"))
         there.clock.pass_(1e6)
-        other, engine = _dispatcher(there)
+        neighbour, engine = _dispatcher(there)
         for _ in range(10):
             world.clock.pass_(10.0)
             here.step()
             there.clock.pass_(10.0)
-            other.step()
+            neighbour.step()
         assert engine.submitted == []
         for _ in range(4):  # the first one is paused
             there.clock.pass_(10.0)
-            other.step()
+            neighbour.step()
         assert engine.submitted == [(job, 2)]
         world.clock.pass_(10.0)
         here.step()
         assert [running.ours for running in attempts_of(here)] == [False]
         engine.gate.set()
-        run_out(there, other)
+        run_out(there, neighbour)
         assert (world.job(job).state, world.job(job).attempt) == ("done", 2)
 
 
@@ -275,31 +275,31 @@ class Life:
 class TestServersOfOneHome:
     """Each knows at once which of the others on this machine are dead, if their workers were their own processes."""
 
-    def test_one_that_is_there_or_comes_goes_on_at_once(self, world: World) -> None:
-        """Review: the next one waited a lease for the attempts of a dead server."""
+    def test_a_running_or_starting_server_takes_over_at_once(self, world: World) -> None:
+        """The attempts of a dead server on the same machine need no lease to expire."""
         job = world.submit(world.dataset()).id
-        first, beside = Life(world), Life(world)
-        assert (first.engine.submitted, beside.engine.submitted) == ([(job, 1)], [])
-        beside.dispatcher.step()
-        assert beside.engine.submitted == [], "it lives"
+        first, neighbour = Life(world), Life(world)
+        assert (first.engine.submitted, neighbour.engine.submitted) == ([(job, 1)], [])
+        neighbour.dispatcher.step()
+        assert neighbour.engine.submitted == [], "the first server runs"
         first.killed()
-        beside.dispatcher.step()
-        assert beside.engine.submitted == [(job, 2)]
-        beside.killed()
-        assert Life(world).engine.submitted == [], "the second one that vanished"
+        neighbour.dispatcher.step()
+        assert neighbour.engine.submitted == [(job, 2)]
+        neighbour.killed()
+        assert Life(world).engine.submitted == [], "a second lost attempt fails the job"
         world.tell()
         assert world.job(job).error == "worker_lost"
         world.check()
 
-    def test_nothing_is_concluded_about_another_machine_or_boot(self, world: World) -> None:
+    def test_servers_of_another_machine_or_boot_wait_for_the_lease(self, world: World) -> None:
         job = world.submit(world.dataset()).id
         Life(world).killed()
         there = World.at(world.settings.home, SetClock("another boot"))
-        other = Life(there, "another boot")
-        assert other.engine.submitted == []
+        life_elsewhere = Life(there, "another boot")
+        assert life_elsewhere.engine.submitted == []
         there.clock.pass_(31.0)
-        other.dispatcher.step()
-        assert other.engine.submitted == [(job, 2)]
+        life_elsewhere.dispatcher.step()
+        assert life_elsewhere.engine.submitted == [(job, 2)]
 
     def test_an_orderly_end_leaves_nothing_to_find(self, world: World) -> None:
         life = Life(world)
@@ -330,14 +330,14 @@ class TestEndsAcrossMachines:
         attempts.end(world.database, claim, output(claim), world.clock.ticks())
         return job, dispatcher
 
-    def test_another_machine_waits_for_the_one_that_measures(self, world: World) -> None:
-        """Its own ticks would have told at once, and so to any precision when the attempt had ended."""
+    def test_another_machine_waits_for_the_server_that_measures(self, world: World) -> None:
+        """Otherwise its own ticks would reveal exactly when the attempt ended."""
         job, here = self._ended(world)
         there = World.at(world.settings.home, SetClock("another boot"))
-        other, _ = _dispatcher(there)
+        other_dispatcher, _ = _dispatcher(there)
         for _ in range(5):
             there.clock.pass_(10.0)
-            other.step()
+            other_dispatcher.step()
             world.clock.pass_(0.01)
             here.step()
             assert world.job(job).state == "running"
@@ -347,15 +347,15 @@ class TestEndsAcrossMachines:
         assert world.job(job).state == "done"
 
     @pytest.mark.slow
-    def test_when_that_one_is_dead_it_is_over(self, world: World) -> None:
+    def test_another_machine_ends_it_if_that_server_is_dead(self, world: World) -> None:
         job, _ = self._ended(world)
         there = World.at(world.settings.home, SetClock("another boot"))
-        other, _ = _dispatcher(there)
+        other_dispatcher, _ = _dispatcher(there)
         for _ in range(4):
             assert world.job(job).state == "running"
-            other.step()
+            other_dispatcher.step()
             there.clock.pass_(10.0)
-        other.step()
+        other_dispatcher.step()
         assert world.job(job).state == "done"
 
     def test_a_control_that_asks_for_no_boot_tells_too_early(
@@ -380,3 +380,16 @@ def test_a_holder_is_judged_by_its_counter_alone() -> None:
     assert holder.living({}) == [holder.id], "whose counter is gone is dead at once"
     clock.pass_(1e9)
     assert holder.living({"c": 7}) == sorted(["c", holder.id]), "never seen before: its time begins now"
+
+
+class _PassingClock(SetClock):
+    """A clock that advances by a second between two readings."""
+
+    def ticks(self) -> float:
+        self.pass_(1.0)
+        return SetClock.ticks(self)
+
+
+def test_a_counter_that_is_observed_for_the_first_time_has_age_zero() -> None:
+    holder = Holder(_PassingClock(), 30.0)
+    assert [holder.stillest({"a": 1}), holder.stillest({"a": 1}), holder.stillest({})] == [0.0, 1.0, 0.0]

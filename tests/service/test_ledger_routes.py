@@ -30,15 +30,15 @@ def released(shared: Service) -> dict[str, Any]:
 def _ledger(service: Service, dataset: str, **query: Any) -> dict[str, Any]:
     response = service.call("auditor", "GET", f"/v1/datasets/{dataset}/ledger", params=query)
     assert response.status_code == 200
-    found: dict[str, Any] = response.json()
-    return found
+    page: dict[str, Any] = response.json()
+    return page
 
 
 def _verify(service: Service, document: Any) -> dict[str, Any]:
     response = service.client.post("/v1/receipts/verify", json=document)
     assert response.status_code == 200, response.text
-    found: dict[str, Any] = response.json()
-    return found
+    verification: dict[str, Any] = response.json()
+    return verification
 
 
 @pytest.mark.slow
@@ -59,16 +59,16 @@ def test_anyone_who_reads_the_ledger_can_replay_it(shared: Service, released: di
 @pytest.mark.parametrize("limit", [1, 2, 3, 4])
 def test_pages_join_to_the_whole(shared: Service, released: dict[str, Any], limit: int) -> None:
     whole = _ledger(shared, released["dataset"])["items"]
-    seen: list[Any] = []
+    entries: list[Any] = []
     query: dict[str, Any] = {"limit": limit}
     while True:
         page = _ledger(shared, released["dataset"], **query)
         assert 1 <= len(page["items"]) <= limit
-        seen += page["items"]
+        entries += page["items"]
         if page["next"] is None:
             break
         query["cursor"] = page["next"]
-    assert seen == whole
+    assert entries == whole
 
 
 def test_after_the_end_there_is_nothing(shared: Service, released: dict[str, Any]) -> None:
@@ -192,21 +192,21 @@ def test_a_receipt_past_the_ledgers_end_is_not_valid(truncated: tuple[Service, A
 
 
 @pytest.mark.slow
-def test_what_the_guards_compare_would_show_a_charge_a_dataset_and_a_token(service: Service) -> None:
+def test_the_durable_state_shows_a_charge_a_dataset_and_a_token(service: Service) -> None:
     service.engine.gate.clear()
     dataset = service.dataset()
-    seen = [service.durable(dataset)]
-    assert service.durable(dataset) == seen[0]
+    states = [service.durable(dataset)]
+    assert service.durable(dataset) == states[0]
     assert service.call("analyst", "POST", "/v1/jobs", json=JOB | {"dataset": dataset}).status_code == 202
-    seen.append(service.durable(dataset))
+    states.append(service.durable(dataset))
     service.dataset()
-    seen.append(service.durable(dataset))
+    states.append(service.durable(dataset))
     service.call("steward", "POST", "/v1/tokens", json={"name": "new", "role": "auditor"})
-    seen.append(service.durable(dataset))
+    states.append(service.durable(dataset))
     for i in range(3):
-        assert seen[i][0] != seen[i + 1][0]
-    assert seen[0][1] != seen[1][1]
-    assert seen[1][2] != seen[2][2]
+        assert states[i][0] != states[i + 1][0]
+    assert states[0][1] != states[1][1]
+    assert states[1][2] != states[2][2]
 
 
 def test_the_head_is_the_newest_entry_signed(shared: Service, released: dict[str, Any]) -> None:
@@ -220,7 +220,7 @@ def test_the_head_is_the_newest_entry_signed(shared: Service, released: dict[str
 
 
 @pytest.mark.slow
-def test_an_analysts_head_is_that_of_their_own_newest_release(shared: Service) -> None:
+def test_an_analysts_head_is_that_of_their_newest_release(shared: Service) -> None:
     """The head does not show what others do in between. A later ledger must still contain it."""
 
     def run(role: str) -> Head:
@@ -230,8 +230,8 @@ def test_an_analysts_head_is_that_of_their_own_newest_release(shared: Service) -
         return Head(receipt["sequence"], receipt["hash"])
 
     def seen(role: str) -> Head:
-        found = shared.call(role, "GET", f"/v1/datasets/{dataset}/ledger/head").json()
-        return Head(found["sequence"], found["hash"])
+        head = shared.call(role, "GET", f"/v1/datasets/{dataset}/ledger/head").json()
+        return Head(head["sequence"], head["hash"])
 
     dataset = shared.dataset()
     first = seen("auditor")

@@ -15,35 +15,35 @@ from tests.support.world import World, output
 LISTS = ("/v1/tokens", "/v1/datasets", "/v1/jobs", "/v1/datasets/{}/grants", "/v1/datasets/{}/allotments")
 
 
-def _listed(service: Service, path: str, who: str = "steward", /, **query: Any) -> list[dict[str, Any]]:
-    """The whole list, by pages of two."""
-    found: list[dict[str, Any]] = []
+def _listed(service: Service, path: str, role: str = "steward", /, **query: Any) -> list[dict[str, Any]]:
+    """Return the whole list, read in pages of two."""
+    items: list[dict[str, Any]] = []
     cursor: dict[str, str] = {}
     while True:
-        answer = service.call(who, "GET", path, params={"limit": 2} | query | cursor)
+        answer = service.call(role, "GET", path, params={"limit": 2} | query | cursor)
         assert answer.status_code == 200, answer.text
-        found += answer.json()["items"]
+        items += answer.json()["items"]
         if answer.json()["next"] is None:
-            return found
+            return items
         cursor = {"cursor": answer.json()["next"]}
 
 
 @pytest.fixture(scope="module")
 def full(shared: Service) -> tuple[Service, list[str]]:
-    """A service that has three of everything, and its datasets."""
-    made = [shared.dataset(family=family) for family in ("spring", "summer")] + [shared.dataset()]
+    """Return a service with three datasets, analysts and jobs, and the datasets."""
+    datasets = [shared.dataset(family=family) for family in ("spring", "summer")] + [shared.dataset()]
     for name in ("lea", "tom"):
-        shared.analyst(name, *made)
+        shared.analyst(name, *datasets)
     for name in ("the analyst", "lea", "tom"):
-        path = f"/v1/datasets/{made[0]}/allotments/{name}"
+        path = f"/v1/datasets/{datasets[0]}/allotments/{name}"
         assert shared.call("steward", "PUT", path, json={"share": 0.9}).status_code == 200
-    for who, dataset in (("lea", made[0]), ("tom", made[0]), ("lea", made[1])):
-        asked = {"dataset": dataset, "method": {"name": "counts"}, "privacy": {"epsilon": 0.1}}
-        job = shared.call(who, "POST", "/v1/statistics", json=asked)
+    for name, dataset in (("lea", datasets[0]), ("tom", datasets[0]), ("lea", datasets[1])):
+        request = {"dataset": dataset, "method": {"name": "counts"}, "privacy": {"epsilon": 0.1}}
+        job = shared.call(name, "POST", "/v1/statistics", json=request)
         assert job.status_code == 202, job.text
         shared.finished(job.json()["id"])
-    assert shared.call("steward", "PATCH", f"/v1/datasets/{made[2]}", json={"frozen": True}).status_code == 200
-    return shared, made
+    assert shared.call("steward", "PATCH", f"/v1/datasets/{datasets[2]}", json={"frozen": True}).status_code == 200
+    return shared, datasets
 
 
 @pytest.mark.slow
@@ -75,12 +75,12 @@ def test_a_ledger_is_read_from_its_first_entry_and_backwards_when_asked(full: tu
 
 
 @pytest.mark.slow
-def test_jobs_are_found_by_what_was_asked_and_what_is_told(full: tuple[Service, list[str]]) -> None:
+def test_jobs_are_filtered_by_request_and_result(full: tuple[Service, list[str]]) -> None:
     service, [first, second, _] = full
     whole = _listed(service, "/v1/jobs")
     assert [(job["analyst"], job["dataset"]) for job in whole] == [("lea", second), ("tom", first), ("lea", first)]
     middle = whole[1]["created_at"]
-    for query, kept in (
+    for query, expected in (
         ({"dataset": first}, whole[1:]),
         ({"state": "done"}, whole),
         ({"state": "failed"}, []),
@@ -95,7 +95,7 @@ def test_jobs_are_found_by_what_was_asked_and_what_is_told(full: tuple[Service, 
         ({"since": middle[:10]}, whole),
         ({"until": "2024-02-29"}, []),
     ):
-        assert _listed(service, "/v1/jobs", **query) == kept, query
+        assert _listed(service, "/v1/jobs", **query) == expected, query
     assert _listed(service, "/v1/jobs", "lea", analyst="tom") == []
     assert _listed(service, "/v1/jobs", "lea") == [whole[0], whole[2]]
     for wrong in ({"since": "2026-02-30"}, {"since": "yesterday"}, {"until": "1700000000"}, {"state": "ended"}):
@@ -103,10 +103,10 @@ def test_jobs_are_found_by_what_was_asked_and_what_is_told(full: tuple[Service, 
 
 
 @pytest.mark.slow
-def test_datasets_and_tokens_are_found_by_what_is_told_of_them(full: tuple[Service, list[str]]) -> None:
+def test_datasets_and_tokens_are_filtered(full: tuple[Service, list[str]]) -> None:
     service, [spring, summer, frozen] = full
     name = service.call("steward", "GET", f"/v1/datasets/{summer}").json()["name"]
-    for query, kept in (
+    for query, expected in (
         ({"name": name}, [summer]),
         ({"name": "nobody"}, []),
         ({"family": "spring"}, [spring]),
@@ -114,17 +114,17 @@ def test_datasets_and_tokens_are_found_by_what_is_told_of_them(full: tuple[Servi
         ({"state": "open"}, [summer, spring]),
         ({"state": "deleted"}, []),
     ):
-        assert [found["id"] for found in _listed(service, "/v1/datasets", **query)] == kept, query
+        assert [listed["id"] for listed in _listed(service, "/v1/datasets", **query)] == expected, query
     without_columns = _listed(service, "/v1/datasets", columns="false")
-    assert without_columns == [found | {"columns": []} for found in _listed(service, "/v1/datasets")]
-    assert _listed(service, "/v1/datasets", "lea", family="spring") == [], "an analyst is told of no family"
+    assert without_columns == [listed | {"columns": []} for listed in _listed(service, "/v1/datasets")]
+    assert _listed(service, "/v1/datasets", "lea", family="spring") == [], "analysts cannot read families"
     assert [token["name"] for token in _listed(service, "/v1/tokens", role="analyst")] == ["tom", "lea", "the analyst"]
     assert [token["role"] for token in _listed(service, "/v1/tokens", name="lea")] == ["analyst"]
 
 
 @pytest.mark.slow
-def test_an_end_that_is_not_told_yet_moves_no_job_in_a_list(tmp_path: Any) -> None:
-    """Sorted or found by when it really ended, a job would tell how long arithmetic took on the records."""
+def test_an_unpublished_end_does_not_move_a_job_in_a_list(tmp_path: Any) -> None:
+    """The order of a list must not reveal how long the computation on the records took."""
     world = World.at(tmp_path / "home")
     dataset = world.dataset()
     ids = [world.submit(dataset, privacy={"epsilon": 0.1}).id for _ in range(2)]
@@ -134,12 +134,12 @@ def test_an_end_that_is_not_told_yet_moves_no_job_in_a_list(tmp_path: Any) -> No
         queries = (Filters(), Filters(state="running"), Filters(state="done"))
         return [jobs.page(world.database, world.analyst, Paging(), wanted) for wanted in queries]
 
-    before = told()
-    assert [job.id for job in before[1].items] == ids[::-1]
+    pages_before = told()
+    assert [job.id for job in pages_before[1].items] == ids[::-1]
     for claim in reversed(claims):
         assert claim is not None
         assert attempts.end(world.database, claim, output(claim), world.clock.ticks())
-        assert told() == before
+        assert told() == pages_before
     world.tell()
     assert [job.id for job in told()[2].items] == ids[::-1]
     world.database.close()

@@ -27,7 +27,7 @@ from solvers.data_access import inputs
 from solvers.data_access.walk import WalkingOracle
 from solvers.losses import Logistic, Loss, Squared, names
 from solvers.solve import run
-from tests.service.conftest import made
+from tests.service.conftest import running_service
 from tests.support.members import name_of
 from tests.support.pages import visit
 from tests.support.receipts import KEY, KEYS, make
@@ -108,14 +108,14 @@ def test_trial_of_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     file = tmp_path / "people.csv"
     file.write_text("age,sex\n")
     for arguments, expected in ((["--json"], '"age"'), ([], "age sex"), (["--help"], "purse columns people.csv")):
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as leaving:
             main(["columns", str(file), *arguments])
-        assert not ended.value.code
+        assert not leaving.value.code
         assert expected in capsys.readouterr().out
 
 
 def test_trial_of_a_page(tmp_path: Path) -> None:
-    with made(tmp_path / "home") as service:
+    with running_service(tmp_path / "home") as service:
         answer = visit(service, STEWARD, "/pages/colophon")
     assert answer.status_code == 200
     assert "<h1>Colophon</h1>" in answer.text

@@ -1,4 +1,4 @@
-"""Random allocation: its profile against exact integrals, simulation, the slow reference and the paper's table."""
+"""Random allocation, compared with exact integrals, simulation, a slow reference and the paper's table."""
 
 import itertools
 import math
@@ -32,7 +32,7 @@ def of_batch(batch: int, form: Form) -> RandomAllocation:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("epsilon", "delta", "form", "wanted"),
+    ("epsilon", "delta", "form", "multipliers"),
     [
         (0.2, 1e-3, "ordered", (1.18, 1.86)),
         (1.0, 1e-3, "ordered", (0.91, 1.18)),
@@ -42,20 +42,20 @@ def of_batch(batch: int, form: Form) -> RandomAllocation:
         (1.0, 1e-6, "independent", (0.63, 0.84)),
     ],
 )
-def test_the_noise_of_the_spec_s_table_comes_out(
-    epsilon: float, delta: float, form: Form, wanted: tuple[float, float]
+def test_the_noise_matches_the_table_of_the_specification(
+    epsilon: float, delta: float, form: Form, multipliers: tuple[float, float]
 ) -> None:
-    """sigma b / L for batches of 100 and 1000 in a half pass over 200,000 records (docs/spec 4)."""
-    for batch, multiplier in zip((100, 1000), wanted, strict=True):
-        found = calibrate((Query("half_pass", 1, of_batch(batch, form)),), Privacy(epsilon, delta))
-        assert found.plan.queries[0].noise_multiplier == pytest.approx(multiplier, rel=0.012)
-        assert (found.accountant, found.epsilon <= epsilon) == ("single_use", True)
+    """Compare sigma b / L for batches of 100 and 1000 in a half pass over 200,000 records (docs/spec 4)."""
+    for batch, multiplier in zip((100, 1000), multipliers, strict=True):
+        release = calibrate((Query("half_pass", 1, of_batch(batch, form)),), Privacy(epsilon, delta))
+        assert release.plan.queries[0].noise_multiplier == pytest.approx(multiplier, rel=0.012)
+        assert (release.accountant, release.epsilon <= epsilon) == ("single_use", True)
 
 
 @pytest.mark.slow
 def test_a_hundred_thousand_slots() -> None:
-    found = calibrate((Query("half_pass", 1, RandomAllocation(0.5, 100_000)),), Privacy(1.0, 1e-6))
-    assert found.plan.queries[0].noise_multiplier == pytest.approx(0.435, rel=0.01)
+    release = calibrate((Query("half_pass", 1, RandomAllocation(0.5, 100_000)),), Privacy(1.0, 1e-6))
+    assert release.plan.queries[0].noise_multiplier == pytest.approx(0.435, rel=0.01)
 
 
 def exact_two_slots(q: float, c: float, gamma: float) -> float:
@@ -69,8 +69,8 @@ def exact_two_slots(q: float, c: float, gamma: float) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize(("q", "c", "epsilon"), [(0.5, 0.5, 0.3), (1.0, 1.0, 1.0), (0.3, 1.5, 0.8), (0.5, 0.3, 0.0)])
 def test_two_slots_against_the_plane(q: float, c: float, epsilon: float) -> None:
-    found, exact = hockey_stick(RandomAllocation(q, 2), 1 / c, epsilon), exact_two_slots(q, c, math.exp(epsilon))
-    assert exact * (1 - 1e-4) <= found <= exact * 1.01 + 1e-9
+    delta, exact = hockey_stick(RandomAllocation(q, 2), 1 / c, epsilon), exact_two_slots(q, c, math.exp(epsilon))
+    assert exact * (1 - 1e-4) <= delta <= exact * 1.01 + 1e-9
 
 
 @pytest.mark.parametrize(("q", "c", "epsilon"), [(0.5, 0.5, 0.3), (1.0, 2.0, 3.0), (0.01, 1.0, 0.5), (0.5, 3.0, 9.0)])
@@ -120,18 +120,18 @@ def test_knots_are_a_pair_whose_profile_covers_the_bounds(form: Form) -> None:
 
 @pytest.mark.slow
 def test_several_half_passes_compose() -> None:
-    """As the reference composes the same profile, and below the spec's figures, which are of a coarser grid."""
-    mechanism, z, found = RandomAllocation(0.5, 100), 1 / 1.186, []
+    """Compare with the reference's composition, and with the specification's figures, which used a coarser grid."""
+    mechanism, z, epsilons = RandomAllocation(0.5, 100), 1 / 1.186, []
     for count in (1, 2, 4):
         plan = Plan((PlannedQuery("half_pass", count, mechanism, z),))
-        found.append(PldAccountant().epsilon(plan, 1e-6))
+        epsilons.append(PldAccountant().epsilon(plan, 1e-6))
         grid = np.concatenate([np.linspace(0, 1, 60), np.linspace(1.02, 5, 60)])
         profile = [hockey_stick(mechanism, z, e) for e in grid]
         theirs = of_profile(grid, np.array(profile), 1e-3)
         composed = theirs.self_compose(count) if count > 1 else theirs
-        assert found[-1] == pytest.approx(composed.get_epsilon_for_delta(1e-6), rel=0.03)
-    assert found[0] < found[1] < found[2] < 2 * found[0]
-    assert np.all(np.array(found) < [1.11, 1.32, 1.79])
+        assert epsilons[-1] == pytest.approx(composed.get_epsilon_for_delta(1e-6), rel=0.03)
+    assert epsilons[0] < epsilons[1] < epsilons[2] < 2 * epsilons[0]
+    assert np.all(np.array(epsilons) < [1.11, 1.32, 1.79])
 
 
 def test_bounds_order_as_they_must() -> None:
@@ -148,13 +148,13 @@ def test_bounds_order_as_they_must() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["independent", "ordered"])
 def test_far_in_the_tail_delta_falls_as_noise_grows(form: Form) -> None:
-    """Down to nothing: far in the tail the bound on hidden slots must not give way to that on known ones."""
+    """Far in the tail the bound on hidden slots must not be replaced by the bound on known slots."""
     for slots, q in ((10, 1.0), (100, 0.5), (1000, 0.05)):
         mechanism = RandomAllocation(q, slots, form)
         for epsilon in (0.3, 1.0, 3.0):
             deltas = [hockey_stick(mechanism, z, epsilon) for z in np.geomspace(0.5, 40, 12)]
-            for less, more in itertools.pairwise(deltas):  # the lattice may raise one of them by 0.6 %
-                assert more <= 1.01 * less + 1e-16
+            for delta, next_delta in itertools.pairwise(deltas):  # the lattice may raise one of them by 0.6 %
+                assert next_delta <= 1.01 * delta + 1e-16
 
 
 def test_at_more_noise_the_tail_has_a_probability_of_nothing() -> None:
@@ -197,24 +197,24 @@ def test_a_hundred_passes_need_the_noise_of_the_central_limit(epsilon: float) ->
     target's.
     """
     mechanism, privacy = RandomAllocation(0.5, 100), Privacy(epsilon, 1e-6)
-    found = calibrate((Query("half_pass", 100, mechanism),), privacy).plan.queries[0].noise_multiplier
+    multiplier = calibrate((Query("half_pass", 100, mechanism),), privacy).plan.queries[0].noise_multiplier
     limit = mechanism.multiplier(gauss_mu(epsilon, 1e-6) ** 2 / 100)
-    assert 0.99 * limit < found < 1.02 * limit
+    assert 0.99 * limit < multiplier < 1.02 * limit
 
 
 def test_epsilon_of_one_use_is_where_its_profile_passes_delta() -> None:
     mechanism = RandomAllocation(0.5, 200)
     for z, delta in ((0.6, 1e-4), (1.1, 1e-7), (5.0, 1e-3), (0.35, 1e-5)):
-        found = SingleUseAccountant().epsilon(Plan((PlannedQuery("half_pass", 1, mechanism, z),)), delta)
-        assert math.log2(found) * 2**15 == pytest.approx(round(math.log2(found) * 2**15), abs=1e-6)
-        assert hockey_stick(mechanism, z, found) <= delta < hockey_stick(mechanism, z, found * 2 ** (-(2.0**-15)))
+        epsilon = SingleUseAccountant().epsilon(Plan((PlannedQuery("half_pass", 1, mechanism, z),)), delta)
+        assert math.log2(epsilon) * 2**15 == pytest.approx(round(math.log2(epsilon) * 2**15), abs=1e-6)
+        assert hockey_stick(mechanism, z, epsilon) <= delta < hockey_stick(mechanism, z, epsilon * 2 ** (-(2.0**-15)))
     assert epsilon_of_one_use(mechanism, 1e4, 1e-3) == 0
     assert epsilon_of_one_use(mechanism, 0.02, 1e-6) == math.inf
 
 
 @pytest.mark.slow
-def test_a_sum_that_is_less_than_the_other_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between zeroed neighbors the larger of two sums counts: the second, where it is little, is bounded crudely."""
+def test_the_smaller_of_two_sums_does_not_change_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The larger of two sums counts between zeroed neighbors. The second sum is bounded crudely if it is small."""
     real, crude = slot_sums.excess, []
 
     def to_the_end(law: Any, slots: int, kappa: float, hints: Any = None, negligible: float = 0.0, **_: Any) -> float:
@@ -224,26 +224,26 @@ def test_a_sum_that_is_less_than_the_other_changes_nothing(monkeypatch: pytest.M
 
     places = [(z, epsilon) for z in (0.4, 0.8, 3.0) for epsilon in (0.0, 0.003, 0.03, 0.1, 0.3)]
     mechanism = RandomAllocation(0.5, 300)
-    told = [hockey_stick(mechanism, z, epsilon, "zero_out") for z, epsilon in places]
+    deltas = [hockey_stick(mechanism, z, epsilon, "zero_out") for z, epsilon in places]
     monkeypatch.setattr(slot_sums, "excess", to_the_end)
-    assert told == [hockey_stick(mechanism, z, epsilon, "zero_out") for z, epsilon in places]
+    assert deltas == [hockey_stick(mechanism, z, epsilon, "zero_out") for z, epsilon in places]
     assert any(crude)
 
 
 @pytest.mark.slow
-def test_a_search_for_noise_asks_little_of_the_profile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a quote costs. Before, four passes asked for 1,500 sums, then 240."""
-    asked, real = [], slot_sums.excess
+def test_a_search_for_noise_evaluates_the_profile_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count the sums that a quote evaluates. Four passes once took 1,500 sums, then 240."""
+    calls, real = [], slot_sums.excess
 
     def counted(*args: Any, **hints: Any) -> float:
-        asked.append(args)
+        calls.append(args)
         return real(*args, **hints)
 
     monkeypatch.setattr(slot_sums, "excess", counted)
-    for count, most in ((1, 60), (4, 180)):
-        asked.clear()
+    for count, limit in ((1, 60), (4, 180)):
+        calls.clear()
         calibrate((Query("half_pass", count, RandomAllocation(0.5, 173 + count)),), Privacy(0.77, 1e-6))
-        assert 0 < len(asked) <= most
+        assert 0 < len(calls) <= limit
 
 
 @pytest.mark.slow
@@ -256,20 +256,20 @@ def test_a_quote_at_a_large_epsilon_costs_a_bounded_number_of_lattice_steps(monk
         return real(law, T, kappa, theta, step, size, apart)
 
     monkeypatch.setattr(slot_sums, "_circle_sum", counted)
-    found = calibrate((Query("half_pass", 1, RandomAllocation(0.5, 2001)),), Privacy(10.0, 1e-3))
-    assert found.plan.queries[0].noise_multiplier == pytest.approx(0.257, rel=0.01)
+    release = calibrate((Query("half_pass", 1, RandomAllocation(0.5, 2001)),), Privacy(10.0, 1e-3))
+    assert release.plan.queries[0].noise_multiplier == pytest.approx(0.257, rel=0.01)
     assert 0 < sum(sizes) < 2e7
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [4.0, 6.0, 18.0])
 def test_a_large_epsilon_is_stated_with_room_for_other_platforms(epsilon: float) -> None:
-    """Last digits move it where rounding is most of the bound, so what is recomputed may be a little more elsewhere."""
-    found = calibrate((Query("half_pass", 1, RandomAllocation(0.5, 50)),), Privacy(epsilon, 1e-5))
-    recomputed = SingleUseAccountant().epsilon(found.plan, 1e-5)
-    assert 0.99 * epsilon < found.epsilon <= epsilon
-    assert recomputed == pytest.approx(found.epsilon / (1.0198 if epsilon > 4 else 1.0), rel=1e-6)
-    assert recomputed >= 0.99 * epsilon / (1.02 if epsilon > 4 else 1.0)  # a jump of the bound may end a search before
+    """Rounding can be most of the bound, so another platform may recompute a slightly larger epsilon."""
+    release = calibrate((Query("half_pass", 1, RandomAllocation(0.5, 50)),), Privacy(epsilon, 1e-5))
+    recomputed = SingleUseAccountant().epsilon(release.plan, 1e-5)
+    assert 0.99 * epsilon < release.epsilon <= epsilon
+    assert recomputed == pytest.approx(release.epsilon / (1.0198 if epsilon > 4 else 1.0), rel=1e-6)
+    assert recomputed >= 0.99 * epsilon / (1.02 if epsilon > 4 else 1.0)  # a jump of the bound may end a search early
 
 
 def test_the_room_and_where_a_search_may_end_are_no_more_together_than_they_were() -> None:
@@ -282,34 +282,36 @@ def test_the_room_and_where_a_search_may_end_are_no_more_together_than_they_were
 
 @pytest.mark.slow
 def test_a_larger_epsilon_is_not_certified_where_a_smaller_one_is() -> None:
-    """Where rounding is most of the bound it may rise: 1e-7 more noise was certified as 31.5 and not as 28.4."""
+    """The bound may rise if it is mostly rounding. 1e-7 more noise was once certified at 31.5 instead of 28.4."""
     mechanism, delta = RandomAllocation(0.5, 100, "ordered"), 1.17446086431005e-6
-    less, more = (epsilon_of_one_use(mechanism, 0.4220200783841239 * (1 + share), delta) for share in (0.0, 1e-7))
-    assert more == pytest.approx(less, rel=1e-3)
-    assert less < 28.5
-    found = epsilon_of_one_use(RandomAllocation(1.0, 2), 0.5, 1e-6)  # 26.36 was found, then 17.74
-    assert exact_two_slots(1.0, 2.0, math.exp(found)) <= 1e-6
-    assert 16.86 < found < 16.88
+    epsilon, epsilon_with_more_noise = (
+        epsilon_of_one_use(mechanism, 0.4220200783841239 * (1 + share), delta) for share in (0.0, 1e-7)
+    )
+    assert epsilon_with_more_noise == pytest.approx(epsilon, rel=1e-3)
+    assert epsilon < 28.5
+    two_slot_epsilon = epsilon_of_one_use(RandomAllocation(1.0, 2), 0.5, 1e-6)  # 26.36 was found, then 17.74
+    assert exact_two_slots(1.0, 2.0, math.exp(two_slot_epsilon)) <= 1e-6
+    assert 16.86 < two_slot_epsilon < 16.88
 
 
 @pytest.mark.slow
 def test_a_search_that_ends_where_the_bound_jumps_leaves_room_for_other_platforms() -> None:
     """The least noise for this epsilon lies at a jump from 18.4 to 19.5: a bound larger by 5 % would cost more."""
     mechanism, promised = RandomAllocation(1.0, 20, "ordered"), Privacy(19.1328, 3.524e-9)
-    found = calibrate((Query("half_pass", 1, mechanism),), promised)
-    z = found.plan.queries[0].noise_multiplier
-    assert (found.epsilon <= promised.epsilon, found.delta) == (True, promised.delta)
-    assert epsilon_of_one_use(mechanism, z, promised.delta / 1.09) <= found.epsilon
+    release = calibrate((Query("half_pass", 1, mechanism),), promised)
+    z = release.plan.queries[0].noise_multiplier
+    assert (release.epsilon <= promised.epsilon, release.delta) == (True, promised.delta)
+    assert epsilon_of_one_use(mechanism, z, promised.delta / 1.09) <= release.epsilon
 
 
 @pytest.mark.slow
-def test_no_number_is_lost_at_the_edges() -> None:
+def test_delta_is_a_probability_at_the_ends_of_all_ranges() -> None:
     for slots in (1, 2, 5, 7, 3000):
         for z in (0.06, 0.3, 5.0, 1e4):
             for form in ("independent", "ordered"):
                 for epsilon in (0.0, 1e-3, 2.0, 50.0, 100.0):
-                    found = hockey_stick(RandomAllocation(0.5, slots, form), z, epsilon)
-                    assert 0 <= found <= 1
+                    delta = hockey_stick(RandomAllocation(0.5, slots, form), z, epsilon)
+                    assert 0 <= delta <= 1
 
 
 def test_curves_and_codec() -> None:

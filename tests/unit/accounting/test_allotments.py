@@ -1,4 +1,4 @@
-"""Parts of a filter: what they hold, what they guarantee, and what a ledger says to one who has one."""
+"""Parts of a filter: the costs they hold, their guarantee, and the standing of an analyst with an allotment."""
 
 import math
 from fractions import Fraction
@@ -60,16 +60,16 @@ class TestAPart:
         assert abs(half - whole / 2) <= 1
         assert whole > 100
 
-    def test_guarantees_what_its_jobs_cost_and_more_as_it_grows(self, name: str) -> None:
+    def test_guarantees_the_cost_of_its_jobs_and_more_as_it_grows(self, name: str) -> None:
         rule = RULES[name]
-        found = [Part.of(rule, share).epsilon(rule.privacy.delta) for share in (0.0, 0.01, 0.1, 0.5, 0.9, 1.0)]
-        assert found == sorted(found)
-        assert found[-1] <= rule.privacy.epsilon
-        for share, epsilon in zip((0.1, 0.5), (found[2], found[3]), strict=True):
+        epsilons = [Part.of(rule, share).epsilon(rule.privacy.delta) for share in (0.0, 0.01, 0.1, 0.5, 0.9, 1.0)]
+        assert epsilons == sorted(epsilons)
+        assert epsilons[-1] <= rule.privacy.epsilon
+        for share, epsilon in zip((0.1, 0.5), (epsilons[2], epsilons[3]), strict=True):
             assert Part.of(rule, share).remaining_epsilon(rule.zero_cost) <= epsilon
 
     @pytest.mark.parametrize("share", [0.3, 0.6, 0.99])
-    def test_is_found_again_by_what_it_guarantees(self, name: str, share: float) -> None:
+    def test_is_recovered_from_its_guarantee(self, name: str, share: float) -> None:
         rule = RULES[name]
         epsilon, delta = Part.of(rule, share).epsilon(rule.privacy.delta), rule.privacy.delta
         assert epsilon < rule.privacy.epsilon
@@ -87,10 +87,10 @@ class TestAPart:
 def test_a_part_has_its_part_of_the_slack(name: str) -> None:
     rule = RULES[name]
     part = Part.of(rule, 0.25)
-    least = gaussian(rule, 1e-6)[:-1]
+    small_cost = gaussian(rule, 1e-6)[:-1]
     assert part.slack == rule.thresholds[-1] // 4
-    assert part.holds((*least, part.slack))
-    assert not part.holds((*least, part.slack + 1))
+    assert part.holds((*small_cost, part.slack))
+    assert not part.holds((*small_cost, part.slack + 1))
 
 
 @pytest.mark.slow
@@ -108,14 +108,14 @@ def test_shares_that_add_up_to_the_whole_fit_it(shares: list[float], name: str) 
     )
 
 
-def test_some_coordinate_each_is_no_reservation() -> None:
-    """The control: halves of every threshold, each held on some coordinate, and no coordinate of the whole holds."""
+def test_halves_that_fit_on_different_coordinates_are_no_reservation() -> None:
+    """Control: two costs that each fit half the budget on one coordinate exceed it together on every coordinate."""
     rule = RULES["rdp"]
     first, second = rule.thresholds
-    one, other = (first // 2, second * 9 // 10), (first * 9 // 10, second // 2)
-    assert one[0] <= first // 2
-    assert other[1] <= second // 2
-    assert not rule.admits(one, other)
+    ada, bob = (first // 2, second * 9 // 10), (first * 9 // 10, second // 2)
+    assert ada[0] <= first // 2
+    assert bob[1] <= second // 2
+    assert not rule.admits(ada, bob)
 
 
 def test_small_epsilons_fit_where_there_is_mu_squared_and_not_on_orders_of_a_large_budget() -> None:
@@ -123,67 +123,67 @@ def test_small_epsilons_fit_where_there_is_mu_squared_and_not_on_orders_of_a_lar
     assert largest_part(RULES["rdp"], Privacy(0.1, 1e-6)).top == 0
 
 
-class TestWhatTheLedgerSays:
+class TestTheStandingOfAnAnalyst:
     RULE = RULES["gdp_rdp"]
     COST = gaussian(RULE, 1e-3)
     SPENT = Account(tuple(3 * c for c in COST), 3)
 
-    def _standing(self, who: str, **allotted: Allotment) -> Standing:
-        """Ada and bob have spent as much each."""
+    def _standing(self, analyst: str, **allotted: Allotment) -> Standing:
+        """Return the analyst's standing after Ada and Bob have each spent the same."""
         state = opened(self.RULE)
         for number in range(6):
             state, _ = advance(state, Charged(f"job{number}", self.COST, OWN), "t")
-        return standing(state, {"ada": self.SPENT, "bob": self.SPENT}, allotted, who)
+        return standing(state, {"ada": self.SPENT, "bob": self.SPENT}, allotted, analyst)
 
     def _part(self, share: float, reserved: bool = True) -> Allotment:
         return Allotment(Part.of(self.RULE, share), reserved)
 
-    def test_where_nothing_is_allotted_is_the_whole(self) -> None:
-        found = self._standing("ada")
-        assert found == Standing(found.state)
-        assert (found.account.charges, found.epsilon) == (6, 3.0)
+    def test_without_allotments_is_the_whole_budget(self) -> None:
+        result = self._standing("ada")
+        assert result == Standing(result.state)
+        assert (result.account.charges, result.epsilon) == (6, 3.0)
 
-    def test_to_who_has_a_cap_is_the_whole_and_the_cap(self) -> None:
-        found = self._standing("ada", ada=self._part(0.02, reserved=False))
-        assert (found.account.charges, found.epsilon) == (6, 3.0)
-        assert found.remaining_epsilon() == Part.of(self.RULE, 0.02).remaining_epsilon(self.SPENT.spent)
-        assert found.remaining_epsilon() < self._standing("bob").remaining_epsilon()
+    def test_with_a_cap_is_the_whole_budget_and_the_cap(self) -> None:
+        result = self._standing("ada", ada=self._part(0.02, reserved=False))
+        assert (result.account.charges, result.epsilon) == (6, 3.0)
+        assert result.remaining_epsilon() == Part.of(self.RULE, 0.02).remaining_epsilon(self.SPENT.spent)
+        assert result.remaining_epsilon() < self._standing("bob").remaining_epsilon()
         assert self._standing("bob", ada=self._part(0.02, reserved=False)) == self._standing("bob")
 
-    def test_to_who_has_a_reservation_is_that_alone(self) -> None:
-        found = self._standing("ada", ada=self._part(0.02), bob=self._part(0.5))
-        assert found.account == self.SPENT
-        assert found.epsilon == Part.of(self.RULE, 0.02).epsilon(1e-6)
-        assert found.spent_epsilon() == min(found.epsilon, self.RULE.spent_epsilon(self.SPENT.spent))
-        assert not found.holds(gaussian(self.RULE, 0.01))
+    def test_with_a_reservation_is_the_reservation_alone(self) -> None:
+        result = self._standing("ada", ada=self._part(0.02), bob=self._part(0.5))
+        assert result.account == self.SPENT
+        assert result.epsilon == Part.of(self.RULE, 0.02).epsilon(1e-6)
+        assert result.spent_epsilon() == min(result.epsilon, self.RULE.spent_epsilon(self.SPENT.spent))
+        assert not result.holds(gaussian(self.RULE, 0.01))
 
-    def test_to_all_others_is_what_is_not_reserved(self) -> None:
-        for other in ("bob", "eve"):
-            found = self._standing(other, ada=self._part(0.25))
-            assert found.account == self.SPENT
-            assert found.parts[0][0].share == pytest.approx(0.75)
+    def test_without_a_reservation_is_the_unreserved_part(self) -> None:
+        for analyst in ("bob", "eve"):
+            result = self._standing(analyst, ada=self._part(0.25))
+            assert result.account == self.SPENT
+            assert result.parts[0][0].share == pytest.approx(0.75)
         capped = self._standing("bob", ada=self._part(0.25), bob=self._part(0.01, reserved=False))
         assert [part.share for part, _ in capped.parts] == pytest.approx([0.75, 0.01])
         assert not capped.holds(gaussian(self.RULE, 0.01))
 
-    def test_no_reservation_is_less_than_what_its_analyst_has_spent(self) -> None:
-        """Else a refund would show in what is left to others."""
+    def test_reservations_cover_what_their_analysts_have_spent(self) -> None:
+        """Otherwise a refund would be visible in the remaining budget of other analysts."""
         used, accounts = Part.of(self.RULE, 1.0).used(self.SPENT.spent), {"ada": self.SPENT}
         assert reservations_fit(opened(self.RULE), accounts, {"ada": self._part(used * 1.001)})
         assert not reservations_fit(opened(self.RULE), accounts, {"ada": self._part(used * 0.999)})
         assert not reservations_fit(opened(self.RULE), accounts, {"bob": self._part(1 - used * 0.999)})
 
     def test_never_admits_a_job_by_the_rule_of_the_empty_ledger(self) -> None:
-        """Alone, a job within the budget is admitted whose charge does not fit; it would take what is reserved."""
+        """Without allotments a first job within the budget may charge all of it, which would use up reservations."""
         large = gaussian(self.RULE, 10.0)
         alone = Standing(opened(self.RULE))
         assert alone.after(Charged("job", large, OWN)).state.whole
-        for who in ("ada", "bob"):
-            found = standing(opened(self.RULE), {}, {"ada": self._part(0.5)}, who)
+        for analyst in ("ada", "bob"):
+            result = standing(opened(self.RULE), {}, {"ada": self._part(0.5)}, analyst)
             with pytest.raises(BudgetExhausted):
-                found.after(Charged("job", large, OWN))
+                result.after(Charged("job", large, OWN))
 
-    def test_after_a_charge_that_took_all_nothing_is_reserved(self) -> None:
+    def test_reserves_nothing_after_a_charge_of_the_whole_budget(self) -> None:
         state, _ = advance(opened(self.RULE), Charged("job", gaussian(self.RULE, 10.0), OWN), "t")
         assert state.whole
         assert not reservations_fit(state, {}, {"ada": self._part(1e-6)})

@@ -1,4 +1,4 @@
-"""Calibrated plans meet their target by every check at hand, and use it up."""
+"""Calibrated plans meet their target by every accountant, and use almost all of it."""
 
 import itertools
 import math
@@ -53,34 +53,34 @@ def test_sampled_plans_take_the_least_noise(epsilon: float, delta: float) -> Non
 def test_a_search_that_goes_too_far_gives_no_plan(
     mechanism: PoissonGaussian | RandomIterate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was found is not believed: the accountant is asked about the very plan that is handed out."""
+    """The accountant must confirm the exact plan that is returned."""
 
     def eager(
         share: Callable[[float], float], guess: float, close: float, like: Sequence[Point] = (), rough: bool = False
     ) -> SearchResult:
-        found = largest(share, guess, close, like, rough)
-        return replace(found, total=1.01 * found.total)
+        result = largest(share, guess, close, like, rough)
+        return replace(result, total=1.01 * result.total)
 
     monkeypatch.setattr("accounting.calibration.largest", eager)
     with pytest.raises(CalibrationFailed, match="did not confirm"):
         calibrate([Query("answer", 1, mechanism)], Privacy(1.03, 1e-6))
 
 
-def test_all_renyi_orders_are_asked_once_where_losses_admit_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What Renyi accounting does not admit it does not find either: its epsilon grows with the total."""
-    asked: list[Plan] = []
+def test_all_renyi_orders_are_evaluated_once_if_losses_admit_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One evaluation suffices if Renyi accounting does not admit a plan, because its epsilon grows with the total."""
+    plans: list[Plan] = []
     whole = RdpAccountant.epsilon
 
     def epsilon(self: RdpAccountant, plan: Plan, delta: float) -> float:
         if self == RdpAccountant():
-            asked.append(plan)
+            plans.append(plan)
         return whole(self, plan, delta)
 
     monkeypatch.setattr(RdpAccountant, "epsilon", epsilon)
     release = calibrate([Query("steps", 60, PoissonGaussian(0.2))], Privacy(7.97, 1e-9))
     assert release.accountant == "pld"
-    assert len(asked) == 1
-    assert whole(RdpAccountant(), asked[0], 1e-9) > 7.97
+    assert len(plans) == 1
+    assert whole(RdpAccountant(), plans[0], 1e-9) > 7.97
 
 
 def test_the_renyi_accountant_rounds_up() -> None:
@@ -157,8 +157,8 @@ def test_hard_targets_are_met_and_used_up(
     assert 0.95 * epsilon <= release.epsilon <= epsilon
 
 
-def test_pld_is_not_asked_beyond_what_its_fft_can_carry() -> None:
-    """Review: dp-accounting's power of a transform is off by up to 3.1e-16 in delta for every use."""
+def test_pld_is_not_used_beyond_the_accuracy_of_its_fft() -> None:
+    """dp-accounting's power of a transform is off by up to 3.1e-16 in delta for every use."""
     for count, delta, supported in ((100_000, 1e-6, True), (300_000, 1e-6, False), (100_000, 2e-9, False)):
         plan = Plan((PlannedQuery("a", count, PoissonGaussian(0.01), 100.0),))
         assert PldAccountant().supports(plan, delta) is supported
@@ -187,8 +187,8 @@ def test_weights_are_bounded(weight: float) -> None:
         Query("a", 1, Gaussian(), weight)
 
 
-def test_no_noise_is_said_where_none_would_do() -> None:
-    """Where a mechanism's own part of epsilon leaves nothing: the search's answer is 0, which is no total."""
+def test_a_target_that_no_noise_meets_is_refused() -> None:
+    """The mechanism's own part uses all of epsilon, so the search ends at 0, which is not a total."""
     with pytest.raises(CalibrationFailed, match="no noise"):
         calibrate((Query("a", 1, RowObjectivePerturbation(1e3)), Query("b", 1, Gaussian())), Privacy(1.0, 1e-6))
 
@@ -206,19 +206,19 @@ def test_names_are_distinct_and_counts_are_counts() -> None:
             Query("a", count, Gaussian())  # type: ignore[arg-type]
 
 
-def test_a_plan_covers_what_it_holds_and_no_more() -> None:
+def test_a_plan_covers_its_own_queries_and_no_more() -> None:
     plan = Plan((PlannedQuery("a", 10, Gaussian(), 4.0),))
     assert plan.covers(plan)
     assert plan.covers(Plan(()))
     assert plan.covers(Plan((PlannedQuery("a", 9, Gaussian(), 4.0),)))
     assert not plan.covers(Plan((PlannedQuery("a", 5, Gaussian(), 4.0), PlannedQuery("a", 5, Gaussian(), 4.0))))
-    for other in (
+    for query in (
         PlannedQuery("a", 11, Gaussian(), 4.0),
         PlannedQuery("a", 10, Gaussian(), 3.9),
         PlannedQuery("b", 10, Gaussian(), 4.0),
         PlannedQuery("a", 10, PoissonGaussian(1.0), 4.0),
     ):
-        assert not plan.covers(Plan((other,)))
+        assert not plan.covers(Plan((query,)))
 
 
 def test_certify_names_the_least() -> None:

@@ -65,10 +65,10 @@ def _line(z: float, reach: float = 5.0) -> tuple[Vector, float]:
 
 def _neighbors(relation: Relation) -> Iterator[tuple[Dataset, Dataset]]:
     values = (-1.0, 0.0, 1.0)
-    for rest in itertools.combinations_with_replacement(values, RECORDS - 1):
-        for one, other in itertools.combinations(values, 2):
-            if relation == "replace_one" or 0.0 in (one, other):
-                yield (one, *rest), (other, *rest)
+    for common in itertools.combinations_with_replacement(values, RECORDS - 1):
+        for first, second in itertools.combinations(values, 2):
+            if relation == "replace_one" or 0.0 in (first, second):
+                yield (first, *common), (second, *common)
 
 
 def _excess(mechanism: Mechanism, z: float, pairs: Sequence[tuple[Dataset, Dataset]], relation: Relation) -> float:
@@ -87,10 +87,12 @@ def _excess(mechanism: Mechanism, z: float, pairs: Sequence[tuple[Dataset, Datas
 @pytest.mark.parametrize("z", [0.6, 2.0])
 @pytest.mark.parametrize("mechanism", SAMPLED, ids=repr)
 def test_an_event_covers_contributions_up_to_its_bound_under_both_relations(mechanism: Mechanism, z: float) -> None:
-    near, far = list(_neighbors("zero_out")), list(_neighbors("replace_one"))
-    assert _excess(mechanism, z, near, "zero_out") <= 1 + 1e-4
-    assert 0.8 <= _excess(mechanism, z, far, "replace_one") <= 1 + 1e-4
-    assert _excess(mechanism, z, far, "zero_out") > 1.5, "the price of a blank record does not cover another record"
+    zeroed_pairs, replaced_pairs = list(_neighbors("zero_out")), list(_neighbors("replace_one"))
+    assert _excess(mechanism, z, zeroed_pairs, "zero_out") <= 1 + 1e-4
+    assert 0.8 <= _excess(mechanism, z, replaced_pairs, "replace_one") <= 1 + 1e-4
+    assert _excess(mechanism, z, replaced_pairs, "zero_out") > 1.5, (
+        "the price of a blank record does not cover another record"
+    )
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -105,8 +107,10 @@ def test_the_curves_that_a_session_is_charged_by_cover_every_pair(mechanism: Mec
     for pair in _neighbors(relation):
         laws = [_law(mechanism, dataset, z, x) for dataset in pair]
         for p, q in (laws, laws[::-1]):
-            found = [math.log(float((q * np.exp(a * (np.log(p) - np.log(q)))).sum()) * step) / (a - 1) for a in orders]
-            assert (np.array(found) <= limits * (1 + 1e-6) + 1e-9).all()
+            divergences = [
+                math.log(float((q * np.exp(a * (np.log(p) - np.log(q)))).sum()) * step) / (a - 1) for a in orders
+            ]
+            assert (np.array(divergences) <= limits * (1 + 1e-6) + 1e-9).all()
         for epsilon in (0.0, 1.0, 3.0):
             limit = gauss_delta(curves.gdp_bound, epsilon)
             assert _hockey_stick(laws[0], laws[1], math.exp(epsilon), step) <= limit + 1e-6
@@ -115,7 +119,7 @@ def test_the_curves_that_a_session_is_charged_by_cover_every_pair(mechanism: Mec
 @pytest.mark.parametrize("mechanism", [Gaussian(), PoissonGaussian(0.3)], ids=repr)
 def test_a_removed_record_is_a_blank_one_for_independent_batches(mechanism: Mechanism) -> None:
     x, _ = _line(1.0)
-    for dataset, _other in _neighbors("zero_out"):
+    for dataset, _neighbor in _neighbors("zero_out"):
         blank, removed = (0.0, *dataset[1:]), dataset[1:]
         assert np.allclose(_law(mechanism, blank, 1.0, x), _law(mechanism, removed, 1.0, x), rtol=1e-9, atol=0)
 
@@ -132,7 +136,7 @@ def test_a_removed_record_is_no_blank_one_for_batches_of_a_fixed_size() -> None:
     assert limits[0] < _hockey_stick(both, removed, gamma, step) <= limits[1]
 
 
-def test_a_sensitivity_between_records_says_nothing_of_a_blank_record() -> None:
+def test_a_sensitivity_between_records_does_not_cover_a_blank_record() -> None:
     """Values of 100 or 101 move a sum by 1 when one is replaced, and by 101 when one becomes blank."""
     z, delta = 2.0, 1e-6
     stated = certify(Plan((PlannedQuery("sum", 1, Gaussian(), z),), "zero_out"), delta)[0]
@@ -149,17 +153,17 @@ def test_a_sensitivity_between_records_is_enough_for_batches_of_a_fixed_size_alo
     epsilon = certify(Plan((PlannedQuery("sum", 1, mechanism, std / 0.5),)), delta)[0]
     pairs = [((100.0, other), (101.0, other)) for other in (100.0, 101.0)]
     laws = [[_law(mechanism, dataset, std, x) for dataset in pair] for pair in pairs]
-    found = max(_hockey_stick(p, q, math.exp(epsilon), float(x[1] - x[0])) for p, q in laws)
-    assert (found <= delta * (1 + 1e-4)) == is_covered
+    actual = max(_hockey_stick(p, q, math.exp(epsilon), float(x[1] - x[0])) for p, q in laws)
+    assert (actual <= delta * (1 + 1e-4)) == is_covered
 
 
 def test_twice_the_shift_of_a_removed_record_does_not_dominate_a_replaced_one() -> None:
     """The multiplier z / 2 under add/remove covers one order of the neighbors, and fails to cover the other."""
     q, z = 0.5, 1.0
     x, step = _line(z)
-    base, up, down, far = (norm.pdf(x, mean, z) for mean in (0.0, 1.0, -1.0, 2.0))
+    base, up, down, twice_up = (norm.pdf(x, mean, z) for mean in (0.0, 1.0, -1.0, 2.0))
     replaced = (1 - q) * base + q * up, (1 - q) * base + q * down
-    doubled = (1 - q) * base + q * far
+    doubled = (1 - q) * base + q * twice_up
     for gamma in (1.0, 1.5, 2.0, 4.0):
         of_both = _hockey_stick(*replaced, gamma, step)
         assert of_both <= float(np.maximum(doubled - gamma * base, 0).sum()) * step + 1e-9
@@ -169,11 +173,11 @@ def test_twice_the_shift_of_a_removed_record_does_not_dominate_a_replaced_one() 
 
 def test_noise_without_sampling_costs_twice_the_shift_of_a_blank_record() -> None:
     for z in (0.5, 3.0):
-        near, far = (GaussianDpEvent(z).curves(relation) for relation in RELATIONS)
-        assert (near.gdp_bound, far.gdp_bound) == pytest.approx((1 / z, 2 / z))
-        assert np.allclose(4 * near.rdp([2.0, 7.0]), far.rdp([2.0, 7.0]), rtol=1e-12)
-        near, far = (LaplaceDpEvent(z).curves(relation) for relation in RELATIONS)
-        assert (near.pure, far.pure) == pytest.approx((1 / z, 2 / z))
+        zeroed, replaced = (GaussianDpEvent(z).curves(relation) for relation in RELATIONS)
+        assert (zeroed.gdp_bound, replaced.gdp_bound) == pytest.approx((1 / z, 2 / z))
+        assert np.allclose(4 * zeroed.rdp([2.0, 7.0]), replaced.rdp([2.0, 7.0]), rtol=1e-12)
+        zeroed, replaced = (LaplaceDpEvent(z).curves(relation) for relation in RELATIONS)
+        assert (zeroed.pure, replaced.pure) == pytest.approx((1 / z, 2 / z))
         assert Laplace().curves(z, "replace_one").pure == pytest.approx(2 / z)
 
 

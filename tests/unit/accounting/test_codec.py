@@ -1,4 +1,4 @@
-"""Plans and event trees as JSON: an allow-list, and nothing beside it."""
+"""Plans and event trees as JSON, of which only listed fields are accepted."""
 
 import contextlib
 import json
@@ -46,7 +46,7 @@ OWN = st.sampled_from(
 )
 NAMES = st.sampled_from(["gaussian", "poisson_gaussian", "parallel", "resampled", "svrg_step", "last_iterate"])
 VALUES = JSON | NAMES | st.integers(1, 9) | st.floats(0.1, 1.0) | NAMES.map(lambda name: {"name": name})
-NEAR = st.dictionaries(OWN, VALUES) | st.builds(
+SIMILAR_DOCUMENTS = st.dictionaries(OWN, VALUES) | st.builds(
     lambda own, more: {"name": "q", "count": 2, "mechanism": "gaussian", "noise_multiplier": 3.0} | own | more,
     st.fixed_dictionaries({"mechanism": NAMES}),
     st.dictionaries(OWN, VALUES, max_size=3),
@@ -55,7 +55,7 @@ NEAR = st.dictionaries(OWN, VALUES) | st.builds(
 
 @pytest.mark.slow
 @given(plans)
-def test_what_a_plan_writes_reads_back_the_same(plan: Plan) -> None:
+def test_a_written_plan_reads_back_the_same(plan: Plan) -> None:
     assert plan_from_json(json.loads(json.dumps(plan_to_json(plan)))) == plan
     assert plan_from_json(parse(canonical(plan_to_json(plan)))) == plan
     release = ReleasePlan(plan, 0.5, 1e-6, "pld", "1")
@@ -64,24 +64,24 @@ def test_what_a_plan_writes_reads_back_the_same(plan: Plan) -> None:
 
 
 @pytest.mark.slow
-@given(NEAR)
+@given(SIMILAR_DOCUMENTS)
 @settings(max_examples=200, deadline=None)
 def test_anything_else_is_refused_and_nothing_else_is_raised(document: Any) -> None:
     for candidate in (document, {"queries": document}, {"queries": [document]}):
         for read in (plan_from_json, release_plan_from_json):
             try:
-                found = read(candidate)
+                decoded = read(candidate)
             except CodecError:
                 continue
-            plan = found.plan if isinstance(found, ReleasePlan) else found
+            plan = decoded.plan if isinstance(decoded, ReleasePlan) else decoded
             assert isinstance(plan, Plan)
             assert plan_to_json(plan) == candidate
             assert all(math.isfinite(q.noise_multiplier) and 1 <= q.count <= 10**9 for q in plan.queries)
 
 
 def test_the_largest_plan_reads_back() -> None:
-    most = tuple(PlannedQuery(f"q{i}", 2, PoissonGaussian(0.5), 3.0) for i in range(MAX_QUERIES))
-    assert plan_from_json(plan_to_json(Plan(most))) == Plan(most)
+    planned = tuple(PlannedQuery(f"q{i}", 2, PoissonGaussian(0.5), 3.0) for i in range(MAX_QUERIES))
+    assert plan_from_json(plan_to_json(Plan(planned))) == Plan(planned)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_plan_that_could_not_be_read_back_is_not_written(queries: tuple[Planne
 
 
 @pytest.mark.parametrize("make", [PlannedQuery, Query])
-def test_what_could_not_be_written_is_not_planned(make: Any) -> None:
+def test_a_query_that_could_not_be_written_is_refused(make: Any) -> None:
     for name in ("", "x" * 65, "a\x00", "a\n"):
         with pytest.raises(OutOfRange):
             make(name, 1, Gaussian(), 1.0)
@@ -118,8 +118,8 @@ def test_what_could_not_be_written_is_not_planned(make: Any) -> None:
 @pytest.mark.parametrize(
     "privacy", [Privacy(1e-3), Privacy(1e-3, 1e-12), Privacy(100.0, 1e-2), Privacy(100.0)], ids=repr
 )
-def test_what_can_be_calibrated_can_be_written(privacy: Privacy, weight: float, count: int) -> None:
-    """At the ends of the ranges: much noise for a share that is next to nothing, little for one that is all."""
+def test_every_calibrated_plan_can_be_written(privacy: Privacy, weight: float, count: int) -> None:
+    """Shares at the ends of their range take much noise, or little."""
     mechanism = Laplace() if privacy.is_pure else PoissonGaussian(1e-9)
     with contextlib.suppress(CalibrationFailed):
         plan = calibrate((Query("a", 1, Laplace()), Query("b", count, mechanism, weight)), privacy).plan
@@ -189,7 +189,7 @@ def test_bad_release_plans_are_refused(change: dict[str, Any]) -> None:
      {1, 2}, "\ud800", {"\udfff": 1}],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
-def test_what_has_no_canonical_form_is_refused(value: Any) -> None:
+def test_values_without_a_canonical_form_are_refused(value: Any) -> None:
     for document in (value, [value], {"a": value}):
         with pytest.raises(CodecError):
             canonical(document)
@@ -238,14 +238,14 @@ def test_canonical_is_a_function_of_the_value(document: Any) -> None:
 @example(-(2.0**53))
 @example(1.2345678901234568e20)
 @example(1e21)
-def test_what_was_read_has_the_canonical_form_that_was_read(value: float) -> None:
+def test_a_parsed_document_has_the_same_canonical_form(value: float) -> None:
     """Floats from 2^53 to 10^21 are written without an exponent, and therefore read as integers."""
     written = canonical({"a": [value]})
     assert canonical(parse(written)) == written
     assert canonical(json.loads(written)) == written
 
 
-def test_equal_values_of_other_types_are_written_as_what_they_are() -> None:
+def test_equal_values_of_other_types_keep_their_own_form() -> None:
     assert canonical([1, True, 1.0, 0, False, -0.0]) == b"[1,true,1,0,false,0]"
     for wrong in ({1: 2}, {None: 2}, {True: 2}, {"a"}, 2**53 + 1, "\ud800", {"\ud800": 1}, b"", object()):
         with pytest.raises(CodecError):

@@ -1,4 +1,4 @@
-"""What conditioned_mu promises, for every law within the error of the masses it is given; by brute force."""
+"""The guarantee of conditioned_mu, compared by brute force for every law within the error of its masses."""
 
 import math
 from itertools import product
@@ -24,7 +24,7 @@ def pair(upper: float, lower: float, infinite: float, lost: float) -> NDArray[np
     p[0], p[-1] = lower / FALL[0], upper
     inner = slice(1, -1)
     low, high = -2.0, 2.0
-    for _ in range(200):  # a tilt at which P's and Q's missing parts are those asked for
+    for _ in range(200):  # a tilt at which P and Q lack the requested masses
         tilt = (low + high) / 2
         middle = p[inner] * np.exp(tilt * POINTS[inner])
         middle *= (1 - infinite - p[0] - p[-1]) / middle.sum()
@@ -32,13 +32,13 @@ def pair(upper: float, lower: float, infinite: float, lost: float) -> NDArray[np
     return np.concatenate([p[:1], middle, p[-1:]])
 
 
-def least(p: NDArray[np.float64], most: float) -> float:
-    """mu of the pair given the shortest [-l, l] that keeps 1 - most of both, over every corner."""
+def exact_mu(p: NDArray[np.float64], missing: float) -> float:
+    """Return mu of the pair given the shortest [-l, l] that keeps 1 - missing of both, over every corner."""
     for end in range(REACH + 1):
-        kept = np.abs(POINTS) <= end
-        one, two = p[kept], (p * FALL)[kept]
-        if min(one.sum(), two.sum()) >= 1 - most:
-            above = [np.cumsum(x[::-1] / x.sum())[:-1] for x in (one, two)]
+        inside = np.abs(POINTS) <= end
+        first, second = p[inside], (p * FALL)[inside]
+        if min(first.sum(), second.sum()) >= 1 - missing:
+            above = [np.cumsum(x[::-1] / x.sum())[:-1] for x in (first, second)]
             return float(np.max(norm.ppf(above[0]) - norm.ppf(above[1]), initial=0.0))
     return math.inf
 
@@ -60,20 +60,18 @@ CASES = {  # upper, lower, infinite, lost; the most that may be given up; the er
 
 @pytest.mark.parametrize("case", CASES)
 def test_mu_holds_of_every_pair_within_the_error(case: str) -> None:
-    """Each loss's mass may be off by the error, up or down, or two of them by half of it: no such pair is told apart
-    better than mu says of what it was taken for.
-    """
-    *shape, most, error = CASES[case]
-    true, found = pair(*shape), list[float]()
-    exact = least(true, most)
+    """Change one mass by the error, or two masses by half of it. Mu of the changed masses bounds the true pair."""
+    *shape, missing, error = CASES[case]
+    true, bounds = pair(*shape), list[float]()
+    exact = exact_mu(true, missing)
     for i, sign, j in product(range(len(true)), (1.0, -1.0), (None, 0, -1)):
-        given = true.copy()
-        given[i] += sign * error / (1 if j is None else 2)
+        changed = true.copy()
+        changed[i] += sign * error / (1 if j is None else 2)
         if j is not None:
-            given[j] -= sign * error / 2
-        mu = conditioned_mu(Masses(STEP, -REACH, given, 0.0), most, error)
+            changed[j] -= sign * error / 2
+        mu = conditioned_mu(Masses(STEP, -REACH, changed, 0.0), missing, error)
         if mu is not None:
-            found.append(mu)
+            bounds.append(mu)
             assert mu >= exact * (1 - 1e-12), (i, sign, j)
-    assert found
-    assert min(found) < exact * (1 + 10 * most + 3e3 * error)
+    assert bounds
+    assert min(bounds) < exact * (1 + 10 * missing + 3e3 * error)

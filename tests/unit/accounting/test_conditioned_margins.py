@@ -1,4 +1,4 @@
-"""The margins of conditioned_mu: it holds for every law that masses told with an error may be of, by small laws."""
+"""The margins of conditioned_mu, which holds for every law within the error of its masses, by small laws."""
 
 import math
 from collections.abc import Iterator
@@ -13,16 +13,16 @@ from accounting.divergences.losses import Masses
 
 Vector = NDArray[np.float64]
 
-STEP, MOST = 0.5, 4  # the losses are -2, -1.5, .. 2
-LOSSES = np.arange(-MOST, MOST + 1)
+STEP, REACH = 0.5, 4  # the losses are -2, -1.5, .. 2
+LOSSES = np.arange(-REACH, REACH + 1)
 RATIO = np.exp(-STEP * LOSSES)
 
 
 def law(p: dict[int, float]) -> Vector:
-    """Masses under P, so many at 0 that neither P nor Q has more than 1."""
-    found = np.array([p.get(int(loss), 0.0) for loss in LOSSES])
-    found[MOST] = 1 - max(found.sum(), found @ RATIO)
-    return found
+    """Return masses under P, with enough at 0 that neither P nor Q sums to more than 1."""
+    masses = np.array([p.get(int(loss), 0.0) for loss in LOSSES])
+    masses[REACH] = 1 - max(masses.sum(), masses @ RATIO)
+    return masses
 
 
 LAWS = {
@@ -35,39 +35,39 @@ LAWS = {
 
 
 def cuts(p: Vector) -> Iterator[tuple[float, float]]:
-    """For each E = {|loss| <= l} the larger of P and Q beyond it, and the mu of the pair given E."""
+    """Yield the larger mass of P and Q outside E = {|loss| <= l}, and the mu of the pair given E, for each l."""
     q = p * RATIO
-    for end in range(MOST + 1):
-        kept = slice(MOST - end, MOST + end + 1)
-        beyond = max(1 - p[kept].sum(), 1 - q[kept].sum())
-        u, v = (np.cumsum(m[kept][::-1])[:-1] / m[kept].sum() for m in (p, q))
+    for end in range(REACH + 1):
+        interval = slice(REACH - end, REACH + end + 1)
+        beyond = max(1 - p[interval].sum(), 1 - q[interval].sum())
+        u, v = (np.cumsum(m[interval][::-1])[:-1] / m[interval].sum() for m in (p, q))
         inside = (v > 1e-12) & (u < 1 - 1e-12)  # where a law ends, both are 0 or 1 but for rounding
         yield beyond, float(np.max(norm.ppf(u[inside]) - norm.ppf(v[inside]), initial=0.0))
 
 
-def told(p: Vector, error: float) -> Iterator[Vector]:
-    """Masses that may be said of this law: their sums, with weights in [0, 1], are good to the error."""
-    for more in range(-1, len(p)):
-        for less in range(-1, len(p)):
-            found = p.copy()
-            if less >= 0:
-                found[less] = max(found[less] - error, 0.0)
-            if more >= 0:
-                found[more] += error
-            yield found
+def misstated(p: Vector, error: float) -> Iterator[Vector]:
+    """Yield masses whose sums, with weights in [0, 1], differ from those of this law by at most the error."""
+    for raised in range(-1, len(p)):
+        for lowered in range(-1, len(p)):
+            masses = p.copy()
+            if lowered >= 0:
+                masses[lowered] = max(masses[lowered] - error, 0.0)
+            if raised >= 0:
+                masses[raised] += error
+            yield masses
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("error", [1e-12, 1e-3])
 @pytest.mark.parametrize("name", LAWS)
-def test_it_holds_for_every_law_that_the_masses_may_be_of(name: str, error: float) -> None:
-    true, found = LAWS[name], 0
+def test_mu_holds_for_every_law_within_the_error_of_the_masses(name: str, error: float) -> None:
+    true, count = LAWS[name], 0
     costs = list(cuts(true))
     allowed = {beyond * factor for beyond, _ in costs for factor in (1 - 1e-6, 1 + 1e-6, 1.3)} | {0.02, 0.1, 0.3}
-    for masses in told(true, error):
-        for most in allowed:
-            mu = conditioned_mu(Masses(STEP, -MOST, masses, 0.0), most, error) if 0 < most < 1 else None
+    for masses in misstated(true, error):
+        for missing in allowed:
+            mu = conditioned_mu(Masses(STEP, -REACH, masses, 0.0), missing, error) if 0 < missing < 1 else None
             if mu is not None:
-                found += 1
-                assert any(beyond <= most and least <= mu * (1 + 1e-9) for beyond, least in costs)
-    assert found
+                count += 1
+                assert any(beyond <= missing and least <= mu * (1 + 1e-9) for beyond, least in costs)
+    assert count

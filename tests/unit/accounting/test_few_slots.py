@@ -1,4 +1,4 @@
-"""The sum behind a few secret slots: against all outcomes, fifty digits and quadrature; and the noise that follows."""
+"""Sums of a few secret slots, compared with all outcomes, fifty digits and quadrature, and the calibrated noise."""
 
 import importlib
 import itertools
@@ -38,8 +38,8 @@ LAW = SlotLaw(np.array([-1.3, -0.2, 0.0, 0.5, 2.7]), np.array([0.2, 0.3, 0.25, 0
 
 
 def noise(mechanism: RandomAllocation, epsilon: float, relation: Relation = "replace_one", count: int = 1) -> float:
-    found = calibrate((Query("half_pass", count, mechanism),), Privacy(epsilon, 1e-6), relation)
-    return found.plan.queries[0].noise_multiplier
+    release = calibrate((Query("half_pass", count, mechanism),), Privacy(epsilon, 1e-6), relation)
+    return release.plan.queries[0].noise_multiplier
 
 
 @pytest.mark.parametrize("kappa", [-3.0, -0.61, 0.0, 0.9, 2.69, 2.8])
@@ -47,14 +47,14 @@ def noise(mechanism: RandomAllocation, epsilon: float, relation: Relation = "rep
 def test_all_outcomes_of_a_small_law(slots: int, kappa: float) -> None:
     """Up to three slots no chord raises the value. Of more slots, chords between few points raise it much."""
     outcomes = itertools.product(zip(LAW.points, LAW.masses, strict=True), repeat=slots)
-    wanted = math.fsum(
+    expected = math.fsum(
         math.prod(mass for _, mass in each) * max(math.fsum(x for x, _ in each) - slots * kappa, 0.0)
         for each in outcomes
     )
-    found = few_slots._expectation(LAW, slots, kappa)
-    assert wanted * (1 - 1e-15) <= found
+    actual = few_slots._expectation(LAW, slots, kappa)
+    assert expected * (1 - 1e-15) <= actual
     if slots <= 3:
-        assert found == pytest.approx(wanted, rel=1e-12, abs=1e-14)
+        assert actual == pytest.approx(expected, rel=1e-12, abs=1e-14)
 
 
 def two_slots(c: float, epsilon: float) -> "mpmath.mpf":
@@ -81,8 +81,8 @@ def two_slots(c: float, epsilon: float) -> "mpmath.mpf":
 @pytest.mark.slow
 @pytest.mark.parametrize(("z", "epsilon"), [(0.9235, 8.0), (2.0, 4.1), (0.2102, 58.2)])
 def test_two_slots_in_fifty_digits(z: float, epsilon: float) -> None:
-    truth, found = float(two_slots(1 / z, epsilon)), hockey_stick(RandomAllocation(1.0, 2), z, epsilon)
-    assert truth <= found <= 1.01 * truth
+    truth, bound = float(two_slots(1 / z, epsilon)), hockey_stick(RandomAllocation(1.0, 2), z, epsilon)
+    assert truth <= bound <= 1.01 * truth
 
 
 @pytest.mark.slow
@@ -92,8 +92,8 @@ def test_the_bound_is_never_below_the_truth_and_near_it(form: Form, relation: Re
     """Each form meets each number of slots and each level of noise, and four slots meet each level."""
     q, z, epsilon = USES[(FORMS.index((form, relation)) + slots) % 3]
     truth = few_slots_delta(form, relation, slots, q, 1 / z, epsilon)
-    found = hockey_stick(RandomAllocation(q, slots, form), z, epsilon, relation)
-    assert truth <= found <= 1.02 * truth or found < 1e-16
+    bound = hockey_stick(RandomAllocation(q, slots, form), z, epsilon, relation)
+    assert truth <= bound <= 1.02 * truth or bound < 1e-16
 
 
 @pytest.mark.slow
@@ -104,8 +104,8 @@ def test_no_bound_of_two_or_three_slots_grew(form: Form, relation: Relation) -> 
     for slots in [2, 3] * 20 + [4, 5] * 5:
         mechanism = RandomAllocation(float(rng.choice([0.3, 1.0])), slots, form)
         use = mechanism, math.exp(rng.uniform(-1.5, 1.5)), rng.uniform(4.0, 30.0), relation
-        before = hockey_stick(*use, circles_only=True)
-        assert hockey_stick(*use) <= before * (1 + (1e-12 if slots <= 3 else 0.01))
+        earlier_bound = hockey_stick(*use, circles_only=True)
+        assert hockey_stick(*use) <= earlier_bound * (1 + (1e-12 if slots <= 3 else 0.01))
 
 
 def test_several_uses_and_small_epsilons_are_bounded_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,8 +126,8 @@ def test_a_larger_epsilon_needs_less_noise(slots: int, form: Form, relation: Rel
     """Two slots needed .4559 at epsilon 24 and .4713 at 26, and all plans more at 4.05 than at 4."""
     mechanism = RandomAllocation(1.0, slots, form)
     epsilons = (1, 3.99, 4, 4.05, 4.09, 8, 16, 24, 26, 30)
-    found = [noise(mechanism, float(epsilon), relation) for epsilon in epsilons]
-    assert all(more > less for more, less in itertools.pairwise(found))
+    multipliers = [noise(mechanism, float(epsilon), relation) for epsilon in epsilons]
+    assert all(more > less for more, less in itertools.pairwise(multipliers))
 
 
 @pytest.mark.slow
@@ -137,23 +137,23 @@ def test_a_larger_epsilon_needs_less_noise(slots: int, form: Form, relation: Rel
     + [(3, *FORMS[1], 4.05), (3, *FORMS[1], 30.0), (4, *FORMS[2], 4.05), (4, *FORMS[2], 30.0)],
 )
 def test_one_percent_less_noise_would_be_too_little(slots: int, form: Form, relation: Relation, epsilon: float) -> None:
-    least = 0.99 * noise(RandomAllocation(1.0, slots, form), epsilon, relation)
-    assert few_slots_delta(form, relation, slots, 1.0, 1 / least, epsilon) > 1e-6
+    multiplier = 0.99 * noise(RandomAllocation(1.0, slots, form), epsilon, relation)
+    assert few_slots_delta(form, relation, slots, 1.0, 1 / multiplier, epsilon) > 1e-6
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("slots", "count"), [(50, 1), (2, 2)])
 def test_the_margin_for_other_platforms_raises_no_noise(slots: int, count: int) -> None:
     """Just above epsilon 4 the noise is that of 4, until the margin fits in."""
-    found = [noise(RandomAllocation(0.5, slots), epsilon, count=count) for epsilon in (4.0, 4.02, 4.07, 4.2)]
-    assert found[0] == found[1] == found[2] > found[3]
+    multipliers = [noise(RandomAllocation(0.5, slots), epsilon, count=count) for epsilon in (4.0, 4.02, 4.07, 4.2)]
+    assert multipliers[0] == multipliers[1] == multipliers[2] > multipliers[3]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("slots", "count", "has_margin"), [(5, 1, False), (6, 1, True), (5, 2, True)])
 def test_one_use_of_a_few_slots_is_stated_without_a_margin(slots: int, count: int, has_margin: bool) -> None:
-    found = calibrate((Query("half_pass", count, RandomAllocation(0.5, slots)),), Privacy(6.0, 1e-5))
-    assert found.epsilon == pytest.approx(certify(found.plan, 1e-5)[0] * (1.0198 if has_margin else 1.0), rel=1e-9)
+    release = calibrate((Query("half_pass", count, RandomAllocation(0.5, slots)),), Privacy(6.0, 1e-5))
+    assert release.epsilon == pytest.approx(certify(release.plan, 1e-5)[0] * (1.0198 if has_margin else 1.0), rel=1e-9)
 
 
 PROGRAM = """
@@ -171,7 +171,7 @@ def test_other_instructions_change_no_epsilon_of_a_few_slots() -> None:
     plans = [(1.0, slots, *form, 0.3) for slots, form in itertools.product((2, 3, 4, 5, 30), FORMS)]
     core = importlib.import_module("numpy._core._multiarray_umath")
     vector = " ".join(name for name in core.__cpu_dispatch__ if core.__cpu_features__[name])
-    few, more = set[float](), set[float]()
+    few_slot_changes, many_slot_changes = set[float](), set[float]()
     texts = [
         subprocess.run(
             [sys.executable, "-c", PROGRAM, json.dumps(plans)],
@@ -181,7 +181,7 @@ def test_other_instructions_change_no_epsilon_of_a_few_slots() -> None:
         ).stdout
         for disabled in ("", vector)
     ]
-    for plan, one, two in zip(plans, *map(json.loads, texts), strict=True):
-        (few if plan[1] <= 5 else more).add(abs(one / two - 1))
-    assert few == {0.0}
-    assert max(more) <= 0.006
+    for plan, with_vectors, without_vectors in zip(plans, *map(json.loads, texts), strict=True):
+        (few_slot_changes if plan[1] <= 5 else many_slot_changes).add(abs(with_vectors / without_vectors - 1))
+    assert few_slot_changes == {0.0}
+    assert max(many_slot_changes) <= 0.006

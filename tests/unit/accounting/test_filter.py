@@ -87,13 +87,13 @@ def test_best_order_is_best(epsilon: float, delta: float) -> None:
 
 
 def test_the_best_order_is_that_of_the_whole_grid() -> None:
-    """To the last bit, though most of it is looked at in an array alone: orders are part of a promise."""
+    """The orders agree to the last bit, because they are part of a guarantee."""
     grid = 1 + np.geomspace(1e-2, 1e7, 20_001)
     for epsilon, delta in ((1e-3, 1e-12), (1e-3, 1e-2), (0.1, 1e-6), (3.0, 1e-6), (100.0, 1e-12), (100.0, 1e-2)):
         best = max(grid, key=lambda a: thresholds._renyi_budget(epsilon, delta, float(a), 1.0) / a)
-        found = thresholds.orders.__wrapped__("rdp", epsilon, delta, delta)
-        asked = [float(f"{share * best:.4g}") for share in thresholds.ORDER_RATIOS["rdp"]]
-        assert list(found) == asked[len(asked) - len(found) :]
+        orders = thresholds.orders.__wrapped__("rdp", epsilon, delta, delta)
+        expected = [float(f"{share * best:.4g}") for share in thresholds.ORDER_RATIOS["rdp"]]
+        assert list(orders) == expected[len(expected) - len(orders) :]
 
 
 @pytest.mark.parametrize(("kind", "delta"), [("rdp", 0.0), ("gdp", 0.0), ("pure", 1e-6)], ids=["rdp", "gdp", "pure"])
@@ -174,14 +174,16 @@ def test_vectors_of_another_filter_are_refused(bad: Cost) -> None:
         rule.remaining_epsilon(bad)
 
 
-def test_one_threshold_is_enough_and_none_is_not() -> None:
+def test_a_cost_within_one_threshold_is_admitted_and_a_cost_beyond_all_is_refused() -> None:
     rule = Filter.open("rdp", Privacy(1.0, 1e-6))
     low, high = rule.thresholds
     assert rule.admits((low - 1, high), (1, 1))
     assert rule.admits((low, high - 1), (1, 1))
     assert not rule.admits((low, high), (1, 1))
     assert rule.admits((0, CHARGE_LIMIT_UNITS - 2), (1, 1))
-    assert not rule.admits((0, CHARGE_LIMIT_UNITS - 1), (1, 1)), "sums stay below 2^62, whatever the other order says"
+    assert not rule.admits((0, CHARGE_LIMIT_UNITS - 1), (1, 1)), (
+        "sums stay below 2^62, even if a cost fits at one order"
+    )
 
 
 def test_methods_without_a_curve_do_not_fit() -> None:
@@ -261,8 +263,8 @@ def test_a_mixed_budget_keeps_its_promise() -> None:
 @pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
 @pytest.mark.parametrize("kind", ["rdp", "gdp"])
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 0.999])
-def test_what_remains_is_really_admitted(kind: str, epsilon: float, delta: float, share: float) -> None:
-    """Asking for exactly `remaining`, calibrated as every job is, is admitted; 1 % more is not."""
+def test_a_job_of_the_remaining_epsilon_is_admitted(kind: str, epsilon: float, delta: float, share: float) -> None:
+    """A job calibrated to the remaining epsilon is admitted. A job of 1 % more is refused."""
     rule = Filter.open(kind, Privacy(epsilon, delta))  # type: ignore[arg-type]
     spent = tuple(int(share * t) for t in rule.thresholds)
     remaining = rule.remaining_epsilon(spent)

@@ -26,9 +26,9 @@ def test_mu_is_valid_and_not_wasteful(epsilon: float, delta: float) -> None:
 @pytest.mark.parametrize(("epsilon", "delta"), TARGETS)
 def test_epsilon_is_valid_and_not_wasteful(epsilon: float, delta: float) -> None:
     mu = gauss_mu(epsilon, delta)
-    found = gauss_epsilon(mu, delta)
-    assert exact_delta(mu, found) <= delta
-    assert epsilon * (1 - 1e-6) <= found <= epsilon
+    actual = gauss_epsilon(mu, delta)
+    assert exact_delta(mu, actual) <= delta
+    assert epsilon * (1 - 1e-6) <= actual <= epsilon
 
 
 def test_table_of_the_specification() -> None:

@@ -25,8 +25,8 @@ def _exactly(steps: int, contraction: float) -> Fraction:
 @pytest.mark.slow
 @pytest.mark.parametrize(("steps", "contraction"), [(10, 0.9), (50, 0.95), (200, 0.926), (7, 0.0), (1, 0.3), (40, 1.0)])
 def test_effective_steps_are_rounded_up_and_no_more(steps: int, contraction: float) -> None:
-    exact, found = _exactly(steps, contraction), LastIterate(steps, contraction).effective_steps
-    assert exact <= Fraction(found) <= exact * (1 + Fraction(1, 10**12))
+    exact, effective_steps = _exactly(steps, contraction), LastIterate(steps, contraction).effective_steps
+    assert exact <= Fraction(effective_steps) <= exact * (1 + Fraction(1, 10**12))
 
 
 @pytest.mark.slow
@@ -59,10 +59,10 @@ def test_it_is_the_least_sum_of_squares_that_brings_two_runs_together(steps: int
 
     alone = end(np.zeros(steps))
     effect = np.array([[end(unit) - alone for unit in np.eye(steps)]])
-    least = np.linalg.lstsq(effect, np.array([-alone]), rcond=None)[0]
-    assert abs(end(least)) < 1e-10
+    solution = np.linalg.lstsq(effect, np.array([-alone]), rcond=None)[0]
+    assert abs(end(solution)) < 1e-10
     # some 1e3 roundings of 1e-16 each, as each of the two ends is run: 1e-10 leaves room for any order of summation
-    assert LastIterate(steps, contraction).effective_steps == pytest.approx(float(least @ least), rel=1e-10)
+    assert LastIterate(steps, contraction).effective_steps == pytest.approx(float(solution @ solution), rel=1e-10)
 
 
 def test_covertype_needs_seven_and_a_half_times_less_noise_than_composition() -> None:

@@ -10,7 +10,7 @@ import pytest
 from accounting import Privacy
 from accounting.calibration import calibrate
 from accounting.errors import BudgetExhausted, CodecError, LedgerFrozen, LedgerInvalid, OutOfRange
-from accounting.filter import UNIT, Cost, Filter
+from accounting.filter import UNIT, Cost, Filter, filter_with
 from accounting.mechanisms import Gaussian
 from accounting.plan import Query
 from accounting.records.chain import GENESIS, Entry, Head, verify_chain
@@ -62,14 +62,14 @@ def charge(job: str, share: float, guarantee: Privacy | None = None) -> Charged:
 
 
 def test_a_charge_may_state_its_share_and_then_states_the_right_one() -> None:
-    """It replays; another one is refused; one that states none stays as it was."""
-    told = replace(charge("a", 0.25), share=share(run(charge("a", 0.25))[0], cost(0.25)))
-    state, entries = run(charge("z", 0.5), told)
-    assert told.share == pytest.approx(0.25, rel=1e-6)
-    assert [entry.body.get("share") for entry in entries] == [None, None, told.share]
+    """A right share replays, a wrong one is refused, and a charge without a share stays as it was."""
+    stated_charge = replace(charge("a", 0.25), share=share(run(charge("a", 0.25))[0], cost(0.25)))
+    state, entries = run(charge("z", 0.5), stated_charge)
+    assert stated_charge.share == pytest.approx(0.25, rel=1e-6)
+    assert [entry.body.get("share") for entry in entries] == [None, None, stated_charge.share]
     assert replay(entries) == state
     with pytest.raises(LedgerInvalid, match="share"):
-        run(replace(told, share=0.2))
+        run(replace(stated_charge, share=0.2))
     whole, _ = run(replace(Charged("a", cost(1.5), BUDGET), share=1.0))
     assert (share(whole, cost(1.5)), share(whole, RULE.zero_cost)) == (1.0, 0.0)
     assert share(opened()[0], RULE.zero_cost) == 0.0
@@ -111,8 +111,8 @@ def test_the_budget_holds() -> None:
 @pytest.mark.parametrize("step", [Started("a", 1), Failed("a", 1), Cancelled("a", 1), Released("a", 1, MODEL)])
 def test_steps_of_a_job_leave_its_charge(step: LedgerEvent) -> None:
     state, _ = run(charge("a", 0.3))
-    after, entry = advance(state, step, AT)
-    assert replace(after, sequence=state.sequence, head=state.head) == state
+    advanced, entry = advance(state, step, AT)
+    assert replace(advanced, sequence=state.sequence, head=state.head) == state
     assert entry.body["job"] == "a"
     with pytest.raises(LedgerInvalid):
         advance(opened()[0], step, AT)
@@ -168,7 +168,7 @@ def test_a_job_that_fits_takes_only_its_cost() -> None:
     ],
     ids=["too much", "as whole", "in part", "nothing"],
 )
-def test_refunds_of_what_is_not_live_are_refused(refund: Refunded) -> None:
+def test_refunds_of_jobs_that_are_not_live_are_refused(refund: Refunded) -> None:
     state, _ = run(charge("a", 0.3))
     with pytest.raises(LedgerInvalid):
         advance(state, refund, AT)
@@ -176,14 +176,14 @@ def test_refunds_of_what_is_not_live_are_refused(refund: Refunded) -> None:
         advance(opened()[0], refund, AT)
 
 
-def test_a_whole_charge_is_refunded_as_such() -> None:
+def test_the_refund_of_a_whole_charge_must_state_it() -> None:
     state, _ = run(Charged("a", cost(1.5), BUDGET))
     with pytest.raises(LedgerInvalid):
         advance(state, Refunded("a", cost(1.5), False), AT)
 
 
 @pytest.mark.parametrize("bad", [(0, 5), (5,), (5, 5, 5), (-1, 5), (2**62, 5)])
-def test_charges_that_are_none_are_refused(bad: Cost) -> None:
+def test_invalid_charges_are_refused(bad: Cost) -> None:
     with pytest.raises((LedgerInvalid, OutOfRange)):
         run(Charged("a", bad, BUDGET))
 
@@ -204,7 +204,7 @@ def test_the_state_does_not_grow_with_the_jobs() -> None:
     assert state.spent == (500 * 10**6, 500 * 10**6)
 
 
-def test_the_hash_is_the_one_that_the_documentation_says() -> None:
+def test_the_hash_is_computed_as_documented() -> None:
     _, entries = run(charge("a", 0.3))
     entry = entries[1].to_json()
     assert (
@@ -238,7 +238,7 @@ def test_entries_of_events_without_a_rule_of_their_own_state_their_fields() -> N
     }
 
 
-def test_a_charge_names_whose_it_is_on_what_and_by_which_method() -> None:
+def test_a_charge_names_its_analyst_dataset_and_method() -> None:
     state, entries = run(replace(charge("a", 0.3), analyst="ada", dataset="d1", method="dp_gd"), charge("b", 0.1))
     assert [entries[1].body[name] for name in ("analyst", "dataset", "method")] == ["ada", "d1", "dp_gd"]
     assert not {"analyst", "dataset", "method"} & set(entries[2].body)
@@ -394,7 +394,7 @@ def test_a_ledger_that_lost_entries_is_frozen_and_counts_as_charged() -> None:
 @pytest.mark.parametrize(
     "step", [Started("b", 1), Released("a", 1, MODEL), Failed("a", 1), Refunded("b", cost(0.1), False), Started("a", 2)]
 )
-def test_what_was_open_when_entries_were_lost_is_over(step: LedgerEvent) -> None:
+def test_jobs_that_were_open_when_entries_were_lost_are_closed(step: LedgerEvent) -> None:
     _, entries = run(charge("a", 0.1), charge("b", 0.1), Started("a", 1), LOST, Frozen(False, "ada"), step)
     replay(entries[:-1])
     with pytest.raises(LedgerInvalid, match="entry 7"):
@@ -472,7 +472,7 @@ def test_a_promise_grows_at_the_orders_of_registration() -> None:
         Filter.open("rdp", Privacy(2.0, 1e-6)),
         Filter.open("gdp", Privacy(2.0, 1e-6)),
         replace(RULE, privacy=Privacy(2.0, 1e-6), thresholds=tuple(t - 1 for t in RULE.thresholds)),
-        replace(RULE, privacy=Privacy(1.0, 1e-7)),
+        filter_with(RULE.kind, Privacy(1.0, 1e-7), RULE.orders, RULE.weights),
     ],
     ids=["the same", "other orders", "another currency", "lower thresholds", "a smaller delta"],
 )
@@ -484,7 +484,7 @@ def test_a_charged_ledger_takes_no_other_filter_than_a_larger_one(rule: Filter) 
 
 
 @pytest.mark.parametrize("smaller", [Privacy(1.0, 1e-6), Privacy(0.9, 1e-5), Privacy(0.1, 1e-6), Privacy(2.0, 1e-7)])
-def test_what_is_raised_is_larger(smaller: Privacy) -> None:
+def test_a_raise_to_a_smaller_budget_is_refused(smaller: Privacy) -> None:
     with pytest.raises(OutOfRange, match="only grow"):
         RULE.raised(smaller)
 
@@ -526,7 +526,7 @@ def test_a_dataset_is_there_once_and_gone_once(story: list[LedgerEvent], holds: 
             replay(entries)
 
 
-def test_what_was_charged_for_is_not_withdrawn() -> None:
+def test_a_dataset_with_charges_is_deleted_but_not_withdrawn() -> None:
     with pytest.raises(LedgerInvalid):
         run(charge("a", 0.3), Emptied("d1", True, "eve"))
     assert run(charge("a", 0.3), Emptied("d1", False, "eve"))[1][-1].kind == "deleted"

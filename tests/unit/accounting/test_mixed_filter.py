@@ -1,4 +1,4 @@
-"""The filter of mu^2 and orders together: thresholds, charges of approximations, and what they rest on."""
+"""The filter of mu^2 and orders together: thresholds, charges of approximations, and their proofs."""
 
 import math
 from collections.abc import Sequence
@@ -75,19 +75,19 @@ def jobs(rule: Filter, cost: Cost) -> float:
 def test_thresholds_share_one_delta(epsilon: float, delta: float) -> None:
     """Slack and weights together are at most delta; with the whole of it at each coordinate this fails."""
     rule = Filter.open("gdp_rdp", Privacy(epsilon, delta))
-    rest = delta - rule.slack
+    delta_without_slack = delta - rule.slack
     assert sum(map(Fraction, rule.weights)) <= 1
     assert 0 < rule.slack <= delta / 16
     assert rule.thresholds[-1] == UNIT
-    mu = gauss_mu(epsilon + math.log1p(-rule.slack), rest * rule.weights[0])
+    mu = gauss_mu(epsilon + math.log1p(-rule.slack), delta_without_slack * rule.weights[0])
     assert rule.thresholds[0] == pytest.approx(mu**2 * UNIT, rel=1e-8, abs=1)
     assert rule.thresholds[0] <= mu**2 * UNIT
     for a, w, top in zip(rule.orders, rule.weights[1:], rule.thresholds[1:], strict=False):
-        exact = renyi_budget(epsilon, rest, a, w) * UNIT
+        exact = renyi_budget(epsilon, delta_without_slack, a, w) * UNIT
         assert 0 < top <= exact < top + 3 + 1e-12 * exact
 
 
-def test_what_makes_no_filter_is_refused() -> None:
+def test_invalid_filters_are_refused() -> None:
     with pytest.raises(OutOfRange, match="delta"):
         Filter.open("gdp_rdp", Privacy(1.0))
     for slack in (6e-7, -1e-9, math.nan):
@@ -112,15 +112,15 @@ def test_what_makes_no_filter_is_refused() -> None:
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if k != "allocation"])
 @pytest.mark.parametrize("epsilon", [0.2, 0.5, 1.0])
-def test_it_admits_what_orders_alone_do_and_more_of_gaussian_kinds(kind: str, epsilon: float) -> None:
-    made = plan(kind, epsilon)
-    mixed, orders = (jobs(rule, rule.cost(made)) for rule in (RULE, Filter.open("rdp", BUDGET)))
+def test_it_admits_as_many_jobs_as_orders_alone_and_more_of_gaussian_kinds(kind: str, epsilon: float) -> None:
+    planned = plan(kind, epsilon)
+    mixed, orders = (jobs(rule, rule.cost(planned)) for rule in (RULE, Filter.open("rdp", BUDGET)))
     assert mixed > orders * (1.02 if kind in ("gaussian", "poisson", "svrg") else 0.97)
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])
-def test_each_order_keeps_97_percent_of_what_it_has_without_mu(epsilon: float) -> None:
-    """So whatever the jobs are, and however they are mixed: the slack never ends first."""
+def test_each_order_keeps_97_percent_of_its_threshold_without_mu(epsilon: float) -> None:
+    """The slack never ends before the orders, for every job and mixture of jobs."""
     mixed, alone = (Filter.open(kind, Privacy(epsilon, 1e-6)) for kind in ("gdp_rdp", "rdp"))
     assert mixed.orders == alone.orders
     assert all(m > 0.97 * t for m, t in zip(mixed.thresholds[1:], alone.thresholds, strict=False))
@@ -130,10 +130,10 @@ def test_each_order_keeps_97_percent_of_what_it_has_without_mu(epsilon: float) -
 
 
 def test_secret_slots_are_charged_by_an_approximation() -> None:
-    """Without a slack of its own `rdp` admits not one; with one sixteen at most."""
-    made = plan("allocation")
-    assert jobs(Filter.open("rdp", BUDGET), Filter.open("rdp", BUDGET).cost(made)) < 1
-    assert jobs(RULE, RULE.cost(made)) > 16
+    """Without a slack, the `rdp` filter does not admit one such job. With a slack it admits at most sixteen."""
+    planned = plan("allocation")
+    assert jobs(Filter.open("rdp", BUDGET), Filter.open("rdp", BUDGET).cost(planned)) < 1
+    assert jobs(RULE, RULE.cost(planned)) > 16
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -148,24 +148,24 @@ def test_every_kind_has_a_charge(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_charge_pays_for_its_plan_and_for_no_dearer_one(kind: str) -> None:
-    made = plan(kind)
-    cost = RULE.cost(made)
-    assert RULE.pays(cost, made)
-    dearer = Plan(tuple(replace(query, noise_multiplier=query.noise_multiplier * 0.98) for query in made.queries))
+    planned = plan(kind)
+    cost = RULE.cost(planned)
+    assert RULE.pays(cost, planned)
+    dearer = Plan(tuple(replace(query, noise_multiplier=query.noise_multiplier * 0.98) for query in planned.queries))
     assert not RULE.pays(cost, dearer)
 
 
 def test_gaussian_plans_are_charged_exactly() -> None:
-    made = plan("gaussian")
-    assert RULE.cost(made)[0] == Filter.open("gdp", BUDGET).cost(made)[0]
-    assert RULE.cost(made)[1:-1] == pytest.approx([UNIT * x for x in made.rdp(RULE.orders)], rel=1e-9)
+    planned = plan("gaussian")
+    assert RULE.cost(planned)[0] == Filter.open("gdp", BUDGET).cost(planned)[0]
+    assert RULE.cost(planned)[1:-1] == pytest.approx([UNIT * x for x in planned.rdp(RULE.orders)], rel=1e-9)
 
 
 def test_of_two_orders_of_neighbors_the_dearer_is_charged() -> None:
     """Under zero_out the two are different pairs; half the displacement is then about half the epsilon."""
-    made = calibrate(KINDS["poisson"], Privacy(0.5, 1e-6), "zero_out").plan
-    cost = RULE.cost(made)
-    laws = [composed for composed in map(composed_loss, losses_of(made)) if composed]
+    planned = calibrate(KINDS["poisson"], Privacy(0.5, 1e-6), "zero_out").plan
+    cost = RULE.cost(planned)
+    laws = [composed for composed in map(composed_loss, losses_of(planned)) if composed]
     each = [conditioned_mu(law, RULE.slack * cost[-1] / UNIT, error) or 0.0 for law, error in laws]
     assert len(each) == 2
     assert min(each) < max(each) * (1 - 1e-6)
@@ -175,14 +175,14 @@ def test_of_two_orders_of_neighbors_the_dearer_is_charged() -> None:
 
 @pytest.mark.parametrize("order", [0, 1])
 def test_sets_of_large_and_of_small_loss_both_count(order: int) -> None:
-    """In a pair that is not its own mirror image the worst set is on one side of 0; each order has its own."""
+    """The worst set of an asymmetric pair lies on one side of 0, and each order of the neighbors has its own side."""
     losses = losses_of(Plan((PlannedQuery("c", 3, PoissonGaussian(0.05), 0.7),), "zero_out"))[order]
     composed = composed_loss(losses)
     assert composed is not None
     law, error = composed
     pmf = DensePLDPmf(law.interval, law.lowest, law.masses, law.infinity, True)
-    found, (_, mu) = conditioned_mu(law, 1e-5, error), conditioned(pmf, 1e-5)
-    assert found == pytest.approx(mu, rel=1e-3)
+    actual, (_, mu) = conditioned_mu(law, 1e-5, error), conditioned(pmf, 1e-5)
+    assert actual == pytest.approx(mu, rel=1e-3)
 
 
 @pytest.mark.slow
@@ -190,20 +190,21 @@ def test_sets_of_large_and_of_small_loss_both_count(order: int) -> None:
     u=st.floats(1e-9, 0.6),
     ratio=st.floats(0.1, 1.0),
     off=st.tuples(*[st.sampled_from((-1.0, 1.0))] * 2),
-    most=st.floats(1e-9, 1e-2),
-    held=st.tuples(*[st.sampled_from((0.0, 1.0))] * 2),
+    missing=st.floats(1e-9, 1e-2),
+    shares=st.tuples(*[st.sampled_from((0.0, 1.0))] * 2),
 )
 def test_the_error_of_masses_raises_mu(
-    u: float, ratio: float, off: tuple[float, float], most: float, held: tuple[float, float]
+    u: float, ratio: float, off: tuple[float, float], missing: float, shares: tuple[float, float]
 ) -> None:
-    """Whatever the true probabilities are within their errors, and the masses of E within theirs."""
-    error, least = 1e-6, 0.1
+    """Mu holds for all true probabilities within their errors and all masses of E within theirs."""
+    error, smallest_ratio = 1e-6, 0.1
     v = ratio * u
     true_u, true_v = max(u + off[0] * error, 0.0), v + off[1] * error
-    inside = [1 - share * most for share in held]
-    bound = _corners(np.array([u]), np.array([v]), error, error, most, least)
-    one, two = true_u / inside[0], max(true_v / inside[1], least * inside[0] / inside[1] * true_u / inside[0])
-    assert one == 0 or norm.ppf(one) - norm.ppf(two) <= bound + 1e-9
+    inside = [1 - share * missing for share in shares]
+    bound = _corners(np.array([u]), np.array([v]), error, error, missing, smallest_ratio)
+    first = true_u / inside[0]
+    second = max(true_v / inside[1], smallest_ratio * inside[0] / inside[1] * true_u / inside[0])
+    assert first == 0 or norm.ppf(first) - norm.ppf(second) <= bound + 1e-9
 
 
 def test_a_plan_whose_tails_are_out_of_reach_is_charged_unsampled() -> None:
@@ -224,7 +225,7 @@ def test_a_plan_that_fits_no_ledger_exactly_may_take_more_of_the_slack() -> None
     assert jobs(RULE, tiny) > 1000, "by its curve, though no mu can be resolved"
 
 
-def test_what_has_no_finite_charge_fits_no_budget_that_ever_grows() -> None:
+def test_a_plan_without_a_finite_charge_fits_no_budget() -> None:
     largest = Filter.open("gdp_rdp", Privacy(1.0, 1e-6)).raised(Privacy(100.0, 1e-2))
     assert max(largest.thresholds[:-1]) < charges.UNAFFORDABLE_UNITS
     assert max(Filter.open("gdp_rdp", Privacy(100.0, 1e-2)).thresholds[:-1]) < charges.UNAFFORDABLE_UNITS
@@ -234,22 +235,22 @@ def test_what_has_no_finite_charge_fits_no_budget_that_ever_grows() -> None:
 
 
 def test_two_splits_of_one_job_are_both_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The curve of a half pass and its mu are of different approximations: what is charged is both their masses."""
-    made, seen = plan("allocation"), list[float]()
+    """The curve of a half pass and its mu come from different approximations, and the masses of both are charged."""
+    planned, slacks = plan("allocation"), list[float]()
     curve, mu = charges.approximate_rdp, conditioned_mu
 
     def watched_curve(plan: Plan, orders: object, slack: float) -> object:
-        seen.append(slack)
+        slacks.append(slack)
         return curve(plan, orders, slack)  # type: ignore[arg-type]
 
-    def watched_mu(law: Masses, most: float, error: float) -> float | None:
-        seen.append(most)
-        return mu(law, most, error)
+    def watched_mu(law: Masses, missing: float, error: float) -> float | None:
+        slacks.append(missing)
+        return mu(law, missing, error)
 
     monkeypatch.setattr(charges, "approximate_rdp", watched_curve)
     monkeypatch.setattr(charges, "conditioned_mu", watched_mu)
-    cost = RULE.cost(made)
-    pairs = [sum(seen[i : i + 2]) for i in range(0, len(seen), 2)]
+    cost = RULE.cost(planned)
+    pairs = [sum(slacks[i : i + 2]) for i in range(0, len(slacks), 2)]
     assert min(abs(pair - RULE.slack * cost[-1] / UNIT) for pair in pairs) < 1e-15 * RULE.slack
 
 
@@ -260,52 +261,53 @@ def test_two_splits_of_one_job_are_both_paid_for(monkeypatch: pytest.MonkeyPatch
         ("batches", lambda z: reference.without_replacement(0.01, 2 / z, 1e-4).self_compose(200)),
     ],
 )
-@pytest.mark.parametrize("most", [1e-8, 1e-7])
-def test_approximate_mu_is_the_reference_s(kind: str, theirs, most: float) -> None:  # type: ignore[no-untyped-def]
-    """Never below it by more than the grids differ, nor 2 % above; near the limit of many answers.
+@pytest.mark.parametrize("missing", [1e-8, 1e-7])
+def test_approximate_mu_is_the_reference_s(kind: str, theirs, missing: float) -> None:  # type: ignore[no-untyped-def]
+    """Mu is below the reference by no more than the grids differ, and at most 2 % above it.
 
-    With the lower tail left in, mu would be many times that.
+    It is also near the limit of many answers. If the lower tail were included, mu would be many times larger.
     """
-    made = plan(kind, 1.0)
-    composed = composed_loss(*losses_of(made))
+    planned = plan(kind, 1.0)
+    composed = composed_loss(*losses_of(planned))
     assert composed is not None
-    found = conditioned_mu(composed[0], most, composed[1])
-    bound, mu = conditioned(theirs(made.queries[0].noise_multiplier)._pmf_remove, most)
-    assert found == pytest.approx(mu, rel=0.02)
-    assert found is not None
-    assert found >= mu * (1 - 2e-3)
-    assert found < 0.2 * bound
-    assert found < 1.2 * gauss_mu(1.0, 1e-6)
+    actual = conditioned_mu(composed[0], missing, composed[1])
+    bound, mu = conditioned(theirs(planned.queries[0].noise_multiplier)._pmf_remove, missing)
+    assert actual == pytest.approx(mu, rel=0.02)
+    assert actual is not None
+    assert actual >= mu * (1 - 2e-3)
+    assert actual < 0.2 * bound
+    assert actual < 1.2 * gauss_mu(1.0, 1e-6)
 
 
 masses = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=7)
 
 
 @pytest.mark.slow
-@given(p=masses, lowest=st.integers(-6, 3), infinity=st.floats(0, 0.05), most=st.floats(1e-6, 0.3))
-def test_no_test_tells_the_conditioned_pair_better_than_mu(
-    p: list[float], lowest: int, infinity: float, most: float
+@given(p=masses, lowest=st.integers(-6, 3), infinity=st.floats(0, 0.05), missing=st.floats(1e-6, 0.3))
+def test_no_test_separates_the_conditioned_pair_better_than_mu(
+    p: list[float], lowest: int, infinity: float, missing: float
 ) -> None:
-    """Against all tests, set by set: both laws keep 1 - d within [-l, l], and no set does better than N(mu, 1)."""
+    """Compare all tests, set by set. Both laws keep 1 - d within [-l, l], and no set does better than N(mu, 1)."""
     interval = 0.2
     losses = (lowest + np.arange(len(p))) * interval
     raw = np.array(p)
     raw *= (1 - infinity) / max(raw.sum(), (raw * np.exp(-losses)).sum(), 1e-9)
     law = Masses(interval, lowest, raw, 1 - float(raw.sum()))
-    mu = conditioned_mu(law, most, 1e-13)
-    other = law.masses * np.exp(-losses)
-    held = [np.abs(losses) < b * interval + 0.1 for b in range(8)]
-    lacking = [1 - min(law.masses[kept].sum(), other[kept].sum()) for kept in held]
-    if min(lacking) > most * (1 + 1e-6) + 1e-12:
+    mu = conditioned_mu(law, missing, 1e-13)
+    neighbor_masses = law.masses * np.exp(-losses)
+    intervals = [np.abs(losses) < b * interval + 0.1 for b in range(8)]
+    lacking = [1 - min(law.masses[kept].sum(), neighbor_masses[kept].sum()) for kept in intervals]
+    if min(lacking) > missing * (1 + 1e-6) + 1e-12:
         assert mu is None, "what is missing of a law is beyond every bound"
-    bounds = [b for b, lack in enumerate(lacking) if lack <= most]
+    bounds = [b for b, lack in enumerate(lacking) if lack <= missing]
     if mu is None or not bounds:  # refused, or on the very edge
         return
-    kept = np.abs(losses) < bounds[0] * interval + 0.1
-    one, two = law.masses[kept] / law.masses[kept].sum(), other[kept] / other[kept].sum()
-    for size in range(1, len(one)):
-        for chosen in combinations(range(len(one)), size):
-            a, b = one[list(chosen)].sum(), two[list(chosen)].sum()
+    inside = np.abs(losses) < bounds[0] * interval + 0.1
+    first = law.masses[inside] / law.masses[inside].sum()
+    second = neighbor_masses[inside] / neighbor_masses[inside].sum()
+    for size in range(1, len(first)):
+        for chosen in combinations(range(len(first)), size):
+            a, b = first[list(chosen)].sum(), second[list(chosen)].sum()
             if 0 < a < 1 and 0 < b < 1:
                 assert norm.ppf(a) - norm.ppf(b) <= mu + 1e-9
             else:
@@ -323,7 +325,7 @@ class GaussianCurve:
 
 
 @pytest.mark.parametrize("mu", [0.02, 0.3, 2.0])
-def test_a_pair_over_a_renyi_curve_is_over_what_has_that_curve(mu: float) -> None:
+def test_the_pair_of_a_renyi_curve_dominates_the_pairs_with_that_curve(mu: float) -> None:
     """Its profile lies above the exact one of the Gaussian, and not far above what the orders say."""
     law = RenyiLoss(GaussianCurve(mu), mu).masses(mu / 50)
     losses = (law.lowest + np.arange(len(law.masses))) * law.interval
@@ -331,19 +333,19 @@ def test_a_pair_over_a_renyi_curve_is_over_what_has_that_curve(mu: float) -> Non
     assert (law.masses * np.exp(-losses)).sum() <= 1 + 1e-9
     orders = 1 + np.geomspace(1e-3, 1e3 / mu, 2000)
     for epsilon in np.array([0.0, 0.5, 1.0, 3.0, 5.0]) * mu:
-        found = float(np.maximum(-np.expm1(epsilon - losses), 0.0) @ law.masses) + law.infinity
+        delta = float(np.maximum(-np.expm1(epsilon - losses), 0.0) @ law.masses) + law.infinity
         exact = gauss_delta(mu, epsilon)
         by_order = math.exp(
             ((orders - 1) * (orders * mu**2 / 2 - epsilon + np.log1p(-1 / orders)) - np.log(orders)).min()
         )
-        assert exact <= found <= max(1.1 * by_order, mu)
-        assert found >= (by_order if epsilon > mu else exact) * (1 - 1e-4), "or a law of this curve might be above it"
+        assert exact <= delta <= max(1.1 * by_order, mu)
+        assert delta >= (by_order if epsilon > mu else exact) * (1 - 1e-4), "or a law of this curve might be above it"
         mirrored = float(np.maximum(1 - np.exp(epsilon + losses), 0.0) @ (law.masses * np.exp(-losses)))
-        assert mirrored == pytest.approx(found, rel=1e-6), "both orders of neighbors have one profile"
+        assert mirrored == pytest.approx(delta, rel=1e-6), "both orders of neighbors have one profile"
 
 
-def test_shares_add_up_and_say_what_fits() -> None:
-    """A job of which 12,000 fit shows 1 / 12,000, not half of epsilon; of all charges the shares make up the whole."""
+def test_shares_add_up_and_state_how_many_jobs_fit() -> None:
+    """A job that fits 12,000 times has the share 1 / 12,000, not half of epsilon. All shares add up to the whole."""
     rule = Filter.open("gdp_rdp", Privacy(2.0, 1e-6))
     tiny = rule.cost(calibrate(KINDS["gaussian"], Privacy(0.01, 1e-6)).plan)
     fit = jobs(rule, tiny)
@@ -358,7 +360,7 @@ def test_shares_add_up_and_say_what_fits() -> None:
     assert RULE.share(spent, spent) == min(s / t for s, t in zip(spent, TOPS, strict=False))
 
 
-def test_spent_is_what_the_charges_guarantee() -> None:
+def test_the_spent_epsilon_is_guaranteed_by_the_charges() -> None:
     """At the whole delta: a job's own epsilon if it is alone, and never above the budget."""
     for kind in ("gaussian", "poisson", "svrg"):
         for epsilon in (0.2, 1.0):
@@ -400,20 +402,20 @@ def test_the_ledger_replays_it() -> None:
 def test_remaining_is_the_larger_of_both() -> None:
     with mpmath.workdps(30):
         for spent in ((TOPS[0], 0, 0, 0), (0, *TOPS[1:], 0)):
-            left = RULE.remaining_epsilon(spent)
-            cost = RULE.cost(calibrate(KINDS["gaussian"], Privacy(left, 1e-6)).plan)
+            remaining = RULE.remaining_epsilon(spent)
+            cost = RULE.cost(calibrate(KINDS["gaussian"], Privacy(remaining, 1e-6)).plan)
             assert RULE.admits(spent, cost)
-            more = RULE.cost(calibrate(KINDS["gaussian"], Privacy(left * 1.01, 1e-6)).plan)
-            assert not RULE.admits(spent, more)
+            larger_cost = RULE.cost(calibrate(KINDS["gaussian"], Privacy(remaining * 1.01, 1e-6)).plan)
+            assert not RULE.admits(spent, larger_cost)
 
 
 @pytest.mark.parametrize("k", range(len(RULE.thresholds)))
 def test_a_stored_threshold_is_trusted_for_the_last_digits_alone(k: int) -> None:
-    """Those in which another platform's root or logarithm may differ, and not one unit more."""
+    """Another platform's root or logarithm may differ in these digits. One unit more is refused."""
     margin = [1 + (TOPS[0] >> 36), *(1 for _ in TOPS[1:]), 0][k]
 
-    def forged(more: int) -> dict[str, Any]:
-        tops = tuple(t + more * (j == k) for j, t in enumerate(RULE.thresholds))
+    def forged(excess: int) -> dict[str, Any]:
+        tops = tuple(t + excess * (j == k) for j, t in enumerate(RULE.thresholds))
         return filter_to_json(replace(RULE, thresholds=tops))
 
     assert filter_from_json(forged(margin)).thresholds[k] == RULE.thresholds[k] + margin
@@ -421,17 +423,17 @@ def test_a_stored_threshold_is_trusted_for_the_last_digits_alone(k: int) -> None
         filter_from_json(forged(margin + 1))
 
 
-def test_a_larger_promise_keeps_what_charges_were_counted_in() -> None:
-    """A charge's d is a number of parts of the slack: under a smaller slack the same number would mean less."""
+def test_a_larger_guarantee_keeps_the_unit_of_charges() -> None:
+    """A charge counts parts of the slack, so the same count would mean less under a smaller slack."""
     larger = RULE.raised(Privacy(4.0, 1e-5))
     assert larger.is_raise_of(RULE)
     for slack, weights in ((RULE.slack / 2, RULE.weights), (RULE.slack, (0.5, 0.3, 0.2))):
-        other = filter_with("gdp_rdp", larger.privacy, RULE.orders, weights, slack)
-        assert all(now >= then for now, then in zip(other.thresholds, RULE.thresholds, strict=True))
-        assert not other.is_raise_of(RULE)
+        changed = filter_with("gdp_rdp", larger.privacy, RULE.orders, weights, slack)
+        assert all(now >= then for now, then in zip(changed.thresholds, RULE.thresholds, strict=True))
+        assert not changed.is_raise_of(RULE)
 
 
-def test_spent_counts_what_was_taken_of_the_slack() -> None:
+def test_the_spent_epsilon_counts_the_used_slack() -> None:
     """P <= P' + d and Q' <= Q / (1 - d): of a half of delta and more is left for mu^2 and orders."""
     rule = Filter.open("gdp_rdp", Privacy(1.0, 1e-3), 5e-4)
     curve = tuple(t // 2 for t in rule.curve(rule.thresholds))

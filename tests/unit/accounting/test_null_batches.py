@@ -1,4 +1,4 @@
-"""Batches without replacement of which one record becomes null: the pair against other calculations of its law."""
+"""Batches without replacement in which one record becomes null, compared with other calculations of the pair."""
 
 import math
 from functools import partial
@@ -55,8 +55,8 @@ def profile(q: float, c: float, gamma: float, mirrored: bool) -> float:
         low += 1e-4
 
     def over(x: float) -> float:
-        ones = np.array([x])
-        both = [(1 - q) * normal(ones, 0) + q * normal(ones, mean) for mean in (2 * c, c)]
+        point = np.array([x])
+        both = [(1 - q) * normal(point, 0) + q * normal(point, mean) for mean in (2 * c, c)]
         return float((both[0] - gamma * both[1])[0])
 
     return float(integrate.quad(over, low, low + 12 + 2 * c, limit=200, points=[2 * c])[0])
@@ -69,18 +69,18 @@ def test_the_curve_by_high_precision_integration(q: float, c: float, order: floa
 
     def exact(mirrored: bool) -> mpmath.mpf:
         def excess(y: mpmath.mpf) -> mpmath.mpf:
-            near, far, third = (mpmath.npdf(y + shift * c) for shift in (-0.5, 0.5, 1.5))
-            first = q * near + (1 - q) * third, q * far + (1 - q) * third
-            second = q * near + (1 - q) * far, far
+            highest, middle, lowest = (mpmath.npdf(y + shift * c) for shift in (-0.5, 0.5, 1.5))
+            first = q * highest + (1 - q) * lowest, q * middle + (1 - q) * lowest
+            second = q * highest + (1 - q) * middle, middle
             (a, b), (e, f) = (second, first) if mirrored else (first, second)
             return a**order * b ** (1 - order) - a + f**order * e ** (1 - order) - f
 
         return mpmath.log1p(mpmath.quad(excess, range(int(2 * order * c + 4 * c + 12)))) / (order - 1)
 
     with mpmath.workdps(25):
-        wanted = max(exact(False), exact(True))
-    found = null_batches.renyi(q, c, [order])[0]
-    assert wanted < found < wanted * (1 + 2e-6)
+        expected = max(exact(False), exact(True))
+    actual = null_batches.renyi(q, c, [order])[0]
+    assert expected < actual < expected * (1 + 2e-6)
 
 
 @pytest.mark.parametrize(("q", "c"), RATES)
@@ -91,11 +91,11 @@ def test_the_profile_of_one_answer_is_the_theorems(q: float, c: float, mirrored:
     pmf = guard.pessimistic_pmf(*loss.masses(min(0.01, loss.deviation / 20)))
     for epsilon in (0.0, 0.3 * min(loss.deviation, 2.0), 2 * min(loss.deviation, 2.0)):
         gamma = math.exp(epsilon)
-        exact, other = (profile(q, c, gamma, order) for order in (mirrored, not mirrored))
-        found = float(pmf.get_delta_for_epsilon(epsilon))
-        assert exact * (1 - 1e-8) - 1e-13 <= found <= exact * 1.02 + 1e-16
-        back = 1 - 1 / gamma + other / gamma
-        assert back - 1e-12 <= float(pmf.get_delta_for_epsilon(-epsilon)) <= back + 0.01 * exact + 1e-12
+        exact, opposite = (profile(q, c, gamma, order) for order in (mirrored, not mirrored))
+        delta = float(pmf.get_delta_for_epsilon(epsilon))
+        assert exact * (1 - 1e-8) - 1e-13 <= delta <= exact * 1.02 + 1e-16
+        expected = 1 - 1 / gamma + opposite / gamma
+        assert expected - 1e-12 <= float(pmf.get_delta_for_epsilon(-epsilon)) <= expected + 0.01 * exact + 1e-12
 
 
 def test_no_dataset_is_above_the_profile_and_two_attain_it() -> None:
@@ -106,8 +106,8 @@ def test_no_dataset_is_above_the_profile_and_two_attain_it() -> None:
             forward, backward = (profile(q, c, gamma, mirrored) for mirrored in (False, True))
             assert divergence(q, 2 * c, c, gamma) == pytest.approx(forward, abs=2e-7)
             assert divergence(q, c, 0.0, gamma) == pytest.approx(backward, abs=2e-7)
-            for other, own in random.uniform(-c, c, (40, 2)):
-                u, v = own - other, -other
+            for replaced, own in random.uniform(-c, c, (40, 2)):
+                u, v = own - replaced, -replaced
                 assert divergence(q, u, v, gamma) <= forward + 2e-7
                 assert divergence(q, v, u, gamma) <= backward + 2e-7
 
@@ -119,23 +119,25 @@ def product_divergence(first: np.ndarray, second: np.ndarray, gamma: float, step
 
 
 def test_answers_on_datasets_that_take_turns_stay_below_the_composition() -> None:
-    """One answer is worst in one order of the neighbors, the next in the other: both are covered."""
+    """Compose answers whose worst orders of the neighbors differ. The composition covers each order."""
     q, c = 0.3, 1.0
     x, step = np.linspace(-9.0, 11.0, 1501, retstep=True)
-    base, one, two = (normal(x, mean) for mean in (0.0, c, 2 * c))
-    with_record = np.array([(1 - q) * base + q * two, (1 - q) * base + q * one])  # worst from the record to null
-    with_null = np.array([base, (1 - q) * base + q * one])  # the worst from null to the record, in this order
+    base, shifted, twice_shifted = (normal(x, mean) for mean in (0.0, c, 2 * c))
+    with_record = np.array(
+        [(1 - q) * base + q * twice_shifted, (1 - q) * base + q * shifted]
+    )  # worst from the record to null
+    with_null = np.array([base, (1 - q) * base + q * shifted])  # the worst from null to the record, in this order
     losses = NullBatchLoss(q, c), NullBatchLoss(q, c, mirrored=True)
     pmfs = [guard.pessimistic_pmf(*loss.masses(2e-3)).self_compose(2) for loss in losses]
     for epsilon in (0.3, 0.8):
         gamma = math.exp(epsilon)
-        found = [float(pmf.get_delta_for_epsilon(epsilon)) for pmf in pmfs]
+        composed = [float(pmf.get_delta_for_epsilon(epsilon)) for pmf in pmfs]
         pairs = [(with_record, with_record), (with_record, with_null), (with_null, with_null)]
         forward = [product_divergence(*pair, gamma, step) for pair in pairs]
         backward = [product_divergence(pair[0][::-1], pair[1][::-1], gamma, step) for pair in pairs]
-        assert max(forward) <= found[0] * (1 + 1e-6)
-        assert max(backward) <= found[1] * (1 + 1e-6)
-        assert backward[2] > backward[0]  # so one order's pair does not serve the other
+        assert max(forward) <= composed[0] * (1 + 1e-6)
+        assert max(backward) <= composed[1] * (1 + 1e-6)
+        assert backward[2] > backward[0]  # so the pair of one order does not cover the opposite order
 
 
 def test_the_curve_and_the_masses_at_the_ends_of_their_ranges() -> None:
@@ -143,26 +145,29 @@ def test_the_curve_and_the_masses_at_the_ends_of_their_ranges() -> None:
     for batch, rows in ((1, 10**10), (1, 2), (7, 1000), (199_999, 200_000)):
         mechanism = WithoutReplacement(batch, rows)
         for z in (1e-3, 0.1, 0.3, 1.0, 30.0, 1e6, 1e12):
-            near, far = (mechanism.curves(z, relation) for relation in ("zero_out", "replace_one"))
-            curve = near.rdp(orders)
+            null_curves, replacement_curves = (
+                mechanism.curves(z, relation) for relation in ("zero_out", "replace_one")
+            )
+            curve = null_curves.rdp(orders)
             assert (curve > 0).all()
             assert (np.diff(curve) >= -1e-5 * curve[1:]).all()
             assert (curve <= Gaussian().curves(z, "zero_out").rdp(orders) * (1 + 1e-12)).all()
-            assert (curve <= far.rdp(orders) * (1 + 1e-9)).all()
-            for loss in (*near.losses, *near.mirrored) if z >= 0.1 else ():
+            assert (curve <= replacement_curves.rdp(orders) * (1 + 1e-9)).all()
+            for loss in (*null_curves.losses, *null_curves.mirrored) if z >= 0.1 else ():
                 masses = loss.masses(max(min(0.01, loss.deviation / 12), loss.widest / 2**18))
                 assert masses.masses.min() >= 0
                 assert 0 <= masses.infinity < 3e-18
                 assert float(masses.masses.sum()) + masses.infinity == pytest.approx(1.0, abs=1e-12)
-                assert loss.widest / loss.deviation <= far.losses[0].widest / far.losses[0].deviation * (1 + 1e-3)
+                reference = replacement_curves.losses[0]
+                assert loss.widest / loss.deviation <= reference.widest / reference.deviation * (1 + 1e-3)
 
 
 def test_the_spread_is_the_second_moment_of_many_answers() -> None:
     for c in (1e-6, 0.3, 1.0, 3.0):
         y, step = np.linspace(0.0, 8 * c + 14, 400_001, retstep=True)
         logs = [(y + shift) ** 2 / 2 - (y - c / 2) ** 2 - math.log(2 * math.pi) / 2 for shift in (1.5 * c, 0.5 * c)]
-        wanted = float((np.expm1(-c * y) ** 2 * (np.exp(logs[0]) + np.exp(logs[1]))).sum() * step)
-        assert null_spread(c) == pytest.approx(wanted, rel=1e-4)
+        expected = float((np.expm1(-c * y) ** 2 * (np.exp(logs[0]) + np.exp(logs[1]))).sum() * step)
+        assert null_spread(c) == pytest.approx(expected, rel=1e-4)
     mechanism = WithoutReplacement(1000, 200_000)
     z = mechanism.multiplier(0.25 / 10_000, "zero_out")
     limit = Plan((PlannedQuery("one", 1, Gaussian(), 2.0),), "zero_out")  # mu = 1/2
@@ -176,26 +181,28 @@ def test_the_moments_of_the_loss_are_bounded() -> None:
             loss = NullBatchLoss(q, c, mirrored)
             interval, lowest, masses, _ = loss.masses(min(5e-3, loss.deviation / 40))
             losses = (lowest + np.arange(len(masses))) * interval
-            most = loss.moments(3)
-            assert 3 * float(masses @ losses) <= most[0] * 1.01
-            assert 3 * float(masses @ losses**2) <= most[1] * 1.01
+            bounds = loss.moments(3)
+            assert 3 * float(masses @ losses) <= bounds[0] * 1.01
+            assert 3 * float(masses @ losses**2) <= bounds[1] * 1.01
 
 
 @pytest.mark.parametrize("mechanism", [WithoutReplacement(50, 1000), SvrgStep(50, 1000)], ids=repr)
 def test_a_null_record_costs_less_than_a_replacement(mechanism: WithoutReplacement | SvrgStep) -> None:
     """The noise was 1.45 to 2.11 times this, when a null record was charged as another one."""
     privacy, query = Privacy(1.0, 1e-6), Query("q", 200, mechanism)
-    near, far = (calibrate((query,), privacy, relation) for relation in ("zero_out", "replace_one"))
-    ratio = far.plan.queries[0].noise_multiplier / near.plan.queries[0].noise_multiplier
+    null_release, replacement_release = (
+        calibrate((query,), privacy, relation) for relation in ("zero_out", "replace_one")
+    )
+    ratio = replacement_release.plan.queries[0].noise_multiplier / null_release.plan.queries[0].noise_multiplier
     assert 1.2 < ratio < 2.0
-    assert near.accountant == "pld"
+    assert null_release.accountant == "pld"
 
 
 def as_before(mechanism: WithoutReplacement, z: float, relation: str = "replace_one") -> Curves:
     """Return the cost that was stated under either relation before null records had a pair of their own."""
     mu = (1.0 if relation == "zero_out" else 2.0) / z
-    far, loss = WithoutReplacementLoss(mechanism.rate, 2 / z), None
-    return Curves(partial(_least, mechanism, z, mu), gdp_bound=mu, losses=(far,), rough=loss)
+    replacement_loss, loss = WithoutReplacementLoss(mechanism.rate, 2 / z), None
+    return Curves(partial(_least, mechanism, z, mu), gdp_bound=mu, losses=(replacement_loss,), rough=loss)
 
 
 def _least(mechanism: WithoutReplacement, z: float, mu: float, orders: list[float]) -> np.ndarray:
@@ -253,9 +260,9 @@ def test_the_curve_at_whole_orders_by_closed_forms(batch: int, rows: int, c: flo
     forward = float((lower * up(first) + base * down(second)).sum() * step)
     backward = float((base * up(second) + lower * down(first)).sum() * step)
     assert backward <= forward
-    wanted = math.log1p(forward) / (order - 1)
-    found = WithoutReplacement(batch, rows).curves(1 / c, "zero_out").rdp([order])[0]
-    assert wanted * (1 - 1e-9) <= found <= wanted * (1 + 2e-6)
+    expected = math.log1p(forward) / (order - 1)
+    actual = WithoutReplacement(batch, rows).curves(1 / c, "zero_out").rdp([order])[0]
+    assert expected * (1 - 1e-9) <= actual <= expected * (1 + 2e-6)
 
 
 def delta_of(losses: tuple[Loss, ...], epsilon: float) -> float:
@@ -268,13 +275,13 @@ def delta_of(losses: tuple[Loss, ...], epsilon: float) -> float:
 @pytest.mark.parametrize(
     "mechanism", [PoissonGaussian(0.3), WithoutReplacement(30, 100), SvrgStep(30, 100), Gaussian()], ids=repr
 )
-def test_the_losses_of_the_other_order_are_the_mirror_image(mechanism: Mechanism, relation: Relation) -> None:
+def test_the_losses_of_the_opposite_order_are_the_mirror_image(mechanism: Mechanism, relation: Relation) -> None:
     """H_gamma(Q, P) = 1 - gamma + gamma H_(1/gamma)(P, Q). Without losses of its own, an order has the same."""
     curves = mechanism.curves(1.0, relation)
     for epsilon in (-0.5, -0.1, 0.2, 0.7):
         gamma = math.exp(epsilon)
-        back = 1 - gamma + gamma * delta_of(curves.losses, -epsilon)
-        assert delta_of(curves.mirrored or curves.losses, epsilon) == pytest.approx(back, abs=1e-5)
+        expected = 1 - gamma + gamma * delta_of(curves.losses, -epsilon)
+        assert delta_of(curves.mirrored or curves.losses, epsilon) == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
@@ -285,8 +292,8 @@ def test_an_answer_on_nearly_all_records_costs_its_gaussian_bound_at_most(
     curves = mechanism.curves(1.0, relation)
     assert curves.gdp_bound is not None
     for epsilon in (0.1, 1.0, 3.0):
-        found = max(delta_of(losses, epsilon) for losses in (curves.losses, curves.mirrored or curves.losses))
-        assert found <= gauss_delta(curves.gdp_bound, epsilon) * (1 + 1e-4)
+        delta = max(delta_of(losses, epsilon) for losses in (curves.losses, curves.mirrored or curves.losses))
+        assert delta <= gauss_delta(curves.gdp_bound, epsilon) * (1 + 1e-4)
 
 
 def test_a_charge_without_slack_does_not_pay_for_an_approximation() -> None:

@@ -1,4 +1,4 @@
-"""Numbers on their way in: of their kind, finite, in their range."""
+"""Checks of numbers that come in: their type, that they are finite, and their range."""
 
 import math
 from decimal import Decimal
@@ -12,7 +12,7 @@ NO_NUMBERS = (math.nan, math.inf, -math.inf, True, "1", None, Decimal(1), 10**40
 
 
 @pytest.mark.parametrize("value", NO_NUMBERS, ids=repr)
-def test_what_is_no_finite_number_is_refused(value: object) -> None:
+def test_values_that_are_not_finite_numbers_are_refused(value: object) -> None:
     for check in (
         lambda: finite(value, "it"),
         lambda: within(value, "it", 0.0, 1e300),

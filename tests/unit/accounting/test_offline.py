@@ -1,4 +1,4 @@
-"""An exported ledger proves itself: what was cut, rewritten, overspent or never charged is found from its file."""
+"""Offline verification of exported ledgers, which finds cut, rewritten, overspent and uncharged entries."""
 
 import itertools
 import json
@@ -36,11 +36,13 @@ from tests.support.ledgers import (
     chain,
     job,
     overspent,
+    relinked,
     rewritten,
     signed,
-    told_of,
+    unrecorded_receipt,
 )
 from tests.support.receipts import AT, KEY, KEYS, MODEL, SVRG, make
+from tests.support.tampering import valid_ledgers
 
 
 def test_a_ledger_survives_its_file_and_contains_its_heads() -> None:
@@ -50,21 +52,21 @@ def test_a_ledger_survives_its_file_and_contains_its_heads() -> None:
     assert (state.sequence, state.charges, state.spent) == (7, 2, (2 * PAID[0],))
 
 
-@pytest.mark.parametrize(("made", "why"), BROKEN.values(), ids=BROKEN)
-def test_what_was_done_to_a_ledger_is_found(made: Callable[[], list[Entry]], why: str) -> None:
+@pytest.mark.parametrize(("build", "why"), BROKEN.values(), ids=BROKEN)
+def test_a_changed_ledger_is_refused(build: Callable[[], list[Entry]], why: str) -> None:
     heads = [LEDGER[-1].head] if "ends" in why else [RELEASE.head] if "contain" in why else []
     with pytest.raises(LedgerInvalid, match=why):
-        verify_ledger(made(), heads)
+        verify_ledger(build(), heads)
 
 
-def test_a_ledger_told_anew_holds_by_itself_so_a_head_is_needed() -> None:
+def test_a_rewritten_ledger_holds_by_itself_so_a_head_is_needed() -> None:
     assert verify_ledger(rewritten()).spent == (PAID[0] + 1,)
 
 
 @pytest.mark.parametrize(
     "raw", [b"{}", b"[]", b"no json", b'{"sequence":1,"sequence":1}', to_lines(LEDGER)[:-30], b"\xff", b"1"]
 )
-def test_what_is_no_export_is_refused(raw: bytes) -> None:
+def test_an_invalid_export_is_refused(raw: bytes) -> None:
     with pytest.raises(CodecError):
         from_lines(raw)
 
@@ -95,29 +97,33 @@ def test_a_head_is_taken_from_a_signed_head_or_a_receipt_and_from_nothing_else()
             read_head(json.dumps(document).encode(), trusted)
 
 
-def test_a_receipt_is_found_in_its_ledger() -> None:
-    found = verify_receipt(signed(), KEYS, LEDGER, [LEDGER[-1].head])
-    assert (found.holds, found.chain, found.reason) == (True, True, None)
+def test_a_receipt_holds_in_its_ledger() -> None:
+    result = verify_receipt(signed(), KEYS, LEDGER, [LEDGER[-1].head])
+    assert (result.holds, result.chain, result.reason) == (True, True, None)
 
 
 @pytest.mark.parametrize(("ledger", "why"), NOT_HELD.values(), ids=NOT_HELD)
-def test_a_receipt_that_the_ledger_does_not_hold_is_found(ledger: list[Entry], why: str) -> None:
-    found = verify_receipt(told_of(ledger, why), KEYS, ledger)
-    assert (found.holds, found.signature, found.chain, found.reason) == (False, True, False, why)
+def test_a_receipt_that_is_not_in_the_ledger_does_not_hold(ledger: list[Entry], why: str) -> None:
+    result = verify_receipt(unrecorded_receipt(ledger, why), KEYS, ledger)
+    assert (result.holds, result.signature, result.chain, result.reason) == (False, True, False, why)
 
 
 def test_share_time_and_profile_of_a_receipt_are_the_ledgers() -> None:
-    """A share, where both state one; a profile that was released before the charge of the job that stands on it."""
-    before = verify_ledger(chain(*job("p1")))
-    taken = share(advance(before, PART, AT)[0], PAID)
-    ledger = chain(*job("p1"), replace(PART, share=taken), *job("j1")[1:])
+    """The shares agree if both state one. The profile must be released before the charge of the job that uses it."""
+    state = verify_ledger(chain(*job("p1")))
+    part_share = share(advance(state, PART, AT)[0], PAID)
+    ledger = chain(*job("p1"), replace(PART, share=part_share), *job("j1")[1:])
     entry, profile = ledger[-1], {"job": "p1", "sha256": MODEL}
-    for more in ({}, {"share": taken}, {"profile": profile}, {"share": taken, "profile": profile}):
-        assert verify_receipt(signed(entry=entry, **more), KEYS, ledger).holds
+    for facts in ({}, {"share": part_share}, {"profile": profile}, {"share": part_share, "profile": profile}):
+        assert verify_receipt(signed(entry=entry, **facts), KEYS, ledger).holds
     assert verify_receipt(signed(share=0.5), KEYS, LEDGER).holds, "written before charges stated theirs"
-    for wrong in ({"share": taken / 2}, {"profile": profile | {"job": "j1"}}, {"issued_at": "1999-01-01T00:00:00Z"}):
-        found = verify_receipt(signed(entry=entry, **wrong), KEYS, ledger)
-        assert (found.holds, found.signature, found.chain) == (False, True, False)
+    for wrong in (
+        {"share": part_share / 2},
+        {"profile": profile | {"job": "j1"}},
+        {"issued_at": "1999-01-01T00:00:00Z"},
+    ):
+        result = verify_receipt(signed(entry=entry, **wrong), KEYS, ledger)
+        assert (result.holds, result.signature, result.chain) == (False, True, False)
 
 
 def test_a_receipt_claims_the_unit_that_the_ledger_opened_with() -> None:
@@ -151,6 +157,20 @@ def test_a_family_has_the_unit_that_its_ledger_opened_with() -> None:
                 verify_ledger(entries)
 
 
+@pytest.mark.parametrize("entries", valid_ledgers().values(), ids=valid_ledgers())
+def test_an_entry_with_a_value_of_another_type_is_refused(entries: list[Entry]) -> None:
+    """No field of an entry of any kind may be null, true, empty or negative, unless it is that already."""
+    verify_ledger(entries)
+    values: tuple[Any, ...] = (None, True, -1, "\n", [], {})
+    for i, entry in enumerate(entries):
+        for name, value in entry.body.items():
+            for wrong in values:
+                if wrong is not value:
+                    changed = replace(entry, body=entry.body | {name: wrong})
+                    with pytest.raises(LedgerInvalid):
+                        verify_ledger(relinked([*entries[:i], changed, *entries[i + 1 :]]))
+
+
 def test_a_ledger_that_does_not_hold_is_no_witness() -> None:
     with pytest.raises(LedgerInvalid):
         verify_receipt(signed(), KEYS, overspent())
@@ -172,16 +192,16 @@ def test_a_sampled_plan_is_recomputed_in_the_ledgers_own_currency(kind: Any) -> 
         assert verify_receipt(document, KEYS, ledger).holds == holds
 
 
-def test_shares_add_up_and_what_was_refunded_has_none() -> None:
+def test_shares_add_up_and_refunded_charges_have_none() -> None:
     refunded = (Charged("j3", PAID, Privacy(0.5, 1e-6)), Refunded("j3", PAID, False))
     outside = External("d1", "report", {"type": "GaussianDpEvent", "noise_multiplier": 40.0}, PAID, False, "eve")
     ledger = chain(*job("j1"), *refunded, *job("j2", paid=(2 * PAID[0],)), outside)
     state = verify_ledger(ledger)
-    found = shares(ledger, state)
-    assert list(found) == [2, 7, 10]
-    assert found[7] == pytest.approx(2 * found[2])
-    assert found[10] == found[2]
-    assert sum(found.values()) == pytest.approx(state.spent[0] / RULE.thresholds[0])
+    share_by_entry = shares(ledger, state)
+    assert list(share_by_entry) == [2, 7, 10]
+    assert share_by_entry[7] == pytest.approx(2 * share_by_entry[2])
+    assert share_by_entry[10] == share_by_entry[2]
+    assert sum(share_by_entry.values()) == pytest.approx(state.spent[0] / RULE.thresholds[0])
     whole = chain(Charged("j1", (2 * RULE.thresholds[0],), Privacy(2.0, 1e-6)))
     assert shares(whole, verify_ledger(whole)) == {2: 1.0}
 
@@ -202,7 +222,7 @@ def test_a_receipt_is_of_a_dataset_of_the_family() -> None:
         ({"type": "NonPrivateDpEvent"}, PAID, "no event"),
     ],
 )
-def test_a_charge_from_outside_pays_for_what_it_states(event: dict[str, Any], paid: Cost, wrong: str | None) -> None:
+def test_a_charge_from_outside_pays_for_its_event(event: dict[str, Any], paid: Cost, wrong: str | None) -> None:
     ledger = chain(External("d1", "report", event, paid, False, "eve"))
     if wrong is None:
         assert verify_ledger(ledger).spent == paid

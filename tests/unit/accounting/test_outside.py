@@ -130,9 +130,9 @@ def test_a_sampled_event_must_fit_the_number_of_records(event: dict[str, Any], n
 
 @pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
 def test_secret_slots_of_interleaved_answers_cost_what_known_slots_cost(relation: Relation) -> None:
-    allocated, known = (Outside(event_from_json(event), relation) for event in (ALLOCATED, GAUSSIAN))
-    assert np.array_equal(allocated.rdp([2.0, 8.0]), known.rdp([2.0, 8.0]))
-    assert (allocated.gdp(), allocated.pure()) == (known.gdp(), None)
+    allocated, gaussian = (Outside(event_from_json(event), relation) for event in (ALLOCATED, GAUSSIAN))
+    assert np.array_equal(allocated.rdp([2.0, 8.0]), gaussian.rdp([2.0, 8.0]))
+    assert (allocated.gdp(), allocated.pure()) == (gaussian.gdp(), None)
 
 
 def external(share: float, exceeds: bool, ours: Filter) -> External:
@@ -140,7 +140,7 @@ def external(share: float, exceeds: bool, ours: Filter) -> External:
 
 
 @pytest.mark.parametrize("kind", ["rdp", "gdp", "pure"])
-def test_what_has_happened_is_told_even_where_it_does_not_fit(kind: Kind) -> None:
+def test_past_releases_from_outside_are_charged_even_beyond_the_budget(kind: Kind) -> None:
     ours = rule(kind)
     state, first = advance(None, Opened("d1", 100, ours), AT)
     cost = tuple(int(0.5 * t) for t in ours.thresholds)
@@ -165,10 +165,10 @@ def test_a_charge_from_outside_takes_no_whole_budget_and_no_more_than_a_ledger_h
     state, _ = advance(None, Opened("d1", 100, ours), AT)
     with pytest.raises(BudgetExhausted):  # the exception of the empty ledger is for jobs
         advance(state, external(1.01, False, ours), AT)
-    most = External("d1", "report", GAUSSIAN, (2**61,) * len(ours.thresholds), True, "eve")
-    state, _ = advance(state, most, AT)
+    largest = External("d1", "report", GAUSSIAN, (2**61,) * len(ours.thresholds), True, "eve")
+    state, _ = advance(state, largest, AT)
     with pytest.raises(OutOfRange):
-        advance(state, most, AT)
+        advance(state, largest, AT)
     assert state.spent[0] > 2 * UNIT
 
 

@@ -1,4 +1,4 @@
-"""delta = 0 from the mechanisms to the receipt's arithmetic: curves, calibration, codec, integer weights."""
+"""Pure privacy (delta = 0): curves, calibration, codec, integer weights and receipts."""
 
 import itertools
 import math
@@ -98,15 +98,15 @@ def test_the_gaussian_pair_dominates_randomized_response(epsilon: float) -> None
 
 
 def worst_bounded_range(epsilon: float, a: float) -> float:
-    """sup of D_a over pairs whose losses are t and t - epsilon, the extreme ones of range epsilon."""
+    """Return the supremum of D_a over pairs with losses t and t - epsilon, the extreme pairs of range epsilon."""
 
     def divergence(t: float) -> float:
         up, low = math.exp(t), math.exp(t - epsilon)
         share = (1 - low) / (up - low)  # under Q, so that the ratio's mean is 1
         return math.log(share * up**a + (1 - share) * low**a) / (a - 1)
 
-    found = minimize_scalar(lambda t: -divergence(t), bounds=(1e-9, epsilon - 1e-9), method="bounded")
-    return -float(found.fun)
+    optimum = minimize_scalar(lambda t: -divergence(t), bounds=(1e-9, epsilon - 1e-9), method="bounded")
+    return -float(optimum.fun)
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0, 6.0])
@@ -160,9 +160,9 @@ def test_gaussian_answers_have_no_epsilon_at_delta_zero() -> None:
 
 
 def test_at_a_positive_delta_the_accountant_of_least_noise_wins() -> None:
-    one, many = (calibrate((Query("a", count, Laplace()),), Privacy(1.0, 1e-6)) for count in (1, 400))
-    assert one.accountant == "pure"
-    assert one.plan.queries[0].noise_multiplier == pytest.approx(2.0, rel=1e-8)
+    single, many = (calibrate((Query("a", count, Laplace()),), Privacy(1.0, 1e-6)) for count in (1, 400))
+    assert single.accountant == "pure"
+    assert single.plan.queries[0].noise_multiplier == pytest.approx(2.0, rel=1e-8)
     assert many.accountant == "pld"
     assert many.plan.queries[0].noise_multiplier < 0.3 * 2 * 400
     assert many.epsilon <= 1.0
@@ -179,7 +179,7 @@ def test_mixed_plans_are_certified() -> None:
         assert accountant.epsilon(release.plan, 1e-6) >= release.epsilon
 
 
-def test_pure_accounting_adds_epsilons_and_refuses_what_has_none() -> None:
+def test_pure_accounting_adds_epsilons_and_refuses_plans_without_one() -> None:
     plan = Plan((PlannedQuery("a", 3, Laplace(), 20.0), PlannedQuery("b", 1, Exponential(), 4.0)))
     assert PureAccountant().epsilon(plan, 0.0) == pytest.approx(0.8, rel=1e-12)
     assert PureAccountant().epsilon(plan, 0.0) >= 0.8
@@ -212,17 +212,17 @@ def test_equal_parts_of_a_pure_budget_fit_it_and_one_more_does_not(parts: int) -
         advance(state, Charged("more", cost, own), "now")
 
 
-def test_what_remains_of_a_pure_budget_can_be_asked_for() -> None:
+def test_the_remaining_pure_budget_can_be_charged() -> None:
     state = opened("pure", Privacy(1.0))
     own = Privacy(0.3)
     state, _ = advance(
         state, Charged("a", state.filter.cost(calibrate((Query("a", 1, Laplace()),), own).plan), own), "t"
     )
-    left = remaining_epsilon(state)
-    assert left == pytest.approx(0.7, rel=1e-6)
-    rest = Privacy(left)
-    cost = state.filter.cost(calibrate((Query("a", 1, Exponential()),), rest).plan)
-    assert spent_epsilon(advance(state, Charged("b", cost, rest), "t")[0]) <= 1.0
+    remaining = remaining_epsilon(state)
+    assert remaining == pytest.approx(0.7, rel=1e-6)
+    remaining_privacy = Privacy(remaining)
+    cost = state.filter.cost(calibrate((Query("a", 1, Exponential()),), remaining_privacy).plan)
+    assert spent_epsilon(advance(state, Charged("b", cost, remaining_privacy), "t")[0]) <= 1.0
 
 
 def test_charges_under_the_other_filters() -> None:
@@ -237,19 +237,19 @@ def test_charges_under_the_other_filters() -> None:
 
 @pytest.mark.parametrize("z", [1e-3, 0.1, 2.0, 1e3, 1e9, 1e12])
 def test_weights_are_the_exponentials_to_their_last_digits(z: float) -> None:
-    """Within 13 roundings of e^(-r x), x the steps that a score is above the least, and 2^-80 from there on."""
+    """Weights are within 13 roundings of e^(-r x), and 2^-80 for large x, the steps of a score above the least."""
     scores = np.concatenate([[0.0], np.random.default_rng(3).exponential(z, 300), [60 * z, 1e6 * z]])
     scores = scores[scores < 2.0**20]  # where 2^30 steps a sensitivity are exact in a float
-    found, rate = weights(scores, z, 0.5), ((1 - 2.0**-27) / z - 2.0**-47) / 2.0**30
+    actual, rate = weights(scores, z, 0.5), ((1 - 2.0**-27) / z - 2.0**-47) / 2.0**30
     with mpmath.workdps(60):
-        for score, weight in zip(scores, found, strict=True):
+        for score, weight in zip(scores, actual, strict=True):
             exponent = mpmath.mpf(float(np.rint(score * 2.0**30))) * mpmath.mpf(rate)
             if exponent <= 80 * mpmath.log(2):
                 assert abs(mpmath.mpf(float(weight)) / mpmath.exp(-exponent) - 1) < 13.01 * 2.0**-53
             else:
                 assert abs(weight * 2.0**80 - 1) < 1e-6 * max(1, 1 / z)
-    assert found[0] == 1.0
-    assert found.min() > 2.0**-81
+    assert actual[0] == 1.0
+    assert actual.min() > 2.0**-81
 
 
 @pytest.mark.slow
@@ -277,7 +277,7 @@ WORST = (np.zeros(512), np.arange(512.0), np.r_[0.0, np.full(511, 1e200)], np.li
 
 @pytest.mark.slow
 def test_every_list_of_scores_costs_the_same_operations() -> None:
-    """All scores alike, all different, all but one at the floor: nothing is skipped, nothing is done once for two."""
+    """Equal scores, different scores and scores at the floor take the same operations. No operation is skipped."""
 
     def choose(scores: NDArray[np.float64]) -> None:
         Exponential().perturb(scores, 2.0, 0.5, Noise(ScriptedBits([1, 2, 1 << 63])))
@@ -287,10 +287,10 @@ def test_every_list_of_scores_costs_the_same_operations() -> None:
 
     first = WORST[0]
     shares = [weights(scores, 2.0, 0.5) for scores in WORST]
-    for scores, found in zip(WORST[1:], shares[1:], strict=True):
+    for scores, other_shares in zip(WORST[1:], shares[1:], strict=True):
         assert operations(lambda s=scores: choose(s)) == operations(lambda: choose(first))  # type: ignore[misc]
         assert elements(choose, scores) == elements(choose, first)
-        assert elements(place, found) == elements(place, shares[0])
+        assert elements(place, other_shares) == elements(place, shares[0])
     assert elements(choose, first)["minimum.reduce"] == elements(place, first + 1)["floor.__call__"] / 3 == 512
 
 

@@ -1,4 +1,4 @@
-"""The losses of pure answers: against exact profiles, against laws on other grids, alone and composed."""
+"""Losses of pure answers, alone and composed, compared with exact profiles and laws on other grids."""
 
 import itertools
 import math
@@ -78,10 +78,10 @@ def test_masses_lie_above_the_exact_profile_and_close(kind: str, epsilon: float,
     assert masses @ np.exp(-losses) == pytest.approx(1.0, abs=1e-12)
     with mpmath.workdps(40):
         for share in SHARES:
-            found, truth = hockey_stick(losses, masses, share * epsilon), profile(kind, epsilon, share * epsilon)
-            assert found >= truth * (1 - 1e-9) - 1e-15
+            delta, truth = hockey_stick(losses, masses, share * epsilon), profile(kind, epsilon, share * epsilon)
+            assert delta >= truth * (1 - 1e-9) - 1e-15
             # Between two points of the grid the profile follows a chord, over a kink by a quarter of the interval.
-            assert found <= truth + 0.3 * interval * math.exp(interval)
+            assert delta <= truth + 0.3 * interval * math.exp(interval)
 
 
 @pytest.mark.parametrize("kind", LOSSES)
@@ -163,8 +163,8 @@ def test_mu_is_the_least_of_a_gaussian_pair_that_dominates(kind: str, epsilon: f
     assert mu is not None
     assert mu == mechanism.curves(2 / epsilon).gdp_bound
     assert mu <= randomized_response.gdp(epsilon)
-    one, two = trade_off(kind, epsilon)
-    needed = stats.norm.isf(one) + stats.norm.isf(two)
+    first, second = trade_off(kind, epsilon)
+    needed = stats.norm.isf(first) + stats.norm.isf(second)
     assert mu >= needed.max() * (1 - 1e-10) - 1e-15
     assert mu <= needed.max() * (1 + 1e-6) + 1e-12
 
@@ -195,8 +195,8 @@ def test_composed_randomized_response_is_binomial(count: int, epsilon: float) ->
     composed = composed_loss(((PureLoss.of_any(epsilon), count),))
     assert composed is not None
     (interval, lowest, masses, infinity), error = composed
-    found = epsilon_of(interval * (lowest + np.arange(len(masses))), masses, DELTA - infinity - error)
-    assert truth * (1 - 1e-9) <= found <= truth * 1.01 + 1e-9
+    actual = epsilon_of(interval * (lowest + np.arange(len(masses))), masses, DELTA - infinity - error)
+    assert truth * (1 - 1e-9) <= actual <= truth * 1.01 + 1e-9
 
 
 def optimistic(kind: str, epsilon: float, count: int) -> Law:
@@ -228,19 +228,21 @@ def test_a_certificate_is_between_the_truth_and_one_percent_above(
 ) -> None:
     kind = "laplace" if mechanism.name == "laplace" else "choice"
     plan = Plan((PlannedQuery("a", count, mechanism, 2 / epsilon),))
-    truth, found = epsilon_of(*optimistic(kind, epsilon, count), DELTA), PldAccountant().epsilon(plan, DELTA)
-    assert truth * (1 - 1e-9) <= found <= truth * 1.01
+    truth, certified = epsilon_of(*optimistic(kind, epsilon, count), DELTA), PldAccountant().epsilon(plan, DELTA)
+    assert truth * (1 - 1e-9) <= certified <= truth * 1.01
 
 
 @pytest.mark.parametrize("mechanism", [Laplace(), Exponential()], ids=lambda m: m.name)
 def test_pure_and_gaussian_answers_compose_in_one_certificate(mechanism: Mechanism) -> None:
-    """The mean over the pure answers' losses of the Gaussian profile at what is left."""
+    """The exact delta is the mean, over the losses of the pure answers, of the Gaussian profile at the remainder."""
     kind, count, epsilon, mu = "laplace" if mechanism.name == "laplace" else "choice", 12, 0.2, 0.4
     losses, masses = optimistic(kind, epsilon, count)
 
     def delta(s: float) -> float:
-        rest = s - losses
-        gaussian = stats.norm.cdf(mu / 2 - rest / mu) - np.exp(rest) * stats.norm.cdf(-mu / 2 - rest / mu)
+        remaining = s - losses
+        gaussian = stats.norm.cdf(mu / 2 - remaining / mu) - np.exp(remaining) * stats.norm.cdf(
+            -mu / 2 - remaining / mu
+        )
         return float(masses @ gaussian)
 
     low, high = 0.0, 20.0
@@ -248,11 +250,11 @@ def test_pure_and_gaussian_answers_compose_in_one_certificate(mechanism: Mechani
         middle = (low + high) / 2
         low, high = (middle, high) if delta(middle) > DELTA else (low, middle)
     plan = Plan((PlannedQuery("a", count, mechanism, 2 / epsilon), PlannedQuery("g", 4, Gaussian(), 4 / mu)))
-    found, accountant = certify(plan, DELTA)
-    assert high * (1 - 1e-9) <= found <= high * 1.005
+    certified, accountant = certify(plan, DELTA)
+    assert high * (1 - 1e-9) <= certified <= high * 1.005
     assert accountant.name == "pld"
     sampled = Plan((*plan.queries, PlannedQuery("p", 50, PoissonGaussian(0.01), 2.0)))
-    assert found < PldAccountant().epsilon(sampled, DELTA) < RdpAccountant().epsilon(sampled, DELTA)
+    assert certified < PldAccountant().epsilon(sampled, DELTA) < RdpAccountant().epsilon(sampled, DELTA)
 
 
 @pytest.mark.parametrize("count", [30, 100, 2000])
@@ -281,9 +283,11 @@ def test_a_sum_of_epsilons_is_stated_unless_composed_losses_gain_a_hundredth(mec
 @pytest.mark.parametrize("mechanism", [Laplace(), Exponential()], ids=lambda m: m.name)
 def test_certificates_grow_with_answers_and_fall_with_noise(mechanism: Mechanism) -> None:
     noises, counts = (5.0, 7.0, 30.0, 31.0, 400.0), (1, 2, 3, 20, 21, 500)
-    found = np.array([[certify(Plan((PlannedQuery("a", c, mechanism, z),)), DELTA)[0] for c in counts] for z in noises])
-    assert (np.diff(found, axis=0) <= 0).all()
-    assert (np.diff(found, axis=1) >= 0).all()
+    epsilons = np.array(
+        [[certify(Plan((PlannedQuery("a", c, mechanism, z),)), DELTA)[0] for c in counts] for z in noises]
+    )
+    assert (np.diff(epsilons, axis=0) <= 0).all()
+    assert (np.diff(epsilons, axis=1) >= 0).all()
 
 
 @pytest.mark.parametrize("mechanism", [Laplace(), Exponential()], ids=lambda m: m.name)
@@ -354,16 +358,16 @@ def gaussian_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("mechanism", [Laplace(), Exponential()], ids=lambda m: m.name)
 @pytest.mark.parametrize(
-    "other",
+    "companion",
     [PlannedQuery("b", 1000, PoissonGaussian(0.01), 4.0), PlannedQuery("b", 1, RandomAllocation(0.5, 100), 2.0)],
     ids=lambda query: query.mechanism.name,
 )
 @pytest.mark.parametrize(("count", "epsilon"), [(1, 1e-5), (1, 0.4), (30, 0.03), (5000, 1e-3), (100_000, 3e-5)])
 def test_an_earlier_charge_and_certificate_hold_for_the_same_plan_now(
-    monkeypatch: pytest.MonkeyPatch, mechanism: Mechanism, other: PlannedQuery, count: int, epsilon: float
+    monkeypatch: pytest.MonkeyPatch, mechanism: Mechanism, companion: PlannedQuery, count: int, epsilon: float
 ) -> None:
     rule = Filter.open("gdp_rdp", Privacy(3.0, DELTA))
-    plan = Plan((PlannedQuery("a", count, mechanism, 2 / epsilon), other))
+    plan = Plan((PlannedQuery("a", count, mechanism, 2 / epsilon), companion))
     with monkeypatch.context() as earlier:
         gaussian_bounds(earlier)
         paid, (then, _), by_losses = rule.cost(plan), certify(plan, DELTA), PldAccountant().epsilon(plan, DELTA)

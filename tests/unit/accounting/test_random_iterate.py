@@ -1,4 +1,4 @@
-"""A random prefix of Gaussian answers: profile, curve, the draw of its length, the meter that keeps to it."""
+"""A random prefix of Gaussian answers: its profile, its curve, the draw of its length, and its meter."""
 
 import math
 
@@ -26,8 +26,8 @@ def _plan(steps: int, z: float) -> Plan:
 def test_the_profile_by_summation(steps: int, z: float, delta: float) -> None:
     """At the certified epsilon the mean of the Gaussian deltas is delta, from below; rounding costs next to nothing."""
     epsilon = SingleUseAccountant().epsilon(_plan(steps, z), delta)
-    found = sum(gauss_delta(2 / z * math.sqrt(m), epsilon) for m in range(steps)) / steps
-    assert delta * (1 - 1e-4) < found <= delta
+    mean_delta = sum(gauss_delta(2 / z * math.sqrt(m), epsilon) for m in range(steps)) / steps
+    assert delta * (1 - 1e-4) < mean_delta <= delta
 
 
 def test_the_profile_to_fifty_digits() -> None:
@@ -44,8 +44,8 @@ def test_many_lengths_are_grouped_upwards() -> None:
     """Beyond 4096 the profile is that of lengths rounded up: never less, and hardly more."""
     steps, z = 10_000, 200.0
     epsilon = SingleUseAccountant().epsilon(_plan(steps, z), 1e-6)
-    found = sum(gauss_delta(2 / z * math.sqrt(m), epsilon) for m in range(1, steps)) / steps
-    assert 0.99e-6 < found <= 1e-6
+    mean_delta = sum(gauss_delta(2 / z * math.sqrt(m), epsilon) for m in range(1, steps)) / steps
+    assert 0.99e-6 < mean_delta <= 1e-6
 
 
 @pytest.mark.parametrize(("steps", "z"), [(2, 1.0), (30, 5.0), (4000, 1e4), (1000, 0.1), (100_000, 1e6)])
@@ -53,12 +53,12 @@ def test_the_curve_is_a_mean_of_exponentials_rounded_up(steps: int, z: float) ->
     orders = [1.01, 1.7, 8.0, 300.0]
     curve = RandomIterate(steps).curves(z).rdp(orders)
     with mpmath.workdps(40):
-        for a, found in zip(orders, curve, strict=True):
+        for a, actual in zip(orders, curve, strict=True):
             q = (mpmath.mpf(a) - 1) * a * 2 / mpmath.mpf(z) ** 2
             mean = mpmath.expm1(q * steps) / mpmath.expm1(q) / steps
             exact = mpmath.log(mean) / (mpmath.mpf(a) - 1)
-            assert exact <= found * (1 + mpmath.mpf("1e-15"))
-            assert found <= exact * (1 + mpmath.mpf("2e-4" if q * steps < 0.0011 else "2e-9"))
+            assert exact <= actual * (1 + mpmath.mpf("1e-15"))
+            assert actual <= exact * (1 + mpmath.mpf("2e-4" if q * steps < 0.0011 else "2e-9"))
     assert np.all(curve <= (steps - 1) * Gaussian().curves(z).rdp(orders))
 
 
@@ -95,20 +95,23 @@ def test_beside_gaussian_answers_it_keeps_its_profile() -> None:
     plan = Plan((PlannedQuery("other", 3, Gaussian(), 40.0), *_plan(50, 30.0).queries))
     epsilon, accountant = certify(plan, 1e-6)
     assert accountant.name == "single_use"
-    found = sum(gauss_delta(math.sqrt(3 * 0.05**2 + m * (2 / 30) ** 2), epsilon) for m in range(50)) / 50
-    assert 1e-6 * (1 - 1e-4) < found <= 1e-6
+    mean_delta = sum(gauss_delta(math.sqrt(3 * 0.05**2 + m * (2 / 30) ** 2), epsilon) for m in range(50)) / 50
+    assert 1e-6 * (1 - 1e-4) < mean_delta <= 1e-6
     none = SingleUseAccountant().epsilon(Plan((PlannedQuery("o", 1, Gaussian(), 1e12), *_plan(50, 30.0).queries)), 1e-6)
     assert none == pytest.approx(SingleUseAccountant().epsilon(_plan(50, 30.0), 1e-6), rel=1e-8)
-    for other in (PlannedQuery("other", 1, RandomIterate(5), 9.0), PlannedQuery("other", 1, PoissonGaussian(0.1), 9.0)):
-        assert not SingleUseAccountant().supports(Plan((other, *_plan(50, 30.0).queries)), 1e-6)
+    for unsupported in (
+        PlannedQuery("other", 1, RandomIterate(5), 9.0),
+        PlannedQuery("other", 1, PoissonGaussian(0.1), 9.0),
+    ):
+        assert not SingleUseAccountant().supports(Plan((unsupported, *_plan(50, 30.0).queries)), 1e-6)
 
 
 def test_moments_beside_it_cost_their_share_and_no_more() -> None:
     own, moments = Query("gradient", 1, RandomIterate(50)), Query("moments", 1, Gaussian(), 0.08 / 0.92)
-    alone, beside = (calibrate(queries, Privacy(0.5, 1e-6)) for queries in ((own,), (own, moments)))
-    assert beside.accountant == "single_use"
-    assert 0.49 < beside.epsilon <= 0.5
-    assert beside.plan.queries[0].noise_multiplier < 1.08 * alone.plan.queries[0].noise_multiplier
+    alone, combined = (calibrate(queries, Privacy(0.5, 1e-6)) for queries in ((own,), (own, moments)))
+    assert combined.accountant == "single_use"
+    assert 0.49 < combined.epsilon <= 0.5
+    assert combined.plan.queries[0].noise_multiplier < 1.08 * alone.plan.queries[0].noise_multiplier
 
 
 def test_a_number_of_steps_has_its_range() -> None:
@@ -127,18 +130,18 @@ def test_lengths_are_uniform() -> None:
 
 
 def test_the_meter_stops_at_the_length_drawn() -> None:
-    seen = set()
+    lengths = set()
     for seed in range(30):
         meter = Meter(_plan(4, 3.0), Noise(SeededBits(seed)))
         length = meter.horizon("gradient")
         assert meter.horizon("gradient") == length
-        seen.add(length)
+        lengths.add(length)
         for _ in range(length):
             meter.take("gradient", RandomIterate)
         with pytest.raises(OutOfPlan):
             meter.take("gradient", RandomIterate)
         assert meter.transcript() == _plan(4, 3.0)  # a use that was begun counts whole, one of no answers too
-    assert seen == {0, 1, 2, 3}
+    assert lengths == {0, 1, 2, 3}
     twice = Plan((PlannedQuery("gradient", 2, RandomIterate(4), 3.0),))
     with pytest.raises(OutOfPlan):
         Meter(twice, Noise(SeededBits(1))).horizon("gradient")

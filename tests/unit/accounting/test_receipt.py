@@ -1,4 +1,4 @@
-"""Receipts: built from public facts, signed, and checked by somebody who trusts nothing but a set of keys."""
+"""Receipts are built from public facts, signed, and verified with a set of trusted keys alone."""
 
 import base64
 import contextlib
@@ -81,15 +81,21 @@ from tests.support.receipts import (
 )
 def test_an_honest_receipt_holds(queries: tuple[Query, ...], privacy: Privacy, accountant: str) -> None:
     built = make(queries, privacy)
-    found = receipt.verify(document(built), KEYS, ENTRY)
-    assert (found.holds, found.signature, found.epsilon, found.chain, found.reason) == (True, True, True, True, None)
-    assert found.recomputed_epsilon is not None
-    assert found.recomputed_epsilon <= built["epsilon"] * (1 + 1e-9) <= privacy.epsilon * (1 + 1e-9)
-    assert found.recomputed_epsilon == pytest.approx(privacy.epsilon, rel=1e-3)
-    assert (found.accountant, built["accountant"]) == (accountant, accountant)
+    result = receipt.verify(document(built), KEYS, ENTRY)
+    assert (result.holds, result.signature, result.epsilon, result.chain, result.reason) == (
+        True,
+        True,
+        True,
+        True,
+        None,
+    )
+    assert result.recomputed_epsilon is not None
+    assert result.recomputed_epsilon <= built["epsilon"] * (1 + 1e-9) <= privacy.epsilon * (1 + 1e-9)
+    assert result.recomputed_epsilon == pytest.approx(privacy.epsilon, rel=1e-3)
+    assert (result.accountant, built["accountant"]) == (accountant, accountant)
     alone = receipt.recompute(built)
     assert (alone.epsilon, alone.accountant, alone.accountant_version) == (
-        found.recomputed_epsilon,
+        result.recomputed_epsilon,
         built["accountant"],
         built["accountant_version"],
     )
@@ -113,7 +119,7 @@ def test_a_receipt_makes_the_whole_privacy_statement() -> None:
     assert built["event"]["type"] == "ComposedDpEvent"
 
 
-def test_a_receipt_says_its_unit_once_and_one_without_it_is_of_rows() -> None:
+def test_a_receipt_states_its_unit_once_and_one_without_a_unit_is_of_rows() -> None:
     person = make(records=500, unit=Unit("person", 8))
     assert "rows" not in person
     assert (person["persons"], person["unit"]) == (500, {"name": "person", "max_rows": 8})
@@ -138,16 +144,16 @@ def test_the_signature_is_a_compact_jws_over_the_canonical_receipt() -> None:
     assert KEYS["keys"][0]["kid"] == KEY.private.thumbprint()
 
 
-def test_what_was_answered_is_within_what_was_planned() -> None:
+def test_the_answers_of_a_receipt_are_within_its_plan() -> None:
     plan = calibrate(GD, Privacy(0.5, 1e-6))
     (query,) = plan.plan.queries
-    less = Plan((replace(query, count=60),))
-    built = make(transcript=less)
+    partial = Plan((replace(query, count=60),))
+    built = make(transcript=partial)
     assert built["queries"][0]["count"] == 60
-    found = receipt.verify(document(built), KEYS)
-    assert found.holds
-    assert found.recomputed_epsilon is not None
-    assert found.recomputed_epsilon < 0.9 * built["epsilon"]
+    result = receipt.verify(document(built), KEYS)
+    assert result.holds
+    assert result.recomputed_epsilon is not None
+    assert result.recomputed_epsilon < 0.9 * built["epsilon"]
     with pytest.raises(ReceiptInvalid, match="more answers than"):
         make(transcript=Plan((replace(query, count=101),)))
     with pytest.raises(ReceiptInvalid, match="more answers than"):
@@ -182,9 +188,9 @@ def test_less_than_the_truth_is_not_verified_where_the_grid_costs_nothing() -> N
 def _is_verified(plan: ReleasePlan, stated: float) -> bool:
     """Whether a receipt that states this epsilon for the plan is verified."""
     built = make(release_plan=replace(plan, epsilon=stated), transcript=plan.plan)
-    found = receipt.verify(document(built), KEYS, ENTRY)
-    assert (found.signature, found.holds) == (True, found.epsilon)
-    return found.holds
+    result = receipt.verify(document(built), KEYS, ENTRY)
+    assert (result.signature, result.holds) == (True, result.epsilon)
+    return result.holds
 
 
 @pytest.mark.parametrize("factor", [0.5, 0.99])
@@ -192,9 +198,9 @@ def test_a_receipt_that_states_too_little_does_not_hold(factor: float) -> None:
     for queries in (GD, SVRG):
         plan = calibrate(queries, Privacy(1.0, 1e-6))
         lie = replace(plan, epsilon=plan.epsilon * factor)
-        found = receipt.verify(document(make(release_plan=lie, transcript=plan.plan)), KEYS, ENTRY)
-        assert (found.holds, found.signature, found.epsilon, found.chain) == (False, True, False, True)
-        assert found.recomputed_epsilon == pytest.approx(1.0, rel=1e-3)
+        result = receipt.verify(document(make(release_plan=lie, transcript=plan.plan)), KEYS, ENTRY)
+        assert (result.holds, result.signature, result.epsilon, result.chain) == (False, True, False, True)
+        assert result.recomputed_epsilon == pytest.approx(1.0, rel=1e-3)
 
 
 @pytest.mark.parametrize("field", sorted(GOOD["receipt"]))
@@ -212,20 +218,20 @@ def test_no_field_can_be_changed(field: str) -> None:
         changed = [value[0] | {"count": 1}]
     forged["receipt"][field] = changed
     try:
-        found = receipt.verify(forged, KEYS)
+        result = receipt.verify(forged, KEYS)
     except ReceiptInvalid:
         assert field in ("neighbors", "numerics", "unit")
         return
-    assert not found.holds
-    assert not found.signature
-    assert found.recomputed_epsilon is None, "nobody answers for this tree, so it is not worth the work"
+    assert not result.holds
+    assert not result.signature
+    assert result.recomputed_epsilon is None, "the event of an unsigned receipt is not recomputed"
 
 
 def test_a_key_that_comes_along_is_not_trusted() -> None:
     mallory = signing.generate_key()
     forged = document(make(), mallory)
-    found = receipt.verify(forged, KEYS)
-    assert (found.holds, found.signature) == (False, False)
+    result = receipt.verify(forged, KEYS)
+    assert (result.holds, result.signature) == (False, False)
     with pytest.raises(ReceiptInvalid):
         receipt.verify(forged | {"keys": signing.jwks(mallory)}, KEYS)
     # The verifier computes the name of each key again.
@@ -261,7 +267,7 @@ def test_other_keys_in_the_set_are_passed_over() -> None:
 
 
 @pytest.mark.parametrize("trusted", NO_KEY_SETS)
-def test_what_is_no_key_set_is_refused(trusted: Any) -> None:
+def test_an_invalid_key_set_is_refused(trusted: Any) -> None:
     with pytest.raises(ReceiptInvalid):
         receipt.verify(GOOD, trusted)
 
@@ -269,8 +275,8 @@ def test_what_is_no_key_set_is_refused(trusted: Any) -> None:
 @pytest.mark.parametrize(("signed_receipt", "entry"), other_releases())
 def test_the_ledger_must_hold_the_release(signed_receipt: dict[str, Any], entry: Entry) -> None:
     """The entry releases another job or model, is not a release, or was edited. All of them are truly signed."""
-    found = receipt.verify(signed_receipt, KEYS, entry)
-    assert (found.signature, found.epsilon, found.chain, found.holds) == (True, True, False, False)
+    result = receipt.verify(signed_receipt, KEYS, entry)
+    assert (result.signature, result.epsilon, result.chain, result.holds) == (True, True, False, False)
 
 
 @pytest.mark.parametrize(
@@ -332,9 +338,9 @@ def test_extreme_but_well_formed_events_are_answered(z: float, rate: float) -> N
             release_plan=ReleasePlan(plan, 100.0, 1e-6, "rdp", "1"),
         ))["queries"],
     }  # fmt: skip
-    found = receipt.verify({"receipt": built, "signature": receipt.sign(built, KEY)}, KEYS)
-    assert found.recomputed_epsilon is not None
-    assert found.holds == (found.recomputed_epsilon <= 0.5)
+    result = receipt.verify({"receipt": built, "signature": receipt.sign(built, KEY)}, KEYS)
+    assert result.recomputed_epsilon is not None
+    assert result.holds == (result.recomputed_epsilon <= 0.5)
 
 
 class Overflowing:
@@ -389,15 +395,15 @@ def test_queries_that_no_receipt_states_are_refused(queries: Any) -> None:
 
 @pytest.mark.parametrize("field", sorted(GOOD["receipt"].keys() - {"unit"}))
 def test_a_missing_field_is_refused(field: str) -> None:
-    less = {k: v for k, v in GOOD["receipt"].items() if k != field}
+    incomplete = {k: v for k, v in GOOD["receipt"].items() if k != field}
     with pytest.raises(ReceiptInvalid, match=field):
-        receipt.verify({"receipt": less, "signature": GOOD["signature"]}, KEYS)
+        receipt.verify({"receipt": incomplete, "signature": GOOD["signature"]}, KEYS)
     with pytest.raises(ReceiptInvalid):
         receipt.verify({"receipt": GOOD["receipt"] | {"seed": 1}, "signature": GOOD["signature"]}, KEYS)
 
 
 @pytest.mark.parametrize("raw", [*NO_DOCUMENTS, b"\xff"])
-def test_read_refuses_what_is_no_document(raw: str | bytes) -> None:
+def test_read_refuses_invalid_documents(raw: str | bytes) -> None:
     with pytest.raises(ReceiptInvalid):
         receipt.verify(receipt.read(raw), KEYS)
 
@@ -429,7 +435,7 @@ def b64(value: Any) -> str:
 def test_malformed_documents_raise_receipt_invalid_and_nothing_else(
     field: str, value: Any, header: Any, signature: Any, trusted: Any, resign: bool
 ) -> None:
-    """A field of anything, a signature of anything, keys of anything; also with a true signature on it."""
+    """Try arbitrary fields, signatures and keys, and also malformed documents with a valid signature."""
     built = GOOD["receipt"] | {field: value}
     documents: list[Any] = [value, built, {"receipt": value, "signature": signature}, GOOD | {"signature": signature}]
     documents += [GOOD | {"signature": f"{b64(header)}.e30.AA"}, {"receipt": built, "signature": GOOD["signature"]}]
@@ -439,8 +445,8 @@ def test_malformed_documents_raise_receipt_invalid_and_nothing_else(
     for candidate in documents:
         for keys in (trusted, KEYS):
             with contextlib.suppress(ReceiptInvalid):
-                found = receipt.verify(candidate, keys)
-                assert found.holds == (found.reason is None)
+                result = receipt.verify(candidate, keys)
+                assert result.holds == (result.reason is None)
     with contextlib.suppress(ReceiptInvalid):
         receipt.recompute(built)
 
@@ -461,23 +467,23 @@ def _of(plan: Plan, **change: Any) -> receipt.Receipt:
 
 
 @pytest.mark.parametrize("unit", [Unit(), Unit("person", 1)])
-@pytest.mark.parametrize(("mechanism", "other"), OF_RECORDS.values(), ids=OF_RECORDS)
-def test_what_is_asked_is_of_the_records_that_there_are(
-    monkeypatch: pytest.MonkeyPatch, unit: Unit, mechanism: Mechanism, other: int
+@pytest.mark.parametrize(("mechanism", "wrong_count"), OF_RECORDS.values(), ids=OF_RECORDS)
+def test_the_queries_of_a_receipt_are_of_its_number_of_records(
+    monkeypatch: pytest.MonkeyPatch, unit: Unit, mechanism: Mechanism, wrong_count: int
 ) -> None:
-    """Of others, or thinner than one of them, each record would be hidden better than it was; in a choice's run too."""
+    """Another number of records, or a rate below one record, would overstate privacy. A selection's runs count too."""
     monkeypatch.setattr("accounting.accountants.ACCOUNTANTS", (Certain(),))
     choice, run = _planned(Selection(2), 1e-2), _planned(mechanism)
     chosen = {"method": {"name": "tuning", "repeats": 2, "trials": [{"plan": plan_to_json(run)}]}}
-    for there, holds in ((20_000, True), (other, False)):
-        builds = [_of(run, records=there, unit=unit), _of(choice, records=there, unit=unit, **chosen)]
+    for records, holds in ((20_000, True), (wrong_count, False)):
+        builds = [_of(run, records=records, unit=unit), _of(choice, records=records, unit=unit, **chosen)]
         for built in builds if run.gdp() is not None else builds[:1]:
             with contextlib.nullcontext() if holds else pytest.raises(ReceiptInvalid, match="other records than"):
                 assert receipt.recompute(built).epsilon == 1.0
 
 
-def test_a_mechanism_must_say_which_records_it_fits() -> None:
-    """A new sampled mechanism was verified without its n as long as nobody had added it to a list."""
+def test_a_mechanism_must_state_which_records_it_fits() -> None:
+    """A new sampled mechanism was once verified without its n until somebody added it to a list."""
 
     class Unsaid(AbstractGaussianNoise):
         answers = 1
@@ -510,8 +516,8 @@ def test_a_receipt_too_long_to_read_back_is_not_signed() -> None:
 
 
 @pytest.mark.parametrize("unit", [Unit(), Unit("person", 4096)])
-def test_what_is_found_signable_is_signed_whatever_its_names_are(unit: Unit) -> None:
-    """A charge stands by then, so it errs on the short side, and not by much."""
+def test_a_receipt_judged_signable_is_signed_whatever_its_names(unit: Unit) -> None:
+    """The check precedes the charge, so it refuses some receipts just below the limit and accepts none above it."""
     plan = calibrate(GD, Privacy(0.5, 1e-6))
     name = "\U0001f600" * 256
     texts = dict.fromkeys(("id", "dataset", "dataset_name", "analyst", "job"), name)
@@ -522,14 +528,17 @@ def test_what_is_found_signable_is_signed_whatever_its_names_are(unit: Unit) -> 
     def method(notes: int) -> dict[str, Any]:
         return {"name": "dp_gd", "notes": "x" * notes}
 
-    least, most = 0, 100_000
-    while least < most - 1:
-        middle = (least + most) // 2
-        least, most = (middle, most) if receipt.is_signable(method(middle), plan.plan) else (least, middle)
-    assert receipt.sign(make(method=method(least), **facts), KEY)
-    assert receipt.sign(make(method=method(least + 9_000)), KEY)
+    signable, unsignable = 0, 100_000
+    while signable < unsignable - 1:
+        middle = (signable + unsignable) // 2
+        if receipt.is_signable(method(middle), plan.plan):
+            signable = middle
+        else:
+            unsignable = middle
+    assert receipt.sign(make(method=method(signable), **facts), KEY)
+    assert receipt.sign(make(method=method(signable + 9_000)), KEY)
     with pytest.raises(ReceiptInvalid, match="longer than"):
-        receipt.sign(make(method=method(least + 9_000), **facts), KEY)
+        receipt.sign(make(method=method(signable + 9_000), **facts), KEY)
 
 
 def test_the_largest_plan_still_makes_a_receipt() -> None:
@@ -585,17 +594,17 @@ def test_rotation_keeps_old_receipts_checkable(tmp_path: Path) -> None:
     assert [("d" in key) for key in stored] == [True, False, False], "old private keys are gone"
 
 
-def test_rotations_at_once_lose_no_key(tmp_path: Path) -> None:
+def test_concurrent_rotations_lose_no_key(tmp_path: Path) -> None:
     path = tmp_path / "key.json"
-    made = [signing.load_key(path)]
-    threads = [threading.Thread(target=lambda: made.append(signing.rotate_key(path))) for _ in range(6)]
+    keys = [signing.load_key(path)]
+    threads = [threading.Thread(target=lambda: keys.append(signing.rotate_key(path))) for _ in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    kept = {key["kid"] for key in signing.jwks(signing.read_key(path))["keys"]}
-    assert kept == {key.private.thumbprint() for key in made}
-    assert len(kept) == 7
+    stored_ids = {key["kid"] for key in signing.jwks(signing.read_key(path))["keys"]}
+    assert stored_ids == {key.private.thumbprint() for key in keys}
+    assert len(stored_ids) == 7
 
 
 def test_a_key_file_that_is_full_or_missing_is_not_rotated(tmp_path: Path) -> None:
@@ -605,10 +614,10 @@ def test_a_key_file_that_is_full_or_missing_is_not_rotated(tmp_path: Path) -> No
     signing.load_key(path)
     key, *_ = json.loads(path.read_text())["keys"]
     path.write_text(json.dumps({"keys": [key, *KEYS["keys"] * 255]}))
-    before = path.read_text()
+    original = path.read_text()
     with pytest.raises(ReceiptInvalid, match="256 keys already"):
         signing.rotate_key(path)
-    assert path.read_text() == before
+    assert path.read_text() == original
 
 
 BROKEN = {
@@ -648,7 +657,7 @@ def test_checking_a_signature_a_chain_or_a_head_needs_no_numerical_library() -> 
     assert ran.stdout.strip() == "[]"
 
 
-def test_what_has_no_canonical_form_was_not_signed() -> None:
+def test_a_receipt_without_a_canonical_form_is_refused() -> None:
     with pytest.raises(ReceiptInvalid):
         check_json({"epsilon": float("nan")}, GOOD["signature"], KEYS)
     with pytest.raises(ReceiptInvalid):

@@ -1,5 +1,6 @@
-"""Curves under zero_out against slow references: moments in closed form, dp-accounting's classical reading, quadrature,
-simulation; and against two steps through the null record, which is what a replacement is.
+"""Curves under zero_out, compared with closed forms, dp-accounting, quadrature and simulation.
+
+They are also compared with replace_one, because a replacement is two steps through the null record.
 """
 
 import math
@@ -62,8 +63,8 @@ def test_the_sampled_pair_has_the_moments_of_whole_orders(q: float, c: float) ->
                 mpmath.binomial(order, k) * (1 - mpmath.mpf(q)) ** (order - k) * mpmath.mpf(q) ** k
                 * mpmath.exp(k * (k - 1) * mpmath.mpf(c) ** 2 / 2) for k in range(order + 1)
             ]  # fmt: skip
-            wanted = float(mpmath.log(mpmath.fsum(terms)) / (order - 1))
-        assert wanted <= sampled_gaussian.sampled_renyi(q, c, [order])[0] <= wanted * (1 + 3e-6)
+            expected = float(mpmath.log(mpmath.fsum(terms)) / (order - 1))
+        assert expected <= sampled_gaussian.sampled_renyi(q, c, [order])[0] <= expected * (1 + 3e-6)
 
 
 @pytest.mark.parametrize(("q", "c"), [(0.3, 1.0), (0.9, 0.5), (0.05, 2.0)])
@@ -77,11 +78,11 @@ def test_both_orders_of_the_sampled_pair_by_quadrature(q: float, c: float) -> No
         gamma = math.exp(epsilon)
         orders = [float(weight @ np.maximum(values, 0)) for values in (r - gamma, 1 - gamma * r)]
         assert sampled_gaussian.hockey_stick(q, c, epsilon) == pytest.approx(max(orders), abs=1e-9)
-        for mirrored, wanted in zip((False, True), orders, strict=True):
+        for mirrored, expected in zip((False, True), orders, strict=True):
             interval, lowest, masses, infinity = SampledLoss(q, c, mirrored).masses(1e-3)
             losses = (lowest + np.arange(len(masses))) * interval
-            found = infinity + float(masses @ np.maximum(-np.expm1(epsilon - losses), 0.0))
-            assert wanted * (1 - 1e-9) - 1e-12 <= found <= wanted + 1e-6
+            delta = infinity + float(masses @ np.maximum(-np.expm1(epsilon - losses), 0.0))
+            assert expected * (1 - 1e-9) - 1e-12 <= delta <= expected + 1e-6
             assert float(masses.sum()) + infinity == pytest.approx(1.0, abs=1e-12)
 
 
@@ -117,43 +118,45 @@ def test_the_order_that_costs_more_is_charged(monkeypatch: pytest.MonkeyPatch) -
         orders.append(guard.epsilon(guard.compose([(pmf, 3)]), 1e-3))
     assert orders[0] != orders[1]
     assert both == pytest.approx(max(orders), rel=1e-6)
-    for one, other in ((0.1, 0.3), (0.3, 0.1)):
-        curves = Curves(plan.queries[0].curves().rdp, losses=(GaussianLoss(one),), mirrored=(GaussianLoss(other),))
+    for forward_mu, backward_mu in ((0.1, 0.3), (0.3, 0.1)):
+        curves = Curves(
+            plan.queries[0].curves().rdp, losses=(GaussianLoss(forward_mu),), mirrored=(GaussianLoss(backward_mu),)
+        )
         monkeypatch.setattr(PoissonGaussian, "curves", lambda *_, curves=curves: curves)
-        wanted = gauss_epsilon(0.3 * math.sqrt(3), 1e-3)
-        assert PldAccountant().epsilon(plan, 1e-3) == pytest.approx(wanted, rel=1e-2)
+        expected = gauss_epsilon(0.3 * math.sqrt(3), 1e-3)
+        assert PldAccountant().epsilon(plan, 1e-3) == pytest.approx(expected, rel=1e-2)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("q", "c"), [(0.5, 1.0), (1.0, 0.7), (0.05, 0.8)])
 def test_hidden_slots_by_quadrature(q: float, c: float) -> None:
-    """One slot is a sample; of two slots the plane is integrated; in both orders, and never below the truth."""
+    """Compare one slot with a sample and two slots with an integral over the plane, in both orders of the neighbors."""
     x, weight = normal(28_001, 10.0)
     a = np.exp(c * x - c * c / 2)
     for epsilon in (0.0, 0.2, 0.7, 1.5):
         gamma = math.exp(epsilon)
-        one, two = RandomAllocation(q, 1), RandomAllocation(q, 2)
-        assert hockey_stick(one, 1 / c, epsilon, "zero_out") == sampled_gaussian.hockey_stick(
+        single, pair = RandomAllocation(q, 1), RandomAllocation(q, 2)
+        assert hockey_stick(single, 1 / c, epsilon, "zero_out") == sampled_gaussian.hockey_stick(
             min(1.0, math.nextafter(q, 2)), c, epsilon
         )
         above, below = (gamma - 1 + q) / q, (1 / gamma - 1 + q) / q  # means of two a's where r is gamma, and 1 / gamma
         orders = [q * of_two(a, weight, above), gamma * q * of_two(-a[::-1], weight, -below)]
-        found = hockey_stick(two, 1 / c, epsilon, "zero_out")
-        assert max(orders) - 2e-6 <= found <= max(orders) * 1.02 + 2e-6
+        delta = hockey_stick(pair, 1 / c, epsilon, "zero_out")
+        assert max(orders) - 2e-6 <= delta <= max(orders) * 1.02 + 2e-6
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("slots", "c", "epsilon"), [(20, 0.5, 0.15), (100, 1.0, 0.2), (300, 1.5, 0.4)])
 def test_hidden_slots_by_simulation(slots: int, c: float, epsilon: float) -> None:
     q, gamma, rng = 0.5, math.exp(epsilon), np.random.default_rng(7)
-    found: list[list[float]] = [[], []]
+    estimates: list[list[float]] = [[], []]
     for _ in range(10):
         a = np.exp(c * rng.standard_normal((20_000, slots), dtype=np.float32) - c * c / 2)
         r = 1 - q + q * a.mean(axis=1)
         inside = r + q * math.expm1(c * c) * a[:, 0] / slots  # the record in the first slot, which is any
-        found[1].append(float(np.maximum(1 - gamma * r, 0.0).mean()))
-        found[0].append(float(np.maximum(1 - gamma / np.array([r, inside]), 0.0).mean(axis=1) @ [1 - q, q]))
-    mean, error = max((float(np.mean(each)), float(np.std(each)) / math.sqrt(10)) for each in found)
+        estimates[1].append(float(np.maximum(1 - gamma * r, 0.0).mean()))
+        estimates[0].append(float(np.maximum(1 - gamma / np.array([r, inside]), 0.0).mean(axis=1) @ [1 - q, q]))
+    mean, error = max((float(np.mean(each)), float(np.std(each)) / math.sqrt(10)) for each in estimates)
     bound = hockey_stick(RandomAllocation(q, slots), 1 / c, epsilon, "zero_out")
     assert mean - 5 * error <= bound <= mean * 1.05 + 5 * error
 
@@ -192,35 +195,39 @@ def test_a_replacement_is_two_steps(mechanism: Mechanism) -> None:
     A curve that was too low, such as the half of a half, would break the second.
     """
     queries = (Query("q", 1 if isinstance(mechanism, RandomAllocation) else 4, mechanism),)
-    near = calibrate(queries, Privacy(0.8, 1e-6), "zero_out")
-    far = Plan(near.plan.queries)
-    epsilon = certify(near.plan, 1e-6)[0]
-    assert epsilon <= certify(far, 1e-6)[0] * (1 + 1e-9)
-    assert certify(far, (1 + math.exp(epsilon)) * 1e-6)[0] <= 2 * epsilon * 1.02
+    null_release = calibrate(queries, Privacy(0.8, 1e-6), "zero_out")
+    replacement_plan = Plan(null_release.plan.queries)
+    epsilon = certify(null_release.plan, 1e-6)[0]
+    assert epsilon <= certify(replacement_plan, 1e-6)[0] * (1 + 1e-9)
+    assert certify(replacement_plan, (1 + math.exp(epsilon)) * 1e-6)[0] <= 2 * epsilon * 1.02
     assert calibrate(queries, Privacy(0.8, 1e-6)).plan.queries[0].noise_multiplier >= (
-        near.plan.queries[0].noise_multiplier * (1 - 1e-3)
+        null_release.plan.queries[0].noise_multiplier * (1 - 1e-3)
     )
 
 
 def test_a_plan_without_a_grid_costs_no_more_than_under_replace_one() -> None:
     """The slots' losses are wide and the batches' small, so under zero_out no grid holds both."""
     queries = PlannedQuery("a", 1, RandomAllocation(0.5, 10), 0.6), PlannedQuery("b", 200, PoissonGaussian(1e-4), 1.2)
-    near, far = (certify(Plan(queries, relation), 1e-6) for relation in ("zero_out", "replace_one"))
-    assert [near[1].name, far[1].name] == ["pld", "pld"]
-    assert near[0] <= far[0]
+    null_certificate, replacement_certificate = (
+        certify(Plan(queries, relation), 1e-6) for relation in ("zero_out", "replace_one")
+    )
+    assert [null_certificate[1].name, replacement_certificate[1].name] == ["pld", "pld"]
+    assert null_certificate[0] <= replacement_certificate[0]
 
 
 def test_an_allocation_is_accounted_by_its_own_relation() -> None:
     mechanism = RandomAllocation(0.5, 100)
     curves = {relation: mechanism.curves(1.2, relation) for relation in RELATIONS}
     for name, arguments in (("epsilon", (1e-3,)), ("delta", (1e-3, 1e-9))):
-        near, far = (getattr(curves[relation], name)(*arguments) for relation in ("zero_out", "replace_one"))
-        assert 0 < near < far
+        null_value, replacement_value = (
+            getattr(curves[relation], name)(*arguments) for relation in ("zero_out", "replace_one")
+        )
+        assert 0 < null_value < replacement_value
     assert knots(mechanism, 1.2, relation="zero_out")[1][0, 0] != knots(mechanism, 1.2)[1][0, 0]
-    found = [allocation.conditioned_rdp(mechanism, 1.2, [4.0], 1e-7, relation) for relation in RELATIONS]
-    assert found[1] is not None
-    assert found[0] is not None
-    assert found[1][0] < found[0][0]
+    rdp_curves = [allocation.conditioned_rdp(mechanism, 1.2, [4.0], 1e-7, relation) for relation in RELATIONS]
+    assert rdp_curves[1] is not None
+    assert rdp_curves[0] is not None
+    assert rdp_curves[1][0] < rdp_curves[0][0]
 
 
 def test_plans_of_two_relations_never_cover_one_another() -> None:
@@ -234,7 +241,7 @@ def test_plans_of_two_relations_never_cover_one_another() -> None:
     assert there.event() == here.event()
 
 
-def test_a_plan_says_its_neighbors_only_where_they_are_not_those_of_replacement() -> None:
+def test_a_plan_states_its_neighbors_unless_they_are_those_of_replacement() -> None:
     query = PlannedQuery("a", 3, Gaussian(), 4.0)
     assert "neighbors" not in plan_to_json(Plan((query,)))
     document = plan_to_json(Plan((query,), "zero_out"))
@@ -245,12 +252,14 @@ def test_a_plan_says_its_neighbors_only_where_they_are_not_those_of_replacement(
 
 
 def test_a_receipt_is_recomputed_under_its_own_relation() -> None:
-    """What was promised between nearer neighbors is not kept between farther ones; the other way round it is."""
-    near = calibrate((Query("gradient", 9, Gaussian()),), Privacy(0.5, 1e-6), "zero_out")
-    built = make(release_plan=near, transcript=near.plan)
+    """A guarantee between zeroed neighbors does not hold between replaced ones, but the converse does."""
+    null_release = calibrate((Query("gradient", 9, Gaussian()),), Privacy(0.5, 1e-6), "zero_out")
+    built = make(release_plan=null_release, transcript=null_release.plan)
     assert built["neighbors"] == "zero_out"
     assert recompute(built).epsilon == pytest.approx(0.5, rel=1e-6)
-    told = recompute(built | {"neighbors": "replace_one"})
-    assert told.epsilon == pytest.approx(gauss_epsilon(6 / near.plan.queries[0].noise_multiplier, 1e-6), rel=1e-9)
-    assert told.epsilon > 0.9
+    recomputed = recompute(built | {"neighbors": "replace_one"})
+    assert recomputed.epsilon == pytest.approx(
+        gauss_epsilon(6 / null_release.plan.queries[0].noise_multiplier, 1e-6), rel=1e-9
+    )
+    assert recomputed.epsilon > 0.9
     assert recompute(make() | {"neighbors": "zero_out"}).epsilon < 0.26

@@ -24,21 +24,21 @@ CASES: dict[str, tuple[Callable[[float], float], float, float]] = {
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("turned", [False, True])
-def test_a_root_is_found_to_what_was_asked(name: str, turned: bool) -> None:
+def test_a_root_is_within_the_requested_tolerance(name: str, turned: bool) -> None:
     f, low, high = CASES[name]
-    asked: list[float] = []
+    points: list[float] = []
 
     def counted(x: float) -> float:
-        asked.append(x)
+        points.append(x)
         return f(x)
 
-    found = root(counted, *((high, low) if turned else (low, high)), relative=1e-12)
-    near = found * (1 - 2e-12), found * (1 + 2e-12)
-    assert f(near[0]) <= 0 <= f(near[1]) or f(near[1]) <= 0 <= f(near[0])
-    assert len(asked) <= 150
+    solution = root(counted, *((high, low) if turned else (low, high)), relative=1e-12)
+    neighbors = solution * (1 - 2e-12), solution * (1 + 2e-12)
+    assert f(neighbors[0]) <= 0 <= f(neighbors[1]) or f(neighbors[1]) <= 0 <= f(neighbors[0])
+    assert len(points) <= 150
 
 
-def test_ends_that_are_roots_and_brackets_that_are_none() -> None:
+def test_ends_may_be_roots_and_invalid_brackets_are_refused() -> None:
     assert root(lambda x: x, 0.0, 1.0) == 0.0
     assert root(lambda x: x - 1, 0.0, 1.0) == 1.0
     for f in (lambda x: x + 1, lambda _: math.nan, lambda x: math.nan if 0 < x < 1 else x - 0.5):
@@ -47,8 +47,8 @@ def test_ends_that_are_roots_and_brackets_that_are_none() -> None:
 
 
 def test_without_a_tolerance_it_ends_at_neighboring_floats() -> None:
-    found = root(lambda x: x * x - 2, 0.0, 2.0)
-    assert abs(found - math.sqrt(2)) <= 2 * math.ulp(found)
+    solution = root(lambda x: x * x - 2, 0.0, 2.0)
+    assert abs(solution - math.sqrt(2)) <= 2 * math.ulp(solution)
 
 
 @given(st.floats(1e-4, 200.0), st.floats(-27.0, -0.1))

@@ -1,4 +1,4 @@
-"""A perturbed objective of rows: its profile by hand, by quadrature, beside the worst adversaries of its proof."""
+"""A perturbed objective of rows, compared with quadrature and with the worst adversaries of its proof."""
 
 import math
 from collections.abc import Callable
@@ -30,8 +30,8 @@ Bound = Callable[[float], float]
 RELATIONS: tuple[Relation, ...] = ("replace_one", "zero_out")
 
 
-def _plan(ratio: float, z: float, *others: PlannedQuery, relation: Relation = REPLACE_ONE) -> Plan:
-    return Plan((PlannedQuery("minimizer", 1, RowObjectivePerturbation(ratio), z), *others), relation)
+def _plan(ratio: float, z: float, *companions: PlannedQuery, relation: Relation = REPLACE_ONE) -> Plan:
+    return Plan((PlannedQuery("minimizer", 1, RowObjectivePerturbation(ratio), z), *companions), relation)
 
 
 def _of(ratio: float, z: float, relation: Relation) -> Bound:
@@ -67,21 +67,21 @@ def _log_density(theta: np.ndarray, records: list[tuple[np.ndarray, float]], str
 
 
 def _neighbors(d: int, angle: float, relation: Relation) -> list[tuple[list[tuple[np.ndarray, float]], ...]]:
-    """Opposite labels with and without company, rows at an angle, against a shorter row; or against none."""
-    one = np.eye(d)[0]
-    other = one if d == 1 else np.array([math.cos(angle), math.sin(angle)])
-    company = [(one, 1.0), (other, -1.0), (-one, 1.0)]
+    """Return neighbors: opposite labels, with and without company, rows at an angle, a shorter row, or no row."""
+    row = np.eye(d)[0]
+    angled_row = row if d == 1 else np.array([math.cos(angle), math.sin(angle)])
+    company = [(row, 1.0), (angled_row, -1.0), (-row, 1.0)]
     if relation == "zero_out":
-        return [([(one, 1.0)], []), ([*company, (other, 1.0)], company)]
+        return [([(row, 1.0)], []), ([*company, (angled_row, 1.0)], company)]
     return [
-        ([(one, 1.0)], [(other, -1.0)]),
-        ([*company, (one, 1.0)], [*company, (other, -1.0)]),
-        ([(one, -1.0)], [(other * 0.3, 1.0)]),
+        ([(row, 1.0)], [(angled_row, -1.0)]),
+        ([*company, (row, 1.0)], [*company, (angled_row, -1.0)]),
+        ([(row, -1.0)], [(angled_row * 0.3, 1.0)]),
     ]
 
 
 def _covers(of: Callable[[float, float, Relation], Bound], d: int, ratio: float, z: float, relation: Relation) -> bool:
-    """Whether the exact profiles of logistic minimizers (G = 1, beta = 1/4) lie below, in both orders."""
+    """Return whether the bound covers the exact profiles of logistic minimizers (G = 1, beta = 1/4), in both orders."""
     strong = 0.25 / ratio
     width = (6 * z + 4) / strong
     line = np.linspace(-width, width, 40_001 if d == 1 else 301)
@@ -91,8 +91,8 @@ def _covers(of: Callable[[float, float, Relation], Bound], d: int, ratio: float,
         for sides in _neighbors(d, angle, relation):
             p, q = (_log_density(theta, records, strong, z) for records in sides)
             for epsilon in (0.05, 0.3, 0.7, 1.5):
-                for one, two in ((p, q), (q, p)):
-                    if _hockey_stick(one, two, 1.0, epsilon) > bound(epsilon) * (1 + 1e-6) + 1e-9:
+                for first, second in ((p, q), (q, p)):
+                    if _hockey_stick(first, second, 1.0, epsilon) > bound(epsilon) * (1 + 1e-6) + 1e-9:
                         return False
     return True
 
@@ -121,8 +121,10 @@ def _corners(z: float, angle: float, epsilon: float) -> float:
     b = np.linspace(-9, 9, 801)
     weights = norm.pdf(b)
     weights /= weights.sum()
-    far, near = 2 * math.cos(angle / 2) / z, 2 * math.sin(angle / 2) / z
-    loss = np.maximum((far * abs(b) + far**2 / 2)[:, None], (near * abs(b) + near**2 / 2)[None])
+    sum_norm, difference_norm = 2 * math.cos(angle / 2) / z, 2 * math.sin(angle / 2) / z
+    loss = np.maximum(
+        (sum_norm * abs(b) + sum_norm**2 / 2)[:, None], (difference_norm * abs(b) + difference_norm**2 / 2)[None]
+    )
     return float(weights @ np.maximum(-np.expm1(epsilon - loss), 0.0) @ weights)
 
 
@@ -142,47 +144,52 @@ def test_the_worst_rows_are_parallel_and_the_profile_is_theirs() -> None:
         assert _of(1e-12, z, "replace_one")(epsilon) == pytest.approx(_corners(z, 0.0, epsilon), rel=1e-3)
 
 
-@pytest.mark.parametrize(("z", "beside"), [(3.0, 0.04), (3.0, 0.4), (1.0, 0.2), (30.0, 0.0005), (30.0, 0.02)])
-def test_an_angle_that_follows_earlier_answers_is_covered(z: float, beside: float) -> None:
-    """All of E before the minimizer, and the angle the worst one for what those answers have lost."""
+@pytest.mark.parametrize(("z", "other_mu_squared"), [(3.0, 0.04), (3.0, 0.4), (1.0, 0.2), (30.0, 0.0005), (30.0, 0.02)])
+def test_an_angle_that_follows_earlier_answers_is_covered(z: float, other_mu_squared: float) -> None:
+    """All other answers come before the minimizer, and the angle is the worst one for their losses."""
     own = 4 / z**2
     x = np.linspace(-9, 9, 1501)
     weights = norm.pdf(x)
     weights /= weights.sum()
     profile = Profile(0.0, z, "replace_one")
-    for epsilon in np.array([0.5, 1.5, 3.0, 4.5]) * math.sqrt(own + beside):
-        left = epsilon - math.sqrt(beside) * x - beside / 2
+    for epsilon in np.array([0.5, 1.5, 3.0, 4.5]) * math.sqrt(own + other_mu_squared):
+        remaining = epsilon - math.sqrt(other_mu_squared) * x - other_mu_squared / 2
         splits = [own * share for share in (1.0, 0.95, 0.8, 0.6, 0.5)]
         worst = [
-            max(2 * sum(gauss_delta(math.sqrt(t), e) for t in (split, own - split)) for split in splits) for e in left
+            max(2 * sum(gauss_delta(math.sqrt(t), e) for t in (split, own - split)) for split in splits)
+            for e in remaining
         ]
-        assert float(weights @ np.array(worst)) <= profile.delta(float(epsilon), beside)
+        assert float(weights @ np.array(worst)) <= profile.delta(float(epsilon), other_mu_squared)
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize(
-    ("z", "ratio", "beside"), [(3.0, 0.1, 0.0), (12.0, 0.01, 0.003), (0.9, 1.0, 0.5), (10.0, 0.05, 0.04)]
+    ("z", "ratio", "other_mu_squared"), [(3.0, 0.1, 0.0), (12.0, 0.01, 0.003), (0.9, 1.0, 0.5), (10.0, 0.05, 0.04)]
 )
-def test_the_stated_epsilon_to_fifty_digits(z: float, ratio: float, beside: float, relation: Relation) -> None:
-    others = (
-        () if beside == 0 else (PlannedQuery("o", 1, Gaussian(), sensitivity_factor(relation) / math.sqrt(beside)),)
+def test_the_stated_epsilon_to_fifty_digits(
+    z: float, ratio: float, other_mu_squared: float, relation: Relation
+) -> None:
+    companions = (
+        ()
+        if other_mu_squared == 0
+        else (PlannedQuery("o", 1, Gaussian(), sensitivity_factor(relation) / math.sqrt(other_mu_squared)),)
     )
-    epsilon = SingleUseAccountant().epsilon(_plan(ratio, z, *others, relation=relation), 1e-7)
+    epsilon = SingleUseAccountant().epsilon(_plan(ratio, z, *companions, relation=relation), 1e-7)
     with mpmath.workdps(50):
         e = mpmath.mpf(epsilon) - mpmath.log1p(mpmath.mpf(ratio))
         own = (4 if relation == REPLACE_ONE else 1) / mpmath.mpf(z) ** 2
-        both = own + mpmath.mpf(beside)
+        both = own + mpmath.mpf(other_mu_squared)
 
         def straight(t: mpmath.mpf) -> mpmath.mpf:
             mu = mpmath.sqrt(t)
             return mpmath.ncdf(mu / 2 - e / mu) - mpmath.exp(e) * mpmath.ncdf(-mu / 2 - e / mu)
 
-        found = 2 * straight(both)
-        if relation == REPLACE_ONE and beside:
-            least = e - mpmath.sqrt(both + both**2 / 4) - mpmath.mpf(beside) / 2
-            early = straight(mpmath.mpf(beside)) + 2 * mpmath.ncdf(-least / mpmath.sqrt(beside))
-            found += 2 * min(straight(both), early)
-        assert mpmath.mpf("0.9999") * 1e-7 < found <= 1e-7
+        delta = 2 * straight(both)
+        if relation == REPLACE_ONE and other_mu_squared:
+            threshold = e - mpmath.sqrt(both + both**2 / 4) - mpmath.mpf(other_mu_squared) / 2
+            early = straight(mpmath.mpf(other_mu_squared)) + 2 * mpmath.ncdf(-threshold / mpmath.sqrt(other_mu_squared))
+            delta += 2 * min(straight(both), early)
+        assert mpmath.mpf("0.9999") * 1e-7 < delta <= 1e-7
 
 
 @pytest.mark.parametrize("z", [0.9, 3.0, 30.0])
@@ -198,19 +205,23 @@ def test_rows_at_an_angle_count_where_the_profile_is_not_convex(z: float) -> Non
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("privacy", [Privacy(0.1, 1e-5), Privacy(1.0, 1e-6), Privacy(8.0, 1e-6), Privacy(0.01, 1e-2)])
 def test_it_takes_less_noise_than_the_curve_and_more_than_one_answer(privacy: Privacy, relation: Relation) -> None:
-    found = {}
+    multipliers = {}
     for mechanism in (ObjectivePerturbation(0.01), RowObjectivePerturbation(0.01), Gaussian()):
         queries = (Query("minimizer", 1, mechanism, 0.9), Query("other", 2, Gaussian(), 0.1))
         release = calibrate(queries, privacy, relation)
         assert privacy.epsilon * 0.99 < release.epsilon <= privacy.epsilon
         assert certify(release.plan, privacy.delta)[0] <= release.epsilon * (1 + 1e-9)
-        found[mechanism.name] = release.plan.queries[0].noise_multiplier
-    assert found["gaussian"] < found["row_objective_perturbation"] <= found["objective_perturbation"] * 1.005
+        multipliers[mechanism.name] = release.plan.queries[0].noise_multiplier
+    assert (
+        multipliers["gaussian"]
+        < multipliers["row_objective_perturbation"]
+        <= multipliers["objective_perturbation"] * 1.005
+    )
     if privacy.delta < 1e-3:
-        assert found["row_objective_perturbation"] < 0.95 * found["objective_perturbation"]
+        assert multipliers["row_objective_perturbation"] < 0.95 * multipliers["objective_perturbation"]
 
 
-def test_what_it_does_not_reach_is_infinite_or_the_curve_s() -> None:
+def test_epsilon_beyond_the_profile_is_infinite_or_that_of_the_curve() -> None:
     assert Profile(0.1, 3.0, "replace_one").epsilon(1e-13) == math.inf
     assert Profile(0.1, 1e-7, "replace_one").epsilon(1e-6) == math.inf
     assert Profile(0.1, 1e9, "replace_one").epsilon(1e-3) == 0.1  # what the determinants may cost remains
@@ -221,17 +232,17 @@ def test_what_it_does_not_reach_is_infinite_or_the_curve_s() -> None:
 
 
 @pytest.mark.parametrize("mechanism", [ObjectivePerturbation(0.5), RowObjectivePerturbation(0.5)])
-def test_b_has_the_noise_that_is_priced(mechanism: AbstractPerturbedObjective) -> None:
-    """s = z G, and no less; that what is drawn has this std is every mechanism's contract."""
+def test_b_has_the_accounted_noise(mechanism: AbstractPerturbedObjective) -> None:
+    """The std s is z G and no less. Every mechanism's contract is to draw noise of its stated std."""
     for z, bound in ((1e-3, 1e-6), (3.0, 0.7), (1e12, 1e6)):
         assert 1 <= mechanism.std(z, bound, 5) / (z * bound) < 1 + 1e-9
-    for relation in RELATIONS:  # where mu = k G / s is asked for
+    for relation in RELATIONS:  # for the multiplier at which mu = k G / s
         assert mechanism.multiplier(0.25, relation) == pytest.approx(sensitivity_factor(relation) / 0.5)
     drawn = mechanism.perturb(np.zeros(4000), 3.0, 0.7, Noise(SeededBits(7)))
     assert float(np.mean(drawn**2)) == pytest.approx(2.1**2, rel=0.15)  # 6.7 standard deviations
 
 
-def test_documents_say_that_a_record_is_one_row() -> None:
+def test_documents_state_that_a_record_is_one_row() -> None:
     plan = _plan(0.5, 3.0)
     assert plan.event() == {
         "type": "RowObjectivePerturbationDpEvent",
@@ -240,7 +251,7 @@ def test_documents_say_that_a_record_is_one_row() -> None:
     }
     assert plan_from_json(plan_to_json(plan)) == plan
     old = Plan((PlannedQuery("minimizer", 1, ObjectivePerturbation(0.5), 3.0),))
-    assert certify(old, 1e-6)[0] > certify(plan, 1e-6)[0]  # a document of before is priced as it was
+    assert certify(old, 1e-6)[0] > certify(plan, 1e-6)[0]  # an older document keeps its price
 
 
 def test_a_receipt_of_persons_of_several_rows_is_not_accounted_for_by_it() -> None:

@@ -1,4 +1,4 @@
-"""The search of a total: within its target always, near it unless it jumps there, and with few evaluations."""
+"""The search of a total, which stays within its target, ends near it and takes few evaluations."""
 
 import math
 from collections.abc import Callable
@@ -26,8 +26,8 @@ CLOSE = 2e-4
 Share = Callable[[float], float]
 
 
-class Asked:
-    """A share that counts how often it was asked."""
+class CountedShare:
+    """Share that counts its evaluations."""
 
     def __init__(self, share: Share) -> None:
         self.share, self.times = share, 0
@@ -50,39 +50,38 @@ SMOOTH: dict[str, Share] = {
 @pytest.mark.parametrize("name", SMOOTH)
 @pytest.mark.parametrize("close", [CLOSE, 1e-6])
 def test_it_ends_just_below_the_target(name: str, close: float) -> None:
-    asked = Asked(SMOOTH[name])
-    found = largest(asked, 1.0, close)
-    assert 1 - close <= SMOOTH[name](found.total) <= 1
-    assert asked.times <= 16
+    counted = CountedShare(SMOOTH[name])
+    result = largest(counted, 1.0, close)
+    assert 1 - close <= SMOOTH[name](result.total) <= 1
+    assert counted.times <= 16
 
 
-def test_a_smooth_share_takes_few_evaluations_and_one_like_another_fewer() -> None:
-    asked = Asked(SMOOTH["a bend"])
-    begin = largest(asked, 1.0, 3e-2)
-    assert asked.times <= 4
-    finer = Asked(lambda total: 0.94 * SMOOTH["a bend"](total) * total**0.02)
-    found = largest(finer, begin.total, CLOSE, begin.points)
-    assert 1 - CLOSE <= finer.share(found.total) <= 1
+def test_a_smooth_share_takes_few_evaluations_also_from_points_of_a_similar_one() -> None:
+    counted = CountedShare(SMOOTH["a bend"])
+    begin = largest(counted, 1.0, 3e-2)
+    assert counted.times <= 4
+    finer = CountedShare(lambda total: 0.94 * SMOOTH["a bend"](total) * total**0.02)
+    result = largest(finer, begin.total, CLOSE, begin.points)
+    assert 1 - CLOSE <= finer.share(result.total) <= 1
     assert finer.times <= 4  # the last of them is the one that counted here
 
 
-def scaled(by: float) -> Asked:
-    return Asked(lambda total: by * SMOOTH["a bend"](total))
+def scaled(by: float) -> CountedShare:
+    return CountedShare(lambda total: by * SMOOTH["a bend"](total))
 
 
 @pytest.mark.parametrize("by", np.linspace(0.4, 2.5, 20))
-def test_a_rough_search_ends_near_and_what_it_saw_leads_the_next_one(by: float) -> None:
-    """Its slope, moved to the one point that a nearer share was asked for, is that of the last one too."""
-    share, nearer, last = scaled(by), scaled(0.999 * by), scaled(0.99902 * by)
+def test_the_points_of_a_rough_search_lead_the_next_search(by: float) -> None:
+    """The slope of the first share, moved to the point of the second one, also serves the third share."""
+    share, next_share, last = scaled(by), scaled(0.999 * by), scaled(0.99902 * by)
     begin = largest(share, 1.0, 0.1, rough=True)
     assert 0.95 - 1e-12 <= share.share(begin.total) <= 1.05 + 1e-12
-    found = largest(nearer, begin.total, 4e-3, begin.points, rough=True)
-    assert abs(nearer.share(found.total) - 1) <= 2e-3 + 1e-12
-    assert found.points[-1][0] == pytest.approx(math.log(found.total), abs=1e-12)
-    assert len(found.points) == nearer.times + (
-        share.times if nearer.times == 1 else 0
-    )  # two have a slope of their own
-    end = largest(last, found.total, CLOSE, found.points)
+    next_result = largest(next_share, begin.total, 4e-3, begin.points, rough=True)
+    assert abs(next_share.share(next_result.total) - 1) <= 2e-3 + 1e-12
+    assert next_result.points[-1][0] == pytest.approx(math.log(next_result.total), abs=1e-12)
+    # One point of its own does not define a slope, so the search keeps those of the first share.
+    assert len(next_result.points) == next_share.times + (share.times if next_share.times == 1 else 0)
+    end = largest(last, next_result.total, CLOSE, next_result.points)
     assert 1 - CLOSE <= last.share(end.total) <= 1
     assert last.times == 1 or share.times == 1  # one point has no slope
 
@@ -93,10 +92,10 @@ def test_a_rough_search_may_end_above_and_no_other() -> None:
     assert largest(scaled(0.4), 1.0, 0.1).points[-1][1] <= 0
 
 
-def test_the_points_end_with_the_one_that_was_found() -> None:
-    found = largest(SMOOTH["a bend"], 30.0, CLOSE)
-    assert found.points[-1][0] == pytest.approx(math.log(found.total), abs=1e-12)
-    assert len(found.points) > 2
+def test_the_last_point_of_a_search_is_its_result() -> None:
+    result = largest(SMOOTH["a bend"], 30.0, CLOSE)
+    assert result.points[-1][0] == pytest.approx(math.log(result.total), abs=1e-12)
+    assert len(result.points) > 2
 
 
 JUMPS: dict[str, tuple[Share, float]] = {
@@ -110,9 +109,9 @@ JUMPS: dict[str, tuple[Share, float]] = {
 @pytest.mark.parametrize("name", JUMPS)
 def test_a_jump_is_approached_from_the_side_that_keeps_the_target(name: str) -> None:
     share, at = JUMPS[name]
-    found = largest(share, 1.0, CLOSE)
-    assert share(found.total) <= 1
-    assert 0.95 * at <= found.total <= at
+    result = largest(share, 1.0, CLOSE)
+    assert share(result.total) <= 1
+    assert 0.95 * at <= result.total <= at
 
 
 def test_nothing_within_reach_is_nothing() -> None:
@@ -120,11 +119,11 @@ def test_nothing_within_reach_is_nothing() -> None:
     assert largest(lambda total: 2 + total, 1.0, CLOSE).total == 0
 
 
-def test_a_wrong_likeness_costs_evaluations_and_never_the_target() -> None:
+def test_wrong_starting_points_cost_evaluations_but_never_the_target() -> None:
     share = SMOOTH["a root"]
     for like in ([(0.0, 3.0), (5.0, -9.0), (0.0, 0.0)], [(1.0, 0.0)] * 4, [(-300.0, 0.0), (300.0, 1e-300)]):
-        found = largest(share, 1.0, CLOSE, like)
-        assert 1 - CLOSE <= share(found.total) <= 1
+        result = largest(share, 1.0, CLOSE, like)
+        assert 1 - CLOSE <= share(result.total) <= 1
 
 
 MOMENTS = (Query("means", 1, Gaussian(), 0.02), Query("spread", 1, Gaussian(), 0.01))
@@ -142,35 +141,35 @@ PLANS: dict[str, tuple[tuple[Query, ...], float, float]] = {  # the target epsil
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PLANS)
-def test_noise_is_what_it_was_to_within_what_a_search_leaves(name: str) -> None:
+def test_noise_stays_the_same_within_the_tolerance_of_a_search(name: str) -> None:
     """A search leaves up to 2e-4 of epsilon. ln noise is less steep than ln epsilon in every one of these plans."""
-    queries, epsilon, before = PLANS[name]
+    queries, epsilon, expected = PLANS[name]
     release = calibrate(queries, Privacy(epsilon, 1e-6))
     assert epsilon * (1 - CLOSE) <= release.epsilon <= epsilon
     noise = next(query.noise_multiplier for query in release.plan.queries if query.name == "b")
-    assert noise == pytest.approx(before, rel=CLOSE)
+    assert noise == pytest.approx(expected, rel=CLOSE)
 
 
-def test_what_certifies_is_asked_once_or_twice_and_never_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The search itself asks `RoughPld`, which is as near as it must be for that."""
-    asked: list[Plan] = []
+def test_the_certifying_accountant_is_evaluated_at_most_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search itself uses `RoughPld`, which is accurate enough for it."""
+    plans: list[Plan] = []
     whole = PldAccountant.epsilon
 
     def epsilon(self: PldAccountant, plan: Plan, delta: float) -> float:
-        asked.append(plan)
+        plans.append(plan)
         return whole(self, plan, delta)
 
     monkeypatch.setattr(PldAccountant, "epsilon", epsilon)
     release = calibrate(
         (Query("slots", 3, RandomAllocation(0.5, 60), 0.97), *MOMENTS), Privacy(0.77, 1e-6)
-    )  # asked nowhere else: what is calibrated is kept
+    )  # in no other test, because calibrations are cached
     assert release.accountant == "pld"
-    assert len(set(asked)) == len(asked) <= 2
+    assert len(set(plans)) == len(plans) <= 2
     assert RoughPld(1.0).epsilon(release.plan, 1e-6) == pytest.approx(release.epsilon, rel=CLOSE)
 
 
 @pytest.mark.parametrize(
-    ("query", "z", "far"),
+    ("query", "z", "tolerance"),
     [
         (Query("b", 50, PoissonGaussian(0.02)), 0.8, 1e-6),
         (Query("b", 7, WithoutReplacement(100, 1000)), 1.5, 1e-6),
@@ -180,13 +179,13 @@ def test_what_certifies_is_asked_once_or_twice_and_never_the_same(monkeypatch: p
 )
 @pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
 @pytest.mark.parametrize("delta", [1e-6, 2e-9])  # of which the composition's error is a part in two hundred
-def test_what_a_search_begins_with_is_near_what_is_certified(
-    query: Query, z: float, far: float, relation: Relation, delta: float
+def test_the_rough_accountant_of_a_search_is_close_to_the_certified_epsilon(
+    query: Query, z: float, tolerance: float, relation: Relation, delta: float
 ) -> None:
     plan = Plan((PlannedQuery("m", 1, Gaussian(), 9.0), PlannedQuery("b", query.count, query.mechanism, z)), relation)
     certified = PldAccountant(4.0).epsilon(plan, delta)
     assert 0.1 < certified < 20
-    assert RoughPld(4.0).epsilon(plan, delta) == pytest.approx(certified, rel=far)
+    assert RoughPld(4.0).epsilon(plan, delta) == pytest.approx(certified, rel=tolerance)
 
 
 def test_a_search_finds_0_and_infinity() -> None:

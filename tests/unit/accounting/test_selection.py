@@ -1,4 +1,4 @@
-"""The best of several runs: its curve against exact sums over all outcomes, its coins, and what is no cheaper."""
+"""The best of several runs: its curve, compared with exact sums over all outcomes, its coins and its costs."""
 
 import math
 from itertools import product
@@ -9,12 +9,14 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import logsumexp, ndtr
 
-from accounting.calibration import calibrate
+from accounting.accountants import RdpAccountant
+from accounting.calibration import calibrate, certify
+from accounting.charges import EarlierPlan
 from accounting.divergences.gaussian import gauss_mu
-from accounting.divergences.selection import _log_factor
+from accounting.divergences.selection import BestOfProfile, _log_factor, _thresholds
 from accounting.errors import FilterMismatch, OutOfRange
 from accounting.filter import Filter, Kind
-from accounting.mechanisms import Gaussian, Selection
+from accounting.mechanisms import Gaussian, PoissonGaussian, Selection
 from accounting.noise import Noise
 from accounting.noise.coins import heads
 from accounting.plan import Plan, PlannedQuery, Query
@@ -27,14 +29,14 @@ EDGES = np.array([-np.inf, -1.0, 0.0, 0.7, 1.5, 2.2, np.inf])
 
 
 def cells(mean: float) -> Law:
-    """N(mean, 1) told by its cell: a mechanism of six scores, which is |difference of means|-GDP."""
+    """Return the law of the cell of N(mean, 1), a mechanism of six scores that is |difference of means|-GDP."""
     return np.asarray(np.diff(ndtr(EDGES - mean)))
 
 
-def released(laws: list[Law], told: bool = False) -> Law:
-    """P(the run, its score, and how many counted if that is told), by the coins and scores of all runs, one by one."""
+def released(laws: list[Law], states_count: bool = False) -> Law:
+    """Return P(run, score, and number of counted runs if stated), summed over the coins and scores of all runs."""
     n = len(laws)
-    found = np.zeros((n, len(laws[0]), n + 1))
+    probabilities = np.zeros((n, len(laws[0]), n + 1))
     for coins in product((False, True), repeat=n):
         if not any(coins):
             continue
@@ -42,8 +44,8 @@ def released(laws: list[Law], told: bool = False) -> Law:
         for scores in product(range(len(laws[0])), repeat=len(counted)):
             chance = math.prod(float(laws[i][s]) for i, s in zip(counted, scores, strict=True))
             score, best = max(zip(scores, counted, strict=True))
-            found[best, score, len(counted) if told else 0] += chance
-    return found.ravel() / (2**n - 1)
+            probabilities[best, score, len(counted) if states_count else 0] += chance
+    return probabilities.ravel() / (2**n - 1)
 
 
 def renyi(p: Law, q: Law, a: float) -> float:
@@ -61,21 +63,138 @@ def laws(mu: float, runs: int) -> tuple[list[Law], list[Law]]:
 @pytest.mark.parametrize("mu", [0.1, 0.5, 2.0])
 @pytest.mark.parametrize("runs", [2, 4])
 def test_the_curve_is_above_the_exact_divergence_of_unlike_runs_in_both_orders(mu: float, runs: int) -> None:
-    one, two = (released(own) for own in laws(mu, runs))
+    first, second = (released(own) for own in laws(mu, runs))
     bound = Selection(runs).curves(2 / mu).rdp(ORDERS)
     for a, rho in zip(ORDERS, bound, strict=True):
-        assert max(renyi(one, two, a), renyi(two, one, a)) <= rho
+        assert max(renyi(first, second, a), renyi(second, first, a)) <= rho
 
 
-def test_what_lies_between_the_points_of_the_grid_is_within_the_factor() -> None:
-    """The supremum, looked for at steps 64 times as fine, is above the grid's own maximum and below what is taken."""
+GAMMAS = np.exp(np.linspace(0.0, 4.0, 17))
+
+
+def hockey_stick(p: Law, q: Law, gamma: float) -> float:
+    return float(np.maximum(p - gamma * q, 0.0).sum())
+
+
+@pytest.mark.parametrize("mu", [1e-3, 0.1, 0.5, 2.0, 6.0])
+@pytest.mark.parametrize("runs", [2, 3, 4])
+def test_the_profile_is_above_the_exact_one_of_unlike_runs_in_both_orders(mu: float, runs: int) -> None:
+    first, second = (released(own) for own in laws(mu, runs))
+    bound = BestOfProfile(runs, mu)(np.log(GAMMAS))
+    for gamma, value in zip(GAMMAS, bound, strict=True):
+        assert max(hockey_stick(first, second, gamma), hockey_stick(second, first, gamma)) <= value
+
+
+@pytest.mark.parametrize(("runs", "mu"), [(2, 0.2), (4, 0.5), (8, 0.2), (40, 1.0), (256, 0.1), (3, 5.0)])
+def test_the_profile_is_the_integral_of_its_definition(runs: int, mu: float) -> None:
+    """E over Y of sup over x of e^(mu Y - mu^2 / 2) F^(N-1) - gamma G^(N-1), on grids of x and Y."""
+    x = np.concatenate([[-40.0], np.linspace(-8.0 - mu, 8.0, 3001), [40.0]])
+    f, g = (((1 + ndtr(x + shift)) / 2) ** (runs - 1) for shift in (mu, 0.0))
+    y = np.linspace(-10.0, 10.0 + mu, 4001)
+    weights = np.exp(-(y**2) / 2) * (y[1] - y[0]) / math.sqrt(2 * math.pi) * runs / (2 - 2.0 ** (1 - runs))
+    ratios = np.exp(mu * y - mu**2 / 2)
+    for epsilon in (0.0, 2 * mu, 5 * mu):
+        gains = np.max(ratios[:, None] * f - math.exp(epsilon) * g, axis=1)
+        truth, found = float(weights @ np.maximum(gains, 0.0)), float(BestOfProfile(runs, mu)(np.array([epsilon]))[0])
+        assert min(truth, 1.0) * (1 - 1e-4) <= found
+        if runs <= 40:
+            assert found <= truth * 1.03
+
+
+@pytest.mark.parametrize("mu", [0.3, 3.0, 12.0])
+def test_unlike_places_of_the_other_runs_gain_nothing(mu: float) -> None:
+    """With a run beside two others: t F(x) F(y) - G(x) G(y), for all pairs of a grid, is below the sum over i."""
+    x = np.linspace(-6.0 - mu, 6.0, 301)
+    f, g = ((1 + ndtr(x + shift)) / 2 for shift in (mu, 0.0))
+    weights, log_thresholds = _thresholds(3, mu)
+    for t in np.exp(np.linspace(-4.0, 3.0, 29)):
+        largest = float((t * np.outer(f, f) - np.outer(g, g)).max())
+        assert max(largest, 0.0) <= weights @ np.maximum(t - np.exp(log_thresholds), 0.0) + 1e-12
+
+
+@pytest.mark.parametrize(("runs", "mu"), [(2, 0.3), (16, 2.0), (40, 0.1), (256, 0.5), (256, 1.0), (256, 3.0)])
+def test_places_between_the_points_of_the_grid_stay_below_the_sum(runs: int, mu: float) -> None:
+    """The supremum over a grid at least 48 times as fine is below the sum over i, at the slopes t of its tangents."""
+    x = np.linspace(-6.5 - mu, 6.5, 200_001)
+    f, g = (((1 + ndtr(x + shift)) / 2) ** (runs - 1) for shift in (mu, 0.0))
+    weights, log_thresholds = _thresholds(runs, mu)
+    for at in np.searchsorted(x, np.linspace(-3.0, 3.0, 150)):
+        t = float((g[at + 40] - g[at]) / (f[at + 40] - f[at]))
+        gains = t * f - g
+        best = int(gains.argmax())
+        largest = float(gains[best])
+        if largest > 1e-6 * t * f[best]:  # otherwise the difference has no digits
+            assert largest <= weights @ np.maximum(t - np.exp(log_thresholds), 0.0)
+
+
+def test_equal_selections_have_equal_losses() -> None:
+    """So that the masses of equal losses are cached once, although each call of `curves` makes a new loss."""
+    assert Selection(4).curves(5.0).losses == Selection(4).curves(5.0).losses
+    assert Selection(4).curves(5.0).losses != Selection(3).curves(5.0).losses
+
+
+@pytest.mark.parametrize("mu", [1e-4, 0.1, 1.0, 8.0])
+def test_the_log_of_one_factor_is_concave_in_that_of_the_other(mu: float) -> None:
+    """The slope of ln F over ln G falls: places of several other runs may be replaced by their mean."""
+    x = np.linspace(-6.0, 6.0, 2001)
+    log_slopes = [-((x + shift) ** 2) / 2 - np.log1p(ndtr(x + shift)) for shift in (mu, 0.0)]
+    assert (np.diff(log_slopes[0] - log_slopes[1]) < 0).all()
+
+
+def test_half_the_noise_exceeds_the_profile() -> None:
+    for runs, mu in ((2, 0.3), (4, 0.3)):
+        s = np.linspace(-9.0, 9.0, 20_001)
+        p, q = (
+            np.exp(-((s - m) ** 2) / 2) * ((1 + ndtr(s - m)) / 2) ** (runs - 1) * (s[1] - s[0]) for m in (2 * mu, 0.0)
+        )
+        p, q = (law * runs / (2 - 2.0 ** (1 - runs)) / math.sqrt(2 * math.pi) for law in (p, q))
+        assert p.sum() == pytest.approx(1.0, abs=1e-6)
+        epsilon = 5 * mu
+        assert hockey_stick(p, q, math.exp(epsilon)) > BestOfProfile(runs, mu)(np.array([epsilon]))[0]
+        assert hockey_stick(p, q, math.exp(epsilon)) <= BestOfProfile(runs, 2 * mu)(np.array([epsilon]))[0]
+
+
+def test_the_profile_grows_with_runs_and_mu_and_falls_with_epsilon() -> None:
+    epsilons = np.linspace(0.0, 8.0, 9)
+    found = np.array([[BestOfProfile(n, mu)(epsilons) for mu in (1e-7, 0.01, 0.2, 0.21, 1.0, 9.0)] for n in (2, 3, 9)])
+    assert np.isfinite(found).all()
+    assert (found <= 1.0).all()
+    for axis in (0, 1):
+        assert (np.diff(found, axis=axis) >= 0).all()
+    assert (np.diff(found, axis=2) <= 0).all()
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
+@pytest.mark.parametrize(("runs", "most"), [(2, 0.935), (4, 0.945), (8, 0.955), (256, 1.0)])
+def test_a_certificate_by_the_profile_is_below_that_of_the_curve(runs: int, most: float, relation: Relation) -> None:
+    z = 0.5 * runs * (2.0 if relation == "replace_one" else 1.0) + 7
+    plan = Plan((PlannedQuery("a", 1, Selection(runs), z),), relation)
+    by_curve, (found, accountant) = RdpAccountant().epsilon(plan, 1e-6), certify(plan, 1e-6)
+    assert found <= most * by_curve
+    if most < 1:
+        assert accountant.name == "pld"
+
+
+@pytest.mark.parametrize("others", [(), (PlannedQuery("b", 100, PoissonGaussian(0.01), 2.0),)], ids=["alone", "beside"])
+@pytest.mark.parametrize(("runs", "z"), [(2, 3.0), (4, 20.0), (40, 60.0)])
+def test_an_earlier_charge_still_pays(runs: int, z: float, others: tuple[PlannedQuery, ...]) -> None:
+    rule = Filter.open("gdp_rdp", Privacy(3.0, 1e-6))
+    plan = Plan((PlannedQuery("a", 1, Selection(runs), z), *others))
+    paid = rule.cost(EarlierPlan(plan))
+    assert rule.pays(paid, plan)
+    assert rule.pays(rule.cost(plan), plan)
+    assert rule.cost(plan) != paid
+
+
+def test_values_between_the_points_of_the_grid_are_within_the_bound() -> None:
+    """The maximum over a grid 64 times as fine lies between the maximum of the coarse grid and the stated bound."""
     x, orders = np.linspace(-12.0, 12.0, 64 * 4096 + 1), (2.0, 8.0, 200.0)
     for mu in (0.7, 3.0):
-        near, far = np.log1p(-ndtr(-x - mu) / 2), np.log1p(-ndtr(-x) / 2)
-        for b, taken in zip(orders, _log_factor(mu, orders), strict=True):
-            found = b * near - (b - 1) * far
-            assert found[::64].max() < found.max() <= taken
-            assert taken <= found.max() + 5e-6 * (1 + b * mu)
+        log_shifted, log_base = np.log1p(-ndtr(-x - mu) / 2), np.log1p(-ndtr(-x) / 2)
+        for b, bound in zip(orders, _log_factor(mu, orders), strict=True):
+            values = b * log_shifted - (b - 1) * log_base
+            assert values[::64].max() < values.max() <= bound
+            assert bound <= values.max() + 5e-6 * (1 + b * mu)
 
 
 def alike(mu: float, runs: int) -> tuple[Law, Law]:
@@ -99,8 +218,8 @@ def test_neither_half_the_noise_nor_the_price_of_one_run_would_do(runs: int, mu:
     assert max(renyi(p, q, a), renyi(q, p, a)) > Selection(runs).curves(2 / mu).rdp([a])[0]
 
 
-def test_telling_how_many_counted_would_break_the_promise() -> None:
-    """With k told the law is that of the best of k, one after the other: of 40 the curve is exceeded."""
+def test_stating_how_many_runs_counted_would_break_the_guarantee() -> None:
+    """If k is stated, the law is a mixture of the best of k over all k. It exceeds the curve for 40 runs."""
     mu, runs, a = 0.5, 40, 10.0
     p, q = cells(0.0), cells(mu)
 
@@ -108,9 +227,9 @@ def test_telling_how_many_counted_would_break_the_promise() -> None:
         return np.asarray(np.diff(np.concatenate(([0.0], np.cumsum(law))) ** k))
 
     chances = [math.comb(runs, k) / (2**runs - 1) for k in range(1, runs + 1)]
-    told = [np.concatenate([c * best(law, k) for k, c in enumerate(chances, 1)]) for law in (p, q)]
+    stated_laws = [np.concatenate([c * best(law, k) for k, c in enumerate(chances, 1)]) for law in (p, q)]
     bound = Selection(runs).curves(2 / mu).rdp([a])[0]
-    assert max(renyi(told[0], told[1], a), renyi(told[1], told[0], a)) > bound
+    assert max(renyi(stated_laws[0], stated_laws[1], a), renyi(stated_laws[1], stated_laws[0], a)) > bound
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
@@ -118,22 +237,22 @@ def test_it_costs_more_than_one_run_and_never_more_than_all(relation: Relation) 
     for runs in (2, 8, 64):
         for z in (0.5, 5.0, 100.0):
             curve = Selection(runs).curves(z, relation).rdp(ORDERS)
-            one = Gaussian().curves(z, relation).rdp(ORDERS)
-            assert (curve > one).all()
-            assert (curve <= runs * one * (1 + 1e-9)).all()
+            single = Gaussian().curves(z, relation).rdp(ORDERS)
+            assert (curve > single).all()
+            assert (curve <= runs * single * (1 + 1e-9)).all()
 
 
 def test_the_figures_that_pages_state() -> None:
-    """How much more noise than a single job's a run has, at epsilon 1 and delta 1e-6."""
+    """The pages state the ratio of a run's noise to a single job's noise at epsilon 1 and delta 1e-6."""
     mu = gauss_mu(1.0, 1e-6)
     pages = [(Path("docs") / page).read_text() for page in ("jobs.md", "decisions/0033-tunings.md")]
     for runs, places in ((4, (0,)), (8, (0, 1)), (16, (0, 1))):
         plan = calibrate((Query("selection", 1, Selection(runs)),), Privacy(1.0, 1e-6)).plan
-        told = f"{plan.queries[0].noise_multiplier * mu / 2:.2f}"
-        assert all(told in pages[page] for page in places), (runs, told)
+        figure = f"{plan.queries[0].noise_multiplier * mu / 2:.2f}"
+        assert all(figure in pages[page] for page in places), (runs, figure)
 
 
-def test_filters_charge_it_or_say_that_they_cannot() -> None:
+def test_filters_charge_it_or_raise() -> None:
     plan = Plan((PlannedQuery("selection", 1, Selection(8), 20.0),))
     assert plan.gdp() is None
     assert plan.pure() is None

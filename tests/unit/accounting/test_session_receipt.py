@@ -36,7 +36,7 @@ from tests.support.sessions import (
     SAMPLED,
     TARGETED,
     N,
-    ended,
+    ended_session,
     many,
     plan,
     reserved,
@@ -47,7 +47,7 @@ from tests.support.sessions import (
 )
 
 PLAN = plan(many(GAUSSIAN, 10), LAPLACE, many(ALLOCATED, 2), many(DRAWN, 10))
-STATED, LEDGER = ended(RULE, PLAN, [4, 0, 1, 10])
+STATED, LEDGER = ended_session(RULE, PLAN, [4, 0, 1, 10])
 
 
 def test_a_receipt_states_plan_record_and_charge() -> None:
@@ -56,14 +56,14 @@ def test_a_receipt_states_plan_record_and_charge() -> None:
     assert STATED["asserted"] == ASSERTED
     assert STATED["epsilon"] == plan_epsilon(PLAN, 1e-6).epsilon > STATED["charged_epsilon"] > 0
     assert STATED["rows"] == N
-    found = verify_receipt(signed(STATED), KEYS, LEDGER)
-    assert (found.holds, found.signature, found.epsilon, found.chain) == (True, True, True, True)
-    assert found.recomputed_epsilon == STATED["epsilon"]
+    result = verify_receipt(signed(STATED), KEYS, LEDGER)
+    assert (result.holds, result.signature, result.epsilon, result.chain) == (True, True, True, True)
+    assert result.recomputed_epsilon == STATED["epsilon"]
     assert read_head(json.dumps(signed(STATED)).encode(), KEYS) == LEDGER[-1].head
 
 
 def test_an_expired_session_states_the_charge_of_its_plan() -> None:
-    stated, ledger = ended(RULE, PLAN, [4, 0, 1, 10], expired=True)
+    stated, ledger = ended_session(RULE, PLAN, [4, 0, 1, 10], expired=True)
     assert (stated["state"], stated["charged"], stated["charged_epsilon"]) == ("expired", "plan", stated["epsilon"])
     assert verify_receipt(signed(stated), KEYS, ledger).holds
     with pytest.raises(ReceiptInvalid):
@@ -71,13 +71,13 @@ def test_an_expired_session_states_the_charge_of_its_plan() -> None:
 
 
 def test_a_session_without_answers_states_no_charge() -> None:
-    stated, ledger = ended(RULE, PLAN, [0, 0, 0, 0])
+    stated, ledger = ended_session(RULE, PLAN, [0, 0, 0, 0])
     assert (stated["charged"], stated["charged_epsilon"], stated["share"]) == ("recorded", 0.0, 0.0)
     assert verify_receipt(signed(stated), KEYS, ledger).holds
 
 
 def test_a_pure_plan_is_stated_at_delta_0() -> None:
-    stated, ledger = ended(PURE_RULE, plan(many(PURE, 5), LAPLACE, relation="zero_out"), [2, 1])
+    stated, ledger = ended_session(PURE_RULE, plan(many(PURE, 5), LAPLACE, relation="zero_out"), [2, 1])
     assert (stated["delta"], stated["accountant"], stated["neighbors"]) == (0.0, "pure", "zero_out")
     assert stated["charged_epsilon"] == pytest.approx(2 * 0.1 + 1 / 50)
     assert verify_receipt(signed(stated), KEYS, ledger).holds
@@ -158,7 +158,7 @@ def test_a_plan_that_no_accountant_covers_is_malformed(change: dict[str, Any]) -
 
 @pytest.mark.parametrize("field", ["epsilon", "charged_epsilon"])
 def test_a_session_that_costs_more_than_it_states_does_not_hold(field: str) -> None:
-    honest, _ = ended(RULE, plan(many(GAUSSIAN, 10)), [4])
+    honest, _ = ended_session(RULE, plan(many(GAUSSIAN, 10)), [4])
     for factor, holds in ((1.0, True), (1 - 5e-10, True), (1 - 1e-6, False)):
         stated = honest | {field: honest[field] * factor}
         assert verify(signed(stated), KEYS).holds is holds
@@ -178,7 +178,7 @@ def _stated(ledger: list[Entry], **change: Any) -> dict[str, Any]:
     return STATED | {"previous_hash": end.previous_hash, "hash": end.hash} | change
 
 
-OTHERS: dict[str, tuple[list[Entry], dict[str, Any], str]] = {
+CONTRADICTED: dict[str, tuple[list[Entry], dict[str, Any], str]] = {
     "another analyst": (
         _ledger(1, lambda _: {"analyst": "bob"}),
         {},
@@ -208,13 +208,13 @@ OTHERS: dict[str, tuple[list[Entry], dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("ledger", "change", "why"), OTHERS.values(), ids=OTHERS)
-def test_a_receipt_that_the_ledger_does_not_hold_is_found(
+@pytest.mark.parametrize(("ledger", "change", "why"), CONTRADICTED.values(), ids=CONTRADICTED)
+def test_a_receipt_that_its_ledger_contradicts_does_not_hold(
     ledger: list[Entry], change: dict[str, Any], why: str
 ) -> None:
     stated = STATED | change if why.endswith("before this session") else _stated(ledger, **change)
-    found = verify_receipt(signed(stated), KEYS, ledger)
-    assert (found.holds, found.chain, found.reason) == (False, False, why)
+    result = verify_receipt(signed(stated), KEYS, ledger)
+    assert (result.holds, result.chain, result.reason) == (False, False, why)
 
 
 @pytest.mark.parametrize("expired", [False, True])
@@ -231,9 +231,9 @@ def test_a_share_is_read_after_the_reservation_or_after_the_refund(expired: bool
     right = reservation.share if expired else share(state, state.spent)
     facts: dict[str, Any] = {"id": "r", "dataset": "d1", "dataset_name": "d", "records": N, "unit": Unit()}
     facts |= {"analyst": "ada", "session": "s1", "plan": PLAN, "certificate": plan_epsilon(PLAN, 1e-6)}
-    for said, holds in ((right, True), (None, True), (right * (1 + 1e-9), False)):
-        made = build(SessionEnd(**facts, entry=entries[-1], share=said))
-        assert verify_receipt(signed(made), KEYS, entries).holds is holds
+    for stated_share, holds in ((right, True), (None, True), (right * (1 + 1e-9), False)):
+        built = build(SessionEnd(**facts, entry=entries[-1], share=stated_share))
+        assert verify_receipt(signed(built), KEYS, entries).holds is holds
     assert share(state, state.spent) != reservation.share
 
 

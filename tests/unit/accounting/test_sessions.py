@@ -77,8 +77,8 @@ from tests.support.sessions import (
 
 AT = "2026-01-02T03:04:05Z"
 KINDS: tuple[Kind, ...] = ("rdp", "gdp", "gdp_rdp", "pure")
-FEW, MANY, MORE = many(SAMPLED, 20), many(SAMPLED, 100), many(SAMPLED, 5000)
-ALL: dict[str, Any] = {"type": "ComposedDpEvent", "events": [GAUSSIAN, LAPLACE, MANY, DRAWN, ALLOCATED, PURE]}
+SAMPLED_20, SAMPLED_100, SAMPLED_5000 = many(SAMPLED, 20), many(SAMPLED, 100), many(SAMPLED, 5000)
+ALL: dict[str, Any] = {"type": "ComposedDpEvent", "events": [GAUSSIAN, LAPLACE, SAMPLED_100, DRAWN, ALLOCATED, PURE]}
 
 
 def rule(kind: Kind) -> Filter:
@@ -86,7 +86,7 @@ def rule(kind: Kind) -> Filter:
 
 
 def test_a_plan_is_flat_and_reads_back_as_it_was_written() -> None:
-    planned = plan(ALL, GAUSSIAN, MANY)
+    planned = plan(ALL, GAUSSIAN, SAMPLED_100)
     assert [event.count for event in planned.events] == [1, 1, 100, 1, 1, 1, 1, 100]
     written = plan_to_json(planned)
     assert written[2] == {"event": SAMPLED, "count": 100}
@@ -105,7 +105,7 @@ def test_a_plan_is_flat_and_reads_back_as_it_was_written() -> None:
         [{"event": GAUSSIAN}],
         [{"event": GAUSSIAN, "count": 0}],
         [{"event": GAUSSIAN, "count": True}],
-        [{"event": MANY, "count": 1}],
+        [{"event": SAMPLED_100, "count": 1}],
         [{"event": GAUSSIAN, "count": 1, "more": 1}],
         [{"event": {"noise_multiplier": 1.0, "type": "GaussianDpEvent", "more": 1}, "count": 1}],
         [{"event": {name: value for name, value in ALLOCATED.items() if name != "form"}, "count": 1}],
@@ -126,16 +126,16 @@ def test_a_refund_leaves_the_cost_of_the_recorded_part(kind: Kind) -> None:
     cost = session_cost(ours, planned)
     counts = [event.count for event in planned.events]
     for recorded in (counts, [*[0] * (len(counts) - 1), 2], [k // 2 for k in counts]):
-        left = tuple(c - r for c, r in zip(cost, refund(ours, cost, planned, recorded, whole=False), strict=True))
-        assert left == recorded_cost(ours, planned, recorded)
-        assert all(c >= 1 for c in ours.curve(left))
+        remaining = tuple(c - r for c, r in zip(cost, refund(ours, cost, planned, recorded, whole=False), strict=True))
+        assert remaining == recorded_cost(ours, planned, recorded)
+        assert all(c >= 1 for c in ours.curve(remaining))
     assert refund(ours, cost, planned, [0] * len(counts), whole=False) == cost
     assert refund(ours, cost, planned, counts, whole=False) == ours.zero_cost
     assert not ours.slack or cost[-1] == 0
 
 
 def test_a_whole_budget_is_returned_before_the_first_answer_only() -> None:
-    ours, planned = rule("rdp"), plan(FEW)
+    ours, planned = rule("rdp"), plan(SAMPLED_20)
     cost = session_cost(ours, planned)
     assert refund(ours, cost, planned, [1], whole=True) == ours.zero_cost
     assert refund(ours, cost, planned, [0], whole=True) == cost
@@ -143,7 +143,7 @@ def test_a_whole_budget_is_returned_before_the_first_answer_only() -> None:
 
 def test_a_plan_whose_price_rose_has_no_refund_on_that_coordinate() -> None:
     """An update of the service between reservation and close may change the last unit of a price."""
-    ours, planned = rule("rdp"), plan(FEW)
+    ours, planned = rule("rdp"), plan(SAMPLED_20)
     cost = session_cost(ours, planned)
     cheaper = tuple(c - 1 for c in cost)
     assert refund(ours, cheaper, planned, [20], whole=False) == ours.zero_cost
@@ -152,7 +152,7 @@ def test_a_plan_whose_price_rose_has_no_refund_on_that_coordinate() -> None:
 @pytest.mark.parametrize("recorded", [[], [21], [-1], [1, 1], [True], [1.0]])
 def test_recorded_uses_must_be_a_part_of_the_plan(recorded: list[Any]) -> None:
     with pytest.raises(OutOfRange):
-        recorded_cost(rule("rdp"), plan(FEW), recorded)
+        recorded_cost(rule("rdp"), plan(SAMPLED_20), recorded)
 
 
 def test_gaussian_answers_are_not_planned_under_a_pure_filter() -> None:
@@ -169,35 +169,35 @@ def test_the_epsilon_of_a_plan_alone_is_the_least_of_three_sums() -> None:
     assert (
         plan_epsilon(plan({"type": "SelfComposedDpEvent", "event": SAMPLED, "count": 5000}), 1e-6).accountant == "rdp"
     )
-    assert plan_epsilon(plan(FEW).recorded([0]), 1e-6).epsilon == 0.0
-    whole, part = (plan_epsilon(plan(FEW).recorded([k]), 1e-6).epsilon for k in (20, 10))
+    assert plan_epsilon(plan(SAMPLED_20).recorded([0]), 1e-6).epsilon == 0.0
+    whole, part = (plan_epsilon(plan(SAMPLED_20).recorded([k]), 1e-6).epsilon for k in (20, 10))
     assert 0 < part < whole
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_session_is_charged_like_a_job_and_settled_once(kind: Kind) -> None:
     ours = rule(kind)
-    planned = plan(LAPLACE, PURE) if kind == "pure" else plan(GAUSSIAN, FEW, PURE)
+    planned = plan(LAPLACE, PURE) if kind == "pure" else plan(GAUSSIAN, SAMPLED_20, PURE)
     recorded = [1] + [0] * (len(planned.events) - 1)
     state, entries = run(ours, reserved(ours, planned), settled(ours, planned, recorded))
     assert (state.spent, state.charges) == (recorded_cost(ours, planned, recorded), 1)
     assert replay(entries) == state == verify_ledger(entries)
     assert shares(entries, state) == {2: share(state, state.spent)}
     assert LedgerState.from_json(state.to_json()) == state
-    begun = Replay()
-    begun.follow(entries[:2])
-    after = Replay.from_json(parse(canonical(begun.to_json())))
-    after.follow(entries[2:])
-    assert after.state == state
-    assert "sessions" not in after.to_json()
+    first_part = Replay()
+    first_part.follow(entries[:2])
+    resumed = Replay.from_json(parse(canonical(first_part.to_json())))
+    resumed.follow(entries[2:])
+    assert resumed.state == state
+    assert "sessions" not in resumed.to_json()
     with pytest.raises(LedgerInvalid):
-        after.follow([advance(state, settled(ours, planned, recorded), AT)[1]])
+        resumed.follow([advance(state, settled(ours, planned, recorded), AT)[1]])
     with pytest.raises(LedgerInvalid):
         replay([*entries, advance(state, reserved(ours, planned), AT)[1]])
 
 
 def test_a_session_without_answers_leaves_no_charge() -> None:
-    ours, planned = rule("rdp"), plan(FEW)
+    ours, planned = rule("rdp"), plan(SAMPLED_20)
     state, entries = run(ours, reserved(ours, planned), settled(ours, planned, [0]), Emptied("d1", True, "eve"))
     assert (state.spent, state.charges, spent_epsilon(state)) == (ours.zero_cost, 0, 0.0)
     assert verify_ledger(entries) == state
@@ -205,7 +205,7 @@ def test_a_session_without_answers_leaves_no_charge() -> None:
 
 
 def test_an_expired_session_stays_charged() -> None:
-    ours, planned = rule("rdp"), plan(FEW)
+    ours, planned = rule("rdp"), plan(SAMPLED_20)
     reservation = reserved(ours, planned)
     state, entries = run(ours, reservation, Settled("s1", [3], ours.zero_cost, False, "expired"))
     assert state.spent == reservation.cost
@@ -217,7 +217,7 @@ def test_an_expired_session_stays_charged() -> None:
 
 
 def test_a_freeze_stops_reservations_but_no_end_of_a_session() -> None:
-    ours, planned = rule("rdp"), plan(FEW)
+    ours, planned = rule("rdp"), plan(SAMPLED_20)
     with pytest.raises(LedgerFrozen):
         run(ours, Frozen(True, "eve"), reserved(ours, planned))
     state, _ = run(ours, reserved(ours, planned), Frozen(True, "eve"), settled(ours, planned, [1]))
@@ -226,7 +226,7 @@ def test_a_freeze_stops_reservations_but_no_end_of_a_session() -> None:
 
 def test_a_ledger_that_lost_entries_refunds_no_session() -> None:
     """Answers may have been recorded in what was lost."""
-    ours, planned = rule("rdp"), plan(FEW)
+    ours, planned = rule("rdp"), plan(SAMPLED_20)
     lost = RolledBack("disk lost", None)
     for recorded in ([0], [1]):
         with pytest.raises(LedgerInvalid):
@@ -266,7 +266,7 @@ def test_a_certified_plan_may_take_the_whole_budget_of_an_empty_ledger() -> None
             advance(state, end, AT)
 
 
-def test_a_larger_budget_makes_a_whole_session_one_like_others() -> None:
+def test_a_larger_budget_turns_a_whole_session_into_an_ordinary_one() -> None:
     ours = rule("rdp")
     larger = Promised(ours.raised(Privacy(6.0, 1e-6)), "eve")
     reservation = reserved(ours, TARGETED, guarantee=OWN)
@@ -289,14 +289,14 @@ def test_a_whole_budget_stays_charged_beside_an_outside_charge(kind: Kind) -> No
     assert LedgerState.from_json(state.to_json()) == state
     with pytest.raises(CodecError):
         LedgerState.from_json(state.to_json() | {"spent": cost_to_json(ours.zero_cost), "charges": 0})
-    for more in ([], [_outside(ours, label="older")], [Frozen(False, "eve")]):
+    for between in ([], [_outside(ours, label="older")], [Frozen(False, "eve")]):
         for recorded in ([1], [49]):
             with pytest.raises(LedgerInvalid):
-                run(ours, reservation, _outside(ours), *more, settled(ours, TARGETED, recorded))
+                run(ours, reservation, _outside(ours), *between, settled(ours, TARGETED, recorded))
     with pytest.raises(LedgerInvalid):
         advance(state, Refunded("j", reservation.cost, False), AT)
-    kept = Settled("s1", [1], ours.zero_cost, False, "closed")
-    assert verify_ledger(run(ours, reservation, _outside(ours), kept)[1]).spent == state.spent
+    settlement = Settled("s1", [1], ours.zero_cost, False, "closed")
+    assert verify_ledger(run(ours, reservation, _outside(ours), settlement)[1]).spent == state.spent
     free, _ = run(ours, reservation, _outside(ours), settled(ours, TARGETED, [0]))
     assert (free.undivided, free.charges, free.spent) == (False, 1, session_cost(ours, plan(PURE)))
 
@@ -318,7 +318,7 @@ def test_a_larger_budget_divides_a_whole_session_if_it_holds_all_charges() -> No
 def test_a_session_within_the_budget_is_refunded_beside_an_outside_charge_that_exceeds_it() -> None:
     ours = rule("rdp")
     beyond = replace(_outside(ours), cost=tuple(t + 1 for t in ours.thresholds))
-    state, entries = run(ours, reserved(ours, plan(FEW)), beyond, settled(ours, plan(FEW), [1]))
+    state, entries = run(ours, reserved(ours, plan(SAMPLED_20)), beyond, settled(ours, plan(SAMPLED_20), [1]))
     assert (state.charges, state.is_exceeded, state.undivided) == (2, True, False)
     assert replay(entries) == state
 
@@ -330,19 +330,19 @@ def _ruled(stated: SessionPolicy | None, *events: LedgerEvent) -> LedgerState:
     for event in events:
         state, entry = advance(state, event, AT)
         entries.append(entry)
-    begun = Replay()
+    replayed = Replay()
     for entry in entries:  # from a checkpoint after each entry
-        begun.follow([entry])
-        begun = Replay.from_json(parse(canonical(begun.to_json())))
-    assert verify_ledger(entries) == begun.state == state
+        replayed.follow([entry])
+        replayed = Replay.from_json(parse(canonical(replayed.to_json())))
+    assert verify_ledger(entries) == replayed.state == state
     return state
 
 
 def test_the_rule_for_sessions_is_kept_by_the_ledger() -> None:
     """Each session keeps the rule under which it was reserved."""
-    ours, planned = rule("gdp"), plan(FEW)
+    ours, planned = rule("gdp"), plan(SAMPLED_20)
     reservation, end = reserved(ours, planned), settled(ours, planned, [1])
-    kept = replace(end, refund=ours.zero_cost)
+    end_without_refund = replace(end, refund=ours.zero_cost)
     no_refund, refund_again, refused = (
         SessionRule("d1", changed, "eve") for changed in ("no_refund", "refund", "refused")
     )
@@ -350,9 +350,9 @@ def test_the_rule_for_sessions_is_kept_by_the_ledger() -> None:
         (None, reservation, end),
         ("refund", reservation, no_refund, end),
         ("refund", reservation, refused, end),
-        ("no_refund", reservation, kept),
+        ("no_refund", reservation, end_without_refund),
         ("no_refund", refund_again, reservation, end),
-        ("refused", no_refund, reservation, kept),
+        ("refused", no_refund, reservation, end_without_refund),
         ("refused", Frozen(True, "eve"), refund_again, Frozen(False, "eve"), reservation, end),
     ]
     unsound: list[tuple[SessionPolicy | None, *tuple[LedgerEvent, ...]]] = [
@@ -382,7 +382,10 @@ def test_another_rule_for_sessions_is_no_entry(body: dict[str, Any]) -> None:
         verify_ledger(relinked(entries))
 
 
-HONEST: list[LedgerEvent] = [reserved(rule("gdp"), plan(FEW, DRAWN)), settled(rule("gdp"), plan(FEW, DRAWN), [3, 1])]
+HONEST: list[LedgerEvent] = [
+    reserved(rule("gdp"), plan(SAMPLED_20, DRAWN)),
+    settled(rule("gdp"), plan(SAMPLED_20, DRAWN), [3, 1]),
+]
 
 
 def _changed(at: int, change: Callable[[dict[str, Any]], dict[str, Any]]) -> list[Entry]:
@@ -396,11 +399,11 @@ def _plus(cost: list[str], units: int) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("entries", "found"),
+    ("entries", "pattern"),
     [
         (_changed(1, lambda body: {"cost": _plus(body["cost"], -(2**20))}), "entry 2 reserves less"),
         (_changed(1, lambda body: {"plan": body["plan"][:1]}), "entry 3 "),
-        (_changed(1, lambda _: {"plan": [{"event": FEW, "count": 1}] * 2}), "entry 2 states no plan|entry 3 "),
+        (_changed(1, lambda _: {"plan": [{"event": SAMPLED_20, "count": 1}] * 2}), "entry 2 states no plan|entry 3 "),
         (_changed(1, lambda _: {"dataset": "d2"}), "entry 2 "),
         (_changed(1, lambda _: {"whole": True}), "entry 2 "),
         (_changed(1, lambda _: {"expires_at": "\x00"}), "entry 2 "),
@@ -418,11 +421,11 @@ def _plus(cost: list[str], units: int) -> list[str]:
         (run(rule("gdp"), *HONEST, records=999)[1], "entry 2 plans"),
     ],
 )
-def test_an_export_that_returns_too_much_is_found(entries: list[Entry], found: str) -> None:
-    if found == "^$":
+def test_an_export_that_returns_too_much_is_refused(entries: list[Entry], pattern: str) -> None:
+    if pattern == "^$":
         verify_ledger(entries)  # more stays charged than the recorded part costs
         return
-    with pytest.raises(LedgerInvalid, match=found):
+    with pytest.raises(LedgerInvalid, match=pattern):
         verify_ledger(entries)
 
 
@@ -436,13 +439,13 @@ def test_a_whole_budget_for_a_plan_that_costs_more_is_found() -> None:
 
 def test_no_session_uses_the_slack() -> None:
     ours = rule("gdp_rdp")
-    reservation = reserved(ours, plan(FEW))
+    reservation = reserved(ours, plan(SAMPLED_20))
     with pytest.raises(LedgerInvalid):
         run(ours, replace(reservation, cost=(*reservation.cost[:-1], 1)))
 
 
 def test_a_refund_of_more_than_is_live_is_refused() -> None:
-    ours, planned = rule("gdp"), plan(FEW)
+    ours, planned = rule("gdp"), plan(SAMPLED_20)
     reservation = reserved(ours, planned)
     used = recorded_cost(ours, planned, [1])
     for stolen in (reservation.cost, (reservation.cost[0] + 1,), (reservation.cost[0] - used[0], 0)):
@@ -455,7 +458,7 @@ def test_a_refund_of_more_than_is_live_is_refused() -> None:
 
 
 def test_an_allotment_holds_a_reservation_like_a_charge() -> None:
-    ours, planned = rule("gdp"), plan(FEW)
+    ours, planned = rule("gdp"), plan(SAMPLED_20)
     state, _ = run(ours)
     half = Allotment(Part.of(ours, 0.5), is_reserved=True)
     own = standing(state, {"ada": Account(ours.zero_cost, 0)}, {"ada": half}, "ada")
@@ -468,15 +471,15 @@ def test_an_allotment_holds_a_reservation_like_a_charge() -> None:
 
 
 def test_a_reserved_session_starts_no_job_and_joins_no_withdrawal() -> None:
-    ours, planned = rule("gdp"), plan(FEW)
+    ours, planned = rule("gdp"), plan(SAMPLED_20)
     state, entries = run(ours, reserved(ours, planned))
     with pytest.raises(LedgerInvalid):
         advance(state, Emptied("d1", True, "eve"), AT)
     with pytest.raises(LedgerInvalid):
         replay([*entries, advance(state, Started("s1", 1), AT)[1]])
-    gone = run(ours, reserved(ours, planned), Emptied("d1", False, "eve"))
+    emptied = run(ours, reserved(ours, planned), Emptied("d1", False, "eve"))
     with pytest.raises(LedgerInvalid):
-        replay([*gone[1], advance(gone[0], reserved(ours, planned, "s2"), AT)[1]])
+        replay([*emptied[1], advance(emptied[0], reserved(ours, planned, "s2"), AT)[1]])
     assert plan(DRAWN).misfit(N, Unit()) is None
 
 
@@ -490,8 +493,8 @@ def test_the_renyi_bound_of_a_plan_is_that_of_all_orders(relation: Relation) -> 
     for events in mixtures:
         planned = plan(*events, relation=relation)
         for delta in (1e-12, 1e-6, 1e-2):
-            found = _renyi_at_best(planned, delta).epsilon(planned, delta)
-            assert found == pytest.approx(RdpAccountant().epsilon(planned, delta), rel=1e-12)
+            epsilon = _renyi_at_best(planned, delta).epsilon(planned, delta)
+            assert epsilon == pytest.approx(RdpAccountant().epsilon(planned, delta), rel=1e-12)
     assert plan_epsilon(plan(many(loud, 50)), 1e-6).accountant == "rdp"
 
 

@@ -38,11 +38,11 @@ def calibrated(slots: int, epsilon: float, relation: Relation, form: Form = "ind
 @pytest.mark.parametrize("slots", [2, 3, 5, 6])
 def test_the_bound_is_not_below_the_sum_over_all_outcomes(slots: int, kappa: float) -> None:
     outcomes = itertools.product(zip(LAW.points, LAW.masses, strict=True), repeat=slots)
-    wanted = math.fsum(
+    expected = math.fsum(
         math.prod(mass for _, mass in each) * max(math.fsum(x for x, _ in each) / slots - kappa, 0.0)
         for each in outcomes
     )
-    assert wanted * (1 - 1e-15) <= slot_doubling.excess(LAW, slots, kappa)
+    assert expected * (1 - 1e-15) <= slot_doubling.excess(LAW, slots, kappa)
 
 
 @pytest.mark.parametrize("largest", [0.1, 0.7, 2.7, 1 / 3])
@@ -51,8 +51,8 @@ def test_rounding_of_sums_never_lowers_them_to_the_threshold(slots: int, largest
     """The threshold is exceeded only if all values are the largest, and by less than the rounding of their sum."""
     law = SlotLaw(np.array([-largest, largest]), np.array([0.5, 0.5]), 0.0, 1.0)
     for kappa in (math.nextafter(largest, 0.0), math.nextafter(math.nextafter(largest, 0.0), 0.0)):
-        wanted = float(Fraction(largest) - Fraction(kappa)) * 0.5**slots
-        assert 0 < wanted <= slot_doubling.excess(law, slots, kappa)
+        expected = float(Fraction(largest) - Fraction(kappa)) * 0.5**slots
+        assert 0 < expected <= slot_doubling.excess(law, slots, kappa)
 
 
 def test_both_sums_and_the_threshold_are_moved_apart_by_their_rounding() -> None:
@@ -83,11 +83,11 @@ def test_masses_move_to_the_knots_next_to_them_without_a_negative_mass(top: floa
     points = np.append(np.linspace(-2.0, top, 40), top)
     for point in points:
         moved = slot_doubling._moved(np.array([point]), np.array([0.25]), places)
-        held = np.flatnonzero(moved)
+        occupied = np.flatnonzero(moved)
         assert (moved >= 0).all()
-        assert held[-1] - held[0] <= 1
-        assert places[held[0]] <= max(point, places[0]) + 1e-14
-        assert max(point, places[0]) <= places[held[-1]]
+        assert occupied[-1] - occupied[0] <= 1
+        assert places[occupied[0]] <= max(point, places[0]) + 1e-14
+        assert max(point, places[0]) <= places[occupied[-1]]
         assert moved.sum() == pytest.approx(0.25, rel=1e-12)
         assert moved @ places == pytest.approx(0.25 * max(point, places[0]), rel=1e-12, abs=1e-14)
 
@@ -108,8 +108,8 @@ def test_the_bound_is_never_below_the_truth_and_near_it(form: Form, relation: Re
     """Each form, number of slots and level of noise meets each value of the two others once."""
     q, z, epsilon = USES[(FORMS.index((form, relation)) + slots // 4) % 3]
     truth = few_slots_delta(form, relation, slots, q, 1 / z, epsilon)
-    found = hockey_stick(RandomAllocation(q, slots, form), z, epsilon, relation)
-    assert truth <= found <= 1.08 * truth or found < 1e-16
+    bound = hockey_stick(RandomAllocation(q, slots, form), z, epsilon, relation)
+    assert truth <= bound <= 1.08 * truth or bound < 1e-16
 
 
 @pytest.mark.slow
@@ -119,8 +119,8 @@ def test_the_bound_is_never_below_the_truth_and_near_it(form: Form, relation: Re
 def test_a_larger_epsilon_needs_less_noise(slots: int, relation: Relation) -> None:
     """These epsilons differ by more than the tolerance of a search, which is 4e-4 of epsilon."""
     epsilons = (8.0, 16.0, 20.0, 20.5, 21.0, 24.0, 30.0, 60.0)
-    found = [calibrated(slots, epsilon, relation).plan.queries[0].noise_multiplier for epsilon in epsilons]
-    assert all(more > less for more, less in itertools.pairwise(found))
+    multipliers = [calibrated(slots, epsilon, relation).plan.queries[0].noise_multiplier for epsilon in epsilons]
+    assert all(more > less for more, less in itertools.pairwise(multipliers))
 
 
 @pytest.mark.slow
@@ -130,17 +130,17 @@ def test_three_percent_less_noise_would_be_too_little(
     form: Form, relation: Relation, slots: int, epsilon: float
 ) -> None:
     """The margin for other platforms, 2 % of epsilon, causes a part of this difference."""
-    least = 0.97 * calibrated(slots, epsilon, relation, form).plan.queries[0].noise_multiplier
-    assert few_slots_delta(form, relation, slots, 1.0, 1 / least, epsilon) > 1e-6
+    multiplier = 0.97 * calibrated(slots, epsilon, relation, form).plan.queries[0].noise_multiplier
+    assert few_slots_delta(form, relation, slots, 1.0, 1 / multiplier, epsilon) > 1e-6
 
 
 @pytest.mark.slow
 def test_the_stated_epsilon_covers_the_certificate() -> None:
     for slots, relation in itertools.product((6, 50), RELATIONS):
-        found = calibrated(slots, 30.0, relation)
-        epsilon = SingleUseAccountant().epsilon(found.plan, found.delta)
-        assert found.accountant == "single_use"
-        assert epsilon * 1.019 <= found.epsilon <= 30.0
+        release = calibrated(slots, 30.0, relation)
+        epsilon = SingleUseAccountant().epsilon(release.plan, release.delta)
+        assert release.accountant == "single_use"
+        assert epsilon * 1.019 <= release.epsilon <= 30.0
 
 
 def test_several_uses_and_small_epsilons_are_bounded_by_circles(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Sampling without replacement: its curve, its loss and its batches by other means; the printed step built on it."""
+"""Sampling without replacement: its curve, its loss, its batches, and the printed step of SVRG."""
 
 import math
 from collections import Counter
@@ -39,9 +39,9 @@ def test_the_curve_and_the_masses_against_the_reference() -> None:
         exact = curves.without_replacement(q, mu, orders)
         assert WithoutReplacement(batch, ROWS).curves(z).rdp(orders) == pytest.approx(exact, rel=1e-5)
     ours = guard.pessimistic_pmf(*WithoutReplacementLoss(0.01, 1.0).masses(1e-3)).self_compose(100)
-    other = losses.without_replacement(0.01, 1.0, 1e-3).self_compose(100)
+    reference = losses.without_replacement(0.01, 1.0, 1e-3).self_compose(100)
     for delta in (1e-3, 1e-6):
-        assert ours.get_epsilon_for_delta(delta) == pytest.approx(other.get_epsilon_for_delta(delta), rel=1e-4)
+        assert ours.get_epsilon_for_delta(delta) == pytest.approx(reference.get_epsilon_for_delta(delta), rel=1e-4)
 
 
 @pytest.mark.slow
@@ -55,8 +55,8 @@ def test_the_curve_by_high_precision_integration(order: float) -> None:
 
     with mpmath.workdps(30):
         exact = mpmath.log1p(mpmath.quad(integrand, [mu / 2, *range(1, 28, 3)])) / (order - 1)
-    found = WithoutReplacement(200, 1000).curves(2 / 1.4).rdp([order])[0]
-    assert exact < found < exact * (1 + 2e-6)
+    actual = WithoutReplacement(200, 1000).curves(2 / 1.4).rdp([order])[0]
+    assert exact < actual < exact * (1 + 2e-6)
 
 
 def test_the_curve_is_a_number_grows_with_the_order_and_stays_below_the_unsampled_one() -> None:
@@ -73,14 +73,14 @@ def test_the_curve_is_a_number_grows_with_the_order_and_stays_below_the_unsample
 @pytest.mark.slow
 @pytest.mark.parametrize(("q", "mu"), [(0.01, 1.0), (0.3, 0.2), (1e-5, 2.5)])
 def test_the_profile_of_one_answer_is_the_theorems(q: float, mu: float) -> None:
-    """The masses only grow the profile, and by little; the two directions are one."""
+    """The masses only raise the profile, and by little. Both orders of the neighbors have one profile."""
     loss = WithoutReplacementLoss(q, mu)
     pmf = guard.pessimistic_pmf(*loss.masses(loss.deviation / 100))
     for epsilon in (0.0, 0.3 * loss.deviation, 2 * loss.deviation):
-        exact, found = delta_of(q, mu, epsilon), float(pmf.get_delta_for_epsilon(epsilon))
-        assert exact * (1 - 1e-9) - 1e-16 <= found <= exact * 1.02 + 1e-16
-        back = 1 - math.exp(-epsilon) + math.exp(-epsilon) * exact  # H at e^-epsilon, from the symmetry
-        assert float(pmf.get_delta_for_epsilon(-epsilon)) == pytest.approx(back, rel=1e-3)
+        exact, delta = delta_of(q, mu, epsilon), float(pmf.get_delta_for_epsilon(epsilon))
+        assert exact * (1 - 1e-9) - 1e-16 <= delta <= exact * 1.02 + 1e-16
+        expected = 1 - math.exp(-epsilon) + math.exp(-epsilon) * exact  # H at e^-epsilon, from the symmetry
+        assert float(pmf.get_delta_for_epsilon(-epsilon)) == pytest.approx(expected, rel=1e-3)
 
 
 def test_the_moments_of_the_loss_are_bounded() -> None:
@@ -89,9 +89,9 @@ def test_the_moments_of_the_loss_are_bounded() -> None:
         density = np.exp(-x * x / 2) / math.sqrt(2 * math.pi) * (x[1] - x[0])
         ratio = 1 - q + q * np.exp(mu * x - mu * mu / 2)
         mean, square = ((np.log(ratio) ** k * (ratio + (-1) ** k) * density).sum() for k in (1, 2))
-        most = WithoutReplacementLoss(q, mu).moments(3)
-        assert 3 * mean <= most[0] * 1.001
-        assert 3 * square <= most[1] * 1.001
+        bounds = WithoutReplacementLoss(q, mu).moments(3)
+        assert 3 * mean <= bounds[0] * 1.001
+        assert 3 * square <= bounds[1] * 1.001
 
 
 def test_many_answers_are_nearly_gaussian() -> None:
@@ -118,10 +118,10 @@ def test_without_sampling_it_is_the_gaussian_mechanism() -> None:
 
 
 @pytest.mark.parametrize(("batch", "rows"), [(0, 5), (6, 5), (1, 0), (1.0, 5), (True, 5), (1, 10**10 + 1)])
-def test_sizes_are_sizes(batch: int, rows: int) -> None:
-    for made in (WithoutReplacement, SvrgStep):
+def test_sizes_out_of_range_are_refused(batch: int, rows: int) -> None:
+    for mechanism in (WithoutReplacement, SvrgStep):
         with pytest.raises(OutOfRange):
-            made(batch, rows)
+            mechanism(batch, rows)
 
 
 @pytest.mark.slow
@@ -129,11 +129,11 @@ def test_sizes_are_sizes(batch: int, rows: int) -> None:
 def test_every_batch_is_as_likely(n: int, count: int) -> None:
     """Both ways of drawing: by keys, and by rejection (20 rows, 2 of them). Chi-square, a false alarm below 1e-9."""
     noise, runs = Noise(SeededBits(3)), 20_000
-    seen = Counter(tuple(distinct_rows(noise, n, count).tolist()) for _ in range(runs))
+    counts = Counter(tuple(distinct_rows(noise, n, count).tolist()) for _ in range(runs))
     sets = list(combinations(range(n), count))
-    assert set(seen) <= set(sets)
+    assert set(counts) <= set(sets)
     expected = runs / len(sets)
-    chi = sum((seen[s] - expected) ** 2 / expected for s in sets)
+    chi = sum((counts[s] - expected) ** 2 / expected for s in sets)
     assert chi < len(sets) + 9 * math.sqrt(2 * len(sets)) + 40
 
 
@@ -164,8 +164,12 @@ class TestPrintedStep:
     def test_the_split_shares_the_noise(self) -> None:
         """sigma_1^2 + sigma_2^2 = sigma^2: mu_1 = 4G / (b sigma_1), mu_2 = 2G / (n sigma_2), with G = 1."""
         for batch, z in ((1, 0.9), (30, 3.0), (1000, 40.0)):
-            (_, one), (_, two) = SvrgStep(batch, 1000).parts(z)
-            sigma, sigma_1, sigma_2 = z * 2 / batch, 4 / (batch * 2 / one), 2 / (1000 * 2 / two)
+            (_, change_multiplier), (_, anchor_multiplier) = SvrgStep(batch, 1000).parts(z)
+            sigma, sigma_1, sigma_2 = (
+                z * 2 / batch,
+                4 / (batch * 2 / change_multiplier),
+                2 / (1000 * 2 / anchor_multiplier),
+            )
             assert math.hypot(sigma_1, sigma_2) == pytest.approx(sigma)
 
     def test_all_rows_cost_three_gradients(self) -> None:
@@ -174,7 +178,7 @@ class TestPrintedStep:
         assert SvrgStep(100, 100).multiplier(0.25) == pytest.approx(6.0)
         assert SvrgStep(99, 100).curves(6.0).gdp is None
 
-    def test_the_split_is_never_all(self) -> None:
+    def test_the_split_leaves_noise_for_both_parts(self) -> None:
         for z in (1e-3, 0.05, 0.5, 5.0, 1e9):
             for batch in (1, 50, 1000):
                 step = SvrgStep(batch, 1000)
@@ -190,26 +194,26 @@ class TestPrintedStep:
         [(1.0, 1e-3, 1000, 0.02254), (1.0, 1e-6, 100, 0.04963), (1.0, 1e-6, 1, 1.725)],
     )
     def test_the_papers_sizes_against_the_reference(self, epsilon: float, delta: float, batch: int, std: float) -> None:
-        """n = 200,000, K = 75,000: sigma / G, whose search stopped within 0.6 % and knew five splits."""
-        found = calibrate((Query("step", 75_000, SvrgStep(batch, ROWS)),), Privacy(epsilon, delta))
-        z = found.plan.queries[0].noise_multiplier
+        """Compare sigma / G at n = 200,000 and K = 75,000. The paper tried five splits, to within 0.6 %."""
+        release = calibrate((Query("step", 75_000, SvrgStep(batch, ROWS)),), Privacy(epsilon, delta))
+        z = release.plan.queries[0].noise_multiplier
         assert 0.97 * std < z * 2 / batch < 1.015 * std
 
     def test_its_event_is_both_parts_and_recomputes(self) -> None:
-        found = calibrate((Query("step", 50, SvrgStep(20, 1000)), Query("full", 2, Gaussian())), Privacy(1.0, 1e-6))
-        tree = found.plan.event()
+        release = calibrate((Query("step", 50, SvrgStep(20, 1000)), Query("full", 2, Gaussian())), Privacy(1.0, 1e-6))
+        tree = release.plan.event()
         kinds = [part["type"] for part in tree["events"][0]["event"]["events"]]
         assert kinds == ["SampledWithoutReplacementDpEvent", "GaussianDpEvent"]
-        step, full = found.plan.queries
+        step, full = release.plan.queries
         parts = [PlannedQuery(m.name, 50, m, z) for m, z in SvrgStep(20, 1000).parts(step.noise_multiplier)]
-        assert PldAccountant().epsilon(Plan((*parts, full)), 1e-6) == pytest.approx(found.epsilon, rel=1e-9)
-        assert plan_from_json(plan_to_json(found.plan)) == found.plan
+        assert PldAccountant().epsilon(Plan((*parts, full)), 1e-6) == pytest.approx(release.epsilon, rel=1e-9)
+        assert plan_from_json(plan_to_json(release.plan)) == release.plan
 
     def test_the_largest_plan_of_printed_steps_reads_back(self) -> None:
         for step in (SvrgStep(7, 1000), SvrgStep(1, 10**10)):
-            most = Plan(tuple(PlannedQuery(f"q{i}", 2, step, 1e3) for i in range(MAX_QUERIES)))
-            assert plan_from_json(plan_to_json(most)) == most
-            assert len(most.event()["events"]) == MAX_QUERIES
+            largest = Plan(tuple(PlannedQuery(f"q{i}", 2, step, 1e3) for i in range(MAX_QUERIES)))
+            assert plan_from_json(plan_to_json(largest)) == largest
+            assert len(largest.event()["events"]) == MAX_QUERIES
 
     def test_both_parts_are_rounded_apart(self) -> None:
         """The answer is a multiple of the lattice, which is so fine that n/b steps are little beside the bound."""

@@ -1,4 +1,4 @@
-"""adaptive_gd: what it learns, what it asks, what it refuses."""
+"""adaptive_gd: its models, its queries and its refusals."""
 
 import numpy as np
 import pytest
@@ -78,7 +78,7 @@ def test_columns_far_from_the_middle_are_learned_where_plain_gradients_are_not(r
 
 
 @pytest.mark.slow
-def test_classes_are_told_apart_by_softmax(rows: tuple[Vector, Vector]) -> None:
+def test_softmax_separates_classes(rows: tuple[Vector, Vector]) -> None:
     X, margin = (part[:5_000] for part in rows)
     y = (margin > -1.0).astype(float) + (margin > 1.0)
     w = seeded_fit(AdaptiveGd(), problem(Softmax(3), 5_000), X, y, Privacy(2.0, 1e-6)).reshape(3, -1)
@@ -170,7 +170,7 @@ def test_a_document_of_an_earlier_version_cuts_residuals_as_it_did() -> None:
     assert TypeAdapter(AdaptiveGdRun).validate_json(text) == AdaptiveGdRun(250, 1.0, 1.0)
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_problems_that_do_not_fit_are_refused() -> None:
     plain = Problem(Logistic(), n=N, d=7, row_norm=2.0)
     clipped = Problem(Logistic(), n=N, d=7, row_norm=1.0, columns=COLUMNS)
     inside = Problem(Logistic(), domain=L2Ball(1.0), n=N, d=7, row_norm=2.0, columns=COLUMNS)
@@ -201,19 +201,19 @@ def test_auto_takes_it_for_declared_columns_and_a_weak_ridge_alone() -> None:
 
 @pytest.mark.parametrize("n", [1, 10, 30])
 def test_a_few_rows_give_a_poor_model_and_no_failure(n: int) -> None:
-    """Where penalties at the level of the noise would make steps grow, they are cut."""
+    """Penalties at the level of the noise are limited if they would make steps grow."""
     rng = np.random.default_rng(n)
     X = np.column_stack((rng.uniform(-1, 1, (n, 2)), np.eye(4)[rng.choice(4, n)], np.ones(n)))
     for loss in LIMITED_LOSSES:
         y = np.zeros(n) if loss.outputs > 1 else np.ones(n)
-        few = Problem(loss, n=n, d=7, row_norm=2.0, columns=COLUMNS)
-        assert np.isfinite(solve(AdaptiveGd(), few, X, y, Privacy(0.1, 1e-5)).coefficients).all()
+        small_problem = Problem(loss, n=n, d=7, row_norm=2.0, columns=COLUMNS)
+        assert np.isfinite(solve(AdaptiveGd(), small_problem, X, y, Privacy(0.1, 1e-5)).coefficients).all()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", [Absolute(), Quantile(0.1), Quantile(0.9), Hinge(), HuberHinge()], ids=repr)
 def test_other_losses_are_minimized_in_private_coordinates(loss: Loss, rows: tuple[Vector, Vector]) -> None:
-    """Within a twentieth of what w = 0 loses; gradient steps on rows as declared are farther away."""
+    """The excess risk is below a twentieth of that of w = 0. Gradient steps on rows as declared leave more."""
     X, margin = rows
     noise = np.random.default_rng(4).gumbel(size=N)  # skewed, so that mean, median and quantiles differ
     y = np.clip((margin + noise) / 8, -1, 1) if loss.takes == "number" else np.sign(margin + noise)
@@ -224,9 +224,9 @@ def test_other_losses_are_minimized_in_private_coordinates(loss: Loss, rows: tup
     true = np.array([75.0, -10, 0, 2, 0, 0, 75 * 0.9 + 3])
     offset = {"absolute": 0.37, "quantile": -np.log(-np.log(getattr(loss, "level", 0.5)))}.get(str(loss.name), 0.0)
     best = (true + np.append(np.zeros(6), offset)) / (8 if loss.takes == "number" else 1)
-    least = risk(best)
+    best_risk = risk(best)
     private = risk(seeded_fit(AdaptiveGd(), problem(loss), X, y, PRIVACY))
-    assert private - least < 0.05 * (risk(0 * best) - least)
+    assert private - best_risk < 0.05 * (risk(0 * best) - best_risk)
 
 
 @pytest.mark.parametrize(

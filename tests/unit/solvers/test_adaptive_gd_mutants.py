@@ -1,4 +1,4 @@
-"""Faults planted on adaptive_gd's own path: neighbors that are compared must show each of them, and none without it."""
+"""Mutants of adaptive_gd, each of which a comparison of neighbors must find."""
 
 from dataclasses import replace
 from typing import Any
@@ -31,13 +31,13 @@ COLUMNS = Columns((1, 3, 1))
 LOSSES: dict[str, Loss] = {str(loss.name): loss for loss in reversed(LIMITED_LOSSES)}  # of two, the first
 CLASSES, NUMBERS = ("hinge", "logistic", "softmax"), ("quantile", "squared")  # one of each kind of slope
 TARGETS = "target_mean", "target_spread", "residual"
-FAR, BACK = np.array([1.0, 0, 0, 1, 1, 1]), np.array([-1.0, 1, 0, 0, -1, 1])
-NEAR = np.array([0.0, 0, 1, 0, 0, 1])
+FAR_ROW, OPPOSITE_ROW = np.array([1.0, 0, 0, 1, 1, 1]), np.array([-1.0, 1, 0, 0, -1, 1])
+CENTRAL_ROW = np.array([0.0, 0, 1, 0, 0, 1])
 MOVED, LEAKED = "moved by more than its bound says", ("depends on the data", "no function of the answers")
 
 
-def told(loss: str, limit: float = 0.3) -> list[str]:
-    """What a comparison of neighbors complains of: record 7 turned around, put near the center, and its target alone.
+def complaints_of_mutant(loss: str, limit: float = 0.3) -> list[str]:
+    """Return the complaints of comparing neighbors: record 7 turned around, moved to the center, or with a new target.
 
     Parameters
     ----------
@@ -51,11 +51,16 @@ def told(loss: str, limit: float = 0.3) -> list[str]:
     margin = (first + 0.1) / 0.1 + 2 * second + rng.normal(size=N)
     is_number = problem.loss.takes == "number"
     y = np.clip(margin / 8, -1, 1) if is_number else np.sign(margin) + (loss == "softmax")
-    X[7], y[7] = BACK, 1.0
+    X[7], y[7] = OPPOSITE_ROW, 1.0
     ends = (0.0, 1.0) if loss == "softmax" else (-1.0, 1.0)
-    others = [(FAR, ends[0]), (FAR, ends[1]), (BACK, ends[0]), (BACK, 0.0 if is_number else ends[1])]
-    others += [(NEAR, ends[1])]
-    return complaints_of_each(quote, X, y, [(other, None) for other in others])
+    neighbors = [
+        (FAR_ROW, ends[0]),
+        (FAR_ROW, ends[1]),
+        (OPPOSITE_ROW, ends[0]),
+        (OPPOSITE_ROW, 0.0 if is_number else ends[1]),
+    ]
+    neighbors += [(CENTRAL_ROW, ends[1])]
+    return complaints_of_each(quote, X, y, [(other, None) for other in neighbors])
 
 
 every = pytest.mark.parametrize("loss", CLASSES + NUMBERS)
@@ -64,7 +69,7 @@ classes = pytest.mark.parametrize("loss", CLASSES)
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_neighbors_differ_by_no_more_than_their_bounds_and_by_answers_alone(loss: str) -> None:
-    assert told(loss) == []
+    assert complaints_of_mutant(loss) == []
 
 
 def unlimited(work: Limited, data: Data) -> Sum:
@@ -79,13 +84,13 @@ def unlimited_if_wide(work: Limited, data: Data) -> Sum:
 
 
 def limited_after_the_sum(work: Limited, data: Data) -> Sum:
-    """Mutant: the sum is cut to what limited rows could add up to, and not its terms."""
+    """Mutant: limit the sum to the largest sum of limited rows, instead of limiting its terms."""
     added = ON(replace(work, limit=1e50), data)
 
     def cut(rows: Slots) -> Vector:
         assert isinstance(rows, slice)
-        total, most = added(rows), work.limit * (rows.stop - rows.start)
-        return np.asarray(total * min(1.0, most / float(np.linalg.norm(total))))
+        total, longest = added(rows), work.limit * (rows.stop - rows.start)
+        return np.asarray(total * min(1.0, longest / float(np.linalg.norm(total))))
 
     return cut
 
@@ -114,23 +119,23 @@ LIMITS: dict[str, tuple[Any, str, Any]] = {
 @pytest.mark.parametrize("fault", LIMITS)
 def test_a_limit_that_is_not_each_rows_own_is_caught(loss: str, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(*LIMITS[fault])
-    assert f"gradient: {MOVED}" in told(loss)
+    assert f"gradient: {MOVED}" in complaints_of_mutant(loss)
 
 
 @pytest.mark.parametrize("loss", ["logistic", "softmax"])
 def test_a_wide_limit_that_is_forgotten_is_caught(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some gradients have the wide limit in every run, because they test whether the others need it."""
-    assert told(loss, 1.2) == []
+    assert complaints_of_mutant(loss, 1.2) == []
     monkeypatch.setattr(Limited, "on", unlimited_if_wide)
-    assert f"gradient: {MOVED}" in told(loss, 1.2)
+    assert f"gradient: {MOVED}" in complaints_of_mutant(loss, 1.2)
 
 
 @classes
 def test_a_limit_that_does_not_follow_the_frame_is_caught(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits so short that the model stays unsure of rows far out, whose slopes are then cut whatever the target is."""
-    assert told(loss, 1e-3) == []
+    assert complaints_of_mutant(loss, 1e-3) == []
     monkeypatch.setattr(moment_sums, "_inverse_norms", limited_in_the_first_frame)
-    assert f"gradient: {MOVED}" in told(loss, 1e-3)
+    assert f"gradient: {MOVED}" in complaints_of_mutant(loss, 1e-3)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +146,7 @@ def test_a_limit_that_does_not_follow_the_frame_is_caught(loss: str, monkeypatch
 def test_an_answer_that_is_used_before_it_is_noised_is_caught(
     query: str, loss: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Moments, the scale of targets and of residuals, gradients: it is asked for, paid for, and what it hides used."""
+    """Mutant: request and pay for an answer, and use its exact value instead."""
     answer = Meter.answer
 
     def exact(meter: Meter, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
@@ -149,20 +154,20 @@ def test_an_answer_that_is_used_before_it_is_noised_is_caught(
         return value if planned.name == query else noisy
 
     monkeypatch.setattr(Meter, "answer", exact)
-    assert any(what in each for each in told(loss) for what in LEAKED)
+    assert any(what in each for each in complaints_of_mutant(loss) for what in LEAKED)
 
 
 @pytest.mark.parametrize("query", ["gradient", "means", "spread", "variances", *TARGETS])
 def test_a_sensitivity_that_is_forgotten_is_caught(query: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A third of the bound of one answer."""
+    """Mutant: use a third of the bound of one answer."""
     whole = StandardisedOracle.__dict__["_answer"]
 
     def forgotten(door: StandardisedOracle, planned: PlannedQuery, total: Vector, moved: float, most: float) -> Vector:
-        found: Vector = whole(door, planned, total, moved / 3 if planned.name == query else moved, most)
-        return found
+        answer: Vector = whole(door, planned, total, moved / 3 if planned.name == query else moved, most)
+        return answer
 
     monkeypatch.setattr(StandardisedOracle, "_answer", forgotten)
-    assert f"{query}: {MOVED}" in told("squared")
+    assert f"{query}: {MOVED}" in complaints_of_mutant("squared")
 
 
 def overheard(monkeypatch: pytest.MonkeyPatch) -> list[Vector]:
@@ -184,14 +189,14 @@ def overheard(monkeypatch: pytest.MonkeyPatch) -> list[Vector]:
 @classes
 def test_noise_that_is_re_allocated_by_exact_gradients_is_caught(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
     exact = overheard(monkeypatch)
-    assert told(loss) == []
+    assert complaints_of_mutant(loss) == []
 
     def by_exact(mean: Vector, v: Vector, center: Vector) -> Frame:
         """Mutant: noise goes where exact gradients have been small."""
         return reallocated(np.mean(exact, axis=0).reshape(mean.shape), v, center)
 
     monkeypatch.setattr(adaptive_gd, "reallocated", by_exact)
-    assert any(what in each for each in told(loss) for what in LEAKED)
+    assert any(what in each for each in complaints_of_mutant(loss) for what in LEAKED)
 
 
 @classes
@@ -202,11 +207,11 @@ def test_an_l1_whose_weight_is_learned_from_exact_gradients_is_caught(
     weights: list[float] = []
 
     def by_exact(weight: L1Weight, gradient: Vector, direction: Vector) -> None:
-        """Mutant: what a gradient says is heard without its noise."""
+        """Mutant: learn from the exact gradient, without its noise."""
         learn(weight, exact[-1], direction)
         weights.append(weight.value)
         assert gradient.shape == direction.shape
 
     monkeypatch.setattr(L1Weight, "learn", by_exact)
-    assert any(each.startswith("the result") for each in told(loss))
+    assert any(each.startswith("the result") for each in complaints_of_mutant(loss))
     assert len(set(weights)) > STEPS / 2  # not held at an end of its range

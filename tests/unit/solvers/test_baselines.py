@@ -1,4 +1,4 @@
-"""The baselines that users know: objective perturbation, AdaSSP, noisy SGD."""
+"""Well-known baselines: objective perturbation, AdaSSP and noisy SGD."""
 
 import math
 from collections.abc import Sequence
@@ -54,21 +54,21 @@ class TestObjectivePerturbation:
             return np.asarray(log - special.logsumexp(log + math.log(step)))
 
         worst = np.zeros(3)
-        for one, two in (([(1, 1)], [(1, -1)]), ([(1, 1), (0.5, -1)], [(1, 1), (1, 1)]), ([(1, 1)], [(0.01, 1)])):
-            for p, q in ((log_density(one), log_density(two)), (log_density(two), log_density(one))):
-                found = [special.logsumexp(a * p + (1 - a) * q + math.log(step)) / (a - 1) for a in orders]
-                worst = np.maximum(worst, found)
+        for first, second in (([(1, 1)], [(1, -1)]), ([(1, 1), (0.5, -1)], [(1, 1), (1, 1)]), ([(1, 1)], [(0.01, 1)])):
+            for p, q in ((log_density(first), log_density(second)), (log_density(second), log_density(first))):
+                divergences = [special.logsumexp(a * p + (1 - a) * q + math.log(step)) / (a - 1) for a in orders]
+                worst = np.maximum(worst, divergences)
         assert (worst <= bound).all()
         # two linear losses of opposite slopes shift b by 2 G everywhere: exactly 2 a / z^2, of the bound's size
         assert 0.3 * bound[0] < 2 * orders[0] / z**2 <= bound[0]
 
-    def test_the_spec_s_multipliers_come_out(self) -> None:
+    def test_the_multipliers_match_the_specification(self) -> None:
         """Covertype at lambda = 0.01: s = 9.34 at (1, 1e-6), 1.10 times the plain Gaussian (docs/spec 10)."""
         from accounting.plan import Query
 
-        found = calibrate((Query("m", 1, ObjectivePerturbation(0.25 / 2000)),), PRIVACY)
-        assert found.plan.queries[0].noise_multiplier == pytest.approx(9.34, rel=0.01)
-        assert found.accountant == "rdp"
+        release = calibrate((Query("m", 1, ObjectivePerturbation(0.25 / 2000)),), PRIVACY)
+        assert release.plan.queries[0].noise_multiplier == pytest.approx(9.34, rel=0.01)
+        assert release.accountant == "rdp"
 
     def test_plans_survive_their_documents(self) -> None:
         quoted = plan(methods.ObjectivePerturbation(), GLM, PRIVACY).release.plan
@@ -125,20 +125,20 @@ class TestAdaSsp:
         for trial in range(60):
             X, y, _ = _data(400, 3, trial)
             X[0], y[0] = rng.normal(size=3), 50.0  # beyond C: cut
-            other, other_y = X.copy(), y.copy()
-            other[0], other_y[0] = (rng.normal(size=3), -50.0) if trial % 2 else (X[0], -50.0)
-            X[0], other[0] = 9 * X[0], 9 * other[0]  # too long: scaled to norm 1
-            seen = []
-            for rows, targets in ((X, y), (other, other_y)):
+            neighbor, neighbor_y = X.copy(), y.copy()
+            neighbor[0], neighbor_y[0] = (rng.normal(size=3), -50.0) if trial % 2 else (X[0], -50.0)
+            X[0], neighbor[0] = 9 * X[0], 9 * neighbor[0]  # too long: scaled to norm 1
+            statistics = []
+            for rows, targets in ((X, y), (neighbor, neighbor_y)):
                 access = DataAccess(
                     LEAST_SQUARES, inputs.of_arrays(rows, targets, LEAST_SQUARES), Plan(()), Noise(SeededBits(1))
                 )
                 second, mixed = access.moments(LEAST_SQUARES.loss.slope_bound)
                 upper = np.triu_indices(3)
                 weight = np.where(upper[0] == upper[1], 1.0, math.sqrt(2))
-                seen.append((np.linalg.eigvalsh(second)[:1], second[upper] * weight, mixed))
-            for name, one, two in zip(bounds, *seen, strict=True):
-                farthest[name] = max(farthest[name], float(np.linalg.norm(one - two)))
+                statistics.append((np.linalg.eigvalsh(second)[:1], second[upper] * weight, mixed))
+            for name, statistic, neighbor_statistic in zip(bounds, *statistics, strict=True):
+                farthest[name] = max(farthest[name], float(np.linalg.norm(statistic - neighbor_statistic)))
         for name, (bound, _) in bounds.items():
             assert farthest[name] <= 2 * bound
         assert farthest["second_moments"] > 0.9 * 2 * bounds["second_moments"][0]
@@ -156,27 +156,27 @@ class TestAdaSsp:
 
     @pytest.mark.slow
     def test_neighbors_move_a_round_within_its_bound_and_nearly_reach_it(self) -> None:
-        """Wherever the round before has led: residuals of either sign and far beyond their limit."""
+        """The previous round may have led anywhere, so residuals have either sign and may far exceed their limit."""
         rng, (bound, width) = np.random.default_rng(3), AdaSspRun(2).bounds(LEAST_SQUARES)["residual_moments"]
         farthest = 0.0
         for trial in range(60):
             X, y, _ = _data(400, 3, trial)
             X[0], y[0] = rng.normal(size=3), 1.0
-            other, other_y = X.copy(), y.copy()
-            other[0], other_y[0] = (rng.normal(size=3) if trial % 3 else -X[0]), -1.0
-            X[0], other[0] = 9 * X[0], 9 * other[0]  # too long: scaled to norm 1
+            neighbor, neighbor_y = X.copy(), y.copy()
+            neighbor[0], neighbor_y[0] = (rng.normal(size=3) if trial % 3 else -X[0]), -1.0
+            X[0], neighbor[0] = 9 * X[0], 9 * neighbor[0]  # too long: scaled to norm 1
             w = 10.0 ** rng.uniform(-3, 4) * rng.normal(size=3)
             moved = [
                 DataAccess(
                     LEAST_SQUARES, inputs.of_arrays(rows, targets, LEAST_SQUARES), Plan(()), Noise(SeededBits(1))
                 ).mean_gradient(range(400), w)
-                for rows, targets in ((X, y), (other, other_y))
+                for rows, targets in ((X, y), (neighbor, neighbor_y))
             ]
             assert width == 3
             farthest = max(farthest, float(np.linalg.norm(moved[0] - moved[1])))
         assert 0.9 * 2 * bound < farthest <= 2 * bound
 
-    def test_one_round_is_as_it_was_and_older_documents_mean_it(self) -> None:
+    def test_one_round_keeps_its_shares_and_is_the_default_of_older_documents(self) -> None:
         """Three answers with the shares of mu^2 that receipts of earlier versions hold."""
         read = TypeAdapter(AdaSspRun).validate_json('{"name": "ada_ssp"}')
         assert read == AdaSspRun(1) == methods.AdaSsp(rounds=1).resolve(LEAST_SQUARES, PRIVACY)
@@ -184,7 +184,7 @@ class TestAdaSsp:
         assert set(read.bounds(LEAST_SQUARES)) == {q.name for q in read.queries(LEAST_SQUARES)}
 
     @pytest.mark.slow
-    def test_more_rounds_undo_what_the_ridge_and_the_noise_in_second_moments_do(self) -> None:
+    def test_more_rounds_undo_the_bias_of_the_ridge_and_of_noisy_second_moments(self) -> None:
         """Skewed columns: the one-round solution is biased in the short ones; the fixed point of the rounds is not."""
         generator = np.random.default_rng(4)
         X = generator.uniform(-1, 1, size=(20_000, 4)) * np.array([1.0, 0.5, 0.2, 0.1]) / 2
@@ -201,8 +201,8 @@ class TestAdaSsp:
         """The ridge takes over: no draw divides by nearly zero."""
         X, y, _ = _data(50, 3)
         problem = Problem(Squared(), n=50, d=3, row_norm=1.0)
-        found = [solve(methods.AdaSsp(), problem, X, y, Privacy(0.1, 1e-6)).coefficients for _ in range(30)]
-        assert max(float(np.linalg.norm(w)) for w in found) < 10
+        models = [solve(methods.AdaSsp(), problem, X, y, Privacy(0.1, 1e-6)).coefficients for _ in range(30)]
+        assert max(float(np.linalg.norm(w)) for w in models) < 10
 
     @pytest.mark.parametrize(
         ("problem", "privacy", "why"),

@@ -1,4 +1,4 @@
-"""Centred changes: what they answer, with what bound, when, and two mutants: the half and the clip forgotten."""
+"""Centred changes: their values, their bounds, their use, and mutants without the half or the clip."""
 
 import math
 from collections.abc import Iterator
@@ -65,13 +65,13 @@ def _own() -> Iterator[None]:
         yield
 
 
-def asked(data: Data) -> tuple[SampledOracle, Scripted, Revealing]:
+def scripted_oracle(data: Data) -> tuple[SampledOracle, Scripted, Revealing]:
     noise = Scripted(SeededBits(1))
     queries = Plan((PlannedQuery("change", 10**6, PoissonGaussian(RATE), 1.0),))
-    found, meter = SampledOracle(data.problem, data, queries, noise), Revealing(queries, noise)
+    oracle, meter = SampledOracle(data.problem, data, queries, noise), Revealing(queries, noise)
     meter.bounds = []
-    replace_meter(found, meter)
-    return found, noise, meter
+    replace_meter(oracle, meter)
+    return oracle, noise, meter
 
 
 def drawn(loss: Loss, seed: int, length: float = 3.0) -> tuple[Data, Vector, Vector]:
@@ -85,17 +85,17 @@ def drawn(loss: Loss, seed: int, length: float = 3.0) -> tuple[Data, Vector, Vec
 
 
 def joins(loss: Loss, seed: int, distance: float, data: Data | None = None, anchor: Vector | None = None) -> float:
-    """The most by which a record that joins a batch moves a centred change, over its bound; each record in turn."""
+    """Return the farthest that any record moves a centred change by joining a batch, divided by the bound."""
     own, at, moved = drawn(loss, seed)
     data, at = data or own, at if anchor is None else anchor
-    found, noise, meter = asked(data)
+    oracle, noise, meter = scripted_oracle(data)
     worst = 0.0
-    at = at if distance >= 1e-17 else 0.0 * at  # where so short a move is one
-    for one in range(N):
+    at = at if distance >= 1e-17 else 0.0 * at  # at 0, where so short a move is not rounded away
+    for record in range(N):
         values, meter.bounds = [], []
-        for batch in (np.delete(np.arange(N), one), np.arange(N)):
+        for batch in (np.delete(np.arange(N), record), np.arange(N)):
             noise.batch = batch
-            values.append(found.centred_change("change", at + distance * moved, at))
+            values.append(oracle.centred_change("change", at + distance * moved, at))
         if not meter.bounds:  # rounded away: w is the anchor
             continue
         assert len(set(meter.bounds)) == 1
@@ -104,18 +104,18 @@ def joins(loss: Loss, seed: int, distance: float, data: Data | None = None, anch
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_a_centred_change_is_the_mean_change_of_what_the_batch_holds(loss: Loss) -> None:
+def test_a_centred_change_is_the_mean_change_of_the_records_in_the_batch(loss: Loss) -> None:
     """(1/b) sum over B of (g_i - (L/2) u) + (L/2) u, and a bound of (L/2) ||u|| / b."""
     data, anchor, moved = drawn(loss, 3)
     problem = data.problem
     reach = 0.9 * problem.G / problem.L
     u = reach * moved
-    found, noise, meter = asked(data)
+    oracle, noise, meter = scripted_oracle(data)
     rows = np.array([0, 2, 3, 7])
     noise.batch = rows
-    value = found.centred_change("change", anchor + u, anchor)
+    value = oracle.centred_change("change", anchor + u, anchor)
     noise.batch = rows
-    plain = found.sampled_change("change", anchor + u, anchor)
+    plain = oracle.sampled_change("change", anchor + u, anchor)
     assert value == pytest.approx(plain + problem.L / 2 * u * (1 - len(rows) / SIZE), abs=1e-13)
     centred, whole = meter.bounds
     assert centred == pytest.approx(problem.L * reach / 2 / SIZE, rel=1e-6)
@@ -125,25 +125,25 @@ def test_a_centred_change_is_the_mean_change_of_what_the_batch_holds(loss: Loss)
 @pytest.mark.slow
 def test_it_is_unbiased_over_batches() -> None:
     data, anchor, moved = drawn(Logistic(), 4)
-    found, noise, _ = asked(data)
+    oracle, noise, _ = scripted_oracle(data)
     w, rng = anchor + 0.3 * moved, np.random.default_rng(1)
     answers = []
     for _ in range(4000):
         noise.batch = np.flatnonzero(rng.random(N) < RATE)
-        answers.append(found.centred_change("change", w, anchor))
+        answers.append(oracle.centred_change("change", w, anchor))
     noise.batch = np.arange(N)
-    mean = found.sampled_change("change", w, anchor) * SIZE / N
+    mean = oracle.sampled_change("change", w, anchor) * SIZE / N
     assert np.all(np.abs(np.mean(answers, axis=0) - mean) < 6 * np.std(answers, axis=0) / math.sqrt(4000))
 
 
 @pytest.mark.parametrize("distance", [1e-90, 3e-17, 3e-16, 1e-9, 1e-3, 0.1, 0.25])
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_a_record_that_joins_moves_it_by_at_most_the_bound(loss: Loss, distance: float) -> None:
-    """And the bound is half of a plain change's, which some records come near."""
-    found = [joins(loss, seed, distance) for seed in range(8)]
-    assert max(found) <= 1
+    """The bound is half of a plain change's bound, and some records come near it."""
+    ratios = [joins(loss, seed, distance) for seed in range(8)]
+    assert max(ratios) <= 1
     if distance >= 1e-9:
-        assert max(found) > 0.6  # a record without curvature gives all of it: -(L/2) u
+        assert max(ratios) > 0.6  # a record without curvature gives all of it: -(L/2) u
 
 
 def test_the_bound_holds_in_a_frame_too() -> None:
@@ -155,13 +155,13 @@ def test_the_bound_holds_in_a_frame_too() -> None:
     for scale in (1e-3, 1.0, 1e6):
         frame = Frame(rng.uniform(-0.5, 0.5, columns.d - 1), np.full(columns.d - 1, scale), 0.4)
         met = framed(data, frame, 1.0)
-        found, noise, meter = asked(met)
+        oracle, noise, meter = scripted_oracle(met)
         u = rng.standard_normal(columns.d)
         u *= 0.5 / np.linalg.norm(u)
         values = []
         for batch in (np.arange(N), np.arange(1, N)):
             noise.batch = batch
-            values.append(found.centred_change("change", u, np.zeros(columns.d)))
+            values.append(oracle.centred_change("change", u, np.zeros(columns.d)))
         assert np.linalg.norm(values[0] - values[1]) <= meter.bounds[0]
 
 
@@ -183,8 +183,8 @@ def test_aligned_rows_keep_the_bound() -> None:
 
 
 def unclipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    def without(data: Data, pieces: Any, w: Vector, *more: Any) -> Vector:
-        return gradient_sum(data, pieces, w, *(*more[:2], 1e300) if len(more) == 3 else more)
+    def without(data: Data, pieces: Any, w: Vector, *arguments: Any) -> Vector:
+        return gradient_sum(data, pieces, w, *(*arguments[:2], 1e300) if len(arguments) == 3 else arguments)
 
     monkeypatch.setattr(sampled, "gradient_sum", without)
 
@@ -204,7 +204,7 @@ def test_mutant_the_clip_forgotten_is_caught_where_a_curvature_is_misstated(monk
     assert max(joins(Logistic(), seed, 0.3) for seed in range(8)) > 1.5
 
 
-def test_the_clip_keeps_the_bound_for_a_loss_that_only_says_it_is_convex(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_clip_keeps_the_bound_for_a_loss_that_wrongly_states_it_is_convex(monkeypatch: pytest.MonkeyPatch) -> None:
     """A slope that falls where the margin rises is cut at 0, not at -L: else a record gives up to (3L/2) ||u||."""
     monkeypatch.setattr(Sigmoid, "is_convex", True)
     cases = []
@@ -228,48 +228,48 @@ def test_beyond_its_reach_it_is_a_plain_change() -> None:
     problem = data.problem
     edge = 2 * problem.G / problem.L
     for distance, centred in ((0.95 * edge, True), (1.05 * edge, False), (1e-120, False)):
-        found, _, meter = asked(data)
+        oracle, _, meter = scripted_oracle(data)
         at = anchor if distance > 1 else np.zeros(D)
         assert centres(problem, distance) == centred
-        one = found.centred_change("change", at + distance * moved, at)
-        two = found.sampled_change("change", at + distance * moved, at)
+        centred_answer = oracle.centred_change("change", at + distance * moved, at)
+        plain_answer = oracle.sampled_change("change", at + distance * moved, at)
         assert (meter.bounds[0] == meter.bounds[1]) != centred
-        assert np.array_equal(one, two) or centred
+        assert np.array_equal(centred_answer, plain_answer) or centred
         assert max(meter.bounds) <= centred_bound(problem, SIZE, problem.G)
 
 
-def test_at_its_anchor_nothing_is_looked_at_and_the_answer_counts() -> None:
+def test_at_its_anchor_a_change_reads_no_data_but_counts_as_an_answer() -> None:
     data, anchor, _ = drawn(Logistic(), 6)
-    found, _, meter = asked(data)
-    assert not found.centred_change("change", anchor, anchor).any()
+    oracle, _, meter = scripted_oracle(data)
+    assert not oracle.centred_change("change", anchor, anchor).any()
     assert meter.bounds == []
-    assert found.transcript().query("change").count == 1
+    assert oracle.transcript().query("change").count == 1
 
 
 @pytest.mark.parametrize("loss", [Softmax(3), Sigmoid(), Absolute()], ids=repr)
 def test_it_is_refused_where_its_theorem_fails(loss: Loss) -> None:
-    """Several margins, no convexity, no smoothness: whatever is asked, and nothing is counted."""
+    """Losses of several margins, or without convexity or smoothness, are refused. No answer is counted."""
     problem = Problem(loss, n=N, d=D, row_norm=1.0)
     data = inputs.of_arrays(np.ones((N, D)), np.ones(N), problem)
     at = np.zeros(problem.size)
     queries = Plan((PlannedQuery("change", 9, PoissonGaussian(RATE), 1.0),))
-    found = WalkingOracle(problem, data, queries, Noise(SeededBits(1)))
+    oracle = WalkingOracle(problem, data, queries, Noise(SeededBits(1)))
     with pytest.raises(Unsuitable, match="centred"):
-        found.centred_change("change", at + 1e-3, at)
+        oracle.centred_change("change", at + 1e-3, at)
     with pytest.raises(Unsuitable, match="centred"):
-        found.walk("change", at, at, at, 0.1, 3, centred=True)
-    assert found.transcript() == Plan(())
+        oracle.walk("change", at, at, at, 0.1, 3, centred=True)
+    assert oracle.transcript() == Plan(())
 
 
 PRIVACY = Privacy(1.0, 1e-6)
 
 
-@pytest.mark.parametrize("made", [DpSvrg, DpSvrgPp])
+@pytest.mark.parametrize("method", [DpSvrg, DpSvrgPp])
 @pytest.mark.parametrize(("d", "batch"), [(105, 1000), (10, 1000), (54, 5000), (2, 30_000)])
-def test_the_rule_follows_dimension_noise_and_batch(made: Any, d: int, batch: int) -> None:
+def test_the_rule_follows_dimension_noise_and_batch(method: Any, d: int, batch: int) -> None:
     """Centred where 3 d z^2 > b, from public facts; the quote says which."""
     problem = Problem(Logistic(), n=200_000, d=d, row_norm=1.0)
-    quote = plan(made(batch=batch), problem, PRIVACY)
+    quote = plan(method(batch=batch), problem, PRIVACY)
     z = quote.release.plan.query("change").noise_multiplier
     value = 3 * d * z**2 / batch
     assert abs(value - 1) > 0.1  # not at the edge, where z's limit and z itself may differ
@@ -287,7 +287,7 @@ def test_the_rules_noise_is_near_the_plans(batch: int) -> None:
     assert (0.85 if batch >= 1000 else 0.6) * z < batches.limit_noise(problem, PRIVACY, batch, 1000) < 1.15 * z
 
 
-def test_what_is_asked_for_is_kept_or_refused() -> None:
+def test_a_requested_form_is_kept_or_refused() -> None:
     problem = Problem(Logistic(), n=200_000, d=105, row_norm=1.0)
     forms: tuple[batches.Form, ...] = ("safeguarded", "centred", "printed")
     for form in forms:
@@ -305,13 +305,13 @@ def test_what_is_asked_for_is_kept_or_refused() -> None:
 
 
 def test_a_plan_is_the_same_centred_or_not() -> None:
-    """The noise multiplier is fixed by how many answers there are; centring changes what it is multiplied with."""
+    """The number of answers fixes the noise multiplier. Centring changes only the bound that it multiplies."""
     problem = Problem(Logistic(), n=20_000, d=20, row_norm=1.0)
     forms: tuple[batches.Form, ...] = ("safeguarded", "centred")
-    one, two = (plan(DpSvrg(batch=400, form=form), problem, PRIVACY) for form in forms)
-    assert one.release == two.release
-    assert one.noise_stds == pytest.approx(two.noise_stds, rel=1e-6)
+    safeguarded, centred = (plan(DpSvrg(batch=400, form=form), problem, PRIVACY) for form in forms)
+    assert safeguarded.release == centred.release
+    assert safeguarded.noise_stds == pytest.approx(centred.noise_stds, rel=1e-6)
 
 
-def test_a_run_stored_before_forms_were_resolved_is_what_it_was() -> None:
+def test_a_run_stored_before_forms_were_resolved_keeps_its_form() -> None:
     assert DpSvrgRun(1, 2, 3, 0.1).form == "safeguarded"

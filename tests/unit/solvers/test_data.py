@@ -1,4 +1,4 @@
-"""Data: each record passes the same map, alone; rows end up no longer than R."""
+"""Data: each record passes the same map on its own, and no row is longer than R."""
 
 import math
 import tracemalloc
@@ -42,17 +42,17 @@ def test_no_row_is_longer_than_its_norm() -> None:
 
 
 @pytest.mark.parametrize("value", ABSURD)
-def test_absurd_rows_become_rows_of_norm_at_most_r_and_touch_nobody_else(value: float) -> None:
+def test_absurd_rows_become_rows_of_norm_at_most_r_and_change_no_other_row(value: float) -> None:
     problem = Problem(Logistic(), n=4, d=2, row_norm=1.0)
     X = np.array([[0.1, 0.2], [value, 0.5], [value, value], [0.3, 0.4]])
-    kept = X.copy()
+    original = X.copy()
     data = inputs.of_arrays(X, np.array([1.0, value, -1.0, 1.0]), problem)
     rows = rows_of(data)
     assert np.isfinite(rows).all()
     assert np.linalg.norm(rows, axis=1).max() <= 1 + 1e-12
     assert rows[[0, 3]].tolist() == [[0.1, 0.2], [0.3, 0.4]]
     assert set(data.y) <= {-1.0, 1.0}
-    assert np.array_equal(X, kept, equal_nan=True)  # the caller's array is the caller's
+    assert np.array_equal(X, original, equal_nan=True)  # the caller's array is unchanged
 
 
 def test_each_record_is_mapped_alone() -> None:
@@ -67,7 +67,7 @@ def test_each_record_is_mapped_alone() -> None:
             assert alone.y[0] == whole.y[i]
 
 
-def test_a_memory_map_of_the_service_is_read_in_place(tmp_path: Path) -> None:
+def test_a_memory_map_of_the_service_is_not_copied(tmp_path: Path) -> None:
     stored = np.memmap(tmp_path / "X", dtype=np.float64, mode="w+", shape=(100, 3))
     stored[:] = np.arange(300.0).reshape(100, 3)
     problem = Problem(Squared(), n=100, d=3, row_norm=1.0)
@@ -78,9 +78,9 @@ def test_a_memory_map_of_the_service_is_read_in_place(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["array", "declared", "table", "sparse"])
 def test_broken_rows_make_no_other_copies(form: str) -> None:
-    """A copy that is made only for a broken row shows in the time of a run that there is one.
+    """A copy made only for a broken row would reveal that row through the time of a run.
 
-    The work is told by the memory that NumPy reports: its peak, and what is kept. Both are the same to a few objects.
+    The test compares the memory that NumPy reports: its peak, and the rest afterwards. Both differ by a few objects.
     """
     n, columns = 20_000, Columns((1, 3, 1), ((-1.0, 1.0), (0.0, 1.0)))
     declared = Problem(Logistic(), n=n, d=columns.d, row_norm=columns.row_norm, columns=columns)
@@ -90,21 +90,21 @@ def test_broken_rows_make_no_other_copies(form: str) -> None:
     def work(broken: slice) -> tuple[int, int]:
         rows = X.copy()
         rows[broken, :2] = np.nan
-        given: Any = sparse.csr_array(rows) if form == "sparse" else rows
+        features: Any = sparse.csr_array(rows) if form == "sparse" else rows
         if form == "table":
-            given = {"a": rows[:, 0], "b": rows[:, 1] - 1, "c": rows[:, 4]}
+            features = {"a": rows[:, 0], "b": rows[:, 1] - 1, "c": rows[:, 4]}
         tracemalloc.start()
         try:
-            data = data_of(problem, given, y)
-            kept, peak = tracemalloc.get_traced_memory()
+            data = data_of(problem, features, y)
+            remaining, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
         assert not np.shares_memory(data.records.numbers, rows)
-        return kept, peak
+        return remaining, peak
 
-    work(slice(0))  # what is loaded at the first use is no work of the data
-    found = np.array([work(slice(0)), work(slice(7, 8)), work(slice(None))])
-    assert np.ptp(found, axis=0).max() < n
+    work(slice(0))  # the first use also loads modules
+    measurements = np.array([work(slice(0)), work(slice(7, 8)), work(slice(None))])
+    assert np.ptp(measurements, axis=0).max() < n
 
 
 def test_shapes_and_types_must_be_the_problems() -> None:
@@ -129,13 +129,13 @@ def test_blocks_cover_every_row_once_in_order(n: int, d: int) -> None:
     every = np.arange(n)
     assert np.array_equal(np.concatenate([every[rows] for rows in slices(n, d)]), every)
     assert max(rows.stop - rows.start for rows in slices(n, d)) <= unfolded_rows(d) <= max(BLOCK, d)
-    most = block_rows(problem)
-    assert most <= min(GROUP, max(BLOCK, d))
+    limit = block_rows(problem)
+    assert limit <= min(GROUP, max(BLOCK, d))
     for places in (slice(0, n), every, slice(n // 3, n), every[n // 3 :: 2]):
-        listed = [(group, every[own]) for group, own in pieces(places, most)]
+        listed = [(group, every[own]) for group, own in pieces(places, limit)]
         assert np.array_equal(np.concatenate([own for _, own in listed]), every[places])
-        assert all(0 < len(own) <= most and (own // GROUP == group).all() for group, own in listed)
-    ((_, nothing),) = pieces(np.empty(0, dtype=np.int64), most)
+        assert all(0 < len(own) <= limit and (own // GROUP == group).all() for group, own in listed)
+    ((_, nothing),) = pieces(np.empty(0, dtype=np.int64), limit)
     assert not isinstance(nothing, slice)
     assert not len(nothing)
 

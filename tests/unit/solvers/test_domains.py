@@ -1,4 +1,4 @@
-"""Domains against slow references: nearest points and diameters."""
+"""Nearest points and diameters of domains, compared with slow references."""
 
 import math
 from typing import get_args
@@ -84,26 +84,28 @@ def _nearest(domain: Bounded, w: Floats) -> Floats:
 class TestProjection:
     @settings(max_examples=60, deadline=None)
     @given(domains, vectors)
-    def test_is_what_bisection_finds(self, domain: Bounded, w: Floats) -> None:
+    def test_equals_the_result_of_a_bisection(self, domain: Bounded, w: Floats) -> None:
         np.testing.assert_allclose(domain.project(w), _nearest(domain, w), rtol=0, atol=_room(domain, w))
 
     @pytest.mark.slow
     @settings(max_examples=60, deadline=None)
     @given(domains, vectors)
     def test_is_inside_and_stays(self, domain: Bounded, w: Floats) -> None:
-        before, near = w.copy(), domain.project(w)
-        assert _inside(domain, near, _room(domain, w))
-        np.testing.assert_allclose(domain.project(near), near, rtol=0, atol=_room(domain, w))
-        np.testing.assert_array_equal(w, before)
+        original, projected = w.copy(), domain.project(w)
+        assert _inside(domain, projected, _room(domain, w))
+        np.testing.assert_allclose(domain.project(projected), projected, rtol=0, atol=_room(domain, w))
+        np.testing.assert_array_equal(w, original)
 
     @pytest.mark.slow
     @settings(max_examples=60, deadline=None)
     @given(domains, vectors, st.integers(0, 2**32))
     def test_no_point_is_nearer(self, domain: Bounded, w: Floats, seed: int) -> None:
-        near = domain.project(w)
+        projected = domain.project(w)
         for v in _points(domain, len(w), 20, seed):
             # the angle at the nearest point is never acute
-            assert (w - near) @ (v - near) <= 10 * len(w) * _room(domain, w) * (np.linalg.norm(w) + domain.radius)
+            assert (w - projected) @ (v - projected) <= 10 * len(w) * _room(domain, w) * (
+                np.linalg.norm(w) + domain.radius
+            )
 
     @pytest.mark.slow
     @settings(max_examples=60, deadline=None)
@@ -116,8 +118,8 @@ class TestProjection:
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_from_far_away_no_radius_is_lost(self, kind: type[Bounded]) -> None:
-        near = kind(radius=1.0).project(np.array([1e100, 3.0, -1e90]))
-        np.testing.assert_allclose(near, [1.0, 1.0, -1.0] if kind is LinfBall else [1.0, 0.0, 0.0], atol=1e-9)
+        projected = kind(radius=1.0).project(np.array([1e100, 3.0, -1e90]))
+        np.testing.assert_allclose(projected, [1.0, 1.0, -1.0] if kind is LinfBall else [1.0, 0.0, 0.0], atol=1e-9)
         ties = kind(radius=1.0).project(np.full(4, 1e100))
         expected = {LinfBall: 1.0, L2Ball: 0.5, L1Ball: 0.25, Simplex: 0.25}[kind]
         np.testing.assert_allclose(ties, expected)
@@ -143,7 +145,7 @@ class TestSize:
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=20, deadline=None)
 @given(vectors)
-def test_a_point_inside_costs_what_one_outside_costs(kind: type[Bounded], w: Floats) -> None:
+def test_points_inside_and_outside_take_the_same_operations(kind: type[Bounded], w: Floats) -> None:
     """Some points are private when they are projected: no branch may depend on where they are."""
     domain = kind(radius=1.0)
     outside, inside = (operations(lambda point=point: domain.project(point)) for point in (w, np.zeros_like(w)))  # type: ignore[misc]

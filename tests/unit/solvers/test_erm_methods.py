@@ -1,4 +1,4 @@
-"""The methods of the ERM family: with exact answers they reach the optimum, and they ask for what they planned."""
+"""Methods of the ERM family, which reach the optimum with exact answers and request the planned answers."""
 
 from dataclasses import replace
 from typing import Any
@@ -63,11 +63,11 @@ def objective(task: Problem, w: Vector) -> float:
 
 
 def optimum(task: Problem) -> float:
-    """The least value, by scipy: on the ball as a constraint."""
+    """Return the least value by scipy, with the ball as a constraint."""
     X, y = rows()
     exact, strength = QuietOracle(task, X, y), task.regularizer.strong_convexity
     radius = task.domain.radius if isinstance(task.domain, L2Ball) else 1e3
-    found = minimize(
+    solution = minimize(
         lambda w: objective(task, w),
         np.zeros(D),
         jac=lambda w: exact.gradient("g", w) + strength * w,
@@ -75,8 +75,8 @@ def optimum(task: Problem) -> float:
         constraints=[{"type": "ineq", "fun": lambda w: radius**2 - w @ w, "jac": lambda w: -2 * w}],
         options={"ftol": 1e-12},
     )
-    assert found.success
-    return float(found.fun)
+    assert solution.success
+    return float(solution.fun)
 
 
 @pytest.mark.slow
@@ -86,9 +86,9 @@ def optimum(task: Problem) -> float:
 @pytest.mark.parametrize("method", LONG, ids=names)
 def test_with_exact_answers_it_reaches_the_optimum(method: FullBatchRun | SampledRun, task: Problem) -> None:
     X, y = rows()
-    found = method.run(QuietOracle(task, X, y, RATES.get(method.name, 1.0)), task)
-    assert objective(task, found) - optimum(task) < 2e-5
-    np.testing.assert_allclose(task.domain.project(found), found, rtol=1e-12, atol=0)  # a mean of points of C
+    answer = method.run(QuietOracle(task, X, y, RATES.get(method.name, 1.0)), task)
+    assert objective(task, answer) - optimum(task) < 2e-5
+    np.testing.assert_allclose(task.domain.project(answer), answer, rtol=1e-12, atol=0)  # a mean of points of C
 
 
 @pytest.mark.slow
@@ -101,14 +101,14 @@ def test_hardly_private_it_reaches_the_optimum_through_the_real_oracle(method: F
     release = calibrate(short.queries(task), PRIVACY).plan
     quiet = replace(release, queries=tuple(replace(q, noise_multiplier=1e-4) for q in release.queries))
     oracles = DataOracles(inputs.of_arrays(X, y, task), quiet, Noise(SeededBits(1)))
-    found = short.answer(oracles)
-    assert objective(task, found) - optimum(task) < 1e-3
+    answer = short.answer(oracles)
+    assert objective(task, answer) - optimum(task) < 1e-3
     assert quiet.covers(oracles.transcript())
 
 
 @pytest.mark.parametrize("method", DEFAULTS, ids=names)
 @pytest.mark.parametrize("task", [problem(), problem(L2Ball(2.0)), Problem(Squared(), n=50, d=9, row_norm=3.0)])
-def test_it_asks_for_exactly_what_it_planned(method: Method, task: Problem) -> None:
+def test_it_requests_exactly_the_planned_answers(method: Method, task: Problem) -> None:
     quote = plan(method, task, PRIVACY)
     assert None not in [getattr(quote.method, field) for field in quote.method.__dataclass_fields__]
     oracle = QuietOracle(task, np.zeros((task.n, task.d)), np.zeros(task.n))
@@ -131,26 +131,26 @@ class TestDpSvrgPp:
         task, eta = problem(), 0.5
         method = DpSvrgPpRun(epochs=2, inner_steps=1, batch=N, step=eta)
         oracle = QuietOracle(task, X, y)
-        found = method.run(oracle, task)
+        answer = method.run(oracle, task)
         exact, points = QuietOracle(task, X, y), [task.start]
         for _ in range(6):
             points.append(task.prox(points[-1] - eta * exact.gradient("g", points[-1]), eta))
         assert np.allclose(oracle.points[0], task.start)
         assert np.allclose(oracle.points[1], np.mean(points[1:3], axis=0))
-        assert np.allclose(found, np.mean(points[3:], axis=0))
+        assert np.allclose(answer, np.mean(points[3:], axis=0))
 
     def test_few_steps_mean_few_doublings(self) -> None:
         task = replace(problem(), n=20)
-        found = DpSvrgPp().resolve(task, Privacy(0.01, 1e-6))
-        assert (found.epochs, found.inner_steps) == (1, 1)
+        resolved = DpSvrgPp().resolve(task, Privacy(0.01, 1e-6))
+        assert (resolved.epochs, resolved.inner_steps) == (1, 1)
         assert DpSvrgPp().resolve(replace(problem(strength=0.0), n=10**6), Privacy(1.0, 1e-6)).epochs == 5
 
-    def test_given_fields_stay(self) -> None:
-        given = DpSvrgPp(epochs=3, inner_steps=7, batch=50, step=0.2, form="safeguarded")
-        assert asked(given.resolve(problem(), PRIVACY)) == given
+    def test_fields_that_are_set_stay(self) -> None:
+        method = DpSvrgPp(epochs=3, inner_steps=7, batch=50, step=0.2, form="safeguarded")
+        assert asked(method.resolve(problem(), PRIVACY)) == method
 
     @pytest.mark.parametrize("fields", [{"batch": N + 1}, {"step": 4.1}], ids=str)
-    def test_what_does_not_suit_the_problem(self, fields: dict[str, Any]) -> None:
+    def test_a_batch_or_a_step_that_does_not_suit_the_problem_is_refused(self, fields: dict[str, Any]) -> None:
         with pytest.raises(Unsuitable):
             DpSvrgPp(**fields).resolve(problem(), PRIVACY)
 
@@ -168,18 +168,18 @@ class TestDpAccMd:
             x = r * b + (1 - r) * a
             g = exact.gradient("g", x)
             a, b = task.domain.project(x - g / (2 * L)), task.domain.project(b - alpha * g)
-        found = DpAccMdRun(steps=20, step=1 / (2 * L), potential=HalfSquaredL2()).run(QuietOracle(task, X, y), task)
-        assert np.allclose(found, a, atol=1e-12)
+        answer = DpAccMdRun(steps=20, step=1 / (2 * L), potential=HalfSquaredL2()).run(QuietOracle(task, X, y), task)
+        assert np.allclose(answer, a, atol=1e-12)
 
     def test_accelerates(self) -> None:
         """With exact answers the error is under 8 L B / (T + 1)^2, which plain steps do not reach on this task."""
         X, y = rows()
         task = problem(L2Ball(20.0), 0.0)
         best, steps = optimum(task), 60
-        found = DpAccMdRun(steps=steps, step=1 / (2 * task.L), potential=HalfSquaredL2()).run(
+        answer = DpAccMdRun(steps=steps, step=1 / (2 * task.L), potential=HalfSquaredL2()).run(
             QuietOracle(task, X, y), task
         )
-        reached = objective(task, found) - best
+        reached = objective(task, answer) - best
         method = DpAccMdRun(steps=steps, step=1 / (2 * task.L), potential=HalfSquaredL2())
         assert reached <= method.excess_risk(task, 0.0, Start(20.0, True, 1.0))
         w, exact = task.start, QuietOracle(task, X, y)
@@ -199,8 +199,8 @@ class TestDpAccMd:
             return quote.method.excess_risk(task, quote.noise_stds[0], Start(distance, False, 1.0))
 
         longest = 1 / (2 * task.L)
-        least = min(bound(DpAccMd(steps=steps, step=longest)) for steps in range(1, 300))
-        assert bound(DpAccMd()) <= 1.02 * least
+        smallest = min(bound(DpAccMd(steps=steps, step=longest)) for steps in range(1, 300))
+        assert bound(DpAccMd()) <= 1.02 * smallest
         assert DpAccMd().resolve(replace(task, n=10**9), privacy).steps == 500
 
     def test_a_step_beyond_half_of_one_over_L(self) -> None:

@@ -1,4 +1,4 @@
-"""Evaluation: each record in one cell, whatever model is asked about, and a record that counts twice is caught."""
+"""Evaluation: each record counts in one cell for every model, and a record that counts twice is caught."""
 
 import math
 from dataclasses import replace
@@ -48,9 +48,9 @@ def weighted(kind: str, bins: int = 10, scale: float = 1.0) -> Evaluation:
 
 
 def exact(kind: str, method: Evaluation, rows: Vector = X, y: Vector | None = None) -> Vector:
-    """By hand, record by record."""
+    """Return the counts, computed record by record."""
     problem, y = problem_of(kind), KINDS[kind][1] if y is None else y
-    found = np.zeros(method.size(problem))
+    counts = np.zeros(method.size(problem))
     for x, target in zip(rows, y, strict=True):
         margins = np.array(method.weights).reshape(-1, problem.d) @ x
         if kind == "three":
@@ -60,29 +60,29 @@ def exact(kind: str, method: Evaluation, rows: Vector = X, y: Vector | None = No
         else:
             residual = min(max(margins[0] - target, -method.clip), method.clip)
             at = min(method.bins - 1, int((residual / method.clip + 1) / 2 * method.bins))
-        found[at] += 1
-    return found
+        counts[at] += 1
+    return counts
 
 
 def far_record(kind: str) -> tuple[Vector, float]:
-    far = np.zeros(COLUMNS.d)
-    far[[0, 1, 301, -1]] = -1.0, 1.0, 1.0, 1.0
-    return far, {"two": 1.0, "three": 2.0, "number": -1.0}[kind]
+    row = np.zeros(COLUMNS.d)
+    row[[0, 1, 301, -1]] = -1.0, 1.0, 1.0, 1.0
+    return row, {"two": 1.0, "three": 2.0, "number": -1.0}[kind]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 class TestEachKind:
-    def test_it_counts_targets_by_what_the_model_says(self, kind: str) -> None:
+    def test_it_counts_targets_by_the_prediction_of_the_model(self, kind: str) -> None:
         method, problem = weighted(kind), problem_of(kind)
         quote = plan(method, problem, Privacy(1.0, 1e-6))
         assert quote.release.plan.gdp() == pytest.approx(gauss_mu(1.0, 1e-6), rel=1e-6)
         data = inputs.of_arrays(X, KINDS[kind][1], problem)
         counts = data.total(Scores(np.array(method.weights).reshape(-1, problem.d), method.bins, method.clip))
         assert (counts == exact(kind, method)).all()
-        told, transcript, _ = run(quote.method, problem, data, quote.release, Noise(SeededBits(2)))
-        assert told.shape == (method.size(problem),)
+        answers, transcript, _ = run(quote.method, problem, data, quote.release, Noise(SeededBits(2)))
+        assert answers.shape == (method.size(problem),)
         assert transcript.covers(quote.release.plan)
-        assert np.abs(told - counts).max() < 7 * quote.noise_stds[0]
+        assert np.abs(answers - counts).max() < 7 * quote.noise_stds[0]
 
     @pytest.mark.parametrize("scale", [0.0, 1.0, 1e6, 1e300], ids=str)
     @pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
@@ -100,33 +100,33 @@ class TestEachKind:
         problem = problem_of(kind, n=N // 3, unit=Unit("person", 3))
         quote = plan(weighted(kind), problem, Privacy(1.0, 1e-6))
         assert quote.noise_stds == pytest.approx(plan(weighted(kind), problem_of(kind), Privacy(1.0, 1e-6)).noise_stds)
-        far, y = far_record(kind)
-        held = np.random.default_rng(2).random(N) < 0.7
-        full, none = held.copy(), held.copy()
+        row, y = far_record(kind)
+        is_present = np.random.default_rng(2).random(N) < 0.7
+        full, none = is_present.copy(), is_present.copy()
         full[21:24], none[21:24] = True, False
         for present in ((full, full), (none, full), (full, none)):
-            assert complaints(quote, X, KINDS[kind][1], (np.tile(far, (3, 1)), np.full(3, y)), present) == []
-        data = inputs.of_arrays(X, KINDS[kind][1], problem, held)
+            assert complaints(quote, X, KINDS[kind][1], (np.tile(row, (3, 1)), np.full(3, y)), present) == []
+        data = inputs.of_arrays(X, KINDS[kind][1], problem, is_present)
         method = quote.method
         assert isinstance(method, Evaluation)
         counts = data.total(Scores(np.array(method.weights).reshape(-1, problem.d), method.bins, method.clip))
-        assert (counts == exact(kind, method, X[held], KINDS[kind][1][held])).all()
+        assert (counts == exact(kind, method, X[is_present], KINDS[kind][1][is_present])).all()
 
     def test_a_record_that_moves_two_others_is_caught(self, kind: str) -> None:
-        """Mutants: bins that begin where the largest score says; half the sensitivity."""
+        """Mutants: bins whose order depends on a target, and half the sensitivity."""
         quote = plan(weighted(kind), problem_of(kind), Privacy(1.0, 1e-6))
-        y, other = KINDS[kind][1], far_record(kind)
+        y, neighbor = KINDS[kind][1], far_record(kind)
         on = Scores.on
 
         def shifted(self: Scores, data: Any) -> Any:
-            counted, turn = on(self, data), int(data.y[7] == other[1])
+            counted, turn = on(self, data), int(data.y[7] == neighbor[1])
             return lambda rows: np.roll(counted(rows), turn)
 
         with patch.object(Scores, "on", shifted):
-            assert complaints(quote, X, y, other) != []
+            assert complaints(quote, X, y, neighbor) != []
         halved = patch.object(count_bounds, "cells", lambda _: math.sqrt(1 / 2) / 2)
         with halved:
-            assert complaints(quote, X, y, other) != []
+            assert complaints(quote, X, y, neighbor) != []
 
 
 def test_a_forgotten_record_is_null_and_in_no_cell() -> None:
@@ -137,7 +137,7 @@ def test_a_forgotten_record_is_null_and_in_no_cell() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"bins": 3}, "bins must be even"),
         ({"bins": 258}, "bins must be even"),
@@ -146,8 +146,8 @@ def test_a_forgotten_record_is_null_and_in_no_cell() -> None:
         ({"weights": (1.0, 2.0)}, "weights do not fit"),
     ],
 )
-def test_what_it_cannot_be_is_refused_before_a_price(changes: dict[str, Any], said: str) -> None:
-    with pytest.raises(Unsuitable, match=said):
+def test_invalid_settings_are_refused_before_a_quote(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(Unsuitable, match=message):
         plan(replace(weighted("two"), **changes), problem_of("two"), Privacy(1.0, 1e-6))
 
 
@@ -156,7 +156,7 @@ def test_many_classes_are_refused() -> None:
         plan(Evaluation(), problem_of("three") and replace(problem_of("three"), loss=Softmax(257)), Privacy(1.0, 1e-6))
 
 
-def test_a_model_that_is_not_finite_is_never_asked_about() -> None:
+def test_a_model_that_is_not_finite_is_refused() -> None:
     problem = problem_of("two")
     quote = plan(weighted("two"), problem, Privacy(1.0, 1e-6))
     method = replace(weighted("two"), weights=(math.inf,) * problem.d)

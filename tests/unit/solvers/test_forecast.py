@@ -1,4 +1,4 @@
-"""Forecasts are bounds that hold, say what they suppose, and `auto` gives its reason."""
+"""Forecasts, which are bounds that hold and state their assumptions, and the reasons of `auto`."""
 
 import math
 from dataclasses import replace
@@ -31,7 +31,7 @@ from tests.support.runs import asked
 
 PRIVACY = Privacy(1.0, 1e-6)
 TASK = Problem(Logistic(), NoRegularizer(), L2Ball(2.0), n=500, d=3, row_norm=1.0)
-NEAR = Start(distance=3.0, certain=True, untrained=1.0)
+START = Start(distance=3.0, certain=True, untrained=1.0)
 
 
 @pytest.mark.slow
@@ -51,27 +51,27 @@ def test_the_bound_holds(method: Method, privacy: Privacy) -> None:
 
 def test_dp_gds_bound_by_hand() -> None:
     """T = 1: 4/9 (D^2 / (2 eta) + 3 G D / 4 + eta d sigma^2 9/4)."""
-    found = DpGdRun(steps=1, step=2.0).excess_risk(TASK, 0.1, NEAR)
-    assert found == pytest.approx(4 / 9 * (9 / 4 + 0.75 * 3 + 2.0 * 3 * 0.01 * 9 / 4))
+    bound = DpGdRun(steps=1, step=2.0).excess_risk(TASK, 0.1, START)
+    assert bound == pytest.approx(4 / 9 * (9 / 4 + 0.75 * 3 + 2.0 * 3 * 0.01 * 9 / 4))
 
 
 def test_dp_acc_mds_bound_by_hand() -> None:
     """T = 1, L = 1/4, eta = 2: 4 (D^2 / 2) / (2 * 4) + d sigma^2 / (2 (1/2 - 1/4))."""
-    found = DpAccMdRun(steps=1, step=2.0, potential=HalfSquaredL2()).excess_risk(TASK, 0.1, NEAR)
-    assert found == pytest.approx(4 * 4.5 / 8 + 3 * 0.01 / 0.5)
+    bound = DpAccMdRun(steps=1, step=2.0, potential=HalfSquaredL2()).excess_risk(TASK, 0.1, START)
+    assert bound == pytest.approx(4 * 4.5 / 8 + 3 * 0.01 / 0.5)
 
 
 def test_the_distance_is_certain_only_if_something_ensures_it() -> None:
     free = replace(TASK, domain=Free())
     assert not plan(DpGd(), free, PRIVACY).forecast.distance_certain
     assert "guess" in plan(DpGd(), free, PRIVACY).forecast.statement
-    held = plan(DpGd(), replace(free, regularizer=L2(0.5)), PRIVACY).forecast
-    assert (held.distance, held.distance_certain) == (1.0 / 0.5, True)
+    regularized = plan(DpGd(), replace(free, regularizer=L2(0.5)), PRIVACY).forecast
+    assert (regularized.distance, regularized.distance_certain) == (1.0 / 0.5, True)
     wide = plan(DpGd(), replace(TASK, domain=L2Ball(1e6)), PRIVACY).forecast
     assert (wide.distance, wide.distance_certain) == (5 * math.sqrt(3), False)
 
 
-def test_a_bound_that_promises_nothing_says_so() -> None:
+def test_a_bound_above_the_untrained_loss_states_it() -> None:
     small = plan(DpGd(), replace(TASK, n=20), PRIVACY).forecast
     large = plan(DpGd(), replace(TASK, n=10**6), PRIVACY).forecast
     assert small.excess_risk is not None
@@ -85,10 +85,10 @@ def test_a_bound_that_promises_nothing_says_so() -> None:
 def test_dp_acc_md_is_covered_where_runs_do_not_start_at_zero() -> None:
     inside = replace(TASK, domain=Simplex(2.0), n=10**6)
     assert plan(DpGd(), inside, PRIVACY).forecast.excess_risk is None
-    found = plan(DpAccMd(), inside, PRIVACY).forecast
-    assert found.distance == pytest.approx(2.0 * math.sqrt(2))
-    assert found.excess_risk is not None
-    assert found.excess_risk < found.untrained
+    forecast = plan(DpAccMd(), inside, PRIVACY).forecast
+    assert forecast.distance == pytest.approx(2.0 * math.sqrt(2))
+    assert forecast.excess_risk is not None
+    assert forecast.excess_risk < forecast.untrained
 
 
 @pytest.mark.parametrize(
@@ -98,36 +98,36 @@ def test_noise_counts_in_as_many_directions_as_there_are_rows(method: DpGdRun | 
     """On a free domain without r, a d above n costs no more than d = n; elsewhere it does."""
     free = replace(TASK, domain=Free())
     bound: Any = method.excess_risk
-    bounds = [bound(replace(free, d=d), 0.1, NEAR) for d in (100, 500, 10**6)]
+    bounds = [bound(replace(free, d=d), 0.1, START) for d in (100, 500, 10**6)]
     assert bounds[0] < bounds[1] == bounds[2]
     ridge = replace(free, regularizer=L2(0.1))
-    assert bound(replace(ridge, d=500), 0.1, NEAR) < bound(replace(ridge, d=501), 0.1, NEAR)
+    assert bound(replace(ridge, d=500), 0.1, START) < bound(replace(ridge, d=501), 0.1, START)
     assert plan(asked(method), replace(free, d=10**5), PRIVACY).forecast.distance == 5 * math.sqrt(500)
 
 
 def test_the_loss_of_the_untrained_model() -> None:
     assert plan(DpGd(), replace(TASK, loss=Squared()), PRIVACY).forecast.untrained == 0.5
     assert plan(DpGd(), replace(TASK, loss=Softmax(3)), PRIVACY).forecast.untrained == pytest.approx(math.log(3))
-    near = plan(DpGd(), replace(TASK, domain=L2Ball(0.1)), PRIVACY).forecast
-    assert near.untrained == pytest.approx(0.1)
+    bounded = plan(DpGd(), replace(TASK, domain=L2Ball(0.1)), PRIVACY).forecast
+    assert bounded.untrained == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize("method", [DpSvrg(), DpSvrgPp()], ids=["dp_svrg", "dp_svrg_pp"])
-def test_none_is_claimed_where_none_is_proven(method: Method) -> None:
+def test_no_bound_is_stated_without_a_proof(method: Method) -> None:
     forecast = plan(method, TASK, PRIVACY).forecast
     assert forecast.excess_risk is None
     assert "No bound" in forecast.statement
 
 
 class TestAuto:
-    def test_is_dp_gd_and_says_why(self) -> None:
+    def test_is_dp_gd_and_states_the_reason(self) -> None:
         quote = plan(Auto(), TASK, PRIVACY)
         assert quote.method.name == "dp_gd"
         for words in ("smooth, not strongly convex", "n = 500", "d = 3", "variance-reduced"):
             assert words in quote.reason
         assert "strongly convex, n" in plan(Auto(), replace(TASK, regularizer=L2(0.1)), PRIVACY).reason
 
-    def test_names_what_the_paper_would_take_in_high_dimension(self) -> None:
+    def test_names_the_paper_s_method_in_high_dimension(self) -> None:
         quote = plan(Auto(), replace(TASK, d=600), PRIVACY)
         assert quote.method.name == "dp_gd"
         assert "dp_acc_md" in quote.reason
@@ -138,13 +138,13 @@ class TestAuto:
         assert isinstance(quote.method, DpAccMdRun)
         assert quote.method.potential == HalfSquaredLp()
         assert "l1 ball" in quote.reason
-        for other in (
+        for variant in (
             replace(wide, d=400),
             replace(wide, domain=L2Ball(3.0)),
             replace(wide, domain=Simplex(3.0)),
             replace(wide, regularizer=L2(0.1)),
         ):
-            assert plan(Auto(), other, PRIVACY).method.name == "dp_gd"
+            assert plan(Auto(), variant, PRIVACY).method.name == "dp_gd"
 
     def test_is_dp_svrg_for_very_many_gradients_if_it_may_sample(self) -> None:
         huge = Problem(Logistic(), NoRegularizer(), n=10**8, d=50, row_norm=4.0)
@@ -155,7 +155,7 @@ class TestAuto:
         assert chosen.method.gradient_evaluations(huge) < saved / 3
         assert Auto().choose(huge, PRIVACY, currency="gaussian")[0].method.name == DpGd().name
 
-    def test_its_choice_is_resolved_as_if_it_had_been_asked_for(self) -> None:
+    def test_its_choice_is_resolved_like_a_requested_method(self) -> None:
         assert plan(Auto(), TASK, PRIVACY).method == DpGd().resolve(TASK, PRIVACY)
 
     def test_at_delta_zero_it_takes_a_pure_method(self) -> None:

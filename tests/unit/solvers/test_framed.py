@@ -1,4 +1,4 @@
-"""Rows in a released frame, formed nowhere: every reader answers as if they were, and no record adds more than said."""
+"""Rows in a released frame, which are never stored. Every reader sees the same rows, within each record's bound."""
 
 import math
 from dataclasses import replace
@@ -72,9 +72,9 @@ def test_the_rows_and_their_sums_are_those_written_out(loss: Loss) -> None:
     anchor, places = w + 0.01, rng.permutation(N)[:91]
     limit = 0.1
     for rows in (slice(0, N), slice(7, 200), places):
-        for given in ((w,), (w, anchor, limit)):
-            one, two = (gradient_sum(data, rows, *given) for data in (implicit, explicit))
-            assert np.linalg.norm(one - two) <= 2 * N * 2 * error(implicit, w)
+        for arguments in ((w,), (w, anchor, limit)):
+            implicit_sum, explicit_sum = (gradient_sum(data, rows, *arguments) for data in (implicit, explicit))
+            assert np.linalg.norm(implicit_sum - explicit_sum) <= 2 * N * 2 * error(implicit, w)
     assert np.linalg.norm(gradient_sum(implicit, slice(0, N), w)) > 0.1
 
 
@@ -82,70 +82,73 @@ def test_readers_that_unfold_see_the_same_rows() -> None:
     implicit, explicit = pair(Squared(0.5), frame())
     accesses = [DataAccess(data.problem, data, Plan(()), Noise(SeededBits(1))) for data in (implicit, explicit)]
     w = np.random.default_rng(1).standard_normal(D)
-    one, two = (access.one_pass(range(3, 250), w, 0.3) for access in accesses)
-    assert np.allclose(one, two, rtol=0, atol=1e-11)
-    for one, two in zip(*(access.moments(0.5) for access in accesses), strict=True):
-        assert np.allclose(one, two, rtol=0, atol=1e-12)
-    one, two = (access.mean_gradient(range(5, 99), w) for access in accesses)
-    assert np.allclose(one, two, rtol=0, atol=1e-12)
-    one, two = (lattice_mean_gradients(data, w[None], lambda: None) for data in (implicit, explicit))
-    assert np.allclose(one, two, rtol=0, atol=1e-7)  # a lattice's step, where a rounding crosses its middle
+    implicit_value, explicit_value = (access.one_pass(range(3, 250), w, 0.3) for access in accesses)
+    assert np.allclose(implicit_value, explicit_value, rtol=0, atol=1e-11)
+    for implicit_value, explicit_value in zip(*(access.moments(0.5) for access in accesses), strict=True):
+        assert np.allclose(implicit_value, explicit_value, rtol=0, atol=1e-12)
+    implicit_value, explicit_value = (access.mean_gradient(range(5, 99), w) for access in accesses)
+    assert np.allclose(implicit_value, explicit_value, rtol=0, atol=1e-12)
+    implicit_value, explicit_value = (
+        lattice_mean_gradients(data, w[None], lambda: None) for data in (implicit, explicit)
+    )
+    # The tolerance is a lattice's step, by which sums differ if a rounding crosses the middle of two points.
+    assert np.allclose(implicit_value, explicit_value, rtol=0, atol=1e-7)
     drawn = np.random.default_rng(4).integers(0, N, N)
     assert np.array_equal(rows_of(implicit.drawn(drawn)), rows_of(implicit, drawn))
 
 
-def test_a_walk_in_a_frame_is_asking_one_by_one() -> None:
+def test_a_walk_in_a_frame_has_the_points_of_single_answers() -> None:
     implicit, _ = pair(Logistic(), frame())
-    given = implicit.problem
+    task = implicit.problem
     queries = Plan((PlannedQuery("change", 10_000, PoissonGaussian(RATE), 0.4),))
     recorded, anchor, step = Recorded(5), np.full(D, 0.1), 0.02
     snapshot = np.linspace(-0.2, 0.2, D)
     with own_batches():
-        points = WalkingOracle(given, implicit, queries, recorded).walk("change", anchor, anchor, snapshot, step, 60)
+        points = WalkingOracle(task, implicit, queries, recorded).walk("change", anchor, anchor, snapshot, step, 60)
         assert points is not None
         replayed = Replayed(recorded)
-        plain, w = SampledOracle(given, implicit, queries, replayed), anchor
+        plain, w = SampledOracle(task, implicit, queries, replayed), anchor
         for point in points:
             distance = kernels.length(w - anchor)
             if distance == 0:
                 replayed.skip()
-            near = given.L * distance <= given.G
-            v = plain.sampled_change("change", w, anchor) + snapshot if near else plain.sampled_gradient("change", w)
-            w = given.prox(w - step * v, step)
+            is_near = task.L * distance <= task.G
+            v = plain.sampled_change("change", w, anchor) + snapshot if is_near else plain.sampled_gradient("change", w)
+            w = task.prox(w - step * v, step)
             np.testing.assert_array_equal(point, w)
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e6, 1e12])
 @pytest.mark.parametrize("constant", [1e-6, 0.4, 1e3])
-def test_neighbors_answers_are_as_close_as_the_bound_says(scale: float, constant: float) -> None:
-    """One record replaced, on the computer, where centring cancels all that is added up."""
+def test_answers_of_neighbors_are_as_close_as_the_bound_states(scale: float, constant: float) -> None:
+    """Replace one record, and compare computed sums where centring cancels all terms."""
     used = replace(frame(scale=scale), constant=constant)
     rng, n = np.random.default_rng(9), 2000
-    X, other = unfolded(n, COLUMNS), unfolded(1, COLUMNS, seed=11)
+    X, replacement = unfolded(n, COLUMNS), unfolded(1, COLUMNS, seed=11)
     X[:, COLUMNS.is_number.nonzero()[0]] = used.center[COLUMNS.is_number] + rng.uniform(-1e-9, 1e-9, (n, 2))
     np.clip(X, -1, 1, out=X)
     changed = X.copy()
-    changed[n // 2] = other
+    changed[n // 2] = replacement
     w, y = rng.standard_normal(D), targets(Logistic(), n)
-    one, two = (framed(inputs.of_arrays(rows, y, problem(Logistic(), n)), used, R) for rows in (X, changed))
-    assert one.problem == two.problem
-    gap = np.linalg.norm((gradient_sum(one, slice(0, n), w) - gradient_sum(two, slice(0, n), w)) / n)
-    assert gap <= 2 * gradient_bound(one.problem)
+    data, neighbor = (framed(inputs.of_arrays(rows, y, problem(Logistic(), n)), used, R) for rows in (X, changed))
+    assert data.problem == neighbor.problem
+    gap = np.linalg.norm((gradient_sum(data, slice(0, n), w) - gradient_sum(neighbor, slice(0, n), w)) / n)
+    assert gap <= 2 * gradient_bound(data.problem)
     places = np.arange(n)
-    gap = np.linalg.norm((gradient_sum(one, places, w) - gradient_sum(two, places, w)) / 10)
-    assert gap <= 2 * sampled_bound(one.problem, 10, one.problem.G)
-    assert not (rows_of(one)[: n // 2] - rows_of(two)[: n // 2]).any()
+    gap = np.linalg.norm((gradient_sum(data, places, w) - gradient_sum(neighbor, places, w)) / 10)
+    assert gap <= 2 * sampled_bound(data.problem, 10, data.problem.G)
+    assert not (rows_of(data)[: n // 2] - rows_of(neighbor)[: n // 2]).any()
 
 
 def test_a_record_adds_no_more_than_its_bound_wherever_it_lies() -> None:
-    """At targets and points that press every slope to its limit."""
+    """The targets and the point push every slope to its limit."""
     used = frame(scale=30.0)
     X, y = unfolded(500, COLUMNS), np.where(np.arange(500) % 2, 1.0, -1.0)
     data = framed(inputs.of_arrays(X, y, problem(Logistic(), 500)), used, R)
     w = -1e6 * (rows_of(data) * y[:, None]).mean(axis=0)
     for i in range(500):
-        one = gradient_sum(data, slice(i, i + 1), w)
-        assert np.linalg.norm(one) <= 500 * gradient_bound(data.problem)
+        gradient = gradient_sum(data, slice(i, i + 1), w)
+        assert np.linalg.norm(gradient) <= 500 * gradient_bound(data.problem)
 
 
 def test_noise_follows_the_stretch() -> None:
@@ -180,12 +183,12 @@ def test_a_frame_is_for_declared_columns_and_taken_once() -> None:
             framed(data, wrong, R)
 
 
-def test_what_a_caller_changes_later_changes_no_row() -> None:
+def test_later_changes_by_the_caller_change_no_row() -> None:
     used = frame()
     data = framed(inputs.of_arrays(unfolded(N, COLUMNS), targets(Logistic(), N), problem(Logistic())), used, R)
-    before = rows_of(data)
+    original = rows_of(data)
     used.center[:], used.scale[:] = 1.0, 1e20
-    assert np.array_equal(rows_of(data), before)
+    assert np.array_equal(rows_of(data), original)
 
 
 def test_an_intercept_alone_has_a_frame_too() -> None:
@@ -197,17 +200,17 @@ def test_an_intercept_alone_has_a_frame_too() -> None:
 
 @pytest.mark.parametrize("rows", [slice(0, N), "places"], ids=str)
 def test_two_threads_give_the_sums_of_one_to_the_last_bit(rows: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks are added in order, whoever sums them."""
+    """Blocks are added in order, whichever thread sums them."""
     implicit, _ = pair(Logistic(), frame())
-    given = rows if isinstance(rows, slice) else np.arange(0, N, 1)
+    places = rows if isinstance(rows, slice) else np.arange(0, N, 1)
     monkeypatch.setattr(reading, "piece_rows", lambda *_: 16)
     w = np.random.default_rng(1).standard_normal(D)
-    found = []
+    totals = []
     for many in (1, 10**9):
         monkeypatch.setattr(reading, "_LEAST_PIECES_FOR_THREADS", many)
-        found.append(gradient_sum(implicit, given, w))
-    assert len(reading.pieces(given, 16)) > 8
-    np.testing.assert_array_equal(found[0], found[1])
+        totals.append(gradient_sum(implicit, places, w))
+    assert len(reading.pieces(places, 16)) > 8
+    np.testing.assert_array_equal(totals[0], totals[1])
 
 
 def test_a_child_of_a_fork_has_threads_of_its_own() -> None:

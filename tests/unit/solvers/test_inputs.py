@@ -1,4 +1,4 @@
-"""What `solve` takes: sparse rows and tables, as the rows they stand for, never unfolded; else a sentence."""
+"""Inputs of `solve`: sparse rows and tables, which are never unfolded, and the errors for all others."""
 
 from decimal import Decimal
 from fractions import Fraction
@@ -45,38 +45,38 @@ def labels(n: int = N) -> Floats:
     return np.where(np.random.default_rng(5).random(n) < 0.4, 1.0, -1.0)
 
 
-def made(X: Any, given: Problem, y: Floats | None = None) -> Data:
-    return Data.coded(inputs.records(X, given), labels(given.n) if y is None else y, given)
+def coded(X: Any, task: Problem, y: Floats | None = None) -> Data:
+    return Data.coded(inputs.records(X, task), labels(task.n) if y is None else y, task)
 
 
 def test_sums_over_sparse_rows_are_those_of_the_unfolded_ones_to_the_last_bit() -> None:
     X, w, y = sparse(), np.random.default_rng(2).standard_normal(D), labels()
-    data, dense = made(X, problem(Logistic())), X.toarray()
+    data, dense = coded(X, problem(Logistic())), X.toarray()
     assert np.array_equal(rows_of(data), dense * data.scale[:, None])
     margins = np.zeros(N)
     for j in range(D):
         margins += dense[:, j] * w[j]
     slopes = np.clip(Logistic().slope(margins * data.scale, y), -1, 1) * data.scale
-    found = kernels.gradient_sum(examples(data.records, y, data.scale), np.arange(3, 390), w, Logistic().compiled)
-    np.testing.assert_array_equal(found, added((slopes[:, None] * dense)[3:390]))
+    actual = kernels.gradient_sum(examples(data.records, y, data.scale), np.arange(3, 390), w, Logistic().compiled)
+    np.testing.assert_array_equal(actual, added((slopes[:, None] * dense)[3:390]))
     places = np.random.default_rng(4).permutation(N)[:77]
-    found = kernels.gradient_sum(examples(data.records, y, data.scale), places, w, Logistic().compiled)
-    np.testing.assert_array_equal(found, added((slopes[:, None] * dense)[places]))
+    actual = kernels.gradient_sum(examples(data.records, y, data.scale), places, w, Logistic().compiled)
+    np.testing.assert_array_equal(actual, added((slopes[:, None] * dense)[places]))
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Softmax(3)], ids=repr)
 def test_every_reader_sees_the_same_rows(loss: Loss) -> None:
     y = labels() if loss.outputs == 1 else np.array(np.arange(N) % 3, dtype=float)
-    given = problem(loss)
-    one, two = (made(X, given, y) for X in (sparse(), sparse().toarray()))
-    assert np.allclose(one.scale, two.scale, rtol=1e-14)
-    w = np.random.default_rng(2).standard_normal(given.size)
+    task = problem(loss)
+    sparse_data, dense_data = (coded(X, task, y) for X in (sparse(), sparse().toarray()))
+    assert np.allclose(sparse_data.scale, dense_data.scale, rtol=1e-14)
+    w = np.random.default_rng(2).standard_normal(task.size)
     drawn = np.random.default_rng(3).integers(0, N, N)
-    for left, right in ((one, two), (one.drawn(drawn), two.drawn(drawn))):
+    for first, second in ((sparse_data, dense_data), (sparse_data.drawn(drawn), dense_data.drawn(drawn))):
         for arguments in ((w,), (w, w + 0.1, 0.05)):
-            gap = gradient_sum(left, slice(0, N), *arguments) - gradient_sum(right, slice(0, N), *arguments)
-            assert np.linalg.norm(gap) / N <= 4 * gradient_error(given, N, float(np.linalg.norm(w)) + 1)
-        assert np.array_equal(rows_of(left) != 0, rows_of(right) != 0)
+            gap = gradient_sum(first, slice(0, N), *arguments) - gradient_sum(second, slice(0, N), *arguments)
+            assert np.linalg.norm(gap) / N <= 4 * gradient_error(task, N, float(np.linalg.norm(w)) + 1)
+        assert np.array_equal(rows_of(first) != 0, rows_of(second) != 0)
 
 
 def test_sparse_rows_are_clipped_and_absurd_ones_are_zeros() -> None:
@@ -84,20 +84,20 @@ def test_sparse_rows_are_clipped_and_absurd_ones_are_zeros() -> None:
     X.data *= 1000
     X.data[X.indptr[7]] = np.nan
     X.data[X.indptr[9]] = 1e200
-    kept = X.data.copy()
-    data = made(X, problem(Logistic()))
-    assert np.array_equal(X.data, kept, equal_nan=True)
+    original = X.data.copy()
+    data = coded(X, problem(Logistic()))
+    assert np.array_equal(X.data, original, equal_nan=True)
     assert not rows_of(data)[[7, 9]].any()
     norms = np.linalg.norm(rows_of(data), axis=1)
     assert norms.max() <= 1.2 * (1 + 1e-13)
     assert (np.abs(norms - 1.2) < 1e-12).sum() > N / 2
 
 
-def test_entries_of_one_coordinate_are_one() -> None:
-    """Else a row could be longer than it seems: squares of parts are less than the square of their sum."""
+def test_entries_of_one_coordinate_are_added() -> None:
+    """Entries are added first, because the squares of parts are less than the square of their sum."""
     X = sp.csr_matrix((np.array([3.0, 4.0, 1.0]), np.array([2, 2, 0]), np.array([0, 3])), shape=(1, 5))
-    given = problem(Logistic(), d=5, n=1)
-    data = made(X, given)
+    task = problem(Logistic(), d=5, n=1)
+    data = coded(X, task)
     assert np.linalg.norm(rows_of(data)) == pytest.approx(1.2)
     assert rows_of(data)[0] == pytest.approx(1.2 * np.array([1, 0, 7, 0, 0]) / np.sqrt(50))
     assert X.nnz == 3
@@ -111,49 +111,49 @@ def test_rows_in_blocks_are_refused(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [sp.csr_matrix, sp.csr_array])
-def test_what_a_matrix_remembers_of_its_form_is_not_trusted(kind: Any) -> None:
-    """SciPy asks once whether coordinates are distinct; a change in place is not noticed."""
+def test_the_cached_form_of_a_matrix_is_not_trusted(kind: Any) -> None:
+    """SciPy checks once whether coordinates are distinct and does not notice a change in place."""
     X = kind((np.array([3.0, 4.0, 1.0]), np.array([0, 1, 2]), np.array([0, 3])), shape=(1, 5))
     assert X.has_canonical_format
     X.indices[:] = 2
     assert X.has_canonical_format
-    assert np.linalg.norm(rows_of(made(X, problem(Logistic(), d=5, n=1)))) <= 1.2 * (1 + 1e-13)
+    assert np.linalg.norm(rows_of(coded(X, problem(Logistic(), d=5, n=1)))) <= 1.2 * (1 + 1e-13)
     assert X.nnz == 3
 
 
 @pytest.mark.parametrize("kind", ["csr_array", "csr_matrix", "coo_array", "coo_matrix"])
 def test_the_order_of_a_record_s_entries_changes_no_other_record(kind: str) -> None:
-    """1 and 38 times 1e-16 are 1 or more than 1, beyond what is declared, by the order in which they are added."""
+    """The order decides whether 1 plus 38 times 1e-16 is 1, or more than 1 and beyond the declaration."""
     n, own = 50, [1.0, *[1e-16] * 38, 1.0]
     columns = Columns((1, 1))
-    given = Problem(Logistic(), n=n, d=3, row_norm=columns.row_norm, columns=columns)
+    task = Problem(Logistic(), n=n, d=3, row_norm=columns.row_norm, columns=columns)
 
-    def others(last: list[int]) -> Floats:
+    def other_rows(last: list[int]) -> Floats:
         values = np.array(own * (n - 1) + [0.5, 0.25, 1.0])
         at = np.array(([0] * 39 + [2]) * (n - 1) + last)
         row = np.append(np.repeat(np.arange(n - 1), 40), [n - 1] * 3)
         form = ((row, at),) if kind.startswith("coo") else (at, np.append(np.arange(n) * 40, len(at)))
-        return rows_of(made(getattr(sp, kind)((values, *form), shape=(n, 3)), given))[:-1]
+        return rows_of(coded(getattr(sp, kind)((values, *form), shape=(n, 3)), task))[:-1]
 
-    assert np.array_equal(others([0, 1, 2]), others([1, 0, 2]))
+    assert np.array_equal(other_rows([0, 1, 2]), other_rows([1, 0, 2]))
 
 
 def test_rows_that_do_not_begin_one_after_the_other_are_refused() -> None:
     X = sp.csr_array((np.ones(10), np.arange(10)[::-1] % 5, [0, 3, 5, 8, 10]), shape=(4, 5))
     X.indptr[1:3] = 5, 3
     with pytest.raises(Unsuitable, match="must not decrease"):
-        made(X, problem(Logistic(), d=5, n=4))
+        coded(X, problem(Logistic(), d=5, n=4))
 
 
 @pytest.mark.slow
 def test_wide_sparse_rows_are_never_unfolded() -> None:
-    """8 GB if they were."""
+    """Unfolded, the rows would take 8 GB."""
     n, d = 5000, 200_000
     X = sp.random(n, d, density=1e-4, format="csr", rng=np.random.default_rng(3))
-    given = Problem(Logistic(), n=n, d=d, row_norm=1.0)
-    release = solve(DpGd(steps=2), given, X, labels(n), Privacy(1.0, 1e-6))
+    task = Problem(Logistic(), n=n, d=d, row_norm=1.0)
+    release = solve(DpGd(steps=2), task, X, labels(n), Privacy(1.0, 1e-6))
     assert np.isfinite(release.coefficients).all()
-    release = solve(DpSvrg(epochs=1, inner_steps=5, batch=50), given, X.tocoo(), labels(n), Privacy(4.0, 1e-6))
+    release = solve(DpSvrg(epochs=1, inner_steps=5, batch=50), task, X.tocoo(), labels(n), Privacy(4.0, 1e-6))
     assert np.isfinite(release.coefficients).all()
 
 
@@ -165,13 +165,13 @@ def broken_rows() -> Floats:
 
 
 def test_sparse_rows_of_declared_columns_are_folded_into_codes() -> None:
-    X, given = broken_rows(), problem(Logistic(), COLUMNS.d, COLUMNS)
-    one = inputs.records(sp.csr_array(X), given)
-    assert isinstance(one, SparseCoded)
-    assert one.codes.shape == (N, 1 + 2 + 1)
-    np.testing.assert_array_equal(rows_of(made(sp.csr_array(X), given)), rows_of(made(X, given)))
+    X, task = broken_rows(), problem(Logistic(), COLUMNS.d, COLUMNS)
+    records = inputs.records(sp.csr_array(X), task)
+    assert isinstance(records, SparseCoded)
+    assert records.codes.shape == (N, 1 + 2 + 1)
+    np.testing.assert_array_equal(rows_of(coded(sp.csr_array(X), task)), rows_of(coded(X, task)))
     alone = Problem(Logistic(), n=3, d=1, row_norm=1.0, columns=Columns(()))
-    assert rows_of(made(sp.csr_array(np.array([[1.0], [0.0], [1.0]])), alone, np.ones(3))).tolist() == [[1.0]] * 3
+    assert rows_of(coded(sp.csr_array(np.array([[1.0], [0.0], [1.0]])), alone, np.ones(3))).tolist() == [[1.0]] * 3
 
 
 class Polars:
@@ -193,10 +193,10 @@ class _Column:
 
 
 def columns_of(X: Floats) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     for k, (start, width) in enumerate(zip(COLUMNS.starts, COLUMNS.widths, strict=True)):
-        found[f"f{k}"] = X[:, start] if width == 1 else X[:, start : start + width].argmax(axis=1)
-    return found
+        columns[f"f{k}"] = X[:, start] if width == 1 else X[:, start : start + width].argmax(axis=1)
+    return columns
 
 
 def tables() -> list[Any]:
@@ -211,31 +211,31 @@ def tables() -> list[Any]:
 
 @pytest.mark.parametrize("kind", tables(), ids=lambda kind: getattr(kind, "__module__", "pyarrow"))
 def test_tables_of_declared_columns_are_the_rows_they_stand_for(kind: Any) -> None:
-    X, given = unfolded(N, COLUMNS), problem(Logistic(), COLUMNS.d, COLUMNS)
-    np.testing.assert_array_equal(rows_of(made(kind(columns_of(X)), given)), X)
-    held = columns_of(X)
-    held["f0"] = held["f0"].copy()
-    held["f0"][3], held["f1"] = 2.0, held["f1"].astype(float)
-    held["f1"][4], held["f1"][5], held["f1"][6] = 3, np.nan, 0.5
-    rows, empty = rows_of(made(kind(held), given)), np.zeros(COLUMNS.d)
+    X, task = unfolded(N, COLUMNS), problem(Logistic(), COLUMNS.d, COLUMNS)
+    np.testing.assert_array_equal(rows_of(coded(kind(columns_of(X)), task)), X)
+    changed = columns_of(X)
+    changed["f0"] = changed["f0"].copy()
+    changed["f0"][3], changed["f1"] = 2.0, changed["f1"].astype(float)
+    changed["f1"][4], changed["f1"][5], changed["f1"][6] = 3, np.nan, 0.5
+    rows, empty = rows_of(coded(kind(changed), task)), np.zeros(COLUMNS.d)
     empty[[1, 5, 305, COLUMNS.d - 1]] = 1.0
     assert (rows[3:7] == empty).all()
     assert np.array_equal(rows[7:], X[7:])
-    release = solve(DpGd(steps=3), given, kind(columns_of(X)), labels(), Privacy(1.0, 1e-4), Declared())
+    release = solve(DpGd(steps=3), task, kind(columns_of(X)), labels(), Privacy(1.0, 1e-4), Declared())
     assert np.isfinite(release.coefficients).all()
 
 
 def test_an_arrow_column_with_missing_categories_is_read() -> None:
-    given = Problem(Squared(), n=3, d=4, row_norm=2.0, columns=Columns((3,)))
+    task = Problem(Squared(), n=3, d=4, row_norm=2.0, columns=Columns((3,)))
     table = pa.table({"a": pa.array([1, None, 2])})
-    assert rows_of(made(table, given, np.zeros(3))).tolist() == [[0, 1, 0, 1], [1, 0, 0, 1], [0, 0, 1, 1]]
+    assert rows_of(coded(table, task, np.zeros(3))).tolist() == [[0, 1, 0, 1], [1, 0, 0, 1], [0, 0, 1, 1]]
 
 
 LEARNED = pa.table({"a": pa.array(["x", "y", "x"]).dictionary_encode()})
 
 
 @pytest.mark.parametrize(
-    ("X", "said"),
+    ("X", "message"),
     [
         (np.array([["a", "b"]] * 3), "array of numbers"),
         ([[1.0], [1.0, 2.0], [3.0]], "array of numbers"),
@@ -251,14 +251,14 @@ LEARNED = pa.table({"a": pa.array(["x", "y", "x"]).dictionary_encode()})
         (pa.table({"a": ["x", "y", "z"], "b": [1.0, 2.0, 3.0]}), "column 0 of the table must hold numbers"),
     ],
 )
-def test_a_wrong_type_or_shape_is_a_sentence(X: Any, said: str) -> None:
-    given = Problem(Squared(), n=3, d=2, row_norm=1.0)
-    with pytest.raises(Unsuitable, match=said):
-        solve(DpGd(steps=2), given, X, np.zeros(3), Privacy(1.0, 1e-4))
+def test_rows_of_a_wrong_type_or_shape_are_refused(X: Any, message: str) -> None:
+    task = Problem(Squared(), n=3, d=2, row_norm=1.0)
+    with pytest.raises(Unsuitable, match=message):
+        solve(DpGd(steps=2), task, X, np.zeros(3), Privacy(1.0, 1e-4))
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ({"method": "dp_gd"}, "method has the type str"),
         ({"method": DpGd}, "method has the type type"),
@@ -267,14 +267,14 @@ def test_a_wrong_type_or_shape_is_a_sentence(X: Any, said: str) -> None:
     ],
     ids=str,
 )
-def test_so_is_a_method_a_problem_or_a_privacy_that_is_none(wrong: dict[str, Any], said: str) -> None:
-    given: dict[str, Any] = {
+def test_a_method_a_problem_or_a_privacy_of_a_wrong_type_is_refused(wrong: dict[str, Any], message: str) -> None:
+    arguments: dict[str, Any] = {
         "method": DpGd(steps=2),
         "problem": Problem(Squared(), n=3, d=2, row_norm=1.0),
         "privacy": Privacy(1.0, 1e-4),
     }
-    with pytest.raises(Unsuitable, match=said):
-        solve(**given | wrong, X=np.ones((3, 2)), y=np.zeros(3))
+    with pytest.raises(Unsuitable, match=message):
+        solve(**arguments | wrong, X=np.ones((3, 2)), y=np.zeros(3))
 
 
 MISSING: dict[str, Any] = {
@@ -296,19 +296,19 @@ MISSING: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("held", MISSING.values(), ids=MISSING)
+@pytest.mark.parametrize("column", MISSING.values(), ids=MISSING)
 @pytest.mark.filterwarnings("error")
-def test_a_value_that_is_no_number_is_never_an_error(held: Any) -> None:
-    """A target of such a value is 0 and a row zeros; an error or a warning would tell of the row."""
-    if isinstance(held, tuple):
-        library, values, dtype = held
-        held = pytest.importorskip(library).Series(values, dtype=dtype)
-    given = Problem(Squared(), n=3, d=1, row_norm=1.0)
-    assert data_of(given, np.ones((3, 1)), held).y.tolist() == [1, 0, 0]
-    assert rows_of(data_of(given, {"a": held}, np.zeros(3))).tolist() == [[1], [0], [0]]
-    if isinstance(held, (list, np.ndarray)):
-        X = [[value] for value in held] if isinstance(held, list) else held[:, None]
-        assert rows_of(data_of(given, X, np.zeros(3))).tolist() == [[1], [0], [0]]
+def test_a_value_that_is_not_a_number_never_raises(column: Any) -> None:
+    """Such a target becomes 0 and such a row zeros. An error or a warning would reveal the row."""
+    if isinstance(column, tuple):
+        library, values, dtype = column
+        column = pytest.importorskip(library).Series(values, dtype=dtype)
+    task = Problem(Squared(), n=3, d=1, row_norm=1.0)
+    assert data_of(task, np.ones((3, 1)), column).y.tolist() == [1, 0, 0]
+    assert rows_of(data_of(task, {"a": column}, np.zeros(3))).tolist() == [[1], [0], [0]]
+    if isinstance(column, (list, np.ndarray)):
+        X = [[value] for value in column] if isinstance(column, list) else column[:, None]
+        assert rows_of(data_of(task, X, np.zeros(3))).tolist() == [[1], [0], [0]]
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.longdouble])
@@ -325,15 +325,15 @@ def test_numbers_beyond_a_double_are_read_without_a_warning(dtype: Any) -> None:
 
 
 def test_an_arrow_batch_is_a_table() -> None:
-    X, given = unfolded(N, COLUMNS), problem(Logistic(), COLUMNS.d, COLUMNS)
-    np.testing.assert_array_equal(rows_of(made(pa.record_batch(columns_of(X)), given)), X)
+    X, task = unfolded(N, COLUMNS), problem(Logistic(), COLUMNS.d, COLUMNS)
+    np.testing.assert_array_equal(rows_of(coded(pa.record_batch(columns_of(X)), task)), X)
 
 
 def test_categories_learned_from_the_data_are_refused() -> None:
-    """Codes in the order of appearance: one record could change those of all others."""
-    given = Problem(Squared(), n=3, d=3, row_norm=1.5, columns=Columns((2,)))
+    """One record could change the codes of all others, because codes follow the order of appearance."""
+    task = Problem(Squared(), n=3, d=3, row_norm=1.5, columns=Columns((2,)))
     with pytest.raises(Unsuitable, match="public list"):
-        solve(DpGd(steps=2), given, LEARNED, np.zeros(3), Privacy(1.0, 1e-4))
+        solve(DpGd(steps=2), task, LEARNED, np.zeros(3), Privacy(1.0, 1e-4))
 
 
 @pytest.mark.parametrize(
@@ -349,17 +349,17 @@ def test_categories_learned_from_the_data_are_refused() -> None:
     ],
     ids=["text", "arrow text", "arrow table", "short", "column", "none", "complex"],
 )
-def test_targets_of_a_wrong_type_or_shape_too(y: Any) -> None:
-    given = Problem(Squared(), n=3, d=2, row_norm=1.0)
+def test_targets_of_a_wrong_type_or_shape_are_refused(y: Any) -> None:
+    task = Problem(Squared(), n=3, d=2, row_norm=1.0)
     with pytest.raises(Unsuitable, match=r"^y must be"):
-        solve(DpGd(steps=2), given, np.ones((3, 2)), y, Privacy(1.0, 1e-4))
+        solve(DpGd(steps=2), task, np.ones((3, 2)), y, Privacy(1.0, 1e-4))
 
 
 @pytest.mark.parametrize(
     ("ends", "coordinates"),
     [([0, 1], [0]), ([0, 2, 1, 2], [0, 1]), ([0, 1, 2, 2], [0, 2]), ([0, 1, 2, 2], [0, -1]), ([0, 1, 1, 3], [0, 1])],
 )
-def test_what_is_no_matrix_reads_nothing_outside(ends: list[int], coordinates: list[int]) -> None:
+def test_an_invalid_matrix_is_refused_before_it_is_read(ends: list[int], coordinates: list[int]) -> None:
     rows = Sparse(np.array(ends), np.array(coordinates), np.ones(len(coordinates)))
     with pytest.raises(Unsuitable, match="sparse rows"):
         Data.coded(rows, np.zeros(3), Problem(Squared(), n=3, d=2, row_norm=1.0))

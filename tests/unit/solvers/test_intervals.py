@@ -1,4 +1,4 @@
-"""Intervals of coefficients hold the minimizer without noise as often as they say; where no law is, none is told."""
+"""Intervals of coefficients, and their coverage of the minimizer without noise."""
 
 import math
 
@@ -29,7 +29,7 @@ from solvers.problem import Vector
 from solvers.regularizers import L2
 from solvers.selection import Auto
 from solvers.solve import Quote, run
-from tests.support.profiled import KNOWN, LAYOUT, N, random_records
+from tests.support.profiled import LAYOUT, PROFILE_MOMENTS, N, random_records
 from tests.support.seeded import SeededBits
 
 RIDGE = 0.5
@@ -55,48 +55,51 @@ def minimizer(X: Vector, y: Vector) -> Vector:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("preparation", "noise"), [(Declared(), "gaussian"), (Declared(), "laplace"), (ByProfile(KNOWN), "gaussian")]
+    ("preparation", "noise"),
+    [(Declared(), "gaussian"), (Declared(), "laplace"), (ByProfile(PROFILE_MOMENTS), "gaussian")],
 )
-def test_each_holds_the_minimizer_without_noise_as_often_as_it_says(preparation: AskedPreparation, noise: str) -> None:
-    """For each coefficient the share of runs that hold it is within 4.5 of its stds of .95, and not 1."""
+def test_each_interval_covers_the_minimizer_without_noise_as_often_as_stated(
+    preparation: AskedPreparation, noise: str
+) -> None:
+    """The share of runs whose interval covers a coefficient is within 4.5 stds of .95, and is not 1."""
     X, y = random_records()
     method = OutputPerturbation(steps=25, ridge=0.0, noise=noise)  # type: ignore[arg-type]
     quote = plan(method, PROBLEM, PRIVACY, preparation=preparation, slope_limit=1.0)
     if isinstance(preparation, ByProfile):
-        frame = framed(PROBLEM, np.array(KNOWN.center), KNOWN.floored(FLOOR))
+        frame = framed(PROBLEM, np.array(PROFILE_MOMENTS.center), PROFILE_MOMENTS.floored(FLOOR))
         Z = np.column_stack((frame.scale * (X[:, :-1] - frame.center), np.full(N, frame.constant)))
         Z /= np.maximum(1.0, np.linalg.norm(Z, axis=1, keepdims=True))
         truth = frame.raw(minimizer(Z, y)[None])[0]
     else:
         truth = minimizer(X, y)
     data, drawn = inputs.of_arrays(X, y, PROBLEM), Noise(SeededBits(7))
-    found = [
+    models = [
         run(quote.method, PROBLEM, data, quote.release, drawn, preparation=quote.preparation)[0] for _ in range(RUNS)
     ]
     h = widths(quote)
     assert h is not None
-    share = (np.abs(np.array(found) - truth) <= h).mean(axis=0)
+    share = (np.abs(np.array(models) - truth) <= h).mean(axis=0)
     assert (share < 1).all()
     assert np.abs(share - LEVEL).max() <= 4.5 * math.sqrt(LEVEL * (1 - LEVEL) / RUNS)
 
 
 def test_steps_that_end_before_the_minimizer_widen_them() -> None:
-    few, many = (
+    short, long = (
         plan(OutputPerturbation(steps=steps, ridge=0.0), PROBLEM, PRIVACY, preparation=Declared()) for steps in (1, 400)
     )
-    a, b = widths(few), widths(many)
+    a, b = widths(short), widths(long)
     assert a is not None
     assert b is not None
-    assert few.noise_stds == many.noise_stds
+    assert short.noise_stds == long.noise_stds
     assert (a > 2 * b).all()
-    assert b == pytest.approx(np.full(LAYOUT.d, 1.959964 * many.noise_stds[0]), rel=1e-4)
+    assert b == pytest.approx(np.full(LAYOUT.d, 1.959964 * long.noise_stds[0]), rel=1e-4)
 
 
 @pytest.mark.parametrize(
     ("method", "preparation"),
     [
         (OutputPerturbation(), Private()),
-        (OutputPerturbation(noise="laplace"), ByProfile(KNOWN)),
+        (OutputPerturbation(noise="laplace"), ByProfile(PROFILE_MOMENTS)),
         *(
             (method, Declared())
             for method in (DpGd(), ObjectivePerturbation(), Localization(), PhasedSgd(), BootstrapReduction())
@@ -105,10 +108,12 @@ def test_steps_that_end_before_the_minimizer_widen_them() -> None:
         (Auto(), None),
     ],
 )
-def test_where_no_law_is_known_none_is_told(method: Method | Auto, preparation: AskedPreparation | None) -> None:
+def test_models_of_an_unknown_law_have_no_intervals(
+    method: Method | Auto, preparation: AskedPreparation | None
+) -> None:
     assert widths(plan(method, PROBLEM, PRIVACY, preparation=preparation)) is None
 
 
-def test_a_projection_has_no_such_law() -> None:
+def test_projected_models_have_no_intervals() -> None:
     problem = Problem(Logistic(), L2(RIDGE), L2Ball(2.0), n=N, d=4, row_norm=1.0)
     assert widths(plan(OutputPerturbation(), problem, PRIVACY, preparation=Declared())) is None

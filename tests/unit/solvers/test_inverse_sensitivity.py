@@ -1,4 +1,4 @@
-"""Inverse sensitivity: scores measured against their bound, against brute force, and the whole method."""
+"""Inverse sensitivity: scores compared with their bound and with brute force, and the whole method."""
 
 import math
 from collections import Counter
@@ -34,11 +34,11 @@ Array = NDArray[np.float64]
 def scored(
     monkeypatch: pytest.MonkeyPatch, method: InverseSensitivity, problem: Problem, X: Array, y: Array
 ) -> tuple[Array, float, Array]:
-    """The scores of one run, their per-record bound, and the point that the least score belongs to."""
-    seen: list[Any] = []
+    """Return the scores of one run, their per-record bound, and the point with the least score."""
+    calls: list[Any] = []
 
     def least(_: Exponential, value: Array, _z: float, bound: float, _noise: Noise) -> Array:
-        seen.append((value, bound))
+        calls.append((value, bound))
         return np.array([float(value.argmin())])
 
     monkeypatch.setattr(Exponential, "perturb", least)
@@ -47,7 +47,7 @@ def scored(
     oracles = DataOracles(inputs.of_arrays(X, y, problem), quote.release.plan, Noise(SeededBits(1)))
     point = quote.method.answer(oracles)
     assert oracles.transcript() == quote.release.plan
-    return seen[0][0], seen[0][1], point
+    return calls[0][0], calls[0][1], point
 
 
 def column(problem: Problem, y: Array) -> tuple[Array, Array]:
@@ -74,15 +74,15 @@ def test_replacing_one_record_moves_no_score_by_more_than_the_bound(
     farthest, bound = 0.0, 0.0
     for _ in range(12):
         X, y = rng.normal(size=(25, d)), np.sign(rng.normal(size=25)) * rng.uniform(0.2, 1, 25)
-        other, other_y = X.copy(), y.copy()
-        other[7] = -X[7]
+        neighbor, neighbor_y = X.copy(), y.copy()
+        neighbor[7] = -X[7]
         if loss.takes == "class":
-            y, other_y = np.sign(y), np.sign(y)
+            y, neighbor_y = np.sign(y), np.sign(y)
         else:
-            other_y[7] = -np.sign(y[7])
-        one, bound, _ = scored(monkeypatch, InverseSensitivity(grid=9), problem, X, y)
-        two, _, _ = scored(monkeypatch, InverseSensitivity(grid=9), problem, other, other_y)
-        farthest = max(farthest, float(np.abs(one - two).max()))
+            neighbor_y[7] = -np.sign(y[7])
+        scores, bound, _ = scored(monkeypatch, InverseSensitivity(grid=9), problem, X, y)
+        neighbor_scores, _, _ = scored(monkeypatch, InverseSensitivity(grid=9), problem, neighbor, neighbor_y)
+        farthest = max(farthest, float(np.abs(scores - neighbor_scores).max()))
     assert 0.1 < farthest <= 2 * bound
     assert 1 < 2 * bound < 1 + 1e-8
 
@@ -90,9 +90,11 @@ def test_replacing_one_record_moves_no_score_by_more_than_the_bound(
 def test_the_bound_is_reached_by_a_target_that_crosses(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = Problem(Absolute(), domain=LinfBall(1.0), n=11, d=1, row_norm=1.0)
     y = np.full(11, -0.9)
-    one, bound, _ = scored(monkeypatch, InverseSensitivity(grid=64), problem, *column(problem, y))
-    two, _, _ = scored(monkeypatch, InverseSensitivity(grid=64), problem, *column(problem, np.r_[0.9, y[1:]]))
-    assert np.abs(one - two).max() == pytest.approx(2 * bound, rel=1e-9)
+    scores, bound, _ = scored(monkeypatch, InverseSensitivity(grid=64), problem, *column(problem, y))
+    neighbor_scores, _, _ = scored(
+        monkeypatch, InverseSensitivity(grid=64), problem, *column(problem, np.r_[0.9, y[1:]])
+    )
+    assert np.abs(scores - neighbor_scores).max() == pytest.approx(2 * bound, rel=1e-9)
 
 
 def test_median_scores_are_those_of_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,9 +117,9 @@ def test_a_score_is_at_most_the_records_that_must_change(monkeypatch: pytest.Mon
     for k in (1, 4, 9):
         moved = np.sort(y).copy()
         moved[:k] = 0.97
-        after, _, _ = scored(monkeypatch, InverseSensitivity(grid=40), problem, *column(problem, moved))
-        assert np.all(scores[after == 0] <= k * 2 * bound)
-        assert scores[after == 0].max() > k - 1
+        changed_scores, _, _ = scored(monkeypatch, InverseSensitivity(grid=40), problem, *column(problem, moved))
+        assert np.all(scores[changed_scores == 0] <= k * 2 * bound)
+        assert scores[changed_scores == 0].max() > k - 1
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
@@ -126,21 +128,21 @@ def test_gradients_on_the_lattice_are_the_gradients(d: int) -> None:
     problem = Problem(Logistic(), n=3000, d=d, row_norm=1.0)
     data = inputs.of_arrays(rng.normal(size=(3000, d)), np.sign(rng.normal(size=3000)), problem)
     points = rng.normal(size=(5, d))
-    found = lattice_mean_gradients(data, points, lambda: None)
-    for w, g in zip(points, found, strict=True):
+    gradients = lattice_mean_gradients(data, points, lambda: None)
+    for w, g in zip(points, gradients, strict=True):
         assert g == pytest.approx(gradient_sum(data, slice(0, 3000), w) / 3000, abs=1e-10)
 
 
 def test_sums_on_the_lattice_are_exact_in_every_order() -> None:
-    """Bit for bit: the order of the records is not in the result, and one record moves it by its own integer alone."""
+    """The order of the records changes no bit of the result, and one record moves it by its own integer alone."""
     rng = np.random.default_rng(4)
     n = 50_000  # several blocks
     problem = Problem(Logistic(), n=n, d=2, row_norm=1.0)
     X, y, order = rng.normal(size=(n, 2)), np.sign(rng.normal(size=n)), rng.permutation(n)
     points = rng.normal(size=(3, 2))
-    one = lattice_mean_gradients(inputs.of_arrays(X, y, problem), points, lambda: None)
-    two = lattice_mean_gradients(inputs.of_arrays(X[order], y[order], problem), points, lambda: None)
-    assert np.array_equal(one, two)
+    gradients = lattice_mean_gradients(inputs.of_arrays(X, y, problem), points, lambda: None)
+    reordered_gradients = lattice_mean_gradients(inputs.of_arrays(X[order], y[order], problem), points, lambda: None)
+    assert np.array_equal(gradients, reordered_gradients)
     assert lattice_error(problem) < 1e-8
 
 
@@ -243,20 +245,21 @@ def worked(problem: Problem, grid: int, X: Array, y: Array) -> Counter[tuple[str
 @pytest.mark.parametrize("domain", [L2Ball(0.5), LinfBall(0.5), L1Ball(0.5), Simplex()], ids=lambda c: c.name)
 @pytest.mark.parametrize("regularizer", [NoRegularizer(), L1(0.3)], ids=lambda r: r.name)
 @pytest.mark.parametrize("d", [1, 2])
-def test_one_record_does_not_change_how_much_work_there_is(domain: Domain, regularizer: Regularizer, d: int) -> None:
-    """The worst pair: rows of zeros leave all scores alike, or one row sets all of them apart and moves steps across
-    the edge of C. Once the weights took one exponential for each score that was different, and time told the record.
+def test_one_record_does_not_change_the_work(domain: Domain, regularizer: Regularizer, d: int) -> None:
+    """Rows of zeros make all scores equal. One other row makes all of them differ and moves steps across the edge of C.
+
+    The weights once took one exponential for each distinct score, so their time revealed the record.
     """
     if isinstance(domain, Simplex):
         d += 1
     problem, grid = Problem(Squared(), regularizer, domain, n=6, d=d, row_norm=1.0), (12, 5, 4)[d - 1]
     zeros, y = np.zeros((6, d)), np.full(6, 1.0)
-    one = zeros.copy()
-    one[2] = np.linspace(1, 0.4, d)
+    one_row = zeros.copy()
+    one_row[2] = np.linspace(1, 0.4, d)
     worked(problem, grid, zeros, y)  # fills what is computed once in a process
     first = worked(problem, grid, zeros, y)
     assert sum(first.values()) > 1000
-    for X, targets in ((one, y), (one, -y), (-one, y / 3)):
+    for X, targets in ((one_row, y), (one_row, -y), (-one_row, y / 3)):
         assert worked(problem, grid, X, targets) == first
 
 

@@ -1,4 +1,4 @@
-"""Compiled loops against their plain forms, to the last bit where both are made of single operations."""
+"""Compiled loops, compared with their plain forms to the last bit where both consist of single operations."""
 
 import hashlib
 import inspect
@@ -84,12 +84,12 @@ def check_sums(loss: OneMargin, d: int, columns: Columns | None = None, n: int =
             kernels.change_sum(examples(records, y, scale), places, w, anchor, coded, limit, 0.0),
             added((change[:, None] * X)[places]),
         )
-    rise, before = margins(X, w, columns), margins(X, anchor, columns)
+    rise, anchor_margins = margins(X, w, columns), margins(X, anchor, columns)
     for curvature in (1e-3, 0.1, 2.0):
-        change = loss.slope((rise + before) * scale, y).clip(-loss.slope_bound, loss.slope_bound)
+        change = loss.slope((rise + anchor_margins) * scale, y).clip(-loss.slope_bound, loss.slope_bound)
         change -= multipliers(X, y, scale, anchor, loss, columns)
-        most = curvature * (rise * scale)
-        change = np.minimum(np.maximum(change, np.minimum(most, 0.0)), np.maximum(most, 0.0)) * scale
+        limits = curvature * (rise * scale)
+        change = np.minimum(np.maximum(change, np.minimum(limits, 0.0)), np.maximum(limits, 0.0)) * scale
         np.testing.assert_array_equal(
             kernels.change_sum(examples(records, y, scale), places, w, anchor, coded, 0.0, curvature),
             added((change[:, None] * X)[places]),
@@ -138,19 +138,21 @@ def test_limited_sums_over_coded_records_are_those_of_the_unfolded_rows_to_the_l
     logistic = np.clip(-y * (s * np.minimum(1.0, allowed / np.maximum(s, 1 - s))), -allowed, allowed)
     framed = kernels.FramedExamples(records, y, inverse).read_only()
     for loop, t in ((kernels.logistic_sum, logistic), (kernels.squared_sum, np.clip(m - y, -allowed, allowed))):
-        found = loop(framed, limit, w, start, stop)
-        np.testing.assert_array_equal(found, added((t[:, None] * X)[start:stop]))
+        actual = loop(framed, limit, w, start, stop)
+        np.testing.assert_array_equal(actual, added((t[:, None] * X)[start:stop]))
     for loss in LOSSES:
         t = np.clip(loss.slope(m, y) * np.minimum(1.0, allowed / loss.slope_bound), -allowed, allowed)
-        found = kernels.bounded_sum(framed, limit, loss.compiled, w, start, stop)
-        np.testing.assert_array_equal(found, added((t[:, None] * X)[start:stop]))
+        actual = kernels.bounded_sum(framed, limit, loss.compiled, w, start, stop)
+        np.testing.assert_array_equal(actual, added((t[:, None] * X)[start:stop]))
     rng = np.random.default_rng(5)
     W, labels = rng.standard_normal((3, d)), rng.integers(0, 3, n)
     each = np.stack([margins(X, own, columns) for own in W], axis=1).tolist()
     T = np.array([weighed(p, k, a) for p, k, a in zip(each, labels.tolist(), allowed.tolist(), strict=True)])
-    found = kernels.softmax_sum(framed._replace(targets=kernels.read_only(labels.astype(float))), limit, W, start, stop)
+    actual = kernels.softmax_sum(
+        framed._replace(targets=kernels.read_only(labels.astype(float))), limit, W, start, stop
+    )
     for k in range(3):
-        np.testing.assert_array_equal(found[k], added((T[:, k, None] * X)[start:stop]))
+        np.testing.assert_array_equal(actual[k], added((T[:, k, None] * X)[start:stop]))
     gaps = np.minimum(np.abs(margins(X, W[0], columns) - labels), 0.7)[start:stop]
     residual = kernels.residual_sum(records, labels.astype(float), inverse, W[0], 0.7, start, stop)
     assert residual == added(gaps[:, None])[0]
@@ -158,8 +160,8 @@ def test_limited_sums_over_coded_records_are_those_of_the_unfolded_rows_to_the_l
 
 @pytest.mark.parametrize("widths", LAYOUTS, ids=str)
 def test_singles_give_all_that_their_doubles_give_to_the_last_bit(widths: tuple[int, ...]) -> None:
-    """What is not compared with a plain form above: norms, those in a frame, and the walk."""
-    columns, n, found = Columns(widths), 75, []
+    """Compare norms, norms in a frame, and the walk, which no test above compares with a plain form."""
+    columns, n, results = Columns(widths), 75, []
     d, (_, y, scale, w, anchor) = columns.d, drawn(n, columns.d)
     problem = Problem(Squared(), n=n, d=d, row_norm=1.0, columns=columns)
     singles = unfolded(n, columns, kind=np.float32)
@@ -178,9 +180,9 @@ def test_singles_give_all_that_their_doubles_give_to_the_last_bit(widths: tuple[
         )
         kernels.walk(examples, draws, from_anchor, constants, points, np.zeros(d), kernels.WalkStart(0, False))
         assert (points[1:] != 0).any()
-        found.append((kernels.norms(records, True), kernels.inverse_norms(framed), points))
-    for one, other in zip(*found, strict=True):
-        np.testing.assert_array_equal(one, other)
+        results.append((kernels.norms(records, True), kernels.inverse_norms(framed), points))
+    for single, double in zip(*results, strict=True):
+        np.testing.assert_array_equal(single, double)
 
 
 @pytest.mark.slow
@@ -324,7 +326,7 @@ print(hits, misses, len(k.ENTRIES), sum(f.cache_hits for f in formulas), len(for
 """
 
 
-_BESIDE = """
+_SLOPES_PROGRAM = """
 from solvers.kernels import slopes
 from solvers.kernels.build import ENTRIES, c_function
 from solvers.losses import Squared
@@ -336,53 +338,55 @@ print(*(sum(sum(getattr(f.stats, n).values()) for f in ENTRIES.values()) for n i
 
 
 def _fresh(program: str, environment: dict[str, str]) -> list[int]:
-    kept = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONSAFEPATH": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=kept | environment, capture_output=True, text=True, timeout=PATIENCE
+    base = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONSAFEPATH": "1"}
+    process = subprocess.run(
+        [sys.executable, "-c", program], env=base | environment, capture_output=True, text=True, timeout=PATIENCE
     )
-    assert done.returncode == 0, done.stderr
-    return [int(word) for word in done.stdout.split()]
+    assert process.returncode == 0, process.stderr
+    return [int(word) for word in process.stdout.split()]
 
 
 @pytest.mark.slow
-def test_the_import_loads_all_that_another_has_compiled() -> None:
-    """Nothing is compiled by a first call, so never in a job: a worker imports this module as it starts."""
-    here = len(kernels.ENTRIES)  # compiled here, if nowhere before
-    hits, misses, count, found, formulas = _fresh(_FRESH, {n: v for n, v in os.environ.items() if "NUMBA" in n})
-    assert (hits, misses, count, found) == (here, 0, here, formulas)
+def test_the_import_loads_all_loops_from_the_cache() -> None:
+    """A first call compiles nothing, so no job compiles, because a worker imports this module as it starts."""
+    here = len(kernels.ENTRIES)  # compiled here unless the cache has them
+    hits, misses, count, formula_hits, formulas = _fresh(_FRESH, {n: v for n, v in os.environ.items() if "NUMBA" in n})
+    assert (hits, misses, count, formula_hits) == (here, 0, here, formulas)
 
 
 @pytest.mark.slow
-def test_what_is_compiled_is_cached_and_then_only_read(tmp_path: Path) -> None:
-    """One module's loops stand for all."""
+def test_compiled_loops_are_cached_and_then_only_read(tmp_path: Path) -> None:
+    """Compile the loops of one module, as an example for all."""
     folder = {"NUMBA_CACHE_DIR": str(tmp_path)}
-    hits, misses, count, found, formulas = _fresh(_BESIDE, folder)
-    assert (hits, misses, found) == (0, count, 0)
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    assert _fresh(_BESIDE, folder) == [count, 0, count, formulas, formulas]
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+    hits, misses, count, formula_hits, formulas = _fresh(_SLOPES_PROGRAM, folder)
+    assert (hits, misses, formula_hits) == (0, count, 0)
+    times = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    assert _fresh(_SLOPES_PROGRAM, folder) == [count, 0, count, formulas, formulas]
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == times
 
 
 @pytest.mark.slow
 def test_without_a_folder_to_write_it_still_loads(tmp_path: Path) -> None:
-    """A read-only source and no home, as a service may have: compiled in memory. One module's loops stand for all."""
+    """Loops are compiled in memory if the source is read-only and there is no home, as for some services."""
     shutil.copytree(ROOT / "solvers", tmp_path / "solvers", ignore=shutil.ignore_patterns("__pycache__"))
     for folder in ("kernels", "losses"):
         (tmp_path / "solvers" / folder / "__pycache__").write_text("a file where the cache would be")
     nowhere = dict.fromkeys(("NUMBA_CACHE_DIR", "HOME", "XDG_CACHE_HOME"), "/proc/nowhere")
-    hits, _, count, found, _ = _fresh(_BESIDE, {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}", **nowhere})
-    assert (hits, found) == (0, 0)
+    hits, _, count, formula_hits, _ = _fresh(
+        _SLOPES_PROGRAM, {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}", **nowhere}
+    )
+    assert (hits, formula_hits) == (0, 0)
     assert 2 <= count < len(kernels.ENTRIES)
     assert not list(tmp_path.rglob("*.nb?"))
 
 
 def value_jumps(assembly: str) -> list[str]:
-    """The jumps of LLVM's code that a comparison of numbers decides, function by function."""
-    found = []
+    """Return the jumps of LLVM's code that a comparison of numbers decides, function by function."""
+    jumps = []
     for function in assembly.split("\ndefine ")[1:]:
         compared = set(re.findall(r"(%\S+) = fcmp ", function))
-        found += [at for at in re.findall(r" br i1 (%[^,\s]+),", function) if at in compared]
-    return found
+        jumps += [at for at in re.findall(r" br i1 (%[^,\s]+),", function) if at in compared]
+    return jumps
 
 
 @pytest.mark.slow

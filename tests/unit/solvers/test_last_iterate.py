@@ -1,4 +1,4 @@
-"""dp_gd that releases one point: its options, what a hidden step may do, what is refused, its bound."""
+"""dp_gd that releases one point: its options, its hidden steps, its refusals and its bound."""
 
 import math
 from dataclasses import replace
@@ -49,19 +49,21 @@ def _step(problem: Problem, step: float, X: Vector, y: Vector, at: Vector) -> Ve
 @pytest.mark.parametrize("regularizer", [L2(0.3), ElasticNet(0.1, 0.3)], ids=repr)
 @pytest.mark.parametrize("domain", [Free(), L2Ball(0.7), L1Ball(0.7), LinfBall(0.4), Simplex()], ids=lambda c: c.name)
 def test_a_step_contracts_and_one_record_moves_it_within_the_bound(regularizer: Regularizer, domain: Domain) -> None:
-    """||m - m'|| <= c ||y - x|| + 2 b for any y, x, near and far, and any two neighbors: what the proof builds on."""
+    """The proof builds on ||m - m'|| <= c ||y - x|| + 2 b for any y and x and any two neighbors."""
     problem = Problem(HuberHinge(0.5), regularizer, domain, n=20, d=3, row_norm=1.0)
     step = 1 / problem.L
     c, bound, rng, tightest = contraction(problem, step), step_bound(problem, step), np.random.default_rng(3), 0.0
     for k in range(200):
         X, y = _rows(problem, k)
-        other = X.copy()
-        other[4] = -X[4] * rng.choice([1.0, 50.0])
-        one = rng.normal(size=3) * rng.choice([0.1, 1.0, 10.0, 1e6])
-        two = one + rng.normal(size=3) * rng.choice([0.0, 1e-3, 1.0, 1e5])
-        moved = float(np.linalg.norm(_step(problem, step, X, y, one) - _step(problem, step, other, y, two)))
-        assert moved <= c * float(np.linalg.norm(one - two)) + 2 * bound
-        tightest = max(tightest, moved / (2 * bound) if (one == two).all() else 0.0)
+        neighbor = X.copy()
+        neighbor[4] = -X[4] * rng.choice([1.0, 50.0])
+        point = rng.normal(size=3) * rng.choice([0.1, 1.0, 10.0, 1e6])
+        moved_point = point + rng.normal(size=3) * rng.choice([0.0, 1e-3, 1.0, 1e5])
+        moved = float(
+            np.linalg.norm(_step(problem, step, X, y, point) - _step(problem, step, neighbor, y, moved_point))
+        )
+        assert moved <= c * float(np.linalg.norm(point - moved_point)) + 2 * bound
+        tightest = max(tightest, moved / (2 * bound) if (point == moved_point).all() else 0.0)
     assert tightest > 0.5
 
 
@@ -124,7 +126,7 @@ def test_refusals_name_the_assumption(method: DpGd, problem: Problem, why: str) 
         plan(method, problem, PRIVACY)
 
 
-def test_options_that_are_none_are_refused() -> None:
+def test_invalid_options_are_refused() -> None:
     with pytest.raises(Unsuitable, match="last or random"):
         DpGd(release="first")  # type: ignore[arg-type]
     with pytest.raises(Unsuitable, match="2 steps"):
@@ -136,13 +138,13 @@ def test_a_plan_made_for_other_steps_is_refused() -> None:
     quote = plan(DpGd(release="last"), PROBLEM, PRIVACY)
     assert isinstance(quote.method, DpGdRun)
     data = inputs.of_arrays(*_rows(PROBLEM), PROBLEM)
-    for other in (
+    for changed in (
         replace(quote.method, steps=quote.method.steps + 1),
         replace(quote.method, step=quote.method.step / 2),
         replace(quote.method, release="average"),
     ):
         with pytest.raises(OutOfPlan):
-            run(other, PROBLEM, data, quote.release, Noise(SeededBits(1)))
+            run(changed, PROBLEM, data, quote.release, Noise(SeededBits(1)))
 
 
 @pytest.mark.parametrize("step", [0.0, -1e-9, -1.0, math.nan, -math.inf])
@@ -171,18 +173,18 @@ def test_only_the_last_iterate_is_an_answer() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("release", ["last", "random"])
 def test_learns_where_there_is_enough_data(release: str) -> None:
-    """The last iterate near the minimizer; a random one at least downhill on average."""
+    """The last iterate is near the minimizer. A random one is at least downhill on average."""
     problem = Problem(Logistic(), L2(0.05), n=15_000, d=2, row_norm=1.0)
     rng = np.random.default_rng(5)
     X = rng.normal(size=(problem.n, 2)) / 3
     y = np.sign(X @ [1.0, -2.0] + 0.1 * rng.normal(size=problem.n))
     best = solve(DpGd(steps=200, step=4.0), problem, X, y, Privacy(90.0, 1e-2)).coefficients
     method = DpGd(steps=60, step=1 / problem.L, release=release)  # type: ignore[arg-type]
-    found = [solve(method, problem, X, y, PRIVACY) for _ in range(25)]  # of which one in twelve is an early one
-    gaps = [float(np.linalg.norm(one.coefficients - best)) for one in found]
+    releases = [solve(method, problem, X, y, PRIVACY) for _ in range(25)]  # of which one in twelve is an early one
+    gaps = [float(np.linalg.norm(each.coefficients - best)) for each in releases]
     assert float(np.median(gaps)) < 0.25 * float(np.linalg.norm(best))
     kind = "GaussianDpEvent" if release == "last" else "RandomIterateDpEvent"
-    assert {one.event["type"] for one in found} == {kind}
+    assert {each.event["type"] for each in releases} == {kind}
 
 
 def test_a_random_iterate_by_hand() -> None:
@@ -219,11 +221,11 @@ def test_the_forecast_by_hand_and_in_the_mean() -> None:
     def value(w: Vector) -> float:
         return math.log1p(math.exp(-float(X[0] @ w))) + 0.05 * float(w @ w)
 
-    least = math.log1p(math.exp(-s)) + 0.05 * s * s
-    excess = np.mean([value(solve(method, problem, X, y, privacy).coefficients) - least for _ in range(60)])
+    minimum = math.log1p(math.exp(-s)) + 0.05 * s * s
+    excess = np.mean([value(solve(method, problem, X, y, privacy).coefficients) - minimum for _ in range(60)])
     assert 0 < excess < bound
-    for other in (replace(problem, domain=L2Ball(1.0)), replace(problem, regularizer=ElasticNet(0.1, 0.1))):
-        assert plan(method, other, privacy).forecast.excess_risk is None
+    for variant in (replace(problem, domain=L2Ball(1.0)), replace(problem, regularizer=ElasticNet(0.1, 0.1))):
+        assert plan(method, variant, privacy).forecast.excess_risk is None
     assert plan(DpGd(release="random"), problem, privacy).forecast.excess_risk is None
 
 
@@ -254,12 +256,14 @@ def test_losses_of_several_outputs() -> None:
     for k in range(100):
         X, _ = _rows(problem, k)
         y = rng.integers(0, 3, problem.n).astype(float)
-        other = X.copy()
-        other[4] = -50 * X[4]
-        one = rng.normal(size=6) * rng.choice([0.1, 10.0])
-        two = one + rng.normal(size=6) * rng.choice([0.0, 1e-3, 10.0])
-        moved = float(np.linalg.norm(_step(problem, step, X, y, one) - _step(problem, step, other, y, two)))
-        assert moved <= c * float(np.linalg.norm(one - two)) + 2 * bound
+        neighbor = X.copy()
+        neighbor[4] = -50 * X[4]
+        point = rng.normal(size=6) * rng.choice([0.1, 10.0])
+        moved_point = point + rng.normal(size=6) * rng.choice([0.0, 1e-3, 10.0])
+        moved = float(
+            np.linalg.norm(_step(problem, step, X, y, point) - _step(problem, step, neighbor, y, moved_point))
+        )
+        assert moved <= c * float(np.linalg.norm(point - moved_point)) + 2 * bound
     release = solve(DpGd(release="last"), problem, X, y, PRIVACY)
     assert release.coefficients.shape == (6,)
     assert release.event["type"] == "GaussianDpEvent"
@@ -267,10 +271,10 @@ def test_losses_of_several_outputs() -> None:
 
 def test_hidden_steps_stay_within_their_reach(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bound of the next step covers the rounding there only."""
-    step, far = 0.5, np.full(3, 1e12)
+    step, distant = 0.5, np.full(3, 1e12)
     queries = (PlannedQuery("last", 1, LastIterate(2, contraction(PROBLEM, step)), 1.0),)
     oracle = HiddenStepsOracle(PROBLEM, inputs.of_arrays(*_rows(PROBLEM), PROBLEM), Plan(queries), Noise(SeededBits(1)))
-    monkeypatch.setattr(Meter, "perturb", lambda *_: far)
+    monkeypatch.setattr(Meter, "perturb", lambda *_: distant)
     assert np.linalg.norm(oracle.last_iterate("last", 2, step)) <= reach(PROBLEM, step)
 
 

@@ -1,4 +1,4 @@
-"""Limited slopes: what they are, what is priced for them, who takes them and who refuses."""
+"""Limited slopes: their values, their noise, and the methods that take or refuse them."""
 
 import math
 from dataclasses import replace
@@ -60,30 +60,30 @@ def test_a_records_gradient_is_its_slope_shortened(loss: Loss, limit: float) -> 
     assert replace(limited, slope_limit=1.0).L == limited.L
     rows, parts, longest = rows_of(data), [], 0.0
     for i in range(60):
-        found = gradient_sum(data, slice(i, i + 1), w)
+        gradient = gradient_sum(data, slice(i, i + 1), w)
         margins = rows[i] @ w if loss.outputs == 1 else w.reshape(limited.shape) @ rows[i][:, None]
         slope = np.atleast_1d(np.squeeze(loss.slope(np.atleast_1d(margins), data.y[i : i + 1])))
         slope = slope * min(1.0, limited.slope_bound / max(float(np.linalg.norm(slope)), 1e-300))
-        assert found == pytest.approx(np.multiply.outer(slope, rows[i]).ravel(), rel=1e-9, abs=1e-12)
-        longest = max(longest, float(np.linalg.norm(found)))
-        parts.append(found)
+        assert gradient == pytest.approx(np.multiply.outer(slope, rows[i]).ravel(), rel=1e-9, abs=1e-12)
+        longest = max(longest, float(np.linalg.norm(gradient)))
+        parts.append(gradient)
     assert longest <= gradient_bound(limited) * N
     assert gradient_sum(data, slice(0, 60), w) == pytest.approx(np.sum(parts, axis=0), rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.slow
 def test_shortened_slopes_rise_for_one_margin_and_for_two_classes_and_not_beyond() -> None:
-    """<g(a) - g(b), a - b> >= 0 is what a convex function's gradients have."""
+    """The gradients of a convex function satisfy <g(a) - g(b), a - b> >= 0."""
     rng = np.random.default_rng(2)
 
     def worst(outputs: int, limit: float) -> float:
         a, y = rng.normal(size=(outputs, 20_000)) * 3, np.zeros(20_000)
         b = a + rng.normal(size=a.shape)
-        one, two = (
+        first, second = (
             v * np.minimum(1.0, limit / np.linalg.norm(v, axis=0))
             for v in (Softmax(outputs).slope(a, y), Softmax(outputs).slope(b, y))
         )
-        return float(((one - two) * (a - b)).sum(axis=0).min())
+        return float(((first - second) * (a - b)).sum(axis=0).min())
 
     assert worst(2, 0.3) >= -1e-12
     assert worst(3, 0.3) < -1e-3
@@ -133,19 +133,19 @@ PARALLEL = Localization(phases=3, ratio=2.0, step=0.01)
 def test_the_default_is_a_rule_of_public_facts() -> None:
     columns = Columns((1, 3))
     coded = Problem(Logistic(), n=N, d=columns.d, row_norm=columns.row_norm, columns=columns)
-    few, many = Privacy(0.5, 1e-6), Privacy(20.0, 1e-6)
-    assert plan(DpGd(), coded, few).problem.slope_limit == 0.7
-    assert plan(Auto(), replace(coded, regularizer=L2(0.5)), few).problem.slope_limit == 0.7
-    assert plan(DpGd(), coded, many).problem.slope_limit == 1.0
-    assert plan(DpGd(), coded, few, slope_limit=1.0).problem.slope_limit == 1.0
-    assert plan(DpGd(), replace(coded, slope_limit=0.4), few).problem.slope_limit == 0.4
+    small_epsilon, large_epsilon = Privacy(0.5, 1e-6), Privacy(20.0, 1e-6)
+    assert plan(DpGd(), coded, small_epsilon).problem.slope_limit == 0.7
+    assert plan(Auto(), replace(coded, regularizer=L2(0.5)), small_epsilon).problem.slope_limit == 0.7
+    assert plan(DpGd(), coded, large_epsilon).problem.slope_limit == 1.0
+    assert plan(DpGd(), coded, small_epsilon, slope_limit=1.0).problem.slope_limit == 1.0
+    assert plan(DpGd(), replace(coded, slope_limit=0.4), small_epsilon).problem.slope_limit == 0.4
     for loss in (Squared(), Softmax(3), Sigmoid()):
-        assert plan(DpGd(), replace(coded, loss=loss), few).problem.slope_limit == 1.0
-    assert plan(DpGd(), coded, few, preparation=Declared()).problem.slope_limit == 1.0
-    assert plan(AdaSsp(), replace(coded, loss=Squared()), few).problem.slope_limit == 1.0
+        assert plan(DpGd(), replace(coded, loss=loss), small_epsilon).problem.slope_limit == 1.0
+    assert plan(DpGd(), coded, small_epsilon, preparation=Declared()).problem.slope_limit == 1.0
+    assert plan(AdaSsp(), replace(coded, loss=Squared()), small_epsilon).problem.slope_limit == 1.0
 
 
-def test_what_has_no_slopes_or_its_own_limit() -> None:
+def test_a_limit_is_refused_by_methods_without_slopes_or_with_their_own_limit() -> None:
     columns = Columns((1, 3))
     coded = Problem(Logistic(), n=N, d=columns.d, row_norm=columns.row_norm, columns=columns)
     numbers = replace(coded, loss=Squared())
@@ -154,9 +154,9 @@ def test_what_has_no_slopes_or_its_own_limit() -> None:
     own = plan(AdaptiveGd(), coded, PRIVACY, slope_limit=0.3)
     assert own.method == AdaptiveGd(slope_limit=0.3).resolve(coded, PRIVACY)
     assert plan(Auto(), coded, PRIVACY, slope_limit=0.3).method == own.method
-    for method, given in ((AdaptiveGd(slope_limit=0.2), coded), (AdaptiveGd(), numbers)):
+    for method, task in ((AdaptiveGd(slope_limit=0.2), coded), (AdaptiveGd(), numbers)):
         with pytest.raises(Unsuitable, match="limits slopes itself"):
-            plan(method, given, PRIVACY, slope_limit=0.3)
+            plan(method, task, PRIVACY, slope_limit=0.3)
 
 
 @pytest.mark.parametrize("currency", ["renyi", "gaussian"])
@@ -165,15 +165,15 @@ def test_auto_takes_a_method_that_keeps_the_limit(loss: Loss, currency: Currency
     columns = Columns((1, 3))
     coded = Problem(loss, n=N, d=columns.d, row_norm=columns.row_norm, columns=columns)
     wide = Problem(loss, domain=L1Ball(1.0), n=40, d=60, row_norm=R)
-    for given in (coded, replace(coded, domain=L2Ball(2.0)), problem(loss), wide, replace(problem(loss), n=10**9)):
+    for task in (coded, replace(coded, domain=L2Ball(2.0)), problem(loss), wide, replace(problem(loss), n=10**9)):
         for wish in (Wish(slope_limit=0.3), Wish(Declared(), 0.3)):
-            fitted, _ = Auto().choose(given, PRIVACY, currency=currency, wish=wish)
+            fitted, _ = Auto().choose(task, PRIVACY, currency=currency, wish=wish)
             own = fitted.method.slope_limit if isinstance(fitted.method, AdaptiveGdRun) else None
             assert (own or fitted.problem.slope_limit) == 0.3
             assert fitted.problem.is_convex == loss.is_convex or fitted.method.name in ("dp_gd", "noisy_sgd")
 
 
-def test_auto_limits_the_slopes_of_numbers_where_that_is_asked_and_says_so() -> None:
+def test_auto_limits_the_slopes_of_numbers_if_requested_and_states_it() -> None:
     columns = Columns((1, 3))
     numbers = Problem(Squared(), n=N, d=columns.d, row_norm=columns.row_norm, columns=columns)
     assert plan(Auto(), numbers, PRIVACY).method.name == "adaptive_gd"
@@ -197,7 +197,7 @@ def test_short_vectors_of_three_classes_are_no_reason_to_refuse_auto() -> None:
 
 
 @pytest.mark.parametrize("limit", [0.0, -1.0, 1.01, math.nan, math.inf, 1e-9])
-def test_what_is_no_share_is_refused(limit: float) -> None:
+def test_a_limit_that_is_not_a_share_is_refused(limit: float) -> None:
     with pytest.raises(ValueError, match="slope_limit"):
         problem(Logistic(), limit)
     for method in (Auto(), DpGd(), AdaptiveGd()):
@@ -205,8 +205,8 @@ def test_what_is_no_share_is_refused(limit: float) -> None:
             plan(method, problem(Logistic()), PRIVACY, slope_limit=limit)
 
 
-def told() -> list[str]:
-    """What a comparison of neighbors complains of, where slopes are long and the limit short."""
+def found_complaints() -> list[str]:
+    """Return the complaints of a comparison of neighbors, with long slopes and a short limit."""
     columns = Columns((1, 1))
     coded = Problem(Logistic(), domain=L2Ball(50.0), n=N, d=3, row_norm=columns.row_norm, columns=columns)
     quote = plan(DpGd(steps=6), coded, Privacy(5.0, 1e-6), slope_limit=0.2)
@@ -219,6 +219,6 @@ def told() -> list[str]:
 def test_neighbors_differ_by_no_more_than_their_bounds_and_a_forgotten_limit_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert told() == []
+    assert found_complaints() == []
     monkeypatch.setattr(Problem, "compiled", property(lambda own: own.loss.compiled))
-    assert told() != []
+    assert found_complaints() != []

@@ -1,4 +1,4 @@
-"""Linked into one file, the loops give numba's bits without numba, and read no argument that is not theirs."""
+"""Loops linked into one file, which give numba's bits without numba and refuse arguments of another type."""
 
 import ctypes
 import platform
@@ -36,10 +36,10 @@ pytestmark = [
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One module's loops and one formula; `make linked` compares all of them."""
     folder = tmp_path_factory.mktemp("linked")
-    found = linked.file_of("x86-64-v2" if platform.machine() == "x86_64" else "generic", folder)
-    link = [sys.executable, "-c", _LINK, str(ROOT / "building/link.py"), str(found)]
+    library = linked.file_of("x86-64-v2" if platform.machine() == "x86_64" else "generic", folder)
+    link = [sys.executable, "-c", _LINK, str(ROOT / "building/link.py"), str(library)]
     subprocess.run(link, check=True, cwd=ROOT, env={"PATH": "/usr/bin:/bin", "NUMBA_CACHE_DIR": str(folder / "cache")})
-    return found
+    return library
 
 
 def _losses(loops: dict[str, Any]) -> tuple[kernels.Slope, kernels.Slope]:
@@ -54,26 +54,26 @@ def test_every_bit_is_the_same(file: Path) -> None:
     m, y = np.random.default_rng(5).normal(size=(2, 200))
     np.testing.assert_array_equal(loops["derivatives"](theirs, m, y), kernels.derivatives(ours, m, y))
     assert loops["slope"](theirs, 0.25, 1) == kernels.slope(ours, 0.25, 1.0)
-    one, other, scale = m.copy(), m.copy(), np.full(200, 0.5)
-    assert loops["slopes"](one, theirs, y, scale, 200) is None
-    assert kernels.ENTRIES["slopes"](other, ours, y, scale, 200) is None
-    np.testing.assert_array_equal(one, other)
+    linked_slopes, compiled_slopes, scale = m.copy(), m.copy(), np.full(200, 0.5)
+    assert loops["slopes"](linked_slopes, theirs, y, scale, 200) is None
+    assert kernels.ENTRIES["slopes"](compiled_slopes, ours, y, scale, 200) is None
+    np.testing.assert_array_equal(linked_slopes, compiled_slopes)
     assert loops["derivatives"](theirs, m[:0], y[:0]).shape == (0,)
 
 
-def test_what_is_not_its_own_is_not_read(file: Path) -> None:
+def test_arguments_of_another_type_are_refused(file: Path) -> None:
     loops = linked.load(file)
     _, loss = _losses(loops)
     m, y = np.zeros(6), np.zeros(6)
     for wrong in (m[::2], m.astype(np.float32), m.reshape(2, 3), m.tolist(), np.ma.masked_array(m)):
         with pytest.raises(TypeError):
             loops["derivatives"](loss, wrong, y)
-    held = m.copy()
-    held.flags.writeable = False
-    loops["derivatives"](loss, held, y)
-    for given in ((held, loss, y, m, 6), (m, loss, y, m, 6.0), (m, loss[:4], y, m, 6)):
+    locked = m.copy()
+    locked.flags.writeable = False
+    loops["derivatives"](loss, locked, y)
+    for arguments in ((locked, loss, y, m, 6), (m, loss, y, m, 6.0), (m, loss[:4], y, m, 6)):
         with pytest.raises(TypeError):
-            loops["slopes"](*given)
+            loops["slopes"](*arguments)
 
 
 def _with_other_sources(file: Path, copy: Path) -> Path:
@@ -92,11 +92,11 @@ def test_a_formula_that_was_not_linked_is_compiled(file: Path) -> None:
 
 
 def test_a_file_of_other_sources_is_refused(file: Path, tmp_path: Path) -> None:
-    """Before it is opened: the file here is no library, and opening it would raise OSError."""
-    other = _with_other_sources(file, tmp_path / "other.so")
-    other.write_bytes(b"")
+    """The file is refused before it is opened, because it is not a library and opening it would raise OSError."""
+    foreign = _with_other_sources(file, tmp_path / "other.so")
+    foreign.write_bytes(b"")
     with pytest.raises(ImportError, match="other sources"):
-        linked.load(other)
+        linked.load(foreign)
 
 
 def test_a_file_for_a_newer_processor_is_refused(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +115,7 @@ def test_a_file_for_a_newer_processor_is_refused(file: Path, tmp_path: Path, mon
 def test_the_first_file_that_fits_is_used_and_without_one_numba_compiles(file: Path, tmp_path: Path) -> None:
     for name in ("stale", "foreign", "mixed"):
         (tmp_path / name).mkdir()
-    newest, *others = linked.LEVELS
+    newest, *older = linked.LEVELS
     assert linked.loops(tmp_path) is None
     _with_other_sources(file, linked.file_of(newest, tmp_path / "stale"))
     assert linked.loops(tmp_path / "stale") is None
@@ -124,7 +124,7 @@ def test_the_first_file_that_fits_is_used_and_without_one_numba_compiles(file: P
     shutil.copy(file.with_suffix(".json"), foreign.with_suffix(".json"))
     assert linked.loops(tmp_path / "foreign") is None
     _with_other_sources(file, linked.file_of(newest, tmp_path / "mixed"))
-    fitting = linked.file_of(others[-1], tmp_path / "mixed")
+    fitting = linked.file_of(older[-1], tmp_path / "mixed")
     shutil.copy(file, fitting)
     shutil.copy(file.with_suffix(".json"), fitting.with_suffix(".json"))
     assert linked.loops(tmp_path / "mixed") is linked.load(fitting)

@@ -1,4 +1,4 @@
-"""adaptive_gd on so few records that noise exceeds what slopes explain: it is no worse than a model of zeros."""
+"""adaptive_gd on so few records that noise exceeds the signal, where it is no worse than a model of zeros."""
 
 import math
 
@@ -70,9 +70,9 @@ def test_no_cell_is_worse_than_zeros(loss: Loss, cell: tuple[int, int, float, Un
     assert max(excess) < 3.0
 
 
-@pytest.mark.parametrize(("loss", "least"), [(Logistic(), 1.0), (Softmax(3), 1.0), (Squared(), 4.0)], ids=str)
+@pytest.mark.parametrize(("loss", "threshold"), [(Logistic(), 1.0), (Softmax(3), 1.0), (Squared(), 4.0)], ids=str)
 @pytest.mark.parametrize("times", [0.9, 1.1])
-def test_below_the_least_signal_the_model_is_a_constant(loss: Loss, least: float, times: float) -> None:
+def test_below_the_least_signal_the_model_is_a_constant(loss: Loss, threshold: float, times: float) -> None:
     columns, privacy = Columns((1, 1)), Privacy(0.5, 1e-5)
 
     def case(n: int) -> Problem:
@@ -83,7 +83,7 @@ def test_below_the_least_signal_the_model_is_a_constant(loss: Loss, least: float
         assert isinstance(quote.method, AdaptiveGdRun)
         return quote.method._signal_of(case(n), quote.release.plan.query("gradient").noise_multiplier)
 
-    n = math.ceil(times * least / signal(1000) * 1000)
+    n = math.ceil(times * threshold / signal(1000) * 1000)
     quote = plan(AdaptiveGd(steps=50), case(n), privacy)
     assert isinstance(quote.method, AdaptiveGdRun)
     is_constant = quote.method.is_constant(case(n), quote.release.plan.query("gradient").noise_multiplier)

@@ -1,4 +1,4 @@
-"""Methods on disjoint rows: what one record moves, what is read, the schedules, the smooth forms, whole runs."""
+"""Methods on disjoint rows: their sensitivity, reads, schedules, smooth forms and whole runs."""
 
 import itertools
 import math
@@ -49,10 +49,12 @@ def test_one_pass_moves_within_its_bound(domain: Domain, strength: float) -> Non
     bound = sensitivity(problem, 30, eta, problem.start)
     for _ in range(60):
         X, y = rng.normal(size=(50, 3)), np.sign(rng.normal(size=50))
-        other = X.copy()
-        other[10] = -X[10]
-        one, two = (_access(problem, rows, y).one_pass(range(10, 40), problem.start, eta) for rows in (X, other))
-        farthest = max(farthest, float(np.linalg.norm(one - two)))
+        neighbor = X.copy()
+        neighbor[10] = -X[10]
+        iterate, neighbor_iterate = (
+            _access(problem, rows, y).one_pass(range(10, 40), problem.start, eta) for rows in (X, neighbor)
+        )
+        farthest = max(farthest, float(np.linalg.norm(iterate - neighbor_iterate)))
     assert 0.02 * bound < farthest <= bound
 
 
@@ -63,13 +65,15 @@ def test_one_pass_by_hand() -> None:
 
 
 def test_without_smoothness_or_with_longer_steps_the_bound_of_one_pass_is_false() -> None:
-    """What eta <= 2/L is for: beyond it, later steps drive two neighbors apart."""
+    """The proof needs eta <= 2/L, because longer steps drive two neighbors apart."""
     problem = Problem(Squared(1e6), n=12, d=1, row_norm=1.0)
     y = np.zeros(12)
-    other = y.copy()
-    other[0] = 0.1
-    one, two = (_access(problem, np.ones((12, 1)), t).one_pass(range(12), np.zeros(1), 3.0) for t in (y, other))
-    assert float(abs(one - two)[0]) > 10 * 0.1 * 3.0
+    neighbor_y = y.copy()
+    neighbor_y[0] = 0.1
+    iterate, neighbor_iterate = (
+        _access(problem, np.ones((12, 1)), t).one_pass(range(12), np.zeros(1), 3.0) for t in (y, neighbor_y)
+    )
+    assert float(abs(iterate - neighbor_iterate)[0]) > 10 * 0.1 * 3.0
     with pytest.raises(Unsuitable, match="below 2/L"):
         plan(PhasedSgd(step=3.0), replace(problem, n=60), TARGET)
 
@@ -112,9 +116,9 @@ def test_the_data_serve_no_other_problem() -> None:
     problem = Problem(Hinge(), n=20, d=2, row_norm=1.0)
     access = _access(problem, np.ones((20, 2)), np.ones(20))
     access.mean_gradient(range(20), np.zeros(2), replace(problem, loss=HuberHinge(0.1)))
-    for other in (replace(problem, row_norm=2.0), replace(problem, loss=Squared())):
+    for variant in (replace(problem, row_norm=2.0), replace(problem, loss=Squared())):
         with pytest.raises(Unsuitable, match="another problem"):
-            access.mean_gradient(range(20), np.zeros(2), other)
+            access.mean_gradient(range(20), np.zeros(2), variant)
 
 
 def test_parallel_costs_one_part_and_answers_all() -> None:
@@ -140,7 +144,7 @@ def test_only_a_plain_mechanism_is_read_as_a_part(each: Any) -> None:
 
 
 @pytest.mark.parametrize("law", [LAW, Law(0.5, 0.5, 2.0)])
-def test_the_bound_of_a_schedule_is_the_sum_it_is_said_to_be(law: Law) -> None:
+def test_the_bound_of_a_schedule_is_the_documented_sum(law: Law) -> None:
     k, m, q, h, D, G, a = 4, 50, 3.0, 0.2, 2.0, 1.5, 7.0
     etas = [h * q**-i for i in range(k)]
     total = law.reach * D**2 / (h * m) + law.drift * G**2 * sum(etas)
@@ -153,11 +157,11 @@ def test_the_default_schedule_is_the_best_of_its_list_and_better_than_the_printe
     a, n, D, G = 955.0, 100_000, 5.0, 1.0
     bound = RiskBound(LAW, a, D, G)
     best = bound.best_phases(n)
-    least = bound.risk(best)
+    best_risk = bound.risk(best)
     for factor in (0.9, 1.1):
-        assert bound.risk(replace(best, step=best.step * factor)) > least
+        assert bound.risk(replace(best, step=best.step * factor)) > best_risk
     printed = bound.best_phases(n, count=12, ratio=16.0)
-    assert least < 0.6 * bound.risk(printed)
+    assert best_risk < 0.6 * bound.risk(printed)
 
 
 @pytest.mark.parametrize(
@@ -189,8 +193,8 @@ def test_more_rows_mean_less_risk(method: Any) -> None:
         y = np.clip(X @ truth + 0.1 * rng.normal(size=n), -1, 1)
         problem = Problem(Squared(1.0), NoRegularizer(), L2Ball(2.0), n=n, d=2, row_norm=1.0)
         quote, data, noise = plan(method, problem, TARGET), inputs.of_arrays(X, y, problem), Noise(SeededBits(8))
-        found = [run(quote.method, problem, data, quote.release, noise)[0] for _ in range(4)]
-        risks.append(float(np.mean([np.linalg.norm(w - truth) ** 2 for w in found])))
+        models = [run(quote.method, problem, data, quote.release, noise)[0] for _ in range(4)]
+        risks.append(float(np.mean([np.linalg.norm(w - truth) ** 2 for w in models])))
     assert risks[1] < 0.1
     assert risks[1] < risks[0] / 2
 
@@ -238,13 +242,13 @@ def test_refusals_name_the_assumption_and_the_numbers(method: Any, problem: Prob
 
 
 def test_late_phases_with_tiny_steps_keep_the_model() -> None:
-    """Their lattices reach no farther than 2^51 of their steps: what they release is how far they move."""
+    """Late phases release how far they move, because their lattices reach only 2^51 of their steps."""
     problem = Problem(Logistic(), n=2_000, d=2, row_norm=1.0)
     X, y = np.full((2_000, 2), 0.7), np.ones(2_000)
     for method in (Localization(phases=16, ratio=16.0), PhasedSgd(phases=16, ratio=16.0)):
         quote = plan(method, problem, Privacy(1.0, 1e-6))
-        found, *_ = run(quote.method, problem, inputs.of_arrays(X, y, problem), quote.release)
-        assert np.abs(found).max() > quote.noise_stds[0] / 100
+        model, *_ = run(quote.method, problem, inputs.of_arrays(X, y, problem), quote.release)
+        assert np.abs(model).max() > quote.noise_stds[0] / 100
 
 
 @pytest.mark.parametrize("method", [Localization, EpochGrowth, PhasedSgd])

@@ -1,4 +1,4 @@
-"""Every loss against its own claims: slopes, bounds, convexity, what it does with targets."""
+"""Every loss, compared with its own claims: slopes, bounds, convexity and targets."""
 
 import math
 from collections.abc import Callable
@@ -43,12 +43,12 @@ def _targets(loss: OneMargin) -> Floats:
 
 
 def _plain(loss: OneMargin, functions: object) -> Callable[[Any, Any], Any]:
-    """The loss's derivative as Python runs it, with these functions in the place of `math` and of the loops' own."""
+    """Return the loss's derivative as Python runs it, with these functions in place of `math` and the loops' own."""
     derivative = loss.derivative
     assert isinstance(derivative, FunctionType)
     formula = FunctionType(derivative.__code__, {"math": functions, "kernels": functions})
-    given = [getattr(loss, field.name) for field in fields(loss) if field.name != "name"]  # type: ignore[arg-type]
-    return lambda m, y: formula(m, y, *given)
+    parameters = [getattr(loss, field.name) for field in fields(loss) if field.name != "name"]  # type: ignore[arg-type]
+    return lambda m, y: formula(m, y, *parameters)
 
 
 class Plain:
@@ -83,19 +83,19 @@ def test_the_loops_exponential_is_the_exponential() -> None:
 
 
 def test_no_slope_is_a_subnormal_number() -> None:
-    """Nor its product with the smallest code: a record's margin would be told by the time that it takes."""
-    far = np.concatenate([np.linspace(0.0, 800.0, 4001), [1e300]])
-    margins = np.stack([np.zeros_like(far), -far])
+    """Products with the smallest code are not subnormal either, because their time would reveal a record's margin."""
+    magnitudes = np.concatenate([np.linspace(0.0, 800.0, 4001), [1e300]])
+    margins = np.stack([np.zeros_like(magnitudes), -magnitudes])
     slopes = [
-        loss.slope(sign * far, np.full(len(far), y))
+        loss.slope(sign * magnitudes, np.full(len(magnitudes), y))
         for loss in (Logistic(), Sigmoid())
         for sign in (-1, 1)
         for y in (-1.0, 1.0)
     ]
-    slopes += [Softmax(2).slope(margins, np.full(len(far), y))[k] for y in (0.0, 1.0) for k in (0, 1)]
+    slopes += [Softmax(2).slope(margins, np.full(len(magnitudes), y))[k] for y in (0.0, 1.0) for k in (0, 1)]
     sizes = np.abs(np.concatenate(slopes))
     assert (sizes[sizes > 0] * 2.0**-300 >= np.finfo(float).tiny).all()
-    assert len(sizes) == 12 * len(far)
+    assert len(sizes) == 12 * len(magnitudes)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -117,11 +117,11 @@ class TestEveryLoss:
 
     @pytest.mark.slow
     def test_its_slope_is_its_formula_to_the_last_bit(self, loss: OneMargin) -> None:
-        """Compiled, nothing is contracted or reassociated: what Python computes, out to where everything overflows."""
+        """Compiled code contracts and reassociates nothing. It computes the bits of Python, also at overflow."""
         rng = np.random.default_rng(2)
         ends = [0.0, 1.0, 0.3, 0.7, 1.3, 1e-300, 30.0, 36.8, 700.0, 709.7, 710.0, 745.2, 1e10, 1e200]
-        near = [float(np.nextafter(m, up)) for m in ends for up in (-np.inf, np.inf)]
-        m = np.array([*ends, *near, *rng.standard_normal(1200), *(rng.standard_normal(300) * 100)])
+        neighbors = [float(np.nextafter(m, up)) for m in ends for up in (-np.inf, np.inf)]
+        m = np.array([*ends, *neighbors, *rng.standard_normal(1200), *(rng.standard_normal(300) * 100)])
         m, formula = np.concatenate([m, -m]), _plain(loss, Plain())
         for y in _targets(loss):
             plain = np.array([formula(at, float(y)) for at in m.tolist()])
@@ -131,14 +131,14 @@ class TestEveryLoss:
 
     @pytest.mark.slow
     def test_its_slope_is_within_the_rounding_that_the_oracle_grants(self, loss: OneMargin) -> None:
-        """16 units of 2^-53 of its bound, docs/proofs/oracle.md: the formula to forty digits."""
+        """Compare with forty digits: the error is below 16 units of 2^-53 of the bound (docs/proofs/oracle.md)."""
         m = np.concatenate([np.linspace(-40, 40, 301), np.linspace(-3, 3, 300)])
         with mpmath.workdps(40):
             formula = _plain(loss, Exact())
             for y in _targets(loss):
                 exact = [formula(mpmath.mpf(at), mpmath.mpf(float(y))) for at in m.tolist()]
-                found = loss.slope(m, np.full(len(m), y)).tolist()
-                worst = max(abs(mpmath.mpf(f) - e) for f, e in zip(found, exact, strict=True))
+                actual = loss.slope(m, np.full(len(m), y)).tolist()
+                worst = max(abs(mpmath.mpf(f) - e) for f, e in zip(actual, exact, strict=True))
                 assert worst < 16 * 2.0**-53 * loss.slope_bound
 
     def test_its_derivative_calls_only_functions_whose_time_is_stated(self, loss: OneMargin) -> None:
@@ -148,15 +148,15 @@ class TestEveryLoss:
         assert unknown == set(), "write the derivative with abs, min, max, kernels.exp and math.pow only"
 
     def test_its_derivative_takes_its_fields_in_their_order(self, loss: OneMargin) -> None:
-        taken = list(signature(loss.derivative).parameters)
-        assert taken == ["m", "y", *(field.name for field in fields(loss) if field.name != "name")]  # type: ignore[arg-type]
-        assert len(taken) <= 2 + kernels.MOST_PARAMETERS
+        parameters = list(signature(loss.derivative).parameters)
+        assert parameters == ["m", "y", *(field.name for field in fields(loss) if field.name != "name")]  # type: ignore[arg-type]
+        assert len(parameters) <= 2 + kernels.MOST_PARAMETERS
 
     def test_shapes_are_those_of_numpy(self, loss: OneMargin) -> None:
         m, y = np.arange(6.0).reshape(2, 3), np.array([1.0, -1.0, 1.0])
-        found = loss.slope(m, y)
-        assert found.shape == (2, 3)
-        assert found[1, 2] == loss.slope(m[1:, 2], y[2:])[0] == loss.slope(m.T[2, 1:], np.float64(1.0))[0]  # type: ignore[arg-type]
+        slopes = loss.slope(m, y)
+        assert slopes.shape == (2, 3)
+        assert slopes[1, 2] == loss.slope(m[1:, 2], y[2:])[0] == loss.slope(m.T[2, 1:], np.float64(1.0))[0]  # type: ignore[arg-type]
 
     def test_its_value_is_the_integral_of_its_slope(self, loss: OneMargin) -> None:
         for y in _targets(loss):
@@ -171,7 +171,7 @@ class TestEveryLoss:
         assert largest <= loss.slope_bound * (1 + 1e-12)
         assert largest >= loss.slope_bound * (1 - 1e-6)
 
-    def test_it_is_convex_or_says_that_it_is_not(self, loss: OneMargin) -> None:
+    def test_it_states_whether_it_is_convex(self, loss: OneMargin) -> None:
         falls = min(float(np.diff(loss.slope(MARGINS, np.full(len(MARGINS), y))).min()) for y in _targets(loss))
         assert loss.is_convex is (falls >= -1e-12)
 
@@ -182,8 +182,8 @@ class TestEveryLoss:
         assert mapped[5:7].tolist() == [1.0, -1.0]
         if loss.takes == "class":
             assert set(mapped.tolist()) == {1.0, -1.0}
-        for before, after in zip(strange, mapped, strict=True):
-            assert loss.targets(np.array([before]))[0] == after
+        for original, target in zip(strange, mapped, strict=True):
+            assert loss.targets(np.array([original]))[0] == target
 
     def test_slopes_are_finite_and_bounded_at_the_far_ends(self, loss: OneMargin) -> None:
         margin, y = np.array([1e106, -1e106, 0.0, 1e-300]), loss.targets(np.array([math.inf, -math.inf, math.nan, 1.0]))
@@ -202,8 +202,8 @@ class TestEveryLoss:
 def test_the_curvature_bound_is_the_largest_rate_of_the_slope(loss: OneMargin) -> None:
     rates = []
     for y in _targets(loss):
-        far = np.logspace(-6, 1, 2001)
-        around, step = np.concatenate([MARGINS, y + far, y - far]), 1e-6
+        offsets = np.logspace(-6, 1, 2001)
+        around, step = np.concatenate([MARGINS, y + offsets, y - offsets]), 1e-6
         t = np.full(len(around), y)
         rates.append(np.abs(loss.slope(around + step, t) - loss.slope(around - step, t)).max() / (2 * step))
     assert max(rates) <= loss.curvature_bound * (1 + 1e-6)
@@ -211,8 +211,8 @@ def test_the_curvature_bound_is_the_largest_rate_of_the_slope(loss: OneMargin) -
 
 
 @pytest.mark.parametrize("loss", ROUGH, ids=repr)
-def test_without_a_curvature_bound_the_rate_of_the_slope_has_none(loss: OneMargin) -> None:
-    """By halving the steepest of the cells, again and again: the rate keeps growing."""
+def test_without_a_curvature_bound_the_rate_of_the_slope_is_unbounded(loss: OneMargin) -> None:
+    """The rate keeps growing as the steepest cell is divided again and again."""
     low, high, rates = -8.0, 8.0, []
     for _ in range(12):
         cells = np.linspace(low, high, 12)
@@ -234,9 +234,9 @@ def test_without_a_curvature_bound_the_rate_of_the_slope_has_none(loss: OneMargi
 def test_the_smooth_forms_are_moreau_envelopes(smooth: OneMargin, plain: OneMargin, gap: float) -> None:
     u = np.linspace(-4.0, 4.0, 80_001)
     for y in _targets(smooth):
-        near = plain.value(u, np.full(len(u), y))
+        values = plain.value(u, np.full(len(u), y))
         for m in np.linspace(-2.5, 2.5, 41):
-            envelope = float((near + (u - m) ** 2 / (2 * 0.4)).min())
+            envelope = float((values + (u - m) ** 2 / (2 * 0.4)).min())
             value = float(smooth.value(np.array([m]), np.array([y]))[0])
             assert value == pytest.approx(envelope, abs=1e-7)
             assert -1e-12 <= float(plain.value(np.array([m]), np.array([y]))[0]) - value <= gap + 1e-12
@@ -279,7 +279,7 @@ def test_settings_out_of_range_are_refused(make: object) -> None:
         make()
 
 
-def test_names_go_by_what_a_loss_takes() -> None:
+def test_names_are_listed_by_the_kind_of_target() -> None:
     assert {"logistic", "softmax"} <= set(names("class"))
     assert {"squared", "huber"} <= set(names("number"))
     assert sorted(names("class") + names("number")) == sorted(map(name_of, get_args(Loss)))

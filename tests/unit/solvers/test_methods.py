@@ -1,4 +1,4 @@
-"""Methods: their iterations by hand, the safeguard, what they resolve to, what they refuse."""
+"""Methods: their iterations by hand, the safeguard, their resolved settings and their refusals."""
 
 import math
 from dataclasses import replace
@@ -37,7 +37,7 @@ ADULT = Problem(Logistic(), n=32_561, d=109, row_norm=math.sqrt(15))
 
 
 class Quadratic:
-    """Exact answers about F(w) = ||w - target||^2 / 2, and a list of what was asked."""
+    """Exact answers about F(w) = ||w - target||^2 / 2, and a list of the requests."""
 
     def __init__(self, target: Vector) -> None:
         self.target = target
@@ -69,7 +69,7 @@ class Quadratic:
     def walk(
         self, query: str, w: Vector, anchor: Vector, snapshot: Vector, step: float, count: int, centred: bool = False
     ) -> None:
-        """None: every answer is asked for."""
+        """Return None, so that every answer is requested."""
 
     def allocated_gradient(self, query: str, w: Vector) -> Vector:
         raise NotImplementedError(query)
@@ -91,10 +91,10 @@ def test_dp_gd_by_hand() -> None:
     """One dimension, target 1, eta 1/2, lambda 1: three steps with momentum 0, 1/4, 2/5; weights 1, 2, 3."""
     problem = Problem(Squared(), L2(1.0), n=10, d=1, row_norm=1.0)
     oracle = Quadratic(np.ones(1))
-    w, before, points = 0.0, 0.0, []
+    w, previous, points = 0.0, 0.0, []
     for momentum in (0.0, 1 / 4, 2 / 5):
-        v = w + momentum * (w - before)
-        before, w = w, (v - 0.5 * (v - 1)) / 1.5
+        v = w + momentum * (w - previous)
+        previous, w = w, (v - 0.5 * (v - 1)) / 1.5
         points.append(w)
     answer = DpGdRun(steps=3, step=0.5).run(oracle, problem)
     assert answer[0] == pytest.approx((points[0] + 2 * points[1] + 3 * points[2]) / 6)
@@ -170,17 +170,17 @@ def test_the_descent_time_by_hand() -> None:
 
 
 def test_the_descent_time_does_not_depend_on_the_units() -> None:
-    """Features k times as large need steps k^2 times as small; targets and their bound k times as large, the same."""
+    """Features k times as large need steps k^2 times as small. The scale of targets and their bound has no effect."""
     for n in (1000, 10, 100_000):
-        one = Problem(Squared(1.0), n=n, d=5, row_norm=1.0)
-        assert descent_time(replace(one, row_norm=3.0), PRIVACY) == pytest.approx(descent_time(one, PRIVACY) / 9)
-    one = replace(one, n=10**6)
-    farther = replace(one, loss=Squared(7.0))
-    assert descent_time(farther, PRIVACY) == pytest.approx(descent_time(one, PRIVACY))
+        base = Problem(Squared(1.0), n=n, d=5, row_norm=1.0)
+        assert descent_time(replace(base, row_norm=3.0), PRIVACY) == pytest.approx(descent_time(base, PRIVACY) / 9)
+    base = replace(base, n=10**6)
+    scaled = replace(base, loss=Squared(7.0))
+    assert descent_time(scaled, PRIVACY) == pytest.approx(descent_time(base, PRIVACY))
 
 
-def test_noise_may_cost_a_quarter_of_what_the_untrained_model_loses() -> None:
-    """0.35 sigma_1^2 s min(d, L s) = ln(2) / 4 for a large d; whatever it is, once it is above L s."""
+def test_noise_may_cost_a_quarter_of_the_loss_of_the_untrained_model() -> None:
+    """0.35 sigma_1^2 s min(d, L s) = ln(2) / 4, which does not depend on d above L s."""
     wide = Problem(Logistic(), n=4000, d=20_000, row_norm=1.0)
     time, std = descent_time(wide, PRIVACY), answers_std(wide, PRIVACY)
     assert 0.35 * std**2 * time**2 * wide.L == pytest.approx(math.log(2) / 4)
@@ -189,11 +189,11 @@ def test_noise_may_cost_a_quarter_of_what_the_untrained_model_loses() -> None:
     time = descent_time(middle, PRIVACY)
     assert time * wide.L > 100
     assert 0.35 * std**2 * time * 100 == pytest.approx(math.log(2) / 4)
-    near = replace(wide, domain=L2Ball(0.01))  # the untrained model loses at most G D there: there is less to risk
-    assert 0.35 * std**2 * descent_time(near, PRIVACY) ** 2 * wide.L <= 0.01 / 4 * (1 + 1e-9)
+    bounded = replace(wide, domain=L2Ball(0.01))  # the untrained model loses at most G D there: there is less to risk
+    assert 0.35 * std**2 * descent_time(bounded, PRIVACY) ** 2 * wide.L <= 0.01 / 4 * (1 + 1e-9)
 
 
-def test_what_is_at_stake() -> None:
+def test_the_stake_is_the_largest_possible_loss_of_the_start() -> None:
     assert at_stake(ADULT) == pytest.approx(math.log(2))
     assert at_stake(replace(ADULT, loss=Squared())) == pytest.approx(1 / 6, rel=0.05)  # y^2 / 2, y even in [-1, 1]
     assert at_stake(replace(ADULT, domain=L2Ball(0.01))) == pytest.approx(0.01 * ADULT.G)
@@ -203,15 +203,15 @@ def test_what_is_at_stake() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.2, 1.0])
 def test_rows_without_structure_hardly_hurt_a_model_of_many_coordinates(epsilon: float) -> None:
-    """Nothing can be learned there; what noise does to the untrained model's risk of ln 2 stays below 20 % of it."""
+    """Noise raises the untrained model's risk of ln 2 by less than 20 %, although nothing can be learned."""
     rng = np.random.default_rng(3)
     X = rng.standard_normal((400, 1200))
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     y = np.sign(X @ rng.standard_normal(1200))
     problem = Problem(Logistic(), n=400, d=1200, row_norm=1.0)
     for method in (DpGd(), DpAccMd()):
-        found = [solve(method, problem, X, y, Privacy(epsilon, 1e-5)).coefficients for _ in range(5)]
-        risk = float(np.mean([problem.loss.value(X @ w, y) for w in found]))
+        models = [solve(method, problem, X, y, Privacy(epsilon, 1e-5)).coefficients for _ in range(5)]
+        risk = float(np.mean([problem.loss.value(X @ w, y) for w in models]))
         assert risk <= 1.2 * math.log(2)
 
 
@@ -223,10 +223,10 @@ def test_dp_gd_spends_its_time_in_few_steps() -> None:
     assert method.step <= 1 / ADULT.L
     assert method.step * method.steps * (method.steps + 3) / 4 == pytest.approx(time)
     assert (method.steps - 1) * (method.steps + 2) / 4 / ADULT.L < time  # one step less would not do
-    most = DpGd().resolve(Problem(Logistic(), n=10**9, d=109, row_norm=4.0), PRIVACY)
-    assert (most.steps, most.step) == (500, 1 / 4.0)
-    fewer = DpGd(steps=10).resolve(ADULT, PRIVACY)
-    assert (fewer.steps, fewer.step) == (10, 1 / ADULT.L)
+    longest = DpGd().resolve(Problem(Logistic(), n=10**9, d=109, row_norm=4.0), PRIVACY)
+    assert (longest.steps, longest.step) == (500, 1 / 4.0)
+    shorter = DpGd(steps=10).resolve(ADULT, PRIVACY)
+    assert (shorter.steps, shorter.step) == (10, 1 / ADULT.L)
     slower = DpGd(step=0.01).resolve(ADULT, PRIVACY)
     assert slower.step == 0.01
     assert slower.steps is not None
@@ -278,7 +278,7 @@ def test_nonsense_is_refused(kind: Any, fields: dict[str, Any]) -> None:
         kind(**fields)
 
 
-def test_what_the_theory_does_not_cover_is_named() -> None:
+def test_settings_that_the_theory_does_not_cover_are_named() -> None:
     with pytest.raises(Unsuitable, match="1/L"):
         DpGd(step=1.01 / ADULT.L).resolve(ADULT, PRIVACY)
     with pytest.raises(Unsuitable, match="1/L"):
@@ -287,12 +287,12 @@ def test_what_the_theory_does_not_cover_is_named() -> None:
         DpSvrg(batch=32_562).resolve(ADULT, PRIVACY)
 
 
-def test_gaussian_noise_at_delta_0_is_refused_with_what_to_ask_for() -> None:
-    asked = "adds Gaussian noise. Ask for delta > 0, or take output_perturbation or localization"
+def test_gaussian_noise_at_delta_0_is_refused_with_advice() -> None:
+    advice = "adds Gaussian noise. Ask for delta > 0, or take output_perturbation or localization"
     for method in (DpGd(), DpAccMd(), DpSvrg(), DpSvrgPp(), NoisyMirrorDescent()):
-        with pytest.raises(NeedsDelta, match=asked):
+        with pytest.raises(NeedsDelta, match=advice):
             method.resolve(ADULT, Privacy(1.0))
-    with pytest.raises(NeedsDelta, match=f"ada_ssp {asked}"):
+    with pytest.raises(NeedsDelta, match=f"ada_ssp {advice}"):
         AdaSsp().resolve(replace(ADULT, loss=Squared()), Privacy(1.0))
     for pure in (OutputPerturbation(), Localization()):
         assert pure.resolve(ADULT, Privacy(1.0)).noise == "laplace"

@@ -1,4 +1,4 @@
-"""FullBatchOracle and SampledOracle: what they answer, with what bound they make it private, and what they refuse."""
+"""FullBatchOracle and SampledOracle: their answers, their bounds and their refusals."""
 
 from typing import Any
 
@@ -118,7 +118,7 @@ def test_a_change_is_the_clipped_difference(
 ) -> None:
     """c = min(G, L ||w - anchor||); the norm of every record's difference is clipped at c, and divided by n RATE."""
     problem, X, y = rows
-    seen, batches = Recorder(monkeypatch), Noise(SeededBits(1))
+    recorder, batches = Recorder(monkeypatch), Noise(SeededBits(1))
     anchor = np.array([0.3, -0.5, 0.2])
     w = anchor + distance * np.array([2.0, -1.0, 2.0]) / 3
     value = made(*rows).sampled_change("batch", w, anchor)
@@ -130,19 +130,20 @@ def test_a_change_is_the_clipped_difference(
     change *= np.minimum(1.0, c * rows_norm / np.maximum(norms, 1e-300))[:, None]
     batch = poisson_rows(batches, 40, RATE)
     assert value == pytest.approx(change[batch].sum(0) / (RATE * 40), abs=1e-12)
-    ((_, _, bound),) = seen.calls
+    ((_, _, bound),) = recorder.calls
     assert bound == pytest.approx(c / (RATE * 40), rel=1e-6)
     assert bound >= c / (RATE * 40)
 
 
 def test_bounds_handed_to_the_mechanism(rows: tuple[Problem, Vector, Vector], monkeypatch: pytest.MonkeyPatch) -> None:
-    problem, seen = rows[0], Recorder(monkeypatch)
+    problem, recorder = rows[0], Recorder(monkeypatch)
     oracle, w = made(*rows, multiplier=2.5), np.array([1.0, 2.0, 2.0])
     oracle.gradient("full", w)
     oracle.sampled_gradient("batch", w)
     oracle.sampled_change("batch", w, np.zeros(3))
     bounds = [gradient_bound(problem, 3.0), sampled_bound(problem, 10.0, problem.G, 3.0)]
-    assert [call[1:] for call in seen.calls] == [(2.5, b) for b in [*bounds, bounds[1]]]  # L ||w|| = 3 > G = 2: c = G
+    # The change is limited by G, because L ||w|| = 3 > G = 2.
+    assert [call[1:] for call in recorder.calls] == [(2.5, b) for b in [*bounds, bounds[1]]]
     assert bounds[0] == pytest.approx(problem.G / 40, rel=1e-9)
     assert bounds[0] > problem.G / 40
     assert bounds[1] == pytest.approx(problem.G / 10, rel=1e-9)
@@ -193,7 +194,7 @@ def test_past_the_plan_there_is_no_answer(rows: tuple[Problem, Vector, Vector]) 
     assert fresh.transcript() == Plan(())
 
 
-def test_the_transcript_holds_what_was_answered(rows: tuple[Problem, Vector, Vector]) -> None:
+def test_the_transcript_holds_all_answers(rows: tuple[Problem, Vector, Vector]) -> None:
     heard = list[int]()
     oracle = made(*rows, on_answer=heard.append)
     for _ in range(3):
@@ -236,8 +237,8 @@ def test_questions_that_could_overflow_are_refused_and_not_counted(
 @pytest.mark.parametrize("d", [7, 40])
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3, 1e8, 1e90])
 def test_computed_sums_are_within_the_granted_error(scale: float, d: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Against extended precision, and over more than one block: docs/proofs/oracle.md."""
-    seen, rng, n = Recorder(monkeypatch), np.random.default_rng(8), BLOCK + 500
+    """Compare with extended precision, over more than one block (docs/proofs/oracle.md)."""
+    recorder, rng, n = Recorder(monkeypatch), np.random.default_rng(8), BLOCK + 500
     problem = Problem(Logistic(), n=n, d=d, row_norm=1.5)
     X = rng.standard_normal((n, d))
     y, w = np.where(rng.random(n) < 0.5, 1.0, -1.0), rng.standard_normal(d) * scale
@@ -249,35 +250,35 @@ def test_computed_sums_are_within_the_granted_error(scale: float, d: int, monkey
     with np.errstate(over="ignore"):
         slopes = -data.y / (1 + np.exp(np.longdouble(data.y) * (wide @ w.astype(np.longdouble))))
     true = (slopes[:, None] * wide).sum(0) / n
-    granted = gradient_error(problem, n, float(np.linalg.norm(w)))
-    assert float(np.linalg.norm((value - true).astype(np.float64))) <= granted
-    assert granted <= 2.01 * problem.G
-    assert seen.calls[0][2] == gradient_bound(problem)
+    tolerance = gradient_error(problem, n, float(np.linalg.norm(w)))
+    assert float(np.linalg.norm((value - true).astype(np.float64))) <= tolerance
+    assert tolerance <= 2.01 * problem.G
+    assert recorder.calls[0][2] == gradient_bound(problem)
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Hinge(), Absolute()], ids=repr)
 def test_replacing_a_record_at_a_kink_moves_no_other_records_slope(loss: Loss, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every row sits on the kink, where the last bit of a margin decides; still one record moves the sum by 2b at most.
+    """One record moves the sum by at most 2b although all rows sit on the kink, where a margin's last bit decides.
 
-    With and without a record, and with another one: pairwise within the bound, in a batch and over all rows, however
-    the record's presence shifts the others to other places, blocks and vector lanes.
+    Compare sums with a record, without it and with a new one, in a batch and over all rows. The record's presence
+    shifts all others to new places, blocks and vector lanes.
     """
-    seen, rng, n, d = Recorder(monkeypatch), np.random.default_rng(3), 5000, 54
+    recorder, rng, n, d = Recorder(monkeypatch), np.random.default_rng(3), 5000, 54
     X = rng.standard_normal((n, d))
     w = rng.standard_normal(d)
     y = np.ones(n)
     X *= (y / (X @ w))[:, None]  # margins are 1 but for rounding: the kink of hinge, and of absolute at y = 1
     problem = Problem(loss, n=n, d=d, row_norm=float(np.linalg.norm(X, axis=1).max()) * 1.01)
-    other = X.copy()
-    other[1234] *= -1
-    answers = [made(problem, rows, y).gradient("full", w) for rows in (X, other)]
-    assert np.linalg.norm(answers[0] - answers[1]) <= 2 * seen.calls[0][2]
+    neighbor = X.copy()
+    neighbor[1234] *= -1
+    answers = [made(problem, rows, y).gradient("full", w) for rows in (X, neighbor)]
+    assert np.linalg.norm(answers[0] - answers[1]) <= 2 * recorder.calls[0][2]
     everyone = np.arange(n)
     sums = []
-    for rows, places in ((X, everyone), (other, everyone), (X, np.delete(everyone, 1234)), (X, rng.permutation(n))):
+    for rows, places in ((X, everyone), (neighbor, everyone), (X, np.delete(everyone, 1234)), (X, rng.permutation(n))):
         monkeypatch.setattr(noises, "poisson_rows", lambda *_, places=places: places)
         sums.append(made(problem, rows, y).sampled_gradient("batch", w))
-    bound = seen.calls[-1][2]
+    bound = recorder.calls[-1][2]
     assert bound == pytest.approx(problem.G / (RATE * n), rel=1e-6)
     assert np.linalg.norm(sums[0] - sums[2]) <= bound
     assert np.linalg.norm(sums[1] - sums[2]) <= bound

@@ -86,7 +86,7 @@ def test_a_malicious_method_finds_the_documented_operations_and_nothing_behind_t
 
 
 @pytest.mark.parametrize(
-    ("opened", "documented", "more"),
+    ("opened", "documented", "extra"),
     [
         (DataOracles.standardised, Standardised, {"transcript", "released_means"}),
         (DataOracles.counting, Counting, {"transcript"}),
@@ -94,12 +94,12 @@ def test_a_malicious_method_finds_the_documented_operations_and_nothing_behind_t
     ],
     ids=["standardised", "counting", "weighted"],
 )
-def test_oracles_of_declared_columns_show_what_is_documented(
-    opened: Callable[[DataOracles], Any], documented: Any, more: set[str]
+def test_oracles_of_declared_columns_have_the_documented_members(
+    opened: Callable[[DataOracles], Any], documented: Any, extra: set[str]
 ) -> None:
     problem = replace(PROBLEM, columns=Columns((1,)))
     oracle = opened(DataOracles(inputs.of_arrays(np.ones((6, 2)), np.ones(6), problem), PLAN, Noise(SeededBits(1))))
-    assert public(type(oracle)) == public(documented) | more
+    assert public(type(oracle)) == public(documented) | extra
     assert not hasattr(oracle, "__dict__")
     for name in public(type(oracle)):
         if not isinstance(getattr(oracle, name), MethodType):
@@ -177,7 +177,7 @@ HIDING: list[Any] = [
 
 
 @pytest.mark.parametrize("mechanism", [*HIDING, *(Parallel(each, 2) for each in HIDING)], ids=repr)
-def test_what_hides_by_drawing_or_by_steps_releases_no_value(mechanism: Mechanism) -> None:
+def test_mechanisms_that_sample_or_hide_steps_release_no_value(mechanism: Mechanism) -> None:
     """Its noise is for a batch, a slot or a last point; a value over all rows would pay too little."""
     with pytest.raises(OutOfPlan, match="another mechanism"):
         accessed(mechanism).release("value", np.zeros(2), 1.0)
@@ -340,16 +340,16 @@ def test_hidden_steps_and_tables_are_for_runs_that_declare_them() -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind, _ in ORACLES])
 def test_no_oracle_takes_the_data_of_another_problem(kind: Any) -> None:
-    other = replace(PROBLEM, row_norm=2.0)
+    changed = replace(PROBLEM, row_norm=2.0)
     with pytest.raises(Unsuitable, match="another problem"):
-        kind(other, inputs.of_arrays(np.ones((6, 2)), np.ones(6), PROBLEM), PLAN, Noise(SeededBits(1)))
+        kind(changed, inputs.of_arrays(np.ones((6, 2)), np.ones(6), PROBLEM), PLAN, Noise(SeededBits(1)))
 
 
-def test_the_data_are_seen_by_another_loss_alone() -> None:
+def test_only_the_loss_may_differ_from_the_problem_of_the_data() -> None:
     access = DataAccess(PROBLEM, inputs.of_arrays(np.ones((6, 2)), np.ones(6), PROBLEM), PLAN, Noise(SeededBits(1)))
-    for other in (replace(PROBLEM, row_norm=2.0), replace(PROBLEM, loss=Logistic())):
+    for variant in (replace(PROBLEM, row_norm=2.0), replace(PROBLEM, loss=Logistic())):
         with pytest.raises(Unsuitable, match="another problem"):
-            access.mean_gradient(range(6), np.zeros(2), other)
+            access.mean_gradient(range(6), np.zeros(2), variant)
 
 
 def test_a_pass_needs_one_margin() -> None:
@@ -374,8 +374,8 @@ def test_second_moments_clip_targets() -> None:
 
 
 @pytest.mark.parametrize("member", ["hides", "needs_all_rows", "fits"])
-def test_a_mechanism_that_leaves_something_open_cannot_be_made(member: str) -> None:
-    """A run on partitions, a release and a receipt ask the mechanism itself, so an unknown one must not pass."""
-    known = {name: None for name in AbstractMechanism.__abstractmethods__ if name != member}
+def test_a_mechanism_without_a_member_cannot_be_created(member: str) -> None:
+    """Runs on partitions, releases and receipts use the mechanism's own members, so none may be missing."""
+    members = {name: None for name in AbstractMechanism.__abstractmethods__ if name != member}
     with pytest.raises(TypeError, match=member):
-        type("Unknown", (AbstractMechanism,), known)()
+        type("Unknown", (AbstractMechanism,), members)()

@@ -1,4 +1,4 @@
-"""Descent on a piece, and output perturbation: sensitivity measured against its bound, and the whole method."""
+"""Descent on a piece, and output perturbation: sensitivity compared with its bound, and the whole method."""
 
 import math
 from dataclasses import replace
@@ -46,25 +46,27 @@ def test_replacing_one_record_moves_the_iterate_within_the_bound(domain: L2Ball,
     bound, farthest = Piece(problem, range(10, 50), pull).sensitivity(1.0), 0.0
     for _ in range(6):
         X, y = rng.normal(size=(60, 3)), np.sign(rng.normal(size=60))
-        other, other_y = X.copy(), y.copy()
-        other[30], other_y[30] = -X[30], y[30]
-        one, two = (_minimized(problem, a, b, pull, steps) for a, b in ((X, y), (other, other_y)))
-        farthest = max(farthest, float(np.linalg.norm(one - two)))
+        neighbor, neighbor_y = X.copy(), y.copy()
+        neighbor[30], neighbor_y[30] = -X[30], y[30]
+        iterate, neighbor_iterate = (
+            _minimized(problem, a, b, pull, steps) for a, b in ((X, y), (neighbor, neighbor_y))
+        )
+        farthest = max(farthest, float(np.linalg.norm(iterate - neighbor_iterate)))
     assert 0 < farthest <= bound
 
 
 def test_the_bound_is_nearly_reached_by_opposite_records_in_one_dimension() -> None:
-    """A hinge that every record is inside of is linear: W = mean of y x / mu, and a swap of signs moves it by all."""
+    """The hinge is linear at all records, so W is the mean of y x / mu, and a swap of signs moves it by the bound."""
     problem = Problem(HuberHinge(0.1), L2(2.0), n=40, d=1, row_norm=1.0)
     X, y = np.ones((40, 1)), np.tile([1.0, -1.0], 20)
-    other = X.copy()
-    other[0] = -1.0
+    neighbor = X.copy()
+    neighbor[0] = -1.0
     piece = Piece(problem, range(40), 0.0)
-    found = []
-    for rows in (X, other):
+    iterates = []
+    for rows in (X, neighbor):
         access = DataAccess(problem, inputs.of_arrays(rows, y, problem), Plan(()), Noise(SeededBits(1)))
-        found.append(piece.minimize(access, np.zeros(1), np.zeros(1), 500))
-    assert 0.9 * piece.sensitivity() < float(abs(found[0] - found[1])[0]) <= piece.sensitivity()
+        iterates.append(piece.minimize(access, np.zeros(1), np.zeros(1), 500))
+    assert 0.9 * piece.sensitivity() < float(abs(iterates[0] - iterates[1])[0]) <= piece.sensitivity()
 
 
 def test_rounding_is_a_small_part_of_the_sensitivity() -> None:
@@ -76,9 +78,9 @@ def test_rounding_is_a_small_part_of_the_sensitivity() -> None:
 def test_records_outside_the_piece_do_not_matter() -> None:
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(60, 3)), np.sign(rng.normal(size=60))
-    other = X.copy()
-    other[55] = 0.0
-    assert np.array_equal(_minimized(PROBLEM, X, y, 0.1, 20), _minimized(PROBLEM, other, y, 0.1, 20))
+    changed = X.copy()
+    changed[55] = 0.0
+    assert np.array_equal(_minimized(PROBLEM, X, y, 0.1, 20), _minimized(PROBLEM, changed, y, 0.1, 20))
 
 
 @pytest.mark.slow
@@ -131,7 +133,7 @@ def test_pure_privacy_by_laplace_noise_of_sqrt_d_times_the_bound() -> None:
     assert release.event == {"type": "LaplaceDpEvent", "noise_multiplier": query.noise_multiplier}
 
 
-def test_laplace_noise_may_be_asked_for_at_a_positive_delta() -> None:
+def test_laplace_noise_may_be_requested_at_a_positive_delta() -> None:
     quote = plan(OutputPerturbation(noise="laplace"), PROBLEM, Privacy(1.0, 1e-6))
     assert quote.release.plan.queries[0].mechanism == Laplace()
     assert quote.release.accountant == "pure"
@@ -186,12 +188,12 @@ def test_a_ridge_so_weak_that_its_curvature_costs_all_of_epsilon_is_refused() ->
 @pytest.mark.parametrize("unit", [Unit(), Unit("person", 3)])
 @pytest.mark.parametrize("privacy", [Privacy(0.05, 1e-12), Privacy(1.0, 1e-2), Privacy(4.5, 1e-6)])
 def test_steps_are_enough_for_the_noise_whatever_the_ridge(unit: Unit, privacy: Privacy) -> None:
-    """They are counted before the noise is chosen, for a bound on it that a weak ridge had passed."""
+    """Steps are counted before the noise is chosen, for a bound on the noise that weak ridges once exceeded."""
     flat, k = Problem(Logistic(), L2(0.0), n=1000, d=3, row_norm=1.0, unit=unit), unit.slots
     for share in (0.01, 0.1, 0.5, 0.8, 0.899):
         ridge = flat.L / (flat.n * k * math.expm1(share * privacy.epsilon / k))
         quoted = plan(ObjectivePerturbation(ridge=ridge), flat, privacy, preparation=Declared())
         assert isinstance(quoted.method, ObjectivePerturbationRun)
         std = quoted.release.plan.queries[0].noise_multiplier * flat.G
-        asked = ObjectivePerturbation(ridge=ridge, radius=quoted.method.radius)
-        assert asked._with_radius_and_steps(flat, ridge, ridge, std * 1.05).steps <= quoted.method.steps
+        method = ObjectivePerturbation(ridge=ridge, radius=quoted.method.radius)
+        assert method._with_radius_and_steps(flat, ridge, ridge, std * 1.05).steps <= quoted.method.steps

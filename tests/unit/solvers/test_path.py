@@ -1,4 +1,4 @@
-"""The points of an adaptive descent, and the weight of an l1 that is learned from its answers."""
+"""Points of an adaptive descent, and the weight of an l1 that is learned from its answers."""
 
 import numpy as np
 import pytest
@@ -34,12 +34,14 @@ def test_the_longest_row_is_the_longest_corner_of_the_columns() -> None:
     assert longest_row(Frame(np.zeros(0), np.zeros(0), 0.3), Columns(())) == pytest.approx(0.3)
 
 
-@pytest.mark.parametrize(("best", "found"), [(2.0, 2.0), (0.5, 0.5), (-4.0, 0.0), (9.0, 3.0)])
-def test_the_weight_goes_where_the_objective_is_level_but_no_farther_than_its_ends(best: float, found: float) -> None:
+@pytest.mark.parametrize(("best", "expected"), [(2.0, 2.0), (0.5, 0.5), (-4.0, 0.0), (9.0, 3.0)])
+def test_the_weight_goes_where_the_objective_is_level_but_no_farther_than_its_ends(
+    best: float, expected: float
+) -> None:
     weight, along = L1Weight(1.0, 0.5, 1.0), np.array([1.0, -0.5, 0.0])
     for _ in range(3000):
         weight.learn((best - weight.value) * along + np.array([0.0, 0.0, 7.0]), along)
-    assert weight.value == pytest.approx(found, abs=0.1)
+    assert weight.value == pytest.approx(expected, abs=0.1)
 
 
 def test_the_weight_is_the_mean_of_its_prior_and_of_noisy_answers() -> None:
@@ -49,7 +51,7 @@ def test_the_weight_is_the_mean_of_its_prior_and_of_noisy_answers() -> None:
     assert weight.value == pytest.approx((1 * 4 + (1 + 2 / 2) * 2 / 9) / (4 + 2 / 9))
 
 
-def test_what_the_l1_does_not_pull_says_nothing_of_its_weight() -> None:
+def test_coordinates_that_l1_does_not_pull_leave_its_weight() -> None:
     weight = L1Weight(1.0, 0.5, 1.0)
     weight.learn(np.array([100.0, -100.0]), np.zeros(2))
     assert weight.value == 1.0
@@ -75,5 +77,5 @@ def test_many_coefficients_that_matter_get_less_l1_than_few(monkeypatch: pytest.
         y = np.where(generator.random(n) < 1 / (1 + np.exp(-margin)), 1.0, -1.0)
         solve(AdaptiveGd(), problem, X, y, Privacy(1.0, 1e-5))
         shares.append(weights[-1].value / weights[-1].first)  # type: ignore[attr-defined]
-    few, many = shares
-    assert many < 0.5 < 0.8 < few
+    share_of_few, share_of_many = shares
+    assert share_of_many < 0.5 < 0.8 < share_of_few

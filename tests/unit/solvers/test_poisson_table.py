@@ -1,4 +1,4 @@
-"""Regression tables of counts: coverage, agreement with a solver without noise, edges, and what a quote refuses."""
+"""Regression tables of counts: coverage, agreement with a solver without noise, edges, and refusals of quotes."""
 
 from dataclasses import replace
 
@@ -26,16 +26,16 @@ LARGEST = 10.0
 
 
 @pytest.mark.parametrize(("overdispersion", "relation"), [(0.0, "replace_one"), (0.5, "zero_out")])
-def test_intervals_of_counts_cover_what_they_state(overdispersion: float, relation: str) -> None:
-    """The exact lower bound of a rate of .95 at the level .001; counts need not follow a Poisson distribution."""
+def test_intervals_of_counts_have_their_stated_coverage(overdispersion: float, relation: str) -> None:
+    """Test a rate of .95 at the level .001. The counts need not follow a Poisson distribution."""
     n, p, runs = 6000, 3, 50
     quote = quoted(Columns((1,) * p), True, n, 2.0, 20.0, relation=relation)
     truth = np.append(slopes(p) / 4, -np.log(20))
     covered, by_sampling = [], []
     for seed in range(runs):
         X, counts = drawn_counts(n, p, np.random.default_rng([seed, 3]), 1.0, overdispersion)
-        found = table_of(quote, X, coded_counts(counts, 20), seed)
-        for row, true in zip(found.rows, truth, strict=True):
+        table = table_of(quote, X, coded_counts(counts, 20), seed)
+        for row, true in zip(table.rows, truth, strict=True):
             if row.line is not None:
                 covered.append(row.line.lower <= true <= row.line.upper)
                 by_sampling.append(abs(row.line.estimate - true) <= 1.96 * row.line.sampling_error)
@@ -53,8 +53,8 @@ def test_intervals_cover_counts_of_persons_whose_rows_depend() -> None:
         X = np.repeat(correlated(persons, 2, rng), k, axis=0)
         effect = np.repeat(rng.gamma(2, 0.5, persons), k)
         counts = rng.poisson(effect * np.exp(X @ [1.0, 0.0])).astype(float)
-        found = table_of(quote, X, coded_counts(counts, LARGEST), seed, rng.random(persons * k) < 0.8)
-        for row, true in zip(found.rows, (1.0, 0.0), strict=False):
+        table = table_of(quote, X, coded_counts(counts, LARGEST), seed, rng.random(persons * k) < 0.8)
+        for row, true in zip(table.rows, (1.0, 0.0), strict=False):
             if row.line is not None:
                 covered.append(row.line.lower <= true <= row.line.upper)
     assert len(covered) > 0.9 * 2 * runs
@@ -67,9 +67,9 @@ def test_without_noise_it_is_the_weighted_fit() -> None:
     level = rng.choice(3, n, p=(0.5, 0.3, 0.2))
     X = np.column_stack((correlated(n, 1, rng), np.eye(3)[level], correlated(n, 1, rng)))
     y = coded_counts(rng.poisson(np.exp(X @ np.array([1.0, 0, 0.5, -0.4, -1.5]))).astype(float), LARGEST)
-    found = table_of(quiet(quoted(Columns((1, 3, 1)), True, n, 4.0, LARGEST)), X, y)
-    weights, raw = found.estimate.weights, found.estimate.coordinates.frame.raw
-    u, theta = np.column_stack((X, np.ones(n))) @ raw, found.answers.point.copy()
+    table = table_of(quiet(quoted(Columns((1, 3, 1)), True, n, 4.0, LARGEST)), X, y)
+    weights, raw = table.estimate.weights, table.estimate.coordinates.frame.raw
+    u, theta = np.column_stack((X, np.ones(n))) @ raw, table.answers.point.copy()
     omega = weights.weights(u @ theta, np.linalg.norm(u, axis=1))
     for _ in range(20):
         curvature = (u * (omega * np.exp(u @ theta))[:, None]).T @ u
@@ -77,7 +77,7 @@ def test_without_noise_it_is_the_weighted_fit() -> None:
     scores = u * (omega * (np.exp(u @ theta) - (1 + y) / 2))[:, None]
     bread = np.linalg.inv(curvature) @ raw.T
     sandwich = bread.T @ scores.T @ scores @ bread
-    for row in found.rows:
+    for row in table.rows:
         assert row.line is not None
         error = float(np.sqrt(row.contrast.weights @ sandwich @ row.contrast.weights))
         assert abs(row.line.estimate - row.contrast.weights @ raw @ theta) < 0.01 * error
@@ -99,8 +99,8 @@ def test_tables_of_zeros_and_of_rare_counts_have_no_line() -> None:
     rng, n = np.random.default_rng(4), 8000
     X = correlated(n, 2, rng)
     for counts in (np.zeros(n), (rng.random(n) < 0.001).astype(float)):
-        found = table_of(quoted(Columns((1, 1)), True, n, 1.0, 50.0), X, coded_counts(counts, 50))
-        assert {row.reason for row in found.rows} == {FEW_COUNTS}
+        table = table_of(quoted(Columns((1, 1)), True, n, 1.0, 50.0), X, coded_counts(counts, 50))
+        assert {row.reason for row in table.rows} == {FEW_COUNTS}
 
 
 @pytest.mark.parametrize("seed", [7, 75])
@@ -110,8 +110,8 @@ def test_zeros_of_persons_have_no_line_if_the_noise_of_the_share_of_slots_moves_
     rng = np.random.default_rng([0, 9])
     X, present = correlated(persons * k, p, rng), rng.random(persons * k) < 0.3
     quote = quoted(Columns((1,) * p), True, persons, 3.0, 1000.0, unit=Unit("person", k))
-    found = table_of(quote, X, -np.ones(persons * k), seed, present)
-    assert {row.reason for row in found.rows} == {FEW_COUNTS}
+    table = table_of(quote, X, -np.ones(persons * k), seed, present)
+    assert {row.reason for row in table.rows} == {FEW_COUNTS}
 
 
 def test_tables_of_the_largest_count_and_of_a_level_without_counts_have_no_wrong_number() -> None:
@@ -150,16 +150,16 @@ def test_the_forecast_of_counts_is_near_the_widths_and_grows_with_the_largest_co
         quote = quoted(Columns((1,) * p), True, n, 2.0, largest)
         budget = Budget.of(quote.problem, quote.method.mu, PoissonFamily(largest))  # type: ignore[union-attr]
         X, counts = drawn_counts(n, p, np.random.default_rng(1), largest / 10)
-        found = table_of(quote, X, coded_counts(counts, largest))
+        table = table_of(quote, X, coded_counts(counts, largest))
         rows = np.column_stack((X, np.ones(n)))
         means = largest / 10 * np.exp(X @ slopes(p) / 4)
         errors = np.sqrt(np.diag(np.linalg.inv((rows * means[:, None]).T @ rows)))
-        ratio = np.median([row.line.std_error for row in found.rows if row.line] / errors)
+        ratio = np.median([row.line.std_error for row in table.rows if row.line] / errors)
         assert budget.width_ratio / 1.4 < ratio < budget.width_ratio * 1.4
         widths.append(budget.width_ratio)
         assert sum(budget.shares().values()) == pytest.approx(1.0)
         assert replace(budget, records=10 * n).width_ratio < budget.width_ratio
-        assert (found.effective_rows is None) == (largest == 40)  # the noise of G exceeds the variance of small counts
+        assert (table.effective_rows is None) == (largest == 40)  # the noise of G exceeds the variance of small counts
     assert widths[0] < widths[1]
 
 

@@ -1,4 +1,4 @@
-"""Potentials: strongly convex in their norm, steps that are optimal, bounds that hold, refusals that say why."""
+"""Potentials: strong convexity in their norm, optimal steps, bounds, and refusals with a reason."""
 
 import math
 from dataclasses import replace
@@ -67,44 +67,44 @@ def bregman(potential: Potential, u: Vector, x: Vector) -> float:
 
 
 def points(domain: Domain, d: int, many: int) -> list[Vector]:
-    """Points of C: inner ones, sparse ones, ones at its edge; on the simplex all coordinates above 0."""
+    """Return points of C: inner, sparse and at its edge. On the simplex all coordinates are above 0."""
     rng = np.random.default_rng(d)
-    found = []
+    vectors = []
     for k in range(many):
         weights = rng.dirichlet(np.full(d, (1.0, 0.1, 10.0)[k % 3])) + 1e-12
         weights /= weights.sum()
         inner = rng.choice([-1.0, 1.0], d) * weights * rng.choice([0.1, 1.0])
-        found.append(3.0 * (inner if isinstance(domain, L1Ball) else weights))
-    return found
+        vectors.append(3.0 * (inner if isinstance(domain, L1Ball) else weights))
+    return vectors
 
 
 @pytest.mark.parametrize("d", DIMENSIONS)
 @pytest.mark.parametrize(("potential", "domain"), L1_KIND, ids=["lp", "entropy"])
 class TestTheory:
-    def test_its_gradient_is_one(self, potential: Potential, domain: Domain, d: int) -> None:
+    def test_its_slope_is_its_gradient(self, potential: Potential, domain: Domain, d: int) -> None:
         (x,) = points(domain, d, 1)
         for i in range(min(d, 5)):
             h = 1e-6 * abs(x[i])
             step = h * np.eye(d)[i]
-            found = (value(potential, x + step) - value(potential, x - step)) / (2 * h)
-            assert found == pytest.approx(slope(potential, x)[i], rel=1e-4, abs=1e-5)
+            quotient = (value(potential, x + step) - value(potential, x - step)) / (2 * h)
+            assert quotient == pytest.approx(slope(potential, x)[i], rel=1e-4, abs=1e-5)
 
     def test_strong_convexity(self, potential: Potential, domain: Domain, d: int) -> None:
-        """B_w(u, x) >= ||u - x||^2 / 2, and no constant above 1 would do for l_p: the bound is all but met."""
+        """B_w(u, x) >= ||u - x||^2 / 2, and l_p nearly attains the bound."""
         inside = points(domain, d, 24)
-        near = [(x + 0.01 * (u - x), x) for u in inside[:6] for x in inside[:6]]
-        for u, x in [(u, x) for u in inside for x in inside] + near:
+        close_pairs = [(x + 0.01 * (u - x), x) for u in inside[:6] for x in inside[:6]]
+        for u, x in [(u, x) for u in inside for x in inside] + close_pairs:
             assert bregman(potential, u, x) >= norm(potential, u - x) ** 2 / 2 * (1 - 1e-6) - 1e-9
 
     def test_the_bound_on_the_distance_from_the_start(self, potential: Potential, domain: Domain, d: int) -> None:
         task = problem(domain, d)
-        least = potential.bregman(task, 1e9)
+        bound = potential.bregman(task, 1e9)
         start = task.start if isinstance(domain, Simplex) else np.zeros(d)
         vertex = np.full(d, 1e-300)
         vertex[0] = 3.0
-        found = [bregman(potential, u, start) for u in [*points(domain, d, 24), vertex]]
-        assert max(found) <= least * (1 + 1e-9)
-        assert found[-1] == pytest.approx(least)  # met at a vertex
+        distances = [bregman(potential, u, start) for u in [*points(domain, d, 24), vertex]]
+        assert max(distances) <= bound * (1 + 1e-9)
+        assert distances[-1] == pytest.approx(bound)  # met at a vertex
 
     def test_noise_norm(self, potential: Potential, domain: Domain, d: int) -> None:
         """The mean of the squared dual norm is below the bound, and above half of it."""
@@ -121,23 +121,21 @@ class TestTheory:
     ) -> None:
         """For all v in C: <grad w(u) - grad w(z) + a g, v - u> + a r(v) - a r(u) >= 0."""
         task, rng = problem(domain, d, regularizer), np.random.default_rng(d)
-        others = points(domain, d, 12) + [3.0 * s * np.eye(d)[i] for i in (0, d - 1) for s in (1.0, -1.0)]
-        others = [v for v in others if isinstance(domain, L1Ball) or v.min() >= 0]
+        candidates = points(domain, d, 12) + [3.0 * s * np.eye(d)[i] for i in (0, d - 1) for s in (1.0, -1.0)]
+        candidates = [v for v in candidates if isinstance(domain, L1Ball) or v.min() >= 0]
         for z in [task.start, *points(domain, d, 3)]:
             for step in (1e-3, 0.3, 30.0, 3e4):
                 g = rng.standard_normal(d)
                 u = potential.mirror(task, z, g, step)
                 assert np.abs(u).sum() <= 3.0 * (1 + 1e-12)
-                seen = np.maximum(u, 1e-280) if isinstance(domain, Simplex) else u
-                dual = slope(potential, seen) - slope(potential, z) + step * g
+                positive = np.maximum(u, 1e-280) if isinstance(domain, Simplex) else u
+                dual = slope(potential, positive) - slope(potential, z) + step * g
                 scale = float(np.abs(dual).max()) + step
-                for v in others:
+                for v in candidates:
                     gain = float(dual @ (v - u)) + step * (regularizer.value(v) - regularizer.value(u))
                     assert gain >= -1e-8 * scale
 
-    def test_where_no_noise_is_it_reaches_the_least_of_a_linear_function(
-        self, potential: Potential, domain: Domain, d: int
-    ) -> None:
+    def test_without_noise_it_minimizes_a_linear_function(self, potential: Potential, domain: Domain, d: int) -> None:
         task = problem(domain, d)
         g = np.linspace(-1.0, 0.5, d)
         u = potential.mirror(task, task.start, g, 1e6)
@@ -164,9 +162,9 @@ class TestFloats:
 
     def test_a_coordinate_that_vanished_comes_back(self) -> None:
         task = problem(Simplex(1.0), 3)
-        gone = NegativeEntropy().mirror(task, task.start, np.array([0.0, 0.0, 1.0]), 1e5)
-        back = NegativeEntropy().mirror(task, gone, np.array([1.0, 1.0, 0.0]), 1e5)
-        assert back[2] == pytest.approx(1.0)
+        vanished = NegativeEntropy().mirror(task, task.start, np.array([0.0, 0.0, 1.0]), 1e5)
+        restored = NegativeEntropy().mirror(task, vanished, np.array([1.0, 1.0, 0.0]), 1e5)
+        assert restored[2] == pytest.approx(1.0)
 
 
 class TestWhatIsCovered:
@@ -198,21 +196,21 @@ class TestWhatIsCovered:
             (3, Simplex(), "half_squared_l2"),
         ):
             task = problem(domain, d)
-            found = DpAccMd().resolve(task, PRIVACY)
-            assert found.potential is not None
-            assert found.potential.name == expected
+            resolved = DpAccMd().resolve(task, PRIVACY)
+            assert resolved.potential is not None
+            assert resolved.potential.name == expected
             covering = [p for p in POTENTIALS if p.refusal(task) is None]
             reach = min(domain.diameter(d) / 2, 1e9)
             root = [p.bregman(task, reach) * p.noise_norm(task) for p in covering]
-            assert found.potential == covering[int(np.argmin(root))]
+            assert resolved.potential == covering[int(np.argmin(root))]
 
     @pytest.mark.parametrize("domain", [L1Ball(1.0), Simplex()], ids=lambda c: c.name)
     def test_the_forecast_is_smaller_than_the_euclidean_one(self, domain: Domain) -> None:
         task = replace(problem(domain, 5000), n=20_000)
-        found = [plan(DpAccMd(potential=p), task, PRIVACY).forecast.excess_risk for p in (None, HalfSquaredL2())]
-        assert found[0] is not None
-        assert found[1] is not None
-        assert found[0] < found[1] / 2
+        risks = [plan(DpAccMd(potential=p), task, PRIVACY).forecast.excess_risk for p in (None, HalfSquaredL2())]
+        assert risks[0] is not None
+        assert risks[1] is not None
+        assert risks[0] < risks[1] / 2
 
 
 @pytest.mark.parametrize(("potential", "domain"), L1_KIND, ids=["lp", "entropy"])
@@ -236,9 +234,9 @@ class TestMethod:
             w = task.prox(w - 1.0 * QuietOracle(task, X, y).gradient("g", w), 1.0)
         for steps in (5, 50, 500):
             method = DpAccMdRun(steps=steps, step=1 / (2 * task.L), potential=potential)
-            found = method.run(QuietOracle(task, X, y), task)
-            assert self.risk(task, found) - self.risk(task, w) <= method.excess_risk(task, 0.0, Start(6.0, True, 1.0))
-        assert self.risk(task, found) - self.risk(task, w) <= 1e-3
+            answer = method.run(QuietOracle(task, X, y), task)
+            assert self.risk(task, answer) - self.risk(task, w) <= method.excess_risk(task, 0.0, Start(6.0, True, 1.0))
+        assert self.risk(task, answer) - self.risk(task, w) <= 1e-3
 
     @pytest.mark.slow
     def test_with_noise_it_keeps_its_bound_and_the_domain(self, potential: Potential, domain: Domain) -> None:
@@ -255,13 +253,13 @@ class TestMethod:
         for model in models:
             np.testing.assert_allclose(domain.project(model), model, atol=1e-12)
 
-    def test_it_asks_for_what_it_planned(self, potential: Potential, domain: Domain) -> None:
+    def test_it_requests_the_planned_answers(self, potential: Potential, domain: Domain) -> None:
         task = problem(domain, 60)
         quote = plan(DpAccMd(potential=potential), task, PRIVACY)
         oracle = QuietOracle(task, *self.rows(60))
         assert isinstance(quote.method, DpAccMdRun)
         quote.method.run(oracle, task)
         assert oracle.asked == {q.name: q.count for q in quote.release.plan.queries}
-        same: Any = asked(quote.method)
-        euclidean = plan(replace(same, potential=HalfSquaredL2()), task, PRIVACY)
+        method: Any = asked(quote.method)
+        euclidean = plan(replace(method, potential=HalfSquaredL2()), task, PRIVACY)
         assert euclidean.release == quote.release  # the privacy is the same whatever the potential

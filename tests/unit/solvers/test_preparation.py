@@ -1,4 +1,4 @@
-"""Preparation: what is planned, what the method meets, and that its answer is about the original columns."""
+"""Preparation: its plan, the rows that the method receives, and models in the original columns."""
 
 import math
 from dataclasses import replace
@@ -81,32 +81,32 @@ def test_the_answer_is_the_methods_own_on_rows_that_were_standardised_by_hand(
     X, y = rows
     quote = plan(method, PROBLEM, PRIVACY)
     data, plan_ = inputs.of_arrays(X, y, PROBLEM), quote.release.plan
-    found, *_ = run(quote.method, PROBLEM, data, quote.release, Noise(SeededBits(1)), preparation=quote.preparation)
+    actual, *_ = run(quote.method, PROBLEM, data, quote.release, Noise(SeededBits(1)), preparation=quote.preparation)
 
     noise = Noise(SeededBits(1))
-    asked = Plan(tuple(q for q in plan_.queries if q.name in ("means", "spread", "variances")))
-    frame = Private().frame(StandardisedOracle(PROBLEM, data, asked, noise), PROBLEM)
+    moments_plan = Plan(tuple(q for q in plan_.queries if q.name in ("means", "spread", "variances")))
+    frame = Private().frame(StandardisedOracle(PROBLEM, data, moments_plan, noise), PROBLEM)
     Z = np.column_stack(((X[:, :-1] - frame.center) * frame.scale, np.full(N, frame.constant)))
     Z *= (ROW_NORM / np.maximum(np.linalg.norm(Z, axis=1), ROW_NORM))[:, None]
     met = Problem(Logistic(), n=N, d=COLUMNS.d, row_norm=ROW_NORM, stretch=STRETCH)
-    own = replace(quote.release, plan=Plan(tuple(q for q in plan_.queries if q not in asked.queries)))
+    own = replace(quote.release, plan=Plan(tuple(q for q in plan_.queries if q not in moments_plan.queries)))
     w, *_ = run(quote.method, met, inputs.of_arrays(Z, y, met), own, noise)
     by_hand = np.append(w[:-1] * frame.scale, w[-1] * frame.constant - (w[:-1] * frame.scale) @ frame.center)
     # the rows are rounded elsewhere, and an answer may then be another point of its lattice
-    assert np.linalg.norm(found - by_hand) <= 1e-5 * np.linalg.norm(by_hand)
+    assert np.linalg.norm(actual - by_hand) <= 1e-5 * np.linalg.norm(by_hand)
 
 
 @pytest.mark.parametrize("method", [DpGd(steps=3), NoisySgd(steps=3, batch=100), Localization()], ids=lambda m: m.name)
-def test_the_transcript_names_the_moments_and_the_methods_door_holds_none(
+def test_the_transcript_names_the_moments_and_the_oracle_of_the_method_has_none(
     method: Method, rows: tuple[Vector, Vector], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the receipt prints is all that was answered; no method can ask for a moment again."""
+    """The transcript of the receipt names every answer, and no method can request a moment again."""
     opened: list[set[str]] = []
     opens = Meter.__init__
 
-    def opening(meter: Meter, plan_: Plan, *more: Any) -> None:
+    def opening(meter: Meter, plan_: Plan, *arguments: Any) -> None:
         opened.append({query.name for query in plan_.queries})
-        opens(meter, plan_, *more)
+        opens(meter, plan_, *arguments)
 
     monkeypatch.setattr(Meter, "__init__", opening)
     quote = plan(method, PROBLEM, PRIVACY)
@@ -159,9 +159,9 @@ def test_rows_in_a_frame_are_no_longer_than_the_public_norm_and_typical_ones_are
 ) -> None:
     X, y = rows
     quote = plan(DpGd(), PROBLEM, Privacy(10.0, 1e-6))
-    asked = Plan(tuple(q for q in quote.release.plan.queries if q.name != "gradient"))
+    moments_plan = Plan(tuple(q for q in quote.release.plan.queries if q.name != "gradient"))
     data = inputs.of_arrays(X, y, PROBLEM)
-    frame = Private().frame(StandardisedOracle(PROBLEM, data, asked, Noise(SeededBits(4))), PROBLEM)
+    frame = Private().frame(StandardisedOracle(PROBLEM, data, moments_plan, Noise(SeededBits(4))), PROBLEM)
     Z = np.column_stack(((X[:, :-1] - frame.center) * frame.scale, np.full(N, frame.constant)))
     lengths = np.linalg.norm(Z, axis=1)
     assert np.sqrt((lengths**2).mean()) == pytest.approx(ROW_NORM, rel=0.05)
@@ -187,7 +187,7 @@ def test_a_frame_that_no_released_numbers_make_is_refused(
 def test_answers_that_are_all_noise_still_make_a_frame() -> None:
     """Clamped to public ranges: a mean far outside, a negative or a huge variance."""
 
-    class Told:
+    class FixedAnswers:
         share = 1.0
 
         def __init__(self, number: float) -> None:
@@ -208,12 +208,12 @@ def test_answers_that_are_all_noise_still_make_a_frame() -> None:
             return np.full(len(center[[0, 4]]), self.number)
 
     for number in (-1e12, -1.0, 0.0, 1.0, 1e12):
-        frame = Private().frame(Told(number), PROBLEM)  # type: ignore[arg-type]
+        frame = Private().frame(FixedAnswers(number), PROBLEM)  # type: ignore[arg-type]
         assert (np.abs(frame.center) <= 1).all()
         assert ((frame.scale > 0) & np.isfinite(frame.scale)).all()
 
 
-def test_where_it_does_not_fit_the_declared_coding_stands_and_the_reason_is_told() -> None:
+def test_a_preparation_that_does_not_fit_is_replaced_by_the_declared_coding_with_a_reason() -> None:
     undeclared = Problem(Logistic(), n=N, d=6, row_norm=2.0)
     clipped = replace(PROBLEM, row_norm=1.0)
     grid = Problem(Absolute(), domain=LinfBall(1.0), n=N, d=2, row_norm=math.sqrt(2), columns=Columns((1,)))
@@ -236,29 +236,30 @@ def test_where_it_does_not_fit_the_declared_coding_stands_and_the_reason_is_told
         assert plan(method, problem, privacy, preparation=Declared()).preparation_reason == "requested"
 
 
-def test_a_method_that_standardises_by_itself_says_so_and_cannot_be_kept_from_it() -> None:
-    for asked in (None, Private()):
-        assert plan(AdaptiveGd(), PROBLEM, PRIVACY, preparation=asked).preparation == ByMethod()
+def test_a_method_that_standardises_by_itself_states_it_and_refuses_rows_as_declared() -> None:
+    for preparation in (None, Private()):
+        assert plan(AdaptiveGd(), PROBLEM, PRIVACY, preparation=preparation).preparation == ByMethod()
     with pytest.raises(Unsuitable, match="standardizes rows itself"):
         plan(AdaptiveGd(), PROBLEM, PRIVACY, preparation=Declared())
 
 
-def test_auto_prepares_what_it_chooses_and_leaves_rows_as_declared_where_asked() -> None:
+def test_auto_prepares_its_choice_and_leaves_rows_as_declared_if_requested() -> None:
     strong = replace(PROBLEM, regularizer=L2(0.5))
     assert plan(Auto(), strong, PRIVACY).preparation == Private()
     assert plan(Auto(), PROBLEM, PRIVACY).preparation == ByMethod()
-    kept = plan(Auto(), PROBLEM, PRIVACY, preparation=Declared())
-    assert (kept.preparation, kept.method.name) == (Declared(), "dp_gd")
-    assert kept.method == DpGd().resolve(PROBLEM, PRIVACY)
+    declared = plan(Auto(), PROBLEM, PRIVACY, preparation=Declared())
+    assert (declared.preparation, declared.method.name) == (Declared(), "dp_gd")
+    assert declared.method == DpGd().resolve(PROBLEM, PRIVACY)
 
 
 @pytest.mark.slow
-def test_it_learns_what_the_declared_coding_hides(rows: tuple[Vector, Vector]) -> None:
-    """A number that hardly moves within its declared range."""
+def test_it_learns_more_than_the_declared_coding(rows: tuple[Vector, Vector]) -> None:
+    """One number hardly varies within its declared range."""
     X, y = rows
     for method in (DpGd(), ObjectivePerturbation()):
         w, plain = (
-            solve(method, PROBLEM, X, y, Privacy(4.0, 1e-6), asked).coefficients for asked in (None, Declared())
+            solve(method, PROBLEM, X, y, Privacy(4.0, 1e-6), preparation).coefficients
+            for preparation in (None, Declared())
         )
         loss, plain_loss = (float(Logistic().value(X @ v, y).mean()) for v in (w, plain))
         assert loss < plain_loss - 0.02
@@ -291,24 +292,24 @@ def test_answers_are_counted_on_from_the_moments(rows: tuple[Vector, Vector]) ->
     assert sorted(set(heard) - {0}) == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_method_cannot_ask_for_the_moments(rows: tuple[Vector, Vector]) -> None:
-    """Each door holds its own part of the plan."""
+def test_a_method_cannot_request_the_moments(rows: tuple[Vector, Vector]) -> None:
+    """Each oracle has its own part of the plan."""
     quote = plan(DpGd(steps=1), PROBLEM, PRIVACY)
-    kept = Plan(tuple(q for q in quote.release.plan.queries if q.name != "gradient"))
-    assert all(isinstance(q.mechanism, Gaussian) for q in kept.queries)
+    moments_plan = Plan(tuple(q for q in quote.release.plan.queries if q.name != "gradient"))
+    assert all(isinstance(q.mechanism, Gaussian) for q in moments_plan.queries)
     with pytest.raises(Exception, match="no query 'gradient'"):
         run(
             quote.method,
             PROBLEM,
             inputs.of_arrays(*rows, PROBLEM),
-            replace(quote.release, plan=kept),
+            replace(quote.release, plan=moments_plan),
             preparation=quote.preparation,
         )
     assert Declared() == AS_DECLARED
 
 
 def exact_center(oracle: StandardisedOracle, problem: Problem, floor: float) -> tuple[Vector, Vector]:
-    """Mutant: answers are asked for, and the exact means used."""
+    """Mutant: request the answers, and use the exact means instead."""
     center, v = ASK(oracle, problem, floor)
     data = data_of(oracle)
     assert isinstance(data, Data)
@@ -321,10 +322,10 @@ def unshortened(data: Data, frame: Frame, row_norm: float) -> Data:
 
 
 def shortened_together(data: Data, frame: Frame, row_norm: float) -> Data:
-    """Mutant: what is cut from a row depends on all rows."""
+    """Mutant: shorten each row by a factor that depends on all rows."""
     own = FRAMED(data, frame, row_norm)
-    most = 1.0 + float(rows_of(data)[:, 0].max() > 0.5)
-    return FRAMED(data, Frame(frame.center, frame.scale * most, frame.constant), own.problem.row_norm)
+    factor = 1.0 + float(rows_of(data)[:, 0].max() > 0.5)
+    return FRAMED(data, Frame(frame.center, frame.scale * factor, frame.constant), own.problem.row_norm)
 
 
 FRAMED, ASK = frames.framed, moments.ask
@@ -338,8 +339,8 @@ MUTANTS: list[tuple[Any, str, Any]] = [
 ]
 
 
-def told(rows: tuple[Vector, Vector]) -> list[str]:
-    """What a comparison of neighbors complains of, in a run of dp_gd."""
+def found_complaints(rows: tuple[Vector, Vector]) -> list[str]:
+    """Return the complaints of a comparison of neighbors in a run of dp_gd."""
     X, y = rows[0].copy(), rows[1].copy()
     X[7], y[7] = (-1.0, 1.0, 0.0, 0.0, -1.0, 1.0), 1.0
     quote = plan(DpGd(steps=4), PROBLEM, Privacy(5.0, 1e-6))
@@ -347,7 +348,7 @@ def told(rows: tuple[Vector, Vector]) -> list[str]:
 
 
 def test_neighbors_differ_by_no_more_than_their_bounds(rows: tuple[Vector, Vector]) -> None:
-    assert told(rows) == []
+    assert found_complaints(rows) == []
 
 
 @pytest.mark.parametrize(("owner", "name", "mutant"), MUTANTS, ids=["means", "variances", "exact", "long", "together"])
@@ -356,15 +357,15 @@ def test_mutants_are_caught(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(owner, name, mutant)
-        assert told(rows) != []
+        assert found_complaints(rows) != []
 
 
-def test_what_is_added_up_for_a_record_is_no_longer_than_was_planned_for() -> None:
-    """A category that hardly anybody has, and means at its corner."""
+def test_the_terms_of_a_record_are_within_the_planned_bound() -> None:
+    """One category is very rare, and the means lie at its corner."""
     wide = Columns((2,) * 40 + (1,))
     problem = Problem(Logistic(), n=10**7, d=wide.d, row_norm=wide.row_norm, columns=wide)
 
-    class Told:
+    class FixedAnswers:
         share = 1.0
 
         def planned(self, query: str) -> PlannedQuery:
@@ -379,14 +380,14 @@ def test_what_is_added_up_for_a_record_is_no_longer_than_was_planned_for() -> No
         def variances(self, _: str, center: Vector, radius: float) -> Vector:
             return 0.0 * radius * center[-1:]
 
-    frame = Private().frame(Told(), problem)  # type: ignore[arg-type]
+    frame = Private().frame(FixedAnswers(), problem)  # type: ignore[arg-type]
     assert frame.longest(wide) <= STRETCH * ROW_NORM
     assert frame.longest(wide) > 0.9 * STRETCH
 
 
 @pytest.mark.parametrize("high", [0.0, 1e-155, 1e-120, 1e-90, 1e-13])
 def test_numbers_that_are_declared_to_be_next_to_nothing_are_not_standardised(high: float) -> None:
-    """Review: the quote promised it, and the run ended, charged, with a radius that no door takes."""
+    """Such a quote was once given, and its run ended, charged, with a radius that no oracle accepts."""
     columns, privacy = Columns((1,), ((0.0, high),)), Privacy(1.0, 1e-6)
     problem = Problem(Logistic(), n=50, d=2, row_norm=columns.row_norm, columns=columns)
     with pytest.raises(Unsuitable, match="smaller scale"):

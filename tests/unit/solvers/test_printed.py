@@ -1,4 +1,4 @@
-"""SVRG as published and Barzilai-Borwein steps: by hand, what the oracle adds up, what is refused."""
+"""SVRG as published and Barzilai-Borwein steps, compared by hand, the sums of the oracle, and refusals."""
 
 import math
 from typing import Any
@@ -74,10 +74,10 @@ def test_the_anchors_gradient_is_summed_once_for_each_anchor(monkeypatch: pytest
     passes: list[Vector] = []
     original = vars(sums)["gradient_sum"]
 
-    def counting(data: Data, pieces: Any, w: Vector, *rest: Any) -> Vector:
-        if not rest:
+    def counting(data: Data, pieces: Any, w: Vector, *arguments: Any) -> Vector:
+        if not arguments:
             passes.append(w.copy())
-        return original(data, pieces, w, *rest)
+        return original(data, pieces, w, *arguments)
 
     monkeypatch.setattr(sums, "gradient_sum", counting)
     first, second = np.zeros(2), np.ones(2)
@@ -91,7 +91,7 @@ def test_the_anchors_gradient_is_summed_once_for_each_anchor(monkeypatch: pytest
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", [Squared(), Logistic(), Softmax(3)], ids=repr)
-def test_replacing_one_record_moves_both_parts_by_no_more_than_is_paid_for(loss: Any) -> None:
+def test_replacing_one_record_moves_both_parts_within_their_bounds(loss: Any) -> None:
     problem = Problem(loss, n=6, d=2, row_norm=2.0)
     rng = np.random.default_rng(1)
     for trial in range(60):
@@ -105,15 +105,15 @@ def test_replacing_one_record_moves_both_parts_by_no_more_than_is_paid_for(loss:
             oracle, calls = revealing(problem, inputs.of_arrays(X, y, problem), 3)
             oracle.printed_change("step", w, anchor)
             values.append(calls[0])
-        (one, bound), (two, same) = values
-        assert bound == same >= 2 * problem.G / 3
-        assert np.linalg.norm(one[0] - two[0]) <= 2 * bound
-        assert np.linalg.norm(one[1] - two[1]) <= bound * 3 / 6
-        least = gradient_bound(problem, float(np.linalg.norm(anchor)))  # a step to the null record pays no less
-        assert least <= bound * 3 / 12 * (1 + 1e-15)
+        (parts, bound), (neighbor_parts, neighbor_bound) = values
+        assert bound == neighbor_bound >= 2 * problem.G / 3
+        assert np.linalg.norm(parts[0] - neighbor_parts[0]) <= 2 * bound
+        assert np.linalg.norm(parts[1] - neighbor_parts[1]) <= bound * 3 / 6
+        null_bound = gradient_bound(problem, float(np.linalg.norm(anchor)))  # a step to the null record pays no less
+        assert null_bound <= bound * 3 / 12 * (1 + 1e-15)
 
 
-def test_what_the_oracle_refuses() -> None:
+def test_the_oracle_refuses_wrong_queries_and_points_that_are_not_finite() -> None:
     data = inputs.of_arrays(*rows(6, 2), PROBLEM)
     oracle, _ = revealing(PROBLEM, data, 2, count=1)
     w = np.zeros(2)
@@ -131,12 +131,12 @@ def test_what_the_oracle_refuses() -> None:
         SampledOracle(PROBLEM, data, wrong, Noise(SeededBits(1))).printed_change("step", w, w)
 
 
-@pytest.mark.parametrize("made", [DpSvrgRun, DpSvrgPpRun])
-def test_the_printed_form_asks_printed_steps_alone(made: type[DpSvrgRun | DpSvrgPpRun]) -> None:
+@pytest.mark.parametrize("kind", [DpSvrgRun, DpSvrgPpRun])
+def test_the_printed_form_requests_printed_steps_alone(kind: type[DpSvrgRun | DpSvrgPpRun]) -> None:
     problem = Problem(Squared(), domain=L2Ball(3.0), n=6, d=2, row_norm=2.0)
     X, y = rows(6, 2)
     oracle = QuietOracle(problem, X, y)
-    method = made(epochs=3, inner_steps=20, batch=6, step=0.25, form="printed")
+    method = kind(epochs=3, inner_steps=20, batch=6, step=0.25, form="printed")
     w = method.run(oracle, problem)
     (query,) = method.queries(problem)
     assert (query.name, query.mechanism) == ("step", SvrgStep(6, 6))
@@ -146,15 +146,15 @@ def test_the_printed_form_asks_printed_steps_alone(made: type[DpSvrgRun | DpSvrg
 
 
 @pytest.mark.slow
-def test_what_the_printed_form_costs() -> None:
+def test_the_printed_form_needs_more_noise_than_the_safeguarded_one() -> None:
     """Large batches: a printed step has about 3 / sqrt(4/3) times the noise of a change at its largest."""
     problem = Problem(Logistic(), n=20_000, d=20, row_norm=1.0)
     printed = plan(DpSvrg(form="printed"), problem, PRIVACY)
     safeguarded = plan(DpSvrg(), problem, PRIVACY)
     assert printed.gradient_evaluations == safeguarded.gradient_evaluations
     assert 2.2 < printed.noise_stds[0] / safeguarded.noise_stds[1] < 3.5
-    few = Problem(Logistic(), n=2000, d=20, row_norm=1.0)
-    single = [plan(DpSvrg(form=f, batch=1, epochs=2, inner_steps=50), few, PRIVACY) for f in FORMS]
+    small = Problem(Logistic(), n=2000, d=20, row_norm=1.0)
+    single = [plan(DpSvrg(form=f, batch=1, epochs=2, inner_steps=50), small, PRIVACY) for f in FORMS]
     assert single[0].noise_stds[0] > 2 * single[1].noise_stds[1]
 
 
@@ -180,7 +180,7 @@ class TestBarzilaiBorwein:
         problem = Problem(Squared(), n=2000, d=1, row_norm=1.0)
 
         class Bent:
-            """Exact answers about F(w) = curvature w^2 / 2 - w, and where they were asked."""
+            """Exact answers about F(w) = curvature w^2 / 2 - w, and the points at which they were requested."""
 
             def __init__(self) -> None:
                 self.points: list[float] = []
@@ -192,14 +192,14 @@ class TestBarzilaiBorwein:
                 self.points.append(float(w[0]))
                 return curvature * (w - anchor)
 
-            def walk(self, *_asked: Any) -> None:
-                """None: every answer is asked for."""
+            def walk(self, *_arguments: Any) -> None:
+                """Return None, so that every answer is requested."""
 
         oracle = Bent()
         DpSvrgRun(epochs=2, inner_steps=2, batch=1000, step=0.1, step_rule="barzilai_borwein").run(oracle, problem)  # type: ignore[arg-type]
-        one, two, three, four = oracle.points
-        assert two - one == pytest.approx(0.1 * (1 - curvature * one))
-        assert four - three == pytest.approx(expected * (1 - curvature * three))
+        first, second, third, fourth = oracle.points
+        assert second - first == pytest.approx(0.1 * (1 - curvature * first))
+        assert fourth - third == pytest.approx(expected * (1 - curvature * third))
 
     def test_never_below_a_quarter_of_the_given_step(self) -> None:
         """Curvature 1, m = 100: 1/100 would do nothing; the doubling epochs count their own lengths."""
@@ -231,7 +231,7 @@ class TestBarzilaiBorwein:
         assert np.isfinite(w).all()
         assert transcript == moving.release.plan
 
-    @pytest.mark.parametrize("made", [DpSvrg, DpSvrgPp])
+    @pytest.mark.parametrize("method", [DpSvrg, DpSvrgPp])
     @pytest.mark.parametrize(
         "fields",
         [
@@ -240,6 +240,6 @@ class TestBarzilaiBorwein:
             {"step_rule": "exact"},
         ],
     )
-    def test_what_does_not_go_together(self, made: Any, fields: dict[str, Any]) -> None:
+    def test_forms_and_rules_that_exclude_each_other_are_refused(self, method: Any, fields: dict[str, Any]) -> None:
         with pytest.raises(Unsuitable):
-            made(**fields)
+            method(**fields)

@@ -1,4 +1,4 @@
-"""Problem: derived constants by hand and by numerical maximization, the joint prox, the border."""
+"""Problem: derived constants by hand and by numerical maximization, the joint prox, and checks of values."""
 
 import math
 from typing import Any
@@ -49,7 +49,7 @@ def test_nonsense_is_refused(wrong: dict[str, Any]) -> None:
         Problem(Logistic(), **({"n": 10, "d": 2, "row_norm": 1.0} | wrong))
 
 
-def test_what_a_release_left_behind_is_checked() -> None:
+def test_the_moments_and_the_stretch_of_a_release_are_checked() -> None:
     with pytest.raises(Unsuitable, match="declared columns"):
         Problem(Logistic(), n=10, d=2, row_norm=1.0, moments=((0.0,), (1.0,), (0.1,)))
     with pytest.raises(Unsuitable, match="at least 1"):

@@ -1,4 +1,4 @@
-"""Profiles: what they answer and to what bounds, and that a job standardised by one is as if it had asked itself."""
+"""Profiles: their answers, their bounds, and jobs that are standardised by a profile."""
 
 import math
 from dataclasses import replace
@@ -41,13 +41,13 @@ from solvers.solve import run
 from solvers.statistics import Profile
 from tests.support.coupled import complaints
 from tests.support.insides import data_of
-from tests.support.profiled import KNOWN, LAYOUT, N, random_records
+from tests.support.profiled import LAYOUT, PROFILE_MOMENTS, N, random_records
 from tests.support.seeded import SeededBits
 
 PROBLEM = Problem(Logistic(), n=N, d=LAYOUT.d, row_norm=LAYOUT.row_norm, columns=LAYOUT)
 TABLE = replace(PROBLEM, loss=Squared())
 PRIVACY = Privacy(1.0, 1e-6)
-FAR = (np.array([1.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0]), -1.0)
+FAR_RECORD = (np.array([1.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0]), -1.0)
 Answers = dict[str, Vector]
 
 
@@ -84,17 +84,17 @@ class TestProfile:
         answers, *_ = run(Profile(), table, inputs.of_arrays(X, np.zeros(N), table), quote.release)
         assert answers.shape == (Profile().size(table),) == (15,)
 
-    def test_with_hardly_any_noise_it_is_what_the_columns_say(self, rows: tuple[Vector, Vector]) -> None:
+    def test_with_hardly_any_noise_it_equals_the_columns(self, rows: tuple[Vector, Vector]) -> None:
         X = rows[0][:, :-1]
-        found, counts, _ = profiled(rows, Privacy(100.0, 1e-2))
-        assert found.center == pytest.approx(X.mean(axis=0), abs=0.02)
+        released, counts, _ = profiled(rows, Privacy(100.0, 1e-2))
+        assert released.center == pytest.approx(X.mean(axis=0), abs=0.02)
         numbers = [0, 4, 5]
         spread = ((X - X.mean(axis=0)) ** 2).mean(axis=0)
-        assert np.array(found.variances)[numbers] == pytest.approx(spread[numbers], abs=0.05)  # far rows are cut
-        m = np.array(found.center)[1:4]
-        assert found.variances[1:4] == pytest.approx(m * (1 - m))
-        for j, (low, high), told in zip(numbers, LAYOUT.ranges, counts, strict=True):
-            assert told == pytest.approx(np.histogram(X[:, j], 8, (low, high))[0], abs=6)
+        assert np.array(released.variances)[numbers] == pytest.approx(spread[numbers], abs=0.05)  # far rows are cut
+        m = np.array(released.center)[1:4]
+        assert released.variances[1:4] == pytest.approx(m * (1 - m))
+        for j, (low, high), histogram in zip(numbers, LAYOUT.ranges, counts, strict=True):
+            assert histogram == pytest.approx(np.histogram(X[:, j], 8, (low, high))[0], abs=6)
 
     def test_ends_of_a_range_are_counted_in_its_first_and_last_bin(self) -> None:
         X = np.tile([-1.0, 1.0, 0.0, 0.0, 1.0, -0.5, 1.0], (N, 1))
@@ -104,7 +104,7 @@ class TestProfile:
 
     def test_no_answer_moves_by_more_than_its_bound(self, rows: tuple[Vector, Vector]) -> None:
         for quote in (plan(Profile(8), TABLE, PRIVACY), plan(Profile(1024), TABLE, PRIVACY)):
-            assert complaints(quote, *rows, FAR) == []
+            assert complaints(quote, *rows, FAR_RECORD) == []
 
     @pytest.mark.parametrize(
         ("owner", "name", "mutant"),
@@ -121,21 +121,21 @@ class TestProfile:
         quote = plan(Profile(8), TABLE, PRIVACY)
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, mutant)
-            assert complaints(quote, *rows, FAR) != []
+            assert complaints(quote, *rows, FAR_RECORD) != []
 
     def test_exact_counts_are_caught(self, rows: tuple[Vector, Vector], monkeypatch: pytest.MonkeyPatch) -> None:
-        """Mutant: what is released has been rounded by exact counts."""
-        asked = CountingOracle.histograms
+        """Mutant: add a value of the records to the released counts."""
+        original = CountingOracle.histograms
 
         def exact(oracle: CountingOracle, query: str, bins: int) -> Vector:
             data = data_of(oracle)
             assert isinstance(data, Data)
-            return asked(oracle, query, bins) + stored_numbers(data.records)[:, 0].mean()
+            return original(oracle, query, bins) + stored_numbers(data.records)[:, 0].mean()
 
         monkeypatch.setattr(CountingOracle, "histograms", exact)
-        assert complaints(plan(Profile(8), TABLE, PRIVACY), *rows, FAR) != []
+        assert complaints(plan(Profile(8), TABLE, PRIVACY), *rows, FAR_RECORD) != []
 
-    def test_what_cannot_be_had_is_refused(self, rows: tuple[Vector, Vector]) -> None:
+    def test_requests_that_cannot_be_met_are_refused(self, rows: tuple[Vector, Vector]) -> None:
         with pytest.raises(NeedsDelta, match="need delta"):
             plan(Profile(), TABLE, Privacy(1.0))
         for bins in (0, 1025, True):
@@ -169,8 +169,8 @@ class TestByProfile:
         problem, drawn = replace(PROBLEM, loss=Logistic()), []
         answered = moments.answered
 
-        def recorded(*asked: Any) -> Moments:
-            drawn.append(answered(*asked))
+        def recorded(*arguments: Any) -> Moments:
+            drawn.append(answered(*arguments))
             return drawn[-1]
 
         def by_name(meter: Meter, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
@@ -184,29 +184,35 @@ class TestByProfile:
         asking = plan(method, problem, PRIVACY)
         assert asking.preparation == Private()
         data = inputs.of_arrays(*rows, asking.problem)
-        one, transcript, _ = run(
+        private_answer, transcript, _ = run(
             asking.method, asking.problem, data, asking.release, Noise(SeededBits(1)), preparation=Private()
         )
-        rest = tuple(q for q in asking.release.plan.queries if q.name not in Private().bounds(problem))
-        known = replace(asking.release, plan=Plan(rest))
+        method_queries = tuple(q for q in asking.release.plan.queries if q.name not in Private().bounds(problem))
+        method_release = replace(asking.release, plan=Plan(method_queries))
         by = ByProfile(drawn[0])
-        two, less, _ = run(asking.method, asking.problem, data, known, Noise(SeededBits(1)), preparation=by)
-        assert np.array_equal(one, two)
-        assert {q.name for q in transcript.queries} - {q.name for q in less.queries} == {"means", "spread", "variances"}
+        profile_answer, method_transcript, _ = run(
+            asking.method, asking.problem, data, method_release, Noise(SeededBits(1)), preparation=by
+        )
+        assert np.array_equal(private_answer, profile_answer)
+        assert {q.name for q in transcript.queries} - {q.name for q in method_transcript.queries} == {
+            "means",
+            "spread",
+            "variances",
+        }
         assert len(drawn) == 1
 
     @pytest.mark.parametrize("method", [*METHODS, AdaSsp(), AdaptiveGd(), Auto()], ids=lambda method: str(method.name))
     def test_the_whole_price_goes_to_training(self, method: Method | Auto) -> None:
         loss = Squared() if isinstance(method, AdaSsp) else Logistic()
         problem = replace(PROBLEM, loss=loss, n=20_000)
-        quote = plan(method, problem, PRIVACY, preparation=ByProfile(KNOWN))
+        quote = plan(method, problem, PRIVACY, preparation=ByProfile(PROFILE_MOMENTS))
         asking = plan(method, problem, PRIVACY)
         names = {q.name for q in quote.release.plan.queries}
         assert not names & {"means", "spread", "variances"}
-        before = {q.name: q.noise_multiplier for q in asking.release.plan.queries}
-        assert before.keys() - names == {"means", "spread", "variances"}
+        multipliers = {q.name: q.noise_multiplier for q in asking.release.plan.queries}
+        assert multipliers.keys() - names == {"means", "spread", "variances"}
         for query in quote.release.plan.queries:
-            assert query.noise_multiplier < before[query.name]
+            assert query.noise_multiplier < multipliers[query.name]
         if quote.release.plan.gdp() is not None:
             assert quote.release.plan.gdp() == pytest.approx(gauss_mu(1.0, 1e-6), rel=1e-6)
         assert quote.preparation.name == "profile"
@@ -216,61 +222,61 @@ class TestByProfile:
     @pytest.mark.parametrize("method", [DpGd(), AdaptiveGd()], ids=lambda method: str(method.name))
     def test_a_finer_profile_is_believed_no_more_than_private_moments_of_the_same_price(self, method: Method) -> None:
         """Measured: a rare category that only the profile resolves is scaled up to where gradients are noise."""
-        fine = replace(KNOWN, noise=(1e-9,) * 6)
+        fine = replace(PROFILE_MOMENTS, noise=(1e-9,) * 6)
         asking = {q.name: q.noise_multiplier for q in plan(method, PROBLEM, PRIVACY).release.plan.queries}
-        found = plan(method, PROBLEM, PRIVACY, preparation=ByProfile(fine)).preparation
-        assert isinstance(found, ByProfile)
-        assert replace(found.moments, noise=fine.noise) == fine
+        preparation = plan(method, PROBLEM, PRIVACY, preparation=ByProfile(fine)).preparation
+        assert isinstance(preparation, ByProfile)
+        assert replace(preparation.moments, noise=fine.noise) == fine
         means = asking["means"] * moment_bounds.diameter(LAYOUT) / 2 / N
-        spread = KNOWN.variances[0] + KNOWN.variances[4] + KNOWN.variances[5]
-        bound = moment_bounds.variances(LAYOUT, np.array(KNOWN.center), 1.2 * math.sqrt(1.1 * spread))
+        spread = PROFILE_MOMENTS.variances[0] + PROFILE_MOMENTS.variances[4] + PROFILE_MOMENTS.variances[5]
+        bound = moment_bounds.variances(LAYOUT, np.array(PROFILE_MOMENTS.center), 1.2 * math.sqrt(1.1 * spread))
         variances = asking["variances"] * bound / N
         expected = (variances, means, means, means, variances, variances)
-        assert found.moments.noise == pytest.approx(expected, rel=1e-6)
-        coarse = ByProfile(replace(KNOWN, noise=(3.0,) * 6))
-        kept = plan(method, PROBLEM, PRIVACY, preparation=coarse).preparation
-        assert isinstance(kept, ByProfile)
-        assert kept.moments == coarse.moments
+        assert preparation.moments.noise == pytest.approx(expected, rel=1e-6)
+        coarse = ByProfile(replace(PROFILE_MOMENTS, noise=(3.0,) * 6))
+        coarse_preparation = plan(method, PROBLEM, PRIVACY, preparation=coarse).preparation
+        assert isinstance(coarse_preparation, ByProfile)
+        assert coarse_preparation.moments == coarse.moments
 
     def test_a_quote_knows_nothing_of_the_moments(self) -> None:
         for method in (DpGd(), AdaptiveGd(), Auto()):
-            one, two = (
+            first, second = (
                 plan(method, PROBLEM, PRIVACY, preparation=ByProfile(known))
-                for known in (KNOWN, Moments((0.0,) * 6, (1.0,) * 6, (4.0,) * 6))
+                for known in (PROFILE_MOMENTS, Moments((0.0,) * 6, (1.0,) * 6, (4.0,) * 6))
             )
-            assert one.release == two.release
-            assert one.method == two.method
-            assert replace(one.met, moments=None) == replace(two.met, moments=None)
-            assert (one.noise_stds, one.forecast) == (two.noise_stds, two.forecast)
+            assert first.release == second.release
+            assert first.method == second.method
+            assert replace(first.met, moments=None) == replace(second.met, moments=None)
+            assert (first.noise_stds, first.forecast) == (second.noise_stds, second.forecast)
 
     @pytest.mark.parametrize("loss", [Logistic(), Softmax(3), Squared()], ids=lambda loss: str(loss.name))
-    def test_auto_takes_adaptive_gd_which_asks_for_gradients_alone(
+    def test_auto_takes_adaptive_gd_which_requests_gradients_alone(
         self, loss: Any, rows: tuple[Vector, Vector], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         X, y = rows
         by = ByProfile(profiled(rows, Privacy(10.0, 1e-6))[0])
 
-        def asked(*_: Any) -> None:
-            raise AssertionError("a moment was asked for")
+        def refuse(*_: Any) -> None:
+            raise AssertionError("a moment was requested")
 
         for name in ("means", "spread", "variances"):
-            monkeypatch.setattr(StandardisedOracle, name, asked)
+            monkeypatch.setattr(StandardisedOracle, name, refuse)
         target = (y + 1) if isinstance(loss, Softmax) else y
-        found = solve(Auto(), replace(PROBLEM, loss=loss), X, target, Privacy(10.0, 1e-6), preparation=by)
-        assert found.method.name == "adaptive_gd"
-        assert not {q.name for q in found.transcript.queries} & {"means", "spread", "variances"}
-        w = found.coefficients.reshape(-1, LAYOUT.d)
+        release = solve(Auto(), replace(PROBLEM, loss=loss), X, target, Privacy(10.0, 1e-6), preparation=by)
+        assert release.method.name == "adaptive_gd"
+        assert not {q.name for q in release.transcript.queries} & {"means", "spread", "variances"}
+        w = release.coefficients.reshape(-1, LAYOUT.d)
         margin = X @ (w[0] if len(w) == 1 else w[2] - w[0])
         assert (np.sign(margin) == y).mean() > 0.75
 
     def test_the_center_of_the_profile_is_the_centers(self, rows: tuple[Vector, Vector]) -> None:
         """With slopes at rest a model is what its frame makes of the moments: the frame is theirs alone."""
-        frame = ByProfile(KNOWN).frame(None, PROBLEM)  # type: ignore[arg-type]
+        frame = ByProfile(PROFILE_MOMENTS).frame(None, PROBLEM)  # type: ignore[arg-type]
         assert frame is not None
-        assert frame.center == pytest.approx(KNOWN.center)
-        ratio = frame.scale / np.array(KNOWN.variances) ** -0.25
+        assert frame.center == pytest.approx(PROFILE_MOMENTS.center)
+        ratio = frame.scale / np.array(PROFILE_MOMENTS.variances) ** -0.25
         assert ratio == pytest.approx([ratio[0]] * 6)
-        assert ByProfile(KNOWN, by_method=True).frame(None, PROBLEM) is None  # type: ignore[arg-type]
+        assert ByProfile(PROFILE_MOMENTS, by_method=True).frame(None, PROBLEM) is None  # type: ignore[arg-type]
         assert len(rows[0]) == N
 
     def test_pure_answers_may_follow_a_profile_at_a_positive_delta(self) -> None:
@@ -283,13 +289,13 @@ class TestByProfile:
         assert quote.preparation.name == "profile"
         assert quote.release.plan.pure() is not None
 
-    def test_refusals_say_why(self) -> None:
+    def test_refusals_state_the_reason(self) -> None:
         def refused(problem: Problem, privacy: Privacy, by: ByProfile, method: Method | Auto) -> str:
             with pytest.raises(Unsuitable) as raised:
                 plan(method, problem, privacy, preparation=by)
             return str(raised.value)
 
-        by, short = ByProfile(KNOWN), ByProfile(KNOWN.at([0, 1]))
+        by, short = ByProfile(PROFILE_MOMENTS), ByProfile(PROFILE_MOMENTS.at([0, 1]))
         for method in (DpGd(), AdaptiveGd(), Auto()):
             assert "delta > 0" in refused(PROBLEM, Privacy(1.0), by, method)
             assert "another layout" in refused(PROBLEM, PRIVACY, short, method)
@@ -304,14 +310,14 @@ class TestByProfile:
 class TestMoments:
     @pytest.mark.parametrize("part", ["center", "variances", "noise"])
     @pytest.mark.parametrize("wrong", [math.nan, math.inf, -1.5, 1e31])
-    def test_only_what_a_door_could_have_answered_is_taken(self, part: str, wrong: float) -> None:
+    def test_moments_that_no_oracle_could_answer_are_refused(self, part: str, wrong: float) -> None:
         with pytest.raises(Unsuitable):
-            replace(KNOWN, **{part: (wrong, *getattr(KNOWN, part)[1:])})
+            replace(PROFILE_MOMENTS, **{part: (wrong, *getattr(PROFILE_MOMENTS, part)[1:])})
         with pytest.raises(Unsuitable, match="for each coordinate"):
-            replace(KNOWN, **{part: getattr(KNOWN, part)[1:]})
+            replace(PROFILE_MOMENTS, **{part: getattr(PROFILE_MOMENTS, part)[1:]})
 
     def test_a_variance_below_its_noise_is_raised_to_it(self) -> None:
-        known = Moments((0.0, 0.0, 0.0), (0.0, 1.0, 0.1), (0.5, 0.5, 9.0))
-        assert known.floored(1.0).tolist() == [0.5, 1.0, 4.0]
-        assert known.floored(3.0).tolist() == [1.5, 1.5, 4.0]
-        assert known.at([2, 0]) == Moments((0.0, 0.0), (0.1, 0.0), (9.0, 0.5))
+        released = Moments((0.0, 0.0, 0.0), (0.0, 1.0, 0.1), (0.5, 0.5, 9.0))
+        assert released.floored(1.0).tolist() == [0.5, 1.0, 4.0]
+        assert released.floored(3.0).tolist() == [1.5, 1.5, 4.0]
+        assert released.at([2, 0]) == Moments((0.0, 0.0), (0.1, 0.0), (9.0, 0.5))

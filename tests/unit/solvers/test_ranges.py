@@ -1,4 +1,4 @@
-"""Numbers in declared ranges within [-1, 1]: what follows for distances, for the door and for rows beyond them."""
+"""Numbers in declared ranges within [-1, 1]: distances, bounds of the oracle, and rows beyond the ranges."""
 
 import math
 
@@ -63,12 +63,12 @@ def test_a_number_beyond_its_range_makes_its_row_the_empty_one() -> None:
     empty = np.array([0.0, 1.0, 0.0, 0.0, 0.0, 1.0])
     assert np.array_equal(rows_of(data)[:5], np.tile(empty, (5, 1)))
     assert np.array_equal(rows_of(data)[5:], X[5:])
-    kept = rows_of(inputs.of_arrays(X[:, :], np.ones(N), problem(PLAIN)))
-    assert np.array_equal(kept[0], X[0])  # in [-1, 1], where that is all that is declared
+    unranged = rows_of(inputs.of_arrays(X[:, :], np.ones(N), problem(PLAIN)))
+    assert np.array_equal(unranged[0], X[0])  # in [-1, 1], where that is all that is declared
 
 
-def test_the_worst_pair_reaches_the_bounds_and_none_passes_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = exact_answers(monkeypatch)
+def test_the_worst_pair_reaches_the_bounds_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = exact_answers(monkeypatch)
     low, high = np.array([0.0, 1, 0, 0, -0.25, 1]), np.array([1.0, 0, 1, 0, 0.5, 1])
     center = np.array([0.0, 0.3, 0.3, 0.4, -0.25])
     for first in (low, high):
@@ -79,10 +79,10 @@ def test_the_worst_pair_reaches_the_bounds_and_none_passes_them(monkeypatch: pyt
         door.means("means")
         door.spread("spread", center)
         door.variances("variances", center, 9.0)
-    for (one, bound), (two, same) in zip(told[:3], told[3:], strict=True):
-        assert bound == same
-        assert float(np.linalg.norm(one - two)) <= 2 * bound
-        assert float(np.linalg.norm(one - two)) == pytest.approx(2 * bound, rel=1e-9)
+    for (answer, bound), (neighbor_answer, neighbor_bound) in zip(answers[:3], answers[3:], strict=True):
+        assert bound == neighbor_bound
+        assert float(np.linalg.norm(answer - neighbor_answer)) <= 2 * bound
+        assert float(np.linalg.norm(answer - neighbor_answer)) == pytest.approx(2 * bound, rel=1e-9)
 
 
 def test_a_narrower_range_is_less_noise_and_neighbors_keep_within_it() -> None:
@@ -92,8 +92,8 @@ def test_a_narrower_range_is_less_noise_and_neighbors_keep_within_it() -> None:
     share = moment_bounds.diameter(RANGED) / moment_bounds.diameter(PLAIN)
     assert stds[0]["means"] == pytest.approx(stds[1]["means"] * share, rel=1e-3)
     assert stds[0]["spread"] < stds[1]["spread"] / 4
-    X, other = rows(), np.array([1.0, 0, 0, 1, 0.5, 1])
+    X, far_row = rows(), np.array([1.0, 0, 0, 1, 0.5, 1])
     X[7] = (0.0, 1, 0, 0, -0.25, 1)
-    assert complaints(ranged, X, np.sign(X[:, 0] - 0.5), (other, -1.0)) == []
+    assert complaints(ranged, X, np.sign(X[:, 0] - 0.5), (far_row, -1.0)) == []
     beyond = np.array([-1.0, 0, 0, 1, -1.0, 1])
     assert complaints(ranged, X, np.sign(X[:, 0] - 0.5), (beyond, -1.0)) == []

@@ -49,7 +49,7 @@ def _rows(n: int) -> tuple[Any, Any]:
 
 
 def _excess(method: Any, problem: Problem, privacy: Privacy, runs: int = 4) -> tuple[float, float | None]:
-    """Mean excess empirical risk, and the quote's bound on it."""
+    """Return the mean excess empirical risk, and the quote's bound on it."""
     X, y = _rows(problem.n)
     quote, data, noise = plan(method, problem, privacy), inputs.of_arrays(X, y, problem), Noise(SeededBits(5))
     value = lambda w: float(np.mean(problem.loss.value(rows_of(data) @ w, data.y)))  # noqa: E731
@@ -57,9 +57,9 @@ def _excess(method: Any, problem: Problem, privacy: Privacy, runs: int = 4) -> t
     for _ in range(6):  # of a convex function the neighborhood of the best point of a grid, on a finer one
         grid = [best + width * np.array(at) for at in itertools.product(np.linspace(-1, 1, 9), repeat=2)]
         best, width = min((w for w in grid if np.hypot(*w) <= 2), key=value), width / 3
-    least = value(best)
-    found = [value(run(quote.method, problem, data, quote.release, noise)[0]) for _ in range(runs)]
-    return float(np.mean(found)) - least, quote.forecast.excess_risk
+    best_risk = value(best)
+    risks = [value(run(quote.method, problem, data, quote.release, noise)[0]) for _ in range(runs)]
+    return float(np.mean(risks)) - best_risk, quote.forecast.excess_risk
 
 
 @pytest.mark.slow
@@ -67,9 +67,9 @@ def _excess(method: Any, problem: Problem, privacy: Privacy, runs: int = 4) -> t
 def test_the_bound_on_the_empirical_risk_holds_and_falls_with_n(method: Any) -> None:
     bounds = []
     for n in (500, 8_000):
-        found, bound = _excess(method, _problem(n), Privacy(1.0, 0.0))
+        risk, bound = _excess(method, _problem(n), Privacy(1.0, 0.0))
         assert bound is not None
-        assert found <= bound
+        assert risk <= bound
         bounds.append(bound)
     assert bounds[1] < bounds[0] / 3
 
@@ -95,7 +95,7 @@ def test_one_record_moves_a_round_of_many_outputs_within_its_bound_in_l1() -> No
     problem = Problem(Softmax(64), n=2, d=4, row_norm=1.0)
     method = plan(GrowthReduction(rounds=1, strength=1e3), problem, Privacy(1.0, 0.0)).method
     assert isinstance(method, GrowthReductionRun)
-    made = Plan((PlannedQuery("round", 1, Laplace(), 2.0),))
+    planned = Plan((PlannedQuery("round", 1, Laplace(), 2.0),))
     X, ends, bounds = np.full((2, 4), 0.5), [], []
 
     class Watched(DataAccess):
@@ -106,7 +106,7 @@ def test_one_record_moves_a_round_of_many_outputs_within_its_bound_in_l1() -> No
 
     for sign in (1.0, -1.0):
         data = inputs.of_arrays(X * np.array([[sign], [1.0]]), np.zeros(2), problem)
-        method.run(Watched(problem, data, made, Noise()), problem)
+        method.run(Watched(problem, data, planned, Noise()), problem)
     assert bounds[0] == bounds[1]
     moved = np.abs(ends[0] - ends[1]).sum()
     assert 2 * math.sqrt(2) * 1e-3 * math.sqrt(4) / 2 < moved <= 2 * bounds[0]
@@ -116,8 +116,8 @@ def test_the_default_rounds_minimize_the_stated_bound() -> None:
     problem, privacy = _problem(5_000), Privacy(1.0, 1e-6)
     best = plan(GrowthReduction(), problem, privacy).forecast.excess_risk
     assert best is not None
-    for other in (GrowthReduction(rounds=2), GrowthReduction(rounds=30), GrowthReduction(rounds=9, strength=0.1)):
-        bound = plan(other, problem, privacy).forecast.excess_risk
+    for variant in (GrowthReduction(rounds=2), GrowthReduction(rounds=30), GrowthReduction(rounds=9, strength=0.1)):
+        bound = plan(variant, problem, privacy).forecast.excess_risk
         assert bound is None or bound > best
 
 
@@ -127,12 +127,13 @@ def test_the_price_of_drawn_rows_is_the_reference_rounded_up(n: int, e: float) -
     exact = bootstrap_epsilon(e, n)
     assert exact <= epsilon_of(e, n) <= exact * (1 + 3e-9)
     assert epsilon_of(run_epsilon(exact, n), n) <= exact
-    near = max(bootstrap_epsilon(e / 2, n, *ends) for ends in ((-1.0, 1.0), (-2.0, 0.0)))  # both orders of neighbors
-    assert near <= epsilon_of(e, n, "zero_out") <= min(near * (1 + 3e-9), exact)
-    assert epsilon_of(run_epsilon(near, n, "zero_out"), n, "zero_out") <= near
+    # These ends are those of both orders of the neighbors.
+    null_exact = max(bootstrap_epsilon(e / 2, n, *ends) for ends in ((-1.0, 1.0), (-2.0, 0.0)))
+    assert null_exact <= epsilon_of(e, n, "zero_out") <= min(null_exact * (1 + 3e-9), exact)
+    assert epsilon_of(run_epsilon(null_exact, n, "zero_out"), n, "zero_out") <= null_exact
 
 
-def test_the_price_is_what_the_page_says() -> None:
+def test_the_price_equals_the_documented_figures() -> None:
     assert run_epsilon(1.0, 1_000) == pytest.approx(0.667, abs=5e-4)
     assert epsilon_of(0.667, 1_000, "zero_out") == pytest.approx(0.591, abs=5e-4)
     assert run_epsilon(1.0, 1_000, "zero_out") == pytest.approx(0.901, abs=5e-4)
@@ -159,13 +160,18 @@ def test_no_mechanism_on_three_rows_beats_the_price_and_one_beats_the_plain_epsi
     )
     draws = list(itertools.product(range(n), repeat=n))
     for chance in chances:
-        for others in itertools.product((-1.0, 0.0, 1.0), repeat=n - 1):
+        for common in itertools.product((-1.0, 0.0, 1.0), repeat=n - 1):
             for first in (-1.0, 1.0):
-                rows, changed = [first, *others], [own * -first, *others]
-                one, two = (
+                rows, changed = [first, *common], [own * -first, *common]
+                chance_of_rows, chance_of_changed = (
                     sum(chance(sum(data[i] for i in draw)) for draw in draws) / n**n for data in (rows, changed)
                 )
-                ratios = (one / two, two / one, (1 - one) / (1 - two), (1 - two) / (1 - one))
+                ratios = (
+                    chance_of_rows / chance_of_changed,
+                    chance_of_changed / chance_of_rows,
+                    (1 - chance_of_rows) / (1 - chance_of_changed),
+                    (1 - chance_of_changed) / (1 - chance_of_rows),
+                )
                 highest = max(highest, *(math.log(r) for r in ratios))
     plain = e if relation == "replace_one" else e / 2
     assert plain * 1.02 < highest <= epsilon_of(e, n, relation)

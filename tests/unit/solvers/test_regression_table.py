@@ -1,4 +1,4 @@
-"""Regression tables: coverage, agreement with a solver without noise, edges, and what a quote refuses."""
+"""Regression tables: coverage, agreement with a solver without noise, edges, and refusals of quotes."""
 
 from dataclasses import replace
 from typing import Any
@@ -87,15 +87,15 @@ def test_rows_without_a_weight_make_no_overflow_at_the_largest_limits() -> None:
 
 
 @pytest.mark.parametrize(("is_linear", "epsilon"), [(False, 1.0), (True, 2.0)], ids=["logistic", "linear"])
-def test_intervals_cover_what_they_state_and_parts_alone_do_not(is_linear: bool, epsilon: float) -> None:
-    """300 lines and more: the exact lower bound of a rate of .95 at the level .001 is about .90."""
+def test_intervals_have_their_stated_coverage_and_parts_of_the_error_do_not(is_linear: bool, epsilon: float) -> None:
+    """For 300 lines and more, the exact lower bound of a rate of .95 at the level .001 is about .90."""
     n, p, runs = 4000, 5, 60
     quote = quoted(Columns((1,) * p), is_linear, n, epsilon)
     truth = np.append(slopes(p) / 8, -0.1) if is_linear else np.append(slopes(p), -0.3)
     errors, widths, parts, nulls = [], [], [], []
     for seed in range(runs):
-        found = table_of(quote, *drawn(n, p, is_linear, np.random.default_rng(seed)), seed)
-        for row, true in zip(found.rows, truth, strict=True):
+        table = table_of(quote, *drawn(n, p, is_linear, np.random.default_rng(seed)), seed)
+        for row, true in zip(table.rows, truth, strict=True):
             if row.line is None:
                 continue
             errors.append(abs(row.line.estimate - true))
@@ -116,9 +116,9 @@ def test_intervals_cover_what_they_state_and_parts_alone_do_not(is_linear: bool,
 def test_the_noise_widens_intervals_of_30000_rows_by_at_most_a_quarter(is_linear: bool) -> None:
     n, p = 30_000, 9
     quote = quoted(Columns((1,) * p), is_linear, n, 1.0)
-    found = table_of(quote, *drawn(n, p, is_linear, np.random.default_rng(1)))
-    assert found.effective_rows is not None
-    assert found.effective_rows > n / 1.25**2
+    table = table_of(quote, *drawn(n, p, is_linear, np.random.default_rng(1)))
+    assert table.effective_rows is not None
+    assert table.effective_rows > n / 1.25**2
     assert Budget.of(quote.problem, gauss_mu(1.0, 1e-6), LINEAR if is_linear else LOGISTIC).width_ratio < 1.25
 
 
@@ -154,36 +154,36 @@ def test_without_noise_it_is_the_weighted_fit(is_linear: bool) -> None:
     margins = X @ np.array([1.5, 0, 0.5, -0.5, -2.0, 0, 0.3]) + 0.2
     y = np.clip(margins / 8 + 0.1 * rng.standard_normal(n), -1, 1) if is_linear else labels(margins, rng)
     quote = quiet(quoted(MIXED, is_linear, n, 4.0))
-    found = table_of(quote, X, y)
-    known = found.estimate.coordinates
-    u = np.column_stack((X, np.ones(n))) @ known.frame.raw
-    start, norms = found.answers.point, np.linalg.norm(u, axis=1)
-    omega, theta = found.estimate.weights.weights(u @ start, norms), start.copy()
+    table = table_of(quote, X, y)
+    axes = table.estimate.coordinates
+    u = np.column_stack((X, np.ones(n))) @ axes.frame.raw
+    start, norms = table.answers.point, np.linalg.norm(u, axis=1)
+    omega, theta = table.estimate.weights.weights(u @ start, norms), start.copy()
     for _ in range(20):
         m = u @ theta
-        omega_slopes = omega * found.estimate.weights.slopes(m, y)
-        score = u.T @ (omega * found.estimate.weights.residuals(m, y))
+        omega_slopes = omega * table.estimate.weights.slopes(m, y)
+        score = u.T @ (omega * table.estimate.weights.residuals(m, y))
         theta = theta - np.linalg.solve((u * omega_slopes[:, None]).T @ u, score)
-    exact = known.frame.raw @ theta
-    scores = u * (omega * found.estimate.weights.residuals(u @ theta, y))[:, None]
-    bread = np.linalg.inv((u * omega_slopes[:, None]).T @ u) @ known.frame.raw.T
+    exact = axes.frame.raw @ theta
+    scores = u * (omega * table.estimate.weights.residuals(u @ theta, y))[:, None]
+    bread = np.linalg.inv((u * omega_slopes[:, None]).T @ u) @ axes.frame.raw.T
     sandwich = bread.T @ scores.T @ scores @ bread
-    for row in found.rows:
+    for row in table.rows:
         assert row.line is not None
         error = float(np.sqrt(row.contrast.weights @ sandwich @ row.contrast.weights))
         assert abs(row.line.estimate - row.contrast.weights @ exact) < 0.01 * error
         assert row.line.std_error == pytest.approx(error, rel=0.02)
         assert row.line.noise_error < 0.05 * error
         assert row.line.degrees > 1e6
-    contrasts = np.array([row.contrast.weights for row in found.rows])
-    np.testing.assert_allclose(found.covariance, found.estimate.covariance(contrasts), rtol=1e-9)
+    contrasts = np.array([row.contrast.weights for row in table.rows])
+    np.testing.assert_allclose(table.covariance, table.estimate.covariance(contrasts), rtol=1e-9)
 
 
 def test_contrasts_do_not_depend_on_the_basis_of_a_category(monkeypatch: pytest.MonkeyPatch) -> None:
     rng, n = np.random.default_rng(4), 4000
     X = mixed(n, rng)
     y, quote = labels(X @ np.array([1.5, 0, 0.5, -0.5, -2.0, 0, 0.3]), rng), quiet(quoted(MIXED, False, n, 4.0))
-    one = table_of(quote, X, y)
+    table = table_of(quote, X, y)
 
     def turned(normal: Vector) -> Vector:
         basis = complement(normal)
@@ -191,8 +191,8 @@ def test_contrasts_do_not_depend_on_the_basis_of_a_category(monkeypatch: pytest.
         return np.asarray(basis @ turn)
 
     monkeypatch.setattr(coordinates, "complement", turned)
-    other = table_of(quote, X, y)
-    for a, b in zip(one.rows, other.rows, strict=True):
+    turned_table = table_of(quote, X, y)
+    for a, b in zip(table.rows, turned_table.rows, strict=True):
         assert a.line is not None
         assert b.line is not None
         assert a.line.estimate == pytest.approx(b.line.estimate, rel=1e-3, abs=1e-3 * a.line.std_error)
@@ -215,61 +215,61 @@ def test_the_noise_of_a_curvature_has_the_covariance_that_is_stated() -> None:
     np.testing.assert_allclose(np.cov(moved.T), estimate._curvature_noise(std, change), rtol=0.03, atol=0.01)
 
 
-def no_wrong_numbers(found: Table, truth: dict[int, float] | None = None) -> None:
-    for index, row in enumerate(found.rows):
+def no_wrong_numbers(table: Table, truth: dict[int, float] | None = None) -> None:
+    for index, row in enumerate(table.rows):
         assert (row.line is None) == (row.reason is not None)
         if row.line is not None:
             assert np.isfinite((row.line.estimate, row.line.std_error, row.line.lower, row.line.upper)).all()
             if truth is not None and index in truth:
                 assert abs(row.line.estimate - truth[index]) < 6 * row.line.std_error
-    assert len(found.covariance) == sum(row.line is not None for row in found.rows)
+    assert len(table.covariance) == sum(row.line is not None for row in table.rows)
 
 
 def test_a_step_is_finite_where_every_curvature_is_0() -> None:
     """Noise can make all margins so large that sigmoids are 0 or 1."""
     frame = FullFrame(np.zeros((1, 0)), np.ones(1), np.ones(0, dtype=bool))
-    known = decorrelated(frame, np.ones((1, 1)), 0.01, 1.0)
-    moved = Path(known, 1.5).moved(known.constant(1e4), np.ones(1), LogisticWeights(1.5, 0.5, 0.25))
-    assert 1 < (known.constant(1e4) - moved)[0] < 2
+    axes = decorrelated(frame, np.ones((1, 1)), 0.01, 1.0)
+    moved = Path(axes, 1.5).moved(axes.constant(1e4), np.ones(1), LogisticWeights(1.5, 0.5, 0.25))
+    assert 1 < (axes.constant(1e4) - moved)[0] < 2
 
 
 def test_separated_classes_have_no_line() -> None:
     rng = np.random.default_rng(1)
     X = correlated(8000, 3, rng)
-    found = table_of(quoted(Columns((1, 1, 1)), False, 8000), X, np.sign(X @ np.array([3.0, -2, 1])))
-    assert not any(row.line for row in found.rows)
-    no_wrong_numbers(found)
+    table = table_of(quoted(Columns((1, 1, 1)), False, 8000), X, np.sign(X @ np.array([3.0, -2, 1])))
+    assert not any(row.line for row in table.rows)
+    no_wrong_numbers(table)
 
 
 def test_a_column_twice_is_not_resolved_and_others_are() -> None:
     rng = np.random.default_rng(2)
     X = correlated(8000, 3, rng)
     X[:, 2] = X[:, 1]
-    found = table_of(quoted(Columns((1, 1, 1)), False, 8000), X, labels(X @ np.array([3.0, -2, 1]), rng))
-    assert [row.line is not None for row in found.rows] == [True, False, False, True]
-    no_wrong_numbers(found, {0: 3.0, 3: 0.0})
+    table = table_of(quoted(Columns((1, 1, 1)), False, 8000), X, labels(X @ np.array([3.0, -2, 1]), rng))
+    assert [row.line is not None for row in table.rows] == [True, False, False, True]
+    no_wrong_numbers(table, {0: 3.0, 3: 0.0})
 
 
-def test_a_level_that_nobody_has_is_left_out_and_replaced_as_reference() -> None:
+def test_a_level_without_records_is_omitted_and_is_not_the_reference() -> None:
     rng, n = np.random.default_rng(3), 8000
     level = rng.integers(1, 4, n)
     X = np.column_stack((correlated(n, 1, rng), np.eye(5)[level]))
     y = labels(2 * X[:, 0] + 0.5 * (level == 2), rng)
-    found = table_of(quoted(Columns((1, 5)), False, n), X, y)
-    reference = found.rows[1].contrast.reference
+    table = table_of(quoted(Columns((1, 5)), False, n), X, y)
+    reference = table.rows[1].contrast.reference
     assert reference in (1, 2, 3)
-    reasons = {row.contrast.level: row.reason for row in found.rows if row.contrast.kind == "level"}
+    reasons = {row.contrast.level: row.reason for row in table.rows if row.contrast.kind == "level"}
     assert {own for own, reason in reasons.items() if reason} == {0, 4}
-    assert set(found.joint_p_values) == {1}
-    no_wrong_numbers(found, {0: 2.0})
+    assert set(table.joint_p_values) == {1}
+    no_wrong_numbers(table, {0: 2.0})
 
 
 def test_labels_that_are_all_alike_have_no_line() -> None:
     rng = np.random.default_rng(4)
-    found = table_of(quoted(Columns((1, 1)), False, 4000), correlated(4000, 2, rng), np.ones(4000))
-    assert {row.reason for row in found.rows} == {FEW_EVENTS}
-    found = table_of(quoted(Columns((1, 1)), True, 4000), correlated(4000, 2, rng), np.ones(4000))
-    no_wrong_numbers(found)
+    table = table_of(quoted(Columns((1, 1)), False, 4000), correlated(4000, 2, rng), np.ones(4000))
+    assert {row.reason for row in table.rows} == {FEW_EVENTS}
+    table = table_of(quoted(Columns((1, 1)), True, 4000), correlated(4000, 2, rng), np.ones(4000))
+    no_wrong_numbers(table)
 
 
 @pytest.mark.parametrize("columns", [Columns(()), Columns((2,)), Columns((4, 3)), Columns((1,))], ids=str)
@@ -283,9 +283,9 @@ def test_small_tables_have_their_lines(columns: Columns, is_linear: bool, unit: 
     X = np.column_stack([*parts, np.zeros((slots, 0))])
     y = np.clip(rng.normal(0.2, 0.2, slots), -1, 1) if is_linear else labels(np.full(slots, 0.4), rng)
     present = rng.random(slots) < 0.7 if unit.is_person else None
-    found = table_of(quoted(columns, is_linear, n, unit=unit), X, y, present=present)
-    assert all(row.line for row in found.rows)
-    no_wrong_numbers(found, {len(found.rows) - 1: 0.2 if is_linear else 0.4})
+    table = table_of(quoted(columns, is_linear, n, unit=unit), X, y, present=present)
+    assert all(row.line for row in table.rows)
+    no_wrong_numbers(table, {len(table.rows) - 1: 0.2 if is_linear else 0.4})
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
@@ -299,8 +299,8 @@ def test_intervals_of_persons_cover_although_their_rows_depend(relation: str) ->
         X = np.repeat(correlated(persons, p, rng), k, axis=0)
         noise = np.repeat(0.2 * rng.standard_normal(persons), k) + 0.05 * rng.standard_normal(persons * k)
         y = np.clip(X @ np.array([0.3, 0.0]) + 0.1 + noise, -1, 1)
-        found = table_of(quote, X, y, seed, rng.random(persons * k) < 0.8)
-        for row, true in zip(found.rows, (0.3, 0.0, 0.1), strict=True):
+        table = table_of(quote, X, y, seed, rng.random(persons * k) < 0.8)
+        for row, true in zip(table.rows, (0.3, 0.0, 0.1), strict=True):
             if row.line is not None:
                 covered.append(row.line.lower <= true <= row.line.upper)
     assert len(covered) > 0.9 * 3 * runs
@@ -377,14 +377,14 @@ def test_a_preparation_or_a_slope_limit_without_effect_is_refused(
 
 
 def test_a_refusal_names_the_rows_that_suffice() -> None:
-    few = problem_of(Columns((1,) * 9), False, 1000)
+    small = problem_of(Columns((1,) * 9), False, 1000)
     privacy = Privacy(1.0, 1e-6)
     with pytest.raises(Unsuitable) as refused:
-        plan(RegressionTable(), few, privacy)
+        plan(RegressionTable(), small, privacy)
     needed = int(str(refused.value).split(" rows are needed")[0].split(", ")[-1])
-    plan(RegressionTable(), replace(few, n=needed), privacy)
+    plan(RegressionTable(), replace(small, n=needed), privacy)
     with pytest.raises(Unsuitable, match="rows are needed"):
-        plan(RegressionTable(), replace(few, n=needed - 2), privacy)
+        plan(RegressionTable(), replace(small, n=needed - 2), privacy)
 
 
 @pytest.mark.parametrize("is_linear", [False, True], ids=["logistic", "linear"])

@@ -38,7 +38,7 @@ def _problem(regularizer: Regularizer, domain: Domain, d: int) -> Problem:
 
 def _constraints(domain: Domain, d: int) -> tuple[list[dict[str, object]], float | None]:
     """Of w = p - q with p, q >= 0, as SLSQP takes them, and the bound on p and q."""
-    apart, ones = np.concatenate((np.eye(d), -np.eye(d)), axis=1), np.ones(d)
+    apart, sum_gradient = np.concatenate((np.eye(d), -np.eye(d)), axis=1), np.ones(d)
     match domain:
         case L2Ball(radius):
             square = _kept("ineq", lambda x: radius**2 - ((apart @ x) ** 2).sum(), lambda x: -2 * (apart @ x) @ apart)
@@ -49,7 +49,7 @@ def _constraints(domain: Domain, d: int) -> tuple[list[dict[str, object]], float
             return [], radius
         case Simplex(radius):
             return [
-                _kept("eq", lambda x: x[:d].sum() - radius, lambda _: np.concatenate((ones, 0 * ones))),
+                _kept("eq", lambda x: x[:d].sum() - radius, lambda _: np.concatenate((sum_gradient, 0 * sum_gradient))),
                 _kept("eq", lambda x: x[d:], lambda _: np.eye(2 * d)[d:]),
             ], None
         case Free():
@@ -76,7 +76,7 @@ def _minimized(regularizer: Regularizer, domain: Domain, w: Floats, step: float)
         return step * a + np.concatenate([slope, -slope])
 
     constraints, largest = _constraints(domain, d)
-    found = minimize(
+    solution = minimize(
         objective,
         np.full(2 * d, 0.01),
         jac=gradient,
@@ -85,7 +85,7 @@ def _minimized(regularizer: Regularizer, domain: Domain, w: Floats, step: float)
         constraints=constraints,
         options={"ftol": 1e-14, "maxiter": 2000},
     )
-    return np.asarray(found.x[:d] - found.x[d:])
+    return np.asarray(solution.x[:d] - solution.x[d:])
 
 
 @pytest.mark.slow
@@ -99,10 +99,10 @@ def test_the_proximal_step_is_the_minimizer_for_every_pair(
     def objective(u: Floats) -> float:
         return step * regularizer.value(u) + float((u - w) @ (u - w)) / 2
 
-    found, slow = problem.prox(w, step), problem.domain.project(_minimized(regularizer, domain, w, step))
-    assert objective(found) <= objective(slow) + 1e-9
+    proximal, slow = problem.prox(w, step), problem.domain.project(_minimized(regularizer, domain, w, step))
+    assert objective(proximal) <= objective(slow) + 1e-9
     # strong convexity: as good within 1e-6 is as near within 1e-3, and the general solver is that good
-    assert np.linalg.norm(found - slow) <= 2e-3
+    assert np.linalg.norm(proximal - slow) <= 2e-3
 
 
 @pytest.mark.slow

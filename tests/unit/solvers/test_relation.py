@@ -1,4 +1,4 @@
-"""Under zero_out: one record, beside which there is nothing, moves no answer by more than its per-record bound."""
+"""zero_out: a single record moves no answer by more than its per-record bound."""
 
 import math
 from dataclasses import replace
@@ -44,21 +44,21 @@ def one_row(corner: tuple[float, float], category: int) -> Vector:
 
 
 def moved(loss: Loss, x: Vector, y: float, center: Vector, limit: float, columns: Columns) -> list[tuple[float, float]]:
-    """For each answer over this record alone how far it is from 0, and its bound."""
+    """Return the distance from 0 and the bound of each answer over this record alone."""
     problem = Problem(loss, n=1, d=D, row_norm=columns.row_norm, columns=columns, relation="zero_out")
-    asked = ("means", "spread", "variances", "gradient", "target_mean", "target_spread", "residual",
+    names = ("means", "spread", "variances", "gradient", "target_mean", "target_spread", "residual",
         "histograms", "cells", "products")  # fmt: skip
-    wanted, found = Plan(tuple(PlannedQuery(name, 9, Gaussian(), 1.0) for name in asked), "zero_out"), []
+    planned, movements = Plan(tuple(PlannedQuery(name, 9, Gaussian(), 1.0) for name in names), "zero_out"), []
 
     def perturb(_: Gaussian, value: Vector, _z: float, bound: float, _noise: Noise) -> Vector:
-        found.append((float(np.linalg.norm(value)), bound))
+        movements.append((float(np.linalg.norm(value)), bound))
         return value
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Gaussian, "perturb", perturb)
         rows, noise = inputs.of_arrays(x, np.array([y]), problem), Noise(SeededBits(1))
-        door = StandardisedOracle(problem, rows, wanted, noise)
-        counting = CountingOracle(door, problem, rows, wanted, noise)
+        door = StandardisedOracle(problem, rows, planned, noise)
+        counting = CountingOracle(door, problem, rows, planned, noise)
         frame, w = Frame(center, np.ones(D - 1), 0.3), np.linspace(-2, 2, D)
         door.means("means")
         door.spread("spread", center)
@@ -72,7 +72,7 @@ def moved(loss: Loss, x: Vector, y: float, center: Vector, limit: float, columns
             door.target_mean("target_mean")
             door.target_spread("target_spread", 0.4)
             door.residual("residual", w, frame, 0.7)
-    return found
+    return movements
 
 
 @pytest.mark.slow
@@ -82,14 +82,14 @@ def test_moments_and_framed_gradients(loss: Loss, data: st.DataObject) -> None:
     numbers = data.draw(st.floats(-0.5, 1.0)), data.draw(st.floats(-1.0, 0.25))
     center = np.array([data.draw(st.floats(-0.5, 1)), 0.2, 0.9, 0.0, data.draw(st.floats(-1, 0.25))])
     x, y = one_row(numbers, data.draw(st.integers(0, 2))), data.draw(st.sampled_from([-1.0, 1.0]))
-    for far, bound in moved(loss, x, y, center, data.draw(st.floats(0.01, 2)), COLUMNS):
-        assert far <= bound
+    for distance, bound in moved(loss, x, y, center, data.draw(st.floats(0.01, 2)), COLUMNS):
+        assert distance <= bound
 
 
 def test_their_bounds_are_attained() -> None:
     center = np.array([-0.5, 0.2, 0.9, 0.0, 0.25])
-    found = moved(Squared(), one_row((1.0, -1.0), 1), -1.0, center, 0.5, COLUMNS)
-    shares = [far / bound for far, bound in found]
+    movements = moved(Squared(), one_row((1.0, -1.0), 1), -1.0, center, 0.5, COLUMNS)
+    shares = [far / bound for far, bound in movements]
     assert len(shares) == 12
     assert min(share for i, share in enumerate(shares) if i not in (2, 3)) > 1 - 1e-9
     assert max(shares) < 1 + 1e-9
@@ -98,11 +98,11 @@ def test_their_bounds_are_attained() -> None:
 
 @pytest.mark.parametrize("module", [moment_bounds, count_bounds, standardised])
 def test_mutant_half_of_the_distance_of_two_records_is_caught(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As under replace_one: too little for a count, a square or a distance that a null record has not."""
+    """The factor of replace_one is too small for counts, squares and distances, which are 0 for a null record."""
     monkeypatch.setattr(module, "sensitivity_factor", lambda _relation: 2.0)
     center = np.array([-0.5, 0.2, 0.9, 0.0, 0.25])
-    found = moved(Squared(), one_row((1.0, -1.0), 1), -1.0, center, 0.5, COLUMNS)
-    assert any(far > bound for far, bound in found)
+    movements = moved(Squared(), one_row((1.0, -1.0), 1), -1.0, center, 0.5, COLUMNS)
+    assert any(far > bound for far, bound in movements)
 
 
 SIZED: dict[str, tuple[Method | Profile, Problem]] = {
@@ -147,23 +147,23 @@ def test_every_method_is_tried() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(SIZED))
 def test_every_method_runs_by_its_problems_relation(name: str) -> None:
-    """Its noise is at most that of replace_one; a plan of the other relation is refused."""
-    method, far = SIZED[name]
-    near = replace(far, relation="zero_out")
+    """The noise is at most that of replace_one, and a plan of the opposite relation is refused."""
+    method, replaced = SIZED[name]
+    zeroed = replace(replaced, relation="zero_out")
     pure = name in ("inverse_sensitivity", "bootstrap_reduction")
     privacy = Privacy(1.0) if pure else PRIVACY
-    quote, other = (plan(method, problem, privacy) for problem in (near, far))
+    quote, replaced_quote = (plan(method, problem, privacy) for problem in (zeroed, replaced))
     assert quote.release.plan.relation == "zero_out"
     queries = tuple(Query(q.name, q.count, q.mechanism) for q in quote.release.plan.queries)
     noises = [calibrate(queries, privacy, relation).plan.queries for relation in ("zero_out", "replace_one")]
-    for less, more in zip(*noises, strict=True):
-        assert less.noise_multiplier <= more.noise_multiplier * (1 + 1e-3)
+    for query, replaced_query in zip(*noises, strict=True):
+        assert query.noise_multiplier <= replaced_query.noise_multiplier * (1 + 1e-3)
     rng = np.random.default_rng(3)
-    if far.columns is not None:
+    if replaced.columns is not None:
         ends = (rng.uniform((-0.5, -1), (1, 0.25)) for _ in range(50))
         rows = np.concatenate([one_row((float(low), float(high)), i % 3) for i, (low, high) in enumerate(ends)])
     else:
-        rows = rng.normal(size=(50, far.d))
+        rows = rng.normal(size=(50, replaced.d))
     y = rng.choice([-1.0, 1.0], 50)
     data = inputs.of_arrays(rows, y, quote.problem)
     transcript = run(
@@ -174,8 +174,8 @@ def test_every_method_runs_by_its_problems_relation(name: str) -> None:
     with pytest.raises(OutOfPlan, match="neighbors"):
         run(
             quote.method,
-            other.problem,
-            inputs.of_arrays(rows, y, other.problem),
+            replaced_quote.problem,
+            inputs.of_arrays(rows, y, replaced_quote.problem),
             quote.release,
             preparation=quote.preparation,
         )
@@ -185,22 +185,22 @@ def test_every_method_runs_by_its_problems_relation(name: str) -> None:
 def test_oracles_refuse_plans_of_other_neighbors(relation: Any) -> None:
     problem = Problem(Logistic(), n=4, d=2, row_norm=1.0, relation=relation)
     data = inputs.of_arrays(np.eye(4)[:, :2], np.ones(4), problem)
-    other = "replace_one" if relation == "zero_out" else "zero_out"
+    opposite = "replace_one" if relation == "zero_out" else "zero_out"
     for oracle in (FullBatchOracle, SampledOracle, DataAccess):
         oracle(problem, data, Plan((), relation), Noise())
         with pytest.raises(OutOfPlan, match="neighbors"):
-            oracle(problem, data, Plan((), other), Noise())  # type: ignore[arg-type]
+            oracle(problem, data, Plan((), opposite), Noise())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("relation", "steps"), [("zero_out", 1), ("replace_one", 2)])
 def test_both_runs_may_miss_the_perturbed_minimizer(relation: Any, steps: int) -> None:
-    """Each by its radius r, whatever the neighbors are: 2 r between them is what noise must hide."""
+    """Each run may miss it by its radius r, so the noise must hide 2 r under both relations."""
     problem = Problem(Logistic(), L2(0.1), n=50, d=2, row_norm=1.0, relation=relation)
-    quote, found = plan(methods.ObjectivePerturbation(), problem, PRIVACY), dict[str, float]()
+    quote, bounds = plan(methods.ObjectivePerturbation(), problem, PRIVACY), dict[str, float]()
     radius = getattr(quote.method, "radius", math.nan)
 
     def perturb(_: Meter, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
-        found[planned.name] = bound
+        bounds[planned.name] = bound
         return value
 
     rng = np.random.default_rng(3)
@@ -208,5 +208,5 @@ def test_both_runs_may_miss_the_perturbed_minimizer(relation: Any, steps: int) -
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Meter, "perturb", perturb)
         run(quote.method, problem, data, quote.release, Noise(SeededBits(2)), preparation=quote.preparation)
-    assert steps * found["approximation"] == 2 * radius
-    assert found["minimizer"] >= problem.G
+    assert steps * bounds["approximation"] == 2 * radius
+    assert bounds["minimizer"] >= problem.G

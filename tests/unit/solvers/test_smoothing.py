@@ -70,13 +70,13 @@ def test_a_gradient_is_requested_where_every_margin_has_moved(loss: BoundedSlope
     class Recorder:
         share = 1.0
 
-        def gradient(self, query: str, w: Any, *rest: Any) -> Any:
-            requests.append((query, w, rest))
+        def gradient(self, query: str, w: Any, *arguments: Any) -> Any:
+            requests.append((query, w, arguments))
             return w
 
     point, frame = np.array([0.5, -2.0, 1.5]), Frame(np.zeros(2), np.ones(2), float(row[-1]))
     Slopes(0.25, 1.0, form).requested(Recorder(), point, frame)  # type: ignore[arg-type]
-    ((query, w, rest),) = requests
-    assert (query, rest) == ("gradient", (frame, 0.25, form.loss.smoothing))
+    ((query, w, arguments),) = requests
+    assert (query, arguments) == ("gradient", (frame, 0.25, form.loss.smoothing))
     assert row @ w == pytest.approx(form.factor * (row @ point) + form.shift, rel=1e-12)
     assert point.tolist() == [0.5, -2.0, 1.5]

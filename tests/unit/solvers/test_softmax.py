@@ -1,4 +1,4 @@
-"""Softmax against its own claims, as `test_losses.py` for the losses of one margin; and the oracle's sums over it."""
+"""Softmax, compared with its own claims as the other losses in `test_losses.py`, and the oracle's sums over it."""
 
 import math
 from typing import Any
@@ -53,28 +53,28 @@ class TestEveryNumberOfClasses:
             np.testing.assert_allclose(slopes[k], numeric, atol=2e-8, rtol=0)
 
     def test_its_slope_bound_is_the_longest_slope(self, classes: int) -> None:
-        """By ascent from random margins: never above sqrt(2), and as near as one likes."""
-        loss, rng, found = Softmax(classes), np.random.default_rng(2), []
+        """Ascent from random margins never exceeds sqrt(2) and comes arbitrarily near it."""
+        loss, rng, norms = Softmax(classes), np.random.default_rng(2), []
         for _ in range(5):
             ascent = minimize(lambda m: -float(np.linalg.norm(slope(loss, m, 0))), rng.standard_normal(classes))
-            found.append(-float(ascent.fun))
-        far = loss.slope(rng.standard_normal((classes, 2000)) * 1e3, np.zeros(2000))
-        found.append(float(np.linalg.norm(far, axis=0).max()))
-        assert max(found) <= loss.slope_bound * (1 + 1e-13)  # K exponentials, their sum and a norm: 4 K roundings
-        assert max(found) >= loss.slope_bound * (1 - 1e-3)
+            norms.append(-float(ascent.fun))
+        distant = loss.slope(rng.standard_normal((classes, 2000)) * 1e3, np.zeros(2000))
+        norms.append(float(np.linalg.norm(distant, axis=0).max()))
+        assert max(norms) <= loss.slope_bound * (1 + 1e-13)  # K exponentials, their sum and a norm: 4 K roundings
+        assert max(norms) >= loss.slope_bound * (1 - 1e-3)
 
     @pytest.mark.slow
     def test_its_curvature_bound_is_the_largest_rate_of_the_slope(self, classes: int) -> None:
         """By ascent over margins and directions; the largest is where two classes share all probability."""
-        loss, rng, found = Softmax(classes), np.random.default_rng(3), []
+        loss, rng, rates = Softmax(classes), np.random.default_rng(3), []
 
         def rate(margin: Floats) -> float:
             return -float(np.linalg.eigvalsh(jacobian(loss, margin)).max())
 
         for _ in range(3):
             ascent = minimize(rate, rng.standard_normal(classes) * 3, method="Nelder-Mead", options={"maxiter": 4000})
-            found.append(-float(ascent.fun))
-        assert loss.curvature_bound * (1 - 1e-3) <= max(found) <= loss.curvature_bound * (1 + 1e-8)
+            rates.append(-float(ascent.fun))
+        assert loss.curvature_bound * (1 - 1e-3) <= max(rates) <= loss.curvature_bound * (1 + 1e-8)
 
     def test_slopes_move_no_faster_than_the_curvature_bound_however_far(self, classes: int) -> None:
         loss, rng = Softmax(classes), np.random.default_rng(4)
@@ -96,7 +96,7 @@ class TestEveryNumberOfClasses:
         expected[:2, 0] = -1.0, 1.0
         np.testing.assert_allclose(moved, np.broadcast_to(expected, moved.shape), atol=1e-14)
 
-    def test_targets_are_classes_whatever_comes(self, classes: int) -> None:
+    def test_every_target_is_mapped_to_a_class(self, classes: int) -> None:
         odd = np.array([0.0, classes - 1, classes, -1.0, 0.5, math.nan, math.inf, -math.inf, 1e300, 5e-324, -0.0])
         mapped = Softmax(classes).targets(odd)
         assert mapped.tolist() == [0.0, classes - 1] + [0.0] * 9
@@ -144,7 +144,7 @@ def test_of_two_classes_it_is_the_logistic_loss_of_the_difference() -> None:
 
 
 @pytest.mark.parametrize("classes", [0, 1, -3, 2.0, True, "3", 2**16 + 1])
-def test_a_number_of_classes_that_is_none_is_refused(classes: Any) -> None:
+def test_an_invalid_number_of_classes_is_refused(classes: Any) -> None:
     with pytest.raises(ValueError, match="classes"):
         Softmax(classes)
 
@@ -161,9 +161,9 @@ def test_clipping_cuts_the_length_of_each_column_and_leaves_the_others() -> None
     cut = clip(slopes.copy(), 1.0)
     np.testing.assert_allclose(cut, [[0.6, 0.3, 0.0, -6e-5], [0.8, 0.4, 0.0, 8e-5]], rtol=1e-14)
     np.testing.assert_array_equal(cut[:, 1:], slopes[:, 1:])
-    least = clip(slopes.copy(), 5e-324)
-    assert np.isfinite(least).all()
-    assert (np.abs(least) <= 5e-324).all()
+    tiny = clip(slopes.copy(), 5e-324)
+    assert np.isfinite(tiny).all()
+    assert (np.abs(tiny) <= 5e-324).all()
 
 
 class Unmasking(Meter):
@@ -188,7 +188,7 @@ def unmasked(problem: Problem, X: Floats, y: Floats) -> tuple[SampledOracle, Unm
 @pytest.mark.parametrize(("d", "classes"), [(5, 3), (2, 40)])
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3, 1e8, 1e90])
 def test_computed_sums_are_within_the_granted_error(scale: float, d: int, classes: int) -> None:
-    """Against extended precision, and over more than one block: docs/proofs/oracle.md."""
+    """Compare with extended precision, over more than one block (docs/proofs/oracle.md)."""
     rng, n = np.random.default_rng(8), block_rows(Problem(Softmax(classes), n=1, d=d, row_norm=1.5)) + 500
     problem = Problem(Softmax(classes), n=n, d=d, row_norm=1.5)
     X, y = rng.standard_normal((n, d)), rng.integers(0, classes, n).astype(float)
@@ -210,18 +210,19 @@ def test_computed_sums_are_within_the_granted_error(scale: float, d: int, classe
         return float(np.linalg.norm(value - (true.T @ wide / n).ravel().astype(np.float64)))
 
     norm, change = float(np.linalg.norm(w)), float(np.linalg.norm(w - anchor))
-    granted = gradient_bound(problem, norm) - problem.G / n
-    assert gap(oracle.gradient("full", w), slopes(w)) <= granted / 2 <= 2.01 * problem.G  # of two answers, each as far
-    assert meter.bound == granted + problem.G / n
-    assert gap(oracle.sampled_gradient("batch", w), slopes(w)) <= granted  # at rate 1, of all records
+    tolerance = gradient_bound(problem, norm) - problem.G / n
+    # The tolerance is that of two answers, so each answer has half of it.
+    assert gap(oracle.gradient("full", w), slopes(w)) <= tolerance / 2 <= 2.01 * problem.G
+    assert meter.bound == tolerance + problem.G / n
+    assert gap(oracle.sampled_gradient("batch", w), slopes(w)) <= tolerance  # at rate 1, of all records
     assert meter.bound == pytest.approx(sampled_bound(problem, n, problem.G, norm), rel=1e-12)
-    asked, limit = oracle.sampled_change("batch", w, anchor), min(problem.G, problem.L * change)
+    answer, limit = oracle.sampled_change("batch", w, anchor), min(problem.G, problem.L * change)
     true = slopes(w) - slopes(anchor)
     true *= np.minimum(1, limit / problem.row_norm / np.maximum(np.linalg.norm(true.astype(float), axis=1), 1e-300))[
         :, None
     ]
     reach = norm + float(np.linalg.norm(anchor))
-    assert gap(asked, true) <= sampled_bound(problem, n, limit, reach)
+    assert gap(answer, true) <= sampled_bound(problem, n, limit, reach)
     # BLAS takes the norms in an order of its own
     assert meter.bound == pytest.approx(sampled_bound(problem, n, limit, reach), rel=1e-12)
 

@@ -1,4 +1,4 @@
-"""plan() and solve(): quotes without data, releases that are covered by their plan, or nothing."""
+"""plan() and solve(): quotes without data, and releases that their plan covers."""
 
 import inspect
 from typing import Any
@@ -48,10 +48,10 @@ def test_a_release_is_private_as_promised_and_better_than_chance(method: methods
     assert np.mean(np.sign(X @ release.coefficients) == y) > 0.8
 
 
-def test_two_runs_differ_and_nobody_can_choose_the_noise() -> None:
+def test_two_runs_differ_and_callers_cannot_choose_the_noise() -> None:
     X, y = rows()
-    one, two = (solve(methods.DpGd(), PROBLEM, X, y, PRIVACY).coefficients for _ in range(2))
-    assert not np.array_equal(one, two)
+    first, second = (solve(methods.DpGd(), PROBLEM, X, y, PRIVACY).coefficients for _ in range(2))
+    assert not np.array_equal(first, second)
     assert not {"seed", "noise", "rng", "random_state"} & set(inspect.signature(solve).parameters)
 
 
@@ -89,7 +89,7 @@ def test_a_run_past_its_plan_releases_nothing(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("result", [np.full(6, np.nan), np.array([np.inf] + [0.0] * 5), np.zeros(5)], ids=repr)
-def test_what_is_not_a_finite_vector_is_not_released(
+def test_a_result_that_is_not_a_finite_vector_is_not_released(
     result: np.ndarray,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -1,4 +1,4 @@
-"""Sparse rows of declared columns: entries and codes, never unfolded, answered about as the rows they stand for."""
+"""Sparse rows of declared columns, stored as entries and codes and never unfolded, with the answers of dense rows."""
 
 import math
 import tracemalloc
@@ -60,13 +60,13 @@ def problem(loss: Loss) -> Problem:
 
 
 def both(loss: Loss, X: Floats | None = None) -> tuple[Data, Data]:
-    """Handed in sparse, and dense."""
-    X, given = rows() if X is None else X, problem(loss)
+    """Return the data of sparse and of dense rows."""
+    X, task = rows() if X is None else X, problem(loss)
     forms = sp.csr_array(X), X
-    one, two = (Data.coded(inputs.records(form, given), targets(loss, N), given) for form in forms)
-    assert one.is_sparse
-    assert not two.is_sparse
-    return one, two
+    sparse, dense = (Data.coded(inputs.records(form, task), targets(loss, N), task) for form in forms)
+    assert sparse.is_sparse
+    assert not dense.is_sparse
+    return sparse, dense
 
 
 def frame(seed: int = 3) -> Frame:
@@ -77,14 +77,14 @@ def frame(seed: int = 3) -> Frame:
 
 def test_only_entries_of_numbers_and_codes_are_stored() -> None:
     X = rows()
-    one, two = both(Logistic(), X)
-    assert one.records.numbers.shape == (N, 0)
-    assert one.records.entry_values.tolist() == X[:, NUMBERS][X[:, NUMBERS] != 0].tolist()
-    assert np.array_equal(one.records.codes, two.records.codes)
-    assert np.array_equal(rows_of(one), rows_of(two))
-    assert np.array_equal(rows_of(one), X)
+    sparse, dense = both(Logistic(), X)
+    assert sparse.records.numbers.shape == (N, 0)
+    assert sparse.records.entry_values.tolist() == X[:, NUMBERS][X[:, NUMBERS] != 0].tolist()
+    assert np.array_equal(sparse.records.codes, dense.records.codes)
+    assert np.array_equal(rows_of(sparse), rows_of(dense))
+    assert np.array_equal(rows_of(sparse), X)
     drawn = np.random.default_rng(1).integers(0, N, N)
-    assert np.array_equal(rows_of(one.drawn(drawn)), X[drawn])
+    assert np.array_equal(rows_of(sparse.drawn(drawn)), X[drawn])
 
 
 def test_sums_are_those_of_the_unfolded_rows_in_their_own_order_to_the_last_bit() -> None:
@@ -100,12 +100,12 @@ def test_sums_are_those_of_the_unfolded_rows_in_their_own_order_to_the_last_bit(
     places = np.random.default_rng(4).permutation(N)[:77]
     assert np.array_equal(kernels.margins_of(data.records, w, places), margins[places])
     slopes = np.clip(Logistic().slope(margins, y), -1, 1)
-    found = kernels.gradient_sum(examples(data.records, y, data.scale), places, w, Logistic().compiled)
-    assert np.array_equal(found, added((slopes[:, None] * X)[places]))
+    actual = kernels.gradient_sum(examples(data.records, y, data.scale), places, w, Logistic().compiled)
+    assert np.array_equal(actual, added((slopes[:, None] * X)[places]))
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 7, 8, 9, 40])
-def test_what_lies_between_two_places_is_looked_up(size: int) -> None:
+def test_the_sum_between_two_positions_is_looked_up(size: int) -> None:
     terms = np.random.default_rng(size).integers(0, 2**40, size).astype(float)
     table, padded = kernels.ENTRIES["spans"](terms), np.concatenate(([0.0], terms, [0.0]))
     for a, b in combinations(range(size + 2), 2):
@@ -119,23 +119,23 @@ def exact_length(x: Floats, used: Frame) -> float:
 
 
 @pytest.mark.parametrize("wide", [1.0, 1e9])
-def test_norms_in_a_frame_lose_nothing_to_what_is_not_there(wide: float) -> None:
-    """Records that all have a number far from 0, whose scale is large: a sum over all numbers less theirs would."""
+def test_norms_in_a_frame_lose_no_digits_to_absent_entries(wide: float) -> None:
+    """All records have a number far from 0 with a large scale. A total minus the record's own would lose digits."""
     X, used = rows(), frame()
     at = NUMBERS[1]
     X[:, at] = 0.75
     used.center[at], used.scale[at] = 0.75, wide
-    one, two = both(Logistic(), X)
-    found, dense = (kernels.inverse_norms(in_frame(data, used)) for data in (one, two))
+    sparse, dense = both(Logistic(), X)
+    sparse_norms, dense_norms = (kernels.inverse_norms(in_frame(data, used)) for data in (sparse, dense))
     lengths = [exact_length(x[:-1], used) for x in X]
-    assert found * lengths == pytest.approx(1, rel=(D / 2 + 9) * 2.0**-53, abs=0)
-    assert found == pytest.approx(dense, rel=(D + 18) * 2.0**-53, abs=0)
+    assert sparse_norms * lengths == pytest.approx(1, rel=(D / 2 + 9) * 2.0**-53, abs=0)
+    assert sparse_norms == pytest.approx(dense_norms, rel=(D + 18) * 2.0**-53, abs=0)
 
 
 def test_no_row_in_a_frame_is_longer_than_its_norm() -> None:
-    one, two = (framed(data, frame(), 0.8) for data in both(Logistic()))
-    assert np.allclose(rows_of(one), rows_of(two), rtol=0, atol=1e-14)
-    lengths = np.linalg.norm(rows_of(one), axis=1)
+    sparse, dense = (framed(data, frame(), 0.8) for data in both(Logistic()))
+    assert np.allclose(rows_of(sparse), rows_of(dense), rtol=0, atol=1e-14)
+    lengths = np.linalg.norm(rows_of(sparse), axis=1)
     assert 0.8 - 1e-13 < lengths.max() <= 0.8 * (1 + 1e-13)
 
 
@@ -147,23 +147,22 @@ SUMS += [Residuals(frame(), MODEL[0], 0.7), Products(MEAN)]
 
 @pytest.mark.parametrize("work", SUMS, ids=lambda work: type(work).__name__)
 def test_moments_are_those_of_the_dense_rows(work: Work) -> None:
-    one, two = (data.total(work) for data in both(Squared()))
-    assert np.linalg.norm(two) > 1
-    assert np.allclose(one, two, rtol=1e-13, atol=0)
+    sparse_total, dense_total = (data.total(work) for data in both(Squared()))
+    assert np.linalg.norm(dense_total) > 1
+    assert np.allclose(sparse_total, dense_total, rtol=1e-13, atol=0)
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Softmax(3), Squared()], ids=lambda loss: str(loss.name))
 def test_counts_are_those_of_the_dense_rows(loss: Loss) -> None:
-    one, two = both(loss)
+    sparse, dense = both(loss)
     model = np.random.default_rng(6).normal(size=(loss.outputs, D)) / 3
     for work in (Histograms(7), Histograms(1), Histograms(1000), Scores(model, 10, 0.5)):
-        assert np.array_equal(one.total(work), two.total(work))
-    few = Columns((1, 3, 1), RANGES[3:5])
+        assert np.array_equal(sparse.total(work), dense.total(work))
+    layout = Columns((1, 3, 1), RANGES[3:5])
     X = np.column_stack((rows()[:, [6, 1, 2, 3, 7]], np.ones(N)))
-    given = Problem(loss, n=N, d=few.d, row_norm=few.row_norm, columns=few)
+    task = Problem(loss, n=N, d=layout.d, row_norm=layout.row_norm, columns=layout)
     counts = [
-        Data.coded(inputs.records(form, given), targets(loss, N), given).total(Cells(5))
-        for form in (sp.csr_array(X), X)
+        Data.coded(inputs.records(form, task), targets(loss, N), task).total(Cells(5)) for form in (sp.csr_array(X), X)
     ]
     assert np.array_equal(counts[0], counts[1])
     assert counts[0].sum() == N
@@ -175,28 +174,28 @@ def test_a_record_beyond_its_declaration_is_the_empty_one_as_a_dense_one_is() ->
         X[record, NUMBERS[number]] = value
     X[6, NUMBERS[0]], X[7, NUMBERS[0]], X[8, -1], X[9, -1] = math.inf, -math.inf, 0.5, 0.0
     X[10, 1:4], X[11, 1:4], X[12, 1:4] = 0.0, (1.0, 1.0, 0.0), (0.5, 0.5, 0.0)
-    one, two = both(Logistic(), X)
-    assert np.array_equal(rows_of(one), rows_of(two))
+    sparse, dense = both(Logistic(), X)
+    assert np.array_equal(rows_of(sparse), rows_of(dense))
     empty = np.zeros(D)
     empty[[1, 7, 308, D - 1]] = 1.0
-    assert (rows_of(one)[:13] == empty).all()
-    assert np.array_equal(rows_of(one)[13:], X[13:])
+    assert (rows_of(sparse)[:13] == empty).all()
+    assert np.array_equal(rows_of(sparse)[13:], X[13:])
 
 
-def test_what_is_stored_is_looked_at_again_before_it_is_used() -> None:
-    """Entries and codes beyond what is declared, whoever stored them: none is multiplied, or used as an index."""
+def test_stored_entries_and_codes_are_checked_before_use() -> None:
+    """Entries and codes beyond the declaration are neither multiplied nor used as an index."""
     columns = Columns((1, 3))
-    given = Problem(Squared(), n=5, d=5, row_norm=columns.row_norm, columns=columns)
+    task = Problem(Squared(), n=5, d=5, row_norm=columns.row_norm, columns=columns)
     numbers = Sparse(np.arange(6), np.zeros(5, np.int64), np.array([0.25, 1.5, math.nan, -1.01, 0.5]))
     stored = SparseCoded(numbers, np.array([[2], [1], [1], [1], [3]], np.uint8), (0, 0))
     empty = [0.0, 1.0, 0.0, 0.0, 1.0]
-    assert rows_of(Data.coded(stored, np.zeros(5), given)).tolist() == [[0.25, 0.0, 0.0, 1.0, 1.0]] + [empty] * 4
+    assert rows_of(Data.coded(stored, np.zeros(5), task)).tolist() == [[0.25, 0.0, 0.0, 1.0, 1.0]] + [empty] * 4
 
 
-def test_the_bound_of_variances_covers_that_a_computed_norm_shortens(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bound_of_variances_covers_the_rounding_of_a_computed_norm(monkeypatch: pytest.MonkeyPatch) -> None:
     p, bounds = 5000, []
     columns = Columns((1,) * p)
-    given = Problem(Squared(), n=1, d=p + 1, row_norm=columns.row_norm, columns=columns)
+    task = Problem(Squared(), n=1, d=p + 1, row_norm=columns.row_norm, columns=columns)
 
     def perturb(_: Gaussian, value: Floats, z: float, bound: float, noise: Noise) -> Floats:
         del z, noise
@@ -204,35 +203,35 @@ def test_the_bound_of_variances_covers_that_a_computed_norm_shortens(monkeypatch
         return value
 
     monkeypatch.setattr(Gaussian, "perturb", perturb)
-    data = Data.coded(inputs.records(sp.csr_array(np.ones((1, p + 1))), given), np.zeros(1), given)
-    asked = Plan((PlannedQuery("variances", 1, Gaussian(), 1.0),))
-    StandardisedOracle(given, data, asked, Noise(SeededBits(3))).variances("variances", np.zeros(p), 1.0)
+    data = Data.coded(inputs.records(sp.csr_array(np.ones((1, p + 1))), task), np.zeros(1), task)
+    planned = Plan((PlannedQuery("variances", 1, Gaussian(), 1.0),))
+    StandardisedOracle(task, data, planned, Noise(SeededBits(3))).variances("variances", np.zeros(p), 1.0)
     exact = moment_bounds.variances(columns, np.zeros(p), 1.0)
     assert 1 + p * 2.0**-53 < bounds[0] / exact < 1 + 2 * p * 2.0**-53
 
 
 def test_rows_without_an_entry_are_counted_as_well() -> None:
-    """Else whether there is one in a piece of them would be told by an error."""
+    """An error would reveal whether a piece has such a row."""
     X = rows()
     X[:, NUMBERS] = 0.0
-    one, two = (data.total(Histograms(4)) for data in both(Logistic(), X))
-    assert one.tolist() == two.tolist()
-    assert one.sum() == N * P
+    sparse_total, dense_total = (data.total(Histograms(4)) for data in both(Logistic(), X))
+    assert sparse_total.tolist() == dense_total.tolist()
+    assert sparse_total.sum() == N * P
 
 
-def test_zeros_that_are_stored_are_none() -> None:
+def test_stored_zeros_are_removed() -> None:
     X = sp.csr_array(rows())
     X.data[::5] = np.where(X.data[::5] == 1, 1.0, 0.0)
-    given = problem(Logistic())
-    stored = Data.coded(inputs.records(X, given), targets(Logistic(), N), given)
+    task = problem(Logistic())
+    stored = Data.coded(inputs.records(X, task), targets(Logistic(), N), task)
     assert (stored.records.entry_values != 0).all()
     assert np.array_equal(rows_of(stored), rows_of(both(Logistic(), X.toarray())[1]))
 
 
-def test_work_does_not_depend_on_what_the_entries_are() -> None:
-    """Other coordinates, other values, another's record: the same operations."""
+def test_the_work_does_not_depend_on_the_entries() -> None:
+    """Other coordinates, values and records take the same operations."""
     columns, n, each = Columns((1,) * 40), 60, 4
-    given = Problem(Logistic(), n=n, d=41, row_norm=columns.row_norm, columns=columns)
+    task = Problem(Logistic(), n=n, d=41, row_norm=columns.row_norm, columns=columns)
 
     def work(seed: int) -> Any:
         rng, X = np.random.default_rng(seed), np.zeros((n, 41))
@@ -241,13 +240,13 @@ def test_work_does_not_depend_on_what_the_entries_are() -> None:
         X[:, -1] = 1.0
         form, y = sp.csr_array(X), np.ones(n)
         quote, sums = (
-            plan(AdaptiveGd(steps=3), given, Privacy(1.0, 1e-4)),
+            plan(AdaptiveGd(steps=3), task, Privacy(1.0, 1e-4)),
             (Squares(np.full(40, 0.2), 0.5), Histograms(5)),
         )
 
         def all_of_it() -> None:
-            data, noise = Data.coded(inputs.records(form, given), y, given), Noise(SeededBits(1))
-            run(quote.method, given, data, quote.release, noise, preparation=quote.preparation)
+            data, noise = Data.coded(inputs.records(form, task), y, task), Noise(SeededBits(1))
+            run(quote.method, task, data, quote.release, noise, preparation=quote.preparation)
             for each in sums:
                 data.total(each)
 
@@ -257,20 +256,20 @@ def test_work_does_not_depend_on_what_the_entries_are() -> None:
     assert work(1) == work(2) == work(3)
 
 
-def test_places_without_a_row_have_no_entries() -> None:
-    """Else their work would follow the entries of whichever record stood for them."""
+def test_slots_without_a_row_have_no_entries() -> None:
+    """Otherwise the work of empty slots would depend on the entries of some record."""
     columns = Columns((1, 3, 1))
     X = np.array([[0.5, 1, 0, 0, 0.2, 1], [0, 0, 1, 0, -0.5, 1], [0, 0, 0, 1, 0, 1], [0.1, 1, 0, 0, 0.9, 1.0]])
-    given = Problem(Squared(), n=4, d=6, row_norm=columns.row_norm, columns=columns, unit=Unit("person", 2))
-    made = [
-        of_persons(form, np.arange(4.0), [7, 7, 8, 7], given, Noise(SeededBits(4))) for form in (X, sp.csr_array(X))
+    task = Problem(Squared(), n=4, d=6, row_norm=columns.row_norm, columns=columns, unit=Unit("person", 2))
+    datasets = [
+        of_persons(form, np.arange(4.0), [7, 7, 8, 7], task, Noise(SeededBits(4))) for form in (X, sp.csr_array(X))
     ]
-    assert np.array_equal(rows_of(made[0]), rows_of(made[1]))
-    assert made[1].present().sum() == 3
-    assert len(made[1].records.entry_values) == 3  # 0.5 and 0.2, -0.5; the third row of person 7 is cut
-    far = np.full(5, 0.7)
-    for work in (MeanRow(), Spread(far, 2.0), Squares(far, 0.1), Squares(far, math.inf), Histograms(4)):
-        assert np.allclose(made[1].total(work), made[0].total(work), rtol=1e-14, atol=0)
+    assert np.array_equal(rows_of(datasets[0]), rows_of(datasets[1]))
+    assert datasets[1].present().sum() == 3
+    assert len(datasets[1].records.entry_values) == 3  # 0.5 and 0.2, -0.5; the third row of person 7 is cut
+    center = np.full(5, 0.7)
+    for work in (MeanRow(), Spread(center, 2.0), Squares(center, 0.1), Squares(center, math.inf), Histograms(4)):
+        assert np.allclose(datasets[1].total(work), datasets[0].total(work), rtol=1e-14, atol=0)
 
 
 @pytest.mark.slow
@@ -281,12 +280,12 @@ def test_wide_declared_rows_fit_in_memory_that_follows_their_entries() -> None:
     rng = np.random.default_rng(3)
     numbers = sp.random(n, p, density=1e-3, format="csr", rng=rng)
     X = sp.hstack((numbers, sp.csr_array(np.eye(3)[rng.integers(3, size=n)]), np.ones((n, 1))), format="csr")
-    given = Problem(Logistic(), n=n, d=p + 4, row_norm=columns.row_norm, columns=columns)
+    task = Problem(Logistic(), n=n, d=p + 4, row_norm=columns.row_norm, columns=columns)
     y, promise = targets(Logistic(), n), Privacy(1.0, 1e-6)
     methods = (DpGd(steps=2), AdaptiveGd(steps=2), DpSvrg(epochs=1, inner_steps=2, batch=50))
     for method in methods:
         tracemalloc.start()
-        release = solve(method, given, X, y, promise)
+        release = solve(method, task, X, y, promise)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert np.isfinite(release.coefficients).all()
@@ -294,7 +293,7 @@ def test_wide_declared_rows_fit_in_memory_that_follows_their_entries() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ends", "coordinates", "said"),
+    ("ends", "coordinates", "message"),
     [
         ([0, 1], [0], "n rows"),
         ([0, 1, 2, 2], [0, 2], "n rows"),
@@ -303,14 +302,14 @@ def test_wide_declared_rows_fit_in_memory_that_follows_their_entries() -> None:
         ([0, 0, 0, 2], [0, 0], "must increase"),
     ],
 )
-def test_what_is_no_matrix_reads_nothing_outside(ends: list[int], coordinates: list[int], said: str) -> None:
+def test_an_invalid_matrix_is_refused_before_it_is_read(ends: list[int], coordinates: list[int], message: str) -> None:
     columns = Columns((1, 1))
-    given = Problem(Squared(), n=3, d=3, row_norm=columns.row_norm, columns=columns)
+    task = Problem(Squared(), n=3, d=3, row_norm=columns.row_norm, columns=columns)
     numbers = Sparse(np.array(ends), np.array(coordinates), np.full(len(coordinates), 0.5))
-    with pytest.raises(Unsuitable, match=said):
-        Data.coded(SparseCoded(numbers, np.empty((3, 0), np.uint8), (0, 1)), np.zeros(3), given)
+    with pytest.raises(Unsuitable, match=message):
+        Data.coded(SparseCoded(numbers, np.empty((3, 0), np.uint8), (0, 1)), np.zeros(3), task)
     fine = Sparse(np.array([0, 1, 1, 2]), np.array([1, 0]), np.ones(2))
     with pytest.raises(Unsuitable, match="need declared columns"):
-        SparseCoded(fine, np.empty((3, 0), np.uint8), (0, 1)).records(replace(given, columns=None))
+        SparseCoded(fine, np.empty((3, 0), np.uint8), (0, 1)).records(replace(task, columns=None))
     with pytest.raises(Unsuitable, match="n records"):
-        Data.coded(SparseCoded(fine, np.empty((2, 0), np.uint8), (0, 1)), np.zeros(3), given)
+        Data.coded(SparseCoded(fine, np.empty((2, 0), np.uint8), (0, 1)), np.zeros(3), task)

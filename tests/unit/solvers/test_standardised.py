@@ -1,4 +1,4 @@
-"""StandardisedOracle: what it answers, and that replacing a record moves no answer by more than its bound says."""
+"""StandardisedOracle: its answers, and the bounds within which replacing a record moves them."""
 
 import math
 from dataclasses import replace
@@ -35,7 +35,7 @@ D, N = COLUMNS.d, 12
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Vector, float]]:
+def recorded_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Vector, float]]:
     """Values and bounds of all answers of a test, without noise."""
     return exact_answers(monkeypatch)
 
@@ -46,8 +46,8 @@ def problem(loss: Loss) -> Problem:
 
 def oracle(loss: Loss, X: Vector, y: Vector, count: int = 100) -> StandardisedOracle:
     plan = Plan(tuple(PlannedQuery(name, count, Gaussian(), 1.0) for name in QUERIES))
-    given = problem(loss)
-    return StandardisedOracle(given, inputs.of_arrays(X, y, given), plan, Noise(SeededBits(3)))
+    task = problem(loss)
+    return StandardisedOracle(task, inputs.of_arrays(X, y, task), plan, Noise(SeededBits(3)))
 
 
 def row(rng: np.random.Generator, extreme: bool = False) -> Vector:
@@ -73,21 +73,21 @@ def test_replacing_a_record_moves_no_answer_by_more_than_twice_its_bound(loss: L
     center = np.clip(rng.normal(size=D - 1), np.where(COLUMNS.is_number, -1, 0), 1)
     frame = Frame(center, np.exp(rng.normal(size=D - 1) * 2), float(rng.uniform(0.1, 2)))
     w, limit = rng.normal(size=D * loss.outputs) * float(rng.choice([0.1, 10.0])), float(rng.uniform(0.01, 2))
-    found = []
+    runs = []
     with pytest.MonkeyPatch.context() as patched:
         for at in range(2):
             calls = exact_answers(patched)
             if at:
                 X[5], y[5] = row(rng, extreme), target(rng, loss)
             every_answer(oracle(loss, X, y), loss, center, frame, w, limit)
-            found.append(calls)
-    assert len(found[0]) == len(found[1]) > 5
-    for (one, bound), (two, same) in zip(*found, strict=True):
-        assert bound == same
-        assert float(np.linalg.norm(one - two)) <= 2 * bound
+            runs.append(calls)
+    assert len(runs[0]) == len(runs[1]) > 5
+    for (answer, bound), (neighbor_answer, neighbor_bound) in zip(*runs, strict=True):
+        assert bound == neighbor_bound
+        assert float(np.linalg.norm(answer - neighbor_answer)) <= 2 * bound
 
 
-def test_bounds_are_attained_and_rounding_is_small(asked: list[tuple[Vector, float]]) -> None:
+def test_bounds_are_attained_and_rounding_is_small(recorded_calls: list[tuple[Vector, float]]) -> None:
     """Worst pairs: every number from -1 to 1 and every block to another corner; a gradient turned around."""
     low, high = np.array([-1, 1, 0, 0, -1, 1, 0, 1.0]), np.array([1, 0, 1, 0, 1, 0, 1, 1.0])
     X = np.tile(low, (N, 1))
@@ -98,13 +98,13 @@ def test_bounds_are_attained_and_rounding_is_small(asked: list[tuple[Vector, flo
         door = oracle(Logistic(), X, np.ones(N))
         door.means("means")
         door.gradient("gradient", np.zeros(D), frame, 0.01)
-    (means, bound), (gradient, limit), (other, _), (turned, _) = asked
-    assert np.linalg.norm(means - other) == pytest.approx(2 * bound, rel=1e-9)
+    (means, bound), (gradient, limit), (neighbor_means, _), (turned, _) = recorded_calls
+    assert np.linalg.norm(means - neighbor_means) == pytest.approx(2 * bound, rel=1e-9)
     assert limit == pytest.approx(0.01 / N, rel=1e-6)
     assert np.linalg.norm(gradient - turned) > 1.0 * limit  # blocks do not turn around: they are at right angles
 
 
-def test_a_spread_and_variances_reach_their_bounds(asked: list[tuple[Vector, float]]) -> None:
+def test_a_spread_and_variances_reach_their_bounds(recorded_calls: list[tuple[Vector, float]]) -> None:
     rng = np.random.default_rng(4)
     X = np.stack([row(rng) for _ in range(N)])
     center = np.zeros(D - 1)
@@ -114,15 +114,15 @@ def test_a_spread_and_variances_reach_their_bounds(asked: list[tuple[Vector, flo
         door = oracle(Logistic(), X, np.ones(N))
         door.spread("spread", center)
         door.variances("variances", center, 9.0)
-    (spread, most), (variances, widest), (far, _), (apart, _) = asked
-    assert far[0] - spread[0] == pytest.approx(2 * most, rel=1e-9)
+    (spread, spread_bound), (variances, widest), (neighbor_spread, _), (apart, _) = recorded_calls
+    assert neighbor_spread[0] - spread[0] == pytest.approx(2 * spread_bound, rel=1e-9)
     assert np.linalg.norm(apart - variances) == pytest.approx(2 * widest, rel=1e-9)
 
 
 @pytest.mark.parametrize("loss", LIMITED_LOSSES, ids=repr)
-def test_answers_are_the_formulas(loss: Loss, asked: list[tuple[Vector, float]]) -> None:
+def test_answers_are_the_formulas(loss: Loss, recorded_calls: list[tuple[Vector, float]]) -> None:
     """Against NumPy on explicit z; 1e-12 is far above the rounding of a dozen rows of eight."""
-    del asked
+    del recorded_calls
     rng = np.random.default_rng(8)
     X = np.stack([row(rng) for _ in range(N)])
     y = np.array([target(rng, loss) for _ in range(N)])
@@ -166,8 +166,8 @@ def test_the_weight_of_several_classes_keeps_their_law(margins: list[float], lim
     records = inputs.folded(np.ones((k, 1)), columns).records(
         Problem(Squared(), n=k, d=1, row_norm=1.0, columns=columns)
     )
-    labels, ones, W = np.arange(k, dtype=float), np.ones(k), np.array(margins)[:, None]
-    examples = kernels.FramedExamples(records, labels, ones).read_only()
+    labels, inverse_norms, W = np.arange(k, dtype=float), np.ones(k), np.array(margins)[:, None]
+    examples = kernels.FramedExamples(records, labels, inverse_norms).read_only()
     slopes = np.hstack([kernels.softmax_sum(examples, limit, W, i, i + 1) for i in range(k)])
     p = np.exp(W[:, 0] - max(margins))
     law = p / p.sum()
@@ -181,14 +181,14 @@ def test_rows_of_another_layout_count_as_empty_ones() -> None:
     rng = np.random.default_rng(2)
     X = np.stack([row(rng) for _ in range(N)])
     X[1, 0], X[2, 1:4], X[3, 1:4], X[4, -1], X[5, 0] = 1.5, 0.0, (1.0, 1.0, 0.0), 0.5, math.nan
-    kept = rows_of(inputs.of_arrays(X, np.ones(N), problem(Logistic())))
+    stored = rows_of(inputs.of_arrays(X, np.ones(N), problem(Logistic())))
     empty = np.array([0, 1, 0, 0, 0, 1, 0, 1.0])
-    assert (kept[1:6] == empty).all()
-    assert (kept[6:] == X[6:]).all()
+    assert (stored[1:6] == empty).all()
+    assert (stored[6:] == X[6:]).all()
     assert X[1, 0] == 1.5
 
 
-def test_what_is_not_planned_or_not_finite_is_refused() -> None:
+def test_requests_that_are_not_planned_or_not_finite_are_refused() -> None:
     rng = np.random.default_rng(2)
     X = np.stack([row(rng) for _ in range(N)])
     door = oracle(Logistic(), X, np.ones(N), count=1)
@@ -228,7 +228,7 @@ def test_what_is_not_planned_or_not_finite_is_refused() -> None:
         StandardisedOracle(plain, inputs.of_arrays(X, np.ones(N), plain), Plan(()), Noise())
 
 
-def test_columns_say_what_they_are() -> None:
+def test_columns_state_their_bounds_and_kinds() -> None:
     assert (COLUMNS.d, COLUMNS.row_norm) == (8, math.sqrt(5))
     assert moment_bounds.diameter(COLUMNS) == math.sqrt(4 * 2 + 2 * 2)
     assert COLUMNS.is_number.tolist() == [True, False, False, False, True, False, False]
@@ -239,59 +239,61 @@ def test_columns_say_what_they_are() -> None:
         Problem(Logistic(), n=4, d=9, row_norm=2.0, columns=COLUMNS)
 
 
-def test_a_frame_changed_after_it_was_used_is_another_frame(asked: list[tuple[Vector, float]]) -> None:
-    """Limits are those of the frame as it is asked with; those of the old one would be a thousand times too large."""
+def test_a_frame_changed_after_it_was_used_is_another_frame(recorded_calls: list[tuple[Vector, float]]) -> None:
+    """Limits are those of the changed frame. Those of the old one would be a thousand times too large."""
     rng = np.random.default_rng(2)
     X = np.stack([row(rng) for _ in range(N)])
     door, frame = oracle(Squared(), X, np.full(N, 1e3)), Frame(np.zeros(D - 1), np.full(D - 1, 1e-3), 0.01)
     door.gradient("gradient", np.zeros(D), frame, 1.0)
     frame.scale[:] = 1e3
     door.gradient("gradient", np.zeros(D), frame, 1.0)
-    for value, bound in asked:
+    for value, bound in recorded_calls:
         assert np.linalg.norm(value) <= N * bound
 
 
 @pytest.mark.parametrize("name", ["center", "scale", "constant"])
-def test_a_frame_that_differs_in_one_thing_is_another_frame(name: str, asked: list[tuple[Vector, float]]) -> None:
+def test_a_frame_that_differs_in_one_thing_is_another_frame(
+    name: str, recorded_calls: list[tuple[Vector, float]]
+) -> None:
     """All rows are one that the first frame makes a hundred times shorter than the next: limits of the first are not
     the next one's.
     """
     x = row(np.random.default_rng(2))
     door = oracle(Squared(), np.tile(x, (N, 1)), np.full(N, 1e3))
     short = {"center": x[:-1], "scale": np.full(D - 1, 1e-6)}.get(name, np.zeros(D - 1))
-    ones = np.ones(D - 1)
+    all_ones = np.ones(D - 1)
     first, then = {
-        "center": (Frame(short, ones, 0.01), Frame(-short, ones, 0.01)),
-        "scale": (Frame(ones, short, 0.01), Frame(ones, ones, 0.01)),
-        "constant": (Frame(ones, 1e-6 * ones, 0.01), Frame(ones, 1e-6 * ones, 1.0)),
+        "center": (Frame(short, all_ones, 0.01), Frame(-short, all_ones, 0.01)),
+        "scale": (Frame(all_ones, short, 0.01), Frame(all_ones, all_ones, 0.01)),
+        "constant": (Frame(all_ones, 1e-6 * all_ones, 0.01), Frame(all_ones, 1e-6 * all_ones, 1.0)),
     }[name]
     for frame in (first, then):
         door.gradient("gradient", np.zeros(D), frame, 1.0)
-    for value, bound in asked:
+    for value, bound in recorded_calls:
         assert np.linalg.norm(value) < N * bound * (1 + 1e-9)
 
 
-OTHER: list[dict[str, Any]] = [{"relation": "zero_out"}, {"loss": Squared()}, {"n": N - 1}, {"columns": None}]
+CHANGES: list[dict[str, Any]] = [{"relation": "zero_out"}, {"loss": Squared()}, {"n": N - 1}, {"columns": None}]
 
 
-@pytest.mark.parametrize("change", OTHER, ids=lambda change: next(iter(change)))
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: next(iter(change)))
 def test_data_that_were_prepared_for_another_problem_are_refused(change: dict[str, Any]) -> None:
-    """A door's bounds and noise are its problem's; `run` gives it its data as they come."""
+    """An oracle's bounds and noise are those of its problem, and `run` passes the data on unchanged."""
     X, own = np.stack([row(np.random.default_rng(2)) for _ in range(N)]), problem(Logistic())
-    other = replace(own, **change)
-    data = inputs.of_arrays(X[: other.n], np.ones(other.n), other)
+    changed = replace(own, **change)
+    data = inputs.of_arrays(X[: changed.n], np.ones(changed.n), changed)
     with pytest.raises(Unsuitable, match="another problem"):
         StandardisedOracle(own, data, Plan(()), Noise())
     for method in (AdaptiveGd(steps=2), DpGd(steps=2)):
         quote = solvers.plan(method, own, Privacy(1.0, 1e-6))
         assert quote.preparation.name in ("private", "by_method")
-        given = replace(quote.problem, **change)
-        data = inputs.of_arrays(X[: given.n], np.ones(given.n), given)
+        prepared = replace(quote.problem, **change)
+        data = inputs.of_arrays(X[: prepared.n], np.ones(prepared.n), prepared)
         with pytest.raises(Unsuitable, match="another problem"):
             run(quote.method, quote.problem, data, quote.release, preparation=quote.preparation)
 
 
-def test_what_a_frame_says_of_itself_is_the_doors_own(asked: list[tuple[Vector, float]]) -> None:
+def test_the_oracle_computes_the_longest_row_of_a_frame_itself(recorded_calls: list[tuple[Vector, float]]) -> None:
     """A caller's own kind of frame, by which rows would seem to be short."""
 
     class Boasting(Frame):
@@ -303,14 +305,14 @@ def test_what_a_frame_says_of_itself_is_the_doors_own(asked: list[tuple[Vector, 
         oracle(Logistic(), X, np.ones(N)).gradient(
             "gradient", np.zeros(D), kind(np.zeros(D - 1), np.ones(D - 1), 1.0), 1.0
         )
-    assert asked[0][1] == asked[1][1]
+    assert recorded_calls[0][1] == recorded_calls[1][1]
 
 
 @pytest.mark.parametrize("constant", [1e-6, 1e3])
 @pytest.mark.parametrize("scale", [1e-200, 1.0, 9e24])
 @pytest.mark.parametrize("limit", [1e-100, 1.0, 1e100])
 def test_at_the_ends_of_the_ranges_a_record_stays_within_its_limit(
-    constant: float, scale: float, limit: float, asked: list[tuple[Vector, float]]
+    constant: float, scale: float, limit: float, recorded_calls: list[tuple[Vector, float]]
 ) -> None:
     """Rows at the center and far from it, targets that nobody clipped."""
     rng = np.random.default_rng(6)
@@ -321,24 +323,26 @@ def test_at_the_ends_of_the_ranges_a_record_stays_within_its_limit(
         for smoothing in (0.0, 1e-4, 100.0):
             door = oracle(loss, X, np.asarray(y, dtype=float))
             door.gradient("gradient", np.zeros(D * loss.outputs), frame, limit, smoothing)
-    for value, bound in asked:
+    for value, bound in recorded_calls:
         assert np.isfinite(value).all()
         assert np.linalg.norm(value) <= N * bound
 
 
 @pytest.mark.parametrize("loss", LIMITED_LOSSES, ids=repr)
-def test_the_bound_covers_what_centring_cancels(loss: Loss, asked: list[tuple[Vector, float]]) -> None:
-    """Rows at the center of a wide frame: what is added up for each is 1e19 times as long as what is left."""
+def test_the_bound_covers_the_terms_that_centring_cancels(
+    loss: Loss, recorded_calls: list[tuple[Vector, float]]
+) -> None:
+    """Rows lie at the center of a wide frame, where terms are 1e19 times as long as their sum."""
     rng = np.random.default_rng(3)
     X = np.tile(row(rng), (N, 1))
     frame, limit = Frame(X[0, :-1].copy(), np.full(D - 1, 1e13), 1e-6), 3.3e-7
     y = rng.integers(3, size=N).astype(float) if loss.outputs > 1 else rng.choice([-1.0, 1.0], N)
-    for other in range(20):
-        X[0] = row(np.random.default_rng(other))
+    for seed in range(20):
+        X[0] = row(np.random.default_rng(seed))
         oracle(loss, X, y).gradient("gradient", np.zeros(D * loss.outputs), frame, limit)
-    gaps = [float(np.linalg.norm(one - two)) for one, _ in asked for two, _ in asked]
-    assert len({bound for _, bound in asked}) == 1
-    assert 2 * limit / N < max(gaps) <= 2 * asked[0][1]
+    gaps = [float(np.linalg.norm(one - two)) for one, _ in recorded_calls for two, _ in recorded_calls]
+    assert len({bound for _, bound in recorded_calls}) == 1
+    assert 2 * limit / N < max(gaps) <= 2 * recorded_calls[0][1]
 
 
 def test_targets_beyond_their_range_are_cut() -> None:

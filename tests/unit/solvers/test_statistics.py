@@ -1,4 +1,4 @@
-"""Statistics: what they answer, to what bounds, and that a forgotten sensitivity is caught."""
+"""Statistics: their answers, their bounds, and mutants with a forgotten sensitivity."""
 
 import math
 from dataclasses import replace
@@ -56,8 +56,8 @@ def rows_of(columns: Columns, n: int = N) -> Vector:
     rng, parts, ranges = np.random.default_rng(3), [], iter(columns.ranges)
     for width in columns.widths:
         low, high = next(ranges) if width == 1 else (0.0, 0.0)
-        one = rng.uniform(low, high, (n, 1)) if width == 1 else np.eye(width)[rng.integers(0, width, n)]
-        parts.append(one)
+        block = rng.uniform(low, high, (n, 1)) if width == 1 else np.eye(width)[rng.integers(0, width, n)]
+        parts.append(block)
     return np.column_stack((*parts, np.ones(n)))
 
 
@@ -73,21 +73,21 @@ def answers_of(statistic: AnyStatistic, X: Vector, problem: Problem, privacy: Pr
 
 @pytest.mark.parametrize(("statistic", "columns"), ALL, ids=NAMES)
 class TestEach:
-    def test_its_plan_spends_the_whole_promise(self, statistic: AnyStatistic, columns: Columns) -> None:
+    def test_its_plan_spends_the_whole_privacy_budget(self, statistic: AnyStatistic, columns: Columns) -> None:
         release = plan(statistic, problem_of(columns), PRIVACY).release
         assert certify(release.plan, 1e-6)[0] <= 1.0
         assert release.plan.gdp() == pytest.approx(gauss_mu(1.0, 1e-6), rel=1e-6)
 
     def test_no_answer_moves_by_more_than_its_bound(self, statistic: AnyStatistic, columns: Columns) -> None:
         problem, X = problem_of(columns), rows_of(columns)
-        X[7], far = 0.0, np.zeros(columns.d)
-        X[7, columns.starts], far[columns.starts], X[7, -1], far[-1] = 1.0, 1.0, 1.0, 1.0
+        X[7], far_row = 0.0, np.zeros(columns.d)
+        X[7, columns.starts], far_row[columns.starts], X[7, -1], far_row[-1] = 1.0, 1.0, 1.0, 1.0
         numbers = [s for s, w in zip(columns.starts, columns.widths, strict=True) if w == 1]
-        far[numbers] = columns.low
+        far_row[numbers] = columns.low
         block = [s for s, w in zip(columns.starts, columns.widths, strict=True) if w > 1]
         for start in block:
-            far[start], far[start + 1] = 0.0, 1.0
-        assert complaints(plan(statistic, problem, PRIVACY), X, np.zeros(N), (far, 0.0)) == []
+            far_row[start], far_row[start + 1] = 0.0, 1.0
+        assert complaints(plan(statistic, problem, PRIVACY), X, np.zeros(N), (far_row, 0.0)) == []
 
     def test_it_needs_delta_and_declared_columns(self, statistic: AnyStatistic, columns: Columns) -> None:
         with pytest.raises(NeedsDelta, match="need delta"):
@@ -100,7 +100,7 @@ class TestEach:
 
 def test_counts_are_those_of_a_cross_table() -> None:
     X = rows_of(MIXED)
-    told = answers_of(Counts(bins=4), X, problem_of(MIXED)).reshape(4, 300, 4)
+    answers = answers_of(Counts(bins=4), X, problem_of(MIXED)).reshape(4, 300, 4)
     exact = np.zeros((4, 300, 4))
     parts = [
         np.minimum((X[:, 0] + 1) * 2, 3).astype(int),
@@ -108,7 +108,7 @@ def test_counts_are_those_of_a_cross_table() -> None:
         np.minimum(X[:, 301] * 4, 3).astype(int),
     ]
     np.add.at(exact, tuple(parts), 1)
-    assert told == pytest.approx(exact, abs=8)
+    assert answers == pytest.approx(exact, abs=8)
     data = inputs.of_arrays(X, np.zeros(N), problem_of(MIXED))
     assert (data.total(Cells(4)).reshape(exact.shape) == exact).all()
 
@@ -118,12 +118,12 @@ def test_means_and_covariances_are_those_of_the_columns() -> None:
     X[:, 2] = np.abs(X[:, 0]) / 2 + X[:, 1] / 2
     problem = problem_of(LINE, 5000)
     assert answers_of(Means(), X, problem) == pytest.approx(X[:, :3].mean(axis=0), abs=0.005)
-    told = answers_of(Covariance(), X, problem)
+    answers = answers_of(Covariance(), X, problem)
     S = np.cov(X[:, :3].T, bias=True)
     upper = np.triu_indices(3)
     exact = S[upper] * np.where(upper[0] == upper[1], 1.0, math.sqrt(2))
-    assert told[:3] == pytest.approx(X[:, :3].mean(axis=0), abs=0.005)
-    assert told[3:] == pytest.approx(exact, abs=0.01)
+    assert answers[:3] == pytest.approx(X[:, :3].mean(axis=0), abs=0.005)
+    assert answers[3:] == pytest.approx(exact, abs=0.01)
 
 
 def test_groups_are_counted_and_described_as_a_loop_over_rows_does() -> None:
@@ -146,8 +146,8 @@ def test_groups_are_counted_and_described_as_a_loop_over_rows_does() -> None:
     moments = data.total(GroupMoments(TABLE1.groups))
     assert moments == pytest.approx(np.concatenate((sums, squares)).reshape(4, 6), abs=1e-9)
     answers = answers_of(TABLE1, X, problem_of(GROUPED))
-    for found, exact in zip(TABLE1.unpack(problem_of(GROUPED), answers)[:3], (counts, sums, squares), strict=True):
-        assert found.ravel() == pytest.approx(exact.ravel(), abs=8)
+    for actual, exact in zip(TABLE1.unpack(problem_of(GROUPED), answers)[:3], (counts, sums, squares), strict=True):
+        assert actual.ravel() == pytest.approx(exact.ravel(), abs=8)
 
 
 @pytest.mark.parametrize("p", [1, 2, 5])
@@ -159,31 +159,34 @@ def test_the_distance_of_two_records_moments_attains_its_bound(p: int) -> None:
         for _ in "uv"
     )
     u[0], v[0] = 1.0, -1.0
-    one, two = (np.hstack((each, each**2)) for each in (u, v))
-    same, apart = np.linalg.norm(one - two, axis=1), np.hypot(np.linalg.norm(one, axis=1), np.linalg.norm(two, axis=1))
-    for distance in (same, apart):
+    first, second = (np.hstack((each, each**2)) for each in (u, v))
+    within, across = (
+        np.linalg.norm(first - second, axis=1),
+        np.hypot(np.linalg.norm(first, axis=1), np.linalg.norm(second, axis=1)),
+    )
+    for distance in (within, across):
         assert distance.max() == pytest.approx(2 * count_bounds.group_moments(p))
-    assert np.linalg.norm(one, axis=1).max() == pytest.approx(count_bounds.group_moments(p, "zero_out"))
+    assert np.linalg.norm(first, axis=1).max() == pytest.approx(count_bounds.group_moments(p, "zero_out"))
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
 def test_a_persons_rows_in_many_groups_move_no_answer_by_more_than_its_bound(relation: Relation) -> None:
     k = 3
     problem = problem_of(GROUPED, unit=Unit("person", k), relation=relation)
-    X, held = rows_of(GROUPED, N * k), np.random.default_rng(4).random(N * k) < 0.5
+    X, present = rows_of(GROUPED, N * k), np.random.default_rng(4).random(N * k) < 0.5
     mine, numbers = slice(7 * k, 8 * k), [5, 306, 307]
-    one = np.zeros((k, GROUPED.d))
-    one[:, [0, 3, 6, -1]], one[:, numbers] = 1.0, GROUPED.high
-    spread, low = one.copy(), one.copy()
+    base = np.zeros((k, GROUPED.d))
+    base[:, [0, 3, 6, -1]], base[:, numbers] = 1.0, GROUPED.high
+    spread, low = base.copy(), base.copy()
     spread[:, :3], spread[:, 6:9] = np.eye(3), np.eye(3)
     low[:, numbers] = GROUPED.low
     low[:, :3] = [0.0, 1.0, 0.0]
-    X[mine], held[mine] = one, True
-    absent = held.copy()
+    X[mine], present[mine] = base, True
+    absent = present.copy()
     absent[mine] = False
-    others = [(low, held), (spread, held), (low, absent)] if relation == "replace_one" else [(one, absent)]
+    neighbors = [(low, present), (spread, present), (low, absent)] if relation == "replace_one" else [(base, absent)]
     quote = plan(TABLE1, problem, PRIVACY)
-    assert complaints_of_each(quote, X, np.zeros(N * k), [((row, 0.0), here) for row, here in others], held) == []
+    assert complaints_of_each(quote, X, np.zeros(N * k), [((row, 0.0), here) for row, here in neighbors], present) == []
 
 
 @pytest.mark.parametrize(
@@ -233,7 +236,7 @@ def test_moments_in_a_range_whose_half_underflows_are_finite(low: float) -> None
         assert np.abs(Data.coded(stored, np.zeros(2), problem).total(GroupMoments(Groups()))).max() <= 2
 
 
-def test_what_cannot_be_had_is_refused() -> None:
+def test_requests_that_cannot_be_met_are_refused() -> None:
     for statistic in (Quantiles(), Covariance()):
         with pytest.raises(Unsuitable, match="are categories"):
             plan(statistic, problem_of(MIXED), PRIVACY)
@@ -270,20 +273,20 @@ def test_what_cannot_be_had_is_refused() -> None:
 def test_a_forgotten_sensitivity_is_caught(
     statistic: tuple[AnyStatistic, Columns], name: str, mutant: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, columns = statistic
+    method, columns = statistic
     X = rows_of(columns)
-    far = X[7].copy()
+    far_row = X[7].copy()
     numbers = [s for s, w in zip(columns.starts, columns.widths, strict=True) if w == 1]
-    X[7, numbers], far[numbers] = columns.high, columns.low
-    quote = plan(asked, problem_of(columns), PRIVACY)
-    assert complaints(quote, X, np.zeros(N), (far, 0.0)) == []
+    X[7, numbers], far_row[numbers] = columns.high, columns.low
+    quote = plan(method, problem_of(columns), PRIVACY)
+    assert complaints(quote, X, np.zeros(N), (far_row, 0.0)) == []
     with monkeypatch.context() as patch:
         patch.setattr(count_bounds, name, mutant)
-        assert complaints(quote, X, np.zeros(N), (far, 0.0)) != []
+        assert complaints(quote, X, np.zeros(N), (far_row, 0.0)) != []
 
 
-def test_products_of_two_records_are_as_far_apart_as_their_bound_says() -> None:
-    """Over corners of a box, and orthogonal ones of one column each, which attain it."""
+def test_products_of_two_records_differ_by_their_bound() -> None:
+    """Corners of a box, and orthogonal ones of one column each, attain the bound."""
     rng = np.random.default_rng(1)
     for p in (1, 2, 5):
         columns = Columns((1,) * p)
@@ -301,22 +304,22 @@ def test_products_of_two_records_are_as_far_apart_as_their_bound_says() -> None:
 
 @pytest.mark.parametrize(("statistic", "columns"), ALL, ids=NAMES)
 def test_persons_rows_weigh_less_and_their_number_is_noisy(statistic: AnyStatistic, columns: Columns) -> None:
-    """With hardly any noise, half of the places empty: means are of rows, counts a row 1/k."""
+    """Half of the slots are empty and the noise is small. Means are over rows, and a row counts 1/k."""
     n, k = 2000, 2
     problem = problem_of(columns, n, unit=Unit("person", k))
     X, here = rows_of(columns, n * k), np.random.default_rng(4).random(n * k) < 0.5
     quote = plan(statistic, problem, SURE)
     data = inputs.of_arrays(X, np.zeros(n * k), problem, here)
-    told, *_ = run(quote.method, problem, data, quote.release, Noise(SeededBits(3)))
+    answers, *_ = run(quote.method, problem, data, quote.release, Noise(SeededBits(3)))
     rows = replace(problem, n=int(here.sum()), unit=Unit())
     alone = answers_of(statistic, X[here], rows)
     if isinstance(statistic, Counts | Quantiles | Table1):
         size = statistic.size(rows)
-        assert told[:size] == pytest.approx(alone[:size] / k, abs=12)
+        assert answers[:size] == pytest.approx(alone[:size] / k, abs=12)
     else:
-        assert told[:-1] == pytest.approx(alone, abs=0.03)
+        assert answers[:-1] == pytest.approx(alone, abs=0.03)
     if not isinstance(statistic, Counts | Table1):
-        assert told[-1] == pytest.approx(here.mean(), abs=0.02)
+        assert answers[-1] == pytest.approx(here.mean(), abs=0.02)
 
 
 def test_a_record_beyond_its_declaration_is_one_fixed_row_in_every_count() -> None:
@@ -336,7 +339,7 @@ def test_a_record_beyond_its_declaration_is_one_fixed_row_in_every_count() -> No
     ],
     ids=["a moment of the counts' door", "products of the moments' door", "about no center"],
 )
-def test_what_is_not_a_doors_own_is_refused(ask: Any) -> None:
+def test_queries_of_another_oracle_are_refused(ask: Any) -> None:
     class Asks(Covariance):
         def run(self, oracle: Counting, problem: Problem) -> Vector:  # noqa: ARG002
             return np.asarray(ask(oracle))
@@ -346,7 +349,7 @@ def test_what_is_not_a_doors_own_is_refused(ask: Any) -> None:
 
 
 def test_products_are_about_means_within_their_ranges() -> None:
-    """However much noise they hold: the plan's bound of the products is the largest over these."""
-    told = answers_of(Covariance(), rows_of(LINE, 2), problem_of(LINE, 2), Privacy(0.01, 1e-6))[:3]
-    assert (LINE.low <= told).all()
-    assert (told <= LINE.high).all()
+    """Noisy means stay within the ranges, because the plan's bound of the products is the largest over the ranges."""
+    means = answers_of(Covariance(), rows_of(LINE, 2), problem_of(LINE, 2), Privacy(0.01, 1e-6))[:3]
+    assert (LINE.low <= means).all()
+    assert (means <= LINE.high).all()

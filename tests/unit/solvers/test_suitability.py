@@ -1,4 +1,4 @@
-"""Problems from their parts, and which method takes which: every refusal names what fails and what to use."""
+"""Problems from their parts, and the methods that take them. Every refusal names the reason and an alternative."""
 
 import math
 from itertools import pairwise
@@ -96,7 +96,7 @@ class TestRefusals:
         for loss in SMOOTH:
             assert plan(method, _problem(loss), PRIVACY).release.epsilon <= 1.0
 
-    def test_auto_takes_descent_where_nothing_is_convex_and_says_so(self) -> None:
+    def test_auto_takes_descent_without_convexity_and_states_it(self) -> None:
         quote = plan(Auto(), _problem(Sigmoid()), PRIVACY)
         assert quote.method.name == "dp_gd"
         assert "not convex" in quote.reason
@@ -122,9 +122,9 @@ def test_without_convexity_descent_is_plain_and_pays_for_every_step(regularizer:
     w = DpGdRun(steps=40, step=step).run(oracle, problem)
     points = [*oracle.points, w]  # the answer is the last point, each question the point before
     heights = [float(problem.loss.value(X @ v, y).mean()) + regularizer.value(v) for v in points]
-    for (u, v), (before, after) in zip(pairwise(points), pairwise(heights), strict=True):
+    for (u, v), (height, next_height) in zip(pairwise(points), pairwise(heights), strict=True):
         np.testing.assert_array_equal(v, problem.prox(u - step * oracle.gradient("gradient", u), step))
-        assert after <= before - float((v - u) @ (v - u)) / (2 * step) + 1e-12
+        assert next_height <= height - float((v - u) @ (v - u)) / (2 * step) + 1e-12
 
 
 def test_its_defaults_spend_the_same_time_in_plain_steps() -> None:
@@ -135,19 +135,19 @@ def test_its_defaults_spend_the_same_time_in_plain_steps() -> None:
     assert method.step * problem.L <= 1
     again = DpGd(steps=4 * method.steps).resolve(problem, PRIVACY)
     assert again.step == pytest.approx(method.step / 4)
-    kept = DpGd(step=method.step).resolve(problem, PRIVACY)
-    assert kept.steps in (method.steps, method.steps + 1)
+    resolved = DpGd(step=method.step).resolve(problem, PRIVACY)
+    assert resolved.steps in (method.steps, method.steps + 1)
 
 
 @pytest.mark.parametrize("method", [DpGd(), DpSvrg()], ids=repr)
-def test_a_strength_next_to_nothing_is_none(method: DpGd | DpSvrg) -> None:
+def test_a_negligible_strength_changes_nothing(method: DpGd | DpSvrg) -> None:
     none = method.resolve(_problem(Logistic()), PRIVACY)
     for strength in (5e-324, 1e-300, 1e-20):
         assert method.resolve(_problem(Logistic(), L2(strength)), PRIVACY) == none
 
 
 class TestOracleWithoutSmoothness:
-    """What a record adds is known to rounding, for every loss of one margin: the others' slopes are the same bits."""
+    """Sums for losses of one margin, in which a record changes no bit of the other records' slopes."""
 
     @pytest.mark.parametrize("loss", [*SMOOTH, *ROUGH, Sigmoid()], ids=repr)
     def test_every_loss_pays_next_to_nothing_at_every_reach(self, loss: Loss) -> None:
@@ -158,11 +158,11 @@ class TestOracleWithoutSmoothness:
             assert problem.G / 10 < sampled_bound(problem, 10.0, problem.G, reach) <= problem.G / 10 * (1 + 1e-9)
 
     @pytest.mark.parametrize("loss", [*SMOOTH, *ROUGH, Sigmoid()], ids=repr)
-    def test_the_distance_from_the_exact_gradient_is_another_matter(self, loss: Loss) -> None:
+    def test_the_distance_from_the_exact_gradient_grows_with_the_reach_of_smooth_losses_alone(self, loss: Loss) -> None:
         problem = _problem(loss)
-        near, far = gradient_error(problem, problem.n, 1.0), gradient_error(problem, problem.n, 1e100)
-        assert 2 * problem.G <= far <= 2.1 * problem.G
-        assert near < 1e-9 if problem.is_smooth else near == far
+        error, distant_error = gradient_error(problem, problem.n, 1.0), gradient_error(problem, problem.n, 1e100)
+        assert 2 * problem.G <= distant_error <= 2.1 * problem.G
+        assert error < 1e-9 if problem.is_smooth else error == distant_error
 
     def test_an_answer_is_finite(self) -> None:
         problem = _problem(Hinge())

@@ -1,4 +1,4 @@
-"""Tunings: every run is made, none costs more than the choice allows, and a record moves a score by what is said."""
+"""Tunings: every run is made within the cost of the choice, and a record moves a score within its bound."""
 
 import copy
 import math
@@ -46,7 +46,7 @@ def candidate(method: Method, strength: float = 0.1) -> Candidate:
     return Candidate(method, L2(strength), Free(), Declared(), None)
 
 
-ASKED = Candidates((candidate(OutputPerturbation(steps=4)), candidate(DpGd(steps=2), 0.5)), 3)
+CANDIDATES = Candidates((candidate(OutputPerturbation(steps=4)), candidate(DpGd(steps=2), 0.5)), 3)
 
 
 def tuned(quote: Quote) -> Tuning:
@@ -63,8 +63,8 @@ def rows() -> tuple[Vector, Vector]:
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
-def test_each_run_and_its_score_cost_what_the_choice_says_of_one(relation: Relation) -> None:
-    quote = tuning.plan(ASKED, replace(PROBLEM, relation=relation), PRIVACY)
+def test_each_run_and_its_score_have_the_cost_stated_by_the_choice(relation: Relation) -> None:
+    quote = tuning.plan(CANDIDATES, replace(PROBLEM, relation=relation), PRIVACY)
     mu = sensitivity_factor(relation) / quote.release.plan.queries[0].noise_multiplier
     assert (quote.release.epsilon <= PRIVACY.epsilon, quote.release.plan.relation) == (True, relation)
     for trial in tuned(quote).trials:
@@ -78,37 +78,37 @@ def test_each_run_and_its_score_cost_what_the_choice_says_of_one(relation: Relat
 
 
 @pytest.mark.slow
-def test_every_run_is_made_whatever_counts_and_the_work_tells_nothing(rows: tuple[Vector, Vector]) -> None:
-    quote, data = tuning.plan(ASKED, PROBLEM, PRIVACY), inputs.of_arrays(*rows, PROBLEM)
-    chosen, heard = set(), []
+def test_every_run_is_made_and_progress_reveals_nothing(rows: tuple[Vector, Vector]) -> None:
+    quote, data = tuning.plan(CANDIDATES, PROBLEM, PRIVACY), inputs.of_arrays(*rows, PROBLEM)
+    chosen, histories = set(), []
     with patch.object(tuning, "_scored_run", wraps=tuning._scored_run) as tried:
         for seed in range(8):
-            told: list[int] = []
+            progress: list[int] = []
             output, transcript, _ = tuning.run(
-                tuned(quote), PROBLEM, data, quote.release, Noise(SeededBits(seed)), told.append
+                tuned(quote), PROBLEM, data, quote.release, Noise(SeededBits(seed)), progress.append
             )
             chosen.add(int(output[0]))
-            heard.append(told)
+            histories.append(progress)
             assert output.shape == (2 + LAYOUT.d,)
             assert transcript == quote.release.plan
         assert tried.call_count == 8 * 6
     assert chosen == {0, 1}
-    assert all(told == heard[0] for told in heard)
-    assert sorted(set(heard[0])) == [0, 1, 2, 3, 4, 5]
+    assert all(history == histories[0] for history in histories)
+    assert sorted(set(histories[0])) == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_run_that_fails_is_the_worst_of_all_and_if_it_is_chosen_nothing_is_released(
     rows: tuple[Vector, Vector],
 ) -> None:
-    quote, data = tuning.plan(ASKED, PROBLEM, PRIVACY), inputs.of_arrays(*rows, PROBLEM)
-    made = 0
+    quote, data = tuning.plan(CANDIDATES, PROBLEM, PRIVACY), inputs.of_arrays(*rows, PROBLEM)
+    count = 0
 
-    def failing(*given: object) -> object:
-        nonlocal made
-        made += 1
-        if made % 6 != 0:
+    def failing(*arguments: object) -> object:
+        nonlocal count
+        count += 1
+        if count % 6 != 0:
             raise RunFailed("no number")
-        return run_one(*given)  # type: ignore[arg-type]
+        return run_one(*arguments)  # type: ignore[arg-type]
 
     ends = []
     with patch.object(tuning, "run_one", failing):
@@ -117,40 +117,40 @@ def test_a_run_that_fails_is_the_worst_of_all_and_if_it_is_chosen_nothing_is_rel
                 ends.append(int(tuning.run(tuned(quote), PROBLEM, data, quote.release, Noise(SeededBits(seed)))[0][0]))
             except RunFailed:
                 ends.append(-1)
-    assert made == 12 * 6
+    assert count == 12 * 6
     assert set(ends) == {-1, 1}  # the sixth run is of the second candidate
 
 
 @pytest.mark.parametrize("error", [OutOfPlan("x"), np.linalg.LinAlgError(), IndexError()])
 def test_whatever_a_run_raises_ends_that_run_alone(error: Exception, rows: tuple[Vector, Vector]) -> None:
-    """An error that came out of any run but the chosen one would be an answer about it, which nothing pays for."""
-    quote, data = tuning.plan(ASKED, PROBLEM, PRIVACY), inputs.of_arrays(*rows, PROBLEM)
-    made = 0
+    """An error of a run that is not chosen would be an answer about the data that no budget covers."""
+    quote, data = tuning.plan(CANDIDATES, PROBLEM, PRIVACY), inputs.of_arrays(*rows, PROBLEM)
+    count = 0
 
-    def failing(*given: object) -> object:
-        nonlocal made
-        made += 1
-        if made == 1:
+    def failing(*arguments: object) -> object:
+        nonlocal count
+        count += 1
+        if count == 1:
             raise error
-        return run_one(*given)  # type: ignore[arg-type]
+        return run_one(*arguments)  # type: ignore[arg-type]
 
     with patch.object(tuning, "run_one", failing):
         output, *_ = tuning.run(tuned(quote), PROBLEM, data, quote.release, Noise(SeededBits(3)))
-    assert made == 6
+    assert count == 6
     assert np.isfinite(output).all()
 
 
 @pytest.mark.parametrize("error", [OSError(), MemoryError(), KeyboardInterrupt()])
 def test_a_fault_of_the_machine_or_a_stop_ends_all_runs(error: BaseException, rows: tuple[Vector, Vector]) -> None:
-    quote, data = tuning.plan(ASKED, PROBLEM, PRIVACY), inputs.of_arrays(*rows, PROBLEM)
+    quote, data = tuning.plan(CANDIDATES, PROBLEM, PRIVACY), inputs.of_arrays(*rows, PROBLEM)
     with patch.object(tuning, "run_one", side_effect=error), pytest.raises(type(error)):
         tuning.run(tuned(quote), PROBLEM, data, quote.release)
 
 
-def test_a_receipt_of_runs_that_cost_more_than_the_choice_says_is_refused() -> None:
-    """Whoever signs it: the choice's price speaks of as many runs, each of which costs no more than it says."""
-    quote = tuning.plan(ASKED, PROBLEM, PRIVACY)
-    told = TypeAdapter(Tuning).dump_python(tuned(quote), mode="json")
+def test_a_receipt_of_runs_that_cost_more_than_the_choice_states_is_refused() -> None:
+    """The price of a choice covers a number of runs, each of which costs at most the stated price."""
+    quote = tuning.plan(CANDIDATES, PROBLEM, PRIVACY)
+    method = TypeAdapter(Tuning).dump_python(tuned(quote), mode="json")
     release = quote.release
     honest = {
         **make(),
@@ -158,37 +158,43 @@ def test_a_receipt_of_runs_that_cost_more_than_the_choice_says_is_refused() -> N
         "delta": release.delta,
         "queries": plan_to_json(release.plan)["queries"],
         "event": release.plan.event(),
-        "method": told,
+        "method": method,
     }
     assert receipt.recompute(honest).epsilon <= release.epsilon * (1 + 1e-9)
-    dear = copy.deepcopy(told)
+    dear = copy.deepcopy(method)
     dear["trials"][1]["plan"]["queries"][0]["noise_multiplier"] *= 0.9
-    other = copy.deepcopy(told)
-    other["trials"][0]["plan"]["neighbors"] = "zero_out"
-    wrongs = [dear, other, told | {"repeats": 2}, told | {"trials": told["trials"][:1]}, told | {"trials": None}]
+    zeroed = copy.deepcopy(method)
+    zeroed["trials"][0]["plan"]["neighbors"] = "zero_out"
+    wrongs = [
+        dear,
+        zeroed,
+        method | {"repeats": 2},
+        method | {"trials": method["trials"][:1]},
+        method | {"trials": None},
+    ]
     wrongs += [
-        told | {"repeats": True},
-        told | {"repeats": 3.0},
-        told | {"repeats": "3" * 2**20},
-        told | {"repeats": "3"},
-        told | {"repeats": None},
-        told | {"trials": [{}, {}]},
+        method | {"repeats": True},
+        method | {"repeats": 3.0},
+        method | {"repeats": "3" * 2**20},
+        method | {"repeats": "3"},
+        method | {"repeats": None},
+        method | {"trials": [{}, {}]},
         {"name": "tuning"},
     ]
     for wrong in wrongs:
         with pytest.raises(ReceiptInvalid, match=r"\bruns?\b"):
             receipt.recompute(honest | {"method": wrong})
     with pytest.raises(ReceiptInvalid, match=r"\bruns?\b"):
-        receipt.recompute(make() | {"method": told})
+        receipt.recompute(make() | {"method": method})
 
 
 def test_a_plan_of_less_noise_or_of_fewer_runs_is_refused(rows: tuple[Vector, Vector]) -> None:
-    quote, data = tuning.plan(ASKED, PROBLEM, PRIVACY), inputs.of_arrays(*rows, PROBLEM)
+    quote, data = tuning.plan(CANDIDATES, PROBLEM, PRIVACY), inputs.of_arrays(*rows, PROBLEM)
     method, release = tuned(quote), quote.release
     first = method.trials[0]
     halved = tuple(replace(query, noise_multiplier=query.noise_multiplier / 2) for query in first.plan.queries)
-    unscored, other = first.plan.queries[:-1], replace(first.plan, relation="zero_out")
-    wrongs = (replace(first.plan, queries=halved), replace(first.plan, queries=unscored), other)
+    unscored, zeroed = first.plan.queries[:-1], replace(first.plan, relation="zero_out")
+    wrongs = (replace(first.plan, queries=halved), replace(first.plan, queries=unscored), zeroed)
     (choice,) = release.plan.queries
     wrong = [
         (replace(method, repeats=4), release),
@@ -198,9 +204,9 @@ def test_a_plan_of_less_noise_or_of_fewer_runs_is_refused(rows: tuple[Vector, Ve
         (method, replace(release, plan=Plan((replace(choice, count=2),)))),
         (method, replace(release, plan=Plan((PlannedQuery("selection", 1, Gaussian(), 5.0),)))),
     ]
-    for asked, planned in wrong:
+    for changed, planned in wrong:
         with pytest.raises(OutOfRange):
-            tuning.run(asked, PROBLEM, data, planned)
+            tuning.run(changed, PROBLEM, data, planned)
 
 
 def test_a_method_without_a_mu_is_refused() -> None:
@@ -210,13 +216,13 @@ def test_a_method_without_a_mu_is_refused() -> None:
 
 def test_refusals_name_the_reason(rows: tuple[Vector, Vector]) -> None:
     with pytest.raises(NeedsDelta):
-        tuning.plan(ASKED, PROBLEM, Privacy(1.0))
+        tuning.plan(CANDIDATES, PROBLEM, Privacy(1.0))
     with pytest.raises(OutOfRange, match="per-row gradients"):
-        tuning.plan(ASKED, PROBLEM, PRIVACY, Limits(evaluations=20.0 * N))
+        tuning.plan(CANDIDATES, PROBLEM, PRIVACY, Limits(evaluations=20.0 * N))
     for repeats in (0, 129):
         with pytest.raises(OutOfRange):
-            Candidates(ASKED.candidates, repeats)
-    quote = tuning.plan(ASKED, PROBLEM, PRIVACY)
+            Candidates(CANDIDATES.candidates, repeats)
+    quote = tuning.plan(CANDIDATES, PROBLEM, PRIVACY)
     with pytest.raises(Unsuitable, match="several runs"):
         run_one(tuned(quote), PROBLEM, inputs.of_arrays(*rows, PROBLEM), quote.release)
 
@@ -253,17 +259,17 @@ def test_scores_are_right_answers_and_distances(rows: tuple[Vector, Vector]) -> 
     right = np.mean((X @ w > 0) == (y > 0))
     assert score(data, w) / N == pytest.approx(right - 0.5)
     number = replace(PROBLEM, loss=Squared())
-    far = np.minimum(np.abs(X @ w - X[:, 0]), 1.0).mean()
-    assert score(inputs.of_arrays(X, X[:, 0], number), w) / N == pytest.approx(0.5 - far, abs=2**-16)
+    distance = np.minimum(np.abs(X @ w - X[:, 0]), 1.0).mean()
+    assert score(inputs.of_arrays(X, X[:, 0], number), w) / N == pytest.approx(0.5 - distance, abs=2**-16)
     several = replace(PROBLEM, loss=Softmax(3))
     W, classes = np.random.default_rng(1).normal(size=(3, LAYOUT.d)), np.arange(N, dtype=np.float64) % 3
-    told = score(inputs.of_arrays(X, classes, several), W.ravel()) / N
-    assert told == pytest.approx(np.mean((X @ W.T).argmax(axis=1) == classes) - 0.5)
+    actual = score(inputs.of_arrays(X, classes, several), W.ravel()) / N
+    assert actual == pytest.approx(np.mean((X @ W.T).argmax(axis=1) == classes) - 0.5)
 
 
 def test_the_noise_of_a_score_is_that_of_its_multiplier(rows: tuple[Vector, Vector]) -> None:
     """Of 400 scores the std is within 6 of its stds of z / 2 over n."""
-    quote, data = tuning.plan(ASKED, PROBLEM, PRIVACY), inputs.of_arrays(*rows, PROBLEM)
+    quote, data = tuning.plan(CANDIDATES, PROBLEM, PRIVACY), inputs.of_arrays(*rows, PROBLEM)
     (query,), noise = tuned(quote).trials[0].plan.queries[-1:], Noise(SeededBits(9))
     w = np.zeros(LAYOUT.d)
     drawn = [ScoreOracle(PROBLEM, data, Plan((query,)), noise).score("score", w) for _ in range(400)]
@@ -288,23 +294,23 @@ def test_a_person_moves_a_score_by_one_at_most_however_many_rows_are_theirs(rows
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "zero_out"])
-def test_a_persons_score_meets_its_noise_as_it_is_counted(
+def test_a_persons_score_gets_its_noise_before_it_is_divided(
     rows: tuple[Vector, Vector], relation: Relation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A whole number of steps, with the bound of k places: divided by 3 before, it was off by a rounding."""
-    k, people, seen = 3, 50, []
+    """The score is a whole number of steps with the bound of k slots. A division by 3 once caused a rounding error."""
+    k, people, calls = 3, 50, []
     problem = replace(PROBLEM, n=people, unit=Unit("person", k), relation=relation)
     X = rows[0][: 2 * people]
     data = of_persons(X, np.sign(X[:, 0]), np.repeat(np.arange(people), 2), problem, Noise(SeededBits(4)))
 
     def perturb(_: Gaussian, value: Vector, _multiplier: float, bound: float, _noise: Noise) -> Vector:
-        seen.append((float(value[0]), bound))
+        calls.append((float(value[0]), bound))
         return value
 
     monkeypatch.setattr(Gaussian, "perturb", perturb)
     plan, w = Plan((PlannedQuery("score", 1, Gaussian(), 1.0),), relation), np.linspace(-1, 1, LAYOUT.d)
-    told = ScoreOracle(problem, data, plan, Noise()).score("score", w)
-    [(value, bound)] = seen
+    actual = ScoreOracle(problem, data, plan, Noise()).score("score", w)
+    [(value, bound)] = calls
     assert (value * 2**17).is_integer()
     assert bound == k * BOUND
-    assert told == pytest.approx(score(data, w) / people)
+    assert actual == pytest.approx(score(data, w) / people)

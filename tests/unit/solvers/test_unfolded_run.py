@@ -1,4 +1,4 @@
-"""A whole run on coded records is the run on the rows, unfolded, to the last bit."""
+"""Whole runs on coded records, which equal runs on the unfolded rows to the last bit."""
 
 from typing import Any
 
@@ -50,15 +50,15 @@ def test_a_run(method: Any, loss: Any, kind: type, preparation: Any, monkeypatch
     quote = plan(method, problem, Privacy(4.0, 1e-5), preparation=preparation)
     # No walk, because it draws all noise before its first step, and single answers do not.
     monkeypatch.setattr("solvers.data_access.walk.MOST_EXPECTED_ROWS", 0)
-    found = []
+    results = []
     for is_plain in (False, True):
         data = Data.coded(folded(stored, COLUMNS), y, quote.problem)
         with monkeypatch.context() as patch:
             if is_plain:
                 Unfolded(stored.astype(float), COLUMNS, loss).put(patch)
-            found.append(
+            results.append(
                 run(quote.method, quote.problem, data, quote.release, Noise(SeededBits(3)), None, quote.preparation)
             )
-    np.testing.assert_array_equal(found[0][0], found[1][0])
-    assert found[0][1] == found[1][1]
-    assert np.abs(found[0][0]).max() > 0
+    np.testing.assert_array_equal(results[0][0], results[1][0])
+    assert results[0][1] == results[1][1]
+    assert np.abs(results[0][0]).max() > 0

@@ -1,4 +1,4 @@
-"""The compiled walk against its plain form, answer by answer, from the same draws."""
+"""The compiled walk, compared with its plain form answer by answer, from the same draws."""
 
 import math
 from collections.abc import Iterator
@@ -51,8 +51,8 @@ def _data(problem: Problem) -> Data:
     rng = np.random.default_rng(4)
     X = rng.standard_normal((problem.slots, D))
     y = X @ rng.standard_normal(D)
-    held = rng.random(problem.slots) < 0.6 if problem.unit.is_person else None
-    return inputs.of_arrays(X, np.sign(y) if problem.loss.takes == "class" else y / 5, problem, held)
+    present = rng.random(problem.slots) < 0.6 if problem.unit.is_person else None
+    return inputs.of_arrays(X, np.sign(y) if problem.loss.takes == "class" else y / 5, problem, present)
 
 
 def _oracle(
@@ -69,12 +69,12 @@ def _oracle(
 @pytest.mark.parametrize("regularizer", [NoRegularizer(), L2(0.1)], ids=repr)
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.3), Squared(0.5)], ids=repr)
 @pytest.mark.parametrize("centring", [False, True])
-def test_points_are_those_of_asking_one_by_one(
+def test_points_are_those_of_single_answers(
     centring: bool, loss: Loss, regularizer: Regularizer, domain: Domain
 ) -> None:
-    """From the anchor, near it and beyond: with the same batches and the same normal draws, the same points."""
-    far = _compared(centring, _problem(loss, regularizer, domain), 500)
-    assert 0 < far < 500 if isinstance(domain, Free) else far < 500
+    """The same batches and normal draws give the same points, at the anchor, near it and beyond."""
+    far_count = _compared(centring, _problem(loss, regularizer, domain), 500)
+    assert 0 < far_count < 500 if isinstance(domain, Free) else far_count < 500
 
 
 @pytest.mark.parametrize("centring", [False, True])
@@ -85,7 +85,7 @@ def test_points_of_persons_are_those_of_asking_one_by_one(centring: bool) -> Non
 
 
 def _compared(centring: bool, problem: Problem, count: int) -> int:
-    """How many of the points lie so far from the anchor that gradients are asked for; all are those of asking."""
+    """Compare all points with single answers, and return how many lie so far away that gradients are requested."""
     step, domain = 0.02, problem.domain
     recorded, anchor = Recorded(5), np.full(D, 0.1)
     snapshot = np.linspace(-0.2, 0.2, D)
@@ -93,7 +93,7 @@ def _compared(centring: bool, problem: Problem, count: int) -> int:
     points = _oracle(problem, recorded, multiplier).walk("change", anchor, anchor, snapshot, step, count, centring)
     assert points is not None
     replayed = Replayed(recorded)
-    plain, w, far = _oracle(problem, replayed, multiplier), anchor, 0
+    plain, w, far_count = _oracle(problem, replayed, multiplier), anchor, 0
     for t in range(count):
         distance = kernels.length(w - anchor)
         if distance == 0:
@@ -101,28 +101,28 @@ def _compared(centring: bool, problem: Problem, count: int) -> int:
         if problem.L * distance <= problem.G:
             v = (plain.centred_change if centring else plain.sampled_change)("change", w, anchor) + snapshot
         else:
-            v, far = plain.sampled_gradient("change", w), far + 1
+            v, far_count = plain.sampled_gradient("change", w), far_count + 1
         w = problem.prox(w - step * v, step)
         np.testing.assert_allclose(points[t], w, rtol=0, atol=0 if isinstance(domain, Free) else 1e-12)
         w = points[t]
-    return far
+    return far_count
 
 
-def test_a_walk_clips_as_asking_does_where_a_slope_falls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a loss that only says it is convex: changes of slope against the move are cut at 0 in the walk, too."""
+def test_a_walk_clips_falling_slopes_like_single_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The walk also cuts changes of slope against the move at 0, shown by a loss that wrongly states it is convex."""
     monkeypatch.setattr(Sigmoid, "is_convex", True)
     problem, recorded, anchor = _problem(Sigmoid()), Recorded(5), np.full(D, 0.1)
     points = _oracle(problem, recorded, 12.0).walk("change", anchor + 0.2, anchor, np.zeros(D), 0.02, 100, True)
     assert points is not None
-    plain, w, near = _oracle(problem, Replayed(recorded), 12.0), anchor + 0.2, 0
+    plain, w, near_count = _oracle(problem, Replayed(recorded), 12.0), anchor + 0.2, 0
     for point in points:
         if problem.L * kernels.length(w - anchor) <= problem.G:
-            v, near = plain.centred_change("change", w, anchor), near + 1
+            v, near_count = plain.centred_change("change", w, anchor), near_count + 1
         else:
             v = plain.sampled_gradient("change", w)
         np.testing.assert_array_equal(point, w - 0.02 * v)
         w = point
-    assert near > 20
+    assert near_count > 20
 
 
 def test_open_coordinates_are_decided_by_further_bits_and_the_walk_goes_on() -> None:
@@ -161,7 +161,7 @@ def test_every_answer_is_counted_before_any_is_given() -> None:
     [_problem(Hinge()), _problem(Logistic(), L1(0.1)), _problem(Logistic(), domain=L1Ball(1.0))],
     ids=["hinge", "l1", "l1_ball"],
 )
-def test_what_is_not_compiled_is_asked_for(problem: Problem) -> None:
+def test_answers_without_a_compiled_walk_are_requested_one_by_one(problem: Problem) -> None:
     oracle, at = _oracle(problem, Noise(SeededBits(1))), np.zeros(D)
     assert oracle.walk("change", at, at, at, 0.1, 3) is None
     assert oracle.transcript() == Plan(())
@@ -172,7 +172,7 @@ def test_what_is_not_compiled_is_asked_for(problem: Problem) -> None:
         assert oracle.transcript().query("change").count == 3
 
 
-def test_large_batches_are_asked_for() -> None:
+def test_answers_of_large_batches_are_requested_one_by_one() -> None:
     problem, at = _problem(Logistic()), np.zeros(D)
     queries = Plan((PlannedQuery("change", 5, PoissonGaussian(0.5), 1.0),))
     oracle = WalkingOracle(problem, _data(problem), queries, Noise(SeededBits(1)))
@@ -195,14 +195,14 @@ def test_the_loops_numbers_are_those_of_the_accounting() -> None:
     assert numbers == (lattice.SMALLEST_SPACING, lattice.LARGEST_SPACING, lattice.MOST_STEPS)
 
 
-def test_the_lattice_is_the_accountings() -> None:
+def test_the_lattice_is_that_of_the_accounting() -> None:
     rng = np.random.default_rng(1)
     for z, b, d in zip(
         10 ** rng.uniform(-4, 4, 3000), 10 ** rng.uniform(-250, 250, 3000), [1, 7, 54] * 1000, strict=True
     ):
-        k, kept = fineness(z, math.sqrt(d))
+        k, divisor = fineness(z, math.sqrt(d))
         fitted = Lattice.fit(z, b, d)
-        assert kernels.fit(z, kept, b, k) == (fitted.std, fitted.spacing)
+        assert kernels.fit(z, divisor, b, k) == (fitted.std, fitted.spacing)
     for bound in (0.0, -1.0, 1e-300, 1e308, math.nan, math.inf):
         assert kernels.fit(10.0, 1.0, bound, 24) == (0.0, 0.0)
 

@@ -1,7 +1,7 @@
-"""How much work a run is must not depend on the records: operations are counted, on pairs as far apart as can be.
+"""Counts of operations, which must not depend on the records, on pairs that differ as much as possible.
 
-What a run does after an answer may depend on that answer, which is private. So all draws are the same here, and runs
-are compared of which nothing is released before the end, or where what follows an answer has no branch.
+The work after an answer may depend on that answer, which is private. So all draws are the same here, and the compared
+runs release nothing before their end, or have no branch after an answer.
 """
 
 from collections import Counter
@@ -31,12 +31,16 @@ PURE, BALL = Privacy(1.0), Privacy(1.0, 1e-6)
 
 
 def pairs(classes: bool, d: int) -> list[tuple[Array, Array]]:
-    """Rows of zeros; rows alike; rows of all lengths, most of them beyond the norm; and one row apart from zeros."""
+    """Return zero rows, equal rows, rows of all lengths, mostly beyond the norm, and zero rows with one exception."""
     rng = np.random.default_rng(1)
-    alike, mixed, one = np.ones((N, d)), rng.standard_normal((N, d)) * np.logspace(-3, 3, N)[:, None], np.zeros((N, d))
-    one[7] = 1.0
+    alike, mixed, single = (
+        np.ones((N, d)),
+        rng.standard_normal((N, d)) * np.logspace(-3, 3, N)[:, None],
+        np.zeros((N, d)),
+    )
+    single[7] = 1.0
     y = np.where(rng.random(N) < 0.5, 1.0, -1.0 if classes else -0.3)
-    return [(np.zeros((N, d)), np.ones(N)), (alike, np.ones(N)), (mixed, y), (one, y)]
+    return [(np.zeros((N, d)), np.ones(N)), (alike, np.ones(N)), (mixed, y), (single, y)]
 
 
 def work(
@@ -45,15 +49,17 @@ def work(
     privacy: Privacy,
     X: Array,
     y: Array,
-    held: NDArray[np.bool_] | None = None,
+    present: NDArray[np.bool_] | None = None,
 ) -> Counter[tuple[str, int]]:
     quote = plan(method, problem, privacy)
     if problem.columns is not None:  # one block of two
         X = np.column_stack((X[:, 0] > 0, X[:, 0] <= 0, np.ones(N))).astype(float)
-    once = inputs.of_arrays(X, y, problem, held)
+    once = inputs.of_arrays(X, y, problem, present)
     run(quote.method, problem, once, quote.release, Noise(SeededBits(1)))  # what is made once
     noise = Noise(SeededBits(1))
-    return operations(lambda: run(quote.method, problem, inputs.of_arrays(X, y, problem, held), quote.release, noise))
+    return operations(
+        lambda: run(quote.method, problem, inputs.of_arrays(X, y, problem, present), quote.release, noise)
+    )
 
 
 def small(loss: Loss, domain: Domain, regularizer: Regularizer | None = None, d: int = 3) -> Problem:
@@ -86,25 +92,25 @@ CASES = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("method", "problem", "privacy"), CASES, ids=lambda x: getattr(x, "name", ""))
-def test_the_records_do_not_change_how_much_is_done(method: methods.Method, problem: Problem, privacy: Privacy) -> None:
-    first, *others = (work(method, problem, privacy, X, y) for X, y in pairs(problem.loss.takes == "class", problem.d))
+def test_the_records_do_not_change_the_work(method: methods.Method, problem: Problem, privacy: Privacy) -> None:
+    first, *later = (work(method, problem, privacy, X, y) for X, y in pairs(problem.loss.takes == "class", problem.d))
     assert sum(first.values()) > 1000
-    for other in others:
-        assert other == first
+    for counts in later:
+        assert counts == first
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("method", "problem", "privacy"), CASES, ids=lambda x: getattr(x, "name", ""))
-def test_how_many_rows_persons_have_does_not_change_it(
+def test_the_number_of_rows_of_persons_does_not_change_the_work(
     method: methods.Method, problem: Problem, privacy: Privacy
 ) -> None:
-    """None has a row, all have all, every other one has one."""
+    """Compare persons without rows, persons with all rows, and every second person with one row."""
     persons, counted = replace(problem, n=N // 2, unit=Unit("person", 2)), []
     if isinstance(method, methods.InverseSensitivity | methods.EpochGrowth):  # refused, or too few for its phases
         persons = replace(problem, unit=Unit("person", 1))
     X, y = pairs(problem.loss.takes == "class", problem.d)[2]
-    for held in (np.zeros(N, np.bool_), np.ones(N, np.bool_), np.arange(N) % 4 == 0):
-        counted.append(work(method, persons, privacy, X, y, held))
+    for present in (np.zeros(N, np.bool_), np.ones(N, np.bool_), np.arange(N) % 4 == 0):
+        counted.append(work(method, persons, privacy, X, y, present))
     assert counted[0] == counted[1] == counted[2]
 
 
