@@ -68,6 +68,13 @@ def _spread(slots: int, target: float) -> Row:
     return Row(np.resize(points, (slots, 3)), np.resize(targets, slots))
 
 
+def _misfit(slots: int) -> Row:
+    """Return rows of two classes that no linear model fits: far out, the class is opposite to that near the center."""
+    rows = [(x, y, 1.0) for x in (0.1, -0.1) for y in (0.1, -0.1)] * 2 + [(1.0, 0.0, 1.0), (-1.0, 0.0, 1.0)]
+    classes = [math.copysign(1.0, x) if abs(x) < 1 else -x for x, _, _ in rows]
+    return Row(np.resize(rows, (slots, 3)), np.resize(classes, slots))
+
+
 def first(w: Vector) -> float:
     """Return the coordinate in which the two records differ; it is larger for the first."""
     return float(w[0])
@@ -128,6 +135,14 @@ CASES: dict[str, Case | ExactCase] = {
     # Moments, and gradients in frames that follow answers. Limits so short hardly move w, so that all slopes are cut.
     "adaptive_gd": Case(_SHORT, _DECLARED, targets=(1.0, 1.0), corners=_CORNERS),
     "adaptive_gd_softmax": Case(_SHORT, _CLASSES, targets=(1.0, 1.0), corners=_CORNERS),
+    # A test finds that the limit moves the model. The two records differ in a number that the model does not use.
+    "adaptive_gd_wide": Case(
+        methods.AdaptiveGd(steps=14, slope_limit=2.0),
+        replace(_DECLARED, n=4000),
+        targets=(1.0, 1.0),
+        corners=((0.0, 1.0, 1.0), (0.0, -1.0, 1.0)),
+        other_rows=_misfit(4000),
+    ),
     # One row, whose target is at one end or the other: residuals are cut at a scale that follows the targets' answers.
     "adaptive_gd_numbers": Case(methods.AdaptiveGd(steps=4), _CODED, corners=(_CORNERS[0], _CORNERS[0])),
     # Slopes of losses with a kink: their weight follows the row, their smoothing the answers about targets.

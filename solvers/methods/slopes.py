@@ -95,14 +95,15 @@ class LimitTest:
         Each limit gets answers in proportion to itself, which makes the variance least.
         """
         answers, narrow = len(self.steps), self.narrow
-        first = min(max(round(answers * narrow.limit / (narrow.limit + wide.limit)), 1), answers - 1)
-        pairs = ((narrow, first), (wide, answers - first))
+        narrow_answers = round(answers * narrow.limit / (narrow.limit + wide.limit))
+        narrow_answers = min(max(narrow_answers, 1), answers - 1)
+        shares = ((narrow, narrow_answers), (wide, answers - narrow_answers))
         narrow_mean, wide_mean = (
             np.mean([slopes.requested(oracle, path.mean_in_frame, path.frame) for _ in range(count)], axis=0)
-            for slopes, count in pairs
+            for slopes, count in shares
         )
         change = wide_mean - narrow_mean
-        return float(change @ change), unit_std**2 * sum(slopes.limit**2 / count for slopes, count in pairs)
+        return float(change @ change), unit_std**2 * sum(slopes.limit**2 / count for slopes, count in shares)
 
 
 def class_slopes(problem: Problem, limit: float, signal: float, steps: int) -> Slopes:

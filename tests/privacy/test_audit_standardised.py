@@ -20,7 +20,7 @@ from accounting.privacy import REPLACE_ONE, Relation, Unit, sensitivity_factor
 from solvers import plan as plan_of
 from solvers.audit.attack import Attack, halved
 from solvers.audit.bounds import Scores
-from solvers.audit.cases import Case, attacked
+from solvers.audit.cases import CASES, Case, attacked
 from solvers.audit.gaussian import ExactMeter, GaussianAttacker
 from solvers.audit.neighbors import Row, neighbor
 from solvers.columns import Columns
@@ -97,30 +97,57 @@ every = pytest.mark.parametrize("name", PAIRS)
 def test_each_pair_moves_its_answer_by_the_bound_and_no_other_answer_by_more(
     name: str, relation: Relation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The attacker's exact values, alternately from both datasets, are compared with the bounds of the noise."""
-    values: defaultdict[str, list[Vector]] = defaultdict(list)
-    bounds: defaultdict[str, list[float]] = defaultdict(list)
-    perturb = ExactMeter.perturb
-
-    def measured(meter: ExactMeter, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
-        values[planned.name].append(value)
-        bounds[planned.name].append(bound)
-        return perturb(meter, planned, value, bound)
-
-    monkeypatch.setattr(ExactMeter, "perturb", measured)
-    plan, attack = attacked(PAIRS[name].case(relation), PRIVACY, relation)
-    attack(plan, 5, sources(2))
-    assert set(values) == {query.name for query in plan.queries}
+    answers = exact_answers(PAIRS[name].case(relation), relation, monkeypatch)
     shares = {
-        query: [
-            float(np.linalg.norm(one - two)) / (sensitivity_factor(relation) * bound)
-            for one, two, bound in zip(own[::2], own[1::2], bounds[query][::2], strict=True)
-        ]
-        for query, own in values.items()
+        query: [answer.moved / (sensitivity_factor(relation) * answer.bound) for answer in own]
+        for query, own in answers.items()
     }
     assert all(share <= 1 + 1e-9 for found in shares.values() for share in found)
     if relation == REPLACE_ONE:
         assert np.mean(shares[name.split("-")[0]]) >= PAIRS[name].share
+
+
+def test_a_pair_moves_gradients_by_most_of_the_bound_before_and_after_the_limit_is_widened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    case = CASES["adaptive_gd_wide"]
+    assert isinstance(case, Case)
+    gradients = exact_answers(case, REPLACE_ONE, monkeypatch)["gradient"]
+    limits = np.reshape([case.problem.n * answer.bound for answer in gradients], (-1, 14))
+    assert limits == pytest.approx(np.tile([1.0] * 3 + [2.0] * 11, (10, 1)), rel=1e-6)
+    shares = np.reshape([answer.moved / (2 * answer.bound) for answer in gradients], (-1, 14))
+    assert (shares <= 1 + 1e-9).all()
+    assert (shares.mean(axis=0) >= 0.8).all()
+
+
+@dataclass(frozen=True)
+class ExactAnswer:
+    """How far an answer without noise moves between both datasets, and the per-record bound of its noise."""
+
+    moved: float
+    bound: float
+
+
+def exact_answers(case: Case, relation: Relation, patched: pytest.MonkeyPatch) -> dict[str, list[ExactAnswer]]:
+    """Return the answers of five attacked runs on either dataset, by query: the attacker's exact values alternate."""
+    values: defaultdict[str, list[tuple[Vector, float]]] = defaultdict(list)
+    perturb = ExactMeter.perturb
+
+    def measured(meter: ExactMeter, planned: PlannedQuery, value: Vector, bound: float) -> Vector:
+        values[planned.name].append((value, bound))
+        return perturb(meter, planned, value, bound)
+
+    patched.setattr(ExactMeter, "perturb", measured)
+    plan, attack = attacked(case, PRIVACY, relation)
+    attack(plan, 5, sources(2))
+    assert set(values) == {query.name for query in plan.queries}
+    return {
+        query: [
+            ExactAnswer(float(np.linalg.norm(one - other)), bound)
+            for (one, bound), (other, _) in zip(own[::2], own[1::2], strict=True)
+        ]
+        for query, own in values.items()
+    }
 
 
 @pytest.mark.slow

@@ -33,6 +33,7 @@ from solvers.regularizers import L2
 from solvers.solve import Quote, run
 from solvers.statistics import AnyStatistic
 from tests.support import coupled
+from tests.support.members import WIDE_LIMIT
 from tests.support.seeded import SeededBits
 
 N, GROUP = 400, 64
@@ -54,7 +55,7 @@ SMALL: dict[type, Method] = {
 }
 METHODS = [SMALL.get(kind) or kind() for kind in get_args(Method)]
 STATISTICS: list[Any] = [kind() for kind in get_args(AnyStatistic)]
-METHODS += [DpGd(release="last"), DpSvrg(form="printed", batch=20)]
+METHODS += [DpGd(release="last"), DpSvrg(form="printed", batch=20), WIDE_LIMIT]
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,7 @@ from solvers.preparation import Declared
 from solvers.solve import run
 from solvers.statistics import AnyStatistic, Counts, Profile
 from tests.support.coupled import complaints_of_each
-from tests.support.members import DEFAULT_METHODS, PROMISES
+from tests.support.members import DEFAULT_METHODS, PROMISES, WIDE_LIMIT
 from tests.support.persons import FIRST, FULL, MINE, NONE, PROBLEMS, K, N, far, rows
 from tests.support.seeded import SeededBits
 
@@ -32,8 +32,12 @@ METHODS = [
     *STATISTICS,
     DpSvrg(form="printed", epochs=1, inner_steps=4, batch=40),
     DpSvrg(batch=40, form="centred"),
+    WIDE_LIMIT,
 ]
-NAMES = [f"{method.name}-{getattr(method, 'form', '')}".strip("-") for method in METHODS]
+NAMES = [
+    "adaptive_gd-wide" if method is WIDE_LIMIT else f"{method.name}-{getattr(method, 'form', '')}".strip("-")
+    for method in METHODS
+]
 
 
 @pytest.mark.slow

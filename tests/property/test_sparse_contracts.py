@@ -24,7 +24,7 @@ from solvers.regularizers import L2
 from solvers.solve import Quote, run
 from solvers.statistics import AnyStatistic, Counts, Profile
 from tests.support.coupled import MakeData, complaints_of_each
-from tests.support.members import DEFAULT_METHODS, PROMISES
+from tests.support.members import DEFAULT_METHODS, PROMISES, WIDE_LIMIT
 from tests.support.seeded import SeededBits
 
 N = 400
@@ -50,8 +50,12 @@ METHODS = [
     *STATISTICS,
     DpSvrg(form="printed", epochs=1, inner_steps=4, batch=40),
     DpSvrg(batch=40, form="centred"),
+    WIDE_LIMIT,
 ]
-NAMES = [f"{method.name}-{getattr(method, 'form', '')}".strip("-") for method in METHODS]
+NAMES = [
+    "adaptive_gd-wide" if method is WIDE_LIMIT else f"{method.name}-{getattr(method, 'form', '')}".strip("-")
+    for method in METHODS
+]
 every = pytest.mark.parametrize("method", METHODS, ids=NAMES)
 
 

@@ -14,6 +14,7 @@ TRIED: dict[str, tuple[float, int]] = dict.fromkeys(CASES, (6.0, 360)) | {
     "adaptive_gd_hinge": (6.0, 480),
     "adaptive_gd_numbers": (6.0, 440),
     "adaptive_gd_softmax": (6.0, 440),
+    "adaptive_gd_wide": (6.0, 480),
     "bootstrap_reduction": (0.8, 400),
     "dp_acc_md": (6.0, 300),
     "dp_gd": (6.0, 300),
@@ -37,6 +38,7 @@ TRIED: dict[str, tuple[float, int]] = dict.fromkeys(CASES, (6.0, 360)) | {
 
 # Whose lines and branches are those of the cases named; or which are attacked harder in a file named.
 SHARED = {
+    "adaptive_gd": ("adaptive_gd_profile", "adaptive_gd_wide"),
     "dp_gd_last": ("test_last_iterate",),
     "dp_svrg": ("dp_svrg_walk", "dp_svrg_pp"),
     "dp_svrg_walk_centred": ("dp_svrg_walk", "dp_svrg_centred", "test_audit_walk"),

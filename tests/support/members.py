@@ -5,7 +5,7 @@ from typing import Any, get_args
 from accounting import Privacy
 from solvers.losses import Huber, HuberHinge, Loss, Power, Quantile, Squared
 from solvers.losses.one_margin import OneMargin
-from solvers.methods import DpGd, Method
+from solvers.methods import AdaptiveGd, DpGd, Method
 
 
 def every(union: Any, *given: Any) -> list[Any]:
@@ -34,3 +34,4 @@ LOSSES: list[OneMargin] = [
 
 PROMISES = [Privacy(1.0, 1e-6), Privacy(1.0)]
 DEFAULT_METHODS = [*(kind() for kind in get_args(Method)), DpGd(release="last"), DpGd(release="random")]
+WIDE_LIMIT = AdaptiveGd(steps=40, slope_limit=4.0)  # for classes, some gradients then have the largest slope limit

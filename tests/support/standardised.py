@@ -1,11 +1,14 @@
 """Answers of a StandardisedOracle before noise is added."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from accounting.mechanisms import Gaussian
 from accounting.noise import Noise
+from accounting.plan import PlannedQuery
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.frame import Frame
 from solvers.losses import Loss, Quantile, Softmax, Squared
@@ -14,6 +17,7 @@ from solvers.methods.standardised.adaptive_gd import SUPPORTED_LOSSES
 from tests.support.members import every
 
 Vector = NDArray[np.float64]
+Answer = Callable[[StandardisedOracle, PlannedQuery, Vector, float, float], Vector]
 LIMITED_LOSSES: list[Loss] = every(SUPPORTED_LOSSES, Softmax(3), Quantile(0.9), Quantile(0.2, 0.3))
 """Every loss whose gradients `adaptive_gd` limits, from the union that it states."""
 QUERIES = ("means", "spread", "variances", "target_mean", "target_spread", "residual", "gradient")
@@ -31,6 +35,19 @@ def exact_answers(patched: pytest.MonkeyPatch) -> list[tuple[Vector, float]]:
 
     patched.setattr(Gaussian, "perturb", perturb)
     return calls
+
+
+def noised_for_the_narrow_limit(answer: Answer) -> Answer:
+    """Return a mutant of `StandardisedOracle._answer`, whose gradients have the bound of the narrow limit."""
+
+    def narrow(
+        oracle: StandardisedOracle, planned: PlannedQuery, total: Vector, moved: float, longest: float
+    ) -> Vector:
+        if planned.name == "gradient":
+            moved = min(moved, oracle._problem.loss.slope_bound)
+        return answer(oracle, planned, total, moved, longest)
+
+    return narrow
 
 
 def every_answer(oracle: StandardisedOracle, loss: Loss, center: Vector, frame: Frame, w: Vector, limit: float) -> None:

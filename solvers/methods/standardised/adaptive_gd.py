@@ -168,15 +168,13 @@ class AdaptiveGdRun(StandardisedRun):
         slope_ridge = math.inf if is_constant else sigma / signal
         intercept_ridge = balanced_ridge(sigma, CLASSES.intercept_curvature, CLASSES.intercept_variance)
         reallocation_steps = steps_at(CLASSES.reallocations, self.steps)
-        for t in range(1, self.steps + 1):
-            if t in test.steps:
-                if t == test.steps[0]:
-                    slopes = test.chosen(oracle, path, math.sqrt(self.steps) * self._sigma(oracle, problem, 1.0))
-                    if slopes is not test.narrow:
-                        began, path = test.steps[-1], Path(problem, path.frame)
-                        sigma = self._sigma(oracle, problem, slopes.limit)
-                        l1, slope_ridge = self._l1_weight(problem, signal, sigma), sigma / signal
-                continue
+        for t in (t for t in range(1, self.steps + 1) if t not in test.steps):
+            if t == test.steps.stop:
+                slopes = test.chosen(oracle, path, math.sqrt(self.steps) * self._sigma(oracle, problem, 1.0))
+                if slopes is not test.narrow:
+                    began, path = t - 1, Path(problem, path.frame)
+                    sigma = self._sigma(oracle, problem, slopes.limit)
+                    l1, slope_ridge = self._l1_weight(problem, signal, sigma), sigma / signal
             point = path.extrapolate(step * sigma)
             gradient = slopes.requested(oracle, point, path.frame)
             if t >= CLASSES.l1_learned_from * self.steps:

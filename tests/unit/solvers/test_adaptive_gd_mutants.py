@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from accounting import Privacy
 from accounting.plan import PlannedQuery
 from solvers import Problem, kernels, plan
+from solvers.audit import CASES
+from solvers.audit.cases import Case
 from solvers.columns import Columns
 from solvers.data_access import moment_sums
 from solvers.data_access.data import Data, Slots
@@ -18,12 +20,12 @@ from solvers.data_access.meter import Meter
 from solvers.data_access.moment_sums import Limited, Sum
 from solvers.data_access.standardised import StandardisedOracle
 from solvers.frame import Frame
-from solvers.losses import Loss
-from solvers.methods import AdaptiveGd
+from solvers.losses import Logistic, Loss, Softmax
+from solvers.methods import AdaptiveGd, slopes
 from solvers.methods.path import L1Weight, reallocated
 from solvers.methods.standardised import adaptive_gd
 from tests.support.coupled import complaints_of_each
-from tests.support.standardised import LIMITED_LOSSES
+from tests.support.standardised import LIMITED_LOSSES, noised_for_the_narrow_limit
 
 Vector = NDArray[np.float64]
 N, STEPS = 300, 40  # so many that penalties, the l1's weight, residuals' scale and frames are all learned on the way
@@ -122,12 +124,66 @@ def test_a_limit_that_is_not_each_rows_own_is_caught(loss: str, fault: str, monk
     assert f"gradient: {MOVED}" in complaints_of_mutant(loss)
 
 
-@pytest.mark.parametrize("loss", ["logistic", "softmax"])
-def test_a_wide_limit_that_is_forgotten_is_caught(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some gradients have the wide limit in every run, because they test whether the others need it."""
-    assert complaints_of_mutant(loss, 1.2) == []
+def complaints_of_wide_run(loss: Logistic | Softmax) -> list[str]:
+    """Return the complaints of comparing neighbors whose limit is widened: record 7 has one of two opposite rows."""
+    case = CASES["adaptive_gd_wide"]
+    assert isinstance(case, Case)
+    assert case.other_rows is not None
+    X, y = np.array(case.other_rows.x), np.array(case.other_rows.y)
+    y = np.maximum(y, 0) if loss.outputs > 1 else y
+    one, other = case.pair()
+    X[7], y[7] = one.x, 1.0
+    quote = plan(case.method, replace(case.problem, loss=loss), Privacy(6.0, 1e-6))
+    return complaints_of_each(quote, X, y, [((other.x, 1.0), None)])
+
+
+wide = pytest.mark.parametrize("loss", [Logistic(), Softmax(3)], ids=lambda loss: str(loss.name))
+
+
+@wide
+def test_neighbors_with_a_widened_limit_differ_by_no_more_than_their_bounds(
+    loss: Logistic | Softmax, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[float] = []
+
+    def recorded(work: Limited, data: Data) -> Sum:
+        limits.append(work.limit)
+        return ON(work, data)
+
+    monkeypatch.setattr(Limited, "on", recorded)
+    assert complaints_of_wide_run(loss) == []
+    assert limits == 2 * ([loss.slope_bound] * 3 + [2 * loss.slope_bound] * 11)
+
+
+@wide
+def test_a_wide_limit_that_is_forgotten_is_caught(loss: Logistic | Softmax, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Limited, "on", unlimited_if_wide)
-    assert f"gradient: {MOVED}" in complaints_of_mutant(loss, 1.2)
+    assert f"gradient: {MOVED}" in complaints_of_wide_run(loss)
+
+
+@wide
+def test_noise_of_the_narrow_limit_for_a_gradient_with_the_wide_limit_is_caught(
+    loss: Logistic | Softmax, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(StandardisedOracle, "_answer", noised_for_the_narrow_limit(StandardisedOracle._answer))
+    assert f"gradient: {MOVED}" in complaints_of_wide_run(loss)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "softmax"])
+def test_a_wide_limit_that_follows_the_longest_row_of_the_data_is_caught(
+    loss: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert complaints_of_mutant(loss, 8.0) == []
+    longest, inverse_norms = [0.0], moment_sums._inverse_norms
+
+    def measured(data: Data, own: Frame) -> Vector:
+        inverse = inverse_norms(data, own)
+        longest[0] = 1 / float(inverse.min())
+        return inverse
+
+    monkeypatch.setattr(moment_sums, "_inverse_norms", measured)
+    monkeypatch.setattr(slopes, "longest_row", lambda *_: longest[0])
+    assert "gradient: its bound depends on the data" in complaints_of_mutant(loss, 8.0)
 
 
 @classes
