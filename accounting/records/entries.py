@@ -100,7 +100,8 @@ def event_of(entry: Entry) -> events.LedgerEvent:
             n, unit = _count(body)
             rule = filter_from_json(body["filter"])
             sha256, session_rule = _declaration(body)
-            family, neighbors = body.get("family"), _neighbors(body)
+            family = body.get("family")
+            neighbors = _neighbors(body)
             return events.Opened(body["dataset"], n, rule, family, unit, neighbors, sha256, session_rule)
         case "joined":
             n, unit = _count(body)

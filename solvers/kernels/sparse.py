@@ -66,7 +66,9 @@ def from_center(table: Vector, weights: Vector, center: Vector, records: Records
 @compiled(ANSWER(RECORDS, NUMBERS, types.int64, types.int64))
 def distances(records: Records, center: Vector, start: int, stop: int) -> Vector:
     """Return the sum over j of (x_ij - m_j)^2 for start <= i < stop."""
-    table, weights, result = spans(center * center), np.ones(center.shape[0]), np.empty(stop - start)
+    table = spans(center * center)
+    weights = np.ones(center.shape[0])
+    result = np.empty(stop - start)
     for i in range(start, stop):
         result[i - start] = from_center(table, weights, center, records, i)
     return result
@@ -81,8 +83,10 @@ def square_sums(records: Records, center: Vector, weights: Vector, start: int) -
     """
     index, values = records.entry_index, records.entry_values
     entries = records.numbers.shape[0] + 1
-    table, last = spans(weights), np.zeros(center.shape[0], np.int64)
-    own, missing = np.zeros(center.shape[0]), np.zeros(center.shape[0])
+    table = spans(weights)
+    last = np.zeros(center.shape[0], np.int64)
+    own = np.zeros(center.shape[0])
+    missing = np.zeros(center.shape[0])
     for k in range(weights.shape[0]):
         for q in range(index[start + k], index[start + k + 1]):
             j = index[entries + q]
